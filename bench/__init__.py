@@ -1,0 +1,1 @@
+"""The harness: encodings, model, training, evaluation, suites and the command line."""

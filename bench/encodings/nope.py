@@ -1,0 +1,20 @@
+"""No positional encoding: the causal mask is the only order signal."""
+
+from .base import Encoding, Info
+
+
+class NoPE(Encoding):
+    """s_ij = q_i·k_j/√d. A decoder with ``<bos>`` and a causal mask can still work positions out (Kazemnejad et al. 2023)."""
+
+    info = Info(
+        name="nope",
+        family="none",
+        title="The Impact of Positional Encoding on Length Generalization in Transformers",
+        authors="Kazemnejad, Padhi, Natesan Ramamurthy, Das, Reddy",
+        year=2023,
+        link="https://arxiv.org/abs/2305.19466",
+        formula="s_ij = q_i·k_j/√d",
+        past="nothing changes: there is no position to run out of",
+        provenance="the paper's authors' code, McGill-NLP/length-generalization, type `none`",
+        shift_invariant=True,
+    )

@@ -1,0 +1,40 @@
+"""Fixed sines and cosines added to the embedding."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from .base import At, Encoding, Info
+
+
+def sinusoids(ids: Int[Tensor, "*B T"], width: int, base: float = 10000.0) -> Float[Tensor, "*B T width"]:
+    """PE(p, 2t) = sin(p/base^(2t/width)), PE(p, 2t+1) = cos(same), interleaved (Vaswani et al. 2017, section 3.5)."""
+    rates = base ** -(torch.arange(0, width, 2, device=ids.device, dtype=torch.float64) / width)
+    angles = ids[..., None].double() * rates
+    return torch.stack([angles.sin(), angles.cos()], -1).flatten(-2).float()
+
+
+class Sinusoidal(Encoding):
+    """x_p = tok_p + PE(p), at the input of the first layer; the amplitude of PE is 1, as that of our token embeddings."""
+
+    info = Info(
+        name="sinusoidal",
+        family="absolute",
+        title="Attention Is All You Need",
+        authors="Vaswani et al.",
+        year=2017,
+        link="https://arxiv.org/abs/1706.03762",
+        formula="x_p = tok_p + PE(p), PE(p, 2t) = sin(p·10000^(−2t/D)), PE(p, 2t+1) = cos(p·10000^(−2t/D))",
+        past="defined, but sums of phases never met in training",
+        provenance="the paper; its factor √D on token embeddings is left out, since ours start at unit variance",
+    )
+
+    def __init__(self, setup, *, base: float = 10000.0):
+        super().__init__(setup)
+        self.base = base
+
+    def prepare(self, at: At) -> Float[Tensor, "*B T D"]:
+        return sinusoids(at.positions, self.setup.width, self.base)
+
+    def embed(self, x: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T D"]:
+        return x + at.shared if at.layer == 0 else x

@@ -1,0 +1,45 @@
+"""A learned scalar for each head and bucket of distances."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from .base import At, Encoding, Info, distances
+
+
+def buckets(distance: Int[Tensor, "*shape"], count: int, max_distance: int) -> Int[Tensor, "*shape"]:
+    """Bucket r itself for r < count/2, then logarithmic up to ``max_distance``; everything from there on shares the last."""
+    exact = count // 2
+    r = distance.clamp(min=0)
+    scaled = (r.clamp(min=1).double() / exact).log() / math.log(max_distance / exact) * (count - exact)
+    return torch.where(r < exact, r, (exact + scaled.long()).clamp(max=count - 1))
+
+
+class T5(Encoding):
+    """s_ij + b_h[bucket(i − j)], one table for all layers. Added after 1/√d, which T5's own code leaves out."""
+
+    info = Info(
+        name="t5",
+        family="bias",
+        title="Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
+        authors="Raffel et al.",
+        year=2020,
+        link="https://arxiv.org/abs/1910.10683",
+        formula="s_ij = q_i·k_j/√d + b_h[bucket(i − j)], 32 buckets, logarithmic from 16 to 128",
+        past="all distances from 113 on share one bucket; buckets past L keep their random start",
+        provenance="mesh's transformer_layers.py and transformers' T5Attention; start N(0, 1/D) as in transformers",
+        shift_invariant=True,
+    )
+
+    def __init__(self, setup, *, buckets: int = 32, max_distance: int = 128):
+        super().__init__(setup)
+        self.count, self.max_distance = buckets, max_distance
+        self.table = nn.Parameter(torch.randn(buckets, setup.heads) * setup.width**-0.5)
+
+    def prepare(self, at: At) -> Float[Tensor, "*B H T T"]:
+        return self.table[buckets(distances(at.positions), self.count, self.max_distance)].movedim(-1, -3)
+
+    def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B H T T"]:
+        return at.shared

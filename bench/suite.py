@@ -1,0 +1,217 @@
+"""Suites: what is trained and tested, as strict YAML. A suite's fingerprint covers everything that can change a number."""
+
+import hashlib
+import json
+import math
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+import tasks
+from tasks import InputError, unknown
+
+from .results import first_fault
+
+PROTOCOL = 1
+"""Version of the harness's arithmetic: raised by any change of model, training or evaluation that can change a number."""
+
+Positive = Annotated[int, Field(ge=1)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Section(BaseModel):
+    """A part of a suite: unknown keys are refused, values are not coerced from other types."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelSpec(Section):
+    """The decoder, the same for every encoding. Choices with one value are written down because they change every number."""
+
+    layers: Positive
+    width: Positive
+    heads: Positive
+    mlp_width: Positive
+    norm: Literal["pre-layernorm"]
+    activation: Literal["gelu"]
+    score_scale: Literal["1/sqrt(d)"]
+    dropout: Literal[0]
+    init: Literal["fan-in normal"]
+
+    @model_validator(mode="after")
+    def heads_divide_width(self) -> "ModelSpec":
+        if self.width % (2 * self.heads):
+            raise ValueError(f"width must be a multiple of 2 × heads, got width {self.width} and heads {self.heads}")
+        return self
+
+
+class Recipe(Section):
+    """How a model is trained, the same for every encoding."""
+
+    optimizer: Literal["adamw"]
+    steps: Positive
+    batch: Positive
+    """Examples a step."""
+    learning_rate: Annotated[float, Field(gt=0)]
+    warmup_steps: Annotated[int, Field(ge=0)]
+    schedule: Literal["cosine to zero"]
+    betas: tuple[Fraction, Fraction]
+    weight_decay: Annotated[float, Field(ge=0)]
+    """On matrices only; not on norms, biases or the encoding's own vectors and scalars."""
+    clip_norm: Annotated[float, Field(gt=0)]
+    lengths: Literal["uniform 1..L"]
+    precision: Literal["fp32 on cpu, bf16 autocast on cuda"]
+
+
+class TaskSpec(Section):
+    """One task of a suite: its variant, L, and what it changes of the recipe (for every encoding alike)."""
+
+    task: str
+    variant: str
+    train_length: Positive
+    recipe: dict[str, Any] = {}
+
+
+class Suite(Section):
+    """A whole benchmark: model, recipe, tasks, test lengths, seeds, and the encodings it runs by default."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
+    version: Positive
+    about: str
+    model: ModelSpec
+    recipe: Recipe
+    test_at: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
+    """Test lengths as multiples of L, rounded up; 1 is always among them."""
+    test_examples: Positive
+    """Test examples at every length."""
+    test_seed: Annotated[int, Field(ge=0)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    encodings: Annotated[list[str], Field(min_length=1)]
+    tasks: Annotated[list[TaskSpec], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def consistent(self) -> "Suite":
+        for label, values in (("seeds", self.seeds), ("encodings", self.encodings), ("tasks", [t.task for t in self.tasks])):
+            if twice := [v for v in values if values.count(v) > 1]:
+                raise ValueError(f"{label}: {twice[0]!r} stands twice")
+        if not (any(x <= 1 for x in self.test_at) and any(x > 1 for x in self.test_at)):
+            raise ValueError("test_at needs multiples of L up to 1 and above 1")
+        for spec in self.tasks:
+            if spec.task not in tasks.catalogue():
+                raise unknown("task", spec.task, tasks.catalogue())
+            self.make_task(spec.task)
+            self.recipe_for(spec.task)
+        return self
+
+    def spec(self, task: str) -> TaskSpec:
+        """The suite's entry for one task.
+
+        Raises:
+            InputError: the suite has no such task.
+        """
+        for spec in self.tasks:
+            if spec.task == task:
+                return spec
+        raise unknown(f"task of suite {self.name}", task, [s.task for s in self.tasks])
+
+    def recipe_for(self, task: str) -> Recipe:
+        """The recipe with the task's own changes."""
+        changes = self.spec(task).recipe
+        return validated(Recipe, self.recipe.model_dump() | changes, f"tasks.{task}.recipe")
+
+    def test_lengths(self, task: str) -> list[int]:
+        """Every length the task is tested at, ascending, l ≤ L and l > L."""
+        length = self.spec(task).train_length
+        # Rounded to nine places first: 1.1 · 10 is a little over 11 in floating point and must not become 12.
+        return sorted({math.ceil(round(x * length, 9)) for x in [*self.test_at, 1]})
+
+    def longest(self, task: str) -> int:
+        return self.test_lengths(task)[-1]
+
+    def make_task(self, task: str) -> tasks.Task:
+        return tasks.get(task, self.spec(task).variant, self.longest(task))
+
+    def test_sets(self, task: str) -> dict[int, tasks.Examples]:
+        """Length → test examples; they hang on the suite alone."""
+        made = self.make_task(task)
+        return {n: tasks.test_set(made, n, self.test_examples, self.test_seed) for n in self.test_lengths(task)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of everything that can change a number of a run: not the lists of seeds and encodings, not the prose."""
+        content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings"})
+        content["protocol"] = PROTOCOL
+        content["task_versions"] = {s.task: tasks.catalogue()[s.task].version for s in self.tasks}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def validated(model: type[Section], content: Any, where: str) -> Any:
+    """``content`` as a ``model``; faults become one line with the nearest match for an unknown key."""
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        if fault["type"] == "extra_forbidden":
+            raise InputError(f"{where}: {unknown_key(model, fault['loc'])}") from None
+        cause = fault.get("ctx", {}).get("error")
+        if isinstance(cause, InputError):
+            raise InputError(str(cause) if str(cause).startswith(where) else f"{where}: {cause}") from None
+        given = "" if fault["type"] in ("missing", "value_error") else f", got {fault['input']!r:.80}"
+        raise InputError(f"{where}: {first_fault(error)}{given}") from None
+
+
+def unknown_key(model: type[BaseModel], place: tuple[int | str, ...]) -> InputError:
+    """The error for an unknown key at ``place`` below ``model``, with the nearest known key."""
+    known: type[BaseModel] = model
+    for step in place[:-1]:
+        if isinstance(step, str) and step in known.model_fields:
+            inner: Any = known.model_fields[step].annotation
+            while not (isinstance(inner, type) and issubclass(inner, BaseModel)):
+                inner = inner.__args__[0]  # list[TaskSpec], Annotated[…]
+            known = inner
+    parent = ".".join(map(str, place[:-1]))
+    return unknown(f"key{f' in {parent}' if parent else ''}", str(place[-1]), known.model_fields)
+
+
+def shipped() -> dict[str, Path]:
+    """Name → file of the suites that travel with the package."""
+    folder = Path(str(resources.files("bench") / "suites"))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def load_suite(name: str) -> Suite:
+    """A shipped suite by its name, or any suite by the path of its YAML file.
+
+    Raises:
+        InputError: no such suite, not YAML, or not a valid suite; one line that says what was expected.
+    """
+    path = Path(name) if name.endswith((".yaml", ".yml")) or "/" in name else shipped().get(name)
+    if path is None:
+        raise unknown("suite", name, shipped())
+    try:
+        content = yaml.load(path.read_text(), StrictLoader)
+    except OSError as error:
+        raise InputError(f"cannot read suite {path}: {error.strerror or error}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" (line {mark.line + 1})" if mark else ""
+        raise InputError(f"suite {path} is not valid YAML{line}: {getattr(error, 'problem', None) or 'not text'}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"suite {path} must be a mapping of keys such as name, model and tasks, got {type(content).__name__}")
+    return validated(Suite, content, f"suite {path.name}")
+
+
+class StrictLoader(yaml.SafeLoader):
+    """YAML in which a key may not stand twice (plain YAML silently keeps the last)."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        seen = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} stands twice", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)

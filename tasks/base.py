@@ -1,0 +1,190 @@
+"""What a task is: sequences ``<bos> prompt <sep> answer <eos>`` whose right answer is known exactly.
+
+A task is one class in one file of this package. It declares its name, variants and vocabulary and implements three methods:
+``draw`` (prompts and answers of given lengths), ``widths`` (how many tokens they take at most) and ``chance``. Everything is
+vectorised in numpy over examples of mixed lengths: rows are ragged, so they travel as ``Ragged`` (values and a mask), and this
+module joins them into padded token arrays.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from .errors import InputError, unknown
+
+SPECIALS = ("<pad>", "<bos>", "<sep>", "<eos>")
+PAD, BOS, SEP, EOS = range(4)
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Token id ↔ printable symbol, and the role each token plays (``special``, ``digit``, ``symbol``, ``key``, …).
+
+    The four special tokens always have the ids 0 to 3; the groups given to ``of`` follow in order.
+    """
+
+    symbols: tuple[str, ...]
+    roles: tuple[str, ...]
+
+    @classmethod
+    def of(cls, **groups: Sequence[str]) -> "Vocabulary":
+        """``Vocabulary.of(digit="01", operator="+")``: one keyword a role, its symbols in order."""
+        symbols = SPECIALS + tuple(s for group in groups.values() for s in group)
+        roles = ("special",) * len(SPECIALS) + tuple(role for role, group in groups.items() for _ in group)
+        if len(set(symbols)) != len(symbols):
+            raise InputError(f"vocabulary symbols must differ, got {symbols}")
+        return cls(symbols, roles)
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def first(self, role: str) -> int:
+        """The id of the first token of a role; the others of that role follow it."""
+        return self.roles.index(role)
+
+    @cached_property
+    def ids(self) -> Mapping[str, int]:
+        return {symbol: i for i, symbol in enumerate(self.symbols)}
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of symbols separated by blanks."""
+        try:
+            return [self.ids[symbol] for symbol in text.split()]
+        except KeyError as missing:
+            raise unknown("symbol", str(missing.args[0]), self.symbols) from None
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Symbols separated by blanks, without padding."""
+        return " ".join([self.symbols[t] for t in tokens if t != PAD])
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """Rows of different widths: the tokens of row n are ``values[n][mask[n]]``, in order."""
+
+    values: Int[np.ndarray, "N W"]
+    mask: Bool[np.ndarray, "N W"]
+
+    @classmethod
+    def of(cls, values: Int[np.ndarray, "N W"], widths: Int[np.ndarray, " N"] | None = None) -> "Ragged":
+        """The first ``widths[n]`` values of each row; all of them by default."""
+        if widths is None:
+            return cls(values, np.ones(values.shape, bool))
+        return cls(values, np.arange(values.shape[1]) < widths[:, None])
+
+    @classmethod
+    def token(cls, token: int, count: int) -> "Ragged":
+        """The same single token in each of ``count`` rows."""
+        return cls.of(np.full((count, 1), token))
+
+    @classmethod
+    def join(cls, *parts: "Ragged") -> "Ragged":
+        """Rows of the parts, one after the other."""
+        return cls(np.concatenate([p.values for p in parts], 1), np.concatenate([p.mask for p in parts], 1))
+
+    @property
+    def widths(self) -> Int[np.ndarray, " N"]:
+        return self.mask.sum(1)
+
+    def padded(self) -> Int[np.ndarray, "N T"]:
+        """Rows pushed to the left and filled with ``PAD`` up to the widest."""
+        widths = self.widths
+        out = np.full((len(widths), int(widths.max(initial=0))), PAD, np.int64)
+        # Both sides list their selected cells row by row, so each row keeps its tokens in order.
+        out[np.arange(out.shape[1]) < widths[:, None]] = self.values[self.mask]
+        return out
+
+
+@dataclass(frozen=True)
+class Examples:
+    """N sequences ``<bos> prompt <sep> answer <eos>``, padded on the right with ``PAD``."""
+
+    tokens: Int[np.ndarray, "N T"]
+    answer_start: Int[np.ndarray, " N"]
+    """Index of the first token after ``<sep>``. From here to the end (``<eos>`` included) tokens count."""
+    sizes: Int[np.ndarray, " N"]
+    """Tokens of each row before the padding."""
+    lengths: Int[np.ndarray, " N"]
+    """Length of each example in the task's own unit."""
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def targets(self) -> Bool[np.ndarray, "N T"]:
+        """True where a token counts: the answer and ``<eos>``."""
+        at = np.arange(self.tokens.shape[1])
+        return (at >= self.answer_start[:, None]) & (at < self.sizes[:, None])
+
+    def rows(self, index: Int[np.ndarray, " M"] | slice) -> "Examples":
+        """Some of the rows, cut to the widest of them."""
+        sizes = self.sizes[index]
+        width = int(sizes.max(initial=0))
+        return Examples(self.tokens[index][:, :width], self.answer_start[index], sizes, self.lengths[index])
+
+
+class Task(ABC):
+    """One task in one variant. Make it with ``tasks.get(name, variant, longest)``.
+
+    Arguments:
+        variant: one of ``variants``; the first is the default.
+        longest: the longest length that will ever be asked for. Tasks whose symbols may not repeat size their vocabulary by it.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    variants: ClassVar[Mapping[str, str]]
+    """Variant → what it is, in a few words; the default first."""
+    length_is: ClassVar[str]
+    """What one unit of length means."""
+    version: ClassVar[int] = 1
+    """Raised whenever the same stream would give other examples: it is part of a suite's fingerprint."""
+    vocabulary: Vocabulary
+
+    def __init__(self, variant: str | None = None, longest: int = 50):
+        variant = next(iter(self.variants)) if variant is None else variant
+        if variant not in self.variants:
+            raise unknown(f"variant of {self.name}", variant, self.variants)
+        if longest < 1:
+            raise InputError(f"{self.name}: the longest length must be at least 1, got {longest}")
+        self.variant, self.longest = variant, longest
+        self.setup()
+
+    def setup(self) -> None:
+        """Set ``vocabulary`` (and whatever else hangs on variant and longest length)."""
+
+    @abstractmethod
+    def draw(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
+        """Prompts and answers of the given lengths, without special tokens and without a Python loop over examples."""
+
+    @abstractmethod
+    def widths(self, length: int) -> tuple[int, int]:
+        """The most tokens that a prompt and an answer of this length take."""
+
+    @abstractmethod
+    def chance(self, length: int) -> float:
+        """Exact match of one who knows the form of an answer of this length but not the prompt."""
+
+    def tokens(self, length: int) -> int:
+        """The most tokens that a whole sequence of this length takes: its *nominal* size."""
+        return sum(self.widths(length)) + 3
+
+    def sample(self, length: int | Int[np.ndarray, " N"], count: int, rng: np.random.Generator) -> Examples:
+        """``count`` examples of one length, or of ``count`` lengths given one by one.
+
+        Raises:
+            InputError: a length outside 1 … ``longest``.
+        """
+        lengths = np.broadcast_to(np.asarray(length, np.int64), (count,))
+        if count and not 1 <= lengths.min() <= lengths.max() <= self.longest:
+            raise InputError(f"{self.name}: length must lie in 1 … {self.longest}, got {lengths.min()} … {lengths.max()}")
+        prompt, answer = self.draw(lengths, rng)
+        bos, sep, eos = (Ragged.token(t, count) for t in (BOS, SEP, EOS))
+        start = prompt.widths + 2
+        sizes = start + answer.widths + 1
+        return Examples(Ragged.join(bos, prompt, sep, answer, eos).padded(), start, sizes, lengths.copy())

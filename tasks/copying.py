@@ -1,0 +1,43 @@
+"""Copying: write the prompt again.
+
+``repeat``, length 4, from an alphabet of eight letters, so that symbols recur and only their places tell them apart::
+
+    <bos> c a c h <sep> c a c h <eos>
+
+``unique``, length 4, no symbol twice, so that content alone says what comes next::
+
+    <bos> s7 s2 s0 s5 <sep> s7 s2 s0 s5 <eos>
+"""
+
+import numpy as np
+from jaxtyping import Int
+
+from .base import Ragged, Task, Vocabulary
+from .sampling import distinct
+
+LETTERS = "abcdefgh"
+
+
+class Copying(Task):
+    name = "copying"
+    title = "Copying"
+    variants = {"repeat": "eight letters, which recur", "unique": "no symbol twice"}
+    length_is = "symbols to copy"
+
+    def setup(self) -> None:
+        symbols = LETTERS if self.variant == "repeat" else [f"s{i}" for i in range(2 * self.longest)]
+        self.vocabulary = Vocabulary.of(symbol=symbols)
+        self.count = len(symbols)
+
+    def draw(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
+        shape = (len(lengths), int(lengths.max(initial=0)))
+        drawn = distinct(rng, *shape, self.count) if self.variant == "unique" else rng.integers(self.count, size=shape)
+        symbols = Ragged.of(drawn + self.vocabulary.first("symbol"), lengths)
+        return symbols, symbols
+
+    def widths(self, length: int) -> tuple[int, int]:
+        return length, length
+
+    def chance(self, length: int) -> float:
+        choices = self.count - np.arange(length) if self.variant == "unique" else np.full(length, self.count)
+        return float(np.exp(-np.log(choices).sum()))

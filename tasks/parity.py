@@ -1,0 +1,40 @@
+"""Parity: whether the ones among some bits are odd in number.
+
+``answer``, length 4, one bit to write::
+
+    ?
+
+``scratchpad``, length 4, the parity of the bits so far, bit by bit; the last one is the parity of all::
+
+    ?
+"""
+
+import numpy as np
+from jaxtyping import Int
+
+from .base import Ragged, Task, Vocabulary
+
+
+class Parity(Task):
+    name = "parity"
+    title = "Parity"
+    variants = {"answer": "the parity alone", "scratchpad": "the parity after every bit"}
+    length_is = "bits"
+
+    def setup(self) -> None:
+        self.vocabulary = Vocabulary.of(bit="01")
+
+    def draw(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
+        zero = self.vocabulary.first("bit")
+        bits = rng.integers(2, size=(len(lengths), int(lengths.max(initial=0))))
+        running = bits.cumsum(1) % 2
+        prompt = Ragged.of(bits + zero, lengths)
+        if self.variant == "scratchpad":
+            return prompt, Ragged.of(running + zero, lengths)
+        return prompt, Ragged.of(np.take_along_axis(running, lengths[:, None] - 1, axis=1) + zero)
+
+    def widths(self, length: int) -> tuple[int, int]:
+        return length, length if self.variant == "scratchpad" else 1
+
+    def chance(self, length: int) -> float:
+        return 0.5 ** self.widths(length)[1]
