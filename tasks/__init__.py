@@ -22,7 +22,9 @@ def catalogue() -> dict[str, type[Task]]:
     """Name → task class, for every task in this package, by name."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
-    return {cls.name: cls for cls in sorted(Task.__subclasses__(), key=lambda cls: cls.name)}
+    # Tests and notebooks may define tasks of their own; those are no part of the benchmark.
+    ours = [cls for cls in Task.__subclasses__() if cls.__module__.startswith(f"{__name__}.")]
+    return {cls.name: cls for cls in sorted(ours, key=lambda cls: cls.name)}
 
 
 def get(name: str, variant: str | None = None, longest: int = 50) -> Task:

@@ -2,19 +2,19 @@
 
 ``reversed``, length 4, least significant digit first in both operands and in the sum, so that carries run with the text::
 
-    ?
+    <bos> 5 2 8 4 + 8 5 1 <sep> 3 8 9 4 <eos>
 
 ``plain``, length 4, most significant digit first, as people write::
 
-    ?
+    <bos> 7 5 3 5 + 6 9 2 <sep> 8 2 2 7 <eos>
 
 ``scratchpad``, length 4, least significant digit first. The answer goes through the columns of the longer operand and writes
 each one's digit and then the carry that leaves it (``c0`` or ``c1``); after ``=`` comes the whole sum, last carry included::
 
-    ?
+    <bos> 3 0 9 + 8 2 9 7 <sep> 1 c1 3 c0 8 c1 8 c0 = 1 3 8 8 <eos>
 
-The longer operand has exactly *length* digits, the other one uniformly 1 … length; which comes first is random. No number starts
-with a zero, but ``0`` itself is a one-digit operand. Digits stay digits, so no length overflows.
+The longer operand has exactly *length* digits, the other one uniformly 1 … length; which comes first is random. No number
+starts with a zero, but ``0`` itself is a one-digit operand. Digits stay digits, so no length overflows.
 """
 
 import numpy as np
@@ -48,8 +48,8 @@ class Addition(Task):
         np.put_along_axis(digits_2NC, widths_2N[..., None] - 1, leading[..., None], axis=2)
 
         sums_NC = digits_2NC.sum(0)
-        # A column of 9 passes on the carry that enters it; any other settles the carry by itself. So a column's carry is that of
-        # the last settled one up to it: the maximum of numbers that grow with the column and hold the carry in their lowest bit.
+        # A column of 9 passes on the carry that enters it; any other settles its carry by itself. So a column's carry is that
+        # of the last settled one up to it: the maximum of numbers that grow with the column and hold the carry as lowest bit.
         settled = np.where(sums_NC == 9, 0, 2 * at + (sums_NC > 9))
         carries_NC = np.maximum.accumulate(settled, axis=1) & 1
         sums_NC[:, 1:] += carries_NC[:, :-1]
@@ -75,7 +75,7 @@ class Addition(Task):
     def chance(self, length: int) -> float:
         """The probability of the likeliest sum, 99…9: exact, not an approximation.
 
-        A shorter operand always leaves one longer operand that completes it to 99…9; one of full width (drawn one time in *length*)
-        does in 8 of 9 cases, since neither may start with a zero. No carry is possible in 99…9, so its scratchpad is as likely.
+        To a shorter operand there is always one longer operand that completes it to 99…9; to one of full width (drawn one time
+        in *length*) in 8 of 9 cases, since neither may start with a zero. No carry leads to 99…9: its scratchpad is as likely.
         """
         return 0.1 if length == 1 else (1 - 1 / (9 * length)) * 10.0 ** (1 - length) / 9

@@ -1,9 +1,9 @@
 """What a task is: sequences ``<bos> prompt <sep> answer <eos>`` whose right answer is known exactly.
 
-A task is one class in one file of this package. It declares its name, variants and vocabulary and implements three methods:
-``draw`` (prompts and answers of given lengths), ``widths`` (how many tokens they take at most) and ``chance``. Everything is
-vectorised in numpy over examples of mixed lengths: rows are ragged, so they travel as ``Ragged`` (values and a mask), and this
-module joins them into padded token arrays.
+A task is one class in one file of this package. It declares its name and variants and implements four methods: ``setup`` (the
+vocabulary), ``draw`` (prompts and answers of given lengths), ``widths`` (how many tokens they take at most) and ``chance``.
+Everything is vectorised in numpy over examples of mixed lengths: rows are ragged, so they travel as ``Ragged`` (values and a
+mask), and this module joins them into padded token arrays.
 """
 
 from abc import ABC, abstractmethod
@@ -155,6 +155,7 @@ class Task(ABC):
         self.variant, self.longest = variant, longest
         self.setup()
 
+    @abstractmethod
     def setup(self) -> None:
         """Set ``vocabulary`` (and whatever else hangs on variant and longest length)."""
 
@@ -174,6 +175,16 @@ class Task(ABC):
         """The most tokens that a whole sequence of this length takes: its *nominal* size."""
         return sum(self.widths(length)) + 3
 
+    def check_lengths(self, low: int, high: int) -> None:
+        """Refuse a range of lengths that this task was not made for.
+
+        Raises:
+            InputError: a length outside 1 … ``longest``.
+        """
+        wrong = low if low < 1 else high
+        if not 1 <= wrong <= self.longest:
+            raise InputError(f"{self.name}: length must lie in 1 … {self.longest}, got {wrong}")
+
     def sample(self, length: int | Int[np.ndarray, " N"], count: int, rng: np.random.Generator) -> Examples:
         """``count`` examples of one length, or of ``count`` lengths given one by one.
 
@@ -181,8 +192,8 @@ class Task(ABC):
             InputError: a length outside 1 … ``longest``.
         """
         lengths = np.broadcast_to(np.asarray(length, np.int64), (count,))
-        if count and not 1 <= lengths.min() <= lengths.max() <= self.longest:
-            raise InputError(f"{self.name}: length must lie in 1 … {self.longest}, got {lengths.min()} … {lengths.max()}")
+        if count:
+            self.check_lengths(int(lengths.min()), int(lengths.max()))
         prompt, answer = self.draw(lengths, rng)
         bos, sep, eos = (Ragged.token(t, count) for t in (BOS, SEP, EOS))
         start = prompt.widths + 2

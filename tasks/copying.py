@@ -2,11 +2,11 @@
 
 ``repeat``, length 4, from an alphabet of eight letters, so that symbols recur and only their places tell them apart::
 
-    <bos> c a c h <sep> c a c h <eos>
+    <bos> d h e d <sep> d h e d <eos>
 
 ``unique``, length 4, no symbol twice, so that content alone says what comes next::
 
-    <bos> s7 s2 s0 s5 <sep> s7 s2 s0 s5 <eos>
+    <bos> s16 s14 s15 s17 <sep> s16 s14 s15 s17 <eos>
 """
 
 import numpy as np

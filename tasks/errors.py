@@ -16,5 +16,5 @@ def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
     """The error for a name that is not among ``known``: ``unknown task 'sortin'; did you mean 'sorting'?``."""
     names = list(known)
     close = difflib.get_close_matches(str(given), names, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}? (expected one of: {', '.join(names)})" if close else f"expected one of: {', '.join(names)}"
+    hint = f"did you mean {close[0]!r}?" if close else f"expected one of: {', '.join(names)}"
     return InputError(f"unknown {kind} {str(given)!r}; {hint}")

@@ -1,17 +1,17 @@
 """Key retrieval: find the value that stood by a key.
 
-``needle``, length 4: one marked key (``#``) and its value somewhere among *length* symbols of filler, asked for at the end (``?``).
-Filler and values are the same symbols, so that an average over the prompt does not give the answer away::
+``needle``, length 4: one marked key (``#``) and its value somewhere among *length* symbols of filler, asked for at the end
+(``?``). Filler and values are the same symbols, so that an average over the prompt does not give the answer away::
 
-    ?
+    <bos> v10 v3 v15 # k4 v8 v14 ? k4 <sep> v8 <eos>
 
 ``pairs``, length 4: *length* pairs of key and value, no key twice, and one of the keys asked for::
 
-    ?
+    <bos> k8 v13 k7 v13 k9 v14 k2 v3 ? k2 <sep> v3 <eos>
 
 ``multi_query``, length 4: the same with up to four different keys asked for at once (as in MQAR); values in the order asked::
 
-    ?
+    <bos> k9 v15 k7 v9 k0 v4 k6 v8 ? k7 k9 k0 k6 <sep> v9 v15 v4 v8 <eos>
 
 There are 16 values, and 16 keys for ``needle``; the other variants have as many keys as their longest length has pairs.
 """
@@ -34,10 +34,10 @@ class KeyRetrieval(Task):
         "pairs": "one of many pairs",
         "multi_query": "up to four of many pairs",
     }
+    length_is = "filler symbols (needle) or key–value pairs"
 
     def setup(self) -> None:
         needle = self.variant == "needle"
-        self.length_is = "filler symbols" if needle else "key–value pairs"
         self.key_count = 16 if needle else self.longest
         self.vocabulary = Vocabulary.of(
             mark="?#" if needle else "?",

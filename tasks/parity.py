@@ -2,11 +2,11 @@
 
 ``answer``, length 4, one bit to write::
 
-    ?
+    <bos> 0 1 0 0 <sep> 1 <eos>
 
 ``scratchpad``, length 4, the parity of the bits so far, bit by bit; the last one is the parity of all::
 
-    ?
+    <bos> 1 1 0 1 <sep> 1 0 0 1 <eos>
 """
 
 import numpy as np

@@ -2,11 +2,11 @@
 
 ``unique``, length 4, no number twice, of twice as many numbers as the longest length::
 
-    ?
+    <bos> 9 14 5 8 <sep> 5 8 9 14 <eos>
 
 ``repeat``, length 4, numbers may recur; they are drawn from as many numbers as the longest length, so that ties are usual::
 
-    ?
+    <bos> 6 1 6 2 <sep> 1 2 6 6 <eos>
 """
 
 import math

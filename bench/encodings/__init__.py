@@ -15,7 +15,7 @@ from tasks import unknown
 
 from .base import At, Encoding, Info, Setup
 
-__all__ = ["At", "Encoding", "Info", "Setup", "catalogue", "get", "settings", "source_hash"]
+__all__ = ["At", "Encoding", "Info", "Setup", "catalogue", "get", "hooks", "settings", "source_hash"]
 
 
 @cache
@@ -41,6 +41,14 @@ def get(name: str) -> type[Encoding]:
     if name not in catalogue():
         raise unknown("encoding", name, catalogue())
     return catalogue()[name]
+
+
+HOOKS = ("positions", "prepare", "embed", "rotate", "bias", "attend")
+
+
+def hooks(cls: type[Encoding]) -> list[str]:
+    """The hooks an encoding overrides, in the order in which data meets them."""
+    return [name for name in HOOKS if getattr(cls, name) is not getattr(Encoding, name)]
 
 
 def settings(cls: type[Encoding]) -> dict[str, Any]:

@@ -1,0 +1,55 @@
+"""The command line: ``lprime``. It joins the packages; heavy imports happen inside the commands, so that help is instant."""
+
+import sys
+
+import typer
+
+from tasks.errors import InputError, unknown
+
+from . import board, data, inspect, run
+
+app = typer.Typer(
+    name="lprime",
+    help="Train at L, test at L′: how far each positional encoding carries a transformer past its training lengths.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+for module in (run, board, inspect, data):
+    module.register(app)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point. Bad input of any kind is one line on stderr and exit code 2; Ctrl-C is 130."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        check_command(arguments)
+        code = app(arguments, standalone_mode=False)
+    except InputError as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # `lprime list | head`
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as error:
+        # The parser's own errors (bad option, bad value) format themselves; what cannot is a defect and keeps its traceback.
+        if not hasattr(error, "format_message"):
+            raise
+        fail(error.format_message())
+    else:
+        sys.exit(code or 0)
+
+
+def check_command(arguments: list[str]) -> None:
+    """A misspelt command gets the nearest one, which the parser does not offer."""
+    names = [command.name or command.callback.__name__ for command in app.registered_commands]  # type: ignore[union-attr]
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in names:
+        raise unknown("command", arguments[0], names)
+
+
+def fail(message: str) -> None:
+    """One line, whatever the message holds, and exit code 2."""
+    print(f"lprime: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,133 @@
+"""``lprime list``, ``lprime show``, ``lprime status``: what there is, and how far it is."""
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tasks.errors import unknown
+
+Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")]
+KINDS = ("encodings", "tasks", "suites")
+
+
+def register(app: typer.Typer) -> None:
+    app.command(name="list")(list_)
+    app.command()(show)
+    app.command()(status)
+
+
+def describe(kind: str) -> list[dict[str, Any]]:
+    """Everything of a kind, as plain data."""
+    if kind == "tasks":
+        import tasks
+
+        return [
+            {"name": t.name, "kind": "task", "title": t.title, "variants": dict(t.variants), "length": t.length_is}
+            for t in tasks.catalogue().values()
+        ]
+    if kind == "suites":
+        from bench.suite import load_suite, shipped
+
+        suites = [load_suite(name) for name in shipped()]
+        return [
+            {"name": s.name, "kind": "suite", "version": s.version, "fingerprint": s.fingerprint, "about": s.about,
+             "tasks": [f"{t.task} {t.variant}, L {t.train_length}, L′ {s.longest(t.task)}" for t in s.tasks],
+             "encodings": s.encodings, "seeds": s.seeds}
+            for s in suites
+        ]  # fmt: skip
+    from dataclasses import asdict
+
+    from bench import encodings
+
+    return [
+        asdict(c.info) | {"kind": "encoding", "hooks": encodings.hooks(c), "settings": encodings.settings(c)}
+        for c in encodings.catalogue().values()
+    ]
+
+
+def list_(
+    kind: Annotated[str | None, typer.Argument(metavar="[encodings|tasks|suites]", help="One kind; all by default.")] = None,
+    as_json: Json = False,
+) -> None:
+    """What can be run: encodings, tasks and suites."""
+    if kind is not None and kind not in KINDS:
+        raise unknown("kind", kind, KINDS)
+    kinds = [kind] if kind else list(KINDS)
+    if as_json:
+        print(json.dumps([item for k in kinds for item in describe(k)], indent=1, ensure_ascii=False))
+        return
+    from tabulate import tabulate
+
+    columns = {"encodings": ("name", "family", "year", "formula"), "tasks": ("name", "length"), "suites": ("name", "version", "about")}
+    for k in kinds:
+        rows = [[item[c] for c in columns[k]] for item in describe(k)]
+        print(tabulate(rows, headers=[k[:-1], *columns[k][1:]], tablefmt="simple", maxcolwidths=[None] * (len(columns[k]) - 1) + [80]))
+        print()
+
+
+def show(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding, a task or a suite.")],
+    as_json: Json = False,
+) -> None:
+    """Everything there is to know about one encoding, task or suite."""
+    everything = {item["name"]: item for kind in KINDS for item in describe(kind)}
+    if name not in everything:
+        raise unknown("name", name, everything)
+    item = everything[name]
+    if as_json:
+        print(json.dumps([item], indent=1, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(show_header=False, box=None, pad_edge=False)
+    for key, value in item.items():
+        table.add_row(key.replace("_", " "), Text("\n".join(lines(value))))
+    Console().print(table)
+
+
+def lines(value: object) -> list[str]:
+    """A value as lines of text."""
+    if isinstance(value, dict):
+        return [f"{k}: {v}" for k, v in value.items()] or ["none"]
+    if isinstance(value, list):
+        joined = ", ".join(map(str, value))
+        return [joined or "none"] if len(joined) < 100 else [str(v) for v in value]
+    return [{True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)]
+
+
+def status(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's name, or the path of its YAML file.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results live.")] = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """How far each run of a suite is: done, diverged, failed, running, paused or missing."""
+    from bench.runs import STATES, plan
+    from bench.suite import load_suite
+
+    runs = plan(load_suite(suite))
+    states = {run: run.state(out) for run in runs}
+    if as_json:
+        rows = [{"task": r.task, "encoding": r.encoding, "seed": r.seed, "state": s} for r, s in states.items()]
+        print(json.dumps(rows, indent=1))
+        return
+    from tabulate import tabulate
+
+    tasks = [t.task for t in runs[0].suite.tasks]
+    table = []
+    for encoding in dict.fromkeys(r.encoding for r in runs):
+        row = [encoding]
+        for task in tasks:
+            counts = Counter(s for r, s in states.items() if r.encoding == encoding and r.task == task)
+            row.append(", ".join(f"{counts[s]} {s}" for s in STATES if counts[s]))
+        table.append(row)
+    print(tabulate(table, headers=["encoding", *tasks], tablefmt="simple"))
+    totals = Counter(states.values())
+    print("\n" + f"{len(runs)} runs: " + ", ".join(f"{totals[s]} {s}" for s in STATES if totals[s]))
+    for run, state in states.items():
+        if state == "failed":
+            print(f"  {run}: {run.failure(out).error}")  # type: ignore[union-attr]

@@ -1,0 +1,79 @@
+"""``lprime run``: the grid of a suite, or a part of it, on this machine."""
+
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results live.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(run)
+
+
+def run(
+    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's name, or the path of its YAML file.")],
+    encoding: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these encodings (repeatable).")] = None,
+    task: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these tasks (repeatable).")] = None,
+    seed: Annotated[list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable).")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Runs at a time [default: one per core].")] = None,
+    out: Out = Path("runs"),
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What to train on.")] = "auto",
+    checkpoint_every: Annotated[float, typer.Option(min=0, metavar="S", help="Seconds between checkpoints of a run.")] = 10,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed runs again.")] = False,
+) -> int:
+    """Train and test a suite's grid. Asking again runs only what is missing; Ctrl-C loses nothing."""
+    from bench.pool import LocalPool
+    from bench.progress import display
+    from bench.runs import check_out, plan
+    from bench.suite import load_suite
+    from tasks import unknown
+
+    if device not in ("auto", "cpu", "cuda"):
+        raise unknown("device", device, ("auto", "cpu", "cuda"))
+    runs = plan(load_suite(suite), encoding, task, seed)
+    check_encodings([r.encoding for r in runs])
+    check_out(out)
+    states = {r: r.state(out) for r in runs}
+    todo = [r for r in runs if states[r] not in ("done", "diverged") and (retry_failed or states[r] != "failed")]
+    if old := [r for r in runs if states[r] == "failed" and not retry_failed]:
+        print(f"{len(old)} failed before and wait for --retry-failed:")
+        for r in old:
+            print(f"  {r}: {r.failure(out).error}")  # type: ignore[union-attr]
+    if not todo:
+        print(f"nothing to run: {len(runs) - len(old)} of {len(runs)} runs are done under {out / runs[0].suite.name}")
+        return 1 if old else 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill is a Ctrl-C
+    print(f"{len(todo)} of {len(runs)} runs to do, results under {out / runs[0].suite.name}", flush=True)
+    pool = LocalPool(threads=1, device=device, checkpoint_every_s=checkpoint_every)
+    if workers:
+        pool.workers = workers
+    progress = display(todo)
+    try:
+        with progress:
+            pool.execute(todo, out, progress.tell)
+    except KeyboardInterrupt:
+        tally = progress.tally
+        print(f"stopped: {tally.over} of {tally.total} runs are over, the others are saved; ask again to go on")
+        raise
+    failed = progress.tally.failed
+    if failed:
+        print(f"{len(failed)} of {len(todo)} runs failed; --retry-failed runs them again:")
+        for event in failed:
+            print(f"  {event.run}: {event.text}")
+    print(f"the board: lprime board {suite}{'' if out == Path('runs') else f' --out {out}'}")
+    return 1 if failed or old else 0
+
+
+def check_encodings(names: list[str]) -> None:
+    """Refuse an unknown name before anything is started.
+
+    Raises:
+        InputError: with the nearest match.
+    """
+    from bench import encodings
+
+    for name in dict.fromkeys(names):
+        encodings.get(name)

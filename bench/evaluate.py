@@ -1,0 +1,80 @@
+"""Evaluation: exact match and token accuracy at every test length.
+
+One teacher-forced pass gives the exact match of greedy decoding: as long as every answer token so far is right, the decoder has
+seen the very prefix that teacher forcing shows it, and the first wrong token ends the match either way.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+import tasks
+from tasks import Examples
+
+from .batches import Batch, as_batch
+from .model import Decoder
+from .results import LengthScore
+from .train import generator, precision
+
+TOKEN_BUDGET = {"cpu": 8192, "cuda": 262144}
+"""Tokens of one evaluation batch, padding included: memory stays bounded however long the sequences are."""
+
+
+@torch.inference_mode()
+def evaluate(
+    model: Decoder,
+    task: tasks.Task,
+    test_sets: Mapping[int, Examples],
+    test_seed: int,
+    between: Callable[[], None] = lambda: None,
+) -> list[LengthScore]:
+    """Scores at each length of ``test_sets``.
+
+    Arguments:
+        test_seed: what an encoding that draws is seeded with; never a training seed, so all runs meet the same draws.
+        between: called between batches; may raise to stop.
+    """
+    model.eval()
+    device = model.embedding.weight.device
+    scores = []
+    for length, examples in test_sets.items():
+        exact, right, total = 0, 0, 0
+        for index, batch in enumerate(by_budget(examples, TOKEN_BUDGET[device.type])):
+            between()
+            draws = generator("test", test_seed, length, index, device=device)
+            hits = correct(model, batch.to(device), task.tokens(length), draws)
+            wrong_rows = torch.bincount(batch.owner[~hits], minlength=len(batch.tokens)) > 0
+            exact += len(batch.tokens) - int(wrong_rows.sum())
+            right += int(hits.sum())
+            total += len(hits)
+        count = len(examples)
+        scores.append(
+            LengthScore(
+                length=length, exact=exact / count, token=right / total, count=count, tokens=total, chance=task.chance(length)
+            )
+        )
+    return scores
+
+
+def correct(model: Decoder, batch: Batch, nominal: int, draws: torch.Generator | None) -> Tensor:
+    """For every answer place of the batch, on the CPU: is the most likely next token the right one?"""
+    with precision(batch.tokens.device):
+        hidden = model(batch.tokens, nominal, draws)
+        logits = model.logits(hidden.flatten(0, 1)[batch.places])
+    return (logits.argmax(-1) == batch.targets).cpu()
+
+
+def by_budget(examples: Examples, budget: int) -> Iterator[Batch]:
+    """Batches in order, each of at most ``budget`` tokens (but at least one example)."""
+    size = max(1, budget // max(1, examples.tokens.shape[1]))
+    for start in range(0, len(examples), size):
+        yield as_batch(examples.rows(slice(start, start + size)))
+
+
+def zero_scores(task: tasks.Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
+    """The scores of a diverged run: zero everywhere."""
+    return [
+        LengthScore(length=n, exact=0.0, token=0.0, count=len(s), tokens=int(s.targets.sum()), chance=task.chance(n))
+        for n, s in test_sets.items()
+    ]

@@ -1,0 +1,118 @@
+"""How far a grid is: a live display on a terminal, one plain line a run elsewhere."""
+
+import sys
+import time
+from collections.abc import Sequence
+
+from .events import Event
+from .runs import Run
+
+
+def clock(seconds: float) -> str:
+    """``1:02:03`` or ``2:03``."""
+    minutes, s = divmod(round(seconds), 60)
+    hours, m = divmod(minutes, 60)
+    return f"{hours}:{m:02}:{s:02}" if hours else f"{m}:{s:02}"
+
+
+class Tally:
+    """Counts what executors tell, and knows the speed and the time left."""
+
+    def __init__(self, runs: Sequence[Run]):
+        self.total = len(runs)
+        self.over = 0
+        self.failed: list[Event] = []
+        self.steps_total = sum(run.steps for run in runs)
+        self.steps_gone = 0
+        """Of runs that are over, whatever they took."""
+        self.at: dict[Run, int] = {}
+        self.first: dict[Run, int] = {}
+        """Step at which a run was first heard of: those before it were made in an earlier session."""
+        self.walked = 0
+        self.start = time.monotonic()
+
+    def tell(self, event: Event) -> None:
+        run = event.run
+        if event.kind in ("started", "step"):
+            if event.step:
+                self.walked += event.step - self.at.get(run, event.step) if self.at.get(run) else 0
+            self.at[run] = event.step
+            return
+        if event.kind == "finished" and self.at.get(run):
+            self.walked += max(0, event.step - self.at[run])
+        self.at.pop(run, None)
+        self.steps_gone += run.steps
+        self.over += 1
+        if event.kind == "failed":
+            self.failed.append(event)
+
+    @property
+    def rate(self) -> float:
+        """Training steps a second over all workers, since the start."""
+        return self.walked / max(1e-9, time.monotonic() - self.start)
+
+    @property
+    def left_s(self) -> float | None:
+        steps = self.steps_total - self.steps_gone - sum(self.at.values())
+        return steps / self.rate if self.walked else None
+
+    def line(self) -> str:
+        left = "" if self.left_s is None else f", {clock(self.left_s)} left"
+        return f"{self.over}/{self.total} runs, {self.rate:.0f} steps/s{left}"
+
+
+class PlainProgress:
+    """One line for every run that ends: for logs and pipes."""
+
+    def __init__(self, runs: Sequence[Run]):
+        self.tally = Tally(runs)
+
+    def __enter__(self) -> "PlainProgress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def tell(self, event: Event) -> None:
+        self.tally.tell(event)
+        if event.kind not in ("started", "step"):
+            text = {"finished": event.text, "failed": f"FAILED: {event.text}", "elsewhere": "another process is at it"}
+            print(f"[{self.tally.line()}] {event.run}: {text[event.kind]}", flush=True)
+
+
+class LiveProgress:
+    """A bar for the grid and one for every run under way; ended runs scroll by above."""
+
+    def __init__(self, runs: Sequence[Run]):
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self.tally = Tally(runs)
+        self.bars = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"), transient=True)
+        self.whole = self.bars.add_task("all runs", total=self.tally.steps_total, note="")
+        self.each: dict[Run, int] = {}
+
+    def __enter__(self) -> "LiveProgress":
+        self.bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bars.stop()
+
+    def tell(self, event: Event) -> None:
+        self.tally.tell(event)
+        run = event.run
+        if event.kind in ("started", "step"):
+            if run not in self.each:
+                self.each[run] = self.bars.add_task(str(run), total=run.steps, note="")
+            self.bars.update(self.each[run], completed=event.step, note=f"{event.step}/{run.steps}")
+        else:
+            if run in self.each:
+                self.bars.remove_task(self.each.pop(run))  # type: ignore[arg-type]
+            text = {"finished": event.text, "failed": f"FAILED: {event.text}", "elsewhere": "another process is at it"}
+            self.bars.console.print(f"{run}: {text[event.kind]}", markup=False, highlight=False)
+        done = self.tally.steps_gone + sum(self.tally.at.values())
+        self.bars.update(self.whole, completed=done, note=self.tally.line())  # type: ignore[arg-type]
+
+
+def display(runs: Sequence[Run]) -> PlainProgress | LiveProgress:
+    return LiveProgress(runs) if sys.stdout.isatty() else PlainProgress(runs)

@@ -1,0 +1,193 @@
+"""Runs: one task, one encoding, one seed of a suite; where each lives and how far it is. Files are the only truth.
+
+::
+
+    <out>/<suite>/<task>/<encoding>/seed-<n>/
+        result.json               the run is over
+        failure.json              it broke; run again only when asked to
+        checkpoint.safetensors    it has begun
+        lock                      held by the process that works on it
+"""
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ValidationError
+
+from tasks import InputError
+
+from .files import write_atomic
+from .results import RESULT, Result, first_fault, read_result
+from .suite import Suite
+
+CHECKPOINT = "checkpoint.safetensors"
+FAILURE = "failure.json"
+LOCK = "lock"
+STATES = ("done", "diverged", "failed", "running", "paused", "missing")
+State = Literal["done", "diverged", "failed", "running", "paused", "missing"]
+
+
+class Failure(BaseModel):
+    """Why a run broke."""
+
+    error: str
+    """One line."""
+    traceback: str
+    finished: str
+    """ISO 8601, UTC."""
+
+
+class LockedElsewhere(Exception):
+    """Another process works on the run."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One cell of a suite's grid and one seed."""
+
+    suite: Suite = field(hash=False)  # holds lists; equality still compares it
+    task: str
+    encoding: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.encoding} seed {self.seed}"
+
+    @property
+    def steps(self) -> int:
+        return self.suite.recipe_for(self.task).steps
+
+    def folder(self, out: Path) -> Path:
+        return out / self.suite.name / self.task / self.encoding / f"seed-{self.seed}"
+
+    def result(self, out: Path) -> Result | None:
+        """The run's result, if it is over.
+
+        Raises:
+            InputError: the file is damaged, or belongs to another version of the suite.
+        """
+        path = self.folder(out) / RESULT
+        if not path.exists():
+            return None
+        result = read_result(path)
+        if result.fingerprint != self.suite.fingerprint:
+            raise InputError(
+                f"{path} was made by suite {self.suite.name} with fingerprint {result.fingerprint}, the suite now has "
+                f"{self.suite.fingerprint}; keep the two apart with another --out"
+            )
+        return result
+
+    def failure(self, out: Path) -> Failure | None:
+        path = self.folder(out) / FAILURE
+        try:
+            return Failure.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValidationError) as error:
+            fault = first_fault(error) if isinstance(error, ValidationError) else error.strerror
+            raise InputError(f"{path} is not a failure report ({fault}); delete it to run it again") from None
+
+    def state(self, out: Path) -> State:
+        """How far the run is, read off its folder."""
+        if result := self.result(out):
+            return result.status
+        folder = self.folder(out)
+        if locked(folder):
+            return "running"
+        if self.failure(out):
+            return "failed"
+        return "paused" if (folder / CHECKPOINT).exists() else "missing"
+
+    def fail(self, out: Path, error: str, traceback: str = "") -> None:
+        """Leave a failure report."""
+        failure = Failure(error=error, traceback=traceback, finished=now())
+        write_atomic(self.folder(out) / FAILURE, failure.model_dump_json(indent=1) + "\n")
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def plan(
+    suite: Suite, encodings: Sequence[str] | None = None, tasks: Sequence[str] | None = None, seeds: Sequence[int] | None = None
+) -> list[Run]:
+    """The runs of a suite, or of a part of it: all encodings and tasks of one seed before the next seed.
+
+    Raises:
+        InputError: a task the suite does not have, a negative seed. (Encodings are looked up where they are run.)
+    """
+    for task in tasks or []:
+        suite.spec(task)
+    for seed in seeds or []:
+        if seed < 0:
+            raise InputError(f"a seed must be 0 or more, got {seed}")
+    return [
+        Run(suite, task, encoding, seed)
+        for seed in dict.fromkeys(seeds or suite.seeds)
+        for task in dict.fromkeys(tasks or [t.task for t in suite.tasks])
+        for encoding in dict.fromkeys(encodings or suite.encodings)
+    ]
+
+
+@contextmanager
+def lock(folder: Path) -> Iterator[None]:
+    """Hold a run's folder; the lock goes with the process, however it ends.
+
+    Raises:
+        LockedElsewhere: another process holds it.
+        InputError: the folder cannot be written.
+    """
+    path = folder / LOCK
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror or error}") from error
+    try:
+        for attempt in range(20):
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                # A status command may be looking at this very moment; a run holds its lock for longer.
+                if attempt == 19:
+                    raise LockedElsewhere(str(folder)) from None
+                time.sleep(0.02)
+        yield
+        path.unlink(missing_ok=True)
+    finally:
+        os.close(handle)
+
+
+def locked(folder: Path) -> bool:
+    """Does a process hold this run's folder?"""
+    try:
+        handle = os.open(folder / LOCK, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+
+
+def check_out(out: Path) -> None:
+    """Fail at once, not after minutes of training, where results could not be written.
+
+    Raises:
+        InputError: ``out`` is not a folder that can be written.
+    """
+    probe = out / f".probe-{os.getpid()}"
+    write_atomic(probe, json.dumps(now()))
+    probe.unlink()

@@ -1,0 +1,148 @@
+"""Training: one recipe for every encoding. All state is in ``State``; randomness hangs on (seed, step) alone, so a run that
+is stopped and resumed at any step takes exactly the steps it would have taken."""
+
+import hashlib
+import math
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import tasks
+
+from .batches import as_batch, by_size
+from .model import Decoder
+from .suite import Recipe
+
+GROUPS = {"cpu": 4, "cuda": 1}
+"""Groups of like sizes that a step's examples are split into: less padding, more calls. Measured on one core; a GPU has cores
+to spare and few calls count."""
+LOG_POINTS = 20
+"""Entries of a run's loss curve."""
+
+
+@dataclass
+class State:
+    """Everything that training changes, beside the weights and the optimizer."""
+
+    step: int = 0
+    diverged: bool = False
+    loss: list[tuple[int, float]] = field(default_factory=list)
+    loss_sum: float = 0.0
+    """Sum of losses since the last entry of ``loss``."""
+    loss_steps: int = 0
+    step_ms: list[float] = field(default_factory=list)
+    """Mean step time of each stretch between two entries of ``loss``, in milliseconds."""
+    train_s: float = 0.0
+    total_s: float = 0.0
+    """Time on the run as of the last save, everything counted."""
+    started: str = ""
+    """When the run first began: ISO 8601, UTC."""
+
+
+class Stopped(Exception):
+    """Training was asked to stop; its state is in the checkpoint."""
+
+
+def seed_of(*parts: object) -> int:
+    """A 63-bit seed that hangs on all parts: no two uses of one training seed share a stream."""
+    return int.from_bytes(hashlib.sha256("/".join(map(str, parts)).encode()).digest()[:8], "big") >> 1
+
+
+def generator(*parts: object, device: torch.device) -> torch.Generator:
+    return torch.Generator(device).manual_seed(seed_of(*parts))
+
+
+def make_optimizer(model: Decoder, recipe: Recipe) -> torch.optim.AdamW:
+    """AdamW that decays the model's matrices alone: no norms, no token embeddings, nothing that belongs to the encoding."""
+    decayed = {n: p for n, p in model.named_parameters() if p.ndim == 2 and n.startswith(("blocks.", "head."))}
+    others = [p for n, p in model.named_parameters() if n not in decayed]
+    groups = [{"params": list(decayed.values()), "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=True)
+
+
+def learning_rate(recipe: Recipe, step: int) -> float:
+    """Linear warmup to the peak, then half a cosine to zero; ``step`` counts from 0."""
+    if step < recipe.warmup_steps:
+        return recipe.learning_rate * (step + 1) / recipe.warmup_steps
+    done = (step - recipe.warmup_steps) / max(1, recipe.steps - recipe.warmup_steps)
+    return recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def precision(device: torch.device):
+    """fp32 on CPU, bf16 autocast on CUDA."""
+    return torch.autocast("cuda", torch.bfloat16) if device.type == "cuda" else nullcontext()
+
+
+def backward(model: Decoder, examples: tasks.Examples, nominal: int, draws: torch.Generator) -> Tensor:
+    """Gradients of the mean cross-entropy over all answer tokens of a step's examples; returns that mean."""
+    device = model.embedding.weight.device
+    count = int(examples.targets.sum())
+    total = torch.zeros((), device=device)
+    for group in by_size(examples, GROUPS[device.type]):
+        batch = as_batch(group).to(device)
+        with precision(device):
+            hidden = model(batch.tokens, nominal, draws)
+            logits = model.logits(hidden.flatten(0, 1)[batch.places])
+        loss = F.cross_entropy(logits.float(), batch.targets, reduction="sum") / count
+        loss.backward()
+        total += loss.detach()
+    return total
+
+
+def train(
+    model: Decoder,
+    optimizer: torch.optim.Optimizer,
+    task: tasks.Task,
+    train_length: int,
+    recipe: Recipe,
+    seed: int,
+    state: State,
+    after_step: Callable[[State], None] = lambda state: None,
+) -> None:
+    """Train from ``state.step`` to the end of the recipe, or until the loss is no longer finite (``state.diverged``).
+
+    Arguments:
+        after_step: called after every step with the state up to date: saves, reports, or raises ``Stopped``.
+    """
+    model.train()
+    device = model.embedding.weight.device
+    nominal = task.tokens(train_length)
+    stretch = max(1, recipe.steps // LOG_POINTS)
+    parameters = list(model.parameters())
+    stretch_start, stretch_first = time.perf_counter(), state.step
+    while state.step < recipe.steps and not state.diverged:
+        start = time.perf_counter()
+        examples = tasks.train_batch(task, train_length, recipe.batch, seed, state.step)
+        optimizer.zero_grad(set_to_none=True)
+        loss = backward(model, examples, nominal, generator("train", seed, state.step, device=device))
+        torch.nn.utils.clip_grad_norm_(parameters, recipe.clip_norm)
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(recipe, state.step)
+        value = loss.item()
+        if not math.isfinite(value):
+            state.diverged = True  # the weights stay as they were before this step
+        else:
+            optimizer.step()
+            state.loss_sum += value
+            state.loss_steps += 1
+            state.step += 1
+        now = time.perf_counter()
+        state.train_s += now - start
+        if state.step % stretch == 0 or state.step == recipe.steps:
+            if state.loss_steps:
+                state.loss.append((state.step, state.loss_sum / state.loss_steps))
+            state.loss_sum, state.loss_steps = 0.0, 0
+            if state.step > stretch_first:
+                state.step_ms.append((now - stretch_start) * 1e3 / (state.step - stretch_first))
+            stretch_start, stretch_first = now, state.step
+        after_step(state)
+
+
+def median_step_ms(state: State) -> float:
+    return statistics.median(state.step_ms) if state.step_ms else 0.0

@@ -1,0 +1,78 @@
+"""Markdown that says what it was given, whatever it was given: escaping, links, numbers and tables."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from urllib.parse import quote, urlsplit
+
+from tabulate import tabulate
+
+from .statistics import DIGITS
+
+STRUCTURAL = re.compile(r"""[\\`*\[\]<>#|~&@$"]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.""")
+"""Characters that could start a structure: code, emphasis, link, HTML, heading, cell, entity, mention, formula, bare URL.
+
+An underscore inside a word starts nothing and is left alone, so that ``key_retrieval`` can be read and searched.
+"""
+
+
+def printable(text: str, limit: int = 80) -> str:
+    """One line that shows something: blanks for white space, U+FFFD for control, format and half characters, cut with an ``…``."""
+    shown = "".join(" " if c.isspace() else "�" if unicodedata.category(c) in ("Cc", "Cf", "Cs") else c for c in text)
+    shown = " ".join(shown.split()) or "(blank)"
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def escape(text: str, limit: int = 80) -> str:
+    """``printable`` text that no markdown renderer takes for structure, in or out of a table.
+
+    As numeric entities rather than backslashes: CommonMark never reads structure from an entity, and a table's ``|`` is cut
+    before backslashes are looked at by some renderers.
+    """
+    return STRUCTURAL.sub(lambda match: f"&#{ord(match[0])};", printable(text, limit))
+
+
+def code(text: str) -> str:
+    """A plain name as code; anything else escaped, since nothing can be escaped inside of code."""
+    return f"`{text}`" if re.fullmatch(r"[A-Za-z0-9_.+/-]{1,80}", text) else escape(text)
+
+
+def link(text: str, target: str, title: str = "") -> str:
+    """A link over escaped text; only the text where the target is no web address."""
+    try:
+        web = urlsplit(target).scheme in ("http", "https")
+    except ValueError:
+        web = False
+    if not web or len(target) > 2000:
+        return escape(text)
+    # quote() leaves no blank, bracket, quotation mark, pipe, backslash or control character that could end the target.
+    address = quote(target, safe="/:?=#%&;+,@~!$*'", errors="replace").replace("'", "%27").replace("*", "%2A")
+    return f'[{escape(text)}]({address.replace("&", "&amp;")}{f' "{escape(title, 200)}"' if title else ""})'
+
+
+def image(alt: str, file: str) -> str:
+    return f"![{escape(alt)}]({quote(file)})"
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """A GitHub table of ready markdown cells; the first ``left`` columns to the left, the others to the right.
+
+    ``pipe`` is tabulate's name for GitHub's table *with* its alignment row; its ``github`` leaves alignment out.
+    """
+    align = ["left"] * left + ["right"] * (len(header) - left)
+    return tabulate(rows, headers=list(header), tablefmt="pipe", colalign=align if rows else None, disable_numparse=True)
+
+
+def share(value: float) -> str:
+    """A number in 0 … 1 to the printed precision, without its leading zero: ``.423``, ``1.000``."""
+    return f"{value:.{DIGITS}f}".removeprefix("0")
+
+
+def times(value: float) -> str:
+    """A factor with up to two decimals: ``1.5``, ``2``, ``1.17``."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def numbers(values: Sequence[int]) -> str:
+    """``seed 3`` or ``seeds 0, 1, 2``."""
+    return f"seed{'s' if len(values) != 1 else ''} {', '.join(map(str, values))}"

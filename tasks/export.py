@@ -1,0 +1,241 @@
+"""A task as a Hugging Face ``DatasetDict`` on disk: the very examples that a run trains and is tested on, for use elsewhere.
+
+``load_from_disk(directory)`` gives the splits ``train`` and ``test_<length>`` with the columns ``ids`` (token ids, no padding),
+``text`` (symbols separated by blanks), ``answer`` (the answer's part of the text, without ``<eos>``) and ``length``.
+"""
+
+import inspect
+import json
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .base import EOS, SEP, SPECIALS, Examples, Task
+from .errors import InputError
+from .splits import content_hash, test_set, train_batch
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+CARD = """---
+license: apache-2.0
+pretty_name: {quoted_title}
+task_categories: [text-generation]
+tags: [synthetic, length-generalization, positional-encoding]
+configs:
+- config_name: default
+  data_files:
+{files}
+---
+
+# {title}
+
+{about}
+
+## Format
+
+Read it with `datasets.load_from_disk(directory)` or `datasets.load_dataset(directory)`.
+
+This dataset is the variant `{variant}`: {variant_is}. Length counts {length_is}. Each row is one sequence
+`<bos> prompt <sep> answer <eos>`; the answer and `<eos>` are what a model is to predict. The first training row:
+
+    {shown}
+
+| column | holds |
+|---|---|
+| `ids` | token ids, without padding |
+| `text` | their symbols, separated by blanks |
+| `answer` | the symbols of the answer, without `<eos>` |
+| `length` | length of the example |
+
+Vocabulary, {size} symbols in the order of their ids, from 0:
+
+    {symbols}
+
+## Splits
+
+Training lengths are uniform in 1 … {train_length}; a test split has the one length in its name. The content hash is
+`tasks.content_hash` of the example sets that the split is made of: the training batches in order, or the one test set.
+
+| split | examples | content hash (SHA-256) |
+|---|---|---|
+{splits}
+
+## Made from
+
+{recipe}
+
+## License
+
+Apache-2.0. The examples are synthetic and contain no personal data.
+"""
+
+
+def export(
+    task: Task,
+    directory: str | Path,
+    *,
+    train_length: int,
+    test_lengths: Sequence[int],
+    test_count: int,
+    test_seed: int,
+    seed: int,
+    batch: int,
+    train_examples: int,
+    title: str | None = None,
+) -> Path:
+    """Write one task's splits and a dataset card to ``directory``: all of it, or nothing.
+
+    Arguments:
+        directory: where to; must not exist, or be empty. Missing parents are made.
+        train_length: training examples have lengths uniform in 1 … this.
+        test_lengths: one split each, of ``test_count`` examples made from ``test_seed``.
+        seed, batch: the training split is ``train_batch(task, train_length, batch, seed, step)`` for step = 0, 1, …
+        train_examples: and is cut to this many examples.
+        title: title of the dataset card; made from task and variant by default.
+
+    Returns:
+        The directory, absolute.
+
+    Raises:
+        InputError: a count below 1, a length that the task was not made for, a directory with something in it, or one that
+            cannot be written (no permission, no space), in which case nothing is left behind.
+    """
+    for name, count in {"train_examples": train_examples, "batch": batch, "test_count": test_count}.items():
+        if count < 1:
+            raise InputError(f"{name} must be at least 1, got {count}")
+    directory = Path(directory).resolve()
+    with _one_line(directory):
+        if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
+            raise InputError(f"{directory} exists and is not an empty directory; choose another")
+
+    # Heavy, and of use to nobody but callers of this function.
+    from datasets import DatasetDict
+
+    last = (train_examples - 1) // batch
+    train = (train_batch(task, train_length, batch, seed, step) for step in range(last + 1))
+    cut = (b.rows(slice(train_examples - last * batch)) if step == last else b for step, b in enumerate(train))
+    splits = {"train": _split(task, cut)}
+    for length in test_lengths:
+        splits[f"test_{length}"] = _split(task, [test_set(task, length, test_count, test_seed)])
+
+    recipe = {
+        "task": task.name,
+        "variant": task.variant,
+        "version": task.version,
+        "longest": task.longest,
+        "train_length": train_length,
+        "seed": seed,
+        "batch": batch,
+        "test_seed": test_seed,
+    }
+    card = _card(task, title or f"lprime: {task.title} ({task.variant})", splits, recipe)
+    with (
+        _one_line(directory),
+        _parents(directory),
+        tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}.", ignore_cleanup_errors=True) as scratch,
+        _no_progress_bars(),
+    ):
+        # One level down, since a temporary directory itself is readable by its owner alone.
+        made = Path(scratch) / "dataset"
+        DatasetDict({name: data for name, (data, _) in splits.items()}).save_to_disk(made)
+        (made / "README.md").write_text(card, encoding="utf-8")
+        made.rename(directory)
+    return directory
+
+
+def _split(task: Task, sets: Iterable[Examples]) -> tuple["Dataset", str]:
+    """One split, and the content hash of the example sets that it is made of."""
+    import pyarrow as pa  # type: ignore[import-untyped]
+    from datasets import Dataset
+
+    ids: list[np.ndarray] = []
+    sizes: list[np.ndarray] = []
+    lengths: list[np.ndarray] = []
+    texts: list[str] = []
+    symbols = np.array(task.vocabulary.symbols, dtype=object)
+
+    def keep(examples: Examples) -> Examples:
+        flat = examples.tokens[np.arange(examples.tokens.shape[1]) < examples.sizes[:, None]]
+        ids.append(flat.astype(np.int32))
+        sizes.append(examples.sizes)
+        lengths.append(examples.lengths)
+        names, ends = symbols[flat].tolist(), examples.sizes.cumsum().tolist()
+        texts.extend([" ".join(names[start:end]) for start, end in zip([0, *ends], ends, strict=False)])
+        return examples
+
+    digest = content_hash(map(keep, sets))
+    sep, eos = f" {SPECIALS[SEP]} ", f" {SPECIALS[EOS]}"
+    offsets = np.concatenate([[0], np.concatenate(sizes).cumsum()])
+    table = pa.table(
+        {
+            "ids": pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(np.concatenate(ids))),
+            "text": texts,
+            "answer": [text[text.index(sep) + len(sep) : -len(eos)] for text in texts],
+            "length": pa.array(np.concatenate(lengths), pa.int32()),
+        }
+    )
+    # Left to itself, datasets would hash the whole table once more, with the time of day.
+    return Dataset(table, fingerprint=digest[:16]), digest
+
+
+def _card(task: Task, title: str, splits: Mapping[str, tuple["Dataset", str]], recipe: Mapping[str, object]) -> str:
+    """The dataset card, README.md."""
+    about = inspect.getdoc(inspect.getmodule(type(task))) or ""
+    return CARD.format(
+        title=title,
+        quoted_title=json.dumps(title, ensure_ascii=False),
+        files="\n".join(f'  - split: {name}\n    path: "{name}/*.arrow"' for name in splits),
+        about=about.replace("::\n", ":\n"),
+        variant=task.variant,
+        variant_is=task.variants[task.variant],
+        length_is=task.length_is,
+        shown=splits["train"][0][0]["text"],
+        size=len(task.vocabulary),
+        symbols=" ".join(task.vocabulary.symbols),
+        train_length=recipe["train_length"],
+        splits="\n".join(f"| `{name}` | {len(data)} | `{digest}` |" for name, (data, digest) in splits.items()),
+        recipe="\n".join(f"- {name}: {value}" for name, value in recipe.items()),
+    )
+
+
+@contextmanager
+def _one_line(directory: Path) -> Iterator[None]:
+    """Trouble with the disk is the user's to mend: one line instead of a traceback."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot write to {directory}: {' '.join(str(error).split())}") from error
+
+
+@contextmanager
+def _parents(directory: Path) -> Iterator[None]:
+    """Make the parents of a directory; take them away again if what follows fails."""
+    missing = [parent for parent in directory.parents if not parent.exists()]
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        yield
+    except BaseException:
+        for parent in missing:
+            with suppress(OSError):
+                parent.rmdir()
+        raise
+
+
+@contextmanager
+def _no_progress_bars() -> Iterator[None]:
+    """Silence the bars of datasets, and leave that setting as it was."""
+    import datasets
+
+    if datasets.are_progress_bars_disabled():
+        yield
+        return
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        datasets.enable_progress_bars()

@@ -1,0 +1,157 @@
+"""Each answer is worked out again from the decoded text, by plain Python that shares nothing with the generators."""
+
+import inspect
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tasks
+from tasks.splits import stream
+
+
+def number(digits: list[str], variant: str) -> int:
+    """The number that some digit symbols stand for, which must not start with a zero."""
+    text = "".join(digits if variant == "plain" else digits[::-1])
+    value = int(text)
+    assert text == str(value)
+    return value
+
+
+def check_addition(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
+    plus = prompt.index("+")
+    operands = prompt[:plus], prompt[plus + 1 :]
+    assert max(map(len, operands)) == length
+    assert min(map(len, operands)) >= 1
+    a, b = (number(digits, variant) for digits in operands)
+    if variant == "scratchpad":
+        assert answer.index("=") == 2 * length
+        columns, answer = answer[: 2 * length], answer[2 * length + 1 :]
+        carry = 0
+        for column, (digit, mark) in enumerate(zip(columns[::2], columns[1::2], strict=True)):
+            total = a // 10**column % 10 + b // 10**column % 10 + carry
+            carry = total // 10
+            assert (digit, mark) == (str(total % 10), f"c{carry}")
+    assert number(answer, variant) == a + b
+
+
+def check_copying(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
+    assert len(prompt) == length
+    assert answer == prompt
+    assert variant != "unique" or len(set(prompt)) == length
+
+
+def check_key_retrieval(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
+    query = prompt.index("?")
+    told, asked = prompt[:query], prompt[query + 1 :]
+    if variant == "needle":
+        mark = told.index("#")
+        filler = told[:mark] + told[mark + 3 :]
+        assert len(filler) == length
+        assert all(symbol.startswith("v") for symbol in filler)
+        told = told[mark + 1 : mark + 3]
+    else:
+        assert len(told) == 2 * length
+    table = dict(zip(told[::2], told[1::2], strict=True))
+    assert len(table) == len(told) // 2, "a key comes twice"
+    assert all(key.startswith("k") and value.startswith("v") for key, value in table.items())
+    assert len(set(asked)) == len(asked) == (min(4, length) if variant == "multi_query" else 1)
+    assert answer == [table[key] for key in asked]
+
+
+def check_parity(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
+    bits = [int(symbol) for symbol in prompt]
+    assert len(bits) == length
+    running = [str(sum(bits[: i + 1]) % 2) for i in range(length)]
+    assert answer == (running if variant == "scratchpad" else running[-1:])
+
+
+def check_sorting(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
+    assert len(prompt) == length
+    assert answer == sorted(prompt, key=int)
+    assert variant != "unique" or len(set(prompt)) == length
+
+
+CHECKS = {
+    "addition": check_addition,
+    "copying": check_copying,
+    "key_retrieval": check_key_retrieval,
+    "parity": check_parity,
+    "sorting": check_sorting,
+}
+
+
+def check(task: tasks.Task, examples: tasks.Examples) -> None:
+    """Structure and answer of every row."""
+    for row, start, size, length in zip(examples.tokens, examples.answer_start, examples.sizes, examples.lengths, strict=True):
+        assert (row[size:] == tasks.PAD).all()
+        row = row[:size]
+        assert row.min() > tasks.PAD
+        assert row.max() < len(task.vocabulary)
+        assert [np.flatnonzero(row == t).tolist() for t in (tasks.BOS, tasks.SEP, tasks.EOS)] == [[0], [start - 1], [size - 1]]
+        assert size <= task.tokens(length)
+        most_prompt, most_answer = task.widths(length)
+        prompt, answer = (task.vocabulary.decode(part).split() for part in (row[1 : start - 1], row[start : size - 1]))
+        assert 1 <= len(prompt) <= most_prompt
+        assert 1 <= len(answer) <= most_answer
+        CHECKS[task.name](task.variant, int(length), prompt, answer)
+    assert examples.sizes.max() == examples.tokens.shape[1], "no column holds padding alone"
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(lengths=st.lists(st.integers(1, 10), min_size=1, max_size=8), seed=st.integers(0, 2**32))
+def test_answers_are_right(task, lengths, seed):
+    examples = task.sample(np.array(lengths), len(lengths), stream(task, "brute force", seed))
+    assert examples.lengths.tolist() == lengths
+    check(task, examples)
+
+
+def test_every_task_has_a_check():
+    assert set(CHECKS) == set(tasks.catalogue())
+
+
+def test_many_examples_of_each_length(task):
+    for length in range(1, task.longest + 1):
+        check(task, tasks.test_set(task, length, 40, 0))
+
+
+def test_nominal_size_is_reached(task):
+    for length in (1, 2, 5, 10):
+        assert tasks.test_set(task, length, 1000, 0).sizes.max() == task.tokens(length)
+
+
+def test_long_examples(task):
+    # Sums of 450 digits fit no machine word.
+    long = tasks.get(task.name, task.variant, longest=450)
+    check(long, long.sample(np.array([450, 1, 450, 449]), 4, stream(long, "brute force", 0)))
+
+
+def test_longest_length_may_be_one(task):
+    only = tasks.get(task.name, task.variant, longest=1)
+    check(only, tasks.test_set(only, 1, 20, 0))
+
+
+def test_no_examples(task):
+    none = task.sample(3, 0, stream(task, "brute force", 0))
+    assert len(none) == 0
+    assert none.targets.shape == none.tokens.shape
+
+
+@pytest.mark.parametrize("operand", [0, 1])
+def test_zero_is_an_operand_but_starts_none(operand):
+    task = tasks.get("addition", "plain", longest=10)
+    examples = tasks.test_set(task, 2, 500, 0)
+    texts = [
+        task.vocabulary.decode(row[1 : start - 1]) for row, start in zip(examples.tokens, examples.answer_start, strict=True)
+    ]
+    assert "0" in {text.split(" + ")[operand] for text in texts}
+
+
+def test_module_docstrings_show_real_examples(task):
+    # Under this seed the examples show what matters: additions have carries, the needle lies inside, and symbols recur.
+    examples = task.sample(4, 1, stream(task, "docstring", 2503))
+    line = f"\n    {task.vocabulary.decode(examples.tokens[0])}\n"
+    module = inspect.getmodule(type(task))
+    assert line in module.__doc__
+    assert f"``{task.variant}``, length 4" in module.__doc__
