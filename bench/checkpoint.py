@@ -8,6 +8,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
+from tasks import InputError
+
 from .files import write_atomic
 from .model import Decoder
 from .runs import CHECKPOINT
@@ -34,6 +36,9 @@ def load_checkpoint(folder: Path, model: Decoder, optimizer: torch.optim.Optimiz
 
     A file that is damaged or belongs to another run is set aside as ``checkpoint.safetensors.unusable``: the run starts anew
     and gives the same result, only later.
+
+    Raises:
+        InputError: the file cannot be read at all.
     """
     path = folder / CHECKPOINT
     if not path.exists():
@@ -48,6 +53,8 @@ def load_checkpoint(folder: Path, model: Decoder, optimizer: torch.optim.Optimiz
         state.loss = [(step, loss) for step, loss in state.loss]
         weights = {name.removeprefix("model/"): t for name, t in tensors.items() if name.startswith("model/")}
         model.load_state_dict(weights)
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error}") from error
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError):
         path.replace(path.with_name(CHECKPOINT + ".unusable"))
         return None

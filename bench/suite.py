@@ -154,7 +154,9 @@ def validated(model: type[Section], content: Any, where: str) -> Any:
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        fault = error.errors(include_url=False)[0]
+        faults = error.errors(include_url=False)
+        # A misspelt key is two faults, one missing and one unknown; the unknown one says more.
+        fault = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])
         if fault["type"] == "extra_forbidden":
             raise InputError(f"{where}: {unknown_key(model, fault['loc'])}") from None
         cause = fault.get("ctx", {}).get("error")

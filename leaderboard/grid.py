@@ -69,7 +69,7 @@ class Grid:
         """Exact match of each run of a cell at each test length; zero where the run diverged."""
         runs = self.runs.get((task, encoding), ())
         rows = [[0.0 if run.status == "diverged" else score.exact for score in run.scores] for run in runs]
-        return np.array(rows).reshape(len(runs), -1)
+        return np.array(rows) if rows else np.zeros((0, 0))
 
 
 def build(suite: Suite | None, results: Iterable[Result], failures: Mapping[tuple[str, str, int], Failure]) -> list[Grid]:
@@ -88,7 +88,9 @@ def build(suite: Suite | None, results: Iterable[Result], failures: Mapping[tupl
     for runs in by_fingerprint.values():
         check(runs)
 
-    newest = sorted(by_fingerprint, key=lambda f: (by_fingerprint[f][0].suite_version, last(by_fingerprint[f]), f), reverse=True)
+    newest = sorted(
+        by_fingerprint, key=lambda f: (by_fingerprint[f][0].suite_version, last(by_fingerprint[f]), f), reverse=True
+    )
     grids = []
     if suite:
         own = by_fingerprint.get(suite.fingerprint, [])
@@ -125,7 +127,9 @@ def expected(suite: Suite, results: list[Result], failures: Mapping[tuple[str, s
     for result in results:
         if result.task not in known:
             raise InputError(f"{label(result)}: suite {suite.name} has no such task (it has: {', '.join(sorted(known))})")
-    return assemble(suite, suite.name, suite.version, suite.fingerprint, columns, suite.encodings, suite.seeds, results, failures)
+    return assemble(
+        suite, suite.name, suite.version, suite.fingerprint, columns, suite.encodings, suite.seeds, results, failures
+    )
 
 
 def found(results: list[Result], failures: Mapping[tuple[str, str, int], Failure]) -> Grid:

@@ -15,9 +15,12 @@ STRUCTURAL = re.compile(r"""[\\`*\[\]<>#|~&@$"]|(?<![^\W_])_|_(?![^\W_])|:(?=//)
 An underscore inside a word starts nothing and is left alone, so that ``key_retrieval`` can be read and searched.
 """
 
+REFERABLE = re.compile(r"(?=.{1,40}\Z)[a-z0-9][a-z0-9.+-]*(_[a-z0-9.+-]+)*")
+"""Names that can label a link as they are. Lower case only, because labels do not tell cases apart."""
+
 
 def printable(text: str, limit: int = 80) -> str:
-    """One line that shows something: blanks for white space, U+FFFD for control, format and half characters, cut with an ``…``."""
+    """One line that shows something: blanks for white space, U+FFFD for control and format characters, cut with an ``…``."""
     shown = "".join(" " if c.isspace() else "�" if unicodedata.category(c) in ("Cc", "Cf", "Cs") else c for c in text)
     shown = " ".join(shown.split()) or "(blank)"
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
@@ -37,17 +40,31 @@ def code(text: str) -> str:
     return f"`{text}`" if re.fullmatch(r"[A-Za-z0-9_.+/-]{1,80}", text) else escape(text)
 
 
-def link(text: str, target: str, title: str = "") -> str:
-    """A link over escaped text; only the text where the target is no web address."""
+def address(target: str) -> str | None:
+    """A web address that nothing in it can end early; None for what is no web address (``javascript:`` and the like)."""
     try:
         web = urlsplit(target).scheme in ("http", "https")
     except ValueError:
         web = False
-    if not web or len(target) > 2000:
-        return escape(text)
-    # quote() leaves no blank, bracket, quotation mark, pipe, backslash or control character that could end the target.
-    address = quote(target, safe="/:?=#%&;+,@~!$*'", errors="replace").replace("'", "%27").replace("*", "%2A")
-    return f'[{escape(text)}]({address.replace("&", "&amp;")}{f' "{escape(title, 200)}"' if title else ""})'
+    # quote() leaves no blank, bracket, quotation mark, pipe, backslash or control character.
+    return quote(target, safe="/:?=#%&;+,@", errors="replace").replace("&", "&amp;") if web and len(target) <= 2000 else None
+
+
+def link(text: str, target: str) -> str:
+    """A link over escaped text; only the text where the target is no web address."""
+    found = address(target)
+    return f"[{escape(text)}]({found})" if found else escape(text)
+
+
+def reference(name: str) -> str:
+    """A name linked by reference, which keeps tables narrow enough to read as text; defined by ``definition``."""
+    return f"[{name}]" if REFERABLE.fullmatch(name) else escape(name)
+
+
+def definition(name: str, target: str, title: str) -> str | None:
+    """What ``reference(name)`` points to; None where it is no link."""
+    found = address(target)
+    return f'[{name}]: {found} "{escape(title, 200)}"' if found and REFERABLE.fullmatch(name) else None
 
 
 def image(alt: str, file: str) -> str:

@@ -4,8 +4,6 @@ import sys
 
 import typer
 
-from tasks.errors import InputError, unknown
-
 from . import board, data, inspect, run
 
 app = typer.Typer(
@@ -26,30 +24,36 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         check_command(arguments)
         code = app(arguments, standalone_mode=False)
-    except InputError as error:
-        fail(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
     except BrokenPipeError:  # `lprime list | head`
         sys.stderr.close()
         sys.exit(0)
     except Exception as error:
+        from tasks import InputError  # not at the top: it loads numpy, and help is to be instant
+
         # The parser's own errors (bad option, bad value) format themselves; what cannot is a defect and keeps its traceback.
-        if not hasattr(error, "format_message"):
+        if not (isinstance(error, InputError) or hasattr(error, "format_message")):
             raise
-        fail(error.format_message())
+        message = str(error) if isinstance(error, InputError) else error.format_message() + given(error, arguments)
+        # One line, whatever the message holds.
+        print(f"lprime: {' '.join(message.split())}", file=sys.stderr)
+        sys.exit(2)
     else:
         sys.exit(code or 0)
+
+
+def given(error: Exception, arguments: list[str]) -> str:
+    """What the user gave for the option that the parser refused, which its message leaves out."""
+    options = getattr(getattr(error, "param", None), "opts", [])
+    places = [i for i, argument in enumerate(arguments[:-1]) if argument in options]
+    return f", got {arguments[places[-1] + 1]!r}" if places else ""
 
 
 def check_command(arguments: list[str]) -> None:
     """A misspelt command gets the nearest one, which the parser does not offer."""
     names = [command.name or command.callback.__name__ for command in app.registered_commands]  # type: ignore[union-attr]
     if arguments and not arguments[0].startswith("-") and arguments[0] not in names:
+        from tasks import unknown
+
         raise unknown("command", arguments[0], names)
-
-
-def fail(message: str) -> None:
-    """One line, whatever the message holds, and exit code 2."""
-    print(f"lprime: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(2)

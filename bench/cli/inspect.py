@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from tasks.errors import unknown
-
 Json = Annotated[bool, typer.Option("--json", help="Print a JSON list of objects.")]
 KINDS = ("encodings", "tasks", "suites")
 
@@ -53,6 +51,8 @@ def list_(
     as_json: Json = False,
 ) -> None:
     """What can be run: encodings, tasks and suites."""
+    from tasks import unknown
+
     if kind is not None and kind not in KINDS:
         raise unknown("kind", kind, KINDS)
     kinds = [kind] if kind else list(KINDS)
@@ -73,6 +73,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Everything there is to know about one encoding, task or suite."""
+    from tasks import unknown
+
     everything = {item["name"]: item for kind in KINDS for item in describe(kind)}
     if name not in everything:
         raise unknown("name", name, everything)

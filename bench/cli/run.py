@@ -18,10 +18,10 @@ def run(
     encoding: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these encodings (repeatable).")] = None,
     task: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these tasks (repeatable).")] = None,
     seed: Annotated[list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable).")] = None,
-    workers: Annotated[int | None, typer.Option(min=1, metavar="N", help="Runs at a time [default: one per core].")] = None,
+    workers: Annotated[int | None, typer.Option(metavar="N", help="Runs at a time [default: one per core].")] = None,
     out: Out = Path("runs"),
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What to train on.")] = "auto",
-    checkpoint_every: Annotated[float, typer.Option(min=0, metavar="S", help="Seconds between checkpoints of a run.")] = 10,
+    checkpoint_every: Annotated[float, typer.Option(metavar="S", help="Seconds between checkpoints of a run.")] = 10,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed runs again.")] = False,
 ) -> int:
     """Train and test a suite's grid. Asking again runs only what is missing; Ctrl-C loses nothing."""
@@ -29,10 +29,14 @@ def run(
     from bench.progress import display
     from bench.runs import check_out, plan
     from bench.suite import load_suite
-    from tasks import unknown
+    from tasks import InputError, unknown
 
     if device not in ("auto", "cpu", "cuda"):
         raise unknown("device", device, ("auto", "cpu", "cuda"))
+    if workers is not None and workers < 1:
+        raise InputError(f"--workers must be 1 or more, got {workers}")
+    if not checkpoint_every >= 0:
+        raise InputError(f"--checkpoint-every must be 0 seconds or more, got {checkpoint_every}")
     runs = plan(load_suite(suite), encoding, task, seed)
     check_encodings([r.encoding for r in runs])
     check_out(out)

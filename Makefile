@@ -1,0 +1,36 @@
+# make quickstart: environment, the quick suite, the board.   make test: environment, tests.   make lint: formatting and types.
+PYTHON ?= python3
+BIN := .venv/bin
+.PHONY: quickstart test lint format clean
+
+quickstart: .venv/.runtime
+	$(BIN)/lprime run quick
+	$(BIN)/lprime board quick
+
+test: .venv/.dev
+	$(BIN)/python -m pytest -n 2 tests
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv build dist *.egg-info
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit("lprime needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+
+# Stamps: installed again only when the requirements change.
+.venv/.runtime: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+.venv/.dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@ .venv/.runtime

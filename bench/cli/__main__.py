@@ -1,0 +1,5 @@
+"""``python -m bench.cli`` is ``lprime``."""
+
+from . import main
+
+main()

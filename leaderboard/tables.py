@@ -1,0 +1,194 @@
+"""The board's tables and lists, as markdown: from ``Row`` and ``Cell`` to text, one function a table."""
+
+from collections.abc import Sequence
+
+from . import statistics as st
+from .grid import Column, Grid
+from .markdown import code, definition, escape, link, numbers, reference, share, table, times
+from .summary import BASE, Cell, Row
+
+FLAG = "⚑"
+VISIBLE_CHANCE = 0.02
+"""Chance levels above this are shown beside the accuracies."""
+ABSENT = "–"
+
+
+def named(row: Row) -> str:
+    """The encoding's name, linked to its paper: by reference (see ``references``), else in place."""
+    if row.record is None:
+        return escape(row.name)
+    by_reference = definition(row.name, row.record.link, row.record.title)
+    return reference(row.name) if by_reference else link(row.name, row.record.link)
+
+
+def references(rows: Sequence[Row]) -> list[str]:
+    """The link definitions that ``named`` relies on, by name; the first of two of the same name holds."""
+    found: dict[str, str] = {}
+    for row in rows:
+        if row.record and (line := definition(row.name, row.record.link, row.record.title)):
+            found.setdefault(row.name, line)
+    return [found[name] for name in sorted(found)]
+
+
+def incomplete_cell(cell: Cell) -> str:
+    """`` (2 of 5 seeds)`` where runs are lacking, with how many of those failed; nothing where none is."""
+    if len(cell.runs) == cell.asked:
+        return ""
+    failed = f", {len(cell.failed)} failed" if cell.failed else ""
+    return f" ({len(cell.runs)} of {cell.asked} seeds{failed})"
+
+
+def ood(cell: Cell) -> str:
+    """``.423 ± .051``: mean over seeds and half-width of its 95 % interval."""
+    if cell.ood is None:
+        return cell.state
+    mean, half = cell.ood
+    return share(mean) + (f" ± {share(half)}" if half is not None else "") + incomplete_cell(cell)
+
+
+def gated(value: float | None, flagged: bool) -> str:
+    return (ABSENT if value is None else share(value)) + (f" {FLAG}" if flagged else "")
+
+
+def score(row: Row) -> str:
+    if row.score is None:
+        return "incomplete"
+    return share(row.score) + (f" [{share(row.interval[0])}, {share(row.interval[1])}]" if row.interval else "")
+
+
+def seeds(row: Row) -> str:
+    """``5``; ``3–5 of 5`` where tasks differ or runs are lacking."""
+    have = [len(c.runs) for c in row.cells.values()]
+    asked = max(c.asked for c in row.cells.values())
+    span = str(min(have)) if min(have) == max(have) else f"{min(have)}–{max(have)}"
+    return span if min(have) == asked else f"{span} of {asked}"
+
+
+def parameters(row: Row) -> str:
+    if row.parameters is None:
+        return ABSENT
+    low, high = row.parameters
+    return f"{low:,}" if low == high else f"{low:,}–{high:,}"
+
+
+def overall(grid: Grid, rows: Sequence[Row]) -> str:
+    """The main table: rank, score, OOD accuracy by task, what it is in distribution and what it costs."""
+    header = ["rank", "encoding", "score", *(escape(c.task) for c in grid.columns)]
+    header += ["in distribution", "seeds", "parameters", f"step × {BASE}", "year"]
+    body = [
+        [
+            str(row.rank) if row.rank else ABSENT,
+            named(row),
+            score(row),
+            *(ood(row.cells[c.task]) for c in grid.columns),
+            gated(row.in_distribution, row.flagged),
+            seeds(row),
+            parameters(row),
+            f"{row.step_time:.2f}" if row.step_time is not None else ABSENT,
+            str(row.record.year) if row.record else ABSENT,
+        ]
+        for row in rows
+    ]
+    return table(header, body, left=2)
+
+
+def in_distribution(grid: Grid, rows: Sequence[Row]) -> str:
+    """Exact match over l ≤ L, by task, flagged under the gate."""
+    header = ["encoding", *(f"{escape(c.task)}, l ≤ {c.train_length}" for c in grid.columns)]
+    body = []
+    for row in rows:
+        cells = [row.cells[c.task] for c in grid.columns]
+        body.append([escape(row.name), *(gated(c.in_distribution, c.flagged) if c.runs else c.state for c in cells)])
+    return table(header, body)
+
+
+def reach(grid: Grid, rows: Sequence[Row]) -> str:
+    """The longest length mastered, in the task's units and as a multiple of L."""
+    header = ["encoding", *(f"{escape(c.task)}, L = {c.train_length}" for c in grid.columns)]
+    return table(header, [[escape(row.name), *(reached(row.cells[c.task]) for c in grid.columns)] for row in rows])
+
+
+def reached(cell: Cell) -> str:
+    """``15 (1.5 L)``; ``≥ 50 (5 L)`` where nothing longer was tested; ``0`` where the shortest length fails."""
+    if cell.reach is None:
+        return cell.state
+    if cell.reach == 0:
+        return "0"
+    censored = "≥ " if cell.reach == cell.column.lengths[-1] else ""
+    return f"{censored}{cell.reach} ({times(cell.reach / cell.column.train_length)} L)"
+
+
+def by_length(column: Column, rows: Sequence[Row]) -> str:
+    """Exact match at each test length, mean over seeds, with chance where it is worth a line."""
+    lengths = [f"{n} = L" if n == column.train_length else str(n) for n in column.lengths]
+    body = []
+    for row in rows:
+        cell = row.cells[column.task]
+        values = [share(x) for x in cell.by_length] if cell.runs else [cell.state] * len(lengths)
+        body.append([escape(row.name), *values])
+    if max(column.chance) > VISIBLE_CHANCE:
+        body.append(["*chance*", *(share(x) for x in column.chance)])
+    return table(["encoding", *lengths], body)
+
+
+def encodings(rows: Sequence[Row]) -> str:
+    """What each row is: family, settings, paper, and the hash of the source that ran."""
+    body = []
+    for row in rows:
+        if row.record:
+            settings = ", ".join(f"{k} = {v}" for k, v in sorted(row.record.settings.items()))
+            paper = f"{link(row.record.title, row.record.link)} ({row.record.year})"
+            body.append([escape(row.name), escape(row.record.family), escape(settings, 200) if settings else ABSENT, paper])
+            body[-1].append(code(row.record.source_sha256[:12]))
+        else:
+            body.append([escape(row.name), *[ABSENT] * 4])
+    return table(["encoding", "family", "settings", "paper", "source SHA-256"], body, left=5)
+
+
+def unfinished(grid: Grid, rows: Sequence[Row]) -> list[str]:
+    """One line a failed run, a diverged run, and an encoding with missing runs."""
+    lines = []
+    for (task, encoding, seed), failure in sorted(grid.failures.items()):
+        lines.append(f"- failed: {escape(encoding)} on {escape(task)}, seed {seed}: {escape(failure.error, 200)}")
+    for run in grid.all_runs:
+        if run.status == "diverged":
+            where = f"{escape(run.encoding.name)} on {escape(run.task)}, seed {run.seed}"
+            lines.append(f"- diverged: {where}, after {run.steps:,} steps; counts as zero")
+    for row in rows:
+        absent = [(c.column.task, c.absent) for c in row.cells.values() if c.absent]
+        if absent:
+            lines.append(f"- missing: {escape(row.name)} on " + "; ".join(f"{escape(t)} ({numbers(s)})" for t, s in absent))
+    return lines
+
+
+def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
+    """One line for whatever makes runs of one table less comparable than they look."""
+    lines = []
+    for row in rows:
+        records = {
+            (r.encoding.source_sha256, str(sorted(r.encoding.settings.items()))) for c in row.cells.values() for r in c.runs
+        }
+        if len(records) > 1:
+            lines.append(f"- The runs of {escape(row.name)} come from {len(records)} versions of its source or settings.")
+    places = sorted({(r.device, r.threads) for r in grid.all_runs})
+    if len(places) > 1:
+        devices = "; ".join(f"{escape(device)}, {threads} thread{'s' * (threads != 1)}" for device, threads in places)
+        lines.append(f"- Step times come from different machines and are not comparable: {devices}.")
+    return lines
+
+
+EXPLANATION = f"""\
+- **Exact match**: the share of test examples whose whole answer, `<eos>` included, is right under greedy decoding.
+- **In distribution** is the mean over test lengths l ≤ L; the **task columns** show *OOD* (out-of-distribution) exact match,
+  the mean over test lengths l > L, as mean over seeds ± half-width of its 95 % Student-t interval.
+- **Score**: for each run the mean over l > L of (exact match − chance) / (1 − chance), not under 0; then the mean over seeds,
+  then over tasks. 1 is perfect, 0 is guessing. In brackets its 95 % interval: seeds resampled within each task
+  (stratified bootstrap, {st.REPLICATES:,} replicates). One seed gives no interval, and then small differences mean nothing.
+- **Rank**: by the printed score; equal scores share a rank. An encoding without a run on some task has no score and no rank.
+- **{FLAG}**: on some task the encoding is under {share(st.GATE)} in distribution. It has not learned that task at the lengths
+  it was trained on, so its OOD numbers there say little about extrapolation. Nothing is left out for it.
+- **Reach**: the longest tested length up to which exact match, averaged over seeds, never falls under {st.REACH:g};
+  ≥ where that is the longest length tested, 0 where already the shortest fails.
+- **Parameters** are those of the encoding alone. **Step × {BASE}** is the time of a training step relative to {BASE}'s: medians
+  over seeds, geometric mean over tasks.
+- *missing*: not run yet. *failed*: the run ended in an error. A *diverged* run (its loss was not finite) is a result: zeros."""

@@ -1,0 +1,144 @@
+"""Suites: strict reading, test lengths without off-by-one, a fingerprint of everything that can change a number."""
+
+import copy
+
+import pytest
+from conftest import suite_dict
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.suite import Suite, load_suite, shipped, validated
+from tasks import InputError, content_hash
+
+
+def make(**changes: object) -> Suite:
+    return validated(Suite, suite_dict(**changes), "suite tiny.yaml")
+
+
+@pytest.mark.parametrize("name", sorted(shipped()))
+def test_shipped_suites_are_whole(name):
+    suite = load_suite(name)
+    assert suite.name == name
+    assert {t.task for t in suite.tasks} == {"copying", "addition", "parity", "key_retrieval", "sorting"}
+    for spec in suite.tasks:
+        lengths = suite.test_lengths(spec.task)
+        assert spec.train_length in lengths, "L itself is tested"
+        assert any(n < spec.train_length for n in lengths)
+        assert lengths[-1] == suite.longest(spec.task) >= 4 * spec.train_length
+
+
+def test_lengths_are_rounded_up_and_never_skip_the_first_unseen_one():
+    suite = make(test_at=[0.5, 1, 1.1, 1.25, 2], tasks=[{"task": "copying", "variant": "repeat", "train_length": 10}])
+    assert suite.test_lengths("copying") == [5, 10, 11, 13, 20]
+    suite = make(test_at=[0.5, 1.1], tasks=[{"task": "copying", "variant": "repeat", "train_length": 3}])
+    assert suite.test_lengths("copying") == [2, 3, 4], "L itself is always tested, L + 1 by 1.1 at short L"
+
+
+@given(length=st.integers(1, 400), percent=st.integers(101, 1000))
+def test_multiples_of_the_train_length_lose_nothing_to_rounding(length, percent):
+    task = {"task": "copying", "variant": "repeat", "train_length": length}
+    found = make(test_at=[1, percent / 100], tasks=[task]).longest("copying")
+    assert found == -(-length * percent // 100), "the ceiling, in whole numbers"
+
+
+def test_a_task_may_change_the_recipe_for_all_encodings():
+    suite = make(tasks=[{"task": "copying", "variant": "repeat", "train_length": 4, "recipe": {"steps": 7}}])
+    assert suite.recipe_for("copying").steps == 7
+    assert suite.recipe_for("copying").batch == suite.recipe.batch
+
+
+NUMBERS = [
+    ("name", "other"),
+    ("version", 2),
+    ("model", {"layers": 2}),
+    ("recipe", {"learning_rate": 0.1}),
+    ("recipe", {"betas": [0.9, 0.99]}),
+    ("test_at", [1, 3]),
+    ("test_examples", 17),
+    ("test_seed", 1),
+    ("tasks", [{"task": "copying", "variant": "unique", "train_length": 4}]),
+]
+
+
+@pytest.mark.parametrize(("key", "value"), NUMBERS)
+def test_the_fingerprint_covers_what_can_change_a_number(key, value):
+    assert make(**{key: value}).fingerprint != make().fingerprint
+
+
+def test_the_fingerprint_leaves_out_what_cannot(monkeypatch):
+    same = make(seeds=[5, 6], encodings=["rope"], about="other words")
+    assert same.fingerprint == make().fingerprint
+    reordered = dict(reversed(list(copy.deepcopy(suite_dict()).items())))
+    assert validated(Suite, reordered, "suite").fingerprint == make().fingerprint
+
+
+def test_the_fingerprint_covers_task_and_harness_versions(monkeypatch):
+    from bench import suite as module
+    from tasks.copying import Copying
+
+    before = make().fingerprint
+    monkeypatch.setattr(Copying, "version", Copying.version + 1)
+    assert (other := make().fingerprint) != before
+    monkeypatch.setattr(module, "PROTOCOL", module.PROTOCOL + 1)
+    assert make().fingerprint not in (before, other)
+
+
+def test_test_sets_hang_on_the_suite_alone():
+    suite, other = make(), make(seeds=[3], test_seed=1)
+    hashes = [content_hash(s.test_sets("copying").values()) for s in (suite, make(seeds=[9]), other)]
+    assert hashes[0] == hashes[1] != hashes[2]
+    assert list(suite.test_sets("copying")) == suite.test_lengths("copying")
+
+
+FAULTS = [
+    ({"recipe": {"step": 9}}, r"unknown key in recipe 'step'; did you mean 'steps'\?"),
+    ({"recipee": {}}, r"unknown key 'recipee'; did you mean 'recipe'\?"),
+    ({"tasks": [{"task": "copyin", "variant": "repeat", "train_length": 4}]}, r"unknown task 'copyin'; did you mean 'copying'\?"),
+    (
+        {"tasks": [{"task": "copying", "variant": "repeet", "train_length": 4}]},
+        r"unknown variant of copying 'repeet'; did you mean 'repeat'\?",
+    ),
+    ({"tasks": [{"task": "copying", "variant": "repeat", "train_lenght": 4}]}, "train_length"),
+    (
+        {"tasks": [{"task": "copying", "variant": "repeat", "train_length": 4, "recipe": {"stepz": 1}}]},
+        r"tasks.copying.recipe: unknown key 'stepz'; did you mean 'steps'\?",
+    ),
+    ({"model": {"width": 18}}, "width must be a multiple of 2 × heads"),
+    ({"model": {"norm": "rmsnorm"}}, "pre-layernorm"),
+    ({"seeds": [1, 1]}, "seeds: 1 stands twice"),
+    ({"seeds": []}, "at least 1 item"),
+    ({"test_at": [0.5, 1]}, "above 1"),
+    ({"recipe": {"steps": 0}}, "greater than or equal to 1"),
+    ({"recipe": {"steps": "many"}}, "got 'many'"),
+    ({"name": "../up"}, "pattern"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), FAULTS)
+def test_faults_are_named_in_one_line(changes, message):
+    with pytest.raises(InputError, match=message) as caught:
+        make(**changes)
+    assert "\n" not in str(caught.value)
+    assert "suite tiny.yaml" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- a\n- b\n", "must be a mapping"),
+        ("name: [", r"not valid YAML \(line 1\)"),
+        ("name: a\nname: b\n", "key 'name' stands twice"),
+        ("", "must be a mapping"),
+        ("name: !!python/object/apply:os.system [true]\n", "not valid YAML"),
+    ],
+)
+def test_broken_files(tmp_path, text, message):
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        load_suite(str(path))
+
+
+def test_unknown_suite_names_the_nearest():
+    with pytest.raises(InputError, match=r"unknown suite 'quik'; did you mean 'quick'\?"):
+        load_suite("quik")

@@ -1,0 +1,171 @@
+"""Bad input, as users make it: one clear line that names what was given, what was expected and the nearest match; exit code 2;
+nothing lost, nothing half-written."""
+
+import errno
+import json
+import os
+import resource
+from pathlib import Path
+
+import pytest
+from conftest import lprime
+
+from bench.cli import main
+
+SUITE_FAULTS = {
+    "unknown key": (lambda t: t.replace("  steps:", "  stepz:"), "unknown key in recipe 'stepz'; did you mean 'steps'?"),
+    "unknown section": (lambda t: t.replace("recipe:", "recpie:"), "unknown key 'recpie'; did you mean 'recipe'?"),
+    "unknown task": (lambda t: t.replace("task: copying", "task: coping"), "unknown task 'coping'; did you mean 'copying'?"),
+    "unknown variant": (lambda t: t.replace("repeat", "repat"), "unknown variant of copying 'repat'; did you mean 'repeat'?"),
+    "unknown encoding": (lambda t: t.replace("- t5", "- T5"), "unknown encoding 'T5'; did you mean 't5'?"),
+    "missing key": (lambda t: t.replace("test_seed: 0", ""), "test_seed: Field required"),
+    "wrong type": (lambda t: t.replace("batch: 16", "batch: lots"), "got 'lots'"),
+    "negative number": (lambda t: t.replace("batch: 16", "batch: -16"), "got -16"),
+    "a key twice": (lambda t: t + "\nversion: 2\n", "key 'version' stands twice"),
+    "not YAML": (lambda t: "{" + t, "not valid YAML"),
+    "cut short": (lambda t: t[: len(t) // 2], "suite tiny.yaml"),
+    "not text": (lambda t: "\x00\x01", "not valid YAML"),
+}
+
+
+def refused(capsys: pytest.CaptureFixture, *arguments: object) -> str:
+    """Run the command in this process; it must say one line on stderr and exit with 2. That line."""
+    with pytest.raises(SystemExit) as exit_:
+        main([str(a) for a in arguments])
+    out, err = capsys.readouterr()
+    assert exit_.value.code == 2, (out, err)
+    assert err.startswith("lprime: ")
+    assert err.count("\n") == 1, err
+    assert "Traceback" not in err
+    return err
+
+
+@pytest.mark.parametrize("fault", SUITE_FAULTS)
+def test_malformed_suites(tiny, tmp_path, capsys, fault):
+    path = tiny()
+    change, message = SUITE_FAULTS[fault]
+    broken = change(path.read_text())
+    assert broken != path.read_text()
+    path.write_text(broken)
+    assert message in refused(capsys, "run", path, "--out", tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "quik"], "unknown suite 'quik'; did you mean 'quick'?"),
+        (["run", "absent.yaml"], "cannot read suite absent.yaml: No such file"),
+        (["run", "quick", "--encoding", "rop"], "unknown encoding 'rop'; did you mean 'rope'?"),
+        (["run", "quick", "--task", "sortin"], "unknown task of suite quick 'sortin'; did you mean 'sorting'?"),
+        (["run", "quick", "--seed", "-1"], "a seed must be 0 or more, got -1"),
+        (["run", "quick", "--seed", "one"], "valid integer, unable to parse string as an integer, got 'one'"),
+        (["run", "quick", "--workers", "0"], "--workers must be 1 or more, got 0"),
+        (["run", "quick", "--device", "gpu"], "unknown device 'gpu'"),
+        (["run", "quick", "--encodin", "rope"], "--encoding"),
+        (["run"], "SUITE"),
+        (["bord"], "unknown command 'bord'; did you mean 'board'?"),
+        (["list", "encoding"], "unknown kind 'encoding'; did you mean 'encodings'?"),
+        (["show", "alibe"], "unknown name 'alibe'; did you mean 'alibi'?"),
+        (["status", "smal"], "unknown suite 'smal'; did you mean 'small'?"),
+        (["board", "quick", "--out", "nowhere"], "no results"),
+        (["board", "--out", "nowhere"], "no results"),
+        (["data", "addition", "--suite", "quick", "--out", "d", "--train-examples", "0"], "at least 1, got 0"),
+        (["data", "additon", "--suite", "quick", "--out", "d"], "did you mean 'addition'?"),
+    ],
+)
+def test_malformed_commands(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    assert message in refused(capsys, *arguments)
+    assert not list(tmp_path.iterdir()), "nothing was written"
+
+
+@pytest.mark.parametrize("place", ["file/inside", "/proc/nowhere"])
+@pytest.mark.parametrize("command", ["run", "data"])
+def test_folders_that_cannot_be_written(tmp_path, monkeypatch, capsys, command, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("kept")
+    subject = ["run", "quick"] if command == "run" else ["data", "copying", "--suite", "quick", "--train-examples", "10"]
+    assert "cannot write" in refused(capsys, *subject, "--out", place)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_full_disk_is_said_before_any_training(tiny, tmp_path, monkeypatch, capsys):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert "No space left on device" in refused(capsys, "run", tiny(), "--out", tmp_path / "runs")
+    assert not [p for p in (tmp_path / "runs").rglob("*") if p.is_file()]
+
+
+def test_a_disk_that_fills_up_in_mid_run_fails_that_run_and_leaves_nothing_half_written(tiny, tmp_path):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))  # checkpoints do not fit, reports do
+
+    done = lprime("run", tiny(), "--out", tmp_path / "runs", "--task", "parity", "--encoding", "t5", preexec_fn=limit)
+    assert done.returncode == 1
+    assert "cannot write" in done.stdout and "File too large" in done.stdout
+    assert "Traceback" not in done.stderr
+    assert [p.name for p in (tmp_path / "runs").rglob("*") if p.is_file() and p.name != "lock"] == ["failure.json"]
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> tuple[Path, Path]:
+    """A tiny suite with one run done: its suite file and its results folder."""
+    import yaml
+    from conftest import suite_dict
+
+    folder = tmp_path_factory.mktemp("finished")
+    suite = folder / "tiny.yaml"
+    suite.write_text(yaml.safe_dump(suite_dict(encodings=["nope"], tasks=[suite_dict()["tasks"][0]])))
+    done = lprime("run", suite, "--out", folder / "runs")
+    assert done.returncode == 0, done.stderr
+    return suite, folder / "runs"
+
+
+DAMAGES = {
+    "cut short": lambda t: t[: len(t) // 2],
+    "empty": lambda t: "",
+    "not JSON": lambda t: "result",
+    "a field too many": lambda t: json.dumps(json.loads(t) | {"extra": 1}),
+    "not a number": lambda t: t.replace('"steps": 40', '"steps": "all"'),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("command", ["run", "status", "board"])
+def test_damaged_results_are_named_and_kept(finished, capsys, damage, command):
+    suite, out = finished
+    (path,) = out.rglob("result.json")
+    whole = path.read_text()
+    broken = DAMAGES[damage](whole)
+    assert broken != whole
+    path.write_text(broken)
+    try:
+        line = refused(capsys, command, suite, "--out", out)
+        assert str(path) in line
+        assert "not a whole result" in line
+        assert path.read_text() == broken, "it is the user's to delete"
+    finally:
+        path.write_text(whole)
+
+
+def test_results_of_another_version_of_the_suite_are_refused(finished, tmp_path, capsys):
+    suite, out = finished
+    changed = tmp_path / "tiny.yaml"
+    changed.write_text(suite.read_text().replace("learning_rate: 0.002", "learning_rate: 0.004"))
+    assert changed.read_text() != suite.read_text()
+    assert "keep the two apart with another --out" in refused(capsys, "run", changed, "--out", out)
+
+
+def test_help_never_loads_what_is_heavy():
+    """What makes help slow is imports; the time itself is measured by the benchmark, not here."""
+    import subprocess
+    import sys
+
+    code = "import sys; from bench.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\nprint(sorted(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
+    assert "Usage:" in shown
+    for heavy in ("'torch'", "'numpy'", "'pydantic'", "'datasets'", "'matplotlib'", "'yaml'"):
+        assert heavy not in shown, heavy

@@ -1,0 +1,144 @@
+"""The grid as its users meet it: the real command, real processes, real kills."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import lprime
+
+CHANGING = ("timings", "started", "finished")
+
+
+def results(out: Path) -> dict[str, dict]:
+    """All results under a folder, without what differs from run to run."""
+    found = {}
+    for path in sorted(out.rglob("result.json")):
+        content = json.loads(path.read_text())
+        found[str(path.relative_to(out))] = {k: v for k, v in content.items() if k not in CHANGING}
+    return found
+
+
+def start(*arguments: object) -> subprocess.Popen:
+    command = [sys.executable, "-m", "bench.cli", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def children(process: subprocess.Popen) -> list[int]:
+    """Process ids of the command's own children."""
+    return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+
+
+def test_asking_again_runs_only_what_is_missing(tiny, tmp_path):
+    suite, out = tiny(), tmp_path / "runs"
+    first = lprime("run", suite, "--out", out, "--task", "copying", "--workers", 1)
+    assert first.returncode == 0, first.stderr
+    before = {p: p.stat().st_mtime_ns for p in out.rglob("result.json")}
+    assert len(before) == 2
+    second = lprime("run", suite, "--out", out)
+    assert "2 of 4 runs to do" in second.stdout
+    assert all(p.stat().st_mtime_ns == t for p, t in before.items()), "a finished run is never run again"
+    assert "nothing to run: 4 of 4" in lprime("run", suite, "--out", out).stdout
+    states = json.loads(lprime("status", suite, "--out", out, "--json").stdout)
+    assert len(states) == 4
+    assert {s["state"] for s in states} == {"done"}
+    assert states[0].keys() == {"task", "encoding", "seed", "state"}
+    assert not list(out.rglob("checkpoint*")), "a finished run keeps no checkpoint"
+    assert not list(out.rglob("lock"))
+
+
+def test_killed_at_random_moments_it_ends_with_the_very_same_results(tiny, tmp_path):
+    suite = tiny(recipe={"steps": 300})
+    whole = lprime("run", suite, "--out", tmp_path / "whole")
+    assert whole.returncode == 0, whole.stderr
+    rng, kills = random.Random(0), 0
+    for _ in range(4):
+        process = start("run", suite, "--out", tmp_path / "cut", "--checkpoint-every", 0)
+        # The clock starts when the first run has begun: importing is no state to lose.
+        begun = time.monotonic() + 60
+        while not list((tmp_path / "cut").rglob("checkpoint*")) and process.poll() is None and time.monotonic() < begun:
+            time.sleep(0.02)
+        time.sleep(rng.uniform(0, 2.0))
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            kills += 1
+        process.communicate()
+    assert kills, "the grid ended before it could be killed: make it longer"
+    assert lprime("run", suite, "--out", tmp_path / "cut").returncode == 0
+    assert results(tmp_path / "cut") == results(tmp_path / "whole")
+    assert len(results(tmp_path / "whole")) == 4
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_stops_within_two_seconds_and_loses_nothing(tiny, tmp_path, stop):
+    suite, out = tiny(recipe={"steps": 100000}), tmp_path / "runs"
+    process = start("run", suite, "--out", out, "--checkpoint-every", 3600)
+    deadline = time.monotonic() + 60
+    while not list(out.rglob("lock")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(1.5)
+    asked = time.monotonic()
+    os.killpg(process.pid, stop) if stop == signal.SIGINT else process.send_signal(stop)
+    output, errors = process.communicate(timeout=20)
+    assert time.monotonic() - asked < 3, "two seconds, and one for a busy machine"
+    assert process.returncode == 130
+    assert "ask again to go on" in output
+    assert "Traceback" not in errors
+    assert len(list(out.rglob("checkpoint.safetensors"))) >= 1, "what was under way has been saved"
+    states = {s["state"] for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout)}
+    assert states <= {"paused", "missing"}
+    assert "paused" in states
+
+
+def test_workers_end_when_the_command_is_killed(tiny, tmp_path):
+    process = start("run", tiny(recipe={"steps": 100000}), "--out", tmp_path / "runs", "--workers", 1)
+    while not list((tmp_path / "runs").rglob("lock")):
+        time.sleep(0.05)
+        assert process.poll() is None
+    offspring = children(process)
+    assert offspring
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 15
+    while any(Path(f"/proc/{pid}").exists() for pid in offspring) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in offspring), "no worker outlives the command"
+
+
+def test_one_failed_run_never_stops_the_others(tiny, tmp_path):
+    suite, out = tiny(), tmp_path / "runs"
+    # A folder where the checkpoint belongs: this run can neither go on nor save itself.
+    (out / "tiny/copying/t5/seed-0/checkpoint.safetensors").mkdir(parents=True)
+    first = lprime("run", suite, "--out", out)
+    assert first.returncode == 1
+    assert "1 of 4 runs failed" in first.stdout
+    assert len(results(out)) == 3
+    failure = json.loads((out / "tiny/copying/t5/seed-0/failure.json").read_text())
+    assert "checkpoint.safetensors" in failure["error"]
+    again = lprime("run", suite, "--out", out)
+    assert again.returncode == 1
+    assert "1 failed before and wait for --retry-failed" in again.stdout
+    assert failure["error"] in again.stdout
+    (out / "tiny/copying/t5/seed-0/checkpoint.safetensors").rmdir()
+    last = lprime("run", suite, "--out", out, "--retry-failed")
+    assert last.returncode == 0, last.stdout
+    assert len(results(out)) == 4
+    assert not (out / "tiny/copying/t5/seed-0/failure.json").exists()
+
+
+def test_a_worker_killed_from_outside_fails_its_run_alone(tiny, tmp_path):
+    suite, out = tiny(recipe={"steps": 400}), tmp_path / "runs"
+    process = start("run", suite, "--out", out, "--workers", 1)
+    while not list(out.rglob("lock")):
+        time.sleep(0.05)
+    (worker,) = [pid for pid in children(process) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(worker, signal.SIGKILL)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "its worker process died (signal SIGKILL" in output
+    assert len(results(out)) == 3, "a new worker took the other runs"

@@ -1,0 +1,108 @@
+"""Made-up results for the tests of the board: no training, every number chosen by the test."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.results import EncodingRecord, LengthScore, Result, Timings, write_result
+from bench.suite import Suite, load_suite
+
+
+def suite(**changes: Any) -> Suite:
+    """A suite of two tasks, parity (L = 4, chance ½) and sorting (L = 6), at ½, 1, 1.5 and 2 times L, with three seeds."""
+    content = load_suite("quick").model_dump()
+    content |= {
+        "name": "tiny",
+        "about": "Made up.",
+        "test_at": [0.5, 1, 1.5, 2],
+        "test_examples": 100,
+        "seeds": [0, 1, 2],
+        "encodings": ["nope", "rope"],
+        "tasks": [
+            {"task": "parity", "variant": "answer", "train_length": 4},
+            {"task": "sorting", "variant": "unique", "train_length": 6},
+        ],
+    }
+    return Suite.model_validate(content | changes)
+
+
+def result(
+    of: Suite,
+    task: str = "sorting",
+    encoding: str = "nope",
+    seed: int = 0,
+    exact: Sequence[float] = (1, 1, 0.5, 0.25),
+    **changes: Any,
+) -> Result:
+    """One run of a suite, with this exact match at each of its test lengths."""
+    made = of.make_task(task)
+    scores = [
+        LengthScore(length=n, exact=e, token=e, count=of.test_examples, tokens=of.test_examples * n, chance=made.chance(n))
+        for n, e in zip(of.test_lengths(task), exact, strict=True)
+    ]
+    content: dict[str, Any] = {
+        "suite": of.name,
+        "suite_version": of.version,
+        "fingerprint": of.fingerprint,
+        "task": task,
+        "variant": of.spec(task).variant,
+        "train_length": of.spec(task).train_length,
+        "longest_seen": of.spec(task).train_length,
+        "encoding": record(encoding),
+        "seed": seed,
+        "status": "done",
+        "steps": of.recipe_for(task).steps,
+        "loss": [(10, 2.0), (800, 0.1)],
+        "scores": scores,
+        "parameters": {"model": 100_000, "encoding": 0},
+        "timings": Timings(step_ms=10.0, train_s=8.0, evaluate_s=1.0, total_s=9.0),
+        "data_hash": f"hash of {task}",
+        "versions": {"torch": "2.13.0"},
+        "device": "cpu",
+        "threads": 1,
+        "started": "2025-01-01T00:00:00Z",
+        "finished": "2025-01-01T00:00:09Z",
+    }
+    return Result.model_validate(content | changes)
+
+
+def record(name: str, **changes: Any) -> EncodingRecord:
+    content: dict[str, Any] = {
+        "name": name,
+        "family": "made up",
+        "ranking": "standard",
+        "year": 2020,
+        "title": f"All about {name}",
+        "link": f"https://example.org/{name}",
+        "settings": {},
+        "source_sha256": "0123456789abcdef",
+    }
+    return EncodingRecord.model_validate(content | changes)
+
+
+def full(of: Suite, curves: Mapping[str, Sequence[float]], **changes: Any) -> list[Result]:
+    """A run of every task and seed for each encoding, all with the encoding's curve."""
+    return [
+        result(of, task.task, encoding, seed, exact, **changes)
+        for encoding, exact in curves.items()
+        for task in of.tasks
+        for seed in of.seeds
+    ]
+
+
+def place(out: Path, run: Result) -> Path:
+    return out / run.suite / run.task / run.encoding.name / f"seed-{run.seed}"
+
+
+def store(out: Path, runs: Sequence[Result]) -> None:
+    """Write results where the harness would."""
+    for run in runs:
+        write_result(place(out, run), run)
+
+
+def store_failure(out: Path, run: Result, error: str) -> None:
+    """Write a failure where this run's result would lie."""
+    folder = place(out, run)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "failure.json").write_text(json.dumps({"error": error, "finished": "2025-01-01T00:00:03Z"}))
