@@ -16,7 +16,6 @@ from .runs import CHECKPOINT
 from .train import State
 
 
-
 def save_checkpoint(folder: Path, model: Decoder, optimizer: torch.optim.Optimizer, state: State, identity: str) -> None:
     """Write everything a run needs to go on.
 

@@ -73,7 +73,7 @@ class Decoder(nn.Module):
         self.encoding = make_encoding()
 
     def init(self, spec: ModelSpec) -> None:
-        """"fan-in normal": N(0, 1/inputs) for every matrix, the two that write to the stream scaled by 1/√(2·layers)."""
+        """ "fan-in normal": N(0, 1/inputs) for every matrix, the two that write to the stream scaled by 1/√(2·layers)."""
         nn.init.normal_(self.embedding.weight)
         for name, parameter in self.named_parameters():
             if parameter.ndim == 2 and name != "embedding.weight":

@@ -84,12 +84,12 @@ class LiveProgress:
     """A bar for the grid and one for every run under way; ended runs scroll by above."""
 
     def __init__(self, runs: Sequence[Run]):
-        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
         self.tally = Tally(runs)
         self.bars = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"), transient=True)
         self.whole = self.bars.add_task("all runs", total=self.tally.steps_total, note="")
-        self.each: dict[Run, int] = {}
+        self.each: dict[Run, TaskID] = {}
 
     def __enter__(self) -> "LiveProgress":
         self.bars.start()
@@ -107,11 +107,11 @@ class LiveProgress:
             self.bars.update(self.each[run], completed=event.step, note=f"{event.step}/{run.steps}")
         else:
             if run in self.each:
-                self.bars.remove_task(self.each.pop(run))  # type: ignore[arg-type]
+                self.bars.remove_task(self.each.pop(run))
             text = {"finished": event.text, "failed": f"FAILED: {event.text}", "elsewhere": "another process is at it"}
             self.bars.console.print(f"{run}: {text[event.kind]}", markup=False, highlight=False)
         done = self.tally.steps_gone + sum(self.tally.at.values())
-        self.bars.update(self.whole, completed=done, note=self.tally.line())  # type: ignore[arg-type]
+        self.bars.update(self.whole, completed=done, note=self.tally.line())
 
 
 def display(runs: Sequence[Run]) -> PlainProgress | LiveProgress:

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-import tasks
-from tasks import InputError, unknown
+import tasks as generators
+from tasks import Examples, InputError, Task, unknown
 
 from .results import first_fault
 
@@ -95,14 +95,19 @@ class Suite(Section):
 
     @model_validator(mode="after")
     def consistent(self) -> "Suite":
-        for label, values in (("seeds", self.seeds), ("encodings", self.encodings), ("tasks", [t.task for t in self.tasks])):
+        lists: tuple[tuple[str, list], ...] = (
+            ("seeds", self.seeds),
+            ("encodings", self.encodings),
+            ("tasks", [t.task for t in self.tasks]),
+        )
+        for label, values in lists:
             if twice := [v for v in values if values.count(v) > 1]:
                 raise ValueError(f"{label}: {twice[0]!r} stands twice")
         if not (any(x <= 1 for x in self.test_at) and any(x > 1 for x in self.test_at)):
             raise ValueError("test_at needs multiples of L up to 1 and above 1")
         for spec in self.tasks:
-            if spec.task not in tasks.catalogue():
-                raise unknown("task", spec.task, tasks.catalogue())
+            if spec.task not in generators.catalogue():
+                raise unknown("task", spec.task, generators.catalogue())
             self.make_task(spec.task)
             self.recipe_for(spec.task)
         return self
@@ -132,20 +137,20 @@ class Suite(Section):
     def longest(self, task: str) -> int:
         return self.test_lengths(task)[-1]
 
-    def make_task(self, task: str) -> tasks.Task:
-        return tasks.get(task, self.spec(task).variant, self.longest(task))
+    def make_task(self, task: str) -> Task:
+        return generators.get(task, self.spec(task).variant, self.longest(task))
 
-    def test_sets(self, task: str) -> dict[int, tasks.Examples]:
+    def test_sets(self, task: str) -> dict[int, Examples]:
         """Length → test examples; they hang on the suite alone."""
         made = self.make_task(task)
-        return {n: tasks.test_set(made, n, self.test_examples, self.test_seed) for n in self.test_lengths(task)}
+        return {n: generators.test_set(made, n, self.test_examples, self.test_seed) for n in self.test_lengths(task)}
 
     @cached_property
     def fingerprint(self) -> str:
         """Hash of everything that can change a number of a run: not the lists of seeds and encodings, not the prose."""
         content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings"})
         content["protocol"] = PROTOCOL
-        content["task_versions"] = {s.task: tasks.catalogue()[s.task].version for s in self.tasks}
+        content["task_versions"] = {s.task: generators.catalogue()[s.task].version for s in self.tasks}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 

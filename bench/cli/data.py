@@ -38,4 +38,5 @@ def data(
         train_examples=train_examples,
         title=f"lprime {task}, suite {loaded.name} version {loaded.version}",
     )
-    print(f"{task} of suite {loaded.name}: {train_examples} training examples and {len(loaded.test_lengths(task))} test splits in {out}")
+    splits = len(loaded.test_lengths(task))
+    print(f"{task} of suite {loaded.name}: {train_examples} training examples and {splits} test splits in {out}")

@@ -61,10 +61,18 @@ def list_(
         return
     from tabulate import tabulate
 
-    columns = {"encodings": ("name", "family", "year", "formula"), "tasks": ("name", "length"), "suites": ("name", "version", "about")}
+    columns = {
+        "encodings": ("name", "family", "year", "formula"),
+        "tasks": ("name", "length"),
+        "suites": ("name", "version", "about"),
+    }
     for k in kinds:
         rows = [[item[c] for c in columns[k]] for item in describe(k)]
-        print(tabulate(rows, headers=[k[:-1], *columns[k][1:]], tablefmt="simple", maxcolwidths=[None] * (len(columns[k]) - 1) + [80]))
+        print(
+            tabulate(
+                rows, headers=[k[:-1], *columns[k][1:]], tablefmt="simple", maxcolwidths=[None] * (len(columns[k]) - 1) + [80]
+            )
+        )
         print()
 
 
@@ -124,11 +132,11 @@ def status(
     for encoding in dict.fromkeys(r.encoding for r in runs):
         row = [encoding]
         for task in tasks:
-            counts = Counter(s for r, s in states.items() if r.encoding == encoding and r.task == task)
+            counts: Counter[str] = Counter(s for r, s in states.items() if r.encoding == encoding and r.task == task)
             row.append(", ".join(f"{counts[s]} {s}" for s in STATES if counts[s]))
         table.append(row)
     print(tabulate(table, headers=["encoding", *tasks], tablefmt="simple"))
-    totals = Counter(states.values())
+    totals: Counter[str] = Counter(states.values())
     print("\n" + f"{len(runs)} runs: " + ", ".join(f"{totals[s]} {s}" for s in STATES if totals[s]))
     for run, state in states.items():
         if state == "failed":

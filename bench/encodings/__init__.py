@@ -21,11 +21,12 @@ __all__ = ["At", "Encoding", "Info", "Setup", "catalogue", "get", "hooks", "sett
 @cache
 def catalogue() -> dict[str, type[Encoding]]:
     """Name → encoding class, for every encoding in this package, by name."""
-    found = {}
+    found: dict[str, type[Encoding]] = {}
     for entry in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{entry.name}")
         for cls in vars(module).values():
-            if inspect.isclass(cls) and cls.__module__ == module.__name__ and "info" in vars(cls):
+            mine = inspect.isclass(cls) and issubclass(cls, Encoding) and cls.__module__ == module.__name__
+            if mine and "info" in vars(cls):
                 if cls.info.name in found:
                     raise TypeError(f"two encodings are named {cls.info.name!r}: {found[cls.info.name]} and {cls}")
                 found[cls.info.name] = cls

@@ -12,7 +12,9 @@ def frequencies(width: int, base: float) -> Float[Tensor, " width/2"]:
     return base ** -(torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 
-def turn(x: Float[Tensor, "B H T d"], cos: Float[Tensor, "*B T d/2"], sin: Float[Tensor, "*B T d/2"]) -> Float[Tensor, "B H T d"]:
+def turn(
+    x: Float[Tensor, "B H T d"], cos: Float[Tensor, "*B T d/2"], sin: Float[Tensor, "*B T d/2"]
+) -> Float[Tensor, "B H T d"]:
     """(a, b) → (a·cos − b·sin, a·sin + b·cos) on the pairs (t, t + d/2)."""
     a, b = x.chunk(2, -1)
     cos, sin = cos.to(x.dtype), sin.to(x.dtype)

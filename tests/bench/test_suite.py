@@ -93,7 +93,10 @@ def test_test_sets_hang_on_the_suite_alone():
 FAULTS = [
     ({"recipe": {"step": 9}}, r"unknown key in recipe 'step'; did you mean 'steps'\?"),
     ({"recipee": {}}, r"unknown key 'recipee'; did you mean 'recipe'\?"),
-    ({"tasks": [{"task": "copyin", "variant": "repeat", "train_length": 4}]}, r"unknown task 'copyin'; did you mean 'copying'\?"),
+    (
+        {"tasks": [{"task": "copyin", "variant": "repeat", "train_length": 4}]},
+        r"unknown task 'copyin'; did you mean 'copying'\?",
+    ),
     (
         {"tasks": [{"task": "copying", "variant": "repeet", "train_length": 4}]},
         r"unknown variant of copying 'repeet'; did you mean 'repeat'\?",
