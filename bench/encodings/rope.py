@@ -33,7 +33,7 @@ class RoPE(Encoding):
         link="https://arxiv.org/abs/2104.09864",
         formula="s_ij = R(i)q_i·R(j)k_j/√d, R(p) turns pair t by p·θ_t, θ_t = 10000^(−2t/d)",
         past="defined, but slow pairs reach phases never met in training",
-        provenance="the paper; pairs (t, t + d/2) as in Llama and GPT-NeoX, equal to the paper's up to a permutation of channels",
+        provenance="the paper; pairs (t, t + d/2) as in Llama, equal to the paper's up to a permutation of channels",
         shift_invariant=True,
     )
 

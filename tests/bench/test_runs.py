@@ -76,6 +76,6 @@ def test_a_result_of_another_fingerprint_is_refused_not_overwritten(tmp_path, su
     run = plan(suite)[0]
     execute(run, tmp_path, "cpu")
     other = Run(validated(Suite, suite_dict(version=2), "suite"), run.task, run.encoding, run.seed)
-    with pytest.raises(InputError, match="fingerprint .* keep the two apart with another --out"):
+    with pytest.raises(InputError, match=r"fingerprint .* keep the two apart with another --out"):
         execute(other, tmp_path, "cpu")
     assert run.state(tmp_path) == "done"
