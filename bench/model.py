@@ -103,8 +103,8 @@ class Decoder(nn.Module):
         return self.head(hidden)
 
 
-def build(spec: ModelSpec, encoding: type[Encoding], setup: Setup, seed: int, **settings: object) -> Decoder:
+def build(spec: ModelSpec, encoding: type[Encoding], setup: Setup, seed: int) -> Decoder:
     """A model whose start hangs on the seed alone, whatever was drawn before."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Decoder(spec, len(setup.symbols), lambda: encoding(setup, **settings))
+        return Decoder(spec, len(setup.symbols), lambda: encoding.make(setup))

@@ -1,0 +1,1 @@
+"""The cluster launcher's room: an executor (``bench.events.Executor``) that takes runs to SLURM belongs here. None exists yet."""

@@ -37,8 +37,8 @@ def run(
         raise InputError(f"--workers must be 1 or more, got {workers}")
     if not checkpoint_every >= 0:
         raise InputError(f"--checkpoint-every must be 0 seconds or more, got {checkpoint_every}")
-    runs = plan(load_suite(suite), encoding, task, seed)
-    check_encodings([r.encoding for r in runs])
+    loaded = load_suite(suite)
+    runs = plan(loaded, full_names(encoding or loaded.encodings), task, seed)
     check_out(out)
     states = {r: r.state(out) for r in runs}
     todo = [r for r in runs if states[r] not in ("done", "diverged") and (retry_failed or states[r] != "failed")]
@@ -71,13 +71,12 @@ def run(
     return 1 if failed or old else 0
 
 
-def check_encodings(names: list[str]) -> None:
-    """Refuse an unknown name before anything is started.
+def full_names(names: list[str]) -> list[str]:
+    """Names as results are filed under them; an unknown one is refused before anything is started.
 
     Raises:
         InputError: with the nearest match.
     """
     from bench import encodings
 
-    for name in dict.fromkeys(names):
-        encodings.get(name)
+    return [encodings.get(name).info.name for name in names]

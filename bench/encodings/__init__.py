@@ -1,6 +1,7 @@
 """Positional encodings, one family per file. The hooks and their rules stand in ``base.py``.
 
-A new encoding is one new file here: every ``Encoding`` subclass with an ``info`` of its own is found by its name.
+A new encoding is one new file here: every ``Encoding`` subclass with an ``info`` of its own is found by its name. A file of
+wrappers lists the compositions that deserve a row of their own in ``ENTRIES``; any other can be named on the command line.
 """
 
 import hashlib
@@ -9,18 +10,16 @@ import inspect
 import pkgutil
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from tasks import unknown
+from .base import At, Encoding, Info, Setup, Wrapper
+from .compose import resolve, settings
 
-from .base import At, Encoding, Info, Setup
-
-__all__ = ["At", "Encoding", "Info", "Setup", "catalogue", "get", "hooks", "settings", "source_hash"]
+__all__ = ["At", "Encoding", "Info", "Setup", "Wrapper", "catalogue", "get", "hooks", "settings", "source_hash"]
 
 
 @cache
-def catalogue() -> dict[str, type[Encoding]]:
-    """Name → encoding class, for every encoding in this package, by name."""
+def classes() -> dict[str, type[Encoding]]:
+    """Name → class of everything this package defines, wrappers included, by name."""
     found: dict[str, type[Encoding]] = {}
     for entry in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{entry.name}")
@@ -33,31 +32,37 @@ def catalogue() -> dict[str, type[Encoding]]:
     return dict(sorted(found.items()))
 
 
+@cache
+def catalogue() -> dict[str, type[Encoding]]:
+    """Name → class of every encoding with a row of its own: the plain ones, and the compositions of ``ENTRIES``, by name."""
+    plain = {name: cls for name, cls in classes().items() if not issubclass(cls, Wrapper)}
+    modules = {inspect.getmodule(cls) for cls in classes().values()}
+    composed = [get(text) for module in modules for text in getattr(module, "ENTRIES", ())]
+    return dict(sorted((plain | {cls.info.name: cls for cls in composed}).items()))
+
+
 def get(name: str) -> type[Encoding]:
-    """One encoding class.
+    """One encoding class by its name, such as ``rope``, ``rope(base=500000)`` or ``randomised(rope)``.
 
     Raises:
-        InputError: an unknown name, with the nearest match.
+        InputError: an unknown name or setting, with the nearest match.
     """
-    if name not in catalogue():
-        raise unknown("encoding", name, catalogue())
-    return catalogue()[name]
+    return resolve(name, classes())
 
 
 HOOKS = ("positions", "prepare", "embed", "rotate", "bias", "attend")
 
 
 def hooks(cls: type[Encoding]) -> list[str]:
-    """The hooks an encoding overrides, in the order in which data meets them."""
-    return [name for name in HOOKS if getattr(cls, name) is not getattr(Encoding, name)]
-
-
-def settings(cls: type[Encoding]) -> dict[str, Any]:
-    """The keyword settings of an encoding and their defaults."""
-    parameters = inspect.signature(cls.__init__).parameters.values()
-    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    """The hooks an encoding overrides, in the order in which data meets them; a wrapper's and those of what it wraps."""
+    plain = Wrapper if issubclass(cls, Wrapper) else Encoding
+    inner = hooks(cls.inner) if issubclass(cls, Wrapper) else []
+    return [name for name in HOOKS if name in inner or getattr(cls, name) is not getattr(plain, name)]
 
 
 def source_hash(cls: type[Encoding]) -> str:
-    """SHA-256 of the file that defines an encoding."""
-    return hashlib.sha256(Path(inspect.getfile(cls)).read_bytes()).hexdigest()
+    """SHA-256 of the file that defines an encoding, and of that of the one it wraps."""
+    content = Path(inspect.getfile(cls)).read_bytes()
+    if issubclass(cls, Wrapper):
+        content += source_hash(cls.inner).encode()
+    return hashlib.sha256(content).hexdigest()

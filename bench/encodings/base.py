@@ -26,6 +26,7 @@ forward pass rather than once per layer. A new need becomes a field of ``At`` or
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -108,10 +109,17 @@ class Encoding(nn.Module):
     """
 
     info: ClassVar[Info]
+    chosen: ClassVar[Mapping[str, Any]] = {}
+    """Settings that its name sets, as in ``rope(base=500000)``."""
 
     def __init__(self, setup: Setup):
         super().__init__()
         self.setup = setup
+
+    @classmethod
+    def make(cls, setup: Setup) -> "Encoding":
+        """An instance with the settings of its name."""
+        return cls(setup, **cls.chosen)
 
     def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Int[Tensor, "*B T"]:
         """Position ids, once per forward pass."""
@@ -151,6 +159,34 @@ class Encoding(nn.Module):
         # d, not the width of q: an encoding may widen q and k (e ≠ d) without changing the scale.
         scale = 1 / math.sqrt(self.setup.head_width)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=bias is None and at.causal, scale=scale)
+
+
+class Wrapper(Encoding):
+    """An encoding that modifies another: every hook it does not override is handed on to the one inside, ``self.base``."""
+
+    inner: ClassVar[type[Encoding]] = Encoding
+
+    def __init__(self, setup: Setup):
+        super().__init__(setup)
+        self.base = self.inner.make(setup)
+
+    def positions(self, tokens, at):
+        return self.base.positions(tokens, at)
+
+    def prepare(self, at):
+        return self.base.prepare(at)
+
+    def embed(self, x, at):
+        return self.base.embed(x, at)
+
+    def rotate(self, q, k, at):
+        return self.base.rotate(q, k, at)
+
+    def bias(self, q, k, at):
+        return self.base.bias(q, k, at)
+
+    def attend(self, q, k, v, bias, at):
+        return self.base.attend(q, k, v, bias, at)
 
 
 def distances(ids: Int[Tensor, "*B T"]) -> Int[Tensor, "*B T T"]:

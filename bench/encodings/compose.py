@@ -1,0 +1,121 @@
+"""Names of encodings: ``rope``, ``rope(base=500000)``, ``randomised(rope)``, ``ssmax(randomised(alibi), …)``.
+
+A plain name is a class of the catalogue. Settings in brackets replace defaults. A wrapper takes the encoding it wraps as its
+first argument. Every such name is itself a class with an ``info`` of its own, so the rest of the harness sees no difference.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tasks import InputError, unknown
+
+from .base import Encoding, Wrapper
+
+Classes = Mapping[str, type[Encoding]]
+STRICTNESS = ("standard", "longer", "task-aware")
+
+
+def resolve(text: str, known: Classes) -> type[Encoding]:
+    """The class of a name such as ``randomised(rope, longest=2048)``.
+
+    Raises:
+        InputError: not such a name, an unknown encoding or setting, a value of another type; with the nearest match.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError):
+        raise not_a_name(text) from None
+    return build(tree, text, known)
+
+
+def not_a_name(text: str) -> InputError:
+    return InputError(f"{text!r} is not an encoding; expected a name, name(setting=value) or wrapper(name)")
+
+
+def build(tree: ast.expr, text: str, known: Classes) -> type[Encoding]:
+    """The class of one node of a parsed name."""
+    if isinstance(tree, ast.Name):
+        cls = lookup(tree.id, known)
+        if issubclass(cls, Wrapper):
+            raise InputError(f"{tree.id} wraps another encoding; expected {tree.id}(name), such as {tree.id}(rope)")
+        return cls
+    if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)):
+        raise not_a_name(text)
+    cls = lookup(tree.func.id, known)
+    if issubclass(cls, Wrapper):
+        if len(tree.args) != 1:
+            raise InputError(
+                f"{cls.info.name} wraps one encoding, got {len(tree.args)} in {text!r}; expected {cls.info.name}(name)"
+            )
+        cls = wrap(cls, build(tree.args[0], text, known))
+    elif tree.args:
+        raise InputError(f"{cls.info.name} wraps no other encoding; expected {cls.info.name}(setting=value), got {text!r}")
+    return with_settings(cls, {k.arg or "**": constant(k.value, text) for k in tree.keywords})
+
+
+def lookup(name: str, known: Classes) -> type[Encoding]:
+    if name not in known:
+        raise unknown("encoding", name, known)
+    return known[name]
+
+
+def constant(tree: ast.expr, text: str) -> Any:
+    try:
+        return ast.literal_eval(tree)
+    except ValueError:
+        raise InputError(f"settings in {text!r} must be numbers, True, False or quoted words") from None
+
+
+def wrap(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encoding]:
+    """The wrapper around one encoding, as a class."""
+    outer, base = wrapper.info, inner.info
+    info = replace(
+        outer,
+        name=f"{outer.name}({base.name})",
+        formula=f"{outer.formula}; {base.name}: {base.formula}",
+        past=f"{outer.past}; {base.name}: {base.past}",
+        shift_invariant=outer.shift_invariant and base.shift_invariant,
+        random=outer.random or base.random,
+        ranking=max(outer.ranking, base.ranking, key=STRICTNESS.index),
+    )
+    return type(wrapper.__name__, (wrapper,), {"inner": inner, "info": info, "__module__": wrapper.__module__})
+
+
+def settings(cls: type[Encoding]) -> dict[str, Any]:
+    """The settings of an encoding and their values; those of a wrapped one under its name."""
+    parameters = inspect.signature(cls.__init__).parameters.values()
+    values = {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
+    inner = {cls.inner.info.name: settings(cls.inner)} if issubclass(cls, Wrapper) else {}
+    return values | dict(cls.chosen) | inner
+
+
+def with_settings(cls: type[Encoding], given: Mapping[str, Any]) -> type[Encoding]:
+    """The encoding with other settings, as a class; itself where they are the defaults."""
+    name = cls.info.name
+    defaults = {k: v for k, v in settings(cls).items() if not isinstance(v, dict)}
+    chosen = {key: checked(name, key, value, defaults) for key, value in sorted(given.items())}
+    chosen = {key: value for key, value in chosen.items() if value != defaults[key]}  # rope(base=10000) is rope
+    if not chosen:
+        return cls
+    listed = ",".join(f"{key}={value}" for key, value in chosen.items())
+    full = f"{name[:-1]},{listed})" if name.endswith(")") else f"{name}({listed})"
+    members = {"info": replace(cls.info, name=full), "chosen": dict(cls.chosen) | chosen, "__module__": cls.__module__}
+    return type(cls.__name__, (cls,), members)
+
+
+def checked(name: str, key: str, value: Any, defaults: Mapping[str, Any]) -> Any:
+    """One setting, of the type of its default."""
+    if not defaults:
+        raise InputError(f"{name} has no settings, got {key!r}")
+    if key not in defaults:
+        raise unknown(f"setting of {name}", key, defaults)
+    wanted = type(defaults[key])
+    if wanted is float and type(value) is int:
+        value = float(value)
+    if type(value) is not wanted or (wanted is str and not re.fullmatch(r"[a-z0-9_]+", value)):
+        raise InputError(f"setting {key} of {name} must be a {wanted.__name__} such as {defaults[key]!r}, got {value!r}")
+    return value

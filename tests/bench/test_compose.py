@@ -1,0 +1,104 @@
+"""Names of encodings: plain, with settings, and around one another."""
+
+import pytest
+import torch
+
+from bench import encodings
+from bench.encodings import At, Setup, Wrapper, compose
+from bench.encodings.base import Info
+from tasks import InputError
+
+SETUP = Setup(layers=2, width=16, heads=2, head_width=8, train_tokens=8, longest_tokens=40)
+
+
+class Doubled(Wrapper):
+    """Doubles all position ids: the least that a wrapper can do."""
+
+    info = Info(
+        name="doubled", family="ids", title="t", authors="a", year=2026, link="https://example.org", formula="2p", past="p", provenance="ours"
+    )  # fmt: skip
+
+    def __init__(self, setup, *, times: int = 2):
+        super().__init__(setup)
+        self.times = times
+
+    def positions(self, tokens, at):
+        return self.times * super().positions(tokens, at)
+
+
+KNOWN = encodings.classes() | {"doubled": Doubled}
+
+
+def resolve(text: str) -> type:
+    return compose.resolve(text, KNOWN)
+
+
+def test_settings_replace_defaults_and_stand_in_the_name():
+    cls = resolve(" rope( base = 500000 ) ")
+    assert cls.info.name == "rope(base=500000.0)"
+    assert compose.settings(cls) == {"base": 500000.0}
+    assert cls.make(SETUP).base == 500000.0
+    assert resolve("t5(max_distance=8,buckets=4)").info.name == "t5(buckets=4,max_distance=8)", "in one order"
+    assert resolve(resolve("t5(max_distance=8)").info.name).info == resolve("t5(max_distance=8)").info, "a name names itself"
+
+
+def test_defaults_spelt_out_are_the_plain_encoding():
+    assert resolve("rope(base=10000)") is KNOWN["rope"]
+
+
+def test_a_wrapper_hands_on_every_hook_it_does_not_change():
+    tokens = torch.arange(6)[None]
+    inside, outside = resolve("alibi").make(SETUP), resolve("doubled(alibi)").make(SETUP)
+    shared = []
+    for encoding in (inside, outside):
+        at = At(nominal=6)
+        at = At(nominal=6, ids=encoding.positions(tokens, at))
+        shared.append(encoding.prepare(at))
+    assert torch.equal(shared[1], 2 * shared[0])
+    assert encodings.hooks(resolve("doubled(alibi)")) == ["positions", "prepare", "bias"]
+    assert encodings.hooks(resolve("doubled(nope)")) == ["positions"]
+
+
+def test_wrappers_nest_and_take_settings():
+    cls = resolve("doubled(doubled(rope(base=100.0)), times=3)")
+    assert cls.info.name == "doubled(doubled(rope(base=100.0)),times=3)"
+    assert compose.settings(cls) == {"times": 3, "doubled(rope(base=100.0))": {"times": 2, "rope(base=100.0)": {"base": 100.0}}}
+    encoding = cls.make(SETUP)
+    assert encoding.positions(torch.zeros(1, 3, dtype=torch.long), At(nominal=3)).tolist() == [0, 6, 12]
+    assert encoding.base.base.base == 100.0
+
+
+def test_a_wrapper_inherits_what_the_wrapped_declares():
+    assert resolve("doubled(learned)").info.shift_invariant is False
+    assert resolve("doubled(rope)").info.formula.endswith(KNOWN["rope"].info.formula)
+
+
+def test_the_source_hash_covers_what_is_wrapped():
+    hashes = {encodings.source_hash(resolve(name)) for name in ("doubled(rope)", "doubled(alibi)", "rope", "alibi")}
+    assert len(hashes) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rop", "unknown encoding 'rop'; did you mean 'rope'?"),
+        ("doubled(rop)", "did you mean 'rope'?"),
+        ("rope(bas=1)", "unknown setting of rope 'bas'; did you mean 'base'?"),
+        ("rope(base='x')", "setting base of rope must be a float such as 10000.0, got 'x'"),
+        ("t5(buckets=1.5)", "must be a int such as 32, got 1.5"),
+        ("nope(x=1)", "nope has no settings, got 'x'"),
+        ("rope(nope)", "rope wraps no other encoding"),
+        ("doubled", "doubled wraps another encoding; expected doubled(name)"),
+        ("doubled()", "doubled wraps one encoding, got 0"),
+        ("doubled(rope, nope)", "doubled wraps one encoding, got 2"),
+        ("rope(base=__import__('os'))", "must be numbers, True, False or quoted words"),
+        ("__import__('os').system('true')", "is not an encoding"),
+        ("rope.__class__", "is not an encoding"),
+        ("rope(", "is not an encoding"),
+        ("", "is not an encoding"),
+    ],
+)
+def test_what_is_no_name_is_refused(text, message):
+    with pytest.raises(InputError) as caught:
+        resolve(text)
+    assert message in str(caught.value)
