@@ -26,21 +26,19 @@ class Tally:
         self.steps_gone = 0
         """Of runs that are over, whatever they took."""
         self.at: dict[Run, int] = {}
-        self.first: dict[Run, int] = {}
-        """Step at which a run was first heard of: those before it were made in an earlier session."""
+        """Step of each run under way; its first report counts no speed, since earlier sessions may have made those steps."""
         self.walked = 0
         self.start = time.monotonic()
 
     def tell(self, event: Event) -> None:
         run = event.run
         if event.kind in ("started", "step"):
-            if event.step:
-                self.walked += event.step - self.at.get(run, event.step) if self.at.get(run) else 0
+            if before := self.at.get(run):
+                self.walked += event.step - before
             self.at[run] = event.step
             return
-        if event.kind == "finished" and self.at.get(run):
-            self.walked += max(0, event.step - self.at[run])
-        self.at.pop(run, None)
+        if before := self.at.pop(run, 0):
+            self.walked += max(0, event.step - before)
         self.steps_gone += run.steps
         self.over += 1
         if event.kind == "failed":

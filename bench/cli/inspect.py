@@ -36,14 +36,20 @@ def describe(kind: str) -> list[dict[str, Any]]:
              "encodings": s.encodings, "seeds": s.seeds}
             for s in suites
         ]  # fmt: skip
+    from bench import encodings
+
+    return [describe_encoding(cls) for cls in encodings.catalogue().values()]
+
+
+def describe_encoding(cls) -> dict[str, Any]:
+    """What an encoding declares and is made of, as plain data."""
     from dataclasses import asdict
 
     from bench import encodings
+    from bench.card import extra_parameters
 
-    return [
-        asdict(c.info) | {"kind": "encoding", "hooks": encodings.hooks(c), "settings": encodings.settings(c)}
-        for c in encodings.catalogue().values()
-    ]
+    made = {"hooks": encodings.hooks(cls), "settings": encodings.settings(cls), "parameters": extra_parameters(cls)}
+    return asdict(cls.info) | {"kind": "encoding"} | made
 
 
 def list_(
@@ -62,12 +68,12 @@ def list_(
     from tabulate import tabulate
 
     columns = {
-        "encodings": ("name", "family", "year", "formula"),
+        "encodings": ("name", "family", "year", "hooks", "parameters"),
         "tasks": ("name", "length"),
         "suites": ("name", "version", "about"),
     }
     for k in kinds:
-        rows = [[item[c] for c in columns[k]] for item in describe(k)]
+        rows = [[", ".join(v) if isinstance(v := item[c], list) else v for c in columns[k]] for item in describe(k)]
         print(
             tabulate(
                 rows, headers=[k[:-1], *columns[k][1:]], tablefmt="simple", maxcolwidths=[None] * (len(columns[k]) - 1) + [80]
@@ -79,14 +85,21 @@ def list_(
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding, a task or a suite.")],
     as_json: Json = False,
+    measure: Annotated[bool, typer.Option(help="Measure an encoding's properties, step time and memory (seconds).")] = True,
 ) -> None:
     """Everything there is to know about one encoding, task or suite."""
     from tasks import unknown
 
     everything = {item["name"]: item for kind in KINDS for item in describe(kind)}
+    if "(" in name:  # a composition that has no row of its own, or an encoding with other settings
+        from bench import encodings
+
+        everything[name] = describe_encoding(encodings.get(name))
     if name not in everything:
         raise unknown("name", name, everything)
     item = everything[name]
+    if measure and item["kind"] == "encoding":
+        item = item | measured(name)
     if as_json:
         print(json.dumps([item], indent=1, ensure_ascii=False))
         return
@@ -100,14 +113,32 @@ def show(
     Console().print(table)
 
 
+def measured(name: str) -> dict[str, Any]:
+    """The card of an encoding, measured here and now on one thread."""
+    from dataclasses import asdict
+
+    import torch
+
+    from bench import encodings
+    from bench.card import COST_SUITE, costs, properties
+
+    torch.set_num_threads(1)
+    cls = encodings.get(name)
+    rows = [asdict(cost) for cost in costs(cls)]
+    return {"properties": asdict(properties(cls)), f"cost_on_{COST_SUITE}": [{k: round(v, 3) for k, v in r.items()} for r in rows]}
+
+
 def lines(value: object) -> list[str]:
     """A value as lines of text."""
+    if isinstance(value, bool):
+        return ["yes" if value else "no"]
     if isinstance(value, dict):
-        return [f"{k}: {v}" for k, v in value.items()] or ["none"]
+        return [f"{str(k).replace('_', ' ')}: {lines(v)[0]}" for k, v in value.items()] or ["none"]
     if isinstance(value, list):
-        joined = ", ".join(map(str, value))
-        return [joined or "none"] if len(joined) < 100 else [str(v) for v in value]
-    return [{True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)]
+        items = [", ".join(lines(v)) if isinstance(v, dict) else str(v) for v in value]
+        joined = ", ".join(items)
+        return [joined or "none"] if len(joined) < 100 else items
+    return [str(value)]
 
 
 def status(
