@@ -1,15 +1,19 @@
 """What a run leaves behind: one ``result.json``, complete enough to recompute every number of the board from it alone."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from tasks import InputError
 
 from .files import write_atomic
 
 RESULT = "result.json"
+
+
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Record(BaseModel):
@@ -21,16 +25,16 @@ class Record(BaseModel):
 class LengthScore(Record):
     """Accuracy at one test length."""
 
-    length: int
-    exact: float
+    length: Positive
+    exact: Share
     """Share of the examples whose answer and ``<eos>`` are all right."""
-    token: float
+    token: Share
     """Share of the answer tokens (``<eos>`` included) that are right."""
-    count: int
+    count: Positive
     """Examples."""
-    tokens: int
+    tokens: Positive
     """Answer tokens."""
-    chance: float
+    chance: Annotated[float, Field(ge=0, lt=1)]
     """Exact match of guessing."""
 
 
@@ -60,6 +64,14 @@ class Timings(Record):
     """Everything from the start of the run, over all of its interruptions."""
 
 
+class Parameters(Record):
+    """Trained numbers."""
+
+    model: Positive
+    """Of the whole model, encoding included."""
+    encoding: Annotated[int, Field(ge=0)]
+
+
 class Result(Record):
     """One finished run: one task, one encoding, one seed."""
 
@@ -81,9 +93,9 @@ class Result(Record):
     """Training steps taken."""
     loss: list[tuple[int, float]]
     """Step and mean training loss since the entry before."""
-    scores: list[LengthScore]
-    parameters: dict[Literal["model", "encoding"], int]
-    """Parameters of the whole model, and those of them that belong to the encoding."""
+    scores: Annotated[list[LengthScore], Field(min_length=1)]
+    """By length, ascending."""
+    parameters: Parameters
     timings: Timings
     data_hash: str
     """Hash of all test examples (``tasks.content_hash``)."""
@@ -93,6 +105,13 @@ class Result(Record):
     started: str
     """ISO 8601, UTC."""
     finished: str
+
+    @model_validator(mode="after")
+    def ascending(self) -> "Result":
+        lengths = [s.length for s in self.scores]
+        if lengths != sorted(set(lengths)):
+            raise ValueError(f"scores must stand by length, ascending and each once, got {lengths}")
+        return self
 
     @property
     def in_distribution(self) -> list[LengthScore]:

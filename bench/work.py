@@ -17,7 +17,7 @@ from .checkpoint import load_checkpoint, save_checkpoint
 from .encodings import Setup
 from .evaluate import evaluate, zero_scores
 from .model import Decoder, build
-from .results import EncodingRecord, Result, Timings, write_result
+from .results import EncodingRecord, Parameters, Result, Timings, write_result
 from .runs import CHECKPOINT, FAILURE, Run, lock, now
 from .train import State, Stopped, make_optimizer, median_step_ms, seed_of, train
 
@@ -156,7 +156,7 @@ class Worker:
             steps=state.step,
             loss=state.loss,
             scores=scores,
-            parameters={"model": parameters(self.model), "encoding": parameters(self.model.encoding)},
+            parameters=Parameters(model=parameters(self.model), encoding=parameters(self.model.encoding)),
             timings=Timings(
                 step_ms=round(median_step_ms(state), 3),
                 train_s=round(state.train_s, 3),

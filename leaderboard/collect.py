@@ -4,22 +4,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from bench.results import RESULT, Result, first_fault, read_result
+from bench.runs import FAILURE, Failure
 from bench.suite import Suite, load_suite, shipped
 from tasks import InputError
 
-from .grid import Failure, Grid, build
-
-FAILURE = "failure.json"
-
-
-class FailureRecord(BaseModel):
-    """``failure.json``; keys beside these two are the runner's own business."""
-
-    error: str
-    finished: str
+from .grid import Grid, build
 
 
 def collect(suite_or_name: Suite | str, out: Path) -> list[Grid]:
@@ -76,12 +68,12 @@ def read_failures(folder: Path) -> dict[tuple[str, str, int], Failure]:
     failures = {}
     for path, (_, task, encoding, seed) in run_files(folder, FAILURE):
         try:
-            record = FailureRecord.model_validate_json(path.read_bytes())
+            failure = Failure.model_validate_json(path.read_bytes())
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}") from error
         except ValidationError as error:
-            raise InputError(f"{path} is not a whole failure record ({first_fault(error)}); delete it") from error
-        failures[task, encoding, int(seed.removeprefix("seed-"))] = Failure(record.error, record.finished)
+            raise InputError(f"{path} is not a failure report ({first_fault(error)}); delete it") from error
+        failures[task, encoding, int(seed.removeprefix("seed-"))] = failure
     return failures
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from bench.results import Result
+from bench.runs import Failure
 from bench.suite import Suite
 from tasks import InputError
 
@@ -31,14 +32,6 @@ class Column:
     @property
     def at(self) -> Int[np.ndarray, " N"]:
         return np.array(self.lengths)
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a run left no result."""
-
-    error: str
-    finished: str
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ def row(grid: Grid, encoding: str) -> Row:
     cells = {column.task: cell(grid, column, encoding) for column in grid.columns}
     runs = [run for c in cells.values() for run in c.runs]
     last = max(runs, key=lambda r: (r.finished, r.task, r.seed), default=None)
-    parameters = [run.parameters["encoding"] for run in runs if "encoding" in run.parameters]
+    parameters = [run.parameters.encoding for run in runs]
     complete = all(c.runs for c in cells.values())
     scores = [c.scores for c in cells.values()]
     return Row(

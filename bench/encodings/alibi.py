@@ -1,10 +1,11 @@
 """A fixed penalty that grows with distance, at a different rate in each head."""
 
 import math
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from .base import At, Encoding, Info, distances
 
@@ -32,10 +33,47 @@ class ALiBi(Encoding):
         shift_invariant=True,
     )
 
+    def slopes(self) -> Float[Tensor, " H"]:
+        return torch.tensor(slopes(self.setup.heads))
+
     def prepare(self, at: At) -> Float[Tensor, "*B H T T"]:
-        m = torch.tensor(slopes(self.setup.heads), device=at.positions.device)
+        m = self.slopes().to(at.positions.device)
         # Distance first, in float32: m·j alone loses digits at large j. Zero past the diagonal, where the mask decides.
         return -m[:, None, None] * distances(at.positions).clamp(min=0).float().unsqueeze(-3)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B H T T"]:
         return at.shared
+
+
+class ALiBiLearned(ALiBi):
+    """ALiBi with a slope for each head, the same in all layers, learned by its logarithm: m_h stays positive."""
+
+    info = replace(
+        ALiBi.info,
+        name="alibi_learned",
+        formula="s_ij = q_i·k_j/√d − m_h·(i − j), ln m_h learned from a start of ln 2^(−8h/H)",
+        provenance="McGill-NLP/length-generalization, type `alibi_learned`; x-transformers had the same",
+    )
+
+    def __init__(self, setup):
+        super().__init__(setup)
+        self.log_slopes = nn.Parameter(super().slopes().log())
+
+    def slopes(self) -> Float[Tensor, " H"]:
+        return self.log_slopes.exp()
+
+
+class ALiBiHalf(ALiBi):
+    """ALiBi in the first ⌈H/2⌉ heads, with the slopes of a model of as many heads (1/16, 1/256 for H = 4); NoPE in the rest."""
+
+    info = replace(
+        ALiBi.info,
+        name="alibi_half",
+        formula="s_ij = q_i·k_j/√d − m_h·(i − j), m_h = 2^(−8h/n) for h ≤ n = ⌈H/2⌉, else 0",
+        past="the same line goes on in half of the heads; nothing changes in the others",
+        provenance="x-transformers, alibi_num_heads, which gives these slopes; that it be half of the heads is our choice",
+    )
+
+    def slopes(self) -> Float[Tensor, " H"]:
+        some = slopes((self.setup.heads + 1) // 2)
+        return torch.tensor(some + [0.0] * (self.setup.heads - len(some)))

@@ -1,4 +1,4 @@
-"""The pieces of softmax attention, for encodings that replace it whole: ``softmax_j(scores + bias)·v`` with T × T in sight."""
+"""The pieces of softmax attention, for encodings that replace it whole: ``masked_softmax(scores + …, bias)·v``."""
 
 import math
 
@@ -15,12 +15,16 @@ def scores(q: Float[Tensor, "B H T e"], k: Float[Tensor, "B H T e"], setup: Setu
 
 
 def hidden(s: Float[Tensor, "B H T T"], at: At) -> Bool[Tensor, "T T"]:
-    """True where key j may not be seen by query i: j > i; nowhere if the mask is off."""
+    """True where query i may not see key j: at j > i; nowhere if the mask is off."""
     everywhere = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device)
     return everywhere.triu(1) if at.causal else ~everywhere
 
 
 def masked_softmax(s: Float[Tensor, "B H T T"], bias: Float[Tensor, "*B H T T"] | None, at: At) -> Float[Tensor, "B H T T"]:
-    """softmax over keys of s + bias, in float32 at least. The mask comes with ``bias``, or is put here if there is none."""
-    s = s.masked_fill(hidden(s, at), float("-inf")) if bias is None else s + bias
-    return s.float().softmax(-1) if s.dtype == torch.bfloat16 else s.softmax(-1)
+    """softmax over keys of s + bias. The mask comes with ``bias``; without one it is put here."""
+    return (s.masked_fill(hidden(s, at), float("-inf")) if bias is None else s + bias).softmax(-1)
+
+
+def wide(x: Tensor) -> Tensor:
+    """In float32 at least: for sums over many tokens, whose terms bf16 would round away."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -1,5 +1,7 @@
 """Fixed sines and cosines added to the embedding."""
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -38,3 +40,21 @@ class Sinusoidal(Encoding):
 
     def embed(self, x: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T D"]:
         return x + at.shared if at.layer == 0 else x
+
+
+class SinusoidalEveryLayer(Sinusoidal):
+    """The same PE(p) again at the entry of each layer, into the residual stream, where it stays: layer l has l + 1 of it."""
+
+    info = replace(
+        Sinusoidal.info,
+        name="sinusoidal_every_layer",
+        title="Universal Transformers",
+        authors="Dehghani, Gouws, Vinyals, Uszkoreit, Kaiser",
+        year=2019,
+        link="https://arxiv.org/abs/1807.03819",
+        formula="x_p += PE(p) before each layer, PE(p, 2t) = sin(p·10000^(−2t/D)), PE(p, 2t+1) = cos(p·10000^(−2t/D))",
+        provenance="from memory of Universal Transformers, whose signal for the depth is left out; PE as in `sinusoidal`",
+    )
+
+    def embed(self, x: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T D"]:
+        return x + at.shared

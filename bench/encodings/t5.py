@@ -1,6 +1,7 @@
 """A learned scalar for each head and bucket of distances."""
 
 import math
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int
@@ -43,3 +44,22 @@ class T5(Encoding):
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B H T T"]:
         return at.shared
+
+
+class T5Matched(T5):
+    """T5 sized to L, in nominal tokens: the last bucket begins before L, so that every bucket is trained.
+
+    No more than L/2 buckets: with 32 of them and L = 23, distances from 23 on would fall to an untrained one.
+    """
+
+    info = replace(
+        T5.info,
+        name="t5_matched",
+        formula="s_ij = q_i·k_j/√d + b_h[bucket(i − j)], n = min(32, L/2) buckets, logarithmic from n/2 to L",
+        past="all distances past L share the last bucket, which is trained",
+        provenance="`t5`; both sizes are our choice",
+    )
+
+    def __init__(self, setup, *, buckets: int = 32):
+        count = max(2, min(buckets, setup.train_tokens // 2))
+        super().__init__(setup, buckets=count, max_distance=max(count, setup.train_tokens))

@@ -1,20 +1,46 @@
 """Made-up results for the tests of the board: no training, every number chosen by the test."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench.files import write_atomic
 from bench.results import EncodingRecord, LengthScore, Result, Timings, write_result
-from bench.suite import Suite, load_suite
+from bench.runs import FAILURE, Failure
+from bench.suite import Suite
 
 
 def suite(**changes: Any) -> Suite:
     """A suite of two tasks, parity (L = 4, chance ½) and sorting (L = 6), at ½, 1, 1.5 and 2 times L, with three seeds."""
-    content = load_suite("quick").model_dump()
-    content |= {
+    content: dict[str, Any] = {
         "name": "tiny",
+        "version": 1,
         "about": "Made up.",
+        "model": {
+            "layers": 2,
+            "width": 64,
+            "heads": 4,
+            "mlp_width": 256,
+            "norm": "pre-layernorm",
+            "activation": "gelu",
+            "score_scale": "1/sqrt(d)",
+            "dropout": 0,
+            "init": "fan-in normal",
+        },
+        "recipe": {
+            "optimizer": "adamw",
+            "steps": 800,
+            "batch": 64,
+            "learning_rate": 2e-3,
+            "warmup_steps": 100,
+            "schedule": "cosine to zero",
+            "betas": (0.9, 0.98),
+            "weight_decay": 0.1,
+            "clip_norm": 1.0,
+            "lengths": "uniform 1..L",
+            "precision": "fp32 on cpu, bf16 autocast on cuda",
+        },
+        "test_seed": 0,
         "test_at": [0.5, 1, 1.5, 2],
         "test_examples": 100,
         "seeds": [0, 1, 2],
@@ -30,7 +56,7 @@ def suite(**changes: Any) -> Suite:
 def result(
     of: Suite,
     task: str = "sorting",
-    encoding: str = "nope",
+    encoding: str | EncodingRecord = "nope",
     seed: int = 0,
     exact: Sequence[float] = (1, 1, 0.5, 0.25),
     **changes: Any,
@@ -49,7 +75,7 @@ def result(
         "variant": of.spec(task).variant,
         "train_length": of.spec(task).train_length,
         "longest_seen": of.spec(task).train_length,
-        "encoding": record(encoding),
+        "encoding": record(encoding) if isinstance(encoding, str) else encoding,
         "seed": seed,
         "status": "done",
         "steps": of.recipe_for(task).steps,
@@ -101,8 +127,10 @@ def store(out: Path, runs: Sequence[Result]) -> None:
         write_result(place(out, run), run)
 
 
+def failure(error: str) -> Failure:
+    return Failure(error=error, traceback="Traceback: …", finished="2025-01-01T00:00:03Z")
+
+
 def store_failure(out: Path, run: Result, error: str) -> None:
     """Write a failure where this run's result would lie."""
-    folder = place(out, run)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "failure.json").write_text(json.dumps({"error": error, "finished": "2025-01-01T00:00:03Z"}))
+    write_atomic(place(out, run) / FAILURE, failure(error).model_dump_json())

@@ -1,0 +1,67 @@
+"""A small network maps the distance, as a share of the query's position, to a bias."""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from .base import At, Encoding, Info, distances
+
+
+def share(r: Tensor, i: Tensor, c: Tensor, threshold: Tensor) -> Tensor:
+    """ψ(r)/ψ(max(T₀, i)), ψ(x) = ln(|c|·x + 1): from 0 for the query itself to 1 for the first token, once i has passed T₀."""
+    return (c.abs() * r).log1p() / ((c.abs() * torch.maximum(threshold, i)).log1p() + 1e-6)
+
+
+class FIRE(Encoding):
+    """s_ij + MLP_h(ψ(i − j)/ψ(max(T₀, i))), c, T₀ and an MLP 1 → 32 → H with ReLU for each layer.
+
+    The MLP's last bias is left out: the softmax ignores what all keys share.
+    """
+
+    info = Info(
+        name="fire",
+        family="bias",
+        title="Functional Interpolation for Relative Positions Improves Long Context Transformers",
+        authors="Li, You, Guruganesh, Ainslie, Ontanon, Zaheer, Sanghai, Yang, Kumar, Bhojanapalli",
+        year=2024,
+        link="https://arxiv.org/abs/2310.04418",
+        formula="s_ij = q_i·k_j/√d + MLP_h(ψ(i − j)/ψ(max(T₀, i))), ψ(x) = ln(|c|·x + 1), T₀ = |m|·512, c and m learned",
+        past="up to T₀ the same curve goes on; then all distances shrink into the range met in training",
+        provenance="chuanyang-Zheng/DAPE, DAPE.py, class FIRE; one MLP per layer from memory of the paper",
+    )
+
+    def __init__(self, setup, *, threshold: float = 512.0, hidden: int = 32):
+        super().__init__(setup)
+        self.threshold = threshold
+        self.c = nn.Parameter(torch.full((setup.layers, 1), 0.1))
+        self.m = nn.Parameter(torch.ones(setup.layers, 1))
+        # U(±1/√inputs), as nn.Linear starts.
+        self.w1 = nn.Parameter(2 * torch.rand(setup.layers, hidden) - 1)
+        self.b1 = nn.Parameter(2 * torch.rand(setup.layers, hidden) - 1)
+        self.w2 = nn.Parameter((2 * torch.rand(setup.layers, setup.heads, hidden) - 1) * hidden**-0.5)
+
+    def prepare(self, at: At) -> tuple[Tensor, Tensor]:
+        return distances(at.positions).clamp(min=0).float(), at.positions[..., :, None].float()
+
+    def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B H T T"]:
+        r, i = at.shared
+        x = share(r, i, self.c[at.layer], (self.m[at.layer] * self.threshold).abs())[..., None]
+        hidden = (x * self.w1[at.layer] + self.b1[at.layer]).relu()
+        return (hidden @ self.w2[at.layer].T).movedim(-1, -3)
+
+
+class FIREHalf(FIRE):
+    """FIRE whose T₀ starts at L/2, in nominal tokens: the longer half of the training lengths is already scaled down."""
+
+    info = replace(
+        FIRE.info,
+        name="fire_half",
+        formula="s_ij = q_i·k_j/√d + MLP_h(ψ(i − j)/ψ(max(T₀, i))), ψ(x) = ln(|c|·x + 1), T₀ = |m|·L/2, c and m learned",
+        past="all distances shrink into the range met in training",
+        provenance="`fire`; L/2 as in the training code of chuanyang-Zheng/DAPE",
+    )
+
+    def __init__(self, setup, *, hidden: int = 32):
+        super().__init__(setup, threshold=setup.train_tokens / 2, hidden=hidden)

@@ -1,0 +1,40 @@
+"""Attention that forgets: every token says how much of what came before it shall be kept."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .attention import wide
+from .base import At, Encoding, Info
+
+
+class FoX(Encoding):
+    """s_ij + Σ_{l=j+1..i} log f_l with a forget gate f_l = σ(w_h·h_l + b_h) for each head; that of i itself is 0.
+
+    Only the gate of the forgetting transformer, not the further parts of its "Pro" block.
+    """
+
+    info = Info(
+        name="fox",
+        family="contextual",
+        title="Forgetting Transformer: Softmax Attention with a Forget Gate",
+        authors="Lin, Nikishin, He, Courville",
+        year=2025,
+        link="https://arxiv.org/abs/2503.02130",
+        formula="s_ij = q_i·k_j/√d + Σ_{l=j+1..i} log σ(w_h·h_l + b_h)",
+        past="gates go on forgetting, token by token",
+        provenance="the authors' code, zhixuan-lin/forgetting-transformer; start w ~ N(0, 0.02²), b = 0, so that f = ½",
+        shift_invariant=True,
+    )
+
+    def __init__(self, setup, *, gate_bias: float = 0.0):
+        super().__init__(setup)
+        self.weight = nn.Parameter(torch.randn(setup.layers, setup.heads, setup.width) * 0.02)
+        self.offset = nn.Parameter(torch.full((setup.layers, setup.heads), gate_bias))
+
+    def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
+        assert at.h is not None
+        gates = F.linear(at.h, self.weight[at.layer], self.offset[at.layer]).mT  # [B, H, T]
+        kept = F.logsigmoid(wide(gates)).cumsum(-1)
+        return kept[..., :, None] - kept[..., None, :]

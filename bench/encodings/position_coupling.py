@@ -1,0 +1,66 @@
+"""One position for all that belongs together: digits of equal significance in both operands and in the sum."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from .base import At, Encoding, Info
+
+
+class PositionCoupling(Encoding):
+    """x_p = tok_p + W[id]; ``+``, ``<sep>`` and ``=`` have the id s, the t-th digit after one of them or after ``<bos>`` s + t.
+
+    For numbers written least significant digit first that couples equal significance; written the other way, places from the
+    left. A carry has the id of its digit, ``<eos>`` that of one more digit, ``<bos>`` and ``<pad>`` 0. Training draws s from
+    1 … S, one a forward pass, with S such that the longest test, where s = 1, meets no id untrained.
+
+    A task without ``+`` has nothing to couple: its ids are s, s + 1, …, which in tests is 1, 2, …
+    """
+
+    info = Info(
+        name="position_coupling",
+        family="task-aware",
+        title="Position Coupling: Improving Length Generalization of Arithmetic Transformers Using Task Structure",
+        authors="Cho, Cha, Awasthi, Bhojanapalli, Gupta, Yun",
+        year=2024,
+        link="https://arxiv.org/abs/2405.20671",
+        formula="x_p = tok_p + W[id_p], id_p = s at + and <sep>, s + t at the digit of significance t (s ~ U{1…S} in training)",
+        past="every id of a test was trained",
+        provenance="the authors' code, HanseulJo/position-coupling, src/data/addition.py, but ids fall with significance there, and "
+        "operands start with the most significant digit; ids of <bos>, <eos> and carries and the start N(0, 0.02²) are ours",
+        random=True,
+        ranking="task-aware",
+    )
+
+    kinds: Tensor
+
+    def __init__(self, setup, *, init_std: float = 0.02):
+        super().__init__(setup)
+        self.coupled = "+" in setup.symbols
+        self.starts = 1 + self.reach(setup.longest_tokens) - self.reach(setup.train_tokens)
+        # Rows for any id, however wrong the tokens: a number may fill a whole sequence.
+        self.table = nn.Parameter(torch.randn(1 + self.starts + setup.longest_tokens, setup.width) * init_std)
+        kinds = [kind(symbol, role) for symbol, role in zip(setup.symbols, setup.roles, strict=True)]
+        self.register_buffer("kinds", torch.tensor(kinds).T, persistent=False)
+
+    def reach(self, tokens: int) -> int:
+        """The furthest that an id lies from s: in addition at ``<eos>``, after the L + 1 digits that 3·L + 5 tokens allow."""
+        return (tokens + 1) // 3 if self.coupled else tokens - 1
+
+    def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Int[Tensor, "*B T"]:
+        s = torch.randint(self.starts, (), generator=at.generator, device=tokens.device) + 1 if self.training else 1
+        if not self.coupled:
+            return torch.arange(tokens.shape[1], device=tokens.device) + s
+        separates, counts, outside = self.kinds[:, tokens]
+        counted = counts.cumsum(1)
+        t = counted - counted.where(separates, 0).cummax(1).values  # digits since the last separator
+        return (s + t).where(~outside, 0)
+
+    def embed(self, x: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T D"]:
+        return x + self.table[at.positions] if at.layer == 0 else x
+
+
+def kind(symbol: str, role: str) -> tuple[bool, bool, bool]:
+    """Whether a symbol separates numbers, counts as a digit, and has no place in a number or between two."""
+    outside = symbol in ("<bos>", "<pad>")
+    return outside or symbol == "<sep>" or role == "operator", symbol == "<eos>" or role == "digit", outside

@@ -1,0 +1,74 @@
+"""Scores that grow with the number of keys, so that attention does not flatten in longer sequences."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from .base import At, Info, Wrapper
+
+ENTRIES = ("ssmax(nope)", "ssmax(rope)", "logn(nope)", "logn(rope)")
+
+
+def log_keys(q: Float[Tensor, "B H T d"]) -> Float[Tensor, "T 1"]:
+    """ln n for each query, n = i + 1 the number of keys it sees: of its place in the sequence, whatever the ids."""
+    return torch.arange(1, q.shape[-2] + 1, device=q.device, dtype=torch.float64).log()[:, None]
+
+
+class SSMax(Wrapper):
+    """q_i times s_h ln(i + 1), s learned for each head and layer. What a wrapped encoding adds to q·k/√d is not scaled.
+
+    s starts so that the scale is 1 on average over the queries of the train length.
+    """
+
+    info = Info(
+        name="ssmax",
+        family="scaling",
+        title="Scalable-Softmax Is Superior for Attention",
+        authors="Nakanishi",
+        year=2025,
+        link="https://arxiv.org/abs/2501.19399",
+        formula="q_i ← s_h·ln(i + 1)·q_i",
+        past="the scale grows with ln n",
+        provenance="second-hand: notes on the paper; its start 0.168 (from memory) is 1/mean ln n for n ≤ 1024, ours for n ≤ L",
+        shift_invariant=True,
+    )
+
+    def __init__(self, setup):
+        super().__init__(setup)
+        mean = math.lgamma(setup.train_tokens + 1) / setup.train_tokens  # ln(L!)/L, the mean of ln 1 … ln L
+        self.s = nn.Parameter(torch.full((setup.layers, setup.heads), 1 / mean))
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        q, k = self.base.rotate(q, k, at)
+        return q * (self.s[at.layer, :, None, None] * log_keys(q)).to(q.dtype), k
+
+
+class LogN(Wrapper):
+    """q_i times ln(i + 1)/ln L. What a wrapped encoding adds to q·k/√d is not scaled.
+
+    ``only_past``: times 1 within the train length, so that training is that of the wrapped encoding.
+    """
+
+    info = Info(
+        name="logn",
+        family="scaling",
+        title="从熵不变性看Attention的Scale操作 (Attention's scale from the invariance of entropy)",
+        authors="Su",
+        year=2021,
+        link="https://kexue.fm/archives/8823",
+        formula="q_i ← ln(i + 1)/ln L·q_i",
+        past="the scale grows with ln n",
+        provenance="from memory of the blog post; the InfoScale paper cites it",
+        shift_invariant=True,
+    )
+
+    def __init__(self, setup, *, only_past: bool = False):
+        super().__init__(setup)
+        self.only_past = only_past
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        q, k = self.base.rotate(q, k, at)
+        scale = log_keys(q) / math.log(self.setup.train_tokens)
+        return q * (scale.clamp(min=1) if self.only_past else scale).to(q.dtype), k

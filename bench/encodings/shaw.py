@@ -1,0 +1,50 @@
+"""Learned vectors for the distance, in keys and in values."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from .attention import masked_softmax, scores
+from .base import At, Encoding, Info, distances
+
+
+class Shaw(Encoding):
+    """Key and value of j each get a vector for min(i − j, k), shared by the heads of a layer. T × T × d is never made.
+
+    A causal model meets k + 1 of the paper's 2k + 1 clipped distances; only those have rows.
+    """
+
+    info = Info(
+        name="shaw",
+        family="relative",
+        title="Self-Attention with Relative Position Representations",
+        authors="Shaw, Uszkoreit, Vaswani",
+        year=2018,
+        link="https://arxiv.org/abs/1803.02155",
+        formula="s_ij = q_i·(k_j + aK[c])/√d, o_i = Σ_j A_ij (v_j + aV[c]), c = min(i − j, 16)",
+        past="all distances from 16 on share one vector",
+        provenance="tensor2tensor, dot_product_attention_relative; k = 16 from memory; start N(0, 0.02²) is our choice",
+        shift_invariant=True,
+    )
+
+    def __init__(self, setup, *, clip: int = 16, init_std: float = 0.02):
+        super().__init__(setup)
+        self.clip = clip
+        self.keys = nn.Parameter(torch.randn(setup.layers, clip + 1, setup.head_width) * init_std)
+        self.values = nn.Parameter(torch.randn(setup.layers, clip + 1, setup.head_width) * init_std)
+
+    def prepare(self, at: At) -> Int[Tensor, "*B 1 T T"]:
+        return distances(at.positions).clamp(0, self.clip).unsqueeze(-3)
+
+    def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
+        """q_i·aK[c]/√d: every query with every row, then the row of each key."""
+        by_row = q @ self.keys[at.layer].T / math.sqrt(self.setup.head_width)
+        return by_row.gather(-1, at.shared.expand(*q.shape[:3], -1))
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, at: At) -> Float[Tensor, "B H T d"]:
+        weights = masked_softmax(scores(q, k, self.setup), bias, at)
+        # Σ_j A_ij aV[c]: the weight that falls on each row, then the rows.
+        by_row = weights.new_zeros(*q.shape[:3], self.clip + 1).scatter_add(-1, at.shared.expand_as(weights), weights)
+        return weights.to(v.dtype) @ v + by_row.to(v.dtype) @ self.values[at.layer].to(v.dtype)

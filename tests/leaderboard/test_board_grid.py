@@ -1,0 +1,240 @@
+"""Which results make up a board: reading them, grouping them, and refusing what contradicts itself."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from synthetic_results import failure, full, place, result, store, store_failure, suite
+
+from bench.suite import load_suite
+from leaderboard import collect, grid, summary
+from tasks import InputError
+
+CURVE = (1, 1, 0.5, 0.25)
+
+
+def one_grid(of, runs, failures=None):
+    (only,) = grid.build(of, runs, failures or {})
+    return only
+
+
+def test_a_board_needs_neither_torch_nor_matplotlib_to_be_imported():
+    code = "import sys, leaderboard.board; print([m for m in ('torch', 'matplotlib', 'bench.encodings') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_collect_finds_every_run_and_nothing_else(tmp_path):
+    of = suite()
+    runs = full(of, {"nope": CURVE, "rope": CURVE})
+    store(tmp_path, runs)
+    folder = place(tmp_path, runs[0])
+    for stray in (
+        tmp_path / "tiny" / "board.md",
+        tmp_path / "tiny" / "parity" / "result.json",
+        tmp_path / "tiny" / "parity" / "nope" / "notes" / "result.json",
+        tmp_path / "tiny" / "parity" / "nope" / "seed-01" / "result.json",
+        tmp_path / "tiny" / ".parity.tmp" / "nope" / "seed-0" / "result.json",
+        folder / ".result.json.x1.tmp",
+        folder / "deeper" / "result.json",
+    ):
+        stray.parent.mkdir(parents=True, exist_ok=True)
+        stray.write_text("not a result")
+    (found,) = collect.collect(of, tmp_path)
+    assert found.all_runs == sorted(runs, key=lambda r: (r.task, r.encoding.name, r.seed))
+    assert (found.fingerprint, found.encodings, found.seeds) == (of.fingerprint, ("nope", "rope"), (0, 1, 2))
+
+
+def test_collect_without_results_says_what_to_do(tmp_path):
+    expected = f"no results of suite tiny under {tmp_path / 'tiny'}; run `lprime run tiny` first"
+    with pytest.raises(InputError) as error:
+        collect.collect(suite(), tmp_path)
+    assert str(error.value) == expected
+    (tmp_path / "tiny" / "sorting" / "nope" / "seed-0").mkdir(parents=True)
+    with pytest.raises(InputError) as error:
+        collect.collect(suite(), tmp_path)
+    assert str(error.value) == expected
+
+
+def test_collect_of_an_unknown_suite_names_the_nearest(tmp_path):
+    with pytest.raises(InputError, match="unknown suite 'quikc'; did you mean 'quick'"):
+        collect.collect("quikc", tmp_path)
+
+
+def test_collect_by_folder_alone_takes_the_grid_from_the_results(tmp_path):
+    of = suite()
+    runs = [result(of, "sorting", "rope", 1), result(of, "parity", "nope", 4)]
+    store(tmp_path, runs)
+    (found,) = collect.collect("tiny", tmp_path)
+    assert found.suite is None
+    assert [c.task for c in found.columns] == ["parity", "sorting"]
+    assert (found.encodings, found.seeds, found.columns[0].lengths) == (("nope", "rope"), (1, 4), (2, 4, 6, 8))
+
+
+def test_collect_by_the_name_of_a_shipped_suite_takes_the_grid_from_the_suite(tmp_path):
+    quick = load_suite("quick")
+    store(tmp_path, [result(quick, "sorting", exact=[1.0] * len(quick.test_lengths("sorting")))])
+    (found,) = collect.collect("quick", tmp_path)
+    assert found.suite == quick and len(found.columns) == len(quick.tasks)
+
+
+@pytest.mark.parametrize("cut", [0, 40, -3])
+def test_collect_refuses_a_cut_result(tmp_path, cut):
+    run = result(suite())
+    store(tmp_path, [run])
+    path = place(tmp_path, run) / "result.json"
+    path.write_text(path.read_text()[:cut])
+    with pytest.raises(InputError, match=r"result\.json is not a whole result"):
+        collect.collect(suite(), tmp_path)
+
+
+@pytest.mark.parametrize(("part", "other"), [(0, "parity"), (1, "alibi"), (2, "seed-7")])
+def test_collect_refuses_a_result_in_the_place_of_another(tmp_path, part, other):
+    run = result(suite(), "sorting", "nope", 0)
+    parts = ["sorting", "nope", "seed-0"]
+    parts[part] = other
+    path = tmp_path / "tiny" / os.path.join(*parts) / "result.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(run.model_dump_json())
+    with pytest.raises(InputError) as error:
+        collect.collect(suite(), tmp_path)
+    assert str(error.value) == f"{path} holds the result of tiny/sorting/nope/seed-0; move it there or delete it"
+
+
+def test_collect_refuses_the_results_of_another_suite(tmp_path):
+    store(tmp_path, [result(suite())])
+    (tmp_path / "tiny").rename(tmp_path / "other")
+    with pytest.raises(InputError, match="holds the result of tiny/sorting/nope/seed-0"):
+        collect.collect(suite(name="other"), tmp_path)
+
+
+def test_collect_reads_failures_and_refuses_broken_ones(tmp_path):
+    of = suite()
+    run = result(of, "sorting", "rope", 2)
+    store_failure(tmp_path, run, "out of memory")
+    (found,) = collect.collect(of, tmp_path)
+    assert {key: value.error for key, value in found.failures.items()} == {("sorting", "rope", 2): "out of memory"}
+    (place(tmp_path, run) / "failure.json").write_text(json.dumps({"finished": "2025"}))
+    with pytest.raises(InputError, match=r"failure\.json is not a failure report \(error: Field required\)"):
+        collect.collect(of, tmp_path)
+
+
+def test_a_result_outlives_the_failure_before_it():
+    of = suite()
+    failures = {("sorting", "nope", 0): failure("first try"), ("sorting", "nope", 1): failure("again")}
+    assert list(one_grid(of, [result(of, seed=0)], failures).failures) == [("sorting", "nope", 1)]
+
+
+def test_duplicate_runs_are_refused():
+    of = suite()
+    with pytest.raises(InputError, match="result tiny/sorting/nope/seed-0: there are two results of this run"):
+        grid.build(of, [result(of), result(of, exact=(1, 1, 1, 1))], {})
+
+
+def test_results_tested_on_different_examples_are_refused_within_a_fingerprint_only():
+    of = suite()
+    other = result(of, encoding="rope", data_hash="another")
+    with pytest.raises(InputError) as error:
+        grid.build(of, [result(of), other], {})
+    assert str(error.value) == (
+        "result tiny/sorting/rope/seed-0 and result tiny/sorting/nope/seed-0 were tested on different examples (data_hash); "
+        "run one again"
+    )
+    assert len(grid.build(of, [result(of), other.model_copy(update={"fingerprint": "older"})], {})) == 2
+    assert len(grid.build(of, [result(of), result(of, "parity", data_hash="another")], {})) == 1
+
+
+@pytest.mark.parametrize("change", [{"variant": "repeat"}, {"train_length": 7}])
+def test_results_of_different_settings_are_refused(change):
+    of = suite()
+    with pytest.raises(InputError, match="differ in variant, L, test lengths or chance"):
+        grid.build(None, [result(of), result(of, seed=1, **change)], {})
+    with pytest.raises(InputError, match=rf"{next(iter(change))} is .*, but suite tiny says"):
+        grid.build(of, [result(of, **change)], {})
+
+
+def test_results_at_other_lengths_than_the_suite_are_refused():
+    of = suite()
+    run = result(of)
+    cut = run.model_copy(update={"scores": run.scores[:3]})
+    with pytest.raises(InputError, match=r"lengths is \(3, 6, 9\), but suite tiny says \(3, 6, 9, 12\)"):
+        grid.build(of, [cut], {})
+    with pytest.raises(InputError, match="sorting/nope/seed-1 and result tiny/sorting/nope/seed-0 differ in"):
+        grid.build(None, [run, cut.model_copy(update={"seed": 1})], {})
+
+
+def test_a_task_that_the_suite_lacks_is_refused():
+    of, wider = suite(), suite(tasks=[{"task": "copying", "variant": "repeat", "train_length": 4}])
+    stray = result(wider, "copying", fingerprint=of.fingerprint)
+    with pytest.raises(InputError, match=r"copying/nope/seed-0: suite tiny has no such task \(it has: parity, sorting\)"):
+        grid.build(of, [stray], {})
+
+
+@pytest.mark.parametrize("keep", [slice(2), slice(2, 4), slice(0), slice(None, None, -1)])
+def test_scores_must_lie_on_both_sides_of_l_and_ascend(keep):
+    run = result(suite())
+    with pytest.raises(InputError, match="scores must be at ascending lengths"):
+        grid.build(None, [run.model_copy(update={"scores": run.scores[keep]})], {})
+
+
+@pytest.mark.parametrize("change", [{"exact": 1.2}, {"exact": -0.1}, {"chance": 1.0}])
+def test_scores_must_be_shares(change):
+    run = result(suite())
+    scores = [*run.scores[:3], run.scores[3].model_copy(update=change)]
+    with pytest.raises(InputError, match="at length 12 is no share"):
+        grid.build(None, [run.model_copy(update={"scores": scores})], {})
+
+
+def test_grids_of_different_fingerprints_never_share_runs():
+    of = suite()
+    older = full(of, {"rope": CURVE}, fingerprint="older", suite_version=1, finished="2024-01-01T00:00:00Z")
+    oldest = full(of, {"rope": CURVE}, fingerprint="oldest", suite_version=1, finished="2023-01-01T00:00:00Z")
+    grids = grid.build(of, [*oldest, *full(of, {"nope": CURVE}), *older], {})
+    assert [g.fingerprint for g in grids] == [of.fingerprint, "older", "oldest"]
+    for g in grids:
+        assert {r.fingerprint for r in g.all_runs} == {g.fingerprint}
+        assert len(g.all_runs) == 6
+    assert [g.encodings for g in grids] == [("nope", "rope"), ("rope",), ("rope",)]
+
+
+def test_a_suite_whose_results_are_all_of_another_fingerprint_gets_an_empty_grid_first():
+    of = suite()
+    first, second = grid.build(of, [result(of, fingerprint="older")], {("sorting", "nope", 1): failure("x")})
+    assert (first.fingerprint, first.runs, second.fingerprint) == (of.fingerprint, {}, "older")
+    assert list(first.failures) == [("sorting", "nope", 1)] and not second.failures
+
+
+def test_extra_encodings_and_seeds_are_taken_in():
+    of = suite()
+    found = one_grid(of, [result(of, encoding="zebra"), result(of, encoding="alibi"), result(of, seed=9)])
+    assert found.encodings == ("nope", "rope", "alibi", "zebra")
+    assert [r.seed for r in found.runs["sorting", "nope"]] == [9]
+
+
+def test_the_order_of_files_does_not_matter():
+    of = suite()
+    runs = full(of, {"nope": CURVE, "rope": CURVE, "alibi": CURVE})
+    assert grid.build(of, runs, {}) == grid.build(of, runs[::-1], {})
+
+
+def test_cells_count_seeds():
+    of = suite()
+    runs = [result(of, seed=1), result(of, seed=9)]
+    found = one_grid(of, runs, {("sorting", "nope", 2): failure("x")})
+    (row, _) = summary.summarise(found)["standard"]
+    cell = row.cells["sorting"]
+    assert (cell.seeds, cell.failed, cell.absent, cell.asked, cell.state) == ((1, 9), (2,), (0,), 4, "done")
+    assert row.cells["parity"].state == "missing"
+
+
+def test_a_diverged_run_counts_with_zeros_whatever_it_holds():
+    of = suite()
+    runs = [result(of, seed=0), result(of, seed=1, status="diverged", steps=12), result(of, seed=2)]
+    row = summary.summarise(one_grid(of, runs))["standard"][0]
+    cell = row.cells["sorting"]
+    assert cell.exact.tolist() == [[1, 1, 0.5, 0.25], [0, 0, 0, 0], [1, 1, 0.5, 0.25]]
+    assert cell.scores.tolist() == pytest.approx([0.375, 0, 0.375], abs=1e-4)
+    assert cell.ood[0] == pytest.approx(0.25)
+    assert cell.in_distribution == pytest.approx(2 / 3) and cell.flagged
+    assert cell.reach == 0

@@ -1,0 +1,161 @@
+"""Every statistic of the board against an independent computation."""
+
+import importlib
+import itertools
+import math
+import statistics as python_statistics
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leaderboard import statistics as ours
+
+LENGTHS = np.array([5, 10, 15, 20, 50])
+L = 10
+shares = st.floats(0, 1)
+curves = st.lists(st.lists(shares, min_size=5, max_size=5), min_size=1, max_size=6).map(np.array)
+
+
+def test_the_split_of_lengths_counts_l_as_seen_and_the_next_as_unseen():
+    exact = np.array([[1, 0.8, 0.6, 0.3, 0], [1, 1, 0, 0, 0]])
+    assert ours.in_distribution(LENGTHS, exact, L) == pytest.approx([0.9, 1])
+    assert ours.out_of_distribution(LENGTHS, exact, L) == pytest.approx([0.3, 0])
+
+
+@given(curves, st.lists(st.floats(0, 0.9), min_size=5, max_size=5))
+def test_score_is_the_floored_mean_of_corrected_accuracies(exact, chance):
+    expected = [max(0, sum((run[i] - chance[i]) / (1 - chance[i]) for i in (2, 3, 4)) / 3) for run in exact.tolist()]
+    assert ours.score(LENGTHS, exact, np.array(chance), L) == pytest.approx(expected)
+
+
+def test_score_is_floored_once_after_the_mean_over_lengths():
+    chance = np.full(5, 0.5)
+    # One lucky length and two unlucky ones: guessing earns nothing, though a floor at each length would give 1/3.
+    guessing = np.array([[1, 1, 1, 0, 0.25]])
+    below = np.array([[1, 1, 0, 0, 0]])
+    perfect = np.ones((1, 5))
+    scores = [ours.score(LENGTHS, exact, chance, L)[0] for exact in (guessing, below, perfect)]
+    assert scores == [0, 0, 1]
+
+
+@given(st.lists(shares, min_size=2, max_size=10))
+def test_mean_interval_is_that_of_student(values):
+    mean, half = ours.mean_interval(np.array(values))
+    spread = python_statistics.stdev(values) / math.sqrt(len(values))
+    assert mean == pytest.approx(python_statistics.fmean(values))
+    assert half == pytest.approx(scipy.stats.t.ppf(0.975, len(values) - 1) * spread, abs=1e-12)
+
+
+def test_mean_interval_of_known_values():
+    # Three seeds: t = 4.302653 with two degrees of freedom, s = 0.1.
+    assert ours.mean_interval(np.array([0.4, 0.5, 0.6])) == pytest.approx((0.5, 4.302653 * 0.1 / 3**0.5), rel=1e-6)
+    assert ours.mean_interval(np.array([0.4])) == (0.4, None)
+
+
+def test_overall_weighs_tasks_the_same_whatever_their_seeds():
+    assert ours.overall([np.array([1.0, 1, 1, 1]), np.array([0.0])]) == 0.5
+
+
+@pytest.fixture(scope="module")
+def rliable():
+    return importlib.import_module("rliable.library")
+
+
+def test_overall_interval_agrees_with_rliable(rliable):
+    scores = np.random.default_rng(3).beta(2, 2, size=(5, 4))  # runs × tasks
+    low, high = ours.overall_interval(list(scores.T))
+    _, theirs = rliable.get_interval_estimates({"x": scores}, lambda s: np.array([s.mean()]), reps=20_000)
+    spread = math.sqrt(sum(scores[:, t].var() for t in range(4)) / 5) / 4
+    # rliable cannot be seeded: its random_state has no effect. Quantiles of 20,000 replicates have an error of 0.02 spreads.
+    assert [low, high] == pytest.approx(theirs["x"].ravel(), abs=0.12 * spread)
+    assert high - low == pytest.approx(2 * 1.96 * spread, rel=0.05)
+
+
+def test_overall_interval_cuts_the_exact_bootstrap_distribution_at_its_tails():
+    scores = [np.array([0.1, 0.37, 0.9]), np.array([0.2, 0.55, 0.61, 0.83])]
+    every = [[np.mean(draw) for draw in itertools.product(runs, repeat=len(runs))] for runs in scores]
+    exact = np.array([np.mean(pair) for pair in itertools.product(*every)])
+    low, high = ours.overall_interval(scores)
+    assert (exact < low - 1e-9).mean() <= 0.025 + 0.003 and (exact <= low + 1e-9).mean() >= 0.025 - 0.003
+    assert (exact > high + 1e-9).mean() <= 0.025 + 0.003 and (exact >= high - 1e-9).mean() >= 0.025 - 0.003
+
+
+def test_overall_interval_resamples_within_tasks_only():
+    # Tasks differ, seeds of a task do not: nothing to resample. A bootstrap over tasks too would give [0, 1].
+    assert ours.overall_interval([np.zeros(5), np.ones(5)]) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize(("seeds", "covers"), [(5, 0.90), (3, 0.86)])
+def test_overall_interval_covers_what_the_board_says_it_covers(seeds, covers):
+    rng = np.random.default_rng(0)
+    intervals = [ours.overall_interval(list(rng.normal(size=(5, seeds))), replicates=1000, seed=i) for i in range(800)]
+    assert np.mean([low <= 0 <= high for low, high in intervals]) == pytest.approx(covers, abs=0.03)
+
+
+def test_overall_interval_is_the_same_each_time_and_absent_for_a_single_seed():
+    scores = list(np.random.default_rng(1).random((5, 6)))
+    assert ours.overall_interval(scores) == ours.overall_interval(scores)
+    assert ours.overall_interval(scores) != ours.overall_interval(scores, seed=1)
+    assert ours.overall_interval([np.array([0.3]), np.array([0.5])]) is None
+    assert ours.overall_interval([np.array([0.3, 0.4]), np.array([0.5])]) is None
+
+
+@pytest.mark.parametrize(
+    ("curve", "longest"),
+    [
+        ([1, 1, 1, 1, 1], 50),
+        ([1, 1, 0.95, 0.2, 0], 15),
+        ([1, 0.9, 0.9, 0.9, 0.899], 20),  # 0.9 itself is enough
+        ([1, 0.5, 1, 1, 1], 5),  # a length passed after a failed one does not count
+        ([0.89, 1, 1, 1, 1], 0),
+    ],
+)
+def test_reach(curve, longest):
+    assert ours.reach(LENGTHS, np.array([curve])) == longest
+
+
+def test_reach_is_that_of_the_mean_over_seeds():
+    # Means .9, .9 (a little under it in floating point) and .85.
+    exact = np.array([[0.8, 0.82, 0.75, 0, 0], [0.9, 0.94, 0.9, 0, 0], [1, 0.94, 0.9, 0, 0]])
+    assert exact.mean(0)[1] < 0.9
+    assert ours.reach(LENGTHS, exact) == 10
+
+
+@pytest.mark.parametrize(("accuracy", "passes"), [(1, True), (0.95, True), (0.1 + 0.85, True), (0.9499, False), (0, False)])
+def test_gate(accuracy, passes):
+    assert ours.passes_gate(accuracy) is passes
+
+
+def test_gate_forgives_rounding_only():
+    nearly = 0.95 - 1e-16
+    assert nearly < 0.95 and ours.passes_gate(nearly)
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 0.5001, 0.5004, 0.5006, 0.7, 1.0]), max_size=8))
+def test_ranks_are_competition_ranks_of_printed_scores(scores):
+    printed = [float(f"{s:.3f}") for s in scores]
+    assert ours.ranks(scores) == scipy.stats.rankdata([-p for p in printed], method="min").astype(int).tolist()
+
+
+def test_ranks_of_ties():
+    assert ours.ranks([0.5001, 0.2, 0.5004]) == [1, 3, 1]
+    assert ours.ranks([0.5004, 0.5006]) == [2, 1]
+    assert ours.ranks([0.0, 0.0, 0.0]) == [1, 1, 1]
+
+
+def test_relative_time_is_a_geometric_mean_of_ratios_of_medians():
+    own = [[20.0, 21.0, 900.0], [5.0]]
+    base = [[10.5], [20.0, 20.0]]
+    assert ours.relative_time(own, base) == pytest.approx(math.sqrt(2 * 0.25))
+    assert ours.relative_time(base, own) == pytest.approx(1 / math.sqrt(2 * 0.25))
+    assert ours.relative_time(base, base) == pytest.approx(1)
+
+
+def test_relative_time_needs_both_sides_on_every_task():
+    assert ours.relative_time([[20.0], []], [[10.0], [10.0]]) is None
+    assert ours.relative_time([[20.0], [20.0]], [[10.0], []]) is None
+    assert ours.relative_time([[0.0], [20.0]], [[10.0], [10.0]]) is None
+    assert ours.relative_time([[0.0, 20.0], [20.0]], [[10.0], [10.0]]) == pytest.approx(2)
