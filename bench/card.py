@@ -62,7 +62,7 @@ class Probe:
         self.positions, self.generator_seed = positions, generator_seed
         heads, head_width = 4, 8
         self.setup = Setup(
-            layers=2, width=32, heads=heads, head_width=head_width, train_tokens=positions // 4, longest_tokens=positions,
+            layers=2, width=32, heads=heads, head_width=head_width, train_tokens=positions // 4, longest_tokens=2 * positions,
             symbols=("<pad>", "<bos>", "<sep>", "<eos>", "0", "1"), roles=("special",) * 4 + ("digit",) * 2,
         )  # fmt: skip
         with torch.random.fork_rng(devices=[]):
@@ -88,8 +88,8 @@ class Probe:
         return self.encoding.embed(zero, self.at(ids, count)).squeeze(0)
 
     @torch.no_grad()
-    def attention(self, ids: Int[Tensor, " T"] | None = None, count: int | None = None, last: int = 1) -> Float[Tensor, "last H T"]:
-        """Attention weights of the last queries over all places, read off one-hot values."""
+    def attention(self, ids: Int[Tensor, " T"] | None = None, count: int | None = None) -> Float[Tensor, "H T"]:
+        """Attention weights of the last query over all places, read off one-hot values."""
         count = len(ids) if ids is not None else count or self.positions
         width = self.setup.head_width
         at = self.at(ids, count)
@@ -100,13 +100,13 @@ class Probe:
                 v[:, :, start + channel, channel] = 1
             q, k = (x.expand(-1, -1, count, -1) for x in (self.q, self.k))
             q, k = self.encoding.rotate(q, k, at)
-            bias = Mask(causal=True)(self.encoding.bias(q, k, at), q.dtype)
-            parts.append(self.encoding.attend(q, k, v, bias, at)[0, :, -last:])
-        return torch.cat(parts, -1)[..., :count].transpose(0, 1)
+            bias = Mask(causal=True)(self.encoding.bias(q, k, at), q)
+            parts.append(self.encoding.attend(q, k, v, bias, at)[0, :, -1])
+        return torch.cat(parts, -1)[:, :count]
 
     def codes(self, ids: Int[Tensor, " T"] | None = None) -> Float[Tensor, "T F"]:
         """Everything that tells one place from another: embedding, and log-attention from the end."""
-        seen = self.attention(ids)[0].clamp(min=1e-300).log()
+        seen = self.attention(ids).clamp(min=1e-300).log()
         return torch.cat([self.embedding(ids), seen.T], 1)
 
 
@@ -138,7 +138,7 @@ def linear(probe: Probe) -> bool:
         miss = before[1::2] @ found - after[1::2]
         return bool(miss.abs().max() < 1e-2 * codes.abs().max())
     ids = probe.at(None, probe.positions).positions
-    if not bool((probe.attention()[0].std(-1) > SAME).any()):
+    if not bool((probe.attention().std(-1) > SAME).any()):
         return False  # no code at all
     same = probe.attention(ids), probe.attention(ids + 5)
     return bool((same[0] - same[1]).abs().max() < 1e-6) and follows_ids(probe)

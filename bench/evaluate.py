@@ -19,6 +19,7 @@ from .train import generator, precision
 
 TOKEN_BUDGET = {"cpu": 8192, "cuda": 262144}
 """Tokens of one evaluation batch, padding included: memory stays bounded however long the sequences are."""
+EXAMPLES_A_DRAW = 32
 
 
 @torch.inference_mode()
@@ -40,9 +41,11 @@ def evaluate(
     scores = []
     for length, examples in test_sets.items():
         exact, right, total = 0, 0, 0
-        for index, batch in enumerate(by_budget(examples, TOKEN_BUDGET[device.type])):
+        # An encoding that draws does so anew for every 32 examples, whatever the budget and the machine.
+        share = EXAMPLES_A_DRAW if model.encoding.info.random else len(examples)
+        for start, batch in by_budget(examples, TOKEN_BUDGET[device.type], share):
             between()
-            draws = generator("test", test_seed, length, index, device=device)
+            draws = generator("test", test_seed, length, start // share, device=device)
             hits = correct(model, batch.to(device), task.tokens(length), draws)
             wrong_rows = torch.bincount(batch.owner[~hits], minlength=len(batch.tokens)) > 0
             exact += len(batch.tokens) - int(wrong_rows.sum())
@@ -61,15 +64,17 @@ def correct(model: Decoder, batch: Batch, nominal: int, draws: torch.Generator |
     """For every answer place of the batch, on the CPU: is the most likely next token the right one?"""
     with precision(batch.tokens.device):
         hidden = model(batch.tokens, nominal, draws)
-        logits = model.logits(hidden.flatten(0, 1)[batch.places])
+    logits = model.logits(hidden.flatten(0, 1)[batch.places].float())
     return (logits.argmax(-1) == batch.targets).cpu()
 
 
-def by_budget(examples: Examples, budget: int) -> Iterator[Batch]:
-    """Batches in order, each of at most ``budget`` tokens (but at least one example)."""
+def by_budget(examples: Examples, budget: int, share: int) -> Iterator[tuple[int, Batch]]:
+    """Batches in order with the index of their first example: each of at most ``budget`` tokens (but at least one example), and
+    none across a multiple of ``share`` examples."""
     size = max(1, budget // max(1, examples.tokens.shape[1]))
-    for start in range(0, len(examples), size):
-        yield as_batch(examples.rows(slice(start, start + size)))
+    for first in range(0, len(examples), share):
+        for start in range(first, min(first + share, len(examples)), size):
+            yield start, as_batch(examples.rows(slice(start, min(start + size, first + share))))
 
 
 def zero_scores(task: tasks.Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:

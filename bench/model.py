@@ -32,7 +32,7 @@ class Block(nn.Module):
         # [B, T, 3D] → three of [B, H, T, d]
         q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         q, k = encoding.rotate(q, k, at)
-        bias = mask(encoding.bias(q, k, at), q.dtype)
+        bias = mask(encoding.bias(q, k, at), q)
         x = x + self.out(encoding.attend(q, k, v, bias, at).transpose(1, 2).flatten(2))
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
@@ -44,13 +44,16 @@ class Mask:
         self.causal = causal
         self.last: tuple[Tensor | None, Tensor | None] = (None, None)
 
-    def __call__(self, bias: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-        if bias is None or not self.causal:
-            return bias
+    def __call__(self, bias: Float[Tensor, "*B H T T"] | None, q: Float[Tensor, "B H T d"]) -> Tensor | None:
+        """The bias as attention takes it; ``q`` gives T, and the dtype, which autocast may have lowered."""
+        if bias is None:
+            return None
         if bias is not self.last[0]:
-            later = torch.ones(bias.shape[-2:], dtype=torch.bool, device=bias.device).triu(1)
-            # The mask tensor must have the queries' dtype, which autocast may have lowered.
-            self.last = bias, bias.masked_fill(later, float("-inf")).to(dtype)
+            masked = bias
+            if self.causal:
+                later = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).triu(1)
+                masked = torch.where(later, float("-inf"), bias)
+            self.last = bias, masked.to(q.dtype)
         return self.last[1]
 
 

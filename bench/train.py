@@ -16,12 +16,15 @@ from torch.nn import functional as F
 import tasks
 
 from .batches import as_batch, by_size
+from .encodings import Stage
 from .model import Decoder
 from .suite import Recipe
 
 GROUPS = {"cpu": 4, "cuda": 1}
 """Groups of like sizes that a step's examples are split into: less padding, more calls. Measured on one core; a GPU has cores
 to spare and few calls count."""
+STAGE_RATE = 0.1
+"""Learning rate of an extra stage at its start, as a share of the recipe's peak."""
 LOG_POINTS = 20
 """Entries of a run's loss curve."""
 
@@ -66,8 +69,19 @@ def make_optimizer(model: Decoder, recipe: Recipe) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=True)
 
 
-def learning_rate(recipe: Recipe, step: int) -> float:
-    """Linear warmup to the peak, then half a cosine to zero; ``step`` counts from 0."""
+def stage_steps(recipe: Recipe, stage: Stage | None) -> int:
+    """Steps of an encoding's extra stage, which follow those of the recipe: never more than its share of them."""
+    return math.floor(recipe.steps * stage.share) if stage else 0
+
+
+def learning_rate(recipe: Recipe, step: int, extra: int = 0) -> float:
+    """Linear warmup to the peak, then half a cosine to zero; ``step`` counts from 0.
+
+    Arguments:
+        extra: steps of a further stage, from a tenth of the peak in a straight line to zero.
+    """
+    if step >= recipe.steps:
+        return recipe.learning_rate * STAGE_RATE * (1 - (step - recipe.steps) / extra)
     if step < recipe.warmup_steps:
         return recipe.learning_rate * (step + 1) / recipe.warmup_steps
     done = (step - recipe.warmup_steps) / max(1, recipe.steps - recipe.warmup_steps)
@@ -88,8 +102,10 @@ def backward(model: Decoder, examples: tasks.Examples, nominal: int, draws: torc
         batch = as_batch(group).to(device)
         with precision(device):
             hidden = model(batch.tokens, nominal, draws)
-            logits = model.logits(hidden.flatten(0, 1)[batch.places])
-        loss = F.cross_entropy(logits.float(), batch.targets, reduction="sum") / count
+        logits = model.logits(
+            hidden.flatten(0, 1)[batch.places].float()
+        )  # the head in fp32: near-ties are not rounding's to decide
+        loss = F.cross_entropy(logits, batch.targets, reduction="sum") / count
         loss.backward()
         total += loss.detach()
     return total
@@ -105,27 +121,31 @@ def train(
     state: State,
     after_step: Callable[[State], None] = lambda state: None,
 ) -> None:
-    """Train from ``state.step`` to the end of the recipe, or until the loss is no longer finite (``state.diverged``).
+    """Train from ``state.step`` to the end of the recipe, and of the encoding's extra stage if it has one.
+
+    Ends early, with ``state.diverged``, where loss or gradient is no longer finite.
 
     Arguments:
         after_step: called after every step with the state up to date: saves, reports, or raises ``Stopped``.
     """
     model.train()
     device = model.embedding.weight.device
-    nominal = task.tokens(train_length)
+    extra = stage_steps(recipe, model.encoding.stage)
+    end = recipe.steps + extra
     stretch = max(1, recipe.steps // LOG_POINTS)
     parameters = list(model.parameters())
     stretch_start, stretch_first = time.perf_counter(), state.step
-    while state.step < recipe.steps and not state.diverged:
+    while state.step < end and not state.diverged:
         start = time.perf_counter()
-        examples = tasks.train_batch(task, train_length, recipe.batch, seed, state.step)
+        length = train_length if state.step < recipe.steps else task.longest
+        examples = tasks.train_batch(task, length, recipe.batch, seed, state.step)
         optimizer.zero_grad(set_to_none=True)
-        loss = backward(model, examples, nominal, generator("train", seed, state.step, device=device))
-        torch.nn.utils.clip_grad_norm_(parameters, recipe.clip_norm)
+        loss = backward(model, examples, task.tokens(length), generator("train", seed, state.step, device=device))
+        norm = torch.nn.utils.clip_grad_norm_(parameters, recipe.clip_norm)
         for group in optimizer.param_groups:
-            group["lr"] = learning_rate(recipe, state.step)
+            group["lr"] = learning_rate(recipe, state.step, extra)
         value = loss.item()
-        if not math.isfinite(value):
+        if not (math.isfinite(value) and math.isfinite(norm.item())):
             state.diverged = True  # the weights stay as they were before this step
         else:
             optimizer.step()
@@ -134,7 +154,7 @@ def train(
             state.step += 1
         now = time.perf_counter()
         state.train_s += now - start
-        if state.step % stretch == 0 or state.step == recipe.steps:
+        if state.step % stretch == 0 or state.step == end:
             if state.loss_steps:
                 state.loss.append((state.step, state.loss_sum / state.loss_steps))
             state.loss_sum, state.loss_steps = 0.0, 0

@@ -19,7 +19,7 @@ from .evaluate import evaluate, zero_scores
 from .model import Decoder, build
 from .results import EncodingRecord, Parameters, Result, Timings, write_result
 from .runs import CHECKPOINT, FAILURE, Run, lock, now
-from .train import State, Stopped, make_optimizer, median_step_ms, seed_of, train
+from .train import State, Stopped, make_optimizer, median_step_ms, seed_of, stage_steps, train
 
 Device = Literal["auto", "cpu", "cuda"]
 REPORT_EVERY_S = 0.5
@@ -134,7 +134,8 @@ class Worker:
     def run(self) -> Result:
         run, suite, state = self.run_, self.run_.suite, self.state
         task, test_sets = suite.make_task(run.task), suite.test_sets(run.task)
-        if state.step < self.recipe.steps and not state.diverged:
+        stage = self.model.encoding.stage
+        if state.step < self.recipe.steps + stage_steps(self.recipe, stage) and not state.diverged:
             train(self.model, self.optimizer, task, self.spec.train_length, self.recipe, run.seed, state, self.after_step)
             self.save()  # evaluation is not saved, so what comes before it is
         start = time.monotonic()
@@ -149,7 +150,7 @@ class Worker:
             task=run.task,
             variant=task.variant,
             train_length=self.spec.train_length,
-            longest_seen=self.spec.train_length,
+            longest_seen=task.longest if stage else self.spec.train_length,
             encoding=self.encoding_record(),
             seed=run.seed,
             status="diverged" if state.diverged else "done",

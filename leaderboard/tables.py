@@ -38,12 +38,14 @@ def incomplete_cell(cell: Cell) -> str:
     return f" ({len(cell.runs)} of {cell.asked} seeds{failed})"
 
 
-def ood(cell: Cell) -> str:
+def ood(cell: Cell, row: Row) -> str:
     """``.423 ± .051``: mean over seeds and half-width of its 95 % interval."""
     if cell.ood is None:
         return cell.state
     mean, half = cell.ood
-    return share(mean) + (f" ± {share(half)}" if half is not None else "") + incomplete_cell(cell)
+    # Where all cells of a row lack the same number of seeds, the row's column of seeds says it once.
+    alike = len({(len(c.runs), c.asked, len(c.failed)) for c in row.cells.values()}) == 1 and not cell.failed
+    return share(mean) + (f" ± {share(half)}" if half is not None else "") + ("" if alike else incomplete_cell(cell))
 
 
 def gated(value: float | None, flagged: bool) -> str:
@@ -80,7 +82,7 @@ def overall(grid: Grid, rows: Sequence[Row]) -> str:
             str(row.rank) if row.rank else ABSENT,
             named(row),
             score(row),
-            *(ood(row.cells[c.task]) for c in grid.columns),
+            *(ood(row.cells[c.task], row) for c in grid.columns),
             gated(row.in_distribution, row.flagged),
             seeds(row),
             parameters(row),

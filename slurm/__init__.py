@@ -1,1 +1,1 @@
-"""The cluster launcher's room: an executor (``bench.events.Executor``) that takes runs to SLURM belongs here. None exists yet."""
+"""The cluster launcher's room: an executor (``bench.events.Executor``) that takes runs to SLURM. None exists yet."""

@@ -124,8 +124,8 @@ def measured(name: str) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     cls = encodings.get(name)
-    rows = [asdict(cost) for cost in costs(cls)]
-    return {"properties": asdict(properties(cls)), f"cost_on_{COST_SUITE}": [{k: round(v, 3) for k, v in r.items()} for r in rows]}
+    rows = [{k: round(v, 3) for k, v in asdict(cost).items()} for cost in costs(cls)]
+    return {"properties": asdict(properties(cls)), f"cost_on_{COST_SUITE}": rows}
 
 
 def lines(value: object) -> list[str]:

@@ -11,10 +11,10 @@ import pkgutil
 from functools import cache
 from pathlib import Path
 
-from .base import At, Encoding, Info, Setup, Wrapper
+from .base import At, Encoding, Info, Setup, Stage, Wrapper
 from .compose import resolve, settings
 
-__all__ = ["At", "Encoding", "Info", "Setup", "Wrapper", "catalogue", "get", "hooks", "settings", "source_hash"]
+__all__ = ["At", "Encoding", "Info", "Setup", "Stage", "Wrapper", "catalogue", "get", "hooks", "settings", "source_hash"]
 
 
 @cache

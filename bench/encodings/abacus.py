@@ -27,6 +27,7 @@ class Abacus(Encoding):
         random=True,
         ranking="task-aware",
     )
+    float_ids = False
 
     digits: Tensor
 

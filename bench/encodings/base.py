@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -85,8 +85,8 @@ class At:
     nominal: int
     """Tokens the sequence was announced to have: in training those of L, in a test those of its length."""
     layer: int = 0
-    ids: Int[Tensor, "*B T"] | None = None
-    """What ``positions`` gave."""
+    ids: Real[Tensor, "*B T"] | None = None
+    """What ``positions`` gave: whole numbers, or fractions where every encoding inside takes them (``float_ids``)."""
     shared: Any = None
     """What ``prepare`` gave."""
     h: Float[Tensor, "B T D"] | None = None
@@ -96,9 +96,17 @@ class At:
     """False only in the check that a model without mask and encoding is permutation-equivariant."""
 
     @property
-    def positions(self) -> Int[Tensor, "*B T"]:
+    def positions(self) -> Real[Tensor, "*B T"]:
         assert self.ids is not None, "position ids are known from `prepare` on"
         return self.ids
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A further stage of training: after the recipe's steps, at lengths drawn uniformly from 1 … L′ and announced as L′."""
+
+    share: float = 0.01
+    """Its steps, as a share of the recipe's: at most this much."""
 
 
 class Encoding(nn.Module):
@@ -111,6 +119,10 @@ class Encoding(nn.Module):
     info: ClassVar[Info]
     chosen: ClassVar[Mapping[str, Any]] = {}
     """Settings that its name sets, as in ``rope(base=500000)``."""
+    float_ids: ClassVar[bool] = True
+    """Position ids may be fractions. False where they are looked up in a table."""
+    stage: ClassVar[Stage | None] = None
+    """What it wants of training beyond the recipe; its ``ranking`` then is ``longer``."""
 
     def __init__(self, setup: Setup):
         super().__init__()
@@ -189,6 +201,6 @@ class Wrapper(Encoding):
         return self.base.attend(q, k, v, bias, at)
 
 
-def distances(ids: Int[Tensor, "*B T"]) -> Int[Tensor, "*B T T"]:
+def distances(ids: Real[Tensor, "*B T"]) -> Real[Tensor, "*B T T"]:
     """r = i − j for every query i and key j; negative for later keys, which the mask hides."""
     return ids[..., :, None] - ids[..., None, :]

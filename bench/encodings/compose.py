@@ -6,6 +6,7 @@ first argument. Every such name is itself a class with an ``info`` of its own, s
 
 import ast
 import inspect
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -65,9 +66,12 @@ def lookup(name: str, known: Classes) -> type[Encoding]:
 
 def constant(tree: ast.expr, text: str) -> Any:
     try:
-        return ast.literal_eval(tree)
+        value = ast.literal_eval(tree)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError
+        return value
     except ValueError:
-        raise InputError(f"settings in {text!r} must be numbers, True, False or quoted words") from None
+        raise InputError(f"settings in {text!r} must be finite numbers, True, False or quoted words") from None
 
 
 def wrap(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encoding]:
@@ -82,7 +86,8 @@ def wrap(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encoding]:
         random=outer.random or base.random,
         ranking=max(outer.ranking, base.ranking, key=STRICTNESS.index),
     )
-    return type(wrapper.__name__, (wrapper,), {"inner": inner, "info": info, "__module__": wrapper.__module__})
+    members = {"inner": inner, "info": info, "stage": wrapper.stage or inner.stage, "__module__": wrapper.__module__}
+    return type(wrapper.__name__, (wrapper,), members)
 
 
 def settings(cls: type[Encoding]) -> dict[str, Any]:
@@ -101,7 +106,7 @@ def with_settings(cls: type[Encoding], given: Mapping[str, Any]) -> type[Encodin
     chosen = {key: value for key, value in chosen.items() if value != defaults[key]}  # rope(base=10000) is rope
     if not chosen:
         return cls
-    listed = ",".join(f"{key}={value}" for key, value in chosen.items())
+    listed = ",".join(f"{key}={value!r}" for key, value in chosen.items())
     full = f"{name[:-1]},{listed})" if name.endswith(")") else f"{name}({listed})"
     members = {"info": replace(cls.info, name=full), "chosen": dict(cls.chosen) | chosen, "__module__": cls.__module__}
     return type(cls.__name__, (cls,), members)

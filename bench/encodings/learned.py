@@ -27,6 +27,7 @@ class Learned(Encoding):
         past="rows past L stay untrained, at their random start",
         provenance="the formula is GPT-2's; start N(0, 0.02²) from memory of GPT-2",
     )
+    float_ids = False
 
     def __init__(self, setup, *, init_std: float = 0.02):
         super().__init__(setup)

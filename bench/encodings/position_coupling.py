@@ -11,8 +11,8 @@ class PositionCoupling(Encoding):
     """x_p = tok_p + W[id]; ``+``, ``<sep>`` and ``=`` have the id s, the t-th digit after one of them or after ``<bos>`` s + t.
 
     For numbers written least significant digit first that couples equal significance; written the other way, places from the
-    left. A carry has the id of its digit, ``<eos>`` that of one more digit, ``<bos>`` and ``<pad>`` 0. Training draws s from
-    1 … S, one a forward pass, with S such that the longest test, where s = 1, meets no id untrained.
+    left. A carry has the id of its digit; ``<bos>``, ``<eos>`` and ``<pad>`` have 0. Tests have s = 1; training draws one s a
+    forward pass from 1 … S, with S such that the longest test meets no id untrained.
 
     A task without ``+`` has nothing to couple: its ids are s, s + 1, …, which in tests is 1, 2, …
     """
@@ -26,15 +26,16 @@ class PositionCoupling(Encoding):
         link="https://arxiv.org/abs/2405.20671",
         formula="x_p = tok_p + W[id_p], id_p = s at + and <sep>, s + t at the digit of significance t (s ~ U{1…S} in training)",
         past="every id of a test was trained",
-        provenance="the authors' code, HanseulJo/position-coupling, src/data/addition.py, but ids fall with significance there, and "
-        "operands start with the most significant digit; ids of <bos>, <eos> and carries and the start N(0, 0.02²) are ours",
+        provenance="the authors' code, HanseulJo/position-coupling, start N(0, 1) as there; but there ids fall with "
+        "significance, and operands start with the most significant digit; the ids of carries are ours",
         random=True,
         ranking="task-aware",
     )
+    float_ids = False
 
     kinds: Tensor
 
-    def __init__(self, setup, *, init_std: float = 0.02):
+    def __init__(self, setup, *, init_std: float = 1.0):
         super().__init__(setup)
         self.coupled = "+" in setup.symbols
         self.starts = 1 + self.reach(setup.longest_tokens) - self.reach(setup.train_tokens)
@@ -44,8 +45,8 @@ class PositionCoupling(Encoding):
         self.register_buffer("kinds", torch.tensor(kinds).T, persistent=False)
 
     def reach(self, tokens: int) -> int:
-        """The furthest that an id lies from s: in addition at ``<eos>``, after the L + 1 digits that 3·L + 5 tokens allow."""
-        return (tokens + 1) // 3 if self.coupled else tokens - 1
+        """The furthest that an id lies from s: in addition the L + 1 digits of a sum, among 3·L + 5 tokens."""
+        return (tokens - 2) // 3 if self.coupled else tokens - 1
 
     def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Int[Tensor, "*B T"]:
         s = torch.randint(self.starts, (), generator=at.generator, device=tokens.device) + 1 if self.training else 1
@@ -62,5 +63,5 @@ class PositionCoupling(Encoding):
 
 def kind(symbol: str, role: str) -> tuple[bool, bool, bool]:
     """Whether a symbol separates numbers, counts as a digit, and has no place in a number or between two."""
-    outside = symbol in ("<bos>", "<pad>")
-    return outside or symbol == "<sep>" or role == "operator", symbol == "<eos>" or role == "digit", outside
+    outside = symbol in ("<bos>", "<eos>", "<pad>")
+    return outside or symbol == "<sep>" or role == "operator", role == "digit", outside

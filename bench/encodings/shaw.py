@@ -28,6 +28,7 @@ class Shaw(Encoding):
         provenance="tensor2tensor, dot_product_attention_relative; k = 16 from memory; start N(0, 0.02²) is our choice",
         shift_invariant=True,
     )
+    float_ids = False
 
     def __init__(self, setup, *, clip: int = 16, init_std: float = 0.02):
         super().__init__(setup)

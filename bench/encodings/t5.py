@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from tasks import InputError
+
 from .base import At, Encoding, Info, distances
 
 
@@ -33,9 +35,12 @@ class T5(Encoding):
         provenance="mesh's transformer_layers.py and transformers' T5Attention; start N(0, 1/D) as in transformers",
         shift_invariant=True,
     )
+    float_ids = False
 
     def __init__(self, setup, *, buckets: int = 32, max_distance: int = 128):
         super().__init__(setup)
+        if not max_distance > buckets // 2 >= 1:
+            raise InputError(f"t5 needs max_distance > buckets // 2 ≥ 1, got max_distance {max_distance} and buckets {buckets}")
         self.count, self.max_distance = buckets, max_distance
         self.table = nn.Parameter(torch.randn(buckets, setup.heads) * setup.width**-0.5)
 

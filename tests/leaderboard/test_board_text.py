@@ -118,7 +118,14 @@ def test_missing_and_failed_cells_say_so_and_are_never_ranked():
 def test_failed_seeds_are_counted_in_their_cell():
     of = suite()
     row = rows_of(of, [result(of, seed=0)], {("sorting", "nope", 1): failure("x")})["nope"]
-    assert tables.ood(row.cells["sorting"]) == ".375 (1 of 3 seeds, 1 failed)"
+    assert tables.ood(row.cells["sorting"], row) == ".375 (1 of 3 seeds, 1 failed)"
+
+
+def test_seeds_that_all_cells_lack_alike_are_said_once():
+    of = suite()
+    text = board.render([only(of, [r for r in full(of, {"nope": (1, 1, 0.5, 0.5)}) if r.seed == 0])])
+    row = cells(text, "## Overall")[0]
+    assert (row["parity"], row["sorting"], row["seeds"]) == (".500", ".500", "1 of 3")
 
 
 def test_diverged_runs_are_listed_and_count_as_zero():

@@ -1,0 +1,56 @@
+"""What in magnitudes, where in phases: polar coordinates."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .base import At, Encoding, Info
+
+
+def polar(
+    x: Float[Tensor, "B H T d"], cos: Float[Tensor, "*B H T d"], sin: Float[Tensor, "*B H T d"]
+) -> Float[Tensor, "B H T 2d"]:
+    """(softplus(x)·cos, softplus(x)·sin): as many points of the plane as channels, by their length and direction."""
+    x = F.softplus(x)
+    return torch.cat([x * cos.to(x.dtype), x * sin.to(x.dtype)], -1)
+
+
+class PoPE(Encoding):
+    """Channel c gives a length softplus(q_c), its position a direction i·θ_c; keys start from a learned phase in each head.
+
+    d frequencies, twice RoPE's: every channel is a pair by itself, so q and k double in width. The scale stays 1/√d.
+    """
+
+    info = Info(
+        name="pope",
+        family="rotary",
+        title='Decoupling the "What" and "Where" With Polar Coordinate Positional Embeddings',
+        authors="Gopalakrishnan, Csordás, Schmidhuber, Mozer",
+        year=2025,
+        link="https://arxiv.org/abs/2509.10534",
+        formula="s_ij = Σ_c softplus(q_ic)·softplus(k_jc)·cos((i − j)θ_c − δ_hc)/√d, θ_c = 10000^(−c/d), δ in [−2π, 0] learned",
+        past="defined, but slow channels reach phases never met in training",
+        provenance="second-hand: x-transformers' PolarEmbedding, δ = 0 at the start; it shares δ, ours are per layer",
+        shift_invariant=True,
+    )
+
+    def __init__(self, setup, *, base: float = 10000.0):
+        super().__init__(setup)
+        self.base = base
+        self.delta = nn.Parameter(torch.zeros(setup.layers, setup.heads, setup.head_width))
+
+    def prepare(self, at: At) -> tuple[Tensor, Tensor]:
+        d, ids = self.setup.head_width, at.positions
+        thetas = self.base ** -(torch.arange(d, device=ids.device, dtype=torch.float64) / d)
+        angles = (ids[..., None].double() * thetas).unsqueeze(-3)  # one axis for the heads
+        return angles.cos().float(), angles.sin().float()
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        cos, sin = at.shared
+        delta = self.delta[at.layer].clamp(-2 * math.pi, 0)[:, None]
+        # cos and sin of jθ + δ by the addition theorems: the large angle was taken in float64.
+        a, b = delta.cos(), delta.sin()
+        return polar(q, cos, sin), polar(k, cos * a - sin * b, sin * a + cos * b)

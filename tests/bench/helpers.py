@@ -1,0 +1,162 @@
+"""What the tests of ``bench`` share: tiny setups and models, the attention of one layer by itself, a register of oracles."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+import tasks
+from bench import encodings
+from bench.encodings import At, Encoding, Setup
+from bench.model import Decoder, Mask, build
+from bench.suite import ModelSpec, Recipe
+
+torch.set_num_threads(1)  # bit-for-bit claims hold for one thread
+
+NAMES = list(encodings.catalogue())
+HEAD_WIDTH = 8
+
+
+def spec_of(heads: int = 3, layers: int = 2, head_width: int = HEAD_WIDTH) -> ModelSpec:
+    return ModelSpec(
+        layers=layers,
+        width=heads * head_width,
+        heads=heads,
+        mlp_width=32,
+        norm="pre-layernorm",
+        activation="gelu",
+        score_scale="1/sqrt(d)",
+        dropout=0,
+        init="fan-in normal",
+    )
+
+
+def recipe_of(**changes: object) -> Recipe:
+    standard = {
+        "optimizer": "adamw",
+        "steps": 45,
+        "batch": 8,
+        "learning_rate": 3e-3,
+        "warmup_steps": 5,
+        "schedule": "cosine to zero",
+        "betas": (0.9, 0.98),
+        "weight_decay": 0.1,
+        "clip_norm": 1.0,
+        "lengths": "uniform 1..L",
+        "precision": "fp32 on cpu, bf16 autocast on cuda",
+    }
+    return Recipe.model_validate(standard | changes)
+
+
+# A real vocabulary: encodings may look at the roles of tokens (here digits, an operator and the specials).
+VOCABULARY = tasks.get("addition", "reversed", 4).vocabulary
+
+
+def setup_of(spec: ModelSpec, train_tokens: int = 12, longest_tokens: int = 120, vocabulary=VOCABULARY) -> Setup:
+    return Setup(
+        layers=spec.layers,
+        width=spec.width,
+        heads=spec.heads,
+        head_width=spec.width // spec.heads,
+        train_tokens=train_tokens,
+        longest_tokens=longest_tokens,
+        symbols=vocabulary.symbols,
+        roles=vocabulary.roles,
+    )
+
+
+def tiny_model(encoding: str | type[Encoding], heads: int = 3, seed: int = 0, layers: int = 2, **sizes: int) -> Decoder:
+    """A model of 2 layers on the addition vocabulary; ``sizes`` are those of ``setup_of``."""
+    cls = encodings.get(encoding) if isinstance(encoding, str) else encoding
+    spec = spec_of(heads, layers)
+    return build(spec, cls, setup_of(spec, **sizes), seed)
+
+
+def task_model(encoding: str | type[Encoding], task: tasks.Task, train_length: int, seed: int = 0, **shape: int) -> Decoder:
+    """A tiny model for one task."""
+    cls = encodings.get(encoding) if isinstance(encoding, str) else encoding
+    spec = spec_of(**shape)
+    setup = setup_of(spec, task.tokens(train_length), task.tokens(task.longest), task.vocabulary)
+    return build(spec, cls, setup, seed)
+
+
+def random_tokens(rows: int, length: int, seed: int = 0) -> Tensor:
+    return torch.randint(len(VOCABULARY), (rows, length), generator=torch.Generator().manual_seed(seed))
+
+
+def make_encoding(name: str, heads: int, head_width: int = HEAD_WIDTH, layers: int = 2, **sizes: int) -> Encoding:
+    """One encoding without a model, in float64; settings stand in its name, ``sizes`` are those of ``setup_of``."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        return encodings.get(name).make(setup_of(spec_of(heads, layers, head_width), **sizes)).double()
+
+
+def attention(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, ids: Tensor | None = None, layer: int = 0) -> Tensor:
+    """What one layer makes of q, k, v [B, H, T, d]: the hooks from ``positions`` to ``attend``, in the model's order.
+
+    Arguments:
+        ids: in place of what ``positions`` gives.
+    """
+    at = At(nominal=q.shape[2], generator=torch.Generator().manual_seed(0))
+    tokens = torch.zeros(q.shape[0], q.shape[2], dtype=torch.long)
+    at = replace(at, ids=encoding.positions(tokens, at) if ids is None else ids)
+    at = replace(at, shared=encoding.prepare(at), layer=layer)
+    q, k = encoding.rotate(q, k, at)
+    bias = Mask(causal=True)(encoding.bias(q, k, at), q)
+    return encoding.attend(q, k, v, bias, at)
+
+
+def slow_attention(q: Tensor, k: Tensor, v: Tensor, bias: Callable[[int, int], Tensor | float] = lambda i, j: 0.0) -> Tensor:
+    """Causal softmax attention, one query and one key at a time; ``bias(i, j)`` is a number for each head, [H]."""
+    outputs = []
+    for i in range(q.shape[2]):
+        scores = [(q[:, :, i] * k[:, :, j]).sum(-1) / math.sqrt(v.shape[-1]) + bias(i, j) for j in range(i + 1)]
+        weights = [score.exp() for score in scores]
+        total = sum(weights)
+        outputs.append(sum((w / total)[..., None] * v[:, :, j] for j, w in enumerate(weights)))
+    return torch.stack(outputs, 2)
+
+
+def qkv(heads: int, length: int, rows: int = 2, head_width: int = HEAD_WIDTH, seed: int = 0) -> list[Tensor]:
+    """Random q, k, v in float64 that want gradients."""
+    source = torch.Generator().manual_seed(seed)
+    shape = (3, rows, heads, length, head_width)
+    return [x.clone().requires_grad_() for x in torch.randn(shape, generator=source, dtype=torch.float64)]
+
+
+def assert_same(ours: Tensor, theirs: Tensor, inputs: Sequence[Tensor] = (), atol: float = 1e-6) -> None:
+    """Equal values, and equal gradients of a random weighted sum of them with respect to ``inputs``."""
+    assert ours.shape == theirs.shape
+    torch.testing.assert_close(ours.double(), theirs.double(), atol=atol, rtol=atol)
+    if inputs:
+        weights = torch.randn(ours.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+        found = torch.autograd.grad((ours.double() * weights).sum(), inputs, retain_graph=True)
+        expected = torch.autograd.grad((theirs.double() * weights).sum(), inputs, retain_graph=True)
+        assert any(g.abs().max() > 0 for g in expected), "gradients of zero compare nothing"
+        for ours_, theirs_ in zip(found, expected, strict=True):
+            torch.testing.assert_close(ours_.double(), theirs_.double(), atol=10 * atol, rtol=10 * atol)
+
+
+ORACLES: dict[str, dict[str, str]] = {}
+"""Encoding → test function → what it is held against."""
+
+
+def oracle(*names: str, against: str) -> Callable:
+    """Registers a test as the oracle of some encodings: values and gradients against something independent of us.
+
+    Oracle tests live in files named ``test_encodings_oracles*.py``, which the test of completeness imports.
+    """
+
+    def register(test: Callable) -> Callable:
+        for name in names:
+            ORACLES.setdefault(name, {})[f"{test.__module__}.{test.__name__}"] = against
+        return test
+
+    return register
+
+
+def tables(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name, copied."""
+    return {name: tensor.detach().clone() for name, tensor in (*module.named_parameters(), *module.named_buffers())}

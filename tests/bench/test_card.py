@@ -1,0 +1,33 @@
+"""The card of properties, against what is known of the classic encodings."""
+
+from dataclasses import astuple
+
+import pytest
+
+from bench import encodings
+from bench.card import extra_parameters, properties
+
+# unique, linear, defined past the train length, deterministic, extensible to several dimensions
+KNOWN = {
+    "nope": (False, False, True, True, False),
+    "sinusoidal": (True, True, True, True, True),  # a rotation takes PE(p) to PE(p + k)
+    "learned": (True, False, False, True, True),  # a table of free rows, which ends at L′
+    "alibi": (True, True, True, True, True),
+    "rope": (True, True, True, True, True),
+    "t5": (False, True, True, True, True),  # far distances share a bucket
+}
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_the_classics(name):
+    assert astuple(properties(encodings.get(name))) == KNOWN[name]
+
+
+def test_randomised_positions_are_not_deterministic():
+    assert properties(encodings.get("randomised(rope)")).deterministic is False
+
+
+def test_extra_parameters_are_those_of_the_encoding_alone():
+    assert extra_parameters(encodings.get("nope")) == 0
+    assert extra_parameters(encodings.get("t5")) == 32 * 4, "32 buckets, 4 heads"
+    assert extra_parameters(encodings.get("learned")) == 103 * 64, "a row for each of 103 tokens at L′ = 50"

@@ -1,0 +1,404 @@
+"""Each encoding against something written by others: transformers, x-transformers, torch, or a slow loop from the formula.
+
+The oracle of an encoding is a test under ``@oracle(name, against=...)`` that compares values and gradients. Further families
+get files of their own, ``test_encodings_oracles_<family>.py``; the last test here finds them and misses nobody.
+"""
+
+import cmath
+import importlib
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import HEAD_WIDTH, NAMES, ORACLES, assert_same, attention, make_encoding, oracle, qkv, slow_attention
+from torch import nn
+from transformers import LlamaConfig, T5Config
+from transformers.models.bloom.modeling_bloom import _get_alibi_slopes, build_alibi_tensor
+from transformers.models.gptj import modeling_gptj
+from transformers.models.llama import modeling_llama
+from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
+from transformers.models.t5.modeling_t5 import T5Attention
+from x_transformers import x_transformers
+
+from bench.encodings import At, alibi, rope, sinusoidal, t5
+
+TRAIN = 12
+"""Train length in tokens of every encoding made here; longer tensors are past L."""
+SHAPES = [(1, 5), (2, 1), (3, 30), (5, 7), (6, 12), (12, 18)]
+"""Heads and tokens: odd head counts, a single token, lengths below, at and past L."""
+shapes = pytest.mark.parametrize(("heads", "length"), SHAPES)
+odd_heads = pytest.mark.parametrize("heads", [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 24])
+
+# Ids of which no row starts at zero, none is even spaced, and rows differ: what a scheme of positions may hand to an encoding.
+IDS = torch.tensor([[0, 1, 2, 5, 9, 11, 40], [3, 4, 10, 11, 12, 90, 91]])
+
+
+# --- nope
+
+
+@oracle("nope", against="a loop over queries and keys")
+@shapes
+def test_nope_is_plain_masked_softmax(heads, length):
+    inputs = qkv(heads, length)
+    assert_same(attention(make_encoding("nope", heads), *inputs), slow_attention(*inputs), inputs, atol=1e-10)
+
+
+# --- sinusoidal
+
+
+def test_sinusoid_golden_numbers():
+    pe = sinusoidal.sinusoids(torch.tensor([0, 1]), 8)
+    assert pe[0].tolist() == [0, 1] * 4
+    torch.testing.assert_close(pe[1, 0::2], torch.tensor([0.84147098, 0.09983342, 0.00999983, 0.001]), atol=1e-7, rtol=0)
+    torch.testing.assert_close(pe[1, 1::2], torch.tensor([0.54030231, 0.99500417, 0.99995, 0.9999995]), atol=1e-7, rtol=0)
+
+
+def plain_sinusoid(position: int, width: int, base: float) -> list[float]:
+    row = []
+    for t in range(width // 2):
+        angle = position / base ** (2 * t / width)
+        row += [math.sin(angle), math.cos(angle)]
+    return row
+
+
+@oracle("sinusoidal", against="a loop with math.sin")
+@pytest.mark.parametrize("base", [10000.0, 100.0])
+@shapes
+def test_sinusoidal_is_the_formula(heads, length, base):
+    encoding = make_encoding(f"sinusoidal(base={base})", heads)
+    width = heads * HEAD_WIDTH
+    x = torch.randn(2, length, width, dtype=torch.float64, requires_grad=True)
+    at = At(nominal=length, ids=torch.arange(length))
+    at = replace(at, shared=encoding.prepare(at))
+    expected = torch.tensor([plain_sinusoid(p, width, base) for p in range(length)], dtype=torch.float64)
+    assert_same(encoding.embed(x, at), x + expected, [x], atol=1e-7)
+    assert torch.equal(encoding.embed(x, replace(at, layer=1)), x), "added once, at the input"
+
+
+def test_sinusoids_at_far_and_batched_positions():
+    ids = IDS * 1000  # up to 91,000, where angles in float32 would be wrong in the third digit
+    expected = [[plain_sinusoid(p, 24, 10000.0) for p in row] for row in ids.tolist()]
+    torch.testing.assert_close(sinusoidal.sinusoids(ids, 24), torch.tensor(expected), atol=1e-7, rtol=0)
+
+
+@oracle("sinusoidal", against="x-transformers ScaledSinusoidalEmbedding")
+@pytest.mark.parametrize("width", [8, 24, 30])
+def test_sinusoids_equal_x_transformers(width):
+    x = torch.zeros(1, 100, width)
+    theirs = x_transformers.ScaledSinusoidalEmbedding(width)
+    sin, cos = (theirs(x) / theirs.scale).chunk(2, -1)  # they lay sines before cosines and scale by a learned 1/√D
+    ours = sinusoidal.sinusoids(torch.arange(100), width)
+    torch.testing.assert_close(ours, torch.stack([sin, cos], -1).flatten(-2).detach(), atol=1e-5, rtol=0)
+
+
+# --- learned
+
+
+@oracle("learned", against="torch.nn.Embedding")
+@pytest.mark.parametrize("ids", [torch.arange(7), torch.arange(TRAIN + 8), IDS], ids=["short", "past L", "by row"])
+@pytest.mark.parametrize("heads", [1, 3, 5, 12])
+def test_learned_is_an_embedding_of_positions(heads, ids):
+    encoding = make_encoding("learned", heads, train_tokens=TRAIN)
+    theirs = nn.Embedding(*encoding.table.shape)
+    theirs.weight = encoding.table
+    x = torch.randn(2, ids.shape[-1], heads * HEAD_WIDTH, dtype=torch.float64, requires_grad=True)
+    at = At(nominal=20, ids=ids)
+    assert_same(encoding.embed(x, at), x + theirs(ids), [x, encoding.table], atol=1e-12)
+    assert torch.equal(encoding.embed(x, At(nominal=20, ids=ids, layer=1)), x), "added once, at the input"
+
+
+@oracle("learned", against="x-transformers AbsolutePositionalEmbedding")
+def test_learned_equals_x_transformers():
+    encoding = make_encoding("learned", 3)
+    theirs = x_transformers.AbsolutePositionalEmbedding(encoding.table.shape[1], encoding.table.shape[0])
+    theirs.emb.weight = nn.Parameter(encoding.table.detach() / theirs.scale)
+    x = torch.randn(2, 50, encoding.table.shape[1], dtype=torch.float64)
+    assert_same(encoding.embed(x, At(nominal=50, ids=torch.arange(50))), x + theirs(x), atol=1e-12)
+
+
+def test_learned_rows_start_as_declared_and_are_never_clamped_or_wrapped():
+    encoding = make_encoding("learned", 12, train_tokens=TRAIN, longest_tokens=300)
+    assert encoding.table.shape == (300, 12 * HEAD_WIDTH), "one row for every place up to L′, the last one included"
+    for rows in (encoding.table[:TRAIN], encoding.table[TRAIN:]):
+        assert abs(rows.std().item() - 0.02) < 0.002
+        assert abs(rows.mean().item()) < 0.003
+    assert make_encoding("learned(init_std=1.0)", 12).table.std().item() == pytest.approx(1, abs=0.05)
+    with pytest.raises(IndexError):
+        encoding.embed(torch.zeros(1, 301, 96), At(nominal=301, ids=torch.arange(301)))
+
+
+# --- t5
+
+T5_TABLES = [(32, 128), (64, 128), (32, 256), (32, 512), (32, 1024), (16, 64), (8, 20), (4, 64), (2, 5)]
+
+
+@pytest.mark.parametrize(("count", "furthest"), T5_TABLES)
+def test_t5_buckets_equal_transformers_and_x_transformers(count, furthest):
+    r = torch.arange(5001)
+    ours = t5.buckets(r, count, furthest)
+    settings = {"num_buckets": count, "max_distance": furthest}
+    assert torch.equal(ours, T5Attention._relative_position_bucket(-r, bidirectional=False, **settings))
+    assert torch.equal(ours, x_transformers.RelativePositionBias._relative_position_bucket(-r, causal=True, **settings))
+
+
+def exact_bucket(r: int, count: int, furthest: int) -> int:
+    """Floor of the logarithm by whole numbers alone: ln(r/e)/ln(m/e)·n ≥ k ⇔ rⁿ·eᵏ ≥ mᵏ·eⁿ."""
+    e, n = count // 2, count - count // 2
+    if r < e:
+        return r
+    k = 0
+    while k < n - 1 and r**n * e ** (k + 1) >= furthest ** (k + 1) * e**n:
+        k += 1
+    return e + k
+
+
+@pytest.mark.parametrize(("count", "furthest"), [*T5_TABLES, (32, 17), (32, 40), (5, 30)])
+def test_t5_buckets_lose_nothing_to_rounding(count, furthest):
+    far = [*range(min(2 * furthest, 1100)), 5000, 10**6]
+    assert t5.buckets(torch.tensor(far), count, furthest).tolist() == [exact_bucket(r, count, furthest) for r in far]
+
+
+def test_t5_golden_first_distances():
+    found = t5.buckets(torch.arange(5001), 32, 128)
+    first = [16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113]
+    assert [int((found == b).nonzero()[0]) for b in range(32)] == [*range(16), *first]
+    assert (found[113:] == 31).all()
+    assert (t5.buckets(torch.arange(-50, 1), 32, 128) == 0).all(), "later keys, which the mask hides"
+
+
+@oracle("t5", against="a loop over queries and keys")
+@pytest.mark.parametrize(("count", "furthest"), [(32, 128), (8, 20)])
+@shapes
+def test_t5_attention_is_the_formula(heads, length, count, furthest):
+    encoding = make_encoding(f"t5(buckets={count},max_distance={furthest})", heads)
+    assert encoding.table.shape == (count, heads)
+    with torch.no_grad():
+        encoding.table.mul_(3)  # large enough to matter
+    inputs = qkv(heads, length)
+    slow = slow_attention(*inputs, lambda i, j: encoding.table[exact_bucket(i - j, count, furthest)])
+    assert_same(attention(encoding, *inputs), slow, [*inputs, encoding.table], atol=1e-9)
+
+
+@oracle("t5", against="transformers T5Attention.compute_bias")
+@pytest.mark.parametrize(("count", "furthest"), [(32, 128), (16, 64)])
+@pytest.mark.parametrize(("heads", "length"), [(3, 30), (5, 200), (12, 150)])
+def test_t5_bias_equals_transformers(heads, length, count, furthest):
+    config = T5Config(
+        num_heads=heads,
+        d_kv=HEAD_WIDTH,
+        d_model=heads * HEAD_WIDTH,
+        relative_attention_num_buckets=count,
+        relative_attention_max_distance=furthest,
+        is_decoder=True,
+    )
+    theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
+    encoding = make_encoding(f"t5(buckets={count},max_distance={furthest})", heads)
+    theirs.relative_attention_bias.weight = encoding.table
+    lower = torch.ones(length, length).tril()
+    ours = encoding.prepare(At(nominal=length, ids=torch.arange(length)))
+    expected = theirs.compute_bias(length, length)[0]
+    assert_same(ours * lower, expected * lower, [encoding.table], atol=1e-12)
+
+
+def test_t5_with_ids_by_row():
+    encoding = make_encoding("t5", 3)
+    bias = encoding.prepare(At(nominal=7, ids=IDS))
+    assert bias.shape == (2, 3, 7, 7)
+    for b, i, j in [(0, 6, 3), (0, 5, 5), (1, 5, 0), (1, 4, 2), (1, 6, 5)]:
+        bucket = exact_bucket(int(IDS[b, i] - IDS[b, j]), 32, 128)
+        assert torch.equal(bias[b, :, i, j], encoding.table[bucket])
+
+
+def test_t5_starts_as_declared():
+    table = make_encoding("t5(buckets=64)", 24).table
+    assert table.std().item() == pytest.approx((24 * HEAD_WIDTH) ** -0.5, rel=0.05)
+
+
+# --- alibi
+
+
+def test_alibi_golden_slopes():
+    assert alibi.slopes(4) == [1 / 4, 1 / 16, 1 / 64, 1 / 256]
+    assert alibi.slopes(8) == [2.0**-h for h in range(1, 9)]
+    assert alibi.slopes(6) == [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125]
+    expected = [*alibi.slopes(8), 0.70710678, 0.35355339, 0.17677670, 0.08838835]
+    assert alibi.slopes(12) == pytest.approx(expected, abs=5e-9)
+
+
+@odd_heads
+def test_alibi_slopes_equal_bloom_mpt_and_x_transformers(heads):
+    ours = torch.tensor(alibi.slopes(heads))
+    torch.testing.assert_close(ours, _get_alibi_slopes(heads, torch.device("cpu")), atol=0, rtol=1e-6)
+    torch.testing.assert_close(ours, torch.tensor(x_transformers.AlibiPositionalBias._get_slopes(heads)), atol=0, rtol=1e-6)
+    mpt = -build_mpt_alibi_tensor(heads, 2)[:, 0, 0]  # the bias of distance 1
+    torch.testing.assert_close(ours, mpt, atol=0, rtol=1e-6)
+
+
+def written_slopes(heads: int) -> list[float]:
+    """The rule of the paper without recursion, by exponents alone: m = 2^−e."""
+    below = 1
+    while 2 * below <= heads:
+        below *= 2
+    exponents = [8 * h / below for h in range(1, below + 1)]
+    exponents += [4 * h / below for h in range(1, 2 * below + 1, 2)]  # every other one of the 2·below heads
+    return [2**-e for e in exponents[:heads]]
+
+
+@oracle("alibi", against="a loop over queries and keys")
+@shapes
+def test_alibi_attention_is_the_formula(heads, length):
+    inputs = qkv(heads, length)
+    m = torch.tensor(written_slopes(heads), dtype=torch.float64)
+    slow = slow_attention(*inputs, lambda i, j: -m * (i - j))
+    assert_same(attention(make_encoding("alibi", heads), *inputs), slow, inputs)
+
+
+@oracle("alibi", against="transformers bloom and mpt")
+@pytest.mark.parametrize(("heads", "length"), [(3, 30), (5, 7), (6, 100), (12, 18)])
+def test_alibi_attention_equals_bloom_and_mpt(heads, length):
+    inputs = qkv(heads, length)
+    ours = attention(make_encoding("alibi", heads), *inputs)
+    # Both add +m·j or m·(j − T + 1), the same after the softmax.
+    bloom = build_alibi_tensor(torch.ones(2, length), heads, torch.float64).view(2, heads, 1, length)
+    mpt = build_mpt_alibi_tensor(heads, length).double()
+    future = torch.full((length, length), -math.inf, dtype=torch.float64).triu(1)
+    for bias in (bloom, mpt):
+        q, k, v = inputs
+        theirs = (q @ k.mT / math.sqrt(HEAD_WIDTH) + bias + future).softmax(-1) @ v
+        assert_same(ours, theirs, inputs, atol=1e-5)
+
+
+@oracle("alibi", against="x-transformers AlibiPositionalBias")
+@odd_heads
+def test_alibi_bias_equals_x_transformers(heads):
+    encoding, theirs = make_encoding("alibi", heads), x_transformers.AlibiPositionalBias(heads)
+    ours = encoding.prepare(At(nominal=60, ids=torch.arange(60)))
+    torch.testing.assert_close(ours.tril(), theirs(60, 60).tril(), atol=1e-5, rtol=1e-6)
+    by_row = encoding.prepare(At(nominal=7, ids=IDS))
+    torch.testing.assert_close(by_row.tril(), theirs.forward_custom_pos(IDS).tril(), atol=1e-5, rtol=1e-6)
+
+
+def test_alibi_loses_no_digits_far_out():
+    # In float32 m·j − m·i would be off by whole units out here, in bf16 distances themselves would be from 257 on.
+    encoding = make_encoding("alibi", 6)
+    places = torch.cat([torch.arange(10), torch.arange(10, 5000, 99)])
+    near, far = (encoding.prepare(At(nominal=5000, ids=places + shift)) for shift in (0, 10**8))
+    assert torch.equal(near, far)
+    expected = -torch.tensor(written_slopes(6))[:, None, None] * (places[:, None] - places)
+    torch.testing.assert_close(near.tril(), expected.tril(), atol=0, rtol=1e-6)
+
+
+# --- rope
+
+ROPE_SHAPES = [(1, 5, 8), (2, 1, 2), (3, 30, 8), (5, 7, 6), (12, 40, 16)]
+rope_shapes = pytest.mark.parametrize(("heads", "length", "width"), ROPE_SHAPES)
+
+
+def rotated(encoding, q, k, ids):
+    at = At(nominal=100, ids=ids)
+    return encoding.rotate(q, k, replace(at, shared=encoding.prepare(at)))
+
+
+def angles(ids: torch.Tensor, width: int, base: float) -> torch.Tensor:
+    """p/base^(2t/d) by Python's own arithmetic."""
+    flat = [[p / base ** (2 * t / width) for t in range(width // 2)] for p in ids.flatten().tolist()]
+    return torch.tensor(flat, dtype=torch.float64).view(*ids.shape, width // 2)
+
+
+@oracle("rope", against="transformers apply_rotary_pos_emb (Llama)")
+@pytest.mark.parametrize("base", [10000.0, 500.0])
+@rope_shapes
+def test_rope_equals_llama(heads, length, width, base):
+    q, k, _ = qkv(heads, length, head_width=width)
+    ids = torch.arange(length)
+    freqs = angles(ids[None], width, base)
+    both = torch.cat([freqs, freqs], -1)
+    theirs = modeling_llama.apply_rotary_pos_emb(q, k, both.cos(), both.sin())
+    ours = rotated(make_encoding(f"rope(base={base})", heads, width), q, k, ids)
+    assert_same(torch.stack(ours), torch.stack(theirs), [q, k])
+
+
+@pytest.mark.parametrize("width", [2, 6, 16, 64])
+def test_rope_angles_equal_those_of_llama(width):
+    config = LlamaConfig(hidden_size=width * 3, num_attention_heads=3, max_position_embeddings=50)
+    cos, sin = modeling_llama.LlamaRotaryEmbedding(config)(torch.zeros(1), torch.arange(200)[None])
+    encoding = make_encoding("rope", 3, width)
+    ours = encoding.prepare(At(nominal=200, ids=torch.arange(200)))
+    for found, theirs in zip(ours, (cos, sin), strict=True):
+        torch.testing.assert_close(torch.cat([found, found], -1), theirs, atol=3e-5, rtol=0)
+
+
+@oracle("rope", against="transformers apply_rotary_pos_emb (GPT-J)")
+@rope_shapes
+def test_rope_equals_gptj_after_a_permutation_of_channels(heads, length, width):
+    # GPT-J pairs neighbours (2t, 2t + 1); ours pairs (t, t + d/2).
+    apart = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
+    q, k, _ = qkv(heads, length, head_width=width)
+    ids = torch.arange(length)
+    freqs = angles(ids[None], width, 10000.0)
+    gptj = [modeling_gptj.apply_rotary_pos_emb(x.transpose(1, 2), freqs.sin(), freqs.cos()).transpose(1, 2) for x in (q, k)]
+    ours = rotated(make_encoding("rope", heads, width), q[..., apart], k[..., apart], ids)
+    assert_same(torch.stack(ours), torch.stack(gptj)[..., apart], [q, k])
+    # The order of channels is gone from the scores.
+    assert_same(ours[0] @ ours[1].mT, gptj[0] @ gptj[1].mT, [q, k])
+
+
+@oracle("rope", against="x-transformers RotaryEmbedding")
+@rope_shapes
+def test_rope_scores_equal_x_transformers(heads, length, width):
+    apart = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
+    q, k, _ = qkv(heads, length, head_width=width)
+    if width == 2:
+        # Their constructor divides by dim − 2.
+        freqs = angles(torch.arange(length)[None], 2, 10000.0).repeat_interleave(2, -1)
+    else:
+        freqs, _ = x_transformers.RotaryEmbedding(width).double().forward_from_seq_len(length)
+    theirs = [x_transformers.apply_rotary_pos_emb(x, freqs) for x in (q, k)]
+    ours = rotated(make_encoding("rope", heads, width), q[..., apart], k[..., apart], torch.arange(length))
+    assert_same(ours[0] @ ours[1].mT, theirs[0] @ theirs[1].mT, [q, k], atol=1e-5)
+
+
+@oracle("rope", against="a loop over queries and keys, by complex numbers")
+@shapes
+def test_rope_attention_is_the_formula(heads, length):
+    q, k, v = qkv(heads, length)
+    half = HEAD_WIDTH // 2
+
+    def turned(x):
+        # A pair (a, b) is the number a + ib, and turning it is one product.
+        z = torch.complex(x[..., :half], x[..., half:])
+        turns = [[cmath.exp(1j * p * 10000 ** (-2 * t / HEAD_WIDTH)) for t in range(half)] for p in range(length)]
+        z = z * torch.tensor(turns, dtype=torch.complex128)
+        return torch.cat([z.real, z.imag], -1)
+
+    assert_same(attention(make_encoding("rope", heads), q, k, v), slow_attention(turned(q), turned(k), v), [q, k, v])
+
+
+def test_rope_with_ids_by_row():
+    q, k, _ = qkv(3, 7)
+    encoding = make_encoding("rope", 3)
+    whole = torch.stack(rotated(encoding, q, k, IDS))
+    for row, ids in enumerate(IDS):
+        one = slice(row, row + 1)
+        assert_same(whole[:, one], torch.stack(rotated(encoding, q[one], k[one], ids)), atol=1e-12)
+
+
+def test_rope_keeps_its_angles_far_out():
+    # In float32 an angle of 10⁶ radians is off by several hundredths.
+    ids = torch.tensor([10**6 + 1])
+    cos, sin = make_encoding("rope", 3).prepare(At(nominal=1, ids=ids))
+    expected = angles(ids, HEAD_WIDTH, 10000.0)
+    torch.testing.assert_close(cos[0].double(), expected.cos(), atol=1e-6, rtol=0)
+    torch.testing.assert_close(sin[0].double(), expected.sin(), atol=1e-6, rtol=0)
+    assert rope.frequencies(HEAD_WIDTH, 10000.0).dtype == torch.float64
+
+
+# --- everyone
+
+
+def test_every_encoding_has_an_oracle():
+    for path in sorted(Path(__file__).parent.glob("test_encodings_oracles*.py")):
+        importlib.import_module(path.stem)
+    assert sorted(ORACLES) == sorted(NAMES), "every encoding needs an @oracle test, and every @oracle test an encoding"

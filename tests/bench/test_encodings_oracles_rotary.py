@@ -1,0 +1,544 @@
+"""Oracles of the rotary family and of what stretches it: transformers, x-transformers, slow loops from the formulas."""
+
+import math
+from dataclasses import replace
+
+import loop_oracles as loops
+import pytest
+import torch
+from helpers import HEAD_WIDTH, NAMES, assert_same, make_encoding, oracle, qkv, random_tokens, tiny_model
+from torch import Tensor, nn
+from transformers import Cohere2Config, GPTNeoXConfig, LlamaConfig
+from transformers.masking_utils import sliding_window_causal_mask_function
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+from transformers.models.gpt_neox import modeling_gpt_neox
+from transformers.models.llama import modeling_llama
+from x_transformers import x_transformers
+
+from bench import encodings
+from bench.encodings import At, Encoding, Wrapper
+from bench.encodings.interpolation import stretch
+from bench.encodings.ntk import ntk_base
+from bench.encodings.yarn import ramp_range, temperature
+from bench.model import Mask
+from tasks import InputError
+
+TRAIN, LONGEST = 12, 120
+"""L and L′ in tokens of every encoding made here."""
+LAYER = 1
+"""Of the two that encodings have here: the one whose parameters are to be used."""
+SHAPES = [(1, 5, 5), (2, 1, 30), (3, 30, 30), (5, 7, 60), (6, 12, 12), (3, 9, 120), (2, 20, 200)]
+"""Heads, tokens at hand, tokens announced: within L, past it and past L′; whole sequences and beginnings of longer ones."""
+shapes = pytest.mark.parametrize(("heads", "length", "nominal"), SHAPES)
+
+# Ids of which no row starts at zero, none is even spaced, and rows differ: what a scheme of positions may hand to an encoding.
+IDS = torch.tensor([[0, 1, 2, 5, 9, 11, 40], [3, 4, 10, 11, 12, 90, 91]])
+
+
+def made(name: str, heads: int, head_width: int = HEAD_WIDTH, **sizes: int) -> Encoding:
+    """An encoding whose parameters are away from their start, where zeros and small numbers hide much."""
+    encoding = make_encoding(name, heads, head_width, **sizes)
+    source = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in encoding.parameters():
+            parameter.add_(0.5 * torch.randn(parameter.shape, generator=source, dtype=torch.float64))
+    return encoding
+
+
+def attention_input(encoding: Encoding, length: int) -> Tensor:
+    source = torch.Generator().manual_seed(7)
+    return torch.randn(2, length, encoding.setup.width, generator=source, dtype=torch.float64).requires_grad_()
+
+
+def where(encoding: Encoding, length: int, nominal: int, ids: Tensor | None = None, layer: int = LAYER) -> At:
+    """As the model would tell it, with ``ids`` in place of what the innermost encoding gives."""
+    innermost = encoding
+    while isinstance(innermost, Wrapper):
+        innermost = innermost.base
+    if ids is not None:
+        innermost.positions = lambda tokens, at: ids
+    at = At(nominal, layer=layer, h=attention_input(encoding, length))
+    at = replace(at, ids=encoding.positions(torch.zeros(2, length, dtype=torch.long), at))
+    return replace(at, shared=encoding.prepare(at))
+
+
+def attention(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, at: At) -> Tensor:
+    q, k = encoding.rotate(q, k, at)
+    return encoding.attend(q, k, v, Mask(causal=True)(encoding.bias(q, k, at), q), at)
+
+
+# --- attention by loops: of each encoding the scores, from q, k, ids and N
+
+D = HEAD_WIDTH
+
+
+def s_of(nominal: int, fixed: bool) -> float:
+    """L = 12, L′ = 120."""
+    return 1.0 if nominal <= 12 else 10.0 if fixed else nominal / 12
+
+
+def rope(base: float = 1e4) -> Tensor:
+    return loops.rope_frequencies(base, D)
+
+
+def yarn(q: Tensor, k: Tensor, ids: Tensor, s: float) -> Tensor:
+    return loops.rotary(q, k, ids, loops.yarn_frequencies(1e4, D, 12, s)) * loops.yarn_temperature(s) ** 2
+
+
+SCORES = {
+    "rope": lambda q, k, ids, n: loops.rotary(q, k, ids, rope()),
+    "rope_partial": lambda q, k, ids, n: loops.partial_rotary(q, k, ids, loops.rope_frequencies(1e4, 2)),
+    "rope_partial(share=0.5)": lambda q, k, ids, n: loops.partial_rotary(q, k, ids, loops.rope_frequencies(1e4, 4)),
+    "rope_partial(share=1.0)": lambda q, k, ids, n: loops.rotary(q, k, ids, rope()),
+    "p_rope": lambda q, k, ids, n: loops.rotary(q, k, ids, loops.p_rope_frequencies(1e4, D, 0.75)),
+    "p_rope(p=0.25)": lambda q, k, ids, n: loops.rotary(q, k, ids, loops.p_rope_frequencies(1e4, D, 0.25)),
+    "hope": lambda q, k, ids, n: loops.rotary(q, k, ids, loops.hope_frequencies(1e4, D, 12)),
+    "hope(base=30.0)": lambda q, k, ids, n: loops.rotary(q, k, ids, loops.hope_frequencies(30, D, 12)),
+    "interpolated(rope)": lambda q, k, ids, n: loops.rotary(q, k, loops.interpolated(ids, s_of(n, False)), rope()),
+    "interpolated(rope,fixed=True)": lambda q, k, ids, n: loops.rotary(q, k, loops.interpolated(ids, s_of(n, True)), rope()),
+    "ntk": lambda q, k, ids, n: loops.rotary(q, k, ids, rope(loops.ntk_base(1e4, s_of(n, True), D))),
+    "ntk(base=500.0)": lambda q, k, ids, n: loops.rotary(q, k, ids, rope(loops.ntk_base(500, s_of(n, True), D))),
+    "ntk_dynamic": lambda q, k, ids, n: loops.rotary(q, k, ids, rope(loops.dynamic_ntk_base(1e4, n, 12, D))),
+    "yarn": lambda q, k, ids, n: yarn(q, k, ids, s_of(n, True)),
+    "yarn_dynamic": lambda q, k, ids, n: yarn(q, k, ids, s_of(n, False)),
+    "finetuned(rope)": lambda q, k, ids, n: loops.rotary(q, k, ids, rope()),
+    "finetuned(yarn)": lambda q, k, ids, n: yarn(q, k, ids, s_of(n, True)),
+    "finetuned(interpolated(rope))": lambda q, k, ids, n: loops.rotary(q, k, loops.interpolated(ids, s_of(n, False)), rope()),
+    "xpos": lambda q, k, ids, n: loops.xpos(q, k, ids, 1e4, 6),
+    "xpos(scale=2.0)": lambda q, k, ids, n: loops.xpos(q, k, ids, 1e4, 24),
+}
+
+
+def scores_by_loop(name: str, q: Tensor, k: Tensor, ids: Tensor, nominal: int) -> Tensor:
+    if name == "interpolated(alibi)":
+        slopes = torch.tensor(loops.alibi_slopes(q.shape[1]), dtype=torch.float64)
+        return loops.plain_scores(q, k) + loops.alibi(loops.interpolated(ids, s_of(nominal, False)), slopes)
+    return SCORES[name](q, k, ids, nominal)
+
+
+LOOPED = [*SCORES, "interpolated(alibi)"]
+
+
+@oracle(*(name for name in LOOPED if "=" not in name and name != "rope"), against="a loop over queries and keys")
+@pytest.mark.parametrize("name", LOOPED)
+@shapes
+def test_attention_is_the_formula(name, heads, length, nominal):
+    encoding = made(name, heads)
+    q, k, v = qkv(heads, length)
+    at = where(encoding, length, nominal)
+    slow = loops.attend(scores_by_loop(name, q, k, torch.arange(length), nominal), v)
+    assert_same(attention(encoding, q, k, v, at), slow, [q, k, v])
+
+
+@pytest.mark.parametrize("nominal", [9, 100])
+@pytest.mark.parametrize("name", LOOPED)
+def test_attention_is_the_formula_at_ids_by_row(name, nominal):
+    encoding = made(name, 3)
+    q, k, v = qkv(3, 7)
+    ours = attention(encoding, q, k, v, where(encoding, 7, nominal, IDS))
+    assert_same(ours, loops.attend(scores_by_loop(name, q, k, IDS, nominal), v), [q, k, v], atol=3e-6)
+
+
+# --- frequencies of transformers
+
+
+def theirs(kind: str, width: int, seq_len: int | None = None, base: float = 1e4, **parameters: float) -> tuple[Tensor, float]:
+    """θ_t and the factor of cos and sin, as transformers compute them, in float32."""
+    rope_parameters = {"rope_type": kind, "rope_theta": base, **parameters}
+    length = int(parameters.get("original_max_position_embeddings", TRAIN))
+    config = LlamaConfig(
+        hidden_size=2 * width,
+        num_attention_heads=2,
+        head_dim=width,
+        max_position_embeddings=length,
+        rope_parameters=rope_parameters,
+    )
+    return ROPE_INIT_FUNCTIONS[kind](config, torch.device("cpu"), seq_len=seq_len)
+
+
+# Of each encoding: the rule and its numbers, from the head width, L, L′ and N.
+PUBLISHED = {
+    "interpolated(rope)": lambda d, L, M, N: theirs("linear", d, factor=max(1, N / L)),
+    "interpolated(rope,fixed=True)": lambda d, L, M, N: theirs("linear", d, factor=M / L if N > L else 1.0),
+    "ntk": lambda d, L, M, N: theirs("dynamic", d, M if N > L else L, factor=1.0, original_max_position_embeddings=L),
+    "ntk_dynamic": lambda d, L, M, N: theirs("dynamic", d, N, factor=1.0, original_max_position_embeddings=L),
+    "yarn": lambda d, L, M, N: theirs("yarn", d, factor=M / L if N > L else 1.0, original_max_position_embeddings=L),
+    "yarn_dynamic": lambda d, L, M, N: theirs("yarn", d, factor=max(1, N / L), original_max_position_embeddings=L),
+    "p_rope": lambda d, L, M, N: theirs("proportional", d, partial_rotary_factor=0.75),
+    "p_rope(p=0.25)": lambda d, L, M, N: theirs("proportional", d, partial_rotary_factor=0.25),
+    "p_rope(p=1.0)": lambda d, L, M, N: theirs("proportional", d, partial_rotary_factor=1.0),
+}
+PUBLISHED |= {f"finetuned({name})": PUBLISHED[name] for name in ("yarn", "interpolated(rope)")}
+
+
+@oracle(*(name for name in PUBLISHED if "=" not in name), against="transformers ROPE_INIT_FUNCTIONS and apply_rotary_pos_emb")
+@pytest.mark.parametrize("name", PUBLISHED)
+@pytest.mark.parametrize(
+    ("width", "L", "M", "N"), [(8, 12, 120, 9), (8, 12, 120, 40), (16, 23, 115, 115), (64, 2048, 8192, 3000)]
+)
+def test_rotation_equals_transformers(name, width, L, M, N):
+    encoding = make_encoding(name, 3, width, train_tokens=L, longest_tokens=M)
+    q, k, _ = qkv(3, 40, head_width=width)
+    theta, m = PUBLISHED[name](width, L, M, N)
+    angles = torch.arange(40)[None, :, None] * theta.double()
+    cos, sin = (m * torch.cat([x, x], -1) for x in (angles.cos(), angles.sin()))
+    expected = modeling_llama.apply_rotary_pos_emb(q, k, cos, sin)
+    ours = encoding.rotate(q, k, where(encoding, 40, N))
+    assert_same(torch.stack(ours), torch.stack(expected), [q, k], atol=3e-5)
+
+
+@oracle("rope_partial", against="transformers apply_rotary_pos_emb (GPT-NeoX)")
+@pytest.mark.parametrize(("heads", "length", "width"), [(1, 5, 8), (3, 40, 16), (5, 7, 24)])
+def test_rope_partial_equals_gpt_neox(heads, length, width):
+    q, k, _ = qkv(heads, length, head_width=width)
+    rope_parameters = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 0.25}
+    config = GPTNeoXConfig(hidden_size=heads * width, num_attention_heads=heads, rope_parameters=rope_parameters)
+    rotary = modeling_gpt_neox.GPTNeoXRotaryEmbedding(config)
+    expected = modeling_gpt_neox.apply_rotary_pos_emb(q, k, *rotary(q, torch.arange(length)[None]))
+    encoding = make_encoding("rope_partial", heads, width)
+    assert_same(torch.stack(encoding.rotate(q, k, where(encoding, length, length))), torch.stack(expected), [q, k], atol=3e-5)
+
+
+def interleaved(width: int) -> Tensor:
+    """The channels (2t, 2t + 1) of x-transformers as our (t, t + d/2)."""
+    return torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
+
+
+@oracle("ntk", against="x-transformers RotaryEmbedding with base_rescale_factor")
+@pytest.mark.parametrize(("heads", "length", "width"), [(1, 5, 8), (3, 40, 16), (5, 7, 6)])
+def test_ntk_scores_equal_x_transformers(heads, length, width):
+    q, k, _ = qkv(heads, length, head_width=width)
+    freqs, _ = x_transformers.RotaryEmbedding(width, base_rescale_factor=10).double().forward_from_seq_len(length)
+    expected = [x_transformers.apply_rotary_pos_emb(x, freqs) for x in (q, k)]
+    encoding, apart = make_encoding("ntk", heads, width), interleaved(width)
+    ours = encoding.rotate(q[..., apart], k[..., apart], where(encoding, length, 50))
+    assert_same(ours[0] @ ours[1].mT, expected[0] @ expected[1].mT, [q, k], atol=3e-5)
+
+
+# --- golden numbers
+
+
+@pytest.mark.parametrize(
+    ("width", "bases"),
+    [
+        (64, [20452.2287, 41829.3659, 85550.3759]),
+        (32, [20945.8825, 43872.9992, 91895.8684]),
+        (128, [20221.2617, 40889.9424, 82684.6226]),
+    ],
+)
+def test_ntk_golden_bases(width, bases):
+    assert [ntk_base(1e4, s, width) for s in (2, 4, 8)] == pytest.approx(bases, abs=1e-3)
+
+
+def test_ntk_of_a_single_pair_is_rope():
+    ours, plain = (make_encoding(name, 3, 2).prepare(At(60, ids=torch.arange(60))) for name in ("ntk", "rope"))
+    assert all(map(torch.equal, ours, plain))
+
+
+def test_yarn_golden_ramps_and_temperatures():
+    found = [ramp_range(d, 1e4, length) for d, length in ((128, 4096), (64, 2048), (64, 64), (32, 40))]
+    assert found == [(20, 46), (8, 21), (0, 9), (0, 4)]
+    golden = {1: 1, 2: 1.06931472, 4: 1.13862944, 8: 1.20794415, 16: 1.27725887, 32: 1.34657359}
+    assert [temperature(s) for s in golden] == pytest.approx(list(golden.values()), abs=1e-8)
+    assert [temperature(s) ** 2 for s in (4, 8)] == pytest.approx([1.29647699, 1.45912908], abs=1e-8)
+
+
+@pytest.mark.parametrize(("width", "kept"), [(64, [5, 7, 9, 11, 16]), (32, [3, 4, 5, 6, 8]), (16, [2, 2, 3, 3, 4])])
+def test_hope_golden_pairs(width, kept):
+    for length, pairs in zip((20, 40, 64, 128, 512), kept, strict=True):
+        encoding = make_encoding("hope", 1, width, train_tokens=length)
+        assert (encoding.thetas(At(length)) > 0).tolist() == [True] * pairs + [False] * (width // 2 - pairs)
+
+
+def test_stretching_by_hand():
+    setup = make_encoding("yarn", 1, train_tokens=20, longest_tokens=100).setup
+    assert [stretch(setup, At(n), dynamic=True) for n in (1, 20, 21, 50, 100, 400)] == [1, 1, 1.05, 2.5, 5, 20]
+    assert [stretch(setup, At(n), dynamic=False) for n in (1, 20, 21, 50, 100, 400)] == [1, 1, 5, 5, 5, 5]
+    assert stretch(replace(setup, longest_tokens=15), At(30), dynamic=False) == 1, "never squeezed less than not at all"
+
+
+STRETCHED = ["interpolated(rope)", "ntk", "ntk_dynamic", "yarn", "yarn_dynamic", "finetuned(yarn)"]
+
+
+@pytest.mark.parametrize("name", STRETCHED)
+def test_up_to_the_train_length_what_is_stretched_is_rope_bit_for_bit(name):
+    plain = tiny_model("rope")
+    model = tiny_model(name)
+    model.load_state_dict(plain.state_dict())
+    tokens = random_tokens(2, TRAIN)
+    for nominal in (3, TRAIN):
+        assert torch.equal(model(tokens, nominal), plain(tokens, nominal))
+    assert not torch.allclose(model(tokens, TRAIN + 10), plain(tokens, TRAIN + 10), atol=1e-3)
+
+
+# --- interpolated: ids become fractions
+
+
+@oracle("interpolated(sinusoidal)", against="a loop with math.sin")
+@shapes
+def test_interpolated_sinusoids_are_the_formula(heads, length, nominal):
+    encoding = make_encoding("interpolated(sinusoidal)", heads)
+    width, s = heads * D, s_of(nominal, False)
+    x = torch.randn(2, length, width, dtype=torch.float64, requires_grad=True)
+    rows = [[(p / s) / 10000 ** (2 * t / width) for t in range(width // 2)] for p in range(length)]
+    expected = torch.tensor([[f(a) for a in row for f in (math.sin, math.cos)] for row in rows], dtype=torch.float64)
+    assert_same(encoding.embed(x, where(encoding, length, nominal, layer=0)), x + expected, [x])
+
+
+def looks_up(encoding: Encoding) -> bool:
+    return not all(part.float_ids for part in encoding.modules() if isinstance(part, Encoding))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_encoding_says_whether_it_takes_fractions(name, monkeypatch):
+    model = tiny_model(name).eval()
+    given = model.encoding.positions
+    monkeypatch.setattr(model.encoding, "positions", lambda tokens, at: given(tokens, at) * 0.5)
+    if looks_up(model.encoding):
+        with pytest.raises((IndexError, RuntimeError), match=r"index|indices"):
+            model(random_tokens(2, 30), 30, torch.Generator())
+        with pytest.raises(InputError, match="interpolated makes position ids fractions"):
+            tiny_model(f"interpolated({name})")
+    else:
+        assert model(random_tokens(2, 30), 30, torch.Generator()).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("inner", "culprit"), [("learned", "learned"), ("randomised(learned)", "learned"), ("t5(buckets=8)", "t5(buckets=8)")]
+)
+def test_what_cannot_be_interpolated_is_refused_by_name(inner, culprit):
+    with pytest.raises(InputError) as caught:
+        tiny_model(f"interpolated({inner})")
+    assert f"fractions, which {culprit} can't look up in its table" in str(caught.value)
+    assert "such as rope" in str(caught.value)
+
+
+# --- finetuned
+
+
+def test_only_finetuned_asks_for_a_further_stage():
+    for name in NAMES:
+        cls = encodings.get(name)
+        assert (cls.stage is not None) == name.startswith("finetuned(")
+        if cls.stage:
+            assert 0 < cls.stage.share <= 0.01
+            assert cls.info.ranking == "longer"
+            assert encodings.hooks(cls) == encodings.hooks(cls.inner)
+
+
+# --- xpos
+
+
+@oracle("xpos", against="x-transformers RotaryEmbedding with use_xpos")
+@pytest.mark.parametrize(("heads", "length", "width"), [(1, 5, 8), (3, 40, 16), (5, 7, 6)])
+def test_xpos_scores_equal_x_transformers(heads, length, width):
+    q, k, _ = qkv(heads, length, head_width=width)
+    module = x_transformers.RotaryEmbedding(width, use_xpos=True, scale_base=TRAIN / 2).double()
+    freqs, scale = module.forward_from_seq_len(length)
+    theirs_q = x_transformers.apply_rotary_pos_emb(q, freqs, scale)
+    theirs_k = x_transformers.apply_rotary_pos_emb(k, freqs, 1 / scale)
+    encoding, apart = make_encoding("xpos", heads, width), interleaved(width)
+    ours = encoding.rotate(q[..., apart], k[..., apart], where(encoding, length, length))
+    assert_same((ours[0] @ ours[1].mT).tril(), (theirs_q @ theirs_k.mT).tril(), [q, k], atol=3e-5)
+
+
+def test_xpos_decays_as_declared():
+    # One pair with a key of its own: what is left at r = 40 of the fastest pair, at γ = 512.
+    encoding = make_encoding("xpos", 1, train_tokens=1024)
+    at = where(encoding, 41, 1024)
+    q = torch.zeros(2, 1, 41, D, dtype=torch.float64)
+    q[..., 0] = 1
+    turned_q, turned_k = encoding.rotate(q, q, at)
+    left = (turned_q[0, 0, 40] * turned_k[0, 0, 0]).sum() / math.cos(40)
+    assert left.item() == pytest.approx((0.4 / 1.4) ** (40 / 512), abs=1e-6)
+    assert round(left.item(), 3) == 0.907
+
+
+# --- rope_nope
+
+
+@oracle("rope_nope", against="a loop over queries and keys")
+@pytest.mark.parametrize(("setting", "window"), [("", 6), ("(window=3)", 3)])
+@shapes
+def test_rope_nope_layers_are_the_formula(heads, length, nominal, setting, window):
+    encoding = made("rope_nope" + setting, heads)
+    q, k, v = qkv(heads, length)
+    near = loops.attend(loops.rotary(q, k, torch.arange(length), rope()), v, lambda i, j: i - j < window)
+    everything = loops.attend(loops.plain_scores(q, k), v)
+    for layer, expected in enumerate((near, everything)):
+        assert_same(attention(encoding, q, k, v, where(encoding, length, nominal, layer=layer)), expected, [q, k, v])
+
+
+def test_rope_nope_at_ids_by_row():
+    encoding = made("rope_nope", 3)
+    q, k, v = qkv(3, 7)
+    scores = loops.rotary(q, k, IDS, rope())
+    rows = []
+    for row, ids in enumerate(IDS):
+        one = slice(row, row + 1)
+        rows.append(loops.attend(scores[one], v[one], lambda i, j, ids=ids: bool(ids[i] - ids[j] < 6)))
+    assert_same(attention(encoding, q, k, v, where(encoding, 7, 7, IDS, layer=0)), torch.cat(rows), [q, k, v])
+
+
+@oracle("rope_nope", against="transformers' cohere2 layers and sliding window")
+@pytest.mark.parametrize("layers", [4, 5, 8, 12])
+def test_rope_nope_has_the_layers_and_window_of_cohere(layers):
+    encoding = make_encoding("rope_nope", 3, layers=layers)
+    theirs = Cohere2Config(num_hidden_layers=layers).layer_types
+    sees = sliding_window_causal_mask_function(encoding.window)
+    for layer, kind in enumerate(theirs):
+        at = where(encoding, 30, 30, layer=layer)
+        q, k, _ = qkv(3, 30)
+        bias = encoding.bias(q, k, at)
+        assert (bias is None) == (kind == "full_attention") == (encoding.rotate(q, k, at)[0] is q)
+        if bias is not None:
+            allowed = [[bool(sees(0, 0, torch.tensor(i), torch.tensor(j))) for j in range(30)] for i in range(30)]
+            assert torch.equal((bias[0] == 0).tril(), torch.tensor(allowed))
+
+
+def test_rope_nope_of_few_layers_ends_in_nope():
+    for layers, nope in {1: [0], 2: [1], 3: [2], 4: [3], 7: [3], 9: [3, 7]}.items():
+        encoding = make_encoding("rope_nope", 1, layers=layers)
+        assert [layer for layer in range(layers) if encoding.is_nope(At(9, layer=layer))] == nope
+    alternate = make_encoding("rope_nope(every=2)", 1, layers=6)
+    assert [layer for layer in range(6) if alternate.is_nope(At(9, layer=layer))] == [1, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("rope_nope(every=0)", "every ≥ 1"),
+        ("rope_nope(window=-1)", "window ≥ 0"),
+        ("xpos(scale=0)", "must be positive, got 0.0"),
+        ("p_rope(p=1.5)", "in \\[0, 1\\], got 1.5"),
+        ("rope_partial(share=0)", "in \\(0, 1\\], got 0.0"),
+    ],
+)
+def test_settings_without_meaning_are_refused(name, message):
+    with pytest.raises(InputError, match=message):
+        make_encoding(name, 2)
+
+
+# --- selective_rope
+
+
+def test_selective_rope_starts_as_declared():
+    encoding = make_encoding("selective_rope", 16)
+    for parameter in (encoding.down, encoding.up, encoding.kernel):
+        assert parameter.std().item() == pytest.approx(0.02, rel=0.1)
+    assert encoding.down.shape == (2, 16, 128) and encoding.up.shape == (2, 64, 16) and encoding.kernel.shape == (2, 64, 4)
+
+
+@oracle("selective_rope", against="torch's Linear and Conv1d, then a loop over queries and keys")
+@shapes
+def test_selective_rope_is_the_formula(heads, length, nominal):
+    encoding = made("selective_rope", heads)
+    q, k, v = qkv(heads, length)
+    at = where(encoding, length, nominal)
+    pairs = heads * D // 2
+    down, up = nn.Linear(heads * D, 16, bias=False), nn.Linear(16, pairs, bias=False)
+    conv = nn.Conv1d(pairs, pairs, 4, padding=3, groups=pairs, bias=False)
+    mine = [encoding.down, encoding.up, encoding.kernel]
+    down.weight, up.weight, conv.weight = (nn.Parameter(x[LAYER].clone()) for x in (*mine[:2], encoding.kernel[:, :, None]))
+    unit = torch.cat([x / (x * x).sum(-1, keepdim=True).sqrt() for x in at.h.chunk(heads, -1)], -1)
+    phi = conv(up(down(unit)).mT)[..., :length].mT.unflatten(-1, (heads, -1)).transpose(1, 2)
+    slow = loops.attend(loops.selective_rope(q, k, phi, rope(5e5)), v)
+    ours = attention(encoding, q, k, v, at)
+    assert_same(ours, slow, [q, k, v] + ([at.h] if length > 1 else []))
+    if length > 1:
+        found = torch.autograd.grad(ours.square().sum(), mine)
+        expected = torch.autograd.grad(slow.square().sum(), [down.weight, up.weight, conv.weight])
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one[LAYER], other.view_as(one[LAYER]), atol=1e-5)
+
+
+def test_selective_rope_with_equal_increments_is_rope():
+    encoding = make_encoding("selective_rope(base=10000.0)", 3)
+    encoding.phi = lambda at: torch.ones(2, 3, D // 2, 20, dtype=torch.float64)
+    plain = make_encoding("rope", 3)
+    q, k, v = qkv(3, 20)
+    assert_same(
+        attention(encoding, q, k, v, where(encoding, 20, 20)), attention(plain, q, k, v, where(plain, 20, 20)), [q, k, v]
+    )
+
+
+# --- pope
+
+
+def pope(heads: int) -> Encoding:
+    """With phases all over their range."""
+    encoding = make_encoding("pope", heads)
+    assert (encoding.delta == 0).all(), "no phase at the start"
+    with torch.no_grad():
+        encoding.delta.uniform_(-2 * math.pi, 0, generator=torch.Generator().manual_seed(4))
+    return encoding
+
+
+@oracle("pope", against="a loop over queries and keys")
+@shapes
+def test_pope_attention_is_the_formula(heads, length, nominal):
+    encoding = pope(heads)
+    q, k, v = qkv(heads, length)
+    slow = loops.attend(loops.pope(q, k, torch.arange(length), 1e4, encoding.delta[LAYER]), v)
+    inputs = [q, k, v] + ([encoding.delta] if length > 1 else [])
+    assert_same(attention(encoding, q, k, v, where(encoding, length, nominal)), slow, inputs)
+
+
+def test_pope_at_ids_by_row():
+    encoding = pope(3)
+    q, k, v = qkv(3, 7)
+    slow = loops.attend(loops.pope(q, k, IDS, 1e4, encoding.delta[LAYER]), v)
+    assert_same(attention(encoding, q, k, v, where(encoding, 7, 7, IDS)), slow, [q, k, v, encoding.delta])
+
+
+@oracle("pope", against="x-transformers PolarEmbedding")
+@pytest.mark.parametrize(("heads", "length"), [(1, 5), (3, 40), (5, 7)])
+def test_pope_equals_x_transformers(heads, length):
+    encoding = pope(heads)
+    with torch.no_grad():
+        encoding.delta.add_(1)  # some above 0, which both keep at 0
+    theirs = x_transformers.PolarEmbedding(D, heads).double()
+    theirs.learned_bias = nn.Parameter(encoding.delta[LAYER][:, None].detach().clone())
+    q, k, _ = qkv(heads, length)
+    freqs, delta = theirs(torch.arange(length))
+    their_q, their_k = x_transformers.apply_polar_pos_emb(q, freqs), x_transformers.apply_polar_pos_emb(k, freqs + delta)
+    ours = encoding.rotate(q, k, where(encoding, length, length))
+    assert_same(torch.stack(ours), torch.stack([their_q, their_k]), [q, k], atol=1e-5)
+    weights = torch.randn(ours[1].shape, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+    (found,) = torch.autograd.grad((ours[1] * weights).sum(), encoding.delta)
+    (expected,) = torch.autograd.grad((their_k * weights).sum(), theirs.learned_bias)
+    assert_same(found[LAYER], expected[:, 0], atol=1e-4)
+
+
+# --- grape_a
+
+
+@oracle("grape_a", against="a loop over queries and keys")
+@shapes
+def test_grape_a_attention_is_the_formula(heads, length, nominal):
+    encoding = made("grape_a", heads)
+    q, k, v = qkv(heads, length)
+    slopes = torch.tensor(loops.alibi_slopes(heads), dtype=torch.float64)
+    bias = loops.grape_a(q, k, torch.arange(length), slopes, encoding.omega[LAYER], encoding.u[LAYER])
+    inputs = [q, k, v] + ([encoding.omega, encoding.u] if length > 1 else [])
+    assert_same(attention(encoding, q, k, v, where(encoding, length, nominal)), loops.biased(q, k, v, bias), inputs)
+
+
+def test_grape_a_at_ids_by_row():
+    encoding = made("grape_a", 3)
+    q, k, v = qkv(3, 7)
+    slopes = torch.tensor(loops.alibi_slopes(3), dtype=torch.float64)
+    bias = loops.grape_a(q, k, IDS, slopes, encoding.omega[LAYER], encoding.u[LAYER])
+    slow = loops.biased(q, k, v, bias)
+    assert_same(attention(encoding, q, k, v, where(encoding, 7, 7, IDS)), slow, [q, k, v, encoding.omega, encoding.u])
+
+
+def test_grape_a_starts_as_alibi_times_the_gate():
+    encoding = make_encoding("grape_a", 24)
+    assert torch.nn.functional.softplus(encoding.omega).detach().flatten().tolist() == pytest.approx([1] * 48, abs=1e-6)
+    assert encoding.u.std().item() == pytest.approx(D**-0.5, rel=0.1)
+    # A key at right angles to u has the gate softplus(0) = ln 2.
+    q, k, _ = qkv(24, 9)
+    alibi = make_encoding("alibi", 24)
+    expected = math.log(2) * alibi.prepare(At(9, ids=torch.arange(9)))
+    assert_same(encoding.bias(q, 0 * k, where(encoding, 9, 9)), expected.expand(2, -1, -1, -1))

@@ -1,0 +1,60 @@
+"""``lprime list``, ``show`` and ``board`` as their readers meet them."""
+
+import json
+
+import pytest
+
+from bench.cli import main
+
+
+def printed(capsys: pytest.CaptureFixture, *arguments: object) -> str:
+    with pytest.raises(SystemExit) as done:
+        main([str(a) for a in arguments])
+    out, err = capsys.readouterr()
+    assert done.value.code == 0, err
+    return out
+
+
+@pytest.mark.parametrize(
+    ("kind", "some"),
+    [
+        ("encodings", {"nope", "rope", "finetuned(yarn)"}),
+        ("tasks", {"copying", "addition"}),
+        ("suites", {"quick", "small", "standard"}),
+    ],
+)
+def test_list_names_everything_of_a_kind(capsys, kind, some):
+    items = json.loads(printed(capsys, "list", kind, "--json"))
+    assert some <= {item["name"] for item in items}
+    assert {item["kind"] for item in items} == {kind[:-1]}
+    table = printed(capsys, "list", kind)
+    assert all(item["name"] in table for item in items)
+
+
+def test_list_tells_of_every_encoding_what_a_reader_asks(capsys):
+    for item in json.loads(printed(capsys, "list", "encodings", "--json")):
+        assert item["family"] and item["title"] and item["year"] and item["link"].startswith("https://"), item["name"]
+        assert item["ranking"] in ("standard", "longer", "task-aware")
+        assert isinstance(item["hooks"], list) and isinstance(item["parameters"], int)
+    by_name = {item["name"]: item for item in json.loads(printed(capsys, "list", "--json"))}
+    assert by_name["alibi"]["hooks"] == ["prepare", "bias"]
+    assert by_name["t5"]["parameters"] == 32 * 4
+    assert by_name["nope"]["hooks"] == []
+
+
+@pytest.mark.parametrize("name", ["alibi", "sorting", "quick", "rope(base=500000)"])
+def test_show_tells_of_one(capsys, name):
+    (item,) = json.loads(printed(capsys, "show", name, "--json", "--no-measure"))
+    assert item["name"].startswith(name[:-1])
+    assert item["name"] in printed(capsys, "show", name, "--no-measure").replace("\n", "")
+
+
+def test_show_measures_the_card(capsys):
+    (item,) = json.loads(printed(capsys, "show", "sinusoidal", "--json"))
+    assert item["properties"] == {
+        "unique": True, "linear": True, "defined_past_train": True, "deterministic": True, "several_dimensions": True,
+    }  # fmt: skip
+    cost = item["cost_on_small"]
+    assert [row["length"] for row in cost] == [23, 46, 92]
+    assert all(row["step_ms"] > 0 and 0.2 < row["peak_ratio"] < 5 for row in cost)
+    assert cost[0]["peak_mb"] < cost[1]["peak_mb"] < cost[2]["peak_mb"]
