@@ -7,7 +7,7 @@ import tasks
 from bench.files import write_atomic
 from bench.suite import Suite
 
-from . import pictures, tables
+from . import pictures, stretched, tables
 from .collect import collect
 from .grid import Column, Grid
 from .markdown import code, escape, image
@@ -62,6 +62,12 @@ def render(grids: Sequence[Grid]) -> str:
         parts += ["## Reach", tables.reach(grid, rows)]
         for column in grid.columns:
             parts += section(grid, column, rows)
+        if stretched.shown(grid):
+            parts += [
+                f"## {stretched.TITLE}",
+                stretched.TEXT,
+                image(f"{stretched.TITLE}: exact match by length", stretched.PICTURE),
+            ]
         if lines := tables.unfinished(grid, rows):
             parts += ["## Failed, diverged and missing runs", "\n".join(lines)]
         if lines := tables.cautions(grid, rows):

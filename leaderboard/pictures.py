@@ -41,7 +41,7 @@ def file_name(task: str) -> str:
 
 
 def draw(grid: Grid) -> dict[str, bytes]:
-    """File name → PNG: the overview, every task with at least one run, and RoPE's stretched forms if any; nothing for a grid without runs."""
+    """File name → PNG: the overview, every task with at least one run, and RoPE's stretched forms; nothing without runs."""
     if not grid.runs:
         return {}
     with fresh_settings():

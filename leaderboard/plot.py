@@ -1,4 +1,4 @@
-"""What every picture of a board is drawn with: colours, curves, axes, legends. matplotlib is imported when something is drawn."""
+"""What every picture of a board is drawn with: colours, curves, axes, legends. It imports matplotlib only to draw."""
 
 import io
 import math
@@ -61,9 +61,7 @@ def fresh_settings() -> Iterator[None]:
         yield
 
 
-def curves(
-    axes: "Axes", grid: Grid, column: Column, known: Mapping[str, Style], small: bool = False
-) -> "dict[str, Line2D]":
+def curves(axes: "Axes", grid: Grid, column: Column, known: Mapping[str, Style], small: bool = False) -> "dict[str, Line2D]":
     """Draw one task: mean over seeds as a line, single seeds faintly.
 
     Arguments:

@@ -8,6 +8,7 @@ import hashlib
 import importlib
 import inspect
 import pkgutil
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -61,8 +62,27 @@ def hooks(cls: type[Encoding]) -> list[str]:
 
 
 def source_hash(cls: type[Encoding]) -> str:
-    """SHA-256 of the file that defines an encoding, and of that of the one it wraps."""
-    content = Path(inspect.getfile(cls)).read_bytes()
+    """SHA-256 of the file that defines an encoding, of those of this package that it takes something from, and of what it wraps.
+
+    ``base.py`` is left out: it belongs to the harness, whose ``PROTOCOL`` tells of changes.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(sources(cls.__module__)):
+        digest.update(path.read_bytes())
     if issubclass(cls, Wrapper):
-        content += source_hash(cls.inner).encode()
-    return hashlib.sha256(content).hexdigest()
+        digest.update(source_hash(cls.inner).encode())
+    return digest.hexdigest()
+
+
+def sources(module: str) -> set[Path]:
+    """Files of a module and, within this package, of the modules its names come from."""
+    pending, files = [module], {}
+    while pending:
+        name = pending.pop()
+        if name in files or name == Encoding.__module__:
+            continue
+        loaded = sys.modules[name]
+        files[name] = Path(inspect.getfile(loaded))
+        owners = {getattr(value, "__module__", None) or "" for value in vars(loaded).values()}
+        pending += [owner for owner in owners if owner.startswith(f"{__name__}.")]
+    return set(files.values())

@@ -14,7 +14,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from synthetic_results import full, result, suite
 
-from leaderboard import grid, pictures
+from leaderboard import grid, pictures, plot
 
 CURVES = {"nope": (1, 1, 0.5, 0.25), "rope": (1, 0.9, 0.1, 0)}
 
@@ -30,7 +30,7 @@ def column_of(found, task):
 
 def drawn(found, task, small=False):
     axes = Figure().add_subplot()
-    return axes, pictures.curves(axes, found, column_of(found, task), small)
+    return axes, plot.curves(axes, found, column_of(found, task), pictures.styles(found), small)
 
 
 def test_lines_are_means_over_seeds_and_faint_lines_are_the_seeds():
@@ -65,7 +65,7 @@ def test_chance_is_drawn_where_it_is_above_the_axis(task, shown):
     axes, lines = drawn(found, task)
     dotted = [line for line in axes.get_lines() if line.get_linestyle() == ":"]
     assert [list(line.get_ydata()) for line in dotted] == ([[0.5] * 4] if shown else [])
-    _, labels = pictures.keys([column_of(found, task)], lines, {name: name for name in lines}, True)
+    _, labels = plot.keys([column_of(found, task)], lines, {name: name for name in lines}, True)
     assert ("chance" in labels) is shown
 
 
@@ -74,11 +74,11 @@ def test_every_tested_length_is_a_tick_and_labels_do_not_collide():
     of = suite(test_at=[0.5, 1, 1.1, 1.25, 1.5, 2, 3, 4, 5, 10], tasks=[sorting])
     (column,) = only(of, full(of, {"nope": (0,) * 10})).columns
     axes = Figure().add_subplot()
-    pictures.frame(axes, column, small=False)
+    plot.frame(axes, column, small=False)
     assert axes.get_xticks().tolist() == list(column.lengths)
-    labels = pictures.tick_labels(column, small=False)
+    labels = plot.tick_labels(column, small=False)
     assert labels == ["3\n0.5 L", "6\nL", "7\n", "", "9\n1.5 L", "12\n2 L", "18\n3 L", "24\n4 L", "30\n5 L", "60\n10 L"]
-    small = pictures.tick_labels(column, small=True)
+    small = plot.tick_labels(column, small=True)
     assert "6\nL" in small and small[-1] == "60" and "" in small
 
 
@@ -100,7 +100,7 @@ def test_colours_stay_apart_for_the_colour_blind():
         "protan": np.array([[0, 2.02344, -2.52581], [0, 1, 0], [0, 0, 1]]),
         "deutan": np.array([[1, 0, 0], [0.494207, 0, 1.24827], [0, 0, 1]]),
     }
-    linear = np.array([to_rgb(c) for c in pictures.COLOURS]) ** 2.2
+    linear = np.array([to_rgb(c) for c in plot.COLOURS]) ** 2.2
     for name, matrix in blind.items():
         seen = np.clip(linear @ (np.linalg.inv(to_lms) @ matrix @ to_lms).T, 0, 1)
         lab = to_lab(seen)
@@ -118,10 +118,10 @@ def test_more_encodings_than_styles_leave_the_weakest_grey():
     of = suite(seeds=[0], encodings=[f"e{i}" for i in range(15)])
     found = only(of, full(of, {e: (1, 1, i / 20, 0) for i, e in enumerate(of.encodings)}))
     known = pictures.styles(found)
-    assert [name for name, style in known.items() if style.colour == pictures.GREY] == ["e0", "e1", "e2"]
+    assert [name for name, style in known.items() if style.colour == plot.GREY] == ["e0", "e1", "e2"]
     assert list(known)[:3] == ["e0", "e1", "e2"]  # drawn first, so below
     _, lines = drawn(found, "sorting")
-    handles, labels = pictures.keys([column_of(found, "sorting")], lines, {name: name for name in lines}, False)
+    handles, labels = plot.keys([column_of(found, "sorting")], lines, {name: name for name in lines}, False)
     assert labels == [*(f"e{i}" for i in range(3, 15)), "3 others", "trained, l ≤ L"]
     assert len(handles) == len(labels)
 
@@ -165,7 +165,7 @@ def test_hostile_names_are_drawn_as_they_are():
         warnings.simplefilter("error")
         files = pictures.draw(only(of, full(of, {name: (1, 1, 0.5, 0) for name in names})))
     assert len(files) == 3
-    assert pictures.label("w" * 300) == "w" * 27 + "…"
+    assert plot.label("w" * 300) == "w" * 27 + "…"
 
 
 def test_file_names_cannot_leave_the_folder():
