@@ -5,7 +5,7 @@ from torch import Tensor
 
 from tasks import InputError
 
-from .base import At, Encoding, Info, Setup, Wrapper
+from .base import At, Info, Setup, Wrapper
 
 ENTRIES = ("interpolated(rope)", "interpolated(sinusoidal)", "interpolated(alibi)")
 
@@ -37,15 +37,20 @@ class Interpolated(Wrapper):
         shift_invariant=True,
     )
 
+    def __init_subclass__(cls) -> None:
+        """Refuses what it cannot wrap as soon as it is named, before anything is trained."""
+        inner = cls.inner
+        while inner.float_ids and issubclass(inner, Wrapper):
+            inner = inner.inner
+        if not inner.float_ids:
+            raise InputError(
+                f"interpolated makes position ids fractions, which {inner.info.name} can't look up in its table; "
+                "expected an encoding that computes with ids, such as rope"
+            )
+
     def __init__(self, setup, *, fixed: bool = False):
         super().__init__(setup)
         self.fixed = fixed
-        for part in self.base.modules():
-            if isinstance(part, Encoding) and not part.float_ids:
-                raise InputError(
-                    f"interpolated makes position ids fractions, which {part.info.name} can't look up in its table; "
-                    "expected an encoding that computes with ids, such as rope"
-                )
 
     def positions(self, tokens: Tensor, at: At) -> Real[Tensor, "*B T"]:
         ids = super().positions(tokens, at)
