@@ -4,8 +4,7 @@ BIN := .venv/bin
 .PHONY: quickstart test lint format clean
 
 quickstart: .venv/.runtime
-	$(BIN)/lprime run quick
-	$(BIN)/lprime board quick
+	$(BIN)/lprime run quick; code=$$?; $(BIN)/lprime board quick && exit $$code  # a board even where a run failed
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 tests

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
@@ -21,7 +22,7 @@ STOP_WITHIN_S = 1.5
 
 
 @dataclass
-class Worker:
+class Slot:
     """One worker process and the run it was given."""
 
     process: multiprocessing.process.BaseProcess
@@ -48,80 +49,90 @@ class LocalPool:
     def execute(self, runs: Sequence[Run], out: Path, tell: Callable[[Event], None]) -> None:
         """See ``Executor``."""
         queue = deque(runs)
-        pool: list[Worker] = []
+        pool: list[Slot] = []
         try:
-            while queue or any(w.run for w in pool):
-                while queue and len(pool) < min(self.workers, len(queue) + sum(w.run is not None for w in pool)):
-                    pool.append(self.start(out))
-                for worker in pool:
-                    if queue and worker.ready and worker.run is None:
-                        worker.run = queue.popleft()
-                        worker.pipe.send(Order.of(worker.run))
-                        tell(Event("started", worker.run))
-                ready = wait([w.pipe for w in pool] + [w.process.sentinel for w in pool], timeout=1.0)
-                for worker in list(pool):
-                    if worker.pipe in ready:
-                        self.hear(worker, tell)
-                    if worker.process.sentinel in ready and not worker.process.is_alive():
-                        pool.remove(worker)
-                        self.bury(worker, out, tell)
+            while queue or any(slot.run for slot in pool):
+                while queue and len(pool) < min(self.workers, len(queue) + sum(slot.run is not None for slot in pool)):
+                    self.start(pool, out)
+                for slot in pool:
+                    if queue and slot.ready and slot.run is None:
+                        self.give(slot, queue, tell)
+                ready = wait([slot.pipe for slot in pool] + [slot.process.sentinel for slot in pool], timeout=1.0)
+                for slot in list(pool):
+                    if slot.pipe in ready:
+                        self.hear(slot, tell)
+                    if slot.process.sentinel in ready and not slot.process.is_alive():
+                        pool.remove(slot)
+                        self.bury(slot, out, tell)
         finally:
             self.stop(pool)
 
-    def start(self, out: Path) -> Worker:
-        """A new worker process."""
+    def start(self, pool: list[Slot], out: Path) -> None:
+        """A new worker process, at the end of the pool."""
         ours, theirs = multiprocessing.Pipe()
         context = multiprocessing.get_context("spawn")
-        process = context.Process(
-            target=main, args=(theirs, str(out), self.threads, self.device, self.checkpoint_every_s), daemon=True
-        )
-        # Ctrl-C reaches every process of the terminal; workers are to hear of it from us alone, even while they import.
+        arguments = (theirs, str(out), self.threads, self.device, self.checkpoint_every_s)
+        slot = Slot(context.Process(target=main, args=arguments, daemon=True), ours)
         # The number of threads must be in the environment before numpy and torch load.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(self.threads)
+        # Ctrl-C reaches every process of the terminal. Workers inherit it blocked and hear of it from us alone, even while they
+        # import; to us it comes as soon as the new one is in the pool.
+        resource_tracker.ensure_running()  # the first start would do it, and unblock the signal again
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            process.start()
+            slot.process.start()
+            theirs.close()
+            pool.append(slot)
         finally:
-            signal.signal(signal.SIGINT, before)
-        theirs.close()
-        return Worker(process, ours)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
-    def hear(self, worker: Worker, tell: Callable[[Event], None]) -> None:
+    def give(self, slot: Slot, queue: deque[Run], tell: Callable[[Event], None]) -> None:
+        """Hand the next run to an idle worker."""
+        try:
+            slot.pipe.send(Order.of(queue[0]))
+        except OSError:
+            return  # it died while idle: its end is seen in a moment, and another takes the run
+        slot.run = queue.popleft()
+        tell(Event("started", slot.run))
+
+    def hear(self, slot: Slot, tell: Callable[[Event], None]) -> None:
         """Everything a worker has said since the last time."""
         try:
-            while worker.pipe.poll():
-                kind, step, text = worker.pipe.recv()
+            while slot.pipe.poll():
+                kind, step, text = slot.pipe.recv()
                 if kind == "ready":
-                    worker.ready = True
+                    slot.ready = True
                     continue
-                assert worker.run is not None
-                tell(Event(kind, worker.run, step, text))
+                assert slot.run is not None
+                tell(Event(kind, slot.run, step, text))
                 if kind != "step":
-                    worker.run = None
+                    slot.run = None
         except (EOFError, ConnectionError):
-            worker.process.join(1)  # its death is seen by the caller
+            slot.process.join(1)  # its death is seen by the caller
 
-    def bury(self, worker: Worker, out: Path, tell: Callable[[Event], None]) -> None:
+    def bury(self, slot: Slot, out: Path, tell: Callable[[Event], None]) -> None:
         """A worker died: whatever it was at has failed."""
-        code = worker.process.exitcode or 0
+        code = slot.process.exitcode or 0
         reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-        if worker.run is None:
+        if slot.run is None and slot.ready:
+            return  # idle, killed from outside: another takes its place
+        if slot.run is None:
             raise InputError(f"a worker process ended with {reason} before it could begin; its message stands above")
         error = f"its worker process died ({reason}{', out of memory?' if code == -signal.SIGKILL else ''})"
         try:
-            worker.run.fail(out, error)
+            slot.run.fail(out, error)
         except InputError as unwritable:
             error = f"{error}; {unwritable}"
-        tell(Event("failed", worker.run, text=error))
+        tell(Event("failed", slot.run, text=error))
 
-    def stop(self, pool: Sequence[Worker]) -> None:
+    def stop(self, pool: Sequence[Slot]) -> None:
         """End all workers; those at work save themselves first."""
-        for worker in pool:
-            worker.process.terminate()
+        for slot in pool:
+            slot.process.terminate()
         deadline = time.monotonic() + STOP_WITHIN_S
-        for worker in pool:
-            worker.process.join(max(0.0, deadline - time.monotonic()))
-            if worker.process.is_alive():
-                worker.process.kill()
-                worker.process.join()
-            worker.pipe.close()
+        for slot in pool:
+            slot.process.join(max(0.0, deadline - time.monotonic()))
+            if slot.process.is_alive():
+                slot.process.kill()
+                slot.process.join()
+            slot.pipe.close()

@@ -1,5 +1,6 @@
 """How far a grid is: a live display on a terminal, one plain line a run elsewhere."""
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ class Tally:
         self.total = len(runs)
         self.over = 0
         self.failed: list[Event] = []
+        self.elsewhere = 0
         self.steps_total = sum(run.steps for run in runs)
         self.steps_gone = 0
         """Of runs that are over, whatever they took."""
@@ -41,6 +43,7 @@ class Tally:
             self.walked += max(0, event.step - before)
         self.steps_gone += run.steps
         self.over += 1
+        self.elsewhere += event.kind == "elsewhere"
         if event.kind == "failed":
             self.failed.append(event)
 
@@ -59,6 +62,14 @@ class Tally:
         return f"{self.over}/{self.total} runs, {self.rate:.0f} steps/s{left}"
 
 
+def say(text: str) -> None:
+    """Print a line; when nobody reads any more (``lprime run … | head``), the work goes on in silence."""
+    try:
+        print(text, flush=True)
+    except OSError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
+
+
 class PlainProgress:
     """One line for every run that ends: for logs and pipes."""
 
@@ -75,7 +86,7 @@ class PlainProgress:
         self.tally.tell(event)
         if event.kind not in ("started", "step"):
             text = {"finished": event.text, "failed": f"FAILED: {event.text}", "elsewhere": "another process is at it"}
-            print(f"[{self.tally.line()}] {event.run}: {text[event.kind]}", flush=True)
+            say(f"[{self.tally.line()}] {event.run}: {text[event.kind]}")
 
 
 class LiveProgress:
@@ -113,4 +124,4 @@ class LiveProgress:
 
 
 def display(runs: Sequence[Run]) -> PlainProgress | LiveProgress:
-    return LiveProgress(runs) if sys.stdout.isatty() else PlainProgress(runs)
+    return LiveProgress(runs) if sys.stdout and sys.stdout.isatty() else PlainProgress(runs)

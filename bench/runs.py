@@ -43,6 +43,12 @@ class Failure(BaseModel):
     traceback: str
     finished: str
     """ISO 8601, UTC."""
+    fingerprint: str = ""
+    """Of the suite, where it is known."""
+
+    def of(self, suite: Suite) -> bool:
+        """A failure of another version of the suite is no failure of this one."""
+        return self.fingerprint in ("", suite.fingerprint)
 
 
 class LockedElsewhere(Exception):
@@ -78,6 +84,9 @@ class Run:
         if not path.exists():
             return None
         result = read_result(path)
+        found = (result.suite, result.task, result.encoding.name, result.seed)
+        if found != (self.suite.name, self.task, self.encoding, self.seed):
+            raise InputError(f"{path} holds the result of {' '.join(map(str, found))}; put it where it belongs, or delete it")
         if result.fingerprint != self.suite.fingerprint:
             raise InputError(
                 f"{path} was made by suite {self.suite.name} with fingerprint {result.fingerprint}, the suite now has "
@@ -88,7 +97,8 @@ class Run:
     def failure(self, out: Path) -> Failure | None:
         path = self.folder(out) / FAILURE
         try:
-            return Failure.model_validate_json(path.read_bytes())
+            failure = Failure.model_validate_json(path.read_bytes())
+            return failure if failure.of(self.suite) else None
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
@@ -108,7 +118,7 @@ class Run:
 
     def fail(self, out: Path, error: str, traceback: str = "") -> None:
         """Leave a failure report."""
-        failure = Failure(error=error, traceback=traceback, finished=now())
+        failure = Failure(error=error, traceback=traceback, finished=now(), fingerprint=self.suite.fingerprint)
         write_atomic(self.folder(out) / FAILURE, failure.model_dump_json(indent=1) + "\n")
 
 
@@ -133,7 +143,7 @@ def plan(
         Run(suite, task, encoding, seed)
         for seed in dict.fromkeys(seeds or suite.seeds)
         for task in dict.fromkeys(tasks or [t.task for t in suite.tasks])
-        for encoding in dict.fromkeys(encodings or suite.encodings)
+        for encoding in dict.fromkeys(encodings or suite.encoding_names)
     ]
 
 
@@ -161,6 +171,8 @@ def lock(folder: Path) -> Iterator[None]:
                 if attempt == 19:
                     raise LockedElsewhere(str(folder)) from None
                 time.sleep(0.02)
+        for debris in folder.glob(".*.tmp"):
+            debris.unlink()  # of a process that was killed while it wrote
         yield
         path.unlink(missing_ok=True)
     finally:

@@ -19,23 +19,25 @@ from .results import first_fault
 PROTOCOL = 1
 """Version of the harness's arithmetic: raised by any change of model, training or evaluation that can change a number."""
 
-Positive = Annotated[int, Field(ge=1)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
+# Upper bounds are far beyond use: they stop a slip of the finger before it fills the memory.
+Size = Annotated[int, Field(ge=1, le=2**16)]
+Count = Annotated[int, Field(ge=1, le=2**31)]
+Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Section(BaseModel):
     """A part of a suite: unknown keys are refused, values are not coerced from other types."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class ModelSpec(Section):
     """The decoder, the same for every encoding. Choices with one value are written down because they change every number."""
 
-    layers: Positive
-    width: Positive
-    heads: Positive
-    mlp_width: Positive
+    layers: Size
+    width: Size
+    heads: Size
+    mlp_width: Size
     norm: Literal["pre-layernorm"]
     activation: Literal["gelu"]
     score_scale: Literal["1/sqrt(d)"]
@@ -53,15 +55,15 @@ class Recipe(Section):
     """How a model is trained, the same for every encoding."""
 
     optimizer: Literal["adamw"]
-    steps: Positive
-    batch: Positive
+    steps: Count
+    batch: Count
     """Examples a step."""
     learning_rate: Annotated[float, Field(gt=0)]
     warmup_steps: Annotated[int, Field(ge=0)]
     schedule: Literal["cosine to zero"]
-    betas: tuple[Fraction, Fraction]
+    betas: Annotated[list[Beta], Field(min_length=2, max_length=2)]
     weight_decay: Annotated[float, Field(ge=0)]
-    """On matrices only; not on norms, biases or the encoding's own vectors and scalars."""
+    """On the matrices of the layers and the head; not on token embeddings, norms or anything that belongs to the encoding."""
     clip_norm: Annotated[float, Field(gt=0)]
     lengths: Literal["uniform 1..L"]
     precision: Literal["fp32 on cpu, bf16 autocast on cuda"]
@@ -72,21 +74,21 @@ class TaskSpec(Section):
 
     task: str
     variant: str
-    train_length: Positive
+    train_length: Annotated[int, Field(ge=1, le=4096)]
     recipe: dict[str, Any] = {}
 
 
 class Suite(Section):
     """A whole benchmark: model, recipe, tasks, test lengths, seeds, and the encodings it runs by default."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$")]
-    version: Positive
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+    version: Count
     about: str
     model: ModelSpec
     recipe: Recipe
-    test_at: Annotated[list[Annotated[float, Field(gt=0)]], Field(min_length=1)]
+    test_at: Annotated[list[Annotated[float, Field(gt=0, le=100)]], Field(min_length=1)]
     """Test lengths as multiples of L, rounded up; 1 is always among them."""
-    test_examples: Positive
+    test_examples: Count
     """Test examples at every length."""
     test_seed: Annotated[int, Field(ge=0)]
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
@@ -108,8 +110,11 @@ class Suite(Section):
         for spec in self.tasks:
             if spec.task not in generators.catalogue():
                 raise unknown("task", spec.task, generators.catalogue())
-            self.make_task(spec.task)
             self.recipe_for(spec.task)
+            lengths = self.test_lengths(spec.task)
+            if not lengths[0] <= spec.train_length < lengths[-1]:
+                raise ValueError(f"{spec.task} needs test lengths up to L = {spec.train_length} and past it, got {lengths}")
+            self.make_task(spec.task)
         return self
 
     def spec(self, task: str) -> TaskSpec:
@@ -133,6 +138,15 @@ class Suite(Section):
         length = self.spec(task).train_length
         # Rounded to nine places first: 1.1 · 10 is a little over 11 in floating point and must not become 12.
         return sorted({math.ceil(round(x * length, 9)) for x in [*self.test_at, 1]})
+
+    @cached_property
+    def encoding_names(self) -> list[str]:
+        """The encodings under the names of their results: ``rope(base=500000)`` is filed as ``rope(base=500000.0)``."""
+        if not any("(" in name for name in self.encodings):
+            return self.encodings  # plain names are whole, and torch need not be loaded to say so
+        from . import encodings
+
+        return [encodings.get(name).info.name for name in self.encodings]
 
     def longest(self, task: str) -> int:
         return self.test_lengths(task)[-1]
@@ -200,13 +214,15 @@ def load_suite(name: str) -> Suite:
     if path is None:
         raise unknown("suite", name, shipped())
     try:
-        content = yaml.load(path.read_text(), StrictLoader)
+        content = yaml.load(path.read_text(encoding="utf-8"), StrictLoader)
     except OSError as error:
         raise InputError(f"cannot read suite {path}: {error.strerror or error}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f" (line {mark.line + 1})" if mark else ""
         raise InputError(f"suite {path} is not valid YAML{line}: {getattr(error, 'problem', None) or 'not text'}") from None
+    except (ValueError, TypeError, RecursionError) as error:  # a date that is none, a key that is a list, nesting without end
+        raise InputError(f"suite {path} is not valid YAML: {error}") from None
     if not isinstance(content, dict):
         raise InputError(f"suite {path} must be a mapping of keys such as name, model and tasks, got {type(content).__name__}")
     return validated(Suite, content, f"suite {path.name}")

@@ -66,7 +66,7 @@ def make_optimizer(model: Decoder, recipe: Recipe) -> torch.optim.AdamW:
     decayed = {n: p for n, p in model.named_parameters() if p.ndim == 2 and n.startswith(("blocks.", "head."))}
     others = [p for n, p in model.named_parameters() if n not in decayed]
     groups = [{"params": list(decayed.values()), "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=recipe.betas, fused=True)
+    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(recipe.betas[0], recipe.betas[1]), fused=True)
 
 
 def stage_steps(recipe: Recipe, stage: Stage | None) -> int:
@@ -80,7 +80,7 @@ def learning_rate(recipe: Recipe, step: int, extra: int = 0) -> float:
     Arguments:
         extra: steps of a further stage, from a tenth of the peak in a straight line to zero.
     """
-    if step >= recipe.steps:
+    if extra and step >= recipe.steps:
         return recipe.learning_rate * STAGE_RATE * (1 - (step - recipe.steps) / extra)
     if step < recipe.warmup_steps:
         return recipe.learning_rate * (step + 1) / recipe.warmup_steps

@@ -50,10 +50,10 @@ def execute(
     with lock(folder):
         if result := run.result(out):  # finished by another process while we were on our way to the lock
             return result
-        result = Worker(run, folder, pick(device), checkpoint_every_s, report, stopping).run()
+        (folder / FAILURE).unlink(missing_ok=True)  # this attempt is a new one
+        result = Session(run, folder, pick(device), checkpoint_every_s, report, stopping).run()
         write_result(folder, result)
         (folder / CHECKPOINT).unlink(missing_ok=True)
-        (folder / FAILURE).unlink(missing_ok=True)
         return result
 
 
@@ -83,7 +83,7 @@ def build_model(run: Run) -> Decoder:
     return build(run.suite.model, encodings.get(run.encoding), setup_of(run), seed_of("init", run.seed))
 
 
-class Worker:
+class Session:
     """The state of one run under way."""
 
     def __init__(self, run: Run, folder: Path, device: torch.device, checkpoint_every_s: float, report, stopping):
@@ -197,4 +197,12 @@ def versions() -> dict[str, str]:
 
 
 def device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"cpu ({platform.machine()})"
+    """The GPU's or the processor's model."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return f"cpu ({model})"

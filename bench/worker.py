@@ -6,6 +6,7 @@ one of ``finished``, ``failed`` and ``elsewhere``. When the other end of the pip
 
 import os
 import signal
+import statistics
 import sys
 import traceback
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ class Control:
         self.pipe, self.parent = pipe, os.getppid()
         self.told, self.idle = False, True
         signal.signal(signal.SIGTERM, self.on_signal)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that gave the orders
 
     def on_signal(self, *_: object) -> None:
         self.told = True
@@ -110,6 +112,5 @@ def summary(result) -> str:
     """A finished run on one line."""
     if result.status == "diverged":
         return f"diverged at step {result.steps}"
-    inside, outside = ([s.exact for s in part] for part in (result.in_distribution, result.out_of_distribution))
-    mean = [sum(part) / len(part) for part in (inside, outside)]
-    return f"in distribution {mean[0]:.2f}, past L {mean[1]:.2f}, {result.timings.total_s:.1f} s"
+    inside, outside = (statistics.fmean(s.exact for s in part) for part in (result.in_distribution, result.out_of_distribution))
+    return f"in distribution {inside:.2f}, past L {outside:.2f}, {result.timings.total_s:.1f} s"

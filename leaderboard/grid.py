@@ -70,7 +70,7 @@ def build(suite: Suite | None, results: Iterable[Result], failures: Mapping[tupl
 
     Arguments:
         suite: what was to be run; None to go by the results alone.
-        failures: they carry no fingerprint and are counted to the first grid, unless the same run has a result there.
+        failures: counted to the first grid if they are of its fingerprint, unless the same run has a result there.
 
     Raises:
         InputError: two results contradict each other, or the suite.
@@ -87,7 +87,7 @@ def build(suite: Suite | None, results: Iterable[Result], failures: Mapping[tupl
     grids = []
     if suite:
         own = by_fingerprint.get(suite.fingerprint, [])
-        grids.append(expected(suite, own, failures))
+        grids.append(expected(suite, own, {run: f for run, f in failures.items() if f.of(suite)}))
         newest = [f for f in newest if f != suite.fingerprint]
     for fingerprint in newest:
         grids.append(found(by_fingerprint[fingerprint], {} if grids else failures))
@@ -121,7 +121,7 @@ def expected(suite: Suite, results: list[Result], failures: Mapping[tuple[str, s
         if result.task not in known:
             raise InputError(f"{label(result)}: suite {suite.name} has no such task (it has: {', '.join(sorted(known))})")
     return assemble(
-        suite, suite.name, suite.version, suite.fingerprint, columns, suite.encodings, suite.seeds, results, failures
+        suite, suite.name, suite.version, suite.fingerprint, columns, suite.encoding_names, suite.seeds, results, failures
     )
 
 

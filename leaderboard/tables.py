@@ -172,6 +172,12 @@ def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
         }
         if len(records) > 1:
             lines.append(f"- The runs of {escape(row.name)} come from {len(records)} versions of its source or settings.")
+    versions = {tuple(sorted(r.versions.items())) for r in grid.all_runs}
+    if len(versions) > 1:
+        mixed = sorted({package for v in versions for package, _ in set(v).symmetric_difference(min(versions))})
+        lines.append(f"- Runs were made with different versions of {escape(', '.join(mixed))}.")
+    if len({r.device.startswith("cpu") for r in grid.all_runs}) > 1:
+        lines.append("- Some runs trained in fp32 on CPU, others in bf16 on a GPU.")
     places = sorted({(r.device, r.threads) for r in grid.all_runs})
     if len(places) > 1:
         devices = "; ".join(f"{escape(device)}, {threads} thread{'s' * (threads != 1)}" for device, threads in places)

@@ -1,9 +1,10 @@
 """Task generators: copying, addition, parity, key retrieval, sorting, one per file. This package knows nothing of the harness.
 
-A new task is one new file here: every ``Task`` subclass in a module of this package is found by its ``name``.
+A new task is one new file here: every ``Task`` subclass of this package that has a ``name`` of its own is found by it.
 """
 
 import importlib
+import inspect
 import pkgutil
 from functools import cache
 
@@ -20,11 +21,16 @@ __all__ = [
 @cache
 def catalogue() -> dict[str, type[Task]]:
     """Name → task class, for every task in this package, by name."""
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-    # Tests and notebooks may define tasks of their own; those are no part of the benchmark.
-    ours = [cls for cls in Task.__subclasses__() if cls.__module__.startswith(f"{__name__}.")]
-    return {cls.name: cls for cls in sorted(ours, key=lambda cls: cls.name)}
+    found: dict[str, type[Task]] = {}
+    for entry in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{entry.name}")
+        for cls in vars(module).values():
+            mine = inspect.isclass(cls) and issubclass(cls, Task) and cls.__module__ == module.__name__
+            if mine and "name" in vars(cls):
+                if cls.name in found:
+                    raise TypeError(f"two tasks are named {cls.name!r}: {found[cls.name]} and {cls}")
+                found[cls.name] = cls
+    return dict(sorted(found.items()))
 
 
 def get(name: str, variant: str | None = None, longest: int = 50) -> Task:

@@ -1,5 +1,6 @@
 """The command line: ``lprime``. It joins the packages; heavy imports happen inside the commands, so that help is instant."""
 
+import io
 import sys
 
 import typer
@@ -20,7 +21,10 @@ for module in (run, board, inspect, data):
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point. Bad input of any kind is one line on stderr and exit code 2; Ctrl-C is 130."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ± shows ?
     try:
         check_command(arguments)
         code = app(arguments, standalone_mode=False)

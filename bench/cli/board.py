@@ -19,20 +19,21 @@ def board(
 
     for name in [suite] if suite else suites_with_results(out):
         path = write(name, out)
-        print(path.read_text())
+        print(path.read_text(encoding="utf-8"))
         print(f"written to {path}")
 
 
 def suites_with_results(out: Path) -> list[str]:
-    """The shipped suites that have a folder under ``out``.
+    """The folders under ``out`` that hold a result, whether their suite is a shipped one or not.
 
     Raises:
         InputError: there is none.
     """
-    from bench.suite import shipped
     from tasks import InputError
 
-    found = [name for name in shipped() if (out / name).is_dir()]
+    found = sorted({path.parts[-5] for path in out.glob("*/*/*/seed-*/result.json")})
     if not found:
-        raise InputError(f"no results under {out}; expected folders named after suites ({', '.join(shipped())})")
+        raise InputError(
+            f"no results under {out}; expected <suite>/<task>/<encoding>/seed-<n>/result.json as lprime run writes them"
+        )
     return found

@@ -26,9 +26,10 @@ def run(
 ) -> int:
     """Train and test a suite's grid. Asking again runs only what is missing; Ctrl-C loses nothing."""
     from bench.pool import LocalPool
-    from bench.progress import display
+    from bench.progress import display, say
     from bench.runs import check_out, plan
     from bench.suite import load_suite
+    from bench.work import pick
     from tasks import InputError, unknown
 
     if device not in ("auto", "cpu", "cuda"):
@@ -39,36 +40,53 @@ def run(
         raise InputError(f"--checkpoint-every must be 0 seconds or more, got {checkpoint_every}")
     loaded = load_suite(suite)
     runs = plan(loaded, full_names(encoding or loaded.encodings), task, seed)
+    pick(device)  # type: ignore[arg-type]
     check_out(out)
     states = {r: r.state(out) for r in runs}
     todo = [r for r in runs if states[r] not in ("done", "diverged") and (retry_failed or states[r] != "failed")]
+    over = [r for r in runs if states[r] in ("done", "diverged")]
+    warn_of_changes(over, out)
     if old := [r for r in runs if states[r] == "failed" and not retry_failed]:
-        print(f"{len(old)} failed before and wait for --retry-failed:")
+        say(f"{len(old)} failed before and wait for --retry-failed:")
         for r in old:
-            print(f"  {r}: {r.failure(out).error}")  # type: ignore[union-attr]
+            say(f"  {r}: {r.failure(out).error}")  # type: ignore[union-attr]
     if not todo:
-        print(f"nothing to run: {len(runs) - len(old)} of {len(runs)} runs are done under {out / runs[0].suite.name}")
+        say(f"nothing to run: {len(over)} of {len(runs)} runs are done under {out / loaded.name}")
         return 1 if old else 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill is a Ctrl-C
-    print(f"{len(todo)} of {len(runs)} runs to do, results under {out / runs[0].suite.name}", flush=True)
+    say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
     pool = LocalPool(threads=1, device=device, checkpoint_every_s=checkpoint_every)
     if workers:
         pool.workers = workers
     progress = display(todo)
+    tally = progress.tally
     try:
         with progress:
             pool.execute(todo, out, progress.tell)
     except KeyboardInterrupt:
-        tally = progress.tally
-        print(f"stopped: {tally.over} of {tally.total} runs are over, the others are saved; ask again to go on")
+        say(f"stopped: {tally.over} of {tally.total} runs are over, the others are saved; ask again to go on")
         raise
-    failed = progress.tally.failed
-    if failed:
-        print(f"{len(failed)} of {len(todo)} runs failed; --retry-failed runs them again:")
-        for event in failed:
-            print(f"  {event.run}: {event.text}")
-    print(f"the board: lprime board {suite}{'' if out == Path('runs') else f' --out {out}'}")
-    return 1 if failed or old else 0
+    if tally.elsewhere:
+        say(f"{tally.elsewhere} of {len(todo)} runs are being run by another process")
+    if tally.failed:
+        say(f"{len(tally.failed)} of {len(todo)} runs failed; --retry-failed runs them again:")
+        for event in tally.failed:
+            say(f"  {event.run}: {event.text}")
+    say(f"the board: lprime board {suite}{'' if out == Path('runs') else f' --out {out}'}")
+    return 1 if tally.failed or old else 0
+
+
+def warn_of_changes(over: list, out: Path) -> None:
+    """Name the encodings whose source is no longer the one that finished runs were made with."""
+    from bench import encodings
+    from bench.progress import say
+
+    for name in dict.fromkeys(run.encoding for run in over):
+        now = encodings.source_hash(encodings.get(name))
+        stale = [r for r in over if r.encoding == name and (done := r.result(out)) and done.encoding.source_sha256 != now]
+        if stale:
+            say(f"caution: the source of {name} has changed since {len(stale)} of its runs; delete them to run them again:")
+            say(f"  {stale[0].folder(out)}{' …' if len(stale) > 1 else ''}")
 
 
 def full_names(names: list[str]) -> list[str]:

@@ -62,7 +62,7 @@ def hooks(cls: type[Encoding]) -> list[str]:
 
 
 def source_hash(cls: type[Encoding]) -> str:
-    """SHA-256 of the file that defines an encoding, of those of this package that it takes something from, and of what it wraps.
+    """SHA-256 of the file that defines an encoding, of those here that it takes something from, and of what it wraps.
 
     ``base.py`` is left out: it belongs to the harness, whose ``PROTOCOL`` tells of changes.
     """

@@ -41,7 +41,7 @@ def recipe_of(**changes: object) -> Recipe:
         "learning_rate": 3e-3,
         "warmup_steps": 5,
         "schedule": "cosine to zero",
-        "betas": (0.9, 0.98),
+        "betas": [0.9, 0.98],
         "weight_decay": 0.1,
         "clip_norm": 1.0,
         "lengths": "uniform 1..L",

@@ -3,7 +3,7 @@
 import multiprocessing
 
 import pytest
-from conftest import suite_dict
+from support import suite_dict
 
 from bench.runs import LockedElsewhere, Run, lock, locked, plan
 from bench.suite import Suite, validated

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from conftest import suite_dict
 from helpers import recipe_of, task_model
+from support import suite_dict
 
 import tasks
 from bench import encodings

@@ -3,9 +3,9 @@
 import copy
 
 import pytest
-from conftest import suite_dict
 from hypothesis import given
 from hypothesis import strategies as st
+from support import suite_dict
 
 from bench.suite import Suite, load_suite, shipped, validated
 from tasks import InputError, content_hash

@@ -8,7 +8,8 @@ import resource
 from pathlib import Path
 
 import pytest
-from conftest import lprime
+import torch
+from support import lprime
 
 from bench.cli import main
 
@@ -24,8 +25,24 @@ SUITE_FAULTS = {
     "a key twice": (lambda t: t + "\nversion: 2\n", "key 'version' stands twice"),
     "not YAML": (lambda t: "{" + t, "not valid YAML"),
     "cut short": (lambda t: t[: len(t) // 2], "suite tiny.yaml"),
+    "infinite": (lambda t: t.replace("clip_norm: 1.0", "clip_norm: .inf"), "finite number"),
+    "an infinite multiple": (lambda t: t.replace("- 1.5", "- .inf"), "test_at.2"),
+    "no test length past L": (
+        lambda t: t.replace("- 1.5\n- 2", "- 1.0000000001"),
+        "needs test lengths up to L = 4 and past it",
+    ),
+    "a word for a number": (lambda t: t.replace("version: 1", "version: true"), "valid integer, got True"),
+    "a beta of one": (lambda t: t.replace("- 0.98", "- 1.0"), "less than 1, got 1.0"),
+    "beyond all bounds": (lambda t: t.replace("train_length: 4", "train_length: 100000000000"), "less than or equal to 4096"),
+    "a date that is none": (lambda t: t.replace("about:", "about: 2024-99-99 #"), "not valid YAML"),
+    "a list as a key": (lambda t: t + "? [a, b]\n: 1\n", "not valid YAML"),
+    "nested without end": (lambda t: t + "x: " + "[" * 20000, "not valid YAML"),
+    "a name that is no folder": (lambda t: t.replace("name: tiny", "name: " + "x" * 300), "name: String should match"),
     "not text": (lambda t: "\x00\x01", "not valid YAML"),
 }
+
+
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 
 
 def refused(capsys: pytest.CaptureFixture, *arguments: object) -> str:
@@ -62,6 +79,7 @@ def test_malformed_suites(tiny, tmp_path, capsys, fault):
         (["run", "quick", "--seed", "one"], "valid integer, unable to parse string as an integer, got 'one'"),
         (["run", "quick", "--workers", "0"], "--workers must be 1 or more, got 0"),
         (["run", "quick", "--device", "gpu"], "unknown device 'gpu'"),
+        pytest.param(["run", "quick", "--device", "cuda"], "torch sees no GPU here", marks=NO_GPU),
         (["run", "quick", "--encodin", "rope"], "--encoding"),
         (["run"], "SUITE"),
         (["bord"], "unknown command 'bord'; did you mean 'board'?"),
@@ -114,7 +132,7 @@ def test_a_disk_that_fills_up_in_mid_run_fails_that_run_and_leaves_nothing_half_
 def finished(tmp_path_factory) -> tuple[Path, Path]:
     """A tiny suite with one run done: its suite file and its results folder."""
     import yaml
-    from conftest import suite_dict
+    from support import suite_dict
 
     folder = tmp_path_factory.mktemp("finished")
     suite = folder / "tiny.yaml"
@@ -157,6 +175,20 @@ def test_results_of_another_version_of_the_suite_are_refused(finished, tmp_path,
     changed.write_text(suite.read_text().replace("learning_rate: 0.002", "learning_rate: 0.004"))
     assert changed.read_text() != suite.read_text()
     assert "keep the two apart with another --out" in refused(capsys, "run", changed, "--out", out)
+
+
+def test_a_result_in_the_wrong_place_is_refused(finished, capsys):
+    suite, out = finished
+    (path,) = out.rglob("result.json")
+    wrong = out / "tiny/copying/nope/seed-7/result.json"
+    wrong.parent.mkdir()
+    wrong.write_text(path.read_text())
+    try:
+        for command in (["run", suite, "--seed", 7], ["board", suite]):
+            assert "copying" in (line := refused(capsys, *command, "--out", out)) and "result" in line
+    finally:
+        wrong.unlink()
+        wrong.parent.rmdir()
 
 
 def test_help_never_loads_what_is_heavy():

@@ -3,7 +3,7 @@
 import datasets
 import pytest
 import torch
-from conftest import suite_dict
+from support import suite_dict
 
 from bench import model, train
 from bench.cli import main

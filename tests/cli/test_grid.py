@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import lprime
+from support import lprime
 
 CHANGING = ("timings", "started", "finished")
 
@@ -71,6 +71,8 @@ def test_killed_at_random_moments_it_ends_with_the_very_same_results(tiny, tmp_p
     assert kills, "the grid ended before it could be killed: make it longer"
     assert lprime("run", suite, "--out", tmp_path / "cut").returncode == 0
     assert results(tmp_path / "cut") == results(tmp_path / "whole")
+    left = {p.name for p in (tmp_path / "cut").rglob("*") if p.is_file()}
+    assert left == {"result.json"}, "neither checkpoints, locks nor half-written files stay behind"
     assert len(results(tmp_path / "whole")) == 4
 
 
@@ -97,9 +99,7 @@ def test_ctrl_c_stops_within_two_seconds_and_loses_nothing(tiny, tmp_path, stop)
 
 def test_workers_end_when_the_command_is_killed(tiny, tmp_path):
     process = start("run", tiny(recipe={"steps": 100000}), "--out", tmp_path / "runs", "--workers", 1)
-    while not list((tmp_path / "runs").rglob("lock")):
-        time.sleep(0.05)
-        assert process.poll() is None
+    wait_for(process, tmp_path / "runs", "lock")
     offspring = children(process)
     assert offspring
     process.kill()
@@ -131,11 +131,65 @@ def test_one_failed_run_never_stops_the_others(tiny, tmp_path):
     assert not (out / "tiny/copying/t5/seed-0/failure.json").exists()
 
 
+def wait_for(process: subprocess.Popen, out: Path, pattern: str) -> None:
+    """Until a file appears under ``out``; a command that ends first, or a minute, is a failure."""
+    deadline = time.monotonic() + 60
+    while not list(out.rglob(pattern)):
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.05)
+
+
+def test_a_retry_that_is_stopped_is_no_failure(tiny, tmp_path):
+    suite, out = tiny(recipe={"steps": 100000}), tmp_path / "runs"
+    folder = out / "tiny/copying/nope/seed-0"
+    (folder / "checkpoint.safetensors").mkdir(parents=True)
+    only = ("--out", out, "--task", "copying", "--encoding", "nope")
+    assert lprime("run", suite, *only).returncode == 1
+    (folder / "checkpoint.safetensors").rmdir()
+    process = start("run", suite, *only, "--retry-failed", "--checkpoint-every", 0)
+    wait_for(process, out, "checkpoint.safetensors")
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not (folder / "failure.json").exists()
+    (state,) = [
+        s["state"]
+        for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout)
+        if s["encoding"] == "nope" and s["task"] == "copying"
+    ]
+    assert state == "paused", "asking again goes on"
+
+
+def test_settings_in_a_suite_are_filed_and_found_under_one_name(tiny, tmp_path):
+    suite, out = tiny(encodings=["rope( base = 500 )"], seeds=[0]), tmp_path / "runs"
+    assert lprime("run", suite, "--out", out).returncode == 0
+    assert {p.parent.parent.name for p in out.rglob("result.json")} == {"rope(base=500.0)"}
+    assert {s["state"] for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout)} == {"done"}
+    board = lprime("board", suite, "--out", out)
+    assert board.returncode == 0, board.stderr
+    assert "missing" not in board.stdout.split("How to read")[0].split("## Overall")[1].split("##")[0]
+    assert lprime("board", "--out", out).stdout.startswith("# tiny"), "without a name, every folder with results"
+
+
+def test_a_changed_source_is_told(tiny, tmp_path):
+    suite, out = tiny(encodings=["nope"]), tmp_path / "runs"
+    assert lprime("run", suite, "--out", out).returncode == 0
+    for path in out.rglob("result.json"):
+        content = json.loads(path.read_text())
+        content["encoding"]["source_sha256"] = "0" * 64
+        path.write_text(json.dumps(content))
+    assert "caution: the source of nope has changed since 2 of its runs" in lprime("run", suite, "--out", out).stdout
+
+
+def test_work_goes_on_when_nobody_reads(tiny, tmp_path):
+    command = f"{sys.executable} -m bench.cli run {tiny()} --out {tmp_path / 'runs'} | true"
+    subprocess.run(["bash", "-c", command], capture_output=True, timeout=120)
+    assert len(results(tmp_path / "runs")) == 4
+
+
 def test_a_worker_killed_from_outside_fails_its_run_alone(tiny, tmp_path):
     suite, out = tiny(recipe={"steps": 400}), tmp_path / "runs"
     process = start("run", suite, "--out", out, "--workers", 1)
-    while not list(out.rglob("lock")):
-        time.sleep(0.05)
+    wait_for(process, out, "lock")
     (worker,) = [pid for pid in children(process) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     os.kill(worker, signal.SIGKILL)
     output, _ = process.communicate(timeout=120)

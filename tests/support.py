@@ -1,0 +1,36 @@
+"""Helpers that tests import by name: a tiny suite, and the real command."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def suite_dict(**changes: object) -> dict:
+    """The quick suite, shrunk to a second a run, with changes of top-level keys (nested mappings are merged)."""
+    content = yaml.safe_load((ROOT / "bench/suites/quick.yaml").read_text())
+    small = {
+        "name": "tiny",
+        "recipe": {"steps": 40, "batch": 16, "warmup_steps": 5},
+        "model": {"layers": 1, "width": 16, "heads": 2, "mlp_width": 32},
+        "test_at": [0.5, 1, 1.5, 2],
+        "test_examples": 16,
+        "encodings": ["nope", "t5"],
+        "tasks": [
+            {"task": "copying", "variant": "repeat", "train_length": 4},
+            {"task": "parity", "variant": "answer", "train_length": 4},
+        ],
+    }
+    for source in (small, changes):
+        for key, value in source.items():
+            content[key] = content[key] | value if isinstance(value, dict) and key in content else value
+    return content
+
+
+def lprime(*arguments: object, cwd: Path | None = None, **more) -> subprocess.CompletedProcess:
+    """The real command in a process of its own."""
+    command = [sys.executable, "-m", "bench.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, **more)
