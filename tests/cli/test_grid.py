@@ -79,19 +79,16 @@ def test_killed_at_random_moments_it_ends_with_the_very_same_results(tiny, tmp_p
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_within_two_seconds_and_loses_nothing(tiny, tmp_path, stop):
     suite, out = tiny(recipe={"steps": 100000}), tmp_path / "runs"
-    process = start("run", suite, "--out", out, "--checkpoint-every", 3600)
-    deadline = time.monotonic() + 60
-    while not list(out.rglob("lock")) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    time.sleep(1.5)
-    asked = time.monotonic()
+    process = start("run", suite, "--out", out, "--checkpoint-every", 2)
+    wait_for(process, out, "checkpoint.safetensors")  # training is under way
+    asked = time.time()
     os.killpg(process.pid, stop) if stop == signal.SIGINT else process.send_signal(stop)
     output, errors = process.communicate(timeout=20)
-    assert time.monotonic() - asked < 3, "two seconds, and one for a busy machine"
+    assert time.time() - asked < 3, "two seconds, and one for a busy machine"
     assert process.returncode == 130
     assert "ask again to go on" in output
     assert "Traceback" not in errors
-    assert len(list(out.rglob("checkpoint.safetensors"))) >= 1, "what was under way has been saved"
+    assert any(p.stat().st_mtime > asked for p in out.rglob("checkpoint.safetensors")), "saved when it was asked to stop"
     states = {s["state"] for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout)}
     assert states <= {"paused", "missing"}
     assert "paused" in states
