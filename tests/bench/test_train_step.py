@@ -172,7 +172,7 @@ def test_only_the_matrices_of_the_model_decay(name):
 
 
 def test_the_optimizer_is_adamw_as_the_recipe_says():
-    optimizer = make_optimizer(tiny_model("t5"), recipe_of(betas=(0.8, 0.7), learning_rate=0.25))
+    optimizer = make_optimizer(tiny_model("t5"), recipe_of(betas=[0.8, 0.7], learning_rate=0.25))
     assert type(optimizer) is torch.optim.AdamW
     assert all((group["betas"], group["lr"]) == ((0.8, 0.7), 0.25) for group in optimizer.param_groups)
 

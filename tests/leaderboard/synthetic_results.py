@@ -34,7 +34,7 @@ def suite(**changes: Any) -> Suite:
             "learning_rate": 2e-3,
             "warmup_steps": 100,
             "schedule": "cosine to zero",
-            "betas": (0.9, 0.98),
+            "betas": [0.9, 0.98],
             "weight_decay": 0.1,
             "clip_norm": 1.0,
             "lengths": "uniform 1..L",
