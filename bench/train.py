@@ -20,7 +20,7 @@ from .encodings import Stage
 from .model import Decoder
 from .suite import Recipe
 
-GROUPS = {"cpu": 4, "cuda": 1}
+GROUPS = {"cpu": 2, "cuda": 1}
 """Groups of like sizes that a step's examples are split into: less padding, more calls. Measured on one core; a GPU has cores
 to spare and few calls count."""
 STAGE_RATE = 0.1
