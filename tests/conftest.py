@@ -4,11 +4,14 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 import yaml
 from support import suite_dict
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+hypothesis.settings.register_profile("lprime", deadline=None)  # a busy machine is no failure
+hypothesis.settings.load_profile("lprime")
 
 
 @pytest.fixture
