@@ -82,6 +82,7 @@ def wrap(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encoding]:
         name=f"{outer.name}({base.name})",
         formula=f"{outer.formula}; {base.name}: {base.formula}",
         past=f"{outer.past}; {base.name}: {base.past}",
+        provenance=f"{outer.provenance}; {base.name}: {base.provenance}",
         shift_invariant=outer.shift_invariant and base.shift_invariant,
         random=outer.random or base.random,
         ranking=max(outer.ranking, base.ranking, key=STRICTNESS.index),

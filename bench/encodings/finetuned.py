@@ -2,7 +2,8 @@
 
 from .base import Info, Stage, Wrapper
 
-ENTRIES = ("finetuned(yarn)", "finetuned(interpolated(rope))", "finetuned(rope)")
+# Interpolation with one scale for all lengths past L, as in the paper: tuning at L′ is then tuning for what is tested.
+ENTRIES = ("finetuned(yarn)", "finetuned(interpolated(rope,fixed=True))", "finetuned(rope)")
 
 
 class Finetuned(Wrapper):

@@ -103,7 +103,9 @@ SCORES = {
     "yarn_dynamic": lambda q, k, ids, n: yarn(q, k, ids, s_of(n, False)),
     "finetuned(rope)": lambda q, k, ids, n: loops.rotary(q, k, ids, rope()),
     "finetuned(yarn)": lambda q, k, ids, n: yarn(q, k, ids, s_of(n, True)),
-    "finetuned(interpolated(rope))": lambda q, k, ids, n: loops.rotary(q, k, loops.interpolated(ids, s_of(n, False)), rope()),
+    "finetuned(interpolated(rope,fixed=True))": lambda q, k, ids, n: loops.rotary(
+        q, k, loops.interpolated(ids, s_of(n, True)), rope()
+    ),
     "xpos": lambda q, k, ids, n: loops.xpos(q, k, ids, 1e4, 6),
     "xpos(scale=2.0)": lambda q, k, ids, n: loops.xpos(q, k, ids, 1e4, 24),
 }
@@ -119,7 +121,7 @@ def scores_by_loop(name: str, q: Tensor, k: Tensor, ids: Tensor, nominal: int) -
 LOOPED = [*SCORES, "interpolated(alibi)"]
 
 
-@oracle(*(name for name in LOOPED if "=" not in name and name != "rope"), against="a loop over queries and keys")
+@oracle(*(name for name in LOOPED if name in NAMES and name != "rope"), against="a loop over queries and keys")
 @pytest.mark.parametrize("name", LOOPED)
 @shapes
 def test_attention_is_the_formula(name, heads, length, nominal):
@@ -168,10 +170,10 @@ PUBLISHED = {
     "p_rope(p=0.25)": lambda d, L, M, N: theirs("proportional", d, partial_rotary_factor=0.25),
     "p_rope(p=1.0)": lambda d, L, M, N: theirs("proportional", d, partial_rotary_factor=1.0),
 }
-PUBLISHED |= {f"finetuned({name})": PUBLISHED[name] for name in ("yarn", "interpolated(rope)")}
+PUBLISHED |= {f"finetuned({name})": PUBLISHED[name] for name in ("yarn", "interpolated(rope,fixed=True)")}
 
 
-@oracle(*(name for name in PUBLISHED if "=" not in name), against="transformers ROPE_INIT_FUNCTIONS and apply_rotary_pos_emb")
+@oracle(*(name for name in PUBLISHED if name in NAMES), against="transformers ROPE_INIT_FUNCTIONS and apply_rotary_pos_emb")
 @pytest.mark.parametrize("name", PUBLISHED)
 @pytest.mark.parametrize(
     ("width", "L", "M", "N"), [(8, 12, 120, 9), (8, 12, 120, 40), (16, 23, 115, 115), (64, 2048, 8192, 3000)]
