@@ -26,7 +26,15 @@ def results(out: Path) -> dict[str, dict]:
 
 def start(*arguments: object) -> subprocess.Popen:
     command = [sys.executable, "-m", "bench.cli", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # Where the tests run in the background of a script, Ctrl-C is ignored, and that would be inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def children(process: subprocess.Popen) -> list[int]:
