@@ -1,7 +1,11 @@
-"""Examples as tensors: which tokens go in, and at which places the answer is predicted. Training and evaluation share it."""
+"""Examples as tensors: which tokens go in, and at which places the answer is predicted. Training and evaluation share it.
 
-from collections.abc import Iterator
+The model's rows are the tokens of all examples, one after the other, without any padding. Attention needs rectangles, so a
+``Layout`` says which row goes into which cell of a few rectangles of like sizes, and where each row is found there again.
+"""
+
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -10,35 +14,69 @@ from torch import Tensor
 
 from tasks import Examples
 
+from .layout import Layout
+
+STEP = 16
+"""Sizes are told apart in steps of as many tokens, the vector width to which attention fills up its keys."""
+
 
 @dataclass(frozen=True)
 class Batch:
-    """One padded rectangle of examples. Places are flat indices into its B·T tokens."""
+    """Examples in order of size, as rows and as rectangles, M of whose rows predict a token that counts."""
 
-    tokens: Int[Tensor, "B T"]
+    tokens: tuple[Int[Tensor, "B T"], ...]
+    """Padded rectangles of like sizes."""
+    layout: Layout
     places: Int[Tensor, " M"]
-    """Places whose next token counts: from ``<sep>`` to the token before ``<eos>``."""
+    """Rows whose next token counts: from ``<sep>`` to the token before ``<eos>``."""
     targets: Int[Tensor, " M"]
     """The token that follows each place."""
     owner: Int[Tensor, " M"]
-    """The row each place belongs to."""
+    """The example each place belongs to, counted in order of size."""
+    count: int
+    """Examples."""
 
     def to(self, device: torch.device) -> "Batch":
         if device.type == "cpu":
             return self
-        return Batch(*(t.to(device, non_blocking=True) for t in (self.tokens, self.places, self.targets, self.owner)))
+
+        def move(t: Tensor) -> Tensor:
+            return t.to(device, non_blocking=True)
+
+        tokens, layout = tuple(map(move, self.tokens)), self.layout.to(device)
+        return Batch(tokens, layout, move(self.places), move(self.targets), move(self.owner), self.count)
 
 
-def as_batch(examples: Examples) -> Batch:
-    """Every token of the answer and ``<eos>`` becomes a target; prompt and padding do not."""
-    tokens = examples.tokens
-    owner, at = np.nonzero(examples.targets)
-    places = owner * tokens.shape[1] + at - 1
-    return Batch(*(torch.from_numpy(np.ascontiguousarray(a)) for a in (tokens, places, tokens[owner, at], owner)))
+def as_batch(examples: Examples, most: int = 1) -> Batch:
+    """Every token of the answer and ``<eos>`` becomes a target; prompt and padding do not.
 
-
-def by_size(examples: Examples, parts: int) -> Iterator[Examples]:
-    """The same examples in ``parts`` groups of like sizes, so that little of a group is padding."""
+    Arguments:
+        most: rectangles at most.
+    """
     order = np.argsort(examples.sizes, kind="stable")
-    for rows in np.array_split(order, min(parts, len(order))):
-        yield examples.rows(rows)
+    tokens, starts, sizes = examples.tokens[order], examples.answer_start[order], examples.sizes[order]
+    first = np.concatenate([[0], np.cumsum(sizes)])  # row of each example's first token
+    rectangles, shapes, row_of, cell_of, cells = [], [], [], [], 0
+    for low, high in cuts(sizes, most):
+        width = int(sizes[high - 1])
+        at = np.arange(width)
+        rectangles.append(torch.from_numpy(np.ascontiguousarray(tokens[low:high, :width])))
+        shapes.append((high - low, width))
+        inside = at < sizes[low:high, None]
+        row_of.append((first[low:high, None] + np.minimum(at, sizes[low:high, None] - 1)).ravel())
+        cell_of.append(np.flatnonzero(inside) + cells)
+        cells += inside.size
+    at = np.arange(tokens.shape[1])
+    owner, column = np.nonzero((at >= starts[:, None]) & (at < sizes[:, None]))
+    full = cells == first[-1]
+    layout = Layout(tuple(shapes), *(() if full else map(torch.from_numpy, map(np.concatenate, (row_of, cell_of)))))
+    places, targets = torch.from_numpy(first[owner] + column - 1), torch.from_numpy(tokens[owner, column])
+    return Batch(tuple(rectangles), layout, places, targets, torch.from_numpy(owner), len(tokens))
+
+
+def cuts(sizes: Int[np.ndarray, " N"], most: int) -> list[tuple[int, int]]:
+    """Stretches of sorted sizes that share a step of sizes, wide enough that there are at most ``most`` of them."""
+    step = max(STEP, -(-int(sizes[-1]) // most))
+    edges = np.flatnonzero(np.diff((sizes - 1) // step)) + 1
+    ends = [0, *edges.tolist(), len(sizes)]
+    return list(pairwise(ends))

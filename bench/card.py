@@ -75,7 +75,11 @@ class Probe:
             self.h = torch.randn(1, 1, self.setup.width, dtype=torch.float64)
 
     def at(self, ids: Int[Tensor, " T"] | None, count: int) -> At:
-        at = At(nominal=count, generator=torch.Generator().manual_seed(self.generator_seed), h=self.h.expand(1, count, -1))
+        at = At(
+            nominal=count,
+            generator=torch.Generator().manual_seed(self.generator_seed),
+            source=lambda: self.h.expand(1, count, -1),
+        )
         tokens = torch.full((1, count), 4)
         at = replace(at, ids=self.encoding.positions(tokens, at) if ids is None else ids)
         return replace(at, shared=self.encoding.prepare(at))

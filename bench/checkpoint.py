@@ -15,15 +15,16 @@ from tasks import InputError
 
 from .files import write_atomic
 from .model import Decoder
+from .optimizer import FlatAdamW
 from .runs import CHECKPOINT
 from .train import State
 
 
-def contents(model: Decoder, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Every tensor of a run: ``model/<name>``, and the optimizer's ``step/``, ``exp_avg/`` and ``exp_avg_sq/<name>``."""
+def contents(model: Decoder, optimizer: FlatAdamW) -> dict[str, Tensor]:
+    """Every tensor of a run: ``model/<name>``; ``step/``, ``exp_avg/`` and ``exp_avg_sq/<name>`` of the optimizer's vectors."""
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
-    for name, parameter in model.named_parameters():
-        for key, value in optimizer.state.get(parameter, {}).items():
+    for name, vector in optimizer.vectors.items():
+        for key, value in optimizer.state.get(vector, {}).items():
             tensors[f"{key}/{name}"] = value
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
@@ -37,7 +38,7 @@ def digest(tensors: Mapping[str, Tensor], *words: str) -> str:
     return found.hexdigest()
 
 
-def save_checkpoint(folder: Path, model: Decoder, optimizer: torch.optim.Optimizer, state: State, identity: str) -> None:
+def save_checkpoint(folder: Path, model: Decoder, optimizer: FlatAdamW, state: State, identity: str) -> None:
     """Write everything a run needs to go on.
 
     Arguments:
@@ -48,7 +49,7 @@ def save_checkpoint(folder: Path, model: Decoder, optimizer: torch.optim.Optimiz
     write_atomic(folder / CHECKPOINT, save(tensors, metadata))
 
 
-def load_checkpoint(folder: Path, model: Decoder, optimizer: torch.optim.Optimizer, identity: str) -> State | None:
+def load_checkpoint(folder: Path, model: Decoder, optimizer: FlatAdamW, identity: str) -> State | None:
     """Put a saved run back into model and optimizer; None where there is nothing to go on from.
 
     A file that is damaged or belongs to another run is set aside as ``checkpoint.safetensors.unusable`` before it has touched
@@ -77,9 +78,9 @@ def load_checkpoint(folder: Path, model: Decoder, optimizer: torch.optim.Optimiz
         return None
     state.loss = [(step, loss) for step, loss in state.loss]
     model.load_state_dict(weights)
-    for name, parameter in model.named_parameters():
+    for name, vector in optimizer.vectors.items():
         moments = {key: tensors[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in tensors}
         if moments:
-            # The step counter stays in float32 beside the parameter, as the fused kernel wants it.
-            optimizer.state[parameter] = {key: value.to(parameter.device) for key, value in moments.items()}
+            # The step counter stays in float32 beside the vector, as the fused kernel wants it.
+            optimizer.state[vector] = {key: value.to(vector.device) for key, value in moments.items()}
     return state

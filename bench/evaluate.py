@@ -47,8 +47,8 @@ def evaluate(
             between()
             draws = generator("test", test_seed, length, start // share, device=device)
             hits = correct(model, batch.to(device), task.tokens(length), draws)
-            wrong_rows = torch.bincount(batch.owner[~hits], minlength=len(batch.tokens)) > 0
-            exact += len(batch.tokens) - int(wrong_rows.sum())
+            wrong = torch.bincount(batch.owner[~hits], minlength=batch.count) > 0
+            exact += batch.count - int(wrong.sum())
             right += int(hits.sum())
             total += len(hits)
         count = len(examples)
@@ -62,9 +62,9 @@ def evaluate(
 
 def correct(model: Decoder, batch: Batch, nominal: int, draws: torch.Generator | None) -> Tensor:
     """For every answer place of the batch, on the CPU: is the most likely next token the right one?"""
-    with precision(batch.tokens.device):
-        hidden = model(batch.tokens, nominal, draws)
-    logits = model.logits(hidden.flatten(0, 1)[batch.places].float())
+    with precision(batch.targets.device):
+        hidden = model.read(batch, nominal, draws)
+    logits = model.logits(hidden.float())
     return (logits.argmax(-1) == batch.targets).cpu()
 
 

@@ -2,6 +2,8 @@
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tasks import InputError
@@ -25,13 +27,52 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
         temporary = None
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # the rename itself must reach the disk too
-        finally:
-            os.close(folder)
+        flush(path.parent)  # the rename itself must reach the disk too
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
+
+
+@contextmanager
+def folder_atomic(path: Path, replace: bool = False) -> Iterator[Path]:
+    """A new folder to fill, which takes its place at ``path`` when the block ends well; if it does not, nothing is left of it.
+
+    Arguments:
+        replace: whether a folder with something in it may stand there already; it goes when the new one is whole.
+
+    Raises:
+        InputError: the place cannot be written or is taken, or the disk is full; what was there is there still.
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        prefix = f".{path.name}."
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix, suffix=".tmp", ignore_cleanup_errors=True) as scratch:
+            # One level down, since a temporary directory itself is readable by its owner alone.
+            new, old = Path(scratch) / "new", Path(scratch) / "old"
+            new.mkdir()
+            yield new
+            for file in new.rglob("*"):
+                flush(file)
+            if replace and path.exists():
+                path.rename(old)
+            try:
+                new.rename(path)
+            except OSError:
+                if old.exists():
+                    old.rename(path)
+                raise
+            flush(path.parent)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def flush(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

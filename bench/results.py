@@ -10,7 +10,8 @@ from tasks import InputError
 from .files import write_atomic
 
 RESULT = "result.json"
-
+QUIET = 0.9
+"""A run that had this share of a core to itself was timed on a quiet machine."""
 
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -62,6 +63,14 @@ class Timings(Record):
     evaluate_s: float
     total_s: float
     """Everything from the start of the run, over all of its interruptions."""
+    cpu_share: float | None = None
+    """CPU seconds of the process by wall seconds, while it trained (since the last interruption): under ``QUIET`` the machine
+    was busy with something else, and the times tell of that too. None where it says nothing: on a GPU, with several threads."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether the machine is known to have been busy with something else."""
+        return self.cpu_share is not None and self.cpu_share < QUIET
 
 
 class Parameters(Record):
@@ -105,6 +114,8 @@ class Result(Record):
     started: str
     """ISO 8601, UTC."""
     finished: str
+    commit: str | None = None
+    """Of the checkout that ran, with ``-dirty`` behind it where its code was changed; None outside of a checkout."""
 
     @model_validator(mode="after")
     def ascending(self) -> "Result":

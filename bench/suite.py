@@ -16,7 +16,7 @@ from tasks import Examples, InputError, Task, unknown
 
 from .results import first_fault
 
-PROTOCOL = 1
+PROTOCOL = 2
 """Version of the harness's arithmetic: raised by any change of model, training or evaluation that can change a number."""
 
 # Upper bounds are far beyond use: they stop a slip of the finger before it fills the memory.

@@ -15,14 +15,14 @@ from torch.nn import functional as F
 
 import tasks
 
-from .batches import as_batch, by_size
+from .batches import as_batch
 from .encodings import Stage
 from .model import Decoder
+from .optimizer import FlatAdamW
 from .suite import Recipe
 
-GROUPS = {"cpu": 2, "cuda": 1}
-"""Groups of like sizes that a step's examples are split into: less padding, more calls. Measured on one core; a GPU has cores
-to spare and few calls count."""
+RECTANGLES = {"cpu": 8, "cuda": 1}
+"""Rectangles of like sizes, at most, that a step's examples are laid out in for attention."""
 STAGE_RATE = 0.1
 """Learning rate of an extra stage at its start, as a share of the recipe's peak."""
 LOG_POINTS = 20
@@ -61,14 +61,6 @@ def generator(*parts: object, device: torch.device) -> torch.Generator:
     return torch.Generator(device).manual_seed(seed_of(*parts))
 
 
-def make_optimizer(model: Decoder, recipe: Recipe) -> torch.optim.AdamW:
-    """AdamW that decays the model's matrices alone: no norms, no token embeddings, nothing that belongs to the encoding."""
-    decayed = {n: p for n, p in model.named_parameters() if p.ndim == 2 and n.startswith(("blocks.", "head."))}
-    others = [p for n, p in model.named_parameters() if n not in decayed]
-    groups = [{"params": list(decayed.values()), "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=recipe.learning_rate, betas=(recipe.betas[0], recipe.betas[1]), fused=True)
-
-
 def stage_steps(recipe: Recipe, stage: Stage | None) -> int:
     """Steps of an encoding's extra stage, which follow those of the recipe: never more than its share of them."""
     return math.floor(recipe.steps * stage.share) if stage else 0
@@ -96,24 +88,18 @@ def precision(device: torch.device):
 def backward(model: Decoder, examples: tasks.Examples, nominal: int, draws: torch.Generator) -> Tensor:
     """Gradients of the mean cross-entropy over all answer tokens of a step's examples; returns that mean."""
     device = model.embedding.weight.device
-    count = int(examples.targets.sum())
-    total = torch.zeros((), device=device)
-    for group in by_size(examples, GROUPS[device.type]):
-        batch = as_batch(group).to(device)
-        with precision(device):
-            hidden = model(batch.tokens, nominal, draws)
-        logits = model.logits(
-            hidden.flatten(0, 1)[batch.places].float()
-        )  # the head in fp32: near-ties are not rounding's to decide
-        loss = F.cross_entropy(logits, batch.targets, reduction="sum") / count
-        loss.backward()
-        total += loss.detach()
-    return total
+    batch = as_batch(examples, RECTANGLES[device.type]).to(device)
+    with precision(device):
+        hidden = model.read(batch, nominal, draws)
+    logits = model.logits(hidden.float())  # the head in fp32: near-ties are not rounding's to decide
+    loss = F.cross_entropy(logits, batch.targets)
+    loss.backward()
+    return loss.detach()
 
 
 def train(
     model: Decoder,
-    optimizer: torch.optim.Optimizer,
+    optimizer: FlatAdamW,
     task: tasks.Task,
     train_length: int,
     recipe: Recipe,
@@ -133,15 +119,14 @@ def train(
     extra = stage_steps(recipe, model.encoding.stage)
     end = recipe.steps + extra
     stretch = max(1, recipe.steps // LOG_POINTS)
-    parameters = list(model.parameters())
     stretch_start, stretch_first = time.perf_counter(), state.step
     while state.step < end and not state.diverged:
         start = time.perf_counter()
         length = train_length if state.step < recipe.steps else task.longest
         examples = tasks.train_batch(task, length, recipe.batch, seed, state.step)
-        optimizer.zero_grad(set_to_none=True)
+        optimizer.zero_grad()
         loss = backward(model, examples, task.tokens(length), generator("train", seed, state.step, device=device))
-        norm = torch.nn.utils.clip_grad_norm_(parameters, recipe.clip_norm)
+        norm = optimizer.clip(recipe.clip_norm)
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(recipe, state.step, extra)
         value = loss.item()

@@ -14,12 +14,14 @@ from tasks import InputError, content_hash
 
 from . import encodings
 from .checkpoint import load_checkpoint, save_checkpoint
+from .commit import commit
 from .encodings import Setup
 from .evaluate import evaluate, zero_scores
 from .model import Decoder, build
+from .optimizer import FlatAdamW
 from .results import EncodingRecord, Parameters, Result, Timings, write_result
 from .runs import CHECKPOINT, FAILURE, Run, lock, now
-from .train import State, Stopped, make_optimizer, median_step_ms, seed_of, stage_steps, train
+from .train import State, Stopped, median_step_ms, seed_of, stage_steps, train
 
 Device = Literal["auto", "cpu", "cuda"]
 REPORT_EVERY_S = 0.5
@@ -94,8 +96,9 @@ class Session:
         self.spec = run.suite.spec(run.task)
         self.recipe = run.suite.recipe_for(run.task)
         self.model = build_model(run).to(device)
-        self.optimizer = make_optimizer(self.model, self.recipe)
-        self.started, self.clock = now(), time.monotonic()
+        self.optimizer = FlatAdamW(self.model, self.recipe)
+        self.started, self.clock, self.commit = now(), time.monotonic(), commit()
+        self.cpu_share: float | None = None
         self.saved = self.reported = self.clock
         self.save_took = 0.0
         self.source = encodings.source_hash(self.cls)
@@ -136,7 +139,11 @@ class Session:
         task, test_sets = suite.make_task(run.task), suite.test_sets(run.task)
         stage = self.model.encoding.stage
         if state.step < self.recipe.steps + stage_steps(self.recipe, stage) and not state.diverged:
+            cpu, wall = time.process_time(), time.perf_counter()
             train(self.model, self.optimizer, task, self.spec.train_length, self.recipe, run.seed, state, self.after_step)
+            # A GPU is waited for, and threads wait for each other: only a single thread of a CPU tells how busy the machine is.
+            if self.device.type == "cpu" and torch.get_num_threads() == 1:
+                self.cpu_share = round((time.process_time() - cpu) / (time.perf_counter() - wall), 3)
             self.save()  # evaluation is not saved, so what comes before it is
         start = time.monotonic()
         if state.diverged:
@@ -163,6 +170,7 @@ class Session:
                 train_s=round(state.train_s, 3),
                 evaluate_s=round(time.monotonic() - start, 3),
                 total_s=round(self.elapsed(), 3),
+                cpu_share=self.cpu_share,
             ),
             data_hash=content_hash(test_sets.values()),
             versions=versions(),
@@ -170,6 +178,7 @@ class Session:
             threads=torch.get_num_threads(),
             started=state.started,
             finished=now(),
+            commit=self.commit,
         )
 
     def encoding_record(self) -> EncodingRecord:

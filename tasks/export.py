@@ -138,7 +138,7 @@ def export(
         _one_line(directory),
         _parents(directory),
         tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}.", ignore_cleanup_errors=True) as scratch,
-        _no_progress_bars(),
+        no_progress_bars(),
     ):
         # One level down, since a temporary directory itself is readable by its owner alone.
         made = Path(scratch) / "dataset"
@@ -227,7 +227,7 @@ def _parents(directory: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _no_progress_bars() -> Iterator[None]:
+def no_progress_bars() -> Iterator[None]:
     """Silence the bars of datasets, and leave that setting as it was."""
     import datasets
 

@@ -1,23 +1,27 @@
 """Which examples a run trains and is tested on: counter-based streams, so that any batch can be made without those before it.
 
 Each stream is a numpy ``Philox`` generator whose key is a hash of task, variant, longest length, split and seed, and whose
-counter starts at the batch index. Test splits are keyed by the suite's own test seed alone: every run of a suite meets the same
-test examples, whatever its training seed.
+counter starts at the index of the draw. Test splits are keyed by the suite's own test seed alone: every run of a suite meets
+the same test examples, whatever its training seed.
 """
 
 import hashlib
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
 from .base import Examples, Task
 
+BLOCK = 16
+"""Steps whose training batches come from one draw."""
+
 
 def stream(task: Task, split: str, seed: int, index: int = 0) -> np.random.Generator:
-    """The generator of one batch of one split; ``index`` is the batch index."""
+    """The generator of one draw of one split; ``index`` counts draws."""
     name = "/".join(map(str, (task.name, task.variant, task.longest, split, seed)))
     key = np.frombuffer(hashlib.sha256(name.encode()).digest()[:16], "<u8")
-    # Philox counts blocks in the low words of its 256-bit counter; the batch index sits in the highest, so batches never meet.
+    # Philox counts blocks in the low words of its 256-bit counter; the index sits in the highest, so draws never meet.
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, index]))
 
 
@@ -28,8 +32,15 @@ def train_batch(task: Task, train_length: int, size: int, seed: int, step: int) 
         InputError: a training length outside 1 … ``longest``, whether or not this batch happens to draw one.
     """
     task.check_lengths(train_length, train_length)
-    rng = stream(task, "train", seed, step)
-    return task.sample(rng.integers(1, train_length, size=size, endpoint=True), size, rng)
+    block, at = divmod(step, BLOCK)
+    return train_block(task, train_length, size, seed, block).rows(np.arange(at * size, (at + 1) * size))
+
+
+@lru_cache(2)
+def train_block(task: Task, train_length: int, size: int, seed: int, block: int) -> Examples:
+    """The batches of ``BLOCK`` steps, one after the other: drawn at once, since a draw costs little more than a call."""
+    rng = stream(task, "train", seed, block)
+    return task.sample(rng.integers(1, train_length, size=BLOCK * size, endpoint=True), BLOCK * size, rng)
 
 
 def test_set(task: Task, length: int, count: int, test_seed: int) -> Examples:

@@ -12,6 +12,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from . import kernel
 from .base import At, Encoding, Info, Setup, Stage, Wrapper
 from .compose import resolve, settings
 
@@ -64,7 +65,7 @@ def hooks(cls: type[Encoding]) -> list[str]:
 def source_hash(cls: type[Encoding]) -> str:
     """SHA-256 of the file that defines an encoding, of those here that it takes something from, and of what it wraps.
 
-    ``base.py`` is left out: it belongs to the harness, whose ``PROTOCOL`` tells of changes.
+    ``base.py`` and ``kernel.py`` are left out: they belong to the harness, whose ``PROTOCOL`` tells of changes.
     """
     digest = hashlib.sha256()
     for path in sorted(sources(cls.__module__)):
@@ -79,7 +80,7 @@ def sources(module: str) -> set[Path]:
     pending, files = [module], {}
     while pending:
         name = pending.pop()
-        if name in files or name == Encoding.__module__:
+        if name in files or name in (Encoding.__module__, kernel.__name__):
             continue
         loaded = sys.modules[name]
         files[name] = Path(inspect.getfile(loaded))

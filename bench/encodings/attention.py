@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from .base import At, Setup
+from .kernel import softmax
 
 
 def scores(q: Float[Tensor, "B H T e"], k: Float[Tensor, "B H T e"], setup: Setup) -> Float[Tensor, "B H T T"]:
@@ -22,7 +23,7 @@ def hidden(s: Float[Tensor, "B H T T"], at: At) -> Bool[Tensor, "T T"]:
 
 def masked_softmax(s: Float[Tensor, "B H T T"], bias: Float[Tensor, "*B H T T"] | None, at: At) -> Float[Tensor, "B H T T"]:
     """softmax over keys of s + bias. The mask comes with ``bias``; without one it is put here."""
-    return (s.masked_fill(hidden(s, at), float("-inf")) if bias is None else s + bias).softmax(-1)
+    return softmax(s.masked_fill(hidden(s, at), float("-inf")) if bias is None else s + bias)
 
 
 def wide(x: Tensor) -> Tensor:

@@ -26,14 +26,15 @@ forward pass rather than once per layer. A new need becomes a field of ``At`` or
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
-from torch.nn import functional as F
+
+from .kernel import attention
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ class At:
     """What ``positions`` gave: whole numbers, or fractions where every encoding inside takes them (``float_ids``)."""
     shared: Any = None
     """What ``prepare`` gave."""
-    h: Float[Tensor, "B T D"] | None = None
-    """The attention's input, after the norm (not in ``positions``, ``prepare`` and ``embed``)."""
+    source: Callable[[], Float[Tensor, "B T D"]] | None = None
+    """Gives ``h``: it is made for those alone who look at it."""
     generator: torch.Generator | None = None
     causal: bool = True
     """False only in the check that a model without mask and encoding is permutation-equivariant."""
@@ -99,6 +100,12 @@ class At:
     def positions(self) -> Real[Tensor, "*B T"]:
         assert self.ids is not None, "position ids are known from `prepare` on"
         return self.ids
+
+    @property
+    def h(self) -> Float[Tensor, "B T D"]:
+        """The attention's input, after the norm (not in ``positions``, ``prepare`` and ``embed``)."""
+        assert self.source is not None, "the attention's input is known from `rotate` on"
+        return self.source()
 
 
 @dataclass(frozen=True)
@@ -170,7 +177,7 @@ class Encoding(nn.Module):
         """
         # d, not the width of q: an encoding may widen q and k (e ≠ d) without changing the scale.
         scale = 1 / math.sqrt(self.setup.head_width)
-        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=bias is None and at.causal, scale=scale)
+        return attention(q, k, v, bias, scale, at.causal)
 
 
 class Wrapper(Encoding):

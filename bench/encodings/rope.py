@@ -21,9 +21,29 @@ def turn(
     x: Float[Tensor, "B H T d"], cos: Float[Tensor, "*B T d/2"], sin: Float[Tensor, "*B T d/2"]
 ) -> Float[Tensor, "B H T d"]:
     """(a, b) → (a·cos − b·sin, a·sin + b·cos) on the pairs (t, t + d/2)."""
-    a, b = x.chunk(2, -1)
     cos, sin = cos.to(x.dtype), sin.to(x.dtype)
+    if not (cos.requires_grad or sin.requires_grad):
+        return Turn.apply(x, cos, sin)
+    a, b = x.chunk(2, -1)
     return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
+
+
+class Turn(torch.autograd.Function):
+    """The same for angles that are not learned, written straight into place; the gradient is turned back."""
+
+    @staticmethod
+    def forward(ctx, x, cos, sin):
+        ctx.save_for_backward(cos, sin)
+        out = torch.empty_like(x, memory_format=torch.contiguous_format)
+        (a, b), (first, second) = x.chunk(2, -1), out.chunk(2, -1)
+        torch.mul(a, cos, out=first).addcmul_(b, sin, value=-1)
+        torch.mul(a, sin, out=second).addcmul_(b, cos)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient):
+        cos, sin = ctx.saved_tensors
+        return turn(gradient, cos, -sin), None, None
 
 
 class RoPE(Encoding):

@@ -38,7 +38,7 @@ def states(heads: int, length: int, rows: int = 2) -> Tensor:
 
 def attention_from(encoding: Encoding, h: Tensor, q: Tensor, k: Tensor, v: Tensor, layer: int = 0) -> Tensor:
     """``attention`` for encodings that read h as well."""
-    at = At(nominal=q.shape[2], ids=torch.arange(q.shape[2]), h=h, layer=layer)
+    at = At(nominal=q.shape[2], ids=torch.arange(q.shape[2]), source=lambda: h, layer=layer)
     at = replace(at, shared=encoding.prepare(at))
     q, k = encoding.rotate(q, k, at)
     return encoding.attend(q, k, v, Mask(causal=True)(encoding.bias(q, k, at), q), at)
@@ -108,7 +108,7 @@ def test_fox_bias_equals_x_transformers(heads, length):
     linear = theirs.to_forget_gates[0]
     linear.weight, linear.bias = nn.Parameter(encoding.weight[1].detach()), nn.Parameter(encoding.offset[1].detach())
     h = states(heads, length)
-    ours = encoding.bias(h, h, At(nominal=length, h=h, layer=1))
+    ours = encoding.bias(h, h, At(nominal=length, source=lambda: h, layer=1))
     assert_same(ours.tril(), theirs(h).tril(), [h] if length > 1 else [], atol=1e-10)
 
 
@@ -118,7 +118,7 @@ def test_fox_starts_half_open_and_sums_in_float32():
     assert encoding.weight.std().item() == pytest.approx(0.02, rel=0.2)
     assert (make_encoding("fox(gate_bias=5.0)", 3).offset == 5).all()
     low = make_encoding("fox", 3).bfloat16()  # 2,000 gates of ½: in bf16 their sum moves in steps of 8
-    bias = low.bias(None, None, At(nominal=2000, h=torch.zeros(1, 2000, 24, dtype=torch.bfloat16)))
+    bias = low.bias(None, None, At(nominal=2000, source=lambda: torch.zeros(1, 2000, 24, dtype=torch.bfloat16)))
     assert bias[0, 0, 1999, 1998].item() == pytest.approx(-math.log(2), rel=1e-2)
 
 
@@ -205,7 +205,7 @@ def test_path_carries_keys_over_a_thousand_tokens_in_float32():
     length = 1000
     encoding = make_encoding("path", 3)
     h, (q, k, _) = states(3, length, rows=1), qkv(3, length, rows=1)
-    at = At(nominal=length, h=h)
+    at = At(nominal=length, source=lambda: h)
     w, beta = encoding.reflections(at)
     carried, bias = k.clone(), []
     with torch.no_grad():
@@ -214,7 +214,7 @@ def test_path_carries_keys_over_a_thousand_tokens_in_float32():
             carried[:, :, :i] -= beta[..., i, None] * (carried[:, :, :i] * w_i).sum(-1, keepdim=True) * w_i
             bias.append((q[:, :, i, None] * (carried - k)).sum(-1) / math.sqrt(HEAD_WIDTH))
     expected = torch.stack(bias, 2)
-    single = encoding.float().bias(q.float(), k.float(), replace(at, h=h.float()))
+    single = encoding.float().bias(q.float(), k.float(), replace(at, source=lambda: h.float()))
     torch.testing.assert_close(single.double().tril(), expected.tril(), atol=1e-4, rtol=1e-4)
 
 
@@ -225,7 +225,7 @@ def test_path_with_full_reflections_keeps_scores_and_without_them_is_nope():
     encoding.offset.data.fill_(-100)  # β = 0: H = I
     assert_same(attention_from(encoding, h, q, k, v), attention(make_encoding("nope", 3), q, k, v), atol=1e-12)
     encoding.offset.data.fill_(100)  # β = 2: H turns w to −w and is its own inverse
-    at = At(nominal=20, h=h)
+    at = At(nominal=20, source=lambda: h)
     same_key = k[:, :, :1].expand_as(k)
     w, beta = encoding.reflections(at)
     H = torch.eye(HEAD_WIDTH) - beta.squeeze(-2)[..., None, None] * w[..., :, None] * w[..., None, :]

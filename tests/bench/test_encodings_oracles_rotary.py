@@ -57,7 +57,8 @@ def where(encoding: Encoding, length: int, nominal: int, ids: Tensor | None = No
         innermost = innermost.base
     if ids is not None:
         innermost.positions = lambda tokens, at: ids
-    at = At(nominal, layer=layer, h=attention_input(encoding, length))
+    h = attention_input(encoding, length)
+    at = At(nominal, layer=layer, source=lambda: h)
     at = replace(at, ids=encoding.positions(torch.zeros(2, length, dtype=torch.long), at))
     return replace(at, shared=encoding.prepare(at))
 

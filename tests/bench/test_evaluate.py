@@ -11,11 +11,12 @@ from torch.nn import functional as F
 
 import tasks
 from bench import evaluate as module
-from bench.batches import as_batch
+from bench.batches import Batch, as_batch
 from bench.encodings.nope import NoPE
 from bench.evaluate import by_budget, correct, evaluate, zero_scores
 from bench.model import Decoder
-from bench.train import State, make_optimizer, train
+from bench.optimizer import FlatAdamW
+from bench.train import State, train
 from tasks import EOS, SEP
 
 TASK = tasks.get("copying", "repeat", 8)
@@ -33,7 +34,7 @@ def trained(request) -> Decoder:
     """A model that has half learned to sort: right on some examples and wrong on others, at many lengths."""
     recipe = recipe_of(steps=160, batch=32, learning_rate=5e-3, warmup_steps=20)
     model = task_model(request.param, SORTING, SORTING_LENGTH, heads=4)
-    train(model, make_optimizer(model, recipe), SORTING, SORTING_LENGTH, recipe, 0, State())
+    train(model, FlatAdamW(model, recipe), SORTING, SORTING_LENGTH, recipe, 0, State())
     return model.eval()
 
 
@@ -86,8 +87,11 @@ def test_a_batch_never_holds_more_tokens_than_the_budget(budget, monkeypatch):
     examples = tasks.train_batch(TASK, 8, 50, 0, 0)
     shapes = []
     model = tiny_model("nope")
-    model.register_forward_hook(lambda module, inputs, output: shapes.append(tuple(inputs[0].shape)))
+    real = model.read
+    monkeypatch.setattr(model, "read", lambda batch, *rest: (shapes.append(batch.layout.shapes), real(batch, *rest))[1])
     evaluate(model, TASK, {8: examples}, 0)
+    assert all(len(one) == 1 for one in shapes), "one rectangle: an encoding that draws does so once a batch"
+    shapes = [one[0] for one in shapes]
     assert sum(rows for rows, _ in shapes) == 50
     widest = examples.tokens.shape[1]
     for rows, width in shapes:
@@ -99,8 +103,11 @@ def test_a_batch_never_holds_more_tokens_than_the_budget(budget, monkeypatch):
 def test_batches_hold_every_example_once_and_in_order():
     examples = tasks.train_batch(TASK, 8, 50, 0, 0)
     batches = [batch for _, batch in by_budget(examples, 100, len(examples))]
-    rows = [row[row != tasks.PAD].tolist() for batch in batches for row in batch.tokens]
-    assert rows == [row[row != tasks.PAD].tolist() for row in examples.tokens]
+    rows = [row[row != tasks.PAD].tolist() for batch in batches for part in batch.tokens for row in part]
+    expected = [row[row != tasks.PAD].tolist() for row in examples.tokens]
+    size = batches[0].count
+    for start in range(0, len(expected), size):  # in order, but for sizes within a batch
+        assert sorted(rows[start : start + size]) == sorted(expected[start : start + size])
     assert sum(len(batch.targets) for batch in batches) == examples.targets.sum()
 
 
@@ -120,12 +127,14 @@ class Answers:
     def eval(self) -> None:
         self.training = False
 
-    def __call__(self, tokens: Tensor, nominal: int, generator: torch.Generator) -> Tensor:
+    def read(self, batch: Batch, nominal: int, generator: torch.Generator) -> Tensor:
         assert not self.training
         self.calls.append((nominal, generator.initial_seed()))
+        (tokens,) = batch.tokens
         following = tokens.roll(-1, 1)
         size = len(TASK.vocabulary)
-        return F.one_hot((following + self.wrong(tokens)) % size, size).float()
+        cells = F.one_hot((following + self.wrong(tokens)) % size, size).float().flatten(0, 1)
+        return (cells if batch.layout.cell_of is None else cells[batch.layout.cell_of])[batch.places]
 
     def logits(self, hidden: Tensor) -> Tensor:
         return hidden

@@ -8,6 +8,7 @@ from helpers import NAMES, VOCABULARY, random_tokens, setup_of, spec_of, task_mo
 from torch import Tensor
 from torch.nn import functional as F
 
+import bench.encodings.kernel
 import tasks
 from bench import encodings
 from bench.encodings import Encoding
@@ -90,18 +91,18 @@ def test_hooks_are_called_in_their_order_and_see_where_they_are():
     class Spy(NoPE):
         def positions(self, tokens, at):
             calls.append(("positions", at.layer))
-            assert (at.ids, at.shared, at.h) == (None, None, None)
+            assert (at.ids, at.shared, at.source) == (None, None, None)
             return torch.arange(tokens.shape[1]) + 5
 
         def prepare(self, at):
             calls.append(("prepare", at.layer))
             assert at.positions.tolist() == [5, 6, 7, 8]
-            assert (at.shared, at.h) == (None, None)
+            assert (at.shared, at.source) == (None, None)
             return "shared"
 
         def embed(self, x, at):
             calls.append(("embed", at.layer))
-            assert (at.shared, at.h) == ("shared", None)
+            assert (at.shared, at.source) == ("shared", None)
             self.norm = torch.nn.functional.layer_norm(x, x.shape[-1:])
             return x
 
@@ -138,7 +139,8 @@ def test_hooks_are_called_in_their_order_and_see_where_they_are():
 
 @pytest.fixture
 def kernel(monkeypatch) -> list[dict]:
-    """The keywords of every call of scaled_dot_product_attention from here on, with the shape of q."""
+    """Keywords of every call of scaled_dot_product_attention from here on, and the shape of q; it now serves all lengths."""
+    monkeypatch.setattr(bench.encodings.kernel, "SHORT", 0)
     calls, real = [], F.scaled_dot_product_attention
 
     def spy(q, k, v, **keywords):

@@ -8,9 +8,10 @@ from support import suite_dict
 import tasks
 from bench import encodings
 from bench.encodings import Stage
+from bench.optimizer import FlatAdamW
 from bench.runs import Run
 from bench.suite import Suite, validated
-from bench.train import State, learning_rate, make_optimizer, stage_steps, train
+from bench.train import State, learning_rate, stage_steps, train
 from bench.work import execute
 
 TASK = tasks.get("copying", "repeat", 12)
@@ -57,7 +58,7 @@ def test_the_stage_comes_after_the_recipe_at_lengths_up_to_the_longest(monkeypat
             if state.step == 200:
                 weights.update({n.replace("encoding.base", "encoding"): p.clone() for n, p in model.named_parameters()})
 
-        train(model, make_optimizer(model, recipe), TASK, 4, recipe, 0, state, after)
+        train(model, FlatAdamW(model, recipe), TASK, 4, recipe, 0, state, after)
         models[name] = weights
         lengths = dict(asked)
         assert all(lengths[step] == 4 for step in range(200))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import lprime
 
-CHANGING = ("timings", "started", "finished")
+CHANGING = ("timings", "started", "finished", "commit")
 
 
 def results(out: Path) -> dict[str, dict]:
