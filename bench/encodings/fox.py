@@ -34,7 +34,6 @@ class FoX(Encoding):
         self.offset = nn.Parameter(torch.full((setup.layers, setup.heads), gate_bias))
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
-        assert at.h is not None
         gates = F.linear(at.h, self.weight[at.layer], self.offset[at.layer]).mT  # [B, H, T]
         kept = F.logsigmoid(wide(gates)).cumsum(-1)
         return kept[..., :, None] - kept[..., None, :]

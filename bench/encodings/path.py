@@ -45,7 +45,6 @@ class PaTH(Encoding):
 
     def reflections(self, at: At) -> tuple[Float[Tensor, "B H T d"], Float[Tensor, "B H 1 T"]]:
         """w and β of every token."""
-        assert at.h is not None
         low_rank = F.linear(F.linear(at.h, self.down[at.layer]), self.up[at.layer]).mT  # [B, H·d, T]
         w = F.conv1d(F.pad(low_rank, (TAPS - 1, 0)), self.taps[at.layer], groups=low_rank.shape[1])
         w = F.normalize(F.silu(wide(w)).unflatten(1, (self.setup.heads, -1)), dim=2).mT

@@ -39,7 +39,6 @@ class SelectiveRoPE(Encoding):
         self.kernel = nn.Parameter(torch.randn(setup.layers, pairs, kernel) * init_std)
 
     def phi(self, at: At) -> Float[Tensor, "B H d/2 T"]:
-        assert at.h is not None
         h = F.normalize(at.h.unflatten(-1, (self.setup.heads, -1)), dim=-1).flatten(-2)
         x = F.linear(F.linear(h, self.down[at.layer]), self.up[at.layer]).mT  # [B, H·d/2, T]
         kernel = self.kernel[at.layer, :, None]

@@ -5,7 +5,8 @@ import pytest
 import torch
 from support import suite_dict
 
-from bench import model, train
+from bench import model
+from bench.batches import Batch
 from bench.cli import main
 from bench.runs import Run
 from bench.suite import Suite, validated
@@ -13,8 +14,14 @@ from bench.work import execute
 from tasks import PAD
 
 
-def rows(tokens: torch.Tensor) -> list[list[int]]:
-    return [row[row != PAD].tolist() for row in tokens]
+def rows(batch: Batch) -> list[list[int]]:
+    """What enters the model: tokens by the rectangles that attention sees, which must be the same as by its rows."""
+    cells = torch.cat([part.flatten() for part in batch.tokens])
+    found = [row[row != PAD].tolist() for part in batch.tokens for row in part]
+    assert [t for row in found for t in row] == (
+        cells if batch.layout.cell_of is None else cells[batch.layout.cell_of]
+    ).tolist()
+    return found
 
 
 @pytest.mark.parametrize("task", ["copying", "addition"])
@@ -23,13 +30,13 @@ def test_what_is_written_is_what_the_model_meets(tiny, tmp_path, monkeypatch, ta
     changes = {"recipe": {"steps": 4, "batch": 12}, "tasks": [{"task": task, "variant": variant, "train_length": 4}]}
     suite = validated(Suite, suite_dict(**changes), "suite")
     met: dict[bool, list[list[list[int]]]] = {True: [], False: []}
-    forward = model.Decoder.forward
+    read = model.Decoder.read
 
-    def spy(self, tokens, nominal, generator=None):
-        met[self.training].append(rows(tokens))
-        return forward(self, tokens, nominal, generator)
+    def spy(self, batch, nominal, generator=None):
+        met[self.training].append(rows(batch))
+        return read(self, batch, nominal, generator)
 
-    monkeypatch.setattr(model.Decoder, "forward", spy)
+    monkeypatch.setattr(model.Decoder, "read", spy)
     execute(Run(suite, task, "nope", 3), tmp_path / "runs", "cpu")
 
     with pytest.raises(SystemExit) as done:
@@ -49,11 +56,9 @@ def test_what_is_written_is_what_the_model_meets(tiny, tmp_path, monkeypatch, ta
         )
     assert done.value.code == 0
     written = datasets.load_from_disk(str(tmp_path / "data"))
-    groups = train.GROUPS["cpu"]
-    for step in range(4):
-        trained = [row for group in met[True][step * groups : (step + 1) * groups] for row in group]
+    for step, trained in enumerate(met[True]):
         assert sorted(trained) == sorted(written["train"]["ids"][step * 12 : (step + 1) * 12])
-    assert len(met[True]) == 4 * groups
-    tested = [row for batch in met[False] for row in batch]
-    assert tested == [row for n in suite.test_lengths(task) for row in written[f"test_{n}"]["ids"]]
+    assert len(met[True]) == 4
+    for tested, n in zip(met[False], suite.test_lengths(task), strict=True):
+        assert sorted(tested) == sorted(written[f"test_{n}"]["ids"])
     assert set(written) == {"train"} | {f"test_{n}" for n in suite.test_lengths(task)}
