@@ -19,6 +19,7 @@ from .batches import as_batch
 from .encodings import Stage
 from .model import Decoder
 from .optimizer import FlatAdamW
+from .phases import phase
 from .suite import Recipe
 
 RECTANGLES = {"cpu": 8, "cuda": 1}
@@ -88,12 +89,15 @@ def precision(device: torch.device):
 def backward(model: Decoder, examples: tasks.Examples, nominal: int, draws: torch.Generator) -> Tensor:
     """Gradients of the mean cross-entropy over all answer tokens of a step's examples; returns that mean."""
     device = model.embedding.weight.device
-    batch = as_batch(examples, RECTANGLES[device.type]).to(device)
-    with precision(device):
-        hidden = model.read(batch, nominal, draws)
-    logits = model.logits(hidden.float())  # the head in fp32: near-ties are not rounding's to decide
-    loss = F.cross_entropy(logits, batch.targets)
-    loss.backward()
+    with phase("data"):
+        batch = as_batch(examples, RECTANGLES[device.type]).to(device)
+    with phase("forward"):
+        with precision(device):
+            hidden = model.read(batch, nominal, draws)
+        logits = model.logits(hidden.float())  # the head in fp32: near-ties are not rounding's to decide
+        loss = F.cross_entropy(logits, batch.targets)
+    with phase("backward"):
+        loss.backward()
     return loss.detach()
 
 
@@ -123,17 +127,20 @@ def train(
     while state.step < end and not state.diverged:
         start = time.perf_counter()
         length = train_length if state.step < recipe.steps else task.longest
-        examples = tasks.train_batch(task, length, recipe.batch, seed, state.step)
+        with phase("data"):
+            examples = tasks.train_batch(task, length, recipe.batch, seed, state.step)
         optimizer.zero_grad()
         loss = backward(model, examples, task.tokens(length), generator("train", seed, state.step, device=device))
-        norm = optimizer.clip(recipe.clip_norm)
+        with phase("optimiser"):
+            norm = optimizer.clip(recipe.clip_norm)
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(recipe, state.step, extra)
         value = loss.item()
         if not (math.isfinite(value) and math.isfinite(norm.item())):
             state.diverged = True  # the weights stay as they were before this step
         else:
-            optimizer.step()
+            with phase("optimiser"):
+                optimizer.step()
             state.loss_sum += value
             state.loss_steps += 1
             state.step += 1

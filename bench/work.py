@@ -19,6 +19,7 @@ from .encodings import Setup
 from .evaluate import evaluate, zero_scores
 from .model import Decoder, build
 from .optimizer import FlatAdamW
+from .phases import phase
 from .results import EncodingRecord, Parameters, Result, Timings, write_result
 from .runs import CHECKPOINT, FAILURE, Run, lock, now
 from .train import State, Stopped, median_step_ms, seed_of, stage_steps, train
@@ -114,7 +115,8 @@ class Session:
     def save(self) -> None:
         start = time.monotonic()
         self.state.total_s = self.elapsed()
-        save_checkpoint(self.folder, self.model, self.optimizer, self.state, self.identity)
+        with phase("checkpoint"):
+            save_checkpoint(self.folder, self.model, self.optimizer, self.state, self.identity)
         self.saved = time.monotonic()
         self.save_took = self.saved - start
 
@@ -149,7 +151,8 @@ class Session:
         if state.diverged:
             scores = zero_scores(task, test_sets)
         else:
-            scores = evaluate(self.model, task, test_sets, suite.test_seed, self.between_batches)
+            with phase("evaluation"):
+                scores = evaluate(self.model, task, test_sets, suite.test_seed, self.between_batches)
         return Result(
             suite=suite.name,
             suite_version=suite.version,

@@ -23,6 +23,7 @@ def run(
     device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What to train on.")] = "auto",
     checkpoint_every: Annotated[float, typer.Option(metavar="S", help="Seconds between checkpoints of a run.")] = 10,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed runs again.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Time one run by phase, keep no result.")] = False,
 ) -> int:
     """Train and test a suite's grid. Asking again runs only what is missing; Ctrl-C loses nothing."""
     from bench.pool import LocalPool
@@ -41,6 +42,8 @@ def run(
     loaded = load_suite(suite)
     runs = plan(loaded, full_names(encoding or loaded.encodings), task, seed)
     pick(device)  # type: ignore[arg-type]
+    if profile:
+        return profiled(runs[0], device)
     check_out(out)
     states = {r: r.state(out) for r in runs}
     todo = [r for r in runs if states[r] not in ("done", "diverged") and (retry_failed or states[r] != "failed")]
@@ -74,6 +77,35 @@ def run(
             say(f"  {event.run}: {event.text}")
     say(f"the board: lprime board {suite}{'' if out == Path('runs') else f' --out {out}'}")
     return 1 if tally.failed or old else 0
+
+
+def profiled(run, device: str) -> int:
+    """Run the first of the selected runs here, on one thread, and tell where its time went."""
+    import tempfile
+
+    import torch
+    from tabulate import tabulate
+
+    from bench.phases import clocked
+    from bench.progress import say
+    from bench.work import execute, pick
+
+    torch.set_num_threads(1)
+    on_gpu = pick(device).type == "cuda"  # type: ignore[arg-type]
+    say(f"profile of {run} on suite {run.suite.name}: no result is kept")
+    with tempfile.TemporaryDirectory() as scratch, clocked(torch.cuda.synchronize if on_gpu else lambda: None) as clock:
+        result = execute(run, Path(scratch), device)  # type: ignore[arg-type]
+    rows = [(name, f"{s:.2f}", f"{s / clock.total:.1%}", f"{s / result.steps * 1e3:.3f}") for name, s in clock.table().items()]
+    rows.append(("together", f"{clock.total:.2f}", "100.0%", f"{clock.total / result.steps * 1e3:.3f}"))
+    print(
+        tabulate(
+            rows,
+            headers=("phase", "s", "share", "ms a step"),
+            colalign=("left", "right", "right", "right"),
+            disable_numparse=True,
+        )
+    )
+    return 0
 
 
 def warn_of_changes(over: list, out: Path) -> None:
