@@ -1,13 +1,17 @@
 # make quickstart: environment, the quick suite, the board.   make test: environment, tests.   make lint: formatting and types.
+# make speed: how fast we are beside other libraries; some eight minutes, on an otherwise idle machine.
 PYTHON ?= python3
 BIN := .venv/bin
-.PHONY: quickstart test lint format clean
+.PHONY: quickstart test speed lint format clean
 
 quickstart: .venv/.runtime
 	$(BIN)/lprime run quick; code=$$?; $(BIN)/lprime board quick && exit $$code  # a board even where a run failed
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 tests
+
+speed: .venv/.dev
+	$(BIN)/python -m bench.speed
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

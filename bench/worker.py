@@ -62,6 +62,7 @@ def main(pipe: Connection, out: str, threads: int, device: str, checkpoint_every
     """The process' whole life."""
     control = Control(pipe)
     import torch  # heavy: paid once a worker, after the signal handler is in place
+    import torch._dynamo  # the first optimizer would load it, in the midst of a run
 
     from .train import Stopped
     from .work import execute

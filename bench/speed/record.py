@@ -1,0 +1,173 @@
+"""What ``runs/speed.json`` holds: everything measured, and what it was measured with. The page is made from it alone."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from bench.results import Record
+
+
+class Spread(Record):
+    """Repeated measurements: median and quartiles."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float], scale: float = 1.0) -> "Spread":
+        low, median, high = np.quantile(values, [0.25, 0.5, 0.75]) * scale
+        return cls(median=float(median), low=float(low), high=float(high), count=len(values))
+
+
+class Step(Record):
+    """Training steps of one contestant on one task."""
+
+    suite: str
+    task: str
+    encoding: str
+    """The encoding of ours that it stands beside."""
+    who: str
+    """``lprime``, or the library's model."""
+    parameters: int
+    ms: Spread
+
+
+class Bound(Record):
+    """The machine's own limit on one task's training step."""
+
+    suite: str
+    task: str
+    examples: int
+    """A step."""
+    tokens: float
+    """A step, without padding; mean."""
+    padded_tokens: float
+    """With it, in one rectangle."""
+    gflop: float
+    """A step of the unpadded model: all layers, all tokens, the head where the answer is."""
+    gflop_needed: float
+    """The same less what follows attention in the last layer at tokens that predict nothing that counts."""
+    gflops: float
+    """Best rate of the linear maps' matrix products, GFLOP/s."""
+    best: str
+    """The product that reached it."""
+    gflops_mixed: float
+    """Rate of all those products, each at its own."""
+    rates: dict[str, float]
+    shares: dict[str, float]
+    """Encoding → least time at ``gflops`` over our step's time; median over steps."""
+
+
+class Loop(Record):
+    """Our whole training loop, data and bookkeeping included, without contestants in between."""
+
+    suite: str
+    task: str
+    encoding: str
+    ms: Spread
+
+
+class Evaluation(Record):
+    """Exact match of one test set."""
+
+    task: str
+    length: int
+    encoding: str
+    who: str
+    examples: int
+    ms: Spread
+    """The whole test set."""
+
+
+class Generators(Record):
+    """Drawing examples."""
+
+    task: str
+    what: Literal["training", "test"]
+    length: int
+    """L, or L′."""
+    ours_us: Spread
+    """An example."""
+    plain_us: Spread
+    step_share: float | None
+    """Of a NoPE training step, for drawing its examples and laying them out as tensors."""
+
+
+class Memory(Record):
+    """Most memory that one process ever held."""
+
+    what: Literal["imports", "training", "evaluation"]
+    detail: str
+    mb: float
+    """MiB."""
+
+
+class Growth(Record):
+    """Training step by number of tokens; all examples of one size."""
+
+    encoding: str
+    examples: int
+    tokens: list[int]
+    """Of lengths L, 2L, 5L and 10L."""
+    ms: list[Spread]
+    exponent: float
+    """x in time ∝ T^x between 5L and 10L."""
+    flops_exponent: float
+    """The same of the model's FLOPs."""
+
+
+class Overhead(Record):
+    """A real ``lprime run`` of a part of ``quick``, with one worker."""
+
+    runs: int
+    """After the first, in which the worker may still import."""
+    wall_s: float
+    """From the first result to the last."""
+    train_s: float
+    """Of those runs, as ``evaluate_s``."""
+    evaluate_s: float
+    to_first_run_s: float
+    """From the command to the start of the first run."""
+    first_run_rest_s: float
+    """What the first run did beside training and evaluation, most of it before its first step."""
+    imports_s: float
+    """Starting two interpreters and importing: the command's, and the worker's with what torch imports at the first use."""
+    first_step_s: float
+    """From the start of a run to the end of its first step, where everything is imported."""
+
+    @property
+    def share(self) -> float:
+        """Of the wall time, what is neither training nor evaluation."""
+        return 1 - (self.train_s + self.evaluate_s) / self.wall_s
+
+    @property
+    def start_s(self) -> float:
+        """From the command to the first step and the saving of the first run, without the imports."""
+        return self.to_first_run_s + self.first_run_rest_s - self.imports_s
+
+
+class Speed(Record):
+    """One run of ``make speed``."""
+
+    format: Literal[1] = 1
+    quick: bool
+    """A smoke run: its numbers mean nothing."""
+    date: str
+    took_s: float
+    cpu_share: float
+    """CPU time over wall time of what ran in this process: under 1 the machine was busy with something else."""
+    device: str
+    cores: int
+    threads: int
+    versions: dict[str, str]
+    steps: list[Step] = []
+    bounds: list[Bound] = []
+    loops: list[Loop] = []
+    evaluation: list[Evaluation] = []
+    generators: list[Generators] = []
+    memory: list[Memory] = []
+    growth: list[Growth] = []
+    overhead: Overhead | None = None

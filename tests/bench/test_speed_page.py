@@ -1,0 +1,146 @@
+"""``make speed``: its numbers, its page and its command line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+from support import ROOT
+
+from bench.speed import __main__ as command
+from bench.speed.goals import goals
+from bench.speed.page import page
+from bench.speed.plan import SECTIONS
+from bench.speed.record import Bound, Growth, Overhead, Speed, Spread, Step
+from bench.speed.tables import step_ratios
+
+
+def spread(value: float) -> Spread:
+    return Spread(median=value, low=value, high=value, count=3)
+
+
+def record(**changes) -> Speed:
+    """A run of round numbers: on copying we take 10 ms and the libraries 20 and 16, on parity 10 and 40."""
+
+    def step(task: str, who: str, ms: float) -> Step:
+        return Step(suite="small", task=task, encoding="rope", who=who, parameters=100, ms=spread(ms))
+
+    steps = [step("copying", "lprime", 10), step("copying", "Llama", 20), step("copying", "x-transformers", 16)]
+    steps += [step("parity", "lprime", 10), step("parity", "Llama", 40)]
+    bound = {"suite": "small", "examples": 8, "tokens": 10, "padded_tokens": 20, "best": "a", "rates": {}}
+    bounds = [
+        Bound(**bound, task=task, gflop=1, gflop_needed=0.9, gflops=100, gflops_mixed=80, shares={"rope": 0.8})
+        for task in ("copying", "parity")
+    ]
+    grown = [Growth(encoding="nope", examples=2, tokens=[1, 2, 5, 10], ms=[spread(1)] * 4, exponent=1.5, flops_exponent=1.4)]
+    overhead = Overhead(
+        runs=2, wall_s=10, train_s=9, evaluate_s=0.8, to_first_run_s=4, first_run_rest_s=0.5, imports_s=3.6, first_step_s=0.1
+    )
+    values = {
+        "quick": False, "date": "2026-11-20", "took_s": 60, "cpu_share": 1, "device": "cpu (some)", "cores": 2, "threads": 1,
+        "versions": {"torch": "2.13"}, "steps": steps, "bounds": bounds, "growth": grown, "overhead": overhead,
+    }  # fmt: skip
+    return Speed(**values | changes)
+
+
+def test_ratios_are_of_medians_against_the_faster_library():
+    assert step_ratios(record(), "small") == {"rope": {"copying": 1.6, "parity": 4.0}}
+    assert step_ratios(record(), "standard") == {}
+    text = page(record())
+    assert "2.53×" in text  # √(1.6 · 4)
+
+
+def verdicts(made: Speed) -> dict[str, str]:
+    return {row[0]: row[-1] for row in goals(made).rows}
+
+
+def test_goals_are_judged_as_they_were_measured():
+    met = verdicts(record())
+    assert met["training step at `small`"] == met["the same"] == met["grid overhead after imports"] == "yes"
+    assert met["from command to first step, without imports"] == met["encodings whose step grows faster than T²"] == "yes"
+    slower = record().model_copy(update={"steps": [s.model_copy(update={"ms": spread(10)}) for s in record().steps]})
+    assert verdicts(slower)["training step at `small`"] == "**no**"
+    steep = record().growth[0].model_copy(update={"exponent": 2.1})
+    assert verdicts(record(growth=[steep]))["encodings whose step grows faster than T²"] == "**no**"
+    assert "2.10 ⚑" in page(record(growth=[steep])) and "1.50 ⚑" not in page(record())
+    late = record().overhead.model_copy(update={"train_s": 8.0})
+    assert verdicts(record(overhead=late))["grid overhead after imports"] == "**no**"
+
+
+def test_spread_is_median_and_quartiles():
+    found = Spread.of([0.005, 0.001, 0.002, 0.003, 0.004], 1e3)
+    assert (found.low, found.median, found.high, found.count) == pytest.approx((2, 3, 4, 5))
+
+
+def tables_of(text: str) -> list[list[int]]:
+    """Cells of each row of each table, as a markdown renderer sees them."""
+    counts: list[list[int]] = []
+    for token in MarkdownIt("commonmark").enable("table").parse(text):
+        if token.type == "table_open":
+            counts.append([])
+        elif token.type == "tr_open":
+            counts[-1].append(0)
+        elif token.type in ("th_open", "td_open"):
+            counts[-1][-1] += 1
+    return counts
+
+
+def test_quick_run_from_end_to_end(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    out, shown = tmp_path / "speed.json", tmp_path / "SPEED.md"
+    command.main(["--quick", "--out", str(out), "--page", str(shown)])
+    printed = capsys.readouterr()
+    assert "Training step at small's shapes" in printed.out and "overhead" in printed.err
+    made = Speed.model_validate_json(out.read_bytes())
+    assert made.quick and made.threads == 1 and {"python", "torch", "transformers", "x-transformers"} <= set(made.versions)
+    for section in SECTIONS:
+        assert getattr(made, section), section
+    assert {row.who for row in made.steps} >= {"lprime", "x-transformers", "GPT-2", "Llama"}
+    assert made.overhead.runs == 1 and 0 < made.overhead.train_s < made.overhead.wall_s
+    assert {row.what for row in made.memory} == {"imports", "training", "evaluation"}
+    text = shown.read_text()
+    assert text == page(made) and "numbers mean nothing" in text
+    assert str(Path.home()) not in text and str(tmp_path) not in text
+    counts = tables_of(text)
+    assert len(counts) == text.count("\n## ") and all(len(set(rows)) == 1 and len(rows) > 1 for rows in counts)
+    shown.unlink()
+    command.main(["--from", str(out), "--page", str(shown)])
+    assert shown.read_text() == text
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--only", "step"], "did you mean 'steps'"),
+        (["--encodings", "ropee", "--quick"], "rope"),
+        (["--from", "missing.json"], "cannot read missing.json"),
+        (["--from", "other.json"], "other.json holds no numbers of make speed"),
+        (["--quik"], "--quik"),
+    ],
+)
+def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    Path("other.json").write_text('{"format": 1}')
+    with pytest.raises(SystemExit) as ended:
+        command.main(arguments)
+    err = capsys.readouterr().err
+    assert ended.value.code == 2 and err.startswith("speed: ") and message in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("missing", ["transformers", "x_transformers"])
+def test_a_missing_library_is_one_line(tmp_path, monkeypatch, capsys, missing):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(SystemExit) as ended:
+        command.main(["--quick"])
+    err = capsys.readouterr().err
+    assert ended.value.code == 2 and f"{missing.replace('_', '-')} is not installed" in err and err.count("\n") == 1
+
+
+def test_help_needs_none_of_what_is_heavy():
+    code = "import sys, bench.speed.__main__ as m; print([x for x in ('torch', 'transformers', 'numpy') if x in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT).stdout == "[]\n"
