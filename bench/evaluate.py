@@ -43,10 +43,12 @@ def evaluate(
         exact, right, total = 0, 0, 0
         # An encoding that draws does so anew for every 32 examples, whatever the budget and the machine.
         share = EXAMPLES_A_DRAW if model.encoding.info.random else len(examples)
+        # In an extra stage every sequence was announced as one of length L′, whatever its own; so it is here.
+        nominal = task.tokens(task.longest if model.encoding.stage else length)
         for start, batch in by_budget(examples, TOKEN_BUDGET[device.type], share):
             between()
             draws = generator("test", test_seed, length, start // share, device=device)
-            hits = correct(model, batch.to(device), task.tokens(length), draws)
+            hits = correct(model, batch.to(device), nominal, draws)
             wrong = torch.bincount(batch.owner[~hits], minlength=batch.count) > 0
             exact += batch.count - int(wrong.sum())
             right += int(hits.sum())

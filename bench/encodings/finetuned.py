@@ -9,7 +9,8 @@ ENTRIES = ("finetuned(yarn)", "finetuned(interpolated(rope,fixed=True))", "finet
 class Finetuned(Wrapper):
     """The wrapped encoding as it is; its model trains on for 1 % of the steps at lengths up to L′, all announced as L′.
 
-    So what hangs on the announced length is met there as at L′: s = L′/L, in YaRN and in interpolation.
+    So what hangs on the announced length is met there as at L′, and from then on: s = L′/L in YaRN and in interpolation, for
+    short sequences too, as in the paper.
     """
 
     info = Info(

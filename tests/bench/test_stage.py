@@ -8,6 +8,7 @@ from support import suite_dict
 import tasks
 from bench import encodings
 from bench.encodings import Stage
+from bench.evaluate import evaluate
 from bench.optimizer import FlatAdamW
 from bench.runs import Run
 from bench.suite import Suite, validated
@@ -74,3 +75,18 @@ def test_a_result_says_what_length_was_seen(tmp_path):
         result = execute(Run(suite, "copying", name, 0), tmp_path, "cpu")
         seen[name] = (result.steps, result.longest_seen, result.encoding.ranking)
     assert seen == {"rope": (100, 4, "standard"), "finetuned(rope)": (101, 8, "longer")}
+
+
+def test_after_the_stage_every_test_is_announced_as_the_stage_was():
+    """What hangs on the announced length must be in the tests what the stage made the model used to."""
+    told = {}
+    for name in ("yarn", "finetuned(yarn)"):
+        model = task_model(name, TASK, 4)
+        real, asked = model.read, []
+        model.read = lambda batch, nominal, draws, real=real, asked=asked: (asked.append(nominal), real(batch, nominal, draws))[
+            1
+        ]
+        evaluate(model, TASK, {n: tasks.test_set(TASK, n, 4, 0) for n in (2, 4, 12)}, 0)
+        told[name] = asked
+    assert told["yarn"] == [TASK.tokens(n) for n in (2, 4, 12)]
+    assert told["finetuned(yarn)"] == [TASK.tokens(12)] * 3
