@@ -120,7 +120,7 @@ class Answers:
     def __init__(self, wrong=lambda tokens: torch.zeros(tokens.shape, dtype=torch.bool)):
         self.wrong = wrong
         self.embedding = SimpleNamespace(weight=torch.zeros(1))
-        self.encoding = SimpleNamespace(info=SimpleNamespace(random=False))
+        self.encoding = SimpleNamespace(info=SimpleNamespace(random=False), stage=None)
         self.calls: list[tuple[int, int]] = []
         self.training = True
 
