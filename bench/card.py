@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from .encodings import At, Encoding, Setup
+from .encodings.nope import NoPE
 from .model import Decoder, Mask, build
 from .suite import Suite, load_suite
 
@@ -186,7 +187,7 @@ def extra_parameters(cls: type[Encoding]) -> int:
 def costs(cls: type[Encoding], multiples: tuple[int, ...] = (1, 2, 4), rounds: int = 5) -> list[Cost]:
     """Step time and peak memory at L, 2L and 4L tokens of suite ``small``, ours and NoPE's in turns to cancel drift."""
     suite, setup = cost_setup(max(multiples))
-    models = [build(suite.model, c, setup, 0) for c in (cls, Encoding)]
+    models = [build(suite.model, c, setup, 0) for c in (cls, NoPE)]
     batch = suite.recipe_for(COST_TASK).batch
     found = []
     for multiple in multiples:
