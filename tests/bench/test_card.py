@@ -5,7 +5,7 @@ from dataclasses import astuple
 import pytest
 
 from bench import encodings
-from bench.card import extra_parameters, properties
+from bench.card import costs, extra_parameters, properties
 
 # unique, linear, defined past the train length, deterministic, extensible to several dimensions
 KNOWN = {
@@ -31,3 +31,12 @@ def test_extra_parameters_are_those_of_the_encoding_alone():
     assert extra_parameters(encodings.get("nope")) == 0
     assert extra_parameters(encodings.get("t5")) == 32 * 4, "32 buckets, 4 heads"
     assert extra_parameters(encodings.get("learned")) == 103 * 64, "a row for each of 103 tokens at L′ = 50"
+
+
+def test_a_step_that_does_more_costs_more():
+    """PaTH makes T × T systems and solves them; NoPE beside itself costs the same. Memory is counted, so it is exact."""
+    (same,), (more,) = (costs(encodings.get(name), (1,), rounds=1) for name in ("nope", "path"))
+    assert same.length == more.length == 23
+    assert same.peak_ratio == pytest.approx(1, abs=0.02)
+    assert more.peak_ratio > 1.2
+    assert all(x > 0 for x in (same.step_ms, same.step_ratio, more.step_ms, more.step_ratio))
