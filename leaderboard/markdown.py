@@ -20,10 +20,17 @@ REFERABLE = re.compile(r"(?=.{1,40}\Z)[a-z0-9][a-z0-9.+-]*(_[a-z0-9.+-]+)*")
 
 
 def printable(text: str, limit: int = 80) -> str:
-    """One line that shows something: blanks for white space, U+FFFD for control and format characters, cut with an ``…``."""
-    shown = "".join(" " if c.isspace() else "�" if unicodedata.category(c) in ("Cc", "Cf", "Cs") else c for c in text)
+    """One line that shows something: blanks for white space, U+FFFD for control and format characters and what no text holds
+    (XML forbids some of it), cut with an ``…``."""
+    shown = "".join(" " if c.isspace() else "�" if unshown(c) else c for c in text)
     shown = " ".join(shown.split()) or "(blank)"
     return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def unshown(character: str) -> bool:
+    """Whether it is a control or format character, half a surrogate pair, or one of Unicode's 66 noncharacters."""
+    code = ord(character)
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs") or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
 
 
 def escape(text: str, limit: int = 80) -> str:
@@ -69,6 +76,16 @@ def definition(name: str, target: str, title: str) -> str | None:
 
 def image(alt: str, file: str) -> str:
     return f"![{escape(alt)}]({quote(file)})"
+
+
+def picture(alt: str, light: str, dark: str) -> str:
+    """A picture that follows the reader's theme, as GitHub and browsers do: HTML that may stand in a paragraph or a cell.
+
+    Arguments:
+        light, dark: files, seen from the text.
+    """
+    source = f'<source media="(prefers-color-scheme: dark)" srcset="{quote(dark)}">'
+    return f'<picture>{source}<img alt="{escape(alt, 200)}" src="{quote(light)}"></picture>'
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:

@@ -1,93 +1,70 @@
-"""The pictures of a board: accuracy by length, one picture a task, one of all tasks, and one of RoPE's stretched forms."""
+"""The pictures of a board: which there are, and their bytes as SVG and PNG, light and dark."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from urllib.parse import quote
 
-import numpy as np
+from . import cost, families, heatmap, overview, profiles, stretched
+from .curves import task_title
+from .grid import Grid
+from .plot import Page, both_looks
+from .summary import Row, summarise
+from .theme import Theme
 
-from . import stretched
-from .grid import Column, Grid
-from .markdown import share
-from .plot import COLOURS, DASHES, DPI, GREY, LEGEND, MARKERS, Style, curves, fresh_settings, keys, label, png
-from .statistics import out_of_distribution
-
-if TYPE_CHECKING:
-    from matplotlib.lines import Line2D
-
-OVERVIEW = "accuracy.png"
-STYLED = 12
-"""More lines than this cannot be told apart, nor named in a legend: only the best stand out, the others are grey."""
+OVERVIEW = "accuracy"
+SCORES = "scores"
+PROFILES = "profiles"
+COST = "cost"
 
 
-def styles(grid: Grid) -> dict[str, Style]:
-    """Encoding → style, the same on every task: in the grid's order, the grey ones first so that they lie at the bottom."""
-    chosen = set(sorted(grid.encodings, key=lambda name: -strength(grid, name))[:STYLED])
-    found = {name: Style(GREY, "", "-") for name in grid.encodings if name not in chosen}
-    for i, name in enumerate(name for name in grid.encodings if name in chosen):
-        turn, place = divmod(i, len(COLOURS))
-        found[name] = Style(COLOURS[place], MARKERS[(place + turn) % len(MARKERS)], DASHES[turn])
+def of_task(task: str) -> str:
+    """The stem of a task's picture; without a dot, which would make it another's dark look."""
+    return f"accuracy-{quote(task, safe='').replace('.', '%2E')}"
+
+
+def shown(grid: Grid, classes: Mapping[str, Sequence[Row]]) -> dict[str, str]:
+    """Stem of every picture of a grid → what it shows, in words; in the order of the board, none without runs.
+
+    The files of a stem are ``plot.file_name(stem, "svg" or "png", "light" or "dark")``; ``markdown.picture`` links them.
+
+    Arguments:
+        classes: as ``summarise`` gives them.
+    """
+    if not grid.runs:
+        return {}
+    found = {OVERVIEW: "Exact match by test length, one panel a task"}
+    found[SCORES] = "Score past L and reach, encodings by tasks, as numbers on colour"
+    rows = [row for group in classes.values() for row in group if row.complete]
+    if rows:
+        found[PROFILES] = "Performance profiles: share of runs that score above each threshold"
+    if any(row.step_time is not None for row in rows):
+        found[COST] = "Score past L against the time of a training step"
+    for column in grid.columns:
+        if any(task == column.task for task, _ in grid.runs):
+            found[of_task(column.task)] = f"{task_title(column)}: exact match by test length, one panel a family"
+    if stretched.shown(grid):
+        found[stretched.PICTURE] = f"{stretched.TITLE}: exact match by test length"
     return found
 
 
-def strength(grid: Grid, encoding: str) -> float:
-    """Mean OOD exact match over the tasks that there are: chooses the colours when there are too few, and nothing else."""
-    runs = [(c, grid.exact(c.task, encoding)) for c in grid.columns]
-    return float(np.mean([out_of_distribution(c.at, e, c.train_length).mean() for c, e in runs if len(e)] or [-1]))
+def draw(grid: Grid, classes: Mapping[str, Sequence[Row]] | None = None) -> dict[str, bytes]:
+    """File name → bytes of every picture of a grid, each as SVG and PNG, light and dark; nothing without runs.
 
-
-def file_name(task: str) -> str:
-    """Of a task's picture."""
-    return f"accuracy-{quote(task, safe='')}.png"
-
-
-def draw(grid: Grid) -> dict[str, bytes]:
-    """File name → PNG: the overview, every task with at least one run, and RoPE's stretched forms; nothing without runs."""
-    if not grid.runs:
-        return {}
-    with fresh_settings():
-        pictures = {OVERVIEW: overview(grid)}
-        for column in grid.columns:
-            if any(task == column.task for task, _ in grid.runs):
-                pictures[file_name(column.task)] = one_task(grid, column)
-        if stretched.shown(grid):
-            pictures[stretched.PICTURE] = stretched.picture(grid)
-    return pictures
-
-
-def one_task(grid: Grid, column: Column) -> bytes:
-    """The picture of one task; its legend says the mean past L and is sorted by it."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8.2, 3.9), dpi=DPI, layout="constrained")
-    axes = figure.add_subplot()
-    lines = curves(axes, grid, column, styles(grid))
-    means = {name: out_of_distribution(column.at, grid.exact(column.task, name), column.train_length).mean() for name in lines}
-    order = sorted(lines, key=lambda name: -means[name])  # stable: ties stay in the grid's order
-    entries = {name: f"{share(means[name])}  {label(name)}" for name in order}
-    several = any(len(runs) > 1 for (task, _), runs in grid.runs.items() if task == column.task)
-    figure.legend(*keys([column], lines, entries, several), loc="outside right upper", title="mean past L", **LEGEND)
-    return png(figure)
-
-
-def overview(grid: Grid) -> bytes:
-    """All tasks in small multiples, with one legend in the last place."""
-    from matplotlib.figure import Figure
-
-    across = min(3, len(grid.columns) + 1)
-    down = -(-(len(grid.columns) + 1) // across)
-    figure = Figure(figsize=(2.75 * across, 2.5 * down), dpi=DPI, layout="constrained")
-    panels = figure.subplots(down, across, squeeze=False).ravel()
-    lines: dict[str, Line2D] = {}
-    for i, column in enumerate(grid.columns):
-        lines |= curves(panels[i], grid, column, styles(grid), small=True)
-        if i % across:
-            panels[i].set_ylabel("")
-    for panel in panels[len(grid.columns) :]:
-        panel.axis("off")
-    entries = {name: label(name) for name in grid.encodings if name in lines}
-    several = any(len(runs) > 1 for runs in grid.runs.values())
-    figure.supxlabel("test length", fontsize=9)
-    place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (0, 1.12)}
-    shown = panels[len(grid.columns)].legend(*keys(grid.columns, lines, entries, several), **place, **LEGEND)
-    shown.set_in_layout(False)  # a long legend must not squeeze the panels
-    return png(figure)
+    Arguments:
+        classes: as ``summarise`` gives them, where they are at hand: to compute them takes as long as to draw.
+    """
+    if classes is None:
+        classes = summarise(grid) if grid.runs else {}
+    draws: dict[str, Callable[[Theme], Page]] = {
+        OVERVIEW: partial(overview.picture, grid, classes),
+        SCORES: partial(heatmap.picture, grid, classes),
+        PROFILES: partial(profiles.picture, classes),
+        COST: partial(cost.picture, classes),
+        stretched.PICTURE: partial(stretched.picture, grid),
+    }
+    for column in grid.columns:
+        draws[of_task(column.task)] = partial(families.picture, grid, column, classes)
+    files: dict[str, bytes] = {}
+    for stem in shown(grid, classes):
+        files |= both_looks(stem, draws[stem])
+    return files

@@ -1,7 +1,8 @@
 """From accuracy by length to the numbers of the board. Pure functions of arrays: they know no files and no tables.
 
 One run (a seed) is the unit. Lengths of one run are not independent, so a run's curve is reduced to one number first and
-only runs are averaged or resampled. Shapes: S seeds, N test lengths.
+only runs are averaged or resampled. How sure the numbers are is in ``inference`` and ``significance``.
+Shapes: S seeds, N test lengths, K thresholds.
 """
 
 from collections.abc import Sequence
@@ -16,11 +17,13 @@ REACH = 0.9
 """Exact match that ``reach`` asks for."""
 LEVEL = 0.95
 """Of every interval."""
-REPLICATES = 50_000
 DIGITS = 3
 """Decimals of a printed score; scores that print the same are tied."""
 FUZZ = 1e-9
 """Means of exact hundredths may fall this little under a threshold that they meet."""
+
+Scores = Sequence[Float[np.ndarray, " S"]]
+"""Of one encoding: for each task the scores of its runs, in 0 … 1. Tasks may differ in their number of runs."""
 
 
 def in_distribution(
@@ -57,33 +60,58 @@ def mean_interval(values: Float[np.ndarray, " S"]) -> tuple[float, float | None]
     return float(values.mean()), float(stdtrit(count - 1, (1 + LEVEL) / 2) * values.std(ddof=1) / np.sqrt(count))
 
 
-def overall(scores: Sequence[Float[np.ndarray, " S"]]) -> float:
+def overall(scores: Scores) -> float:
     """Mean over tasks of each task's mean over its runs; tasks may differ in their number of runs and weigh the same."""
     return float(np.mean([runs.mean() for runs in scores]))
 
 
-def overall_interval(
-    scores: Sequence[Float[np.ndarray, " S"]], replicates: int = REPLICATES, seed: int = 0
-) -> tuple[float, float] | None:
-    """Percentile interval of ``overall`` by the stratified bootstrap of Agarwal et al. 2021.
+def iqm(scores: Scores) -> float:
+    """Interquartile mean: the mean of the middle half of all runs of all tasks (Agarwal et al. 2021).
 
-    Within each task its runs are resampled with replacement, independently of the other tasks; tasks are not resampled.
+    A quarter of the runs, rounded down, is cut off at either end (``scipy.stats.trim_mean(scores, 0.25, axis=None)``). Runs
+    weigh the same, so a task with more runs than another weighs more.
+    """
+    pooled = np.sort(np.concatenate(scores))
+    return float(pooled[middle(len(pooled))].mean())
+
+
+def middle(count: int) -> slice:
+    """Which of so many sorted scores the interquartile mean is taken over."""
+    cut = int(0.25 * count)
+    return slice(cut, count - cut)
+
+
+def optimality_gap(scores: Scores, target: float = 1.0) -> float:
+    """How far runs stay below a target: γ − mean of min(score, γ), over runs and then over tasks (Agarwal et al. 2021).
 
     Arguments:
-        scores: one array of runs a task.
-        seed: of the generator. It is the same for every encoding, so that no other entry can move an interval.
-
-    Returns:
-        Lower and upper end, or None where a task has a single run, which says nothing of the spread over seeds.
+        target: γ. At 1, which no score exceeds, the gap is 1 less the mean.
     """
-    if any(len(runs) < 2 for runs in scores):
-        return None
-    rng = np.random.default_rng(seed)
-    means = np.zeros(replicates)
-    for runs in scores:
-        means += runs[rng.integers(len(runs), size=(replicates, len(runs)))].mean(1)
-    low, high = np.quantile(means / len(scores), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return float(low), float(high)
+    return target - overall([np.minimum(runs, target) for runs in scores])
+
+
+def profile(scores: Scores, thresholds: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
+    """Performance profile: the share of runs that score above each threshold, ρ(τ), mean over tasks (Agarwal et al. 2021).
+
+    Absolute: no other encoding can move it. Its area from 0 to 1 is the mean score.
+    """
+    return np.mean([(runs[:, None] > thresholds).mean(0) for runs in scores], axis=0)
+
+
+def improvement(ours: Scores, theirs: Scores) -> float:
+    """Probability of improvement: that a run of ours scores above a run of theirs on the same task, mean over tasks.
+
+    For each task U/(S·S′), U the Mann-Whitney statistic, in which a tie counts ½ (Agarwal et al. 2021).
+
+    Arguments:
+        ours, theirs: the same tasks in the same order; numbers of runs may differ.
+    """
+    return float(np.mean([wins(x, y).mean() for x, y in zip(ours, theirs, strict=True)]))
+
+
+def wins(ours: Float[np.ndarray, " S"], theirs: Float[np.ndarray, " Z"]) -> Float[np.ndarray, "S Z"]:
+    """Which of our runs beats which of theirs: 1, ½ for a tie, or 0."""
+    return (ours[:, None] > theirs) + (ours[:, None] == theirs) / 2
 
 
 def reach(lengths: Int[np.ndarray, " N"], exact: Float[np.ndarray, "S N"]) -> int:
@@ -108,9 +136,13 @@ def passes_gate(accuracy: float) -> bool:
     return accuracy >= GATE - FUZZ
 
 
-def ranks(scores: Sequence[float], digits: int = DIGITS) -> list[int]:
-    """Competition ranks, best first: 1 + the number of entries whose printed score is higher (1, 1, 3)."""
-    printed = [round(s, digits) for s in scores]
+def ranks(*scores: Sequence[float], digits: int = DIGITS) -> list[int]:
+    """Competition ranks, best first: 1 + the number of entries that are printed as better (1, 1, 3).
+
+    Arguments:
+        scores: what decides first, for each entry; then what decides where that is printed the same; and so on.
+    """
+    printed = [tuple(round(s, digits) for s in entry) for entry in zip(*scores, strict=True)]
     return [1 + sum(other > own for other in printed) for own in printed]
 
 

@@ -1,7 +1,8 @@
 """What the tables show, as numbers: one ``Row`` an encoding, one ``Cell`` a task of it. Formats nothing."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -9,11 +10,14 @@ from jaxtyping import Float
 
 from bench.results import EncodingRecord, Result
 
+from . import inference, significance
 from . import statistics as st
 from .grid import Column, Grid
 
 BASE = "nope"
 """The encoding whose step time is the unit."""
+ANCHOR = "rope"
+"""The encoding that every other is compared with."""
 CLASSES = ("standard", "longer", "task-aware")
 """Ranking classes in the order of their tables; others follow by name."""
 
@@ -64,6 +68,22 @@ class Cell:
 
 
 @dataclass(frozen=True)
+class Versus:
+    """A row against another."""
+
+    name: str
+    """Of the other."""
+    improvement: float
+    """Probability that a run of the row scores above a run of the other."""
+    interval: tuple[float, float] | None
+    """Of the improvement; None where one of them has a single run on a task."""
+    p: float
+    """Of the permutation test, with Holm's correction over all pairs of the table."""
+    separated: Literal["above", "below"] | None
+    """Where the row stands to the other, if the test tells them apart."""
+
+
+@dataclass(frozen=True)
 class Row:
     """One encoding over all tasks. What is a mean over tasks is None unless every task has a run."""
 
@@ -72,15 +92,36 @@ class Row:
     """What its last run said of it; None without any run."""
     ranking: str
     cells: Mapping[str, Cell]
+    iqm: float | None
+    """Interquartile mean of the scores of all runs."""
+    iqm_interval: tuple[float, float] | None
+    """None also where a task has a single run; so are the other intervals."""
     score: float | None
+    """Mean over tasks of the mean score over runs."""
     interval: tuple[float, float] | None
-    """Of the score; None also where a task has a single run."""
+    """Of ``score``."""
+    gap: float | None
+    """Optimality gap."""
     in_distribution: float | None
     parameters: tuple[int, int] | None
     """Of the encoding alone: fewest and most over the tasks (tables grow with L or L′)."""
     step_time: float | None
     """Times NoPE's."""
+    busy: bool
+    """On some task, its step time or NoPE's is known from times alone when the machine was busy with something else."""
     rank: int | None = None
+    places: tuple[int, int] | None = None
+    """The best and the worst place in its table that the tests leave open."""
+    below: Versus | None = None
+    """Against the next row."""
+    against: Versus | None = None
+    """Against ``ANCHOR``."""
+    ps: Mapping[str, float] = field(default_factory=dict)
+    """Name of every row it was compared with → p, as in ``Versus``."""
+
+    @property
+    def scores(self) -> list[Float[np.ndarray, " S"]]:
+        return [cell.scores for cell in self.cells.values()]
 
     @property
     def flagged(self) -> bool:
@@ -92,20 +133,76 @@ class Row:
 
 
 def summarise(grid: Grid) -> dict[str, list[Row]]:
-    """Ranking class → its rows: ranked ones first, best first and ties by name, then the incomplete ones by name."""
+    """Ranking class → its rows: the ranked ones in the order of ``standing``, then the incomplete ones by name."""
+    rows = [row(grid, encoding) for encoding in grid.encodings]
+    anchor = next((r for r in rows if r.name == ANCHOR and r.complete), None)
     classes: dict[str, list[Row]] = {}
-    for encoding in grid.encodings:
-        one = row(grid, encoding)
+    for one in rows:
         classes.setdefault(one.ranking, []).append(one)
     order = [c for c in CLASSES if c in classes] + sorted(set(classes) - set(CLASSES))
-    return {name: ranked(classes[name]) for name in order}
+    return {name: ranked(classes[name], anchor) for name in order}
 
 
-def ranked(rows: list[Row]) -> list[Row]:
-    whole = [(r, r.score) for r in rows if r.score is not None]
-    ranks = st.ranks([score for _, score in whole])
-    first = [replace(r, rank=rank) for (r, _), rank in zip(whole, ranks, strict=True)]
-    return sorted(first, key=lambda r: (r.rank, r.name)) + sorted((r for r in rows if not r.complete), key=lambda r: r.name)
+def standing(row: Row) -> tuple[float, float, str]:
+    """What complete rows are sorted by: IQM, then mean, best first and as printed; then name."""
+    assert row.iqm is not None and row.score is not None
+    return -round(row.iqm, st.DIGITS), -round(row.score, st.DIGITS), row.name
+
+
+def ranked(rows: Sequence[Row], anchor: Row | None) -> list[Row]:
+    """The rows of one table in order, with what sets them apart."""
+    whole = sorted((r for r in rows if r.complete), key=standing)
+    others = [anchor] if anchor and all(anchor is not r for r in whole) else []
+    if sum(r.iqm_interval is not None for r in [*whole, *others]) >= 2:
+        whole = compared(whole, anchor, others)
+    else:  # single runs: nothing to test with
+        ranks = st.ranks([r.iqm or 0.0 for r in whole], [r.score or 0.0 for r in whole])
+        whole = [replace(r, rank=rank) for r, rank in zip(whole, ranks, strict=True)]
+    return whole + sorted((r for r in rows if not r.complete), key=lambda r: r.name)
+
+
+def compared(rows: Sequence[Row], anchor: Row | None, others: Sequence[Row]) -> list[Row]:
+    """Complete rows, sorted, with ranks that only tell those apart that a test does.
+
+    Arguments:
+        others: of other tables, to compare each row with. All pairs are one family for Holm's correction, since every pair
+            bears on the ranks.
+    """
+    pairs = [*combinations(rows, 2), *((r, other) for r in rows for other in others)]
+    ps = significance.holm([significance.permutation_p(a.scores, b.scores) for a, b in pairs])
+    found: dict[str, dict[str, float]] = {row.name: {} for row in (*rows, *others)}
+    for (a, b), p in zip(pairs, ps, strict=True):
+        found[a.name][b.name] = found[b.name][a.name] = p
+
+    def versus(a: Row, b: Row) -> Versus:
+        p = found[a.name][b.name]
+        improvement, interval = st.improvement(a.scores, b.scores), inference.improvement_interval(a.scores, b.scores)
+        return Versus(b.name, improvement, interval, p, separated(a, b, p))
+
+    ahead = np.zeros((len(rows), len(rows)), bool)
+    for (i, a), (j, b) in combinations(enumerate(rows), 2):
+        ahead[i, j] = separated(a, b, found[a.name][b.name]) == "above"
+    ranks, places = significance.shared_ranks(ahead), significance.places(ahead)
+    return [
+        replace(
+            row,
+            rank=ranks[i],
+            places=places[i],
+            below=versus(row, rows[i + 1]) if i + 1 < len(rows) else None,
+            against=versus(row, anchor) if anchor and row.name != anchor.name else None,
+            ps=found[row.name],
+        )
+        for i, row in enumerate(rows)
+    ]
+
+
+def separated(a: Row, b: Row, p: float) -> Literal["above", "below"] | None:
+    """Where a stands to b, if p is small enough and the order of rows is that of the means, which the test compares."""
+    up, down = (a, b) if standing(a) < standing(b) else (b, a)
+    assert up.score is not None and down.score is not None
+    if p > significance.ALPHA or up.score <= down.score:
+        return None
+    return "above" if up is a else "below"
 
 
 def row(grid: Grid, encoding: str) -> Row:
@@ -120,11 +217,15 @@ def row(grid: Grid, encoding: str) -> Row:
         record=last.encoding if last else None,
         ranking=ranking_class(runs, last),
         cells=cells,
+        iqm=st.iqm(scores) if complete else None,
+        iqm_interval=inference.iqm_interval(scores) if complete else None,
         score=st.overall(scores) if complete else None,
-        interval=st.overall_interval(scores) if complete else None,
+        interval=inference.overall_interval(scores) if complete else None,
+        gap=st.optimality_gap(scores) if complete else None,
         in_distribution=float(np.mean([c.in_distribution for c in cells.values()])) if complete else None,
         parameters=(min(parameters), max(parameters)) if parameters else None,
         step_time=st.relative_time(step_times(grid, encoding), step_times(grid, BASE)),
+        busy=never_quiet(grid, encoding) or never_quiet(grid, BASE),
     )
 
 
@@ -153,5 +254,12 @@ def cell(grid: Grid, column: Column, encoding: str) -> Cell:
 
 
 def step_times(grid: Grid, encoding: str) -> list[list[float]]:
-    """For each task, milliseconds a step of each run."""
-    return [[run.timings.step_ms for run in grid.runs.get((c.task, encoding), ())] for c in grid.columns]
+    """For each task, milliseconds a step of each run; those of a busy machine only where there are no others."""
+    cells = [grid.runs.get((c.task, encoding), ()) for c in grid.columns]
+    return [[run.timings.step_ms for run in [r for r in runs if not r.timings.busy] or runs] for runs in cells]
+
+
+def never_quiet(grid: Grid, encoding: str) -> bool:
+    """Whether on some task all runs were timed on a busy machine."""
+    cells = [grid.runs.get((c.task, encoding), ()) for c in grid.columns]
+    return any(runs and all(run.timings.busy for run in runs) for runs in cells)

@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from . import board, data, inspect, run
+from . import board, compare, data, export, inspect, publish, run
 
 app = typer.Typer(
     name="lprime",
@@ -15,7 +15,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-for module in (run, board, inspect, data):
+for module in (run, board, publish, inspect, compare, export, data):
     module.register(app)
 
 

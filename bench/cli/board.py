@@ -5,6 +5,9 @@ from typing import Annotated
 
 import typer
 
+from .publish import To
+from .results import Published, read_grids
+
 
 def register(app: typer.Typer) -> None:
     app.command()(board)
@@ -13,8 +16,33 @@ def register(app: typer.Typer) -> None:
 def board(
     suite: Annotated[str | None, typer.Argument(metavar="[SUITE]", help="One suite; by default all that have results.")] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results live.")] = Path("runs"),
+    check: Annotated[
+        bool, typer.Option("--check", help="Only say whether the published board is what its results give.")
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="DIR", help="Write DIR/index.html instead: one page to sort, filter and compare on."),
+    ] = None,
+    published: Published = False,
+    to: To = Path("leaderboard"),
 ) -> None:
-    """Write the board of a suite in markdown, with a picture of accuracy by length for each task."""
+    """Write the board of a suite in markdown with its pictures, or all boards as one HTML page that needs no network."""
+    from tasks import InputError
+
+    if published and html is None:
+        raise InputError("--published is for the page alone: expected --html DIR with it, or `lprime publish` for the rest")
+    if html is not None:
+        if check:
+            raise InputError("expected --check or --html, got both")
+        from leaderboard.page import write as write_page
+
+        print(f"written to {write_page(read_grids([suite] if suite else None, to if published else out, published), html)}")
+        return
+    if check:
+        from leaderboard.published import check as check_published
+
+        print(check_published(to))
+        return
     from leaderboard.board import write
 
     for name in [suite] if suite else suites_with_results(out):

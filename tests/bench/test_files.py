@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from bench.files import write_atomic
+from bench.files import folder_atomic, write_atomic
 from tasks import InputError
 
 
@@ -36,3 +36,57 @@ def test_a_folder_that_is_a_file_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
         write_atomic(tmp_path / "file" / "inside.txt", "x")
+
+
+def folder(path, text="new", replace=False):
+    with folder_atomic(path, replace) as made:
+        (made / "inner").mkdir()
+        (made / "inner" / "a.txt").write_text(text)
+
+
+def test_a_folder_appears_whole(tmp_path):
+    with folder_atomic(tmp_path / "a" / "b") as made:
+        (made / "a.txt").write_text("x")
+        assert not (tmp_path / "a" / "b").exists(), "not before the block has ended"
+    assert (tmp_path / "a" / "b" / "a.txt").read_text() == "x"
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["b"], "nothing temporary is left"
+    assert (tmp_path / "a" / "b").stat().st_mode == (tmp_path / "a").stat().st_mode, "others may read it"
+
+
+def test_a_folder_is_only_replaced_when_asked(tmp_path):
+    folder(tmp_path / "f", "old")
+    with pytest.raises(InputError, match=r"cannot write .*f: Directory not empty"):
+        folder(tmp_path / "f")
+    assert (tmp_path / "f" / "inner" / "a.txt").read_text() == "old"
+    folder(tmp_path / "f", replace=True)
+    assert (tmp_path / "f" / "inner" / "a.txt").read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_of_a_folder_that_failed_nothing_is_left(tmp_path, replace):
+    if replace:
+        folder(tmp_path / "f", "old")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(KeyError), folder_atomic(tmp_path / "f", replace) as made:
+        (made / "a.txt").write_text("half")
+        raise KeyError
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path, monkeypatch):
+    folder(tmp_path / "f", "old")
+    rename, calls = os.rename, []
+
+    def fails_the_second_time(*arguments, **more):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return rename(*arguments, **more)
+
+    monkeypatch.setattr(os, "rename", fails_the_second_time)
+    with pytest.raises(InputError, match="No space left"):
+        folder(tmp_path / "f", replace=True)
+    assert len(calls) == 3, "the old one is put back"
+    assert (tmp_path / "f" / "inner" / "a.txt").read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]

@@ -88,10 +88,10 @@ def test_a_hostile_encoding_keeps_its_row(name):
     runs = full(of, {"nope": CURVE, name: (1, 1, 1, 1)})
     html = MarkdownIt("commonmark", {"html": False}).enable("table").render(board.render([only(of, runs)]))
     tables_found = html.split("<table>")[1:]
-    assert len(tables_found) == 6  # overall, in distribution, reach, two tasks, encodings
-    for table in tables_found[:3]:
+    assert len(tables_found) == 7  # overall, significance, in distribution, reach, two tasks, encodings
+    for table in tables_found[:4]:
         assert table.split("</table>")[0].count("<tr>") == 3
-    assert html.count("<h2>") == 7 and "&lt;h2&gt;" not in html
+    assert html.count("<h2>") == 11 and "&lt;h2&gt;" not in html
 
 
 def test_names_of_ordinary_encodings_stay_readable():

@@ -1,155 +1,118 @@
-"""Pictures: that they are the same each time, and that they show the numbers they should."""
+"""The pictures of a board as files: which there are, that they are the same each time, and that nothing breaks them."""
 
 import io
+import re
 import subprocess
 import sys
 import warnings
+from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import matplotlib
-import matplotlib.image
 import numpy as np
 import pytest
-from matplotlib.colors import to_rgb
-from matplotlib.figure import Figure
-from synthetic_results import full, result, suite
+from markdown_it import MarkdownIt
+from picture_parts import SVG, classes_of, crowd, only, simple, svg_texts
+from PIL import Image
+from synthetic_results import full, record, result, suite
 
-from leaderboard import grid, pictures, plot
+from leaderboard import grid, markdown, pictures, plot
+from leaderboard.theme import DARK, LIGHT
 
-CURVES = {"nope": (1, 1, 0.5, 0.25), "rope": (1, 0.9, 0.1, 0)}
-
-
-def only(of, runs):
-    (found,) = grid.build(of, runs, {})
-    return found
+HOSTILE = ["$x^{$", "_under_", "<b>&amp;", "a|b", "\\frac", "a\nb", "\x1b[31m", "漢字", "\ufffe", "--> <!--", "w" * 300]
 
 
-def column_of(found, task):
-    return next(c for c in found.columns if c.task == task)
+@pytest.fixture(scope="module")
+def files():
+    return pictures.draw(simple())
 
 
-def drawn(found, task, small=False):
-    axes = Figure().add_subplot()
-    return axes, plot.curves(axes, found, column_of(found, task), pictures.styles(found), small)
+def test_every_picture_comes_in_two_formats_and_two_looks(files):
+    stems = ["accuracy", "scores", "profiles", "cost", "accuracy-parity", "accuracy-sorting"]
+    assert list(pictures.shown(simple(), classes_of(simple()))) == stems
+    endings = ("svg", "png", "dark.svg", "dark.png")
+    assert sorted(files) == sorted(f"{stem}.{ending}" for stem in stems for ending in endings)
 
 
-def test_lines_are_means_over_seeds_and_faint_lines_are_the_seeds():
-    of = suite()
-    runs = [result(of, seed=s, exact=(1, 1, e, 0)) for s, e in enumerate((0.2, 0.3, 0.7))]
-    axes, lines = drawn(only(of, runs), "sorting")
-    assert list(lines) == ["nope"]
-    assert lines["nope"].get_xydata() == pytest.approx(np.array([[3, 1], [6, 1], [9, 0.4], [12, 0]]))
-    faint = [line for line in axes.get_lines() if line.get_alpha() is not None]
-    assert sorted(line.get_ydata()[2] for line in faint) == [0.2, 0.3, 0.7]
-    assert {line.get_color() for line in faint} == {lines["nope"].get_color()}
+@pytest.mark.parametrize(("look", "theme"), [("light", LIGHT), ("dark", DARK)])
+def test_a_png_has_the_size_of_its_svg_and_the_background_of_its_look(files, look, theme):
+    for stem in pictures.shown(simple(), classes_of(simple())):
+        image = Image.open(io.BytesIO(files[plot.file_name(stem, "png", look)]))
+        root = ET.fromstring(files[plot.file_name(stem, "svg", look)])
+        width, height = (float(root.get(side).removesuffix("pt")) for side in ("width", "height"))
+        assert image.size == (pytest.approx(width / 72 * plot.DPI, abs=1), pytest.approx(height / 72 * plot.DPI, abs=1))
+        assert image.size[0] > 1000
+        pixels = np.asarray(image.convert("RGB"))
+        assert (pixels[[0, 0, -1, -1], [0, -1, 0, -1]] == tuple(bytes.fromhex(theme.background[1:]))).all()
+        painted = {element.get("style") for element in root.iter(f"{SVG}path")}
+        assert f"fill: {theme.background.lower()}" in painted
 
 
-def test_a_single_seed_has_no_faint_lines_and_a_diverged_one_lies_at_zero():
-    of = suite(seeds=[0])
-    axes, lines = drawn(only(of, [result(of, status="diverged")]), "sorting")
-    assert not [line for line in axes.get_lines() if line.get_alpha() is not None]
-    assert lines["nope"].get_ydata().tolist() == [0, 0, 0, 0]
+def test_the_looks_differ_in_colours_alone(files):
+    def bare(data):
+        root = ET.fromstring(data)
+        return [(e.tag, e.get("d"), e.text if e.tag != f"{SVG}style" else None, e.get("x"), e.get("y")) for e in root.iter()]
+
+    for stem in pictures.shown(simple(), classes_of(simple())):
+        light, dark = files[f"{stem}.svg"], files[f"{stem}.dark.svg"]
+        if stem != "scores":  # there texts are black or white by what they stand on, and so are drawn in another order
+            assert bare(light) == bare(dark)
+        assert svg_texts(light) == svg_texts(dark)
+        assert light != dark
 
 
-def test_the_trained_side_is_shaded_up_to_a_line_at_l():
-    of = suite()
-    axes, _ = drawn(only(of, full(of, CURVES)), "sorting")
-    (shade,) = axes.patches
-    assert shade.get_x() < 3 and shade.get_x() + shade.get_width() == pytest.approx(6)
-    assert [line for line in axes.get_lines() if list(line.get_xdata()) == [6, 6]]
-
-
-@pytest.mark.parametrize(("task", "shown"), [("parity", True), ("sorting", False)])
-def test_chance_is_drawn_where_it_is_above_the_axis(task, shown):
-    found = only(suite(), full(suite(), CURVES))
-    axes, lines = drawn(found, task)
-    dotted = [line for line in axes.get_lines() if line.get_linestyle() == ":"]
-    assert [list(line.get_ydata()) for line in dotted] == ([[0.5] * 4] if shown else [])
-    _, labels = plot.keys([column_of(found, task)], lines, {name: name for name in lines}, True)
-    assert ("chance" in labels) is shown
-
-
-def test_every_tested_length_is_a_tick_and_labels_do_not_collide():
-    sorting = {"task": "sorting", "variant": "unique", "train_length": 6}
-    of = suite(test_at=[0.5, 1, 1.1, 1.25, 1.5, 2, 3, 4, 5, 10], tasks=[sorting])
-    (column,) = only(of, full(of, {"nope": (0,) * 10})).columns
-    axes = Figure().add_subplot()
-    plot.frame(axes, column, small=False)
-    assert axes.get_xticks().tolist() == list(column.lengths)
-    labels = plot.tick_labels(column, small=False)
-    assert labels == ["3\n0.5 L", "6\nL", "7\n", "", "9\n1.5 L", "12\n2 L", "18\n3 L", "24\n4 L", "30\n5 L", "60\n10 L"]
-    small = plot.tick_labels(column, small=True)
-    assert "6\nL" in small and small[-1] == "60" and "" in small
-
-
-def test_an_encoding_looks_the_same_on_every_task_and_no_two_look_alike():
-    of = suite(seeds=[0], encodings=[f"e{i}" for i in range(12)])
-    found = only(of, full(of, {e: (1, 1, 0.5, 0) for e in of.encodings})[::-1])
-    known = pictures.styles(found)
-    assert list(known) == of.encodings
-    assert len(set(known.values())) == 12
-    for task in ("parity", "sorting"):
-        _, lines = drawn(found, task)
-        assert [line.get_color() for line in lines.values()] == [s.colour for s in known.values()]
-
-
-def test_colours_stay_apart_for_the_colour_blind():
-    """Deuteranopia and protanopia as in Viénot et al. 1999, on linear RGB; distances as in CIE 1976."""
-    to_lms = np.array([[17.8824, 43.5161, 4.11935], [3.45565, 27.1554, 3.86714], [0.0299566, 0.184309, 1.46709]])
-    blind = {
-        "protan": np.array([[0, 2.02344, -2.52581], [0, 1, 0], [0, 0, 1]]),
-        "deutan": np.array([[1, 0, 0], [0.494207, 0, 1.24827], [0, 0, 1]]),
-    }
-    linear = np.array([to_rgb(c) for c in plot.COLOURS]) ** 2.2
-    for name, matrix in blind.items():
-        seen = np.clip(linear @ (np.linalg.inv(to_lms) @ matrix @ to_lms).T, 0, 1)
-        lab = to_lab(seen)
-        apart = np.linalg.norm(lab[:, None] - lab[None], axis=-1) + 1e3 * np.eye(len(lab))
-        assert apart.min() > 10, (name, apart.min())
-
-
-def to_lab(linear):
-    xyz = linear @ np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]).T
-    f = np.cbrt(np.maximum(xyz / np.array([0.9505, 1, 1.089]), 0.008856))
-    return np.stack([116 * f[:, 1] - 16, 500 * (f[:, 0] - f[:, 1]), 200 * (f[:, 1] - f[:, 2])], -1)
-
-
-def test_more_encodings_than_styles_leave_the_weakest_grey():
-    of = suite(seeds=[0], encodings=[f"e{i}" for i in range(15)])
-    found = only(of, full(of, {e: (1, 1, i / 20, 0) for i, e in enumerate(of.encodings)}))
-    known = pictures.styles(found)
-    assert [name for name, style in known.items() if style.colour == plot.GREY] == ["e0", "e1", "e2"]
-    assert list(known)[:3] == ["e0", "e1", "e2"]  # drawn first, so below
-    _, lines = drawn(found, "sorting")
-    handles, labels = plot.keys([column_of(found, "sorting")], lines, {name: name for name in lines}, False)
-    assert labels == [*(f"e{i}" for i in range(3, 15)), "3 others", "trained, l ≤ L"]
-    assert len(handles) == len(labels)
-
-
-def test_pictures_are_images_of_the_promised_size():
-    found = only(suite(), full(suite(), CURVES))
-    files = pictures.draw(found)
-    assert list(files) == ["accuracy.png", "accuracy-parity.png", "accuracy-sorting.png"]
-    for data in files.values():
-        height, width, _ = matplotlib.image.imread(io.BytesIO(data)).shape
-        assert 1100 < width < 1400 and 300 < height < 1000
-        assert b"matplotlib" not in data.lower() and b"tIME" not in data
+def test_no_file_tells_when_or_with_what_it_was_made(files):
+    for name, data in files.items():
+        assert b"matplotlib" not in data.lower() and b"tIME" not in data and b"<dc:date>" not in data, name
+        if name.endswith("svg"):
+            ids = re.findall(rb'id="(\w+)"', data)
+            assert all(not re.search(rb"axes_|text_|figure_", name) for name in ids)
 
 
 def test_bytes_are_the_same_in_another_process_with_other_settings(tmp_path):
     code = (
         "import sys, hashlib; sys.path.insert(0, sys.argv[1])\n"
         "from test_board_pictures import *\n"
-        "files = pictures.draw(only(suite(), full(suite(), CURVES)))\n"
+        "files = pictures.draw(simple())\n"
         "print({name: hashlib.sha256(data).hexdigest() for name, data in files.items()})"
     )
     rc = tmp_path / "matplotlibrc"
-    rc.write_text("font.size: 20\nlines.linewidth: 9\nsavefig.facecolor: black\n")
+    rc.write_text("font.size: 20\nlines.linewidth: 9\nsavefig.facecolor: black\nsvg.fonttype: path\nfont.family: serif\n")
     command = [sys.executable, "-c", code, str(Path(__file__).parent)]
     printed = [
         subprocess.check_output(command, env=env, text=True) for env in ({}, {"MATPLOTLIBRC": str(rc), "PYTHONHASHSEED": "7"})
     ]
-    assert printed[0] == printed[1] and printed[0].count(".png") == 3
+    assert printed[0] == printed[1] and printed[0].count(".png") == 12 and printed[0].count(".svg") == 12
+
+
+def test_the_order_of_results_does_not_matter(files):
+    of = suite()
+    runs = simple().all_runs
+    assert pictures.draw(only(of, runs[::-1])) == files
+
+
+def test_classes_that_are_at_hand_are_not_computed_again(files, monkeypatch):
+    found, classes = simple(), classes_of(simple())
+    monkeypatch.setattr(pictures, "summarise", None)
+    assert pictures.draw(found, classes) == files
+
+
+@pytest.mark.parametrize("count", [6, 40])
+def test_every_encoding_is_drawn_and_named(count):
+    found = crowd(count)
+    files = pictures.draw(found)
+    for stem in ("accuracy-parity", "accuracy-sorting", "scores", "cost"):
+        named = svg_texts(files[f"{stem}.svg"])
+        assert {name: named.count(name) for name in found.encodings} == dict.fromkeys(found.encodings, 1), stem
+
+
+def test_texts_are_held_to_the_width_they_were_laid_out_with(files):
+    root = ET.fromstring(files["accuracy.svg"])
+    (title,) = (e for e in root.iter(f"{SVG}text") if e.text == "tiny: exact match by test length")
+    with plot.fresh_settings(LIGHT):
+        width = plot.text_width("tiny: exact match by test length", plot.LARGE, True)
+    assert float(title.get("textLength")) == pytest.approx(width, abs=0.06) and 150 < width < 300
 
 
 def test_drawing_leaves_settings_as_they_were():
@@ -160,20 +123,64 @@ def test_drawing_leaves_settings_as_they_were():
 
 def test_hostile_names_are_drawn_as_they_are():
     of = suite(seeds=[0], encodings=["nope"])
-    names = ["_under", "$x^{$", "a\nb", "\x1b[31m", "漢字", "w" * 300, "\\frac"]
+    hostile = [r for n in ["nope", *HOSTILE] for r in full(of, {n: (1, 1, 0.5, 0)})]
+    strange = [r.model_copy(update={"encoding": record(r.encoding.name, family="$a_<|")}) for r in hostile]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        files = pictures.draw(only(of, full(of, {name: (1, 1, 0.5, 0) for name in names})))
-    assert len(files) == 3
-    assert plot.label("w" * 300) == "w" * 27 + "…"
+        files = pictures.draw(only(of, strange))
+    assert len(files) == 24
+    for stem in ("scores", "cost", "accuracy-sorting"):
+        named = svg_texts(files[f"{stem}.svg"])
+        for name in ("$x^{$", "_under_", "<b>&amp;", "a|b", "\\frac", "a b", "�[31m", "漢字", "�", "--> <!--"):
+            assert name in named, (stem, name)
+    assert any(text.startswith("$a_<|") for text in svg_texts(files["accuracy-sorting.svg"]))
 
 
-def test_file_names_cannot_leave_the_folder():
-    assert pictures.file_name("key_retrieval") == "accuracy-key_retrieval.png"
-    assert pictures.file_name("../../x") == "accuracy-..%2F..%2Fx.png"
+@pytest.mark.parametrize(
+    "runs",
+    [
+        lambda of: [result(of)],
+        lambda of: [result(of, status="diverged", exact=(0, 0, 0, 0))],
+        lambda of: full(of, {"nope": (0, 0, 0, 0)}),
+        lambda of: full(of, {"rope": (1, 1, 1, 1)}),
+        lambda of: full(of, {"a": (1, 1, 0.5, 0), "b": (1, 1, 0.5, 0)}),
+    ],
+    ids=["one run", "one diverged", "all zero", "no base, all perfect", "all alike"],
+)
+def test_little_to_show_is_shown(runs):
+    of = suite()
+    found = only(of, runs(of))
+    files = pictures.draw(found)
+    assert len(files) == 4 * len(pictures.shown(found, classes_of(found)))
+    assert all("nan" not in data.decode() for name, data in files.items() if name.endswith("svg"))
+
+
+def test_file_names_cannot_leave_the_folder_nor_be_each_others():
+    assert pictures.of_task("key_retrieval") == "accuracy-key_retrieval"
+    assert pictures.of_task("../../x") == "accuracy-%2E%2E%2F%2E%2E%2Fx"
+    assert plot.file_name(pictures.of_task("x"), "svg", "dark") != plot.file_name(pictures.of_task("x.dark"), "svg")
 
 
 def test_no_runs_no_pictures():
     of = suite()
     empty, _ = grid.build(of, [result(of, fingerprint="older")], {})
-    assert pictures.draw(empty) == {}
+    assert pictures.draw(empty) == pictures.shown(empty, {}) == {}
+
+
+@pytest.mark.parametrize("alt", ["plain", *HOSTILE])
+def test_markup_follows_the_theme_whatever_it_says(alt):
+    inline = MarkdownIt("commonmark").parse(markdown.picture(alt, "a b.svg", "a%2E.dark.svg"))[1].children
+    assert [t.type for t in inline] == ["html_inline"] * 4
+    (_, _), (_, source), (_, image), (_, _) = parsed("".join(t.content for t in inline))
+    assert source == {"media": "(prefers-color-scheme: dark)", "srcset": "a%252E.dark.svg"}
+    assert image == {"src": "a%20b.svg", "alt": markdown.printable(alt, 200)}
+
+
+def parsed(text):
+    """Tags of HTML, with their attributes."""
+    found = []
+    parser = HTMLParser()
+    parser.handle_starttag = parser.handle_startendtag = lambda tag, attributes: found.append((tag, dict(attributes)))
+    parser.handle_endtag = lambda tag: found.append((tag, None))
+    parser.feed(text)
+    return found

@@ -1,7 +1,6 @@
 """Every statistic of the board against an independent computation."""
 
 import importlib
-import itertools
 import math
 import statistics as python_statistics
 
@@ -10,12 +9,22 @@ import pytest
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from leaderboard import statistics as ours
 
 LENGTHS = np.array([5, 10, 15, 20, 50])
 L = 10
 shares = st.floats(0, 1)
+scores = st.one_of(shares, st.sampled_from([0.0, 0.25, 0.5, 1.0]))  # ties are as likely as not
+
+
+def matrices_of(tasks):
+    """Runs × tasks, as rliable takes them."""
+    return st.integers(1, 7).flatmap(lambda runs: arrays(float, (runs, tasks), elements=scores))
+
+
+matrices = st.integers(1, 5).flatmap(matrices_of)
 curves = st.lists(st.lists(shares, min_size=5, max_size=5), min_size=1, max_size=6).map(np.array)
 
 
@@ -61,46 +70,44 @@ def test_overall_weighs_tasks_the_same_whatever_their_seeds():
 
 @pytest.fixture(scope="module")
 def rliable():
-    return importlib.import_module("rliable.library")
+    return importlib.import_module("rliable.metrics")
 
 
-def test_overall_interval_agrees_with_rliable(rliable):
-    scores = np.random.default_rng(3).beta(2, 2, size=(5, 4))  # runs × tasks
-    low, high = ours.overall_interval(list(scores.T))
-    _, theirs = rliable.get_interval_estimates({"x": scores}, lambda s: np.array([s.mean()]), reps=20_000)
-    spread = math.sqrt(sum(scores[:, t].var() for t in range(4)) / 5) / 4
-    # rliable cannot be seeded: its random_state has no effect. Quantiles of 20,000 replicates have an error of 0.02 spreads.
-    assert [low, high] == pytest.approx(theirs["x"].ravel(), abs=0.12 * spread)
-    assert high - low == pytest.approx(2 * 1.96 * spread, rel=0.05)
+@given(matrices, st.sampled_from([1.0, 0.5]))
+def test_aggregates_are_those_of_rliable(rliable, scores, target):
+    tasks = list(scores.T)
+    assert ours.iqm(tasks) == pytest.approx(rliable.aggregate_iqm(scores), abs=1e-12)
+    assert ours.overall(tasks) == pytest.approx(rliable.aggregate_mean(scores), abs=1e-12)
+    assert ours.optimality_gap(tasks, target) == pytest.approx(rliable.aggregate_optimality_gap(scores, target), abs=1e-12)
 
 
-def test_overall_interval_cuts_the_exact_bootstrap_distribution_at_its_tails():
-    scores = [np.array([0.1, 0.37, 0.9]), np.array([0.2, 0.55, 0.61, 0.83])]
-    every = [[np.mean(draw) for draw in itertools.product(runs, repeat=len(runs))] for runs in scores]
-    exact = np.array([np.mean(pair) for pair in itertools.product(*every)])
-    low, high = ours.overall_interval(scores)
-    assert (exact < low - 1e-9).mean() <= 0.025 + 0.003 and (exact <= low + 1e-9).mean() >= 0.025 - 0.003
-    assert (exact > high + 1e-9).mean() <= 0.025 + 0.003 and (exact >= high - 1e-9).mean() >= 0.025 - 0.003
+@given(matrices)
+def test_the_profile_is_that_of_rliable(scores):
+    thresholds = np.array([0, 0.25, 0.3, 0.5, 0.999, 1])
+    theirs = importlib.import_module("rliable.library").score_distributions(scores, thresholds)
+    assert ours.profile(list(scores.T), thresholds) == pytest.approx(theirs, abs=1e-12)
 
 
-def test_overall_interval_resamples_within_tasks_only():
-    # Tasks differ, seeds of a task do not: nothing to resample. A bootstrap over tasks too would give [0, 1].
-    assert ours.overall_interval([np.zeros(5), np.ones(5)]) == (0.5, 0.5)
+@given(st.integers(1, 4).flatmap(lambda tasks: st.tuples(*[matrices_of(tasks)] * 2)))
+def test_the_probability_of_improvement_is_that_of_rliable(rliable, pair):
+    x, y = pair
+    assert ours.improvement(list(x.T), list(y.T)) == pytest.approx(rliable.probability_of_improvement(x, y), abs=1e-12)
 
 
-@pytest.mark.parametrize(("seeds", "covers"), [(5, 0.90), (3, 0.86)])
-def test_overall_interval_covers_what_the_board_says_it_covers(seeds, covers):
-    rng = np.random.default_rng(0)
-    intervals = [ours.overall_interval(list(rng.normal(size=(5, seeds))), replicates=1000, seed=i) for i in range(800)]
-    assert np.mean([low <= 0 <= high for low, high in intervals]) == pytest.approx(covers, abs=0.03)
+def test_aggregates_of_tasks_that_differ_in_their_runs():
+    scores = [np.array([0.0, 0.2, 0.4, 0.6]), np.array([1.0])]
+    assert ours.iqm(scores) == pytest.approx((0.2 + 0.4 + 0.6) / 3)  # a quarter of five, rounded down: one at either end
+    assert ours.optimality_gap(scores) == pytest.approx(1 - (0.3 + 1) / 2)
+    assert ours.profile(scores, np.array([0.2, 0.9])) == pytest.approx([(2 / 4 + 1) / 2, (0 + 1) / 2])
+    # First task: 2 beat both and 1 ties with one of them and loses to the other, 1 loses to both. Second: a tie.
+    assert ours.improvement(scores, [np.array([0.2, 0.3]), np.array([1.0])]) == pytest.approx(((2 + 2 + 0.5 + 0) / 8 + 0.5) / 2)
 
 
-def test_overall_interval_is_the_same_each_time_and_absent_for_a_single_seed():
-    scores = list(np.random.default_rng(1).random((5, 6)))
-    assert ours.overall_interval(scores) == ours.overall_interval(scores)
-    assert ours.overall_interval(scores) != ours.overall_interval(scores, seed=1)
-    assert ours.overall_interval([np.array([0.3]), np.array([0.5])]) is None
-    assert ours.overall_interval([np.array([0.3, 0.4]), np.array([0.5])]) is None
+@given(matrices, matrices)
+def test_improvement_and_its_reverse_add_up_to_one(x, y):
+    both = min(x.shape[1], y.shape[1])
+    x, y = list(x.T)[:both], list(y.T)[:both]
+    assert ours.improvement(x, y) + ours.improvement(y, x) == pytest.approx(1)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +151,10 @@ def test_ranks_of_ties():
     assert ours.ranks([0.5001, 0.2, 0.5004]) == [1, 3, 1]
     assert ours.ranks([0.5004, 0.5006]) == [2, 1]
     assert ours.ranks([0.0, 0.0, 0.0]) == [1, 1, 1]
+
+
+def test_ranks_of_ties_go_by_what_is_printed_next():
+    assert ours.ranks([0.5004, 0.5001, 0.5, 0.6], [0.3, 0.4, 0.4001, 0.1]) == [4, 2, 2, 1]
 
 
 def test_relative_time_is_a_geometric_mean_of_ratios_of_medians():

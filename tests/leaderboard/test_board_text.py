@@ -1,6 +1,7 @@
 """What the board says."""
 
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -74,18 +75,23 @@ def test_main_table_by_hand():
         runs.append(result(of, "sorting", "nope", seed, (1, 0.96, 0.5, 0.1)))
     (row, _) = cells(board.render([only(of, runs)]), "## Overall")
     # OOD exact match on parity .75, .80, .85: s = .05, so ± 4.3027·.05/√3 = .124; corrected for chance ½: .5, .6, .7.
-    # Sorting: .3 at each seed, chance nearly 0. Score (.6 + .3)/2; the bootstrap moves the parity part alone.
+    # Sorting: .3 at each seed, chance nearly 0. Mean (.6 + .3)/2.
     assert row["parity"] == ".800 ± .124"
     assert row["sorting"] == ".300 ± .000"
-    assert row["score"] == ".450 [.400, .500]"
+    assert (row["mean"], row["optimality gap"]) == (".450", ".550")
+    # The middle four of .3, .3, .3, .5, .6, .7 are those without one .3 and the .7. A resample moves the lower two of parity:
+    # both are .5 in 7 of 27, which gives .400, and .7 in 1 of 27, which gives .500. Only parity varies, so there are two
+    # degrees of freedom, and both ends are moved √(3/2)·t/z = 2.689 times as far from .425.
+    assert row["IQM"] == ".425 [.358, .627]"
     assert row["in distribution"] == ".990"
-    assert (row["rank"], row["encoding"], row["seeds"], row["step × nope"], row["year"]) == ("1", "[nope]", "3", "1.00", "2020")
+    assert (row["rank"], row["encoding"], row["seeds"], row["step × nope"]) == ("1", "[nope]", "3", "1.00")
+    assert row["paper"] == "[2020](https://example.org/nope)"
 
 
 def test_one_seed_has_no_interval():
     of = suite(seeds=[0])
     row, _ = cells(board.render([only(of, full(of, {"nope": (1, 1, 0.5, 0.3)}))]), "## Overall")
-    assert (row["sorting"], row["score"], row["seeds"]) == (".400", ".200", "1")
+    assert (row["sorting"], row["IQM"], row["mean"], row["seeds"]) == (".400", ".200", ".200", "1")
 
 
 def test_equal_printed_scores_share_a_rank():
@@ -103,7 +109,8 @@ def test_missing_and_failed_cells_say_so_and_are_never_ranked():
     first, last = cells(text, "## Overall")
     assert (first["rank"], first["encoding"]) == ("1", "[nope]")
     # Perfect on the one task it has: still no score, no rank and no mean over fewer tasks.
-    assert (last["rank"], last["encoding"], last["score"], last["in distribution"]) == ("–", "[rope]", "incomplete", "–")
+    assert (last["rank"], last["encoding"], last["IQM"], last["in distribution"]) == ("–", "[rope]", "incomplete", "–")
+    assert (last["mean"], last["optimality gap"]) == ("–", "–")
     assert (last["parity"], last["sorting"], last["seeds"]) == ("failed", "1.000 ± .000 (2 of 3 seeds)", "0–2 of 3")
     assert last["step × nope"] == "–"
     assert cells(text, "## Reach")[1] == {"encoding": "rope", "parity, L = 4": "failed", "sorting, L = 6": "≥ 12 (2 L)"}
@@ -213,7 +220,7 @@ def test_fingerprints_never_share_a_table():
     other = full(of, {"rope": (1, 1, 1, 1)}, fingerprint="feedbeef")
     text = board.render(grid.build(of, full(of, {"nope": CURVE}) + other, {}))
     ours, theirs = text.split("## Another version: fingerprint `feedbeef`")
-    assert cells(ours, "## Overall")[1]["score"] == "incomplete"
+    assert cells(ours, "## Overall")[1]["IQM"] == "incomplete"
     assert "1.000 ±" not in ours and "1.000 ±" in theirs
     assert f"fingerprint `{of.fingerprint}`" in ours
 
@@ -256,7 +263,8 @@ def test_write_gives_the_same_bytes_whatever_the_order_of_files(tmp_path):
         path = board.write(of, out)
         assert path == out / "tiny" / "board.md"
         written.append({p.name: p.read_bytes() for p in path.parent.iterdir() if p.is_file()})
-    assert set(written[0]) == {"board.md", "accuracy.png", "accuracy-parity.png", "accuracy-sorting.png"}
+    stems = {name.split(".")[0] for name in written[0]}
+    assert stems == {"board", "accuracy", "accuracy-parity", "accuracy-sorting", "scores", "profiles", "cost"}
     assert written[0] == written[1]
     before = {p: p.stat().st_ino for p in (tmp_path / "1" / "tiny").glob("*.png")}
     assert board.write("tiny", tmp_path / "1").read_text() != ""  # without its suite: from the results alone
@@ -267,8 +275,9 @@ def test_every_picture_that_the_board_shows_is_written(tmp_path):
     of = suite()
     store(tmp_path, [result(of, "sorting", seed=s) for s in of.seeds])
     path = board.write(of, tmp_path)
-    shown = [t.children[0].attrs["src"] for t in PARSER.parse(path.read_text()) if t.children and t.children[0].type == "image"]
-    assert sorted(shown) == sorted(p.name for p in path.parent.glob("*.png")) == ["accuracy-sorting.png", "accuracy.png"]
+    shown = re.findall(r'(?:src|srcset)="([^"]*)"', path.read_text())
+    assert sorted(shown) == sorted(p.name for p in path.parent.glob("*.svg"))
+    assert {"accuracy.svg", "accuracy-sorting.dark.svg"} <= set(shown) and "accuracy-parity.svg" not in shown
 
 
 def test_write_where_nothing_can_be_written_is_one_line(tmp_path):

@@ -1,0 +1,153 @@
+"""``lprime compare`` and ``lprime export`` as their users meet them, bad input included."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from support import lprime
+
+from bench.cli import main
+from leaderboard.export import read_csv
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "leaderboard"))
+from synthetic_results import full, store, store_failure, suite
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch) -> Path:
+    """A folder to stand in, with results of a suite ``tiny`` under ``runs``: two encodings, and a failure of a third."""
+    monkeypatch.chdir(tmp_path)
+    of = suite()
+    runs = full(of, {"rope": (1, 1, 0.9, 0.8), "nope": (1, 1, 0.5, 0.1)})
+    store(tmp_path / "runs", runs)
+    store_failure(tmp_path / "runs", full(of, {"t5": (1, 1, 1, 1)})[0], "CUDA error")
+    return tmp_path
+
+
+def refused(capsys: pytest.CaptureFixture, *arguments: str) -> str:
+    """One line on stderr and exit code 2; that line."""
+    with pytest.raises(SystemExit) as exit_:
+        main(list(arguments))
+    out, err = capsys.readouterr()
+    assert (exit_.value.code, out) == (2, ""), err
+    assert err.startswith("lprime: ") and err.count("\n") == 1 and "Traceback" not in err, err
+    return err
+
+
+def printed(capsys: pytest.CaptureFixture, *arguments: str) -> str:
+    with pytest.raises(SystemExit) as exit_:
+        main(list(arguments))
+    out, err = capsys.readouterr()
+    assert (exit_.value.code, err) == (0, "")
+    return out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("compare rope", "Missing argument 'B'"),
+        ("compare rope rop", "no results of suite small under runs/small"),
+        ("compare rope rop --suite tiny", "unknown encoding with results on suite tiny 'rop'; did you mean 'rope'?"),
+        (
+            "compare rope t5 --suite tiny",
+            "encoding 't5' has no results on suite tiny; run `lprime run tiny --encoding t5` first",
+        ),
+        ("compare nope nope --suite tiny", "expected two different encodings, got 'nope' twice"),
+        ("compare rope nope --suite tinny", "unknown suite 'tinny'"),
+        ("compare rope nope --suite smal", "unknown suite 'smal'; did you mean 'small'?"),
+        ("compare rope nope --suite absent.yaml", "cannot read suite absent.yaml: No such file"),
+        ("compare rope nope --suite tiny --out nowhere", "unknown suite 'tiny'"),
+        ("compare rope nope --suite tiny --published", "nothing is published under leaderboard"),
+        ("compare rope nope t5", "unexpected extra argument"),
+        ("export", "Missing option '--to'"),
+        ("export --to t.csv --out nowhere", "no results under nowhere"),
+        ("export --to t.csv --suite smal", "unknown suite 'smal'; did you mean 'small'?"),
+        ("export --to t.csv --published", "nothing is published under leaderboard"),
+        ("export --to t.csv --format cvs", "unknown format 'cvs'; did you mean 'csv'?"),
+        ("export --to runs --force", "runs is a folder, and --format csv writes a file; choose another --to"),
+        ("export --to runs --format dataset", "runs exists; choose another --to, or replace it with --force"),
+        ("export --to runs --format dataset --force", "runs is not a saved dataset, and --force replaces nothing else"),
+        ("export --to file/inside", "cannot write file/inside"),
+        ("export --to file/inside --format dataset", "cannot write file/inside"),
+        ("export --to /proc/nowhere --format parquet", "cannot write /proc/nowhere"),
+        ("export --to file", "file exists; choose another --to, or replace it with --force"),
+    ],
+)
+def test_malformed_commands(place, capsys, arguments, message):
+    (place / "file").write_text("kept")
+    before = sorted(place.rglob("*"))
+    assert message in refused(capsys, *arguments.split())
+    assert sorted(place.rglob("*")) == before, "nothing was written"
+    assert (place / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize("command", ["compare rope nope --suite tiny", "export --to t.csv"])
+def test_a_damaged_result_is_named(place, capsys, command):
+    path = place / "runs/tiny/sorting/nope/seed-1/result.json"
+    path.write_text(path.read_text()[:100])
+    line = refused(capsys, *command.split())
+    assert "runs/tiny/sorting/nope/seed-1/result.json" in line and "not a whole result" in line
+    assert not (place / "t.csv").exists()
+
+
+def test_compare_prints_both(place, capsys):
+    text = printed(capsys, "compare", "rope", "nope", "--suite", "tiny")
+    assert text.startswith("A rope\nB nope\nsuite tiny version 1, fingerprint ")
+    assert "+.550 ± .000" in text
+    assert "P(A > B)" in text and "1.00 [1.00, 1.00]" in text
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_compare_in_a_pipe_is_plain_text_of_the_asked_width(place, width):
+    import os
+
+    done = lprime("compare", "rope", "nope", "--suite", "tiny", env=os.environ | {"COLUMNS": str(width)})
+    assert done.returncode == 0, done.stderr
+    assert "\x1b" not in done.stdout
+    assert width / 2 < max(map(len, done.stdout.splitlines())) <= width
+
+
+@pytest.mark.parametrize("command", ["compare rope nope --suite tiny", "export --to t.csv"])
+def test_what_is_published_reads_as_the_runs_do(place, capsys, command):
+    from leaderboard.store import publish
+
+    wanted = printed(capsys, *command.split())
+    table = (place / "t.csv").read_bytes() if "export" in command else b""
+    publish("tiny", place / "runs", place / "leaderboard")
+    (place / "runs").rename(place / "board")  # nothing is read from there any more
+    (place / "leaderboard").rename(place / "elsewhere")
+    more = ["--force"] if "export" in command else []
+    assert printed(capsys, *command.split(), "--published", "--out", "elsewhere", *more) == wanted
+    assert not table or sorted((place / "t.csv").read_bytes().splitlines()) == sorted(table.splitlines())
+    assert "unknown published suite 'tinny'; did you mean 'tiny'?" in refused(
+        capsys, *command.replace(" --suite tiny", "").replace("t.csv", "u.csv").split(), "--suite", "tinny", "--published",
+        "--out", "elsewhere",
+    )  # fmt: skip
+
+
+def test_export_takes_the_suites_asked_for_and_says_what_has_no_rows(place, capsys):
+    other = suite(name="other", seeds=[0])
+    store(place / "runs", full(other, {"rope": (1, 1, 1, 1)}))
+    assert printed(capsys, "export", "--to", "all.csv") == (
+        "56 rows of 14 runs (other, tiny) written to all.csv\n1 failed run has no result and so no rows\n"
+    )
+    assert printed(capsys, "export", "--to", "one.csv", "--suite", "other") == "8 rows of 2 runs (other) written to one.csv\n"
+    assert set(read_csv(place / "one.csv").suite) == {"other"}
+    frame = read_csv(place / "all.csv")
+    assert frame.groupby("suite").size().to_dict() == {"tiny": 48, "other": 8}
+    assert not frame.duplicated(["fingerprint", "task", "encoding", "seed", "length"]).any()
+
+
+def test_export_keeps_every_fingerprint_apart(place, capsys):
+    store(place / "runs", full(suite(), {"old": (1, 1, 0, 0)}, fingerprint="0123456789abcdef"))
+    printed(capsys, "export", "--to", "t.csv")
+    frame = read_csv(place / "t.csv")
+    assert frame.groupby("fingerprint").encoding.unique().map(sorted).to_dict() == {
+        suite().fingerprint: ["nope", "rope"],
+        "0123456789abcdef": ["old"],
+    }
+
+
+def test_the_commands_are_in_the_help():
+    text = lprime("--help").stdout
+    assert "compare" in text and "export" in text

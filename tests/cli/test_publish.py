@@ -1,0 +1,233 @@
+"""``lprime publish`` and ``lprime board --check``: what is published is checked to the byte, and whatever differs is named."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.append(str(Path(__file__).parents[1] / "leaderboard"))
+from support import lprime
+from synthetic_results import full, result, store, store_failure, suite
+from test_bad_input import refused
+
+from bench.cli import main
+from leaderboard.published import MANIFEST
+
+CURVE = (1, 1, 0.5, 0.25)
+
+
+def lines(capsys, *arguments):
+    """Run the command in this process; it must succeed. What it printed."""
+    with pytest.raises(SystemExit) as exit_:
+        main([str(a) for a in arguments])
+    out, err = capsys.readouterr()
+    assert exit_.value.code == 0, err
+    return out.splitlines()
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    """Runs of two encodings, and a board published from them."""
+    folder = tmp_path_factory.mktemp("published")
+    store(folder / "runs", full(suite(), {"nope": CURVE, "my|pe": (1, 1, 1, 1)}))
+    done = lprime("publish", "tiny", "--out", folder / "runs", "--to", folder / "board", "--no-measure")
+    assert done.stdout.splitlines()[0] == "tiny: 12 runs added, 0 were there already", done.stderr
+    return folder
+
+
+@pytest.fixture
+def published(once, tmp_path):
+    """Where runs are, and where the board is; a copy to play with."""
+    shutil.copytree(once, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "runs", tmp_path / "board"
+
+
+def contents(board):
+    return {p.relative_to(board).as_posix(): p.read_bytes() for p in board.rglob("*") if p.is_file()}
+
+
+def test_publish_writes_everything_and_check_agrees(published, capsys):
+    _out, board = published
+    before = contents(board)
+    assert {"README.md", "rendered.json", "encodings/nope.md", "encodings/my+7cpe.md", "results/tiny/my|pe.jsonl"} <= set(
+        before
+    )
+    assert {f"pictures/tiny/encodings/nope{look}.svg" for look in ("", ".dark")} <= set(before)
+    (said,) = lines(capsys, "board", "--check", "--to", board)
+    assert "results/cards.json" in before
+    rendered = [p for p in before if not p.startswith("results/") and p != MANIFEST]
+    results = [p for p in before if p.startswith("results/")]
+    assert said == f"{len(rendered)} files under {board} are what {len(results)} files of results give"
+    assert contents(board) == before, "checking writes nothing"
+
+
+def test_publishing_again_changes_nothing_and_says_so(published, capsys):
+    out, board = published
+    before = contents(board)
+    for arguments in (["tiny", "--no-measure"], []):
+        said = lines(capsys, "publish", *arguments, "--out", out, "--to", board)
+        assert said[-1] == f"everything under {board} is as it was"
+    assert contents(board) == before
+
+
+def flip(data):
+    """One bit of one byte in the middle."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+def pick(board, pattern):
+    return sorted(p for p in board.glob(pattern) if p.is_file())[0]
+
+
+KINDS = ["README.md", "encodings/nope.md", "pictures/tiny/*.png", "pictures/tiny/encodings/nope.dark.svg"]
+
+
+@pytest.mark.parametrize("pattern", KINDS)
+@pytest.mark.parametrize("change", [flip, lambda data: data + b"\n", lambda data: data[:-1], None])
+def test_check_catches_one_byte(published, capsys, pattern, change):
+    _, board = published
+    path = pick(board, pattern)
+    whole = path.read_bytes()
+    if change:
+        path.write_bytes(change(whole))
+    else:
+        path.unlink()
+    missing = "" if change else " (missing)"
+    said = refused(capsys, "board", "--check", "--to", board)
+    assert f"lprime: {path}{missing}: not what {board}/results gives; `lprime publish` renders all again\n" == said
+    assert path.read_bytes() == change(whole) if change else not path.exists()
+    lines(capsys, "publish", "--to", board)
+    assert path.read_bytes() == whole
+
+
+def test_check_catches_a_changed_score(published, capsys):
+    _, board = published
+    path = board / "results/tiny/nope.jsonl"
+    path.write_text(path.read_text().replace('"exact":0.25', '"exact":0.26', 1))
+    said = refused(capsys, "board", "--check", "--to", board)
+    assert f"{board}/README.md, {board}/encodings/nope.md, " in said and " more: not what" in said
+
+
+def test_check_catches_a_changed_byte_that_no_page_shows(published, capsys):
+    _, board = published
+    path = board / "results/tiny/nope.jsonl"
+    assert '"loss":[[10,2.0]' in path.read_text()
+    path.write_text(path.read_text().replace('"loss":[[10,2.0]', '"loss":[[10,3.0]', 1))
+    assert refused(capsys, "board", "--check", "--to", board).startswith(f"lprime: {path}: not what")
+
+
+@pytest.mark.parametrize("name", ["encodings/gone.md", "pictures/tiny/old.png", "pictures/older/encodings/x.svg"])
+def test_check_catches_what_is_left_over(published, capsys, name):
+    _, board = published
+    (board / name).parent.mkdir(parents=True, exist_ok=True)
+    (board / name).write_text("left")
+    assert f"lprime: {board / name} (left over): not what" in refused(capsys, "board", "--check", "--to", board)
+
+
+def test_what_is_no_longer_published_is_removed_and_a_stranger_is_not(published, capsys):
+    _, board = published
+    stranger = board / "pictures/holiday.png"
+    stranger.write_bytes(b"sea")
+    (board / "results/tiny/my|pe.jsonl").unlink()
+    assert "my+7cpe.md" in refused(capsys, "board", "--check", "--to", board)
+    lines(capsys, "publish", "--to", board)
+    assert [p.name for p in (board / "encodings").iterdir()] == ["nope.md"] and stranger.exists()
+    assert not list((board / "pictures/tiny/encodings").glob("my*"))
+
+
+def test_pictures_of_other_libraries_are_not_drawn_again_but_must_be_those_published(published, capsys, monkeypatch):
+    _, board = published
+    written = json.loads((board / MANIFEST).read_text())
+    written["drawn with"]["matplotlib"] = "3.0.0"
+    (board / MANIFEST).write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n")
+    from leaderboard import pictures
+
+    monkeypatch.setattr(pictures, "draw", lambda *_: pytest.fail("drawn"))
+    (said,) = lines(capsys, "board", "--check", "--to", board)
+    drawn = [p for p in written["files"] if p.startswith("pictures/tiny/") and "/encodings/" not in p]
+    import matplotlib
+
+    assert said.endswith(
+        f"; {len(drawn)} pictures were not drawn again, only found unchanged: they come from matplotlib 3.0.0 "
+        f"(here {matplotlib.__version__})"
+    )
+    path = board / drawn[0]
+    path.write_bytes(flip(path.read_bytes()))
+    assert str(path) in refused(capsys, "board", "--check", "--to", board)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"drawn with": {}, "results": {}, "files": {"../../x": "y"}}', "\x00"])
+def test_a_broken_manifest_is_named(published, capsys, text):
+    _, board = published
+    (board / MANIFEST).write_text(text)
+    for command in (["board", "--check"], ["publish"]):
+        assert f"{board / MANIFEST} is not what `lprime publish` wrote" in refused(capsys, *command, "--to", board)
+
+
+def test_a_missing_manifest_is_named(published, capsys):
+    _, board = published
+    (board / MANIFEST).unlink()
+    assert f"{board / MANIFEST} is missing" in refused(capsys, "board", "--check", "--to", board)
+
+
+def test_nothing_published_passes_and_says_so(tmp_path, capsys):
+    (tmp_path / "README.md").write_text("somebody's")
+    assert lines(capsys, "board", "--check", "--to", tmp_path) == [f"nothing is published under {tmp_path}"]
+    assert lines(capsys, "board", "--check", "--to", tmp_path / "absent") == [
+        f"nothing is published under {tmp_path / 'absent'}"
+    ]
+    assert "nothing is published under" in refused(capsys, "publish", "--to", tmp_path)
+    assert (tmp_path / "README.md").read_text() == "somebody's"
+
+
+def test_contradictions_leave_everything_as_it_was(published, capsys):
+    out, board = published
+    before = contents(board)
+    store(out, [result(suite(), seed=0, exact=(1, 1, 1, 1))])
+    said = refused(capsys, "publish", "tiny", "--out", out, "--to", board)
+    assert "contradicts the published sorting seed 0" in said and "in scores" in said
+    assert contents(board) == before
+
+
+def test_truncated_results_are_named(published, capsys):
+    out, board = published
+    path = board / "results/tiny/nope.jsonl"
+    path.write_bytes(path.read_bytes()[:-30])
+    for command in (["publish", "tiny", "--out", out], ["publish"], ["board", "--check"]):
+        assert f"{path}, line 6, is not a whole result" in refused(capsys, *command, "--to", board)
+
+
+def test_bad_input_is_one_line(published, tmp_path, capsys):
+    out, board = published
+    assert "unknown suite 'smal'; did you mean 'small'" in refused(capsys, "publish", "smal", "--out", out, "--to", board)
+    assert "no results of suite quick" in refused(capsys, "publish", "quick", "--out", out, "--to", board)
+    wrong = refused(capsys, "publish", "tiny", "--encoding", "nop", "--out", out, "--to", board)
+    assert "unknown encoding with results of suite tiny 'nop'; did you mean 'nope'" in wrong
+    (tmp_path / "file").write_text("kept")
+    assert "cannot write" in refused(capsys, "publish", "tiny", "--out", out, "--to", tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_failures_are_counted(tmp_path, capsys):
+    out, board = tmp_path / "runs", tmp_path / "board"
+    store(out, [result(suite())])
+    store_failure(out, result(suite(), seed=1), "boom")
+    said = lines(capsys, "publish", "tiny", "--out", out, "--to", board, "--no-measure")[0]
+    assert said == "tiny: 1 runs added, 0 were there already, 1 without result because they failed"
+
+
+def test_cards_are_measured_for_what_the_code_knows(tmp_path, capsys, monkeypatch):
+    from leaderboard import cards
+
+    asked = []
+    monkeypatch.setattr(cards, "measured", lambda cls: asked.append(cls.info.name))
+    out, board = tmp_path / "runs", tmp_path / "board"
+    store(out, [result(suite()), result(suite(), encoding="my|pe")])
+    lines(capsys, "publish", "tiny", "--out", out, "--to", board)
+    assert asked == ["nope"]
+    page = (board / "encodings/nope.md").read_text()
+    assert "**Formula**: s&#95;ij" in page or "**Formula**: s_ij" in page
+    assert "Formula" not in (board / "encodings/my+7cpe.md").read_text()

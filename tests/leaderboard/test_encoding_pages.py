@@ -1,0 +1,290 @@
+"""Encoding pages: every number of every run, where it came from, and the command that makes it again."""
+
+import re
+import shlex
+from xml.etree import ElementTree as ET
+
+import pytest
+from markdown_it import MarkdownIt
+from synthetic_results import failure, full, record, result, suite
+
+from bench.results import Timings
+from bench.runs import plan
+from leaderboard import cards, encoding_pictures, grid, summary
+from leaderboard import encoding_pages as pages
+from leaderboard.theme import DARK, LIGHT
+
+PARSER = MarkdownIt("commonmark").enable("table")
+CURVE = (1, 1, 0.5, 0.25)
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def entries(of, runs, failures=None):
+    """Encoding → its entries on one suite."""
+    found = {}
+    for version in grid.build(of, runs, failures or {}):
+        for rows in summary.summarise(version).values():
+            for row in rows:
+                if row.record:
+                    found.setdefault(row.name, []).append(pages.Entry(version, row))
+    return found
+
+
+def page(of, runs, encoding="nope", card=None, failures=None):
+    return pages.render(encoding, {of.name: entries(of, runs, failures)[encoding]}, card or cards.Card())
+
+
+def rows_below(text, heading):
+    """The first table below a heading, a list of cells a row."""
+    lines = text.split(f"\n{heading}\n", 1)[1].splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("|"))
+    stop = next(i for i, line in enumerate(lines[start:], start) if not line.startswith("|"))
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start:stop]]
+    return [rows[0], *rows[2:]]
+
+
+def a_card(**changes):
+    declared = cards.Declared(
+        authors="A, B", formula="s = q·k | <b>", past="goes on", provenance="the paper", hooks=["bias"], shift_invariant=True,
+        random=False,
+    )  # fmt: skip
+    measured = cards.Measured(
+        properties={"unique": True, "linear": False},
+        costs=[cards.CostAt(length=23, step_ms=26.04, step_ratio=1.25, peak_mb=19.6, peak_ratio=1.1)],
+        suite="small", task="copying", source_sha256="0123456789abcdef", versions={"torch": "2"}, device="cpu (X)", threads=1,
+        commit=None, cpu_share=0.99, finished="2026-01-01T00:00:00+00:00",
+    )  # fmt: skip
+    return cards.Card(declared=declared, measured=measured.model_copy(update=changes))
+
+
+def test_numbers_by_length_hold_the_mean_and_every_seed():
+    of = suite()
+    runs = [result(of, "parity", "nope", s, (1, 1, 0.9, 0.6 + s / 10)) for s in (0, 1)]
+    runs += [
+        result(of, "sorting", "nope", 0, (1, 0.96, 0.5, 0.1)),
+        result(of, "sorting", "nope", 1, (0, 0, 0, 0), status="diverged"),
+    ]
+    text = page(of, runs, failures={("sorting", "nope", 2): failure("boom")})
+    assert rows_below(text, "### parity (answer), suite tiny") == [
+        ["exact match at", "2", "4 = L", "6", "8", "l ≤ L", "l > L"],
+        ["**mean**", "1.000", "1.000", ".900", ".650", "1.000", "**.775**"],
+        ["seed 0", "1.000", "1.000", ".900", ".600", "1.000", ".750"],
+        ["seed 1", "1.000", "1.000", ".900", ".700", "1.000", ".800"],
+        ["*chance*", ".500", ".500", ".500", ".500", "", ""],
+    ]
+    assert [row[0] for row in rows_below(text, "### sorting (unique), suite tiny")[1:]] == [
+        "**mean**", "seed 0", "seed 1, diverged", "seed 2, failed",
+    ]  # fmt: skip
+    by_task = {row[0]: row[1:] for row in rows_below(text, "## Suite tiny")[1:]}
+    assert by_task["parity"][:2] == ["4", "1.000"] and by_task["parity"][3:] == ["6 (1.5 L)", "2"]
+    assert by_task["sorting"][1] == ".490 ⚑" and by_task["sorting"][3] == "0"
+
+
+def test_a_task_without_a_run_is_named_and_has_no_table():
+    of = suite()
+    text = page(of, [result(of, "parity")], failures={("sorting", "nope", 0): failure("boom")})
+    assert "Not there: sorting (failed)." in text and "### sorting" not in text and "Not ranked" in text
+
+
+def test_every_run_is_there_with_what_it_was_made_with():
+    of = suite()
+    times = Timings(step_ms=12.5, train_s=8, evaluate_s=1, total_s=9, cpu_share=0.7)
+    runs = full(of, {"nope": CURVE})
+    runs[1] = result(
+        of, "parity", "nope", 1, CURVE, timings=times, device="NVIDIA H200", commit="a" * 40, versions={"torch": "3"}
+    )
+    text = page(of, runs)
+    table = rows_below(text, "### Runs of suite tiny")[1:]
+    assert [(row[0], row[1], row[8]) for row in table] == [
+        *[("parity", str(s), n) for s, n in ((0, "1"), (1, "2"), (2, "1"))],
+        *[("sorting", str(s), "1") for s in (0, 1, 2)],
+    ]
+    assert table[1][2:8] == ["done", "800", "2025-01-01T00:00:00Z", "2025-01-01T00:00:09Z", "8.0", "12.50 ‡"]
+    assert [row[7] for row in table] == ["10.00", "12.50 ‡", *["10.00"] * 4]
+    assert "‡ The machine was busy" in text
+    assert "1. cpu, 1 thread; torch 2.13.0; source of the encoding SHA-256 `0123456789abcdef`\n" in text
+    assert f"2. NVIDIA H200, 1 thread; torch 3; source of the encoding SHA-256 `0123456789abcdef`; commit `{'a' * 40}`" in text
+    assert "Test examples (data hash): parity hash of parity, sorting hash of sorting." in text
+    assert "‡" not in page(of, full(of, {"nope": CURVE}))
+
+
+@pytest.mark.parametrize(
+    "encoding", ["rope", "finetuned(interpolated(rope,fixed=True))", "a'b; rm -rf $HOME `x` \"", "```", "-x"]
+)
+def test_the_command_makes_the_first_run_again_whatever_its_name(encoding):
+    of = suite(encodings=["nope"])
+    runs = [result(of, "sorting", record(encoding), 3), result(of, "parity", record(encoding), 4)]
+    text = page(of, runs, encoding)
+    (fence,) = [t for t in PARSER.parse(text) if t.type == "fence"]
+    words = shlex.split(fence.content)
+    assert words[:2] == ["lprime", "run"] and fence.info == "sh"
+    options = dict(zip(words[3::2], words[4::2], strict=True))
+    (run,) = plan(of, [options["--encoding"]], [options["--task"]], [int(options["--seed"])])
+    assert (words[2], run.encoding, run.task, run.seed) == ("tiny", encoding, "parity", 4)
+
+
+@pytest.mark.parametrize(("commit", "shown"), [("c" * 40, True), ("c" * 40 + "-dirty", False), (None, False)])
+def test_a_clean_commit_is_checked_out_first(commit, shown):
+    of = suite()
+    assert (f"git checkout {'c' * 40}\nlprime run" in page(of, [result(of, commit=commit)])) is shown
+
+
+def test_what_it_is_and_what_was_measured_of_it():
+    text = page(suite(), [result(suite(), encoding=record("nope", settings={"k": 4}))], card=a_card())
+    assert "- **Formula**: s = q·k &#124; &#60;b&#62;" in text
+    assert "- **Paper**: A, B, [All about nope](https://example.org/nope), 2020" in text
+    assert "- **Settings**: k = 4" in text and "- **Read from**: the paper" in text
+    assert "- every position has a code of its own: yes" in text and "alone: no" in text
+    assert rows_below(text, "## Measured")[1] == ["23", "26.04", "1.25", "19.6", "1.10"]
+    assert "Its source was another" not in text and "busy" not in text
+    other = page(suite(), [result(suite())], card=a_card(source_sha256="f", cpu_share=0.5))
+    assert "Its source was another than that of the runs below." in other and "The machine was busy" in other
+
+
+def test_what_is_not_known_is_not_shown():
+    text = page(suite(), [result(suite())])
+    for absent in ("Formula", "Measured", "Past the training length", "None", "commit"):
+        assert absent not in text, absent
+
+
+def test_older_versions_come_after_with_their_means_alone():
+    of = suite()
+    older = [result(of, "sorting", "nope", s, (1, 1, 0.2, 0.4 * s), fingerprint="0lder", data_hash="x") for s in (0, 1)]
+    text = page(of, [*full(of, {"nope": CURVE}), *older])
+    new, old = text.split("## Suite tiny, older version 1, fingerprint `0lder`")
+    assert "do not compare with those above" in old and "seed 0" not in old and "```" not in old
+    assert "| mean of 2 seeds |" in old and re.search(r"1\.000 \|\s+1\.000 \|\s+\.200 \|\s+\.200 \|", old)
+    assert of.fingerprint in new
+
+
+def test_hostile_names_are_text_and_nothing_else():
+    of = suite(encodings=["nope"])
+    name = "<img src=x onerror=alert(1)>|[a](b)`c`**d**&amp; $e$ http:x"
+    hostile = record(name, family="<b>|", title="](x) <script>", link="javascript:alert(1)", settings={"k|": "<i>"})
+    text = page(of, [*full(of, {"nope": CURVE}), result(of, "parity", hostile), result(of, "sorting", hostile)], name)
+    tokens = PARSER.parse(text)
+    assert not [t for t in tokens if t.type == "html_block"]
+    inline = [child for t in tokens for child in t.children or []]
+    assert {c.content.split()[0].strip("<>") for c in inline if c.type == "html_inline"} <= {
+        "picture",
+        "source",
+        "img",
+        "/picture",
+    }
+    assert {c.attrs["href"] for c in inline if c.type == "link_open"} == {"../README.md"}
+    assert name in next(t.children[0].content for t in tokens if t.type == "inline") or name in "".join(
+        c.content for c in next(t for t in tokens if t.type == "inline").children
+    )
+
+
+def polylines(svg):
+    """(colour, width, points) of every line of a picture."""
+    found = []
+    for path in ET.fromstring(svg).iter(f"{SVG}path"):
+        if path.get("fill") == "none":
+            numbers = [float(x) for x in re.findall(r"-?[\d.]+", path.get("d"))]
+            found.append((path.get("stroke"), path.get("stroke-width"), list(zip(numbers[::2], numbers[1::2], strict=True))))
+    return found
+
+
+def test_the_picture_shows_the_mean_every_seed_and_nope():
+    of = suite()
+    exact = [(1, 1, 0.5, 0.25), (1, 0.9, 0.4, 0.0), (0.8, 0.7, 0.6, 0.5)]
+    runs = [result(of, "sorting", "rope", s, e) for s, e in enumerate(exact)] + [result(of, "sorting", "nope", 0, CURVE)]
+    (version,) = grid.build(of, runs, {})
+    drawn = encoding_pictures.encoding_curves(version, "rope")["light"]
+    (colour,) = {c for c, width, _ in polylines(drawn) if width == "2.5"}
+    height = encoding_pictures.up(0) - encoding_pictures.up(1)
+
+    def values(points):
+        return [round((encoding_pictures.up(0) - y) / height, 2) for _, y in points]
+
+    ours = [values(points) for c, _, points in polylines(drawn) if c == colour]
+    assert ours == [pytest.approx(list(e), abs=0.011) for e in [*exact, (2.8 / 3, 2.6 / 3, 0.5, 0.25)]]
+    dashed = [values(points) for c, width, points in polylines(drawn) if c != colour and width == "1.5"]
+    assert dashed == [pytest.approx(list(CURVE), abs=0.011)]
+    xs = [x for x, _ in polylines(drawn)[0][2]]
+    assert xs == sorted(xs) and xs[1] - xs[0] > xs[2] - xs[1], "lengths 3, 6, 9 on a logarithmic axis"
+    text = "".join(ET.fromstring(drawn).itertext())
+    assert "Sorting (unique)" in text and "past L .375, 3 seeds" in text and "Parity" not in text and "chance" not in text
+
+
+def test_what_was_seen_in_a_later_stage_is_shaded():
+    of = suite()
+    for longest, shown in ((6, False), (9, True)):
+        (version,) = grid.build(of, [result(of, "sorting", "rope", longest_seen=longest)], {})
+        shades = [r.get("fill") for r in ET.fromstring(encoding_pictures.picture(version, "rope", LIGHT)).iter(f"{SVG}rect")]
+        assert (LIGHT.tuned_shade in shades) is shown
+
+
+def test_light_and_dark_differ_in_colours_alone():
+    (version,) = grid.build(suite(), full(suite(), {"rope": CURVE, "nope": CURVE}), {})
+    found = encoding_pictures.encoding_curves(version, "rope")
+    plain = [re.sub(r"#[0-9A-Fa-f]{6}", "", found[look].decode()) for look in ("light", "dark")]
+    assert plain[0] == plain[1]
+    assert set(re.findall(r"#[0-9A-Fa-f]{6}", found["dark"].decode())) <= {*DARK.colours, *vars(DARK).values()} - {DARK.heat}
+
+
+def test_hostile_names_and_single_runs_are_drawn():
+    of = suite(encodings=["nope"])
+    name = "<script>&]]>\"'漢"
+    (version,) = grid.build(of, [result(of, "sorting", record(name))], {})
+    root = ET.fromstring(encoding_pictures.encoding_curves(version, name)["dark"])
+    assert root.findtext(f"{SVG}title") == f"{name}: exact match by test length"
+    assert [e.tag for e in root.iter() if "script" in e.tag] == []
+
+
+def test_cards_come_back_as_they_were_written(tmp_path):
+    found = {"rope": a_card(), 'a|"b\n': cards.Card(), "漢": cards.Card(declared=a_card().declared)}
+    cards.write_cards(tmp_path, found)
+    assert cards.read_cards(tmp_path) == dict(sorted(found.items()))
+    assert len((tmp_path / "results/cards.json").read_text().splitlines()) == 5
+    assert cards.read_cards(tmp_path / "nowhere") == {}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"rope": 1}', '{"rope": {"declared": {"authors": "x"}}}', "\x00"])
+def test_broken_cards_are_named(tmp_path, text):
+    path = tmp_path / "results/cards.json"
+    path.parent.mkdir()
+    path.write_text(text)
+    with pytest.raises(cards.InputError, match=rf"{re.escape(str(path))} does not hold cards"):
+        cards.read_cards(tmp_path)
+
+
+def test_cards_are_measured_once_a_source(monkeypatch):
+    from bench import encodings
+
+    calls = []
+    own = encodings.source_hash(encodings.get("alibi"))
+    monkeypatch.setattr(cards, "measured", lambda cls: calls.append(cls.info.name) or a_card(source_sha256=own).measured)
+    found = cards.measure_cards(["alibi", "no_longer_there"], {"gone": a_card()})
+    assert calls == ["alibi"] and set(found) == {"alibi", "gone"} and found["gone"] == a_card()
+    assert found["alibi"].declared.formula == encodings.get("alibi").info.formula
+    assert found["alibi"].declared.hooks == ["prepare", "bias"]
+    cards.measure_cards(["alibi"], found)
+    assert calls == ["alibi"], "as measured"
+    stale = {"alibi": a_card(source_sha256="older")}
+    assert cards.measure_cards(["alibi"], stale, measure=False)["alibi"].measured == stale["alibi"].measured
+    cards.measure_cards(["alibi"], stale)
+    assert calls == ["alibi", "alibi"]
+
+
+def test_a_name_that_is_a_file_runs_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil.py").write_text("open('ran', 'w')")
+    assert cards.measure_cards(["evil.py", "randomised(evil.py)"]) == {}
+    assert [p.name for p in tmp_path.iterdir()] == ["evil.py"]
+
+
+def test_a_card_is_measured_on_one_thread_and_says_so(monkeypatch):
+    import torch
+
+    from bench import encodings
+
+    monkeypatch.setattr(cards, "ROUNDS", 1)
+    before = torch.get_num_threads()
+    found = cards.measured(encodings.get("nope"))
+    assert torch.get_num_threads() == before
+    assert found.properties["defined_past_train"] and not found.properties["unique"]
+    assert [c.length for c in found.costs] == [n * found.costs[0].length for n in (1, 2, 4)]
+    assert all(c.peak_ratio == 1 for c in found.costs) and 0 < found.cpu_share <= 1.05 and found.threads == 1

@@ -1,0 +1,233 @@
+"""The tidy table: what comes back from a file is what the runs wrote, to the last bit; files are whole or not there."""
+
+import csv
+import json
+import os
+import typing
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+from synthetic_results import full, record, result, store, suite
+
+from bench.results import LengthScore, Result
+from leaderboard import export, statistics
+from leaderboard.collect import collect
+from tasks import InputError
+
+HOSTILE = [
+    "nan",
+    "NA",
+    "007",
+    "1e5",
+    'a"b,c',
+    "line\nbreak",
+    "lone\rreturn",
+    "=1+1",
+    " blanks ",
+    "π|<b>",
+    "None",
+    "\ufeffx",
+    "a\tb",
+]
+
+
+def runs() -> list[Result]:
+    """Two suites' worth of runs with awkward numbers: no short decimal, no loss, no share of a core, unlike versions."""
+    of = suite(seeds=[0, 1])
+    first = full(of, {"nope": (1, 0.1 + 0.2, 1 / 3, 5e-324), "rope": (1, 1, 0.5, 0.25)})
+    quirks = {
+        "timings": {"step_ms": 1 / 7, "train_s": 2.5, "evaluate_s": 0.1, "total_s": 1e300, "cpu_share": 0.875},
+        "commit": "abc-dirty",
+        "versions": {"torch": "2.10", "numpy": "2.4"},
+        "fingerprint": "12e4567890123456",
+    }
+    other = result(of, "parity", record("fire", settings={"π": 1e-9, "a": [1, "x"]}), 7, (1, 1, 1, 1), **quirks)
+    diverged = result(of, "parity", "alibi", 0, (0, 0, 0, 0), status="diverged", steps=3, loss=[])
+    return [*first, other, diverged]
+
+
+def read(form: str, path: Path) -> pd.DataFrame:
+    if form == "dataset":
+        from datasets import load_from_disk
+
+        return load_from_disk(str(path)).to_pandas()
+    return export.read_csv(path) if form == "csv" else pd.read_parquet(path)
+
+
+def same(found: object, wanted: object) -> bool:
+    """Equal to the last bit; NaN and None are both how pandas says null."""
+    return bool(pd.isna(found)) if wanted is None else type(wanted)(found) == wanted
+
+
+@pytest.mark.parametrize("form", export.FORMATS)
+def test_what_comes_back_is_what_the_runs_wrote(tmp_path, form):
+    wrote = runs()
+    assert export.write(wrote, form, tmp_path / "t", False) == 4 * len(wrote)
+    frame = read(form, tmp_path / "t")
+    rows = iter(frame.to_dict("records"))
+    for run in wrote:
+        for score in run.scores:
+            row = next(rows)
+            for name in ("suite", "suite_version", "fingerprint", "task", "variant", "train_length", "longest_seen", "seed",
+                         "status", "steps", "data_hash", "device", "threads", "started", "finished", "commit"):  # fmt: skip
+                assert same(row[name], getattr(run, name)), name
+            for name in ("family", "ranking", "year", "title", "link", "source_sha256"):
+                assert same(row[name], getattr(run.encoding, name)), name
+            for name in ("step_ms", "train_s", "evaluate_s", "total_s", "cpu_share"):
+                assert same(row[name], getattr(run.timings, name)), name
+            for name in ("length", "exact", "token", "count", "tokens", "chance"):
+                assert same(row[name], getattr(score, name)), name
+            assert row["encoding"] == run.encoding.name
+            assert json.loads(row["settings"]) == run.encoding.settings
+            assert same(row["final_loss"], run.loss[-1][1] if run.loss else None)
+            assert (row["parameters"], row["encoding_parameters"]) == (run.parameters.model, run.parameters.encoding)
+            assert row["relative_length"] == score.length / run.train_length
+            assert row["in_distribution"] is (score.length <= run.train_length)
+            assert {n: row[f"version_{n}"] for n in ("numpy", "torch")} == {"numpy": None, "torch": None} | run.versions
+    assert next(rows, None) is None
+    kinds = {str: "O", int: "i", float: "f", bool: "b"}
+    for name, column in export.COLUMNS.items():
+        assert frame[name].dtype.kind == kinds[column.kind], name
+
+
+def leaves(model: type[BaseModel], path: str) -> set[str]:
+    found = set()
+    for name, field in model.model_fields.items():
+        kind = field.annotation
+        nested = isinstance(kind, type) and issubclass(kind, BaseModel)
+        found |= leaves(typing.cast(type[BaseModel], kind), f"{path}.{name}") if nested else {f"{path}.{name}"}
+    return found
+
+
+def test_nothing_that_a_run_wrote_is_left_out():
+    """Of the loss curve its end is there; ``format`` says how a result is filed."""
+    columns = {column.value for column in export.COLUMNS.values() if isinstance(column.value, str)}
+    computed = {"run.encoding.settings", "run.loss", "run.scores", "run.versions"}
+    assert columns | computed | {"run.format"} == leaves(Result, "run") | leaves(LengthScore, "at")
+
+
+def test_scores_recompute_the_boards():
+    of = suite()
+    runs = full(of, {"nope": (1, 1, 0.4, 0.9)}) + full(of, {"rope": (1, 1, 0.5, 0.1)})
+    frame = export.table(runs).to_pandas()
+    past = frame[~frame.in_distribution]
+    scores = past.groupby(["task", "encoding", "seed"]).score.mean().clip(lower=0)
+    assert (scores == 0).any() and (scores > 0.4).any(), "the floor and what is above it are both met"
+    for run in runs:
+        at, exact, chance = (np.array([getattr(s, name) for s in run.scores]) for name in ("length", "exact", "chance"))
+        board = statistics.score(at, exact[None], chance, run.train_length)[0]
+        assert scores[run.task, run.encoding.name, run.seed] == pytest.approx(board, abs=1e-12)
+
+
+text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
+
+
+@given(st.one_of(st.sampled_from(HOSTILE), text), text, st.floats(0, 1), st.floats(0, 1e308))
+def test_hostile_names_and_all_numbers_survive_csv(tmp_path_factory, name, title, exact, time):
+    of = suite()
+    timings = {"step_ms": time, "train_s": 1, "evaluate_s": 1, "total_s": 1}
+    made = result(of, encoding=record(name, title=title, settings={name: title}), exact=(exact, 1, 1, 1), timings=timings)
+    path = tmp_path_factory.mktemp("csv") / "t.csv"
+    export.write([made], "csv", path)
+    frame = export.read_csv(path)
+    assert list(frame.encoding) == [name] * 4
+    assert list(frame.title) == [title] * 4
+    assert json.loads(frame.settings[0]) == {name: title}
+    assert (frame.exact[0], frame.step_ms[0]) == (exact, time)
+    with path.open(newline="", encoding="utf-8") as file:  # and whoever reads it without pandas
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 4
+    assert (rows[0]["encoding"], rows[0]["title"], float(rows[0]["exact"])) == (name, title, exact)
+
+
+def test_hostile_names_from_the_folder_of_results(tmp_path):
+    of, names = suite(seeds=[0]), [n for n in HOSTILE]
+    store(tmp_path, [run for name in names for run in full(of, {name: (1, 1, 0.5, 0)})])
+    (grid,) = collect(of, tmp_path)
+    export.write(grid.all_runs, "csv", tmp_path / "t.csv")
+    assert sorted(set(export.read_csv(tmp_path / "t.csv").encoding)) == sorted(names)
+
+
+@pytest.mark.parametrize("form", export.FORMATS)
+def test_the_same_results_give_the_same_bytes(tmp_path, form):
+    for name in "ab":
+        export.write(runs(), form, tmp_path / name / "t")
+    files = [{p.relative_to(f): p.read_bytes() for p in f.rglob("*") if p.is_file()} for f in (tmp_path / "a", tmp_path / "b")]
+    assert files[0] == files[1] and files[0]
+
+
+def test_the_table_explains_itself(tmp_path):
+    import pyarrow.parquet as pq
+    from datasets import load_from_disk
+
+    export.write(runs(), "parquet", tmp_path / "t.parquet")
+    schema = pq.read_schema(tmp_path / "t.parquet")
+    assert schema.field("relative_length").metadata[b"meaning"] == b"l / L"
+    assert all(field.metadata[b"meaning"] for field in schema)
+    export.write(runs(), "dataset", tmp_path / "d")
+    about = load_from_disk(str(tmp_path / "d")).info.description
+    assert all(f"\n{name}: " in about for name in schema.names)
+
+
+@pytest.mark.parametrize("form", export.FORMATS)
+def test_what_stands_there_is_kept_unless_forced(tmp_path, form):
+    place = tmp_path / "t"
+    export.write(runs()[:1], form, place)
+    before = len(read(form, place))
+    with pytest.raises(InputError, match="t exists; choose another --to, or replace it with --force"):
+        export.write(runs(), form, place)
+    assert len(read(form, place)) == before
+    export.write(runs(), form, place, force=True)
+    assert len(read(form, place)) == 4 * len(runs()) > before
+    assert [p.name for p in tmp_path.iterdir()] == ["t"], "nothing temporary is left"
+
+
+@pytest.mark.parametrize("form", export.FORMATS)
+def test_force_takes_nothing_that_is_no_export(tmp_path, form):
+    folder = tmp_path / "thesis"
+    folder.mkdir()
+    (folder / "main.tex").write_text("mine")
+    with pytest.raises(InputError, match=r"thesis is (a folder|not a saved dataset)"):
+        export.write(runs(), form, folder, force=True)
+    if form == "dataset":
+        with pytest.raises(InputError, match="not a saved dataset"):
+            export.write(runs(), form, folder / "main.tex", force=True)
+    assert (folder / "main.tex").read_text() == "mine"
+    assert [p.name for p in tmp_path.rglob("*")] == ["thesis", "main.tex"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("form", export.FORMATS)
+def test_a_full_disk_leaves_what_was_there_and_no_debris(tmp_path, monkeypatch, form, there):
+    place = tmp_path / "t"
+    if there:
+        export.write(runs()[:1], form, place)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+
+    def full_disk(*_):
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(InputError, match=r"cannot write .*t: No space left on device"):
+        export.write(runs(), form, place, force=there)
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_a_dataset_is_written_in_silence(tmp_path, capfd):
+    import datasets
+
+    datasets.enable_progress_bars()
+    export.write(runs(), "dataset", tmp_path / "d")
+    assert capfd.readouterr() == ("", "")
+    assert not datasets.are_progress_bars_disabled(), "as it was"
+
+
+def test_numbers_past_64_bits_are_named(tmp_path):
+    with pytest.raises(InputError, match="column seed holds a number past 64 bits"):
+        export.write([result(suite(), seed=2**70)], "csv", tmp_path / "t.csv")
+    assert not list(tmp_path.iterdir())

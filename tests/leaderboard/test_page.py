@@ -1,0 +1,283 @@
+"""The HTML page as a file: whole, self-contained, the same bytes again, and nothing in it that results could break out of."""
+
+import base64
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import ROOT
+from synthetic_results import failure, full, record, result, store, suite
+
+from bench.cli import main
+from bench.suite import load_suite
+from leaderboard import page, page_data
+from leaderboard.grid import build
+from leaderboard.markdown import share
+from leaderboard.summary import row, summarise
+from tasks import InputError
+
+CURVE = (1, 1, 0.5, 0.25)
+HOSTILE = [
+    "</script><script>window.hacked=1</script>",
+    "<img src=x onerror=window.hacked=1>",
+    '" onmouseover="window.hacked=1',
+    "<!--<script>",
+    "{{data}}",
+    "my|pe `x` **b** [a](javascript:x)",
+    "a\x00\n\u202e\ud800b",
+    "__proto__",
+]
+
+
+class Page(HTMLParser):
+    """What a browser would find: elements with their attributes, and the texts of those whose content is not parsed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.raw, self.cells, self.open = [], {"script": [], "style": []}, [], None
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        if tag in self.raw:
+            self.raw[tag].append("")
+        if tag in ("td", "th"):
+            self.cells.append("")
+        self.open = tag
+
+    def handle_data(self, data):
+        if self.open in self.raw:
+            self.raw[self.open][-1] += data
+        elif self.cells:
+            self.cells[-1] += data
+
+    def handle_endtag(self, tag):
+        self.open = None
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.found if name == tag]
+
+    @property
+    def data(self):
+        return json.loads(self.raw["script"][0])
+
+
+def grids(of, runs, failures=None):
+    return {of.name: build(of, runs, failures or {})}
+
+
+def small():
+    of = suite()
+    runs = full(of, {"nope": CURVE, "rope": (1, 1, 0.75, 0.0625), "alibi": (1, 0.9, 0.9, 0.9)})
+    runs += [result(of, "sorting", record("abacus", ranking="task-aware"), 0, (1, 1, 1, 1))]
+    return of, runs
+
+
+def test_the_data_are_the_results():
+    of, runs = small()
+    (board,) = Page(page.render(grids(of, runs))).data["boards"]
+    assert [task["lengths"] for task in board["tasks"]] == [of.test_lengths(t.task) for t in of.tasks]
+    found = {e["name"]: e for e in board["encodings"]}
+    assert set(found) == {"nope", "rope", "alibi", "abacus"}
+    for name in found:
+        for spec, cell in zip(of.tasks, found[name]["cells"], strict=True):
+            mine = [r for r in runs if (r.encoding.name, r.task) == (name, spec.task)]
+            if not mine:
+                assert cell is None
+                continue
+            exact = [[s.exact for s in r.scores] for r in mine]
+            assert cell["exact"] == exact and cell["mean"] == [share(x) for x in np.mean(exact, axis=0)]
+            assert cell["again"] == f"lprime run tiny --encoding {name} --task {spec.task} --seed 0 --out again"
+
+
+def test_the_table_is_readable_without_script():
+    of, runs = small()
+    text = page.render(grids(of, runs, {("parity", "abacus", 0): failure("out of <memory>")}))
+    cells = Page(text).cells
+    assert cells[:4] == ["rank", "encoding", "IQM", "parity"]
+    at = cells.index("rope")
+    # ½ and 1/16 past L; for parity less chance ½: (0.25 − 0.4375)… is under 0, so 0.
+    assert cells[at + 2 : at + 4] == [".406\u00a0±\u00a0.000", ".406\u00a0±\u00a0.000"]
+    assert cells[cells.index("abacus") + 2] == "failed", "for want of parity"
+    assert "out of &lt;memory&gt;" in text
+
+
+def test_the_same_results_give_the_same_bytes_in_any_order():
+    of, runs = small()
+    once = page.render(grids(of, runs))
+    assert once == page.render(grids(of, runs[::-1]))
+    code = (
+        "import sys; sys.path[:0] = ['tests', 'tests/leaderboard']; import test_page as t, hashlib; of, runs = t.small();"
+        "print(hashlib.sha256(t.page.render(t.grids(of, runs)).encode()).hexdigest())"
+    )
+    again = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={"PYTHONHASHSEED": "7"}, capture_output=True, text=True)
+    assert again.stdout.strip() == hashlib.sha256(once.encode()).hexdigest(), again.stderr
+
+
+def test_nothing_is_fetched_and_only_the_pages_own_scripts_run():
+    of, runs = small()
+    text = page.render(grids(of, runs))
+    found = Page(text)
+    for tag, attributes in found.found:
+        for name in ("src", "srcset", "href", "action", "data", "poster", "background"):
+            target = attributes.get(name)
+            assert target is None or (tag == "a" and target.startswith("https://example.org/")) or target == "data:,", (
+                tag,
+                target,
+            )
+        assert not any(name.startswith("on") for name in attributes), (tag, attributes)
+    assert "sourceMappingURL" not in text and "@import" not in text and "url(" not in "".join(found.raw["style"])
+    (policy,) = [m["content"] for m in found.all("meta") if m.get("http-equiv") == "Content-Security-Policy"]
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == "'none'" and "connect-src" not in rules
+    hashes = {f"'sha256-{base64.b64encode(hashlib.sha256(s.encode()).digest()).decode()}'" for s in found.raw["script"][1:]}
+    assert set(rules["script-src"].split()) == hashes and len(hashes) == 2
+
+
+def test_hostile_names_stay_text():
+    of = suite()
+    plain = Page(page.render(grids(of, full(of, {f"name{i}": CURVE for i in range(len(HOSTILE))}))))
+    runs = []
+    for name in HOSTILE:
+        hostile = record(name, family=name, title=name, link=f"javascript:{name}", settings={name: name}, ranking=name)
+        runs += full(of, {"x": CURVE})
+        runs[-6:] = [r.model_copy(update={"encoding": hostile}) for r in runs[-6:]]
+    text = page.render(grids(of, runs, {("sorting", HOSTILE[0], 9): failure(HOSTILE[0])}))
+    text.encode()  # no lone surrogate is left
+    found = Page(text)
+    assert {tag for tag, _ in found.found} <= {tag for tag, _ in plain.found} | {"details", "summary", "ul", "li"}
+    assert len(found.raw["script"]) == 3 and found.all("a") == [], "no address but https ones are linked"
+    assert {e["name"] for e in found.data["boards"][0]["encodings"]} > {*HOSTILE[:6], "__proto__", "a� ��b"}
+    assert "\x00" not in text and "\u202e" not in text
+
+
+@given(
+    st.recursive(
+        st.text() | st.floats(allow_nan=False) | st.none(), lambda each: st.lists(each) | st.dictionaries(st.text(), each)
+    )
+)
+def test_json_in_the_page_is_what_was_given_and_ends_nothing(value):
+    text = page.embedded(value)
+    assert json.loads(text) == value and "<" not in text
+    assert text.encode()
+
+
+def test_what_is_filled_in_is_not_filled_again():
+    assert page.filled("{{a}} {{b}}", {"a": "{{b}}", "b": r"\1"}) == r"{{b}} \1"
+
+
+def test_versions_of_a_suite_and_suites_have_a_section_each():
+    one, other = suite(), suite(name="other")
+    old = [r.model_copy(update={"fingerprint": "0ld", "suite_version": 0}) for r in full(one, {"rope": CURVE})]
+    suites = grids(one, full(one, {"nope": CURVE}) + old) | grids(other, full(other, {"alibi": CURVE}))
+    found = Page(page.render(suites))
+    names = [[e["name"] for e in board["encodings"]] for board in found.data["boards"]]
+    assert names == [["nope", "rope"], ["rope"], ["alibi", "nope", "rope"]], "those asked for are there, whether run or not"
+    assert len(found.all("table")) == 3
+
+
+def test_a_suite_without_a_run_is_a_page_too():
+    of = suite()
+    (board,) = Page(page.render(grids(of, []))).data["boards"]
+    assert board["first"] == [] and all(e["cells"] == [None, None] for e in board["encodings"])
+
+
+def test_a_large_board_is_a_small_file():
+    of = load_suite("small")
+    generator = np.random.default_rng(0)
+    runs = []
+    for i in range(56):
+        for task in of.tasks:
+            for seed in range(5):
+                exact = generator.integers(0, 257, len(of.test_lengths(task.task))) / 256
+                runs.append(result(of, task.task, f"encoding_{i}", seed, exact.tolist()))
+    (grid,) = build(of, runs, {})[:1]
+    rows = [row(grid, f"encoding_{i}") for i in range(56)]
+    assert len(page.render({"small": [grid]}, {"small": [{"standard": rows}]}).encode()) < 1_500_000
+
+
+def test_every_file_of_the_page_is_shipped():
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["leaderboard"]
+    shipped = {path for pattern in patterns for path in (ROOT / "leaderboard").glob(pattern) if path.is_file()}
+    files = {path for path in (ROOT / "leaderboard" / "web").rglob("*") if path.is_file()}
+    assert files == shipped and {ROOT / "leaderboard" / "web" / name for name in page.SCRIPTS} < files
+
+
+def test_the_library_is_the_version_that_is_noted():
+    folder = ROOT / "leaderboard" / "web" / "vendor"
+    noted = re.search(r"`chart\.js` ([\d.]+)", (folder / "README.md").read_text())[1]
+    assert f"Chart.js v{noted}" in (folder / "chart.umd.min.js").read_text()[:200]
+    assert "Permission is hereby granted" in page.vendored(), "MIT asks for its text in every copy"
+
+
+def refused(capsys, *arguments):
+    with pytest.raises(SystemExit) as exit_:
+        main([str(a) for a in arguments])
+    err = capsys.readouterr().err
+    assert exit_.value.code == 2 and err.count("\n") == 1, err
+    return err
+
+
+def test_the_command_writes_the_page_of_runs_and_of_what_is_published(tmp_path, capsys):
+    _, runs = small()
+    store(tmp_path / "runs", runs)
+    for arguments in (["publish", "tiny", "--out", tmp_path / "runs", "--to", tmp_path / "board", "--no-measure"],
+                      ["board", "--html", tmp_path / "a", "--out", tmp_path / "runs"],
+                      ["board", "tiny", "--html", tmp_path / "a", "--out", tmp_path / "runs"],
+                      ["board", "--html", tmp_path / "b", "--published", "--to", tmp_path / "board"]):  # fmt: skip
+        with pytest.raises(SystemExit) as exit_:
+            main([str(a) for a in arguments])
+        assert exit_.value.code == 0, capsys.readouterr().err
+    assert capsys.readouterr().out.splitlines()[-1] == f"written to {tmp_path / 'b' / 'index.html'}"
+    assert (tmp_path / "a/index.html").read_bytes() == (tmp_path / "b/index.html").read_bytes()
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["index.html"]
+
+
+def test_bad_input_is_one_line(tmp_path, capsys):
+    _, runs = small()
+    store(tmp_path / "runs", runs)
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "index.html").write_text("<h1>somebody's own</h1>")
+    out = ["--out", tmp_path / "runs"]
+    assert "is a file" in refused(capsys, "board", "--html", tmp_path / "file", *out)
+    assert "not a page of lprime" in refused(capsys, "board", "--html", tmp_path, *out)
+    assert (tmp_path / "index.html").read_text() == "<h1>somebody's own</h1>"
+    assert "no results" in refused(capsys, "board", "--html", tmp_path / "page", "--out", tmp_path / "nowhere")
+    assert "nothing is published" in refused(
+        capsys, "board", "--html", tmp_path / "page", "--published", "--to", tmp_path / "nowhere"
+    )
+    assert "--html" in refused(capsys, "board", "--published")
+    assert "got both" in refused(capsys, "board", "--check", "--html", tmp_path / "page")
+    assert not (tmp_path / "page").exists()
+
+
+def test_a_place_that_cannot_be_read_is_bad_input(tmp_path):
+    (tmp_path / "index.html").mkdir()
+    of, runs = small()
+    with pytest.raises(InputError, match="cannot write"):
+        page.write(grids(of, runs), tmp_path)
+
+
+def test_pairs_are_those_of_the_tests():
+    of, runs = small()
+    classes = summarise(build(of, runs, {})[0])
+    rows = page_data.in_order(classes)
+    found = page_data.pairs(rows)
+    for i, a in enumerate(rows):
+        for j, b in enumerate(rows[i + 1 :]):
+            if not (a.complete and b.complete):
+                assert found[i][j] is None
+                continue
+            wins = np.mean([[np.mean((x > b_) + (x == b_) / 2) for x in s] for s, b_ in zip(a.scores, b.scores, strict=True)])
+            better, p, verdict = found[i][j]
+            assert better == share(wins) and p == ("<.001" if a.ps[b.name] < 0.001 else share(a.ps[b.name]))
+            assert (verdict != 0) == (a.ps[b.name] <= 0.05 and a.score != b.score)

@@ -1,0 +1,451 @@
+"""The HTML page in a real Chromium: what a reader does with pointer, keyboard and thumb, and that the network is never asked.
+
+What must be there is worked out from the results themselves, by numpy and the board's own formatting, never from the page.
+"""
+
+import io
+import re
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+from synthetic_results import failure, full, record, result, suite
+
+from leaderboard import page
+from leaderboard import statistics as st
+from leaderboard.grid import build
+from leaderboard.markdown import share, times
+from leaderboard.theme import DARK, LIGHT
+
+pytestmark = pytest.mark.browser
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+ABSENT = {"–", "missing", "failed", "incomplete"}
+HOSTILE = ("</script><script>window.hacked=1</script>", '"><img src=x onerror=window.hacked=1>', "{{data}} `x` |", "__proto__")
+OF = suite(test_examples=16)  # odd sixteenths are where Python and JavaScript round apart
+BESIDE = suite(name="beside", version=2)
+
+
+def runs_of(of):
+    """A dozen encodings, each with its own curves, over all ranking classes, with a gap and the worst of names."""
+    generator = np.random.default_rng(0)
+    families = {"rope": "rotary", "yarn": "rotary", "alibi": "bias", "t5": "bias", "nope": "none"}
+    names = [*families, "finetuned(rope)", "abacus", *HOSTILE]
+    runs = []
+    for name in names:
+        ranking = {"abacus": "task-aware", "finetuned(rope)": "longer"}.get(name, "standard")
+        made = record(name, family=families.get(name, "other"), ranking=ranking, year=int(2000 + generator.integers(26)))
+        strength = generator.random()
+        for task in of.tasks:
+            for seed in of.seeds:
+                past = np.clip(strength + 0.2 * generator.standard_normal(2) - [0.1, 0.2], 0, 1)
+                exact = np.round(np.array([1, 0.97, *past]) * of.test_examples) / of.test_examples
+                runs.append(result(of, task.task, made, seed, exact.tolist(), parameters={"model": 9, "encoding": len(runs)}))
+    return [run for run in runs if (run.encoding.name, run.task) != ("t5", "parity")]
+
+
+RUNS = runs_of(OF)
+(GRID,) = build(OF, RUNS, {("parity", "t5", 1): failure("out of memory")})
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if path is None:
+        pytest.fail(
+            "the HTML page needs Chromium to be tested: apt-get install chromium, or pytest -m 'not browser'", pytrace=False
+        )
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    other = [
+        run.model_copy(update={"fingerprint": "0ld", "suite_version": 1}) for run in full(BESIDE, {"shaw": (1, 1, 0.5, 0.5)})
+    ]
+    beside = build(BESIDE, full(BESIDE, {f"e{i:02}": (1, 1, i / 30, 0) for i in range(30)}) + other, {})
+    return page.write({"tiny": [GRID], "beside": beside}, tmp_path_factory.mktemp("page")).as_uri()
+
+
+@pytest.fixture
+def opened(browser, address):
+    """Opens the page, in a window of its own; whatever it complains of or asks for fails the test in the end."""
+    faults, contexts = [], []
+
+    def open_(width=1280, height=900, **more):
+        context = browser.new_context(viewport={"width": width, "height": height}, **more)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("console", lambda message: faults.append(f"console: {message.text}"))
+        tab.on("pageerror", lambda error: faults.append(f"error: {error}"))
+        tab.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
+        tab.on("request", lambda request: request.url != address and faults.append(f"request: {request.url}"))
+        tab.goto(address)
+        return tab
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert faults == []
+
+
+def shown(tab):
+    """Names in the table as they stand, top to bottom."""
+    return tab.locator(".board:visible tr[data-row]:visible .name").all_inner_texts()
+
+
+def chips(tab):
+    return [text.replace("×", "").replace("†", "").strip() for text in tab.locator(".chip").all_inner_texts()]
+
+
+def row(tab, name):
+    return tab.locator(".board:visible tr[data-row]").filter(has=tab.get_by_text(name, exact=True))
+
+
+def past(name, task):
+    """Mean exact match past L, from the results."""
+    mine = [r for r in RUNS if (r.encoding.name, r.task) == (name, task)]
+    return np.mean([[s.exact for s in r.out_of_distribution] for r in mine]) if mine else None
+
+
+def choose(tab, *names):
+    tab.get_by_role("button", name="None", exact=True).click()
+    for name in names:
+        row(tab, name).get_by_role("checkbox").check()
+
+
+def at(tab, panel, name, i, on=0.0):
+    """Where on the screen the curve of an encoding is: at the i-th length, or that share of the way to the next."""
+    means = GRID.exact(OF.tasks[panel].task, name).mean(0)
+    y = float(np.interp(i + on, range(len(means)), means))
+    find = """([panel, i, on, y]) => {
+      const chart = Chart.getChart(document.querySelectorAll('#panels canvas')[panel]);
+      const box = chart.canvas.getBoundingClientRect();
+      const [from, to] = [i, i + 1].map((k) => chart.data.datasets.at(-1).data[k]?.x ?? 0);
+      const x = from + on * (to - from);
+      return [box.left + chart.scales.x.getPixelForValue(x), box.top + chart.scales.y.getPixelForValue(y)];
+    }"""
+    tab.locator(".plot").nth(panel).scroll_into_view_if_needed()
+    return tab.evaluate(find, [panel, i, on, y])
+
+
+def key_of(text):
+    """What a cell is sorted by, read from what it shows."""
+    if text in ABSENT:
+        return None
+    number = re.match(r"≥?\s*([\d,]*\.?\d+)", text)
+    return float(number[1].replace(",", "")) if number else text
+
+
+def test_every_column_sorts_both_ways_within_the_classes(opened):
+    tab = opened()
+    heads = tab.locator(".board:visible thead th")
+    classes = tab.locator(".board:visible tbody").count()
+    assert classes == 3
+    for column in range(heads.count()):
+        button = heads.nth(column).get_by_role("button")
+        for _ in range(2):
+            button.click()
+            assert tab.locator(".board:visible thead th[aria-sort]").count() == 1
+            order = heads.nth(column).get_attribute("aria-sort")
+            texts = tab.evaluate(
+                """(column) => [...document.querySelectorAll('.board:not([hidden]) tbody')].map((body) =>
+                  [...body.querySelectorAll('tr[data-row]')].map((row) => row.children[column].innerText))""",
+                column,
+            )
+            assert sum(map(len, texts)) == len(GRID.encodings) and len(texts) == classes
+            for group in texts:
+                words = [text.strip().lower() for text in group]
+                keys = words if column == 1 else [*map(key_of, words)]
+                there = [key for key in keys if key is not None]
+                assert keys[: len(there)] == there, "what is not there comes last"
+                assert there == sorted(there, reverse=order == "descending"), (column, order)
+
+
+def test_sorting_by_a_task_is_sorting_by_its_results(opened):
+    tab = opened()
+    tab.get_by_role("button", name="sorting", exact=True).click()
+    standard = [name for name in GRID.encodings if name not in ("abacus", "finetuned(rope)")]
+    expected = sorted(standard, key=lambda name: -past(name, "sorting"))
+    assert [past(name, "sorting") for name in shown(tab)[: len(expected)]] == [past(name, "sorting") for name in expected]
+    text = row(tab, expected[0]).locator("td.task").nth(1).inner_text()
+    assert text.startswith(share(past(expected[0], "sorting")))
+    tab.get_by_role("button", name="sorting", exact=True).click()
+    assert [past(name, "sorting") for name in shown(tab)[: len(expected)]] == [past(name, "sorting") for name in expected[::-1]]
+    tab.get_by_role("button", name="parity", exact=True).click()
+    assert shown(tab)[len(expected) - 1] == "t5", "without a run on parity"
+
+
+def test_filters_leave_what_was_asked_for_and_count_it(opened):
+    tab = opened()
+    everything = len(GRID.encodings)
+    assert len(shown(tab)) == everything and tab.locator("#count").inner_text() == f"{everything} of {everything} encodings"
+    tab.get_by_label("Find").fill("ROPE")
+    assert sorted(shown(tab)) == ["finetuned(rope)", "rope"]
+    assert tab.locator("#count").inner_text() == f"2 of {everything} encodings"
+    assert tab.locator(".board:visible tr.class:visible").count() == 2, "a class without rows is not there"
+    tab.get_by_label("Find").fill("rope tuned")
+    assert shown(tab) == ["finetuned(rope)"]
+    tab.get_by_label("Find").fill("")
+    tab.get_by_label("Family").select_option("bias")
+    assert sorted(shown(tab)) == ["alibi", "t5"]
+    tab.get_by_label("Family").select_option("all")
+    tab.get_by_label("Class").select_option(index=2)
+    assert shown(tab) == ["finetuned(rope)"]
+    tab.get_by_label("Class").select_option("all")
+    choose(tab, "alibi", "yarn")
+    tab.get_by_label("only chosen").check()
+    assert sorted(shown(tab)) == ["alibi", "yarn"]
+    row(tab, "yarn").get_by_role("checkbox").uncheck()
+    assert shown(tab) == ["alibi"]
+
+
+def test_choosing_draws_the_curves_of_the_results(opened):
+    tab = opened()
+    choose(tab, "alibi")
+    row(tab, "rope").locator("td").nth(2).click()
+    assert sorted(chips(tab)) == ["alibi", "rope"]
+    drawn = tab.evaluate(
+        """() => [...document.querySelectorAll('#panels canvas')].map((canvas) => Chart.getChart(canvas).data.datasets.map(
+          (set) => ({ width: set.borderWidth, y: set.data.map((point) => point.y) })))"""
+    )
+    for task, datasets in zip(OF.tasks, drawn, strict=True):
+        thick = [d["y"] for d in datasets if d["width"] == 2]
+        expected = [np.round(GRID.exact(task.task, name).mean(0), 3) for name in ("alibi", "rope")]
+        assert np.allclose(sorted(thick), sorted(map(list, expected)), atol=1e-9)
+        seeds = [tuple(d["y"]) for d in datasets if d["width"] is None]
+        assert sorted(seeds) == sorted(tuple(GRID.exact(task.task, name).ravel()) for name in ("alibi", "rope"))
+        (grey,) = [np.array(d["y"], float).reshape(-1, 5) for d in datasets if d["width"] == 0.8]  # four lengths and a gap
+        others = [n for n in GRID.encodings if (task.task, n) in GRID.runs and n not in ("alibi", "rope")]
+        expected = [np.round(GRID.exact(task.task, name).mean(0), 3).tolist() for name in others]
+        assert np.allclose(sorted(grey[:, :4].tolist()), sorted(expected), atol=1e-9) and np.isnan(grey[:, 4]).all()
+    tab.locator(".chip", has_text="rope").click()
+    assert chips(tab) == ["alibi"] and not row(tab, "rope").get_by_role("checkbox").is_checked()
+
+
+@pytest.mark.parametrize("name", ["rope", "nope"])
+def test_pointing_at_a_curve_shows_its_numbers(opened, name):
+    tab = opened()
+    choose(tab, "rope", "alibi")
+    for i, from_, on in ((2, 2, 0), (3, 3, 0), (1, 1, 0.3), (2, 1, 0.7)):
+        tab.mouse.move(*at(tab, 1, name, from_, on))
+        exact, column = GRID.exact("sorting", name), GRID.columns[1]
+        box = tab.locator(".tip").nth(1)
+        text = box.inner_text().replace("\u00a0", " ")
+        assert f"length {column.lengths[i]} = {times(column.lengths[i] / column.train_length)} L" in text
+        assert f"{name} by seed " + ", ".join(f"{seed}: {share(x)}" for seed, x in enumerate(exact[:, i])) in text
+        assert box.locator("tr.here").inner_text().split() == [share(exact[:, i].mean()), name]
+        listed = [line.split()[-1] for line in box.locator("tr").all_inner_texts()]
+        assert set(listed) == {"rope", "alibi", name}, "all that are chosen, and what is pointed at"
+    tab.mouse.move(5, 5)
+    assert tab.locator(".tip:visible").count() == 0
+
+
+def test_a_click_on_a_curve_chooses_it(opened):
+    tab = opened()
+    choose(tab, "rope")
+    best = max(GRID.encodings, key=lambda name: past(name, "sorting"))
+    place = at(tab, 1, best, 2)
+    tab.mouse.click(*place)
+    assert sorted(chips(tab)) == sorted(["rope", best])
+    tab.mouse.click(*place)
+    assert chips(tab) == ["rope"]
+
+
+def test_everything_works_by_keyboard(opened):
+    tab = opened()
+    press = tab.keyboard.press
+    tab.get_by_label("Task columns").focus()
+    press("Tab")
+    press("Tab")  # past "only chosen", into the table's box
+    assert tab.evaluate("document.activeElement.className") == "scroll"
+    press("Tab")
+    for _ in range(3):  # rank, encoding, IQM, then parity
+        press("Tab")
+    assert tab.evaluate("document.activeElement.innerText") == "parity"
+    assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", "the focus is seen"
+    press("Enter")
+    best = max(
+        (n for n in GRID.encodings if past(n, "parity") and n != "abacus" and "fine" not in n), key=lambda n: past(n, "parity")
+    )
+    assert shown(tab)[0] == best
+    row(tab, best).get_by_role("checkbox").focus()
+    before = row(tab, best).get_by_role("checkbox").is_checked()
+    press("Space")
+    assert row(tab, best).get_by_role("checkbox").is_checked() is not before
+
+    choose(tab, "rope", "alibi", "yarn")
+    plot = tab.locator(".plot").nth(1)
+    plot.focus()
+    press("End")
+    press("End")
+    means = {n: GRID.exact("sorting", n).mean(0) for n in ("rope", "alibi", "yarn")}
+    for _ in range(3):
+        press("ArrowUp")
+    order = sorted(means, key=lambda n: -means[n][-1])
+    for name in order:
+        said = tab.locator("#live").inner_text()
+        assert said.startswith(f"{name}, Sorting (unique), length 12 = 2 L: exact match {share(means[name][-1])}")
+        assert plot.locator(".tip tr.here").inner_text().split()[1] == name
+        press("ArrowDown")
+    press("ArrowLeft")
+    assert f"exact match {share(means[order[-1]][-2])}" in tab.locator("#live").inner_text()
+    press("Home")
+    assert "length 3 = 0.5 L" in tab.locator("#live").inner_text()
+    press("Enter")
+    assert len(chips(tab)) == 2
+    press("Escape")
+    assert tab.locator(".tip:visible").count() == 0
+    press("ArrowLeft")
+    assert tab.locator(".tip:visible").count() == 1
+    press("Tab")
+    assert tab.locator(".tip:visible").count() == 0
+
+
+def test_task_columns_show_what_they_are_asked_to(opened):
+    tab = opened()
+    tab.get_by_role("button", name="sorting", exact=True).click()
+    for view, number in (("reach", lambda n: st.reach(GRID.columns[1].at, GRID.exact("sorting", n))),
+                         ("score", lambda n: st.score(*parts(n)).mean())):  # fmt: skip
+        tab.get_by_label("Task columns").select_option(view)
+        heading = tab.get_by_role("button", name="sorting")
+        assert heading.inner_text().split() == ["sorting", view]
+        names = [name for name in shown(tab) if name not in ("abacus", "finetuned(rope)")]
+        assert [number(name) for name in names] == sorted(map(number, names), reverse=True), "sorted by the new numbers"
+        for name in names:
+            text = row(tab, name).locator("td.task").nth(1).inner_text()
+            assert float(re.search(r"\d*\.?\d+", text)[0]) == pytest.approx(number(name), abs=5.1e-4)
+    tab.get_by_label("Task columns").select_option("accuracy past L")
+    assert row(tab, "rope").locator("td.task").nth(1).inner_text().startswith(share(past("rope", "sorting")))
+
+
+def parts(name):
+    column = GRID.columns[1]
+    return column.at, GRID.exact("sorting", name), np.array(column.chance), column.train_length
+
+
+def test_who_beats_whom(opened):
+    tab = opened()
+    choose(tab, "rope")
+    assert "Choose two" in tab.locator("#beats").inner_text()
+    choose(tab, "rope", "alibi", "finetuned(rope)", "t5")
+    lines = [re.split(r"\t+", line.strip()) for line in tab.locator("#beats tr").all_inner_texts()]
+    names = [line[0].strip() for line in lines[1:]]
+    assert sorted(names) == ["alibi", "finetuned(rope)", "rope"], "t5 lacks a task"
+    scores = {
+        n: [st.score(c.at, GRID.exact(c.task, n), np.array(c.chance), c.train_length) for c in GRID.columns] for n in names
+    }
+    for name, (_, *cells) in zip(names, lines[1:], strict=True):
+        for other, cell in zip(names, cells, strict=True):
+            if name != other:
+                assert float(cell.split()[0]) == pytest.approx(st.improvement(scores[name], scores[other]), abs=1.1e-3)
+
+
+def test_numbers_by_length_and_how_to_run_one_again(opened):
+    tab = opened()
+    choose(tab, "rope", "t5")
+    tab.get_by_text("Numbers by length").click()
+    table = tab.locator("#numbers table").nth(1)
+    cells = table.locator("tr", has_text="rope").locator("td").all_inner_texts()
+    assert cells == [share(x) for x in GRID.exact("sorting", "rope").mean(0)]
+    tab.get_by_text("the command that runs one again").click()
+    assert tab.get_by_text("lprime run tiny --encoding rope --task parity --seed 0 --out again").is_visible()
+    tab.get_by_text("Failed, diverged and missing runs").first.click()
+    assert tab.get_by_text("out of memory").is_visible()
+
+
+def test_hostile_names_do_nothing(opened):
+    tab = opened()
+    assert {*HOSTILE} < {*shown(tab)}
+    choose(tab, *HOSTILE)
+    assert {*HOSTILE} == {*chips(tab)}
+    tab.get_by_text("Numbers by length").click()
+    tab.get_by_text("the command that runs one again").click()
+    tab.locator(".plot").nth(1).focus()
+    for _ in HOSTILE:
+        tab.keyboard.press("ArrowDown")
+    assert {*HOSTILE} == {*tab.locator(".plot").nth(1).locator(".tip tr td:nth-child(3)").all_inner_texts()}
+    assert tab.evaluate("window.hacked") is None
+    assert tab.locator("img").count() == 0 and tab.locator("script").count() == 3
+
+
+def test_no_more_are_chosen_than_can_be_told_apart(opened):
+    tab = opened()
+    tab.locator("#suite").select_option(index=1)
+    tab.get_by_role("button", name="All in the table").click()
+    assert len(chips(tab)) == 21
+    styles = {tab.locator(".chip .swatch").nth(i).get_attribute("style") for i in range(21)}
+    assert len(styles) == 21, "no two look the same"
+    box = row(tab, "e00").get_by_role("checkbox")
+    box.click()
+    assert not box.is_checked() and "At most 21" in tab.locator("#live").inner_text()
+    tab.get_by_role("button", name="Best six").click()
+    assert sorted(chips(tab)) == [f"e{i}" for i in range(24, 30)]
+
+
+def test_suites_and_versions_are_shown_one_at_a_time(opened):
+    tab = opened()
+    suites = tab.locator("#suite").locator("option").all_inner_texts()
+    assert suites[0] == "Suite tiny" and [s.split(" (")[0] for s in suites[1:]] == [
+        "Suite beside, version 2",
+        "Suite beside, version 1",
+    ]
+    tab.locator("#suite").select_option(suites[2])
+    assert tab.locator(".board:visible").count() == 1 and shown(tab) == ["shaw"] == chips(tab)
+    assert tab.locator("#count").inner_text() == "1 of 1 encodings"
+    tab.locator("#suite").select_option(suites[0])
+    assert len(shown(tab)) == len(GRID.encodings) and tab.locator(".plot").count() == 2
+
+
+@pytest.mark.parametrize("width", [390, 320])
+def test_on_a_phone_nothing_scrolls_sideways_but_tables(opened, width):
+    tab = opened(width, 844, is_mobile=True, has_touch=True, device_scale_factor=2)
+    tab.locator("#suite").select_option(index=1)
+    tab.locator("#suite").select_option(index=0)
+    choose(tab, *HOSTILE, "rope")
+    for summary in tab.locator("summary:visible").all():
+        summary.click()
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert tab.evaluate("document.querySelector('.board .scroll').scrollWidth") > width
+    tab.touchscreen.tap(*at(tab, 1, "rope", 2))
+    box = tab.locator(".tip:visible").bounding_box()
+    assert "rope" in tab.locator(".tip:visible").inner_text() and box["x"] >= 0 and box["x"] + box["width"] <= width
+
+
+def test_light_and_dark_follow_the_system_until_the_reader_says_otherwise(opened):
+    tab = opened(color_scheme="dark")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    place = at(tab, 0, "rope", 0)
+
+    def rgb(colour):
+        return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+
+    def is_(theme):
+        seen = [int(n) for n in re.findall(r"\d+", tab.evaluate(ground))]
+        clip = {"x": place[0] + 3, "y": place[1] + 70, "width": 1, "height": 1}
+        shade = Image.open(io.BytesIO(tab.screenshot(clip=clip))).convert("RGB").getpixel((0, 0))
+        return seen == rgb(theme.background) and list(shade) == rgb(theme.shade)
+
+    assert is_(DARK)
+    tab.emulate_media(color_scheme="light")
+    assert is_(LIGHT)
+    toggle = tab.get_by_role("button", name="Dark")
+    assert toggle.get_attribute("aria-pressed") == "false"
+    toggle.click()
+    assert is_(DARK) and toggle.get_attribute("aria-pressed") == "true"
+    tab.reload()
+    at(tab, 0, "rope", 0)
+    assert is_(DARK), "remembered"
+
+
+def test_without_javascript_there_is_the_table(opened):
+    tab = opened(java_script_enabled=False)
+    assert tab.locator("tr[data-row]:visible").count() == len(GRID.encodings) + 32 + 1
+    assert tab.locator("noscript p").is_visible()
+    assert tab.locator("#controls:visible, #curves:visible, #theme:visible").count() == 0

@@ -1,0 +1,249 @@
+"""The published board: what a reader meets first, that links lead somewhere, that the same results give the same bytes."""
+
+import html
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from markdown_it import MarkdownIt
+from synthetic_results import full, record, result, store, store_failure, suite
+
+from bench.results import Timings
+from leaderboard import published, readme, tables
+from leaderboard import store as stored
+
+PARSER = MarkdownIt("commonmark").enable("table")
+CURVE = (1, 1, 0.5, 0.25)
+HOSTILE = [
+    "my|pe",
+    "<img src=x onerror=alert(1)>",
+    "a](javascript:x)",
+    "`code`",
+    "**bold**",
+    "a_b_",
+    "$x$",
+    "&amp;",
+    "# head",
+    "漢字 é",
+]
+
+
+def publish(tmp_path, runs, of=None, failures=()):
+    """Publish runs and render; the board's folder."""
+    board = tmp_path / "board"
+    for name, fingerprint in dict.fromkeys((run.suite, run.fingerprint) for run in runs):
+        out = tmp_path / "runs" / fingerprint  # two versions of one run cannot share a folder
+        store(out, [run for run in runs if (run.suite, run.fingerprint) == (name, fingerprint)])
+        for run in failures if of and fingerprint == of.fingerprint else ():
+            store_failure(out, run, "out of <memory> | 8 GiB")
+        stored.publish(of or name, out, board)
+    published.render(board)
+    return board
+
+
+def text_of(board):
+    return (board / "README.md").read_text()
+
+
+def first_tables(text):
+    """Every table above the details, a list of dictionaries each."""
+    found = []
+    for block in text.split("\nBelow: ")[0].split("\n\n"):
+        if block.startswith("|"):
+            header, _, *rows = [
+                [c.strip().replace("\u00a0", " ") for c in line.strip("|").split("|")] for line in block.splitlines()
+            ]
+            found.append([dict(zip(header, row, strict=True)) for row in rows])
+    return found
+
+
+def places(file):
+    """Every place that a markdown file links to or shows, as written."""
+    tokens = [child for t in PARSER.parse(file.read_text()) for child in [t, *(t.children or [])]]
+    found = [t.attrs.get("href") or t.attrs.get("src") for t in tokens if t.type in ("link_open", "image")]
+    for t in tokens:
+        if t.type in ("html_inline", "html_block"):
+            found += [html.unescape(place) for place in re.findall(r'(?:src|srcset|href)="([^"]*)"', t.content)]
+    return found
+
+
+def headings(file):
+    """Anchors as GitHub makes them, from the text as it is shown."""
+    tokens = PARSER.parse(file.read_text())
+    shown = ["".join(c.content for c in t.children) for i, t in enumerate(tokens) if tokens[i - 1].type == "heading_open"]
+    return ["".join(c for c in text.lower() if c.isalnum() or c in " -_").replace(" ", "-") for text in shown]
+
+
+def mixed(of):
+    """All ranking classes, a gap, a failure, a divergence and an older version."""
+    runs = full(of, {"nope": CURVE, "interpolated(rope)": (1, 1, 0.9, 0.8)})
+    runs += [
+        result(of, t, record("abacus", ranking="task-aware"), s, (1, 1, 1, 1)) for t in ("parity", "sorting") for s in (0, 1)
+    ]
+    runs += [result(of, t, "finetuned(rope)", s, (1, 1, 1, 0.9), longest_seen=8) for t in ("parity", "sorting") for s in (0, 1)]
+    runs += [result(of, "sorting", "rope", 0, CURVE), result(of, "sorting", "rope", 1, (0, 0, 0, 0), status="diverged")]
+    return runs
+
+
+def test_the_first_thing_is_a_table_a_ranking_class_best_first(tmp_path):
+    of = suite()
+    text = text_of(publish(tmp_path, mixed(of), of, [result(of, "parity", "rope", 0)]))
+    assert text.index("\n|") < 1500, "within the first screen"
+    standard, longer, aware = first_tables(text)
+    assert [row["encoding"] for row in standard] == ["[interpolated(rope)](encodings/interpolated~rope.md)", "[nope]", "[rope]"]
+    assert [row["encoding"] for row in longer] == ["[finetuned(rope)](encodings/finetuned~rope.md)"]
+    assert [row["encoding"] for row in aware] == ["[abacus]"]
+    # Sorting's chance is far under the printed precision; parity's is ½: (.85 − .5)/.5 = .7.
+    assert standard[0]["sorting"] == ".850" and standard[0]["parity"] == ".850"
+    assert (standard[2]["parity"], standard[2]["sorting"], standard[2]["IQM"], standard[2]["rank"]) == (
+        "failed", ".188", "incomplete", "–",
+    )  # fmt: skip
+    assert standard[0]["seeds"] == "3" and aware[0]["seeds"] == "2 of 3"
+    assert standard[0]["l ≤ L"] == "1.000" and re.fullmatch(r"\.\d{3} \[\.\d{3}, \.\d{3}\]", standard[0]["IQM"])
+    for title in ("**Standard**", "**Saw longer lengths", "**Task-aware"):
+        assert title in text
+
+
+def test_seeds_have_a_column_only_where_some_are_lacking(tmp_path):
+    of = suite()
+    runs = full(of, {"nope": CURVE, "rope": CURVE})
+    (whole,) = first_tables(text_of(publish(tmp_path / "whole", runs, of)))
+    (lacking,) = first_tables(text_of(publish(tmp_path / "lacking", runs[1:], of)))
+    assert "seeds" not in whole[0] and [row["seeds"] for row in lacking] == ["2–3 of 3", "3"]
+
+
+def test_which_runs_failed_is_said(tmp_path):
+    of = suite()
+    text = text_of(publish(tmp_path, mixed(of), of, [result(of, "parity", "rope", 0)]))
+    below = text.split("### Failed, diverged and missing runs, tiny")[1]
+    assert "- failed: rope on parity, seed 0: out of &#60;memory&#62; &#124; 8 GiB" in below
+    assert (
+        "- diverged: rope on sorting, seed 1" in below and "- missing: rope on parity (seeds 1, 2); sorting (seed 2)" in below
+    )
+
+
+def test_every_link_of_every_file_leads_somewhere(tmp_path):
+    of = suite()
+    older = full(of, {"nope": CURVE}, fingerprint="0lder", data_hash="x", finished="2024-01-01T00:00:00Z")
+    runs = mixed(of) + older + [result(of, t, name) for name in HOSTILE for t in ("parity", "sorting")]
+    board = publish(tmp_path, runs, of)
+    files = [board / "README.md", *sorted((board / "encodings").glob("*.md"))]
+    assert len(files) == 1 + 5 + len(HOSTILE)
+    seen = set()
+    for file in files:
+        for place in places(file):
+            if place.startswith("https://example.org/"):
+                continue
+            target, _, anchor = unquote(place).partition("#")
+            there = (file.parent / target).resolve() if target else file
+            assert there.exists() and there.is_relative_to(board), (file, place)
+            assert not anchor or anchor in headings(there), (file, place)
+            seen.add(there)
+    drawn = {p for p in board.rglob("*") if p.suffix in (".svg", ".md")}
+    assert drawn <= {p.resolve() for p in seen | {board / "README.md"}}, "nothing is there that nothing leads to"
+
+
+def test_hostile_names_stay_text(tmp_path):
+    of = suite(encodings=["nope"])
+    board = publish(tmp_path, [result(of, t, name) for name in HOSTILE for t in ("parity", "sorting")], of)
+    tokens = PARSER.parse(text_of(board))
+    inline = [child for t in tokens for child in t.children or []]
+    assert {re.match(r"</?(\w+)", c.content)[1] for c in inline if c.type == "html_inline"} <= {"picture", "source", "img"}
+    assert not [t for t in tokens if t.type == "html_block" and "onerror" in t.content and "&" not in t.content]
+    linked = set()
+    for t in tokens:
+        children = t.children or []
+        for i, child in enumerate(children):
+            if child.type == "link_open" and child.attrs["href"].startswith("encodings/"):
+                end = next(j for j in range(i, len(children)) if children[j].type == "link_close")
+                linked.add("".join(c.content for c in children[i + 1 : end]))
+    assert linked == set(HOSTILE)
+    widths = {
+        line.count("|") for block in text_of(board).split("\n\n") if block.startswith("|") for line in block.splitlines()[:1]
+    }
+    assert widths == {line.count("|") for line in text_of(board).splitlines() if line.startswith("|")}, "no name adds a cell"
+
+
+def test_encodings_without_a_run_have_no_page_and_no_link(tmp_path):
+    of = suite(encodings=["nope", "rope"])
+    board = publish(tmp_path, full(of, {"nope": CURVE}), of)
+    assert [p.name for p in (board / "encodings").iterdir()] == ["nope.md"]
+    assert "[rope]" not in text_of(board)
+
+
+def test_older_versions_come_below_and_apart(tmp_path):
+    of = suite()
+    older = full(
+        of, {"nope": (1, 1, 0, 0), "alibi": (1, 1, 1, 1)}, fingerprint="0lder", data_hash="x", finished="2024-01-01T00:00:00Z"
+    )
+    text = text_of(publish(tmp_path, [*full(of, {"nope": CURVE}), *older], of))
+    new, old = text.split("### Older version 1, fingerprint `0lder`, tiny")
+    assert "alibi" not in new and "[alibi]" in old and "do not compare with those above" in old
+    assert "[Older version 1" in new, "the line of links names it"
+
+
+def test_suites_have_sections_of_their_own_the_fullest_first(tmp_path):
+    few, many = suite(name="aa"), suite(name="zz")
+    board = publish(tmp_path, [result(few), *full(many, {"nope": CURVE})])
+    text = text_of(board)
+    assert [line for line in text.splitlines() if line.startswith("## Suite")] == ["## Suite zz", "## Suite aa"]
+    assert "[zz](#suite-zz) · [aa](#suite-aa)" in text and "do not compare" in text
+    assert "Suites:" not in text_of(publish(tmp_path / "one", [result(few)]))
+    assert {p.name for p in (board / "pictures").iterdir()} == {"aa", "zz"}
+
+
+@pytest.mark.parametrize(
+    ("shares", "marked", "time"), [((0.5, 0.5), True, "3.00"), ((0.5, 0.95), False, "2.00"), ((None, None), False, "3.00")]
+)
+def test_times_of_a_busy_machine_are_marked_and_left_out_where_there_are_others(tmp_path, shares, marked, time):
+    of = suite(seeds=[0, 1], encodings=["nope", "rope"])
+    runs = full(of, {"nope": CURVE})
+    for seed, (share, step_ms) in enumerate(zip(shares, (40, 20), strict=True)):
+        busy = Timings(step_ms=step_ms, train_s=1, evaluate_s=1, total_s=2, cpu_share=share)
+        runs += [result(of, task, "rope", seed, CURVE, timings=busy) for task in ("parity", "sorting")]
+    text = text_of(publish(tmp_path, runs, of))
+    ((row,),) = [[row for row in table if row["encoding"] == "[rope]"] for table in first_tables(text)]
+    assert row["step × nope"] == time + (f" {tables.BUSY}" if marked else "")
+    assert f"{tables.BUSY} marks" in text, "explained"
+
+
+def test_slugs_are_those_of_the_code_host():
+    assert readme.slug("Suite small") == "suite-small"
+    assert readme.slug("RoPE and its stretched forms, small") == "rope-and-its-stretched-forms-small"
+    assert readme.slug("Older version 1, fingerprint `0a1b`, a_b") == "older-version-1-fingerprint-0a1b-a_b"
+    assert readme.slug("a &#124; b") == "a--b"
+
+
+def test_the_same_results_give_the_same_bytes_in_any_order_and_any_process(tmp_path):
+    of = suite()
+    runs = mixed(of)
+    found = []
+    for turn in range(2):
+        out, board = tmp_path / f"runs{turn}", tmp_path / f"board{turn}"
+        random.Random(turn).shuffle(runs)
+        for part in (runs[:7], runs):
+            store(out, part)
+            stored.publish(of, out, board)
+        published.render(board)
+        found.append({p.relative_to(board).as_posix(): p.read_bytes() for p in board.rglob("*") if p.is_file()})
+    assert found[0] == found[1]
+    code = "import sys; from pathlib import Path; from leaderboard import published; print(published.check(Path(sys.argv[1])))"
+    env = {"PYTHONHASHSEED": "11", "TZ": "Asia/Tokyo", "LC_ALL": "C", "PATH": ""}
+    root = Path(published.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code, str(board)], capture_output=True, text=True, env=env, cwd=root)
+    assert "are what" in done.stdout and "not drawn again" not in done.stdout, done.stderr
+
+
+def test_rendering_needs_neither_torch_nor_the_encodings(tmp_path):
+    board = publish(tmp_path, full(suite(), {"nope": CURVE}))
+    code = (
+        "import sys; from pathlib import Path; from leaderboard import published; published.check(Path(sys.argv[1]))\n"
+        "print([m for m in ('torch', 'bench.encodings', 'pandas') if m in sys.modules])"
+    )
+    root = Path(published.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code, str(board)], capture_output=True, text=True, cwd=root)
+    assert done.stdout == "[]\n", done.stderr

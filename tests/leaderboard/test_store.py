@@ -1,0 +1,334 @@
+"""The store: what is published stays published, once, whole, and under names that file systems can bear."""
+
+import re
+import shutil
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic_results import full, place, record, result, store, store_failure, suite
+
+from bench.results import Timings
+from bench.suite import load_suite
+from leaderboard import store as published
+from leaderboard.names import check_names, file_name, page_name
+from tasks import InputError
+
+CURVE = (1, 1, 0.5, 0.25)
+COMPOSED = "finetuned(interpolated(rope,fixed=True))"
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Where runs are, and where the board is."""
+    return tmp_path / "runs", tmp_path / "board"
+
+
+def files(board):
+    return {p.relative_to(board / "results").as_posix(): p.read_bytes() for p in board.rglob("*") if p.is_file()}
+
+
+def test_one_file_an_encoding_one_line_a_run(folders):
+    out, board = folders
+    runs = full(suite(), {"nope": CURVE, COMPOSED: (1, 1, 1, 1)})
+    store(out, runs)
+    assert published.publish(suite(), out, board) == published.Published("tiny", added=12, kept=0, failures=0)
+    assert set(files(board)) == {"tiny/nope.jsonl", f"tiny/{COMPOSED}.jsonl"}
+    lines = files(board)["tiny/nope.jsonl"].decode().splitlines()
+    order = [(t, s) for t in ("parity", "sorting") for s in (0, 1, 2)]
+    assert [tuple(re.search(r'"task":"(\w+)".*"seed":(\d+)', line).groups()) for line in lines] == [
+        (t, str(s)) for t, s in order
+    ]
+    assert published.read_store(board) == {"tiny": sorted(runs, key=lambda r: (r.encoding.name, r.task, r.seed))}
+
+
+def test_publishing_again_changes_no_byte_and_no_file(folders):
+    out, board = folders
+    store(out, full(suite(), {"nope": CURVE}))
+    published.publish(suite(), out, board)
+    before, inodes = files(board), {p: p.stat().st_ino for p in board.rglob("*.jsonl")}
+    assert published.publish(suite(), out, board) == published.Published("tiny", added=0, kept=6, failures=0)
+    assert files(board) == before and inodes == {p: p.stat().st_ino for p in board.rglob("*.jsonl")}
+
+
+def test_new_runs_join_those_whose_folder_is_long_gone(folders):
+    out, board = folders
+    first, second = result(suite(), seed=1), result(suite(), seed=0)
+    store(out, [first])
+    published.publish(suite(), out, board)
+    shutil.rmtree(out)
+    store(out, [second])
+    assert published.publish(suite(), out, board).added == 1
+    assert published.read_store(board)["tiny"] == [second, first]
+
+
+def test_only_some_encodings(folders):
+    out, board = folders
+    store(out, full(suite(), {"nope": CURVE, "rope": CURVE}))
+    assert published.publish(suite(), out, board, ["rope"]).added == 6
+    assert set(files(board)) == {"tiny/rope.jsonl"}
+    with pytest.raises(InputError, match=r"unknown encoding with results of suite tiny 'rop'; did you mean 'rope'"):
+        published.publish(suite(), out, board, ["rop"])
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"exact": (1, 1, 0.5, 0.26)}, "scores"),
+        ({"status": "diverged"}, "status"),
+        ({"steps": 799}, "steps"),
+        ({"loss": [(10, 2.0), (800, 0.2)]}, "loss"),
+        ({"longest_seen": 12}, "longest_seen"),
+        ({"parameters": {"model": 100_000, "encoding": 1}}, "parameters"),
+        ({"encoding": record("nope", settings={"k": 1})}, "settings"),
+    ],
+)
+def test_a_run_that_contradicts_a_published_one_is_refused_and_nothing_is_written(folders, change, named):
+    out, board = folders
+    store(out, [result(suite(), seed=0)])
+    published.publish(suite(), out, board)
+    before = files(board)
+    store(out, [result(suite(), **{"seed": 0} | change), result(suite(), seed=1), result(suite(), encoding="alibi")])
+    with pytest.raises(InputError) as error:
+        published.publish(suite(), out, board)
+    (path,) = out.glob("tiny/sorting/nope/seed-0/result.json")
+    assert str(error.value) == (
+        f"{path} contradicts the published sorting seed 0 of {board}/results/tiny/nope.jsonl in {named}, though suite and seed "
+        "are the same; find out why, then delete one of the two"
+    )
+    assert files(board) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"timings": Timings(step_ms=1, train_s=1, evaluate_s=1, total_s=1, cpu_share=0.5)},
+        {"started": "2026-01-01T00:00:00Z", "finished": "2026-01-01T00:00:01Z"},
+        {"device": "cpu (another)", "threads": 2, "commit": "a" * 40, "versions": {"torch": "9"}},
+        {"encoding": record("nope", title="A new title", source_sha256="f" * 64)},
+    ],
+)
+def test_the_same_outcome_at_another_time_or_place_leaves_the_published_run(folders, change):
+    out, board = folders
+    store(out, [result(suite())])
+    published.publish(suite(), out, board)
+    before = files(board)
+    store(out, [result(suite(), **change)])
+    assert published.publish(suite(), out, board) == published.Published("tiny", added=0, kept=1, failures=0)
+    assert files(board) == before
+
+
+def test_results_of_an_older_version_stay_and_never_mix(folders):
+    out, board = folders
+    older = full(suite(), {"nope": CURVE}, fingerprint="older", suite_version=1, data_hash="other")
+    store(out, older)
+    published.publish("tiny", out, board)
+    store(out, full(suite(), {"nope": (1, 1, 1, 1)}, fingerprint="newer", suite_version=2))
+    assert published.publish("tiny", out, board).added == 6
+    first, second = published.grids(board)["tiny"]
+    assert (first.version, first.fingerprint, len(first.all_runs)) == (2, "newer", 6)
+    assert (second.version, second.fingerprint, len(second.all_runs)) == (1, "older", 6)
+    assert len(files(board)["tiny/nope.jsonl"].splitlines()) == 12
+
+
+def test_results_that_contradict_each_other_are_refused_before_anything_is_written(folders):
+    out, board = folders
+    store(out, [result(suite()), result(suite(), seed=1, data_hash="another")])
+    with pytest.raises(InputError, match="tested on different examples"):
+        published.publish(suite(), out, board)
+    assert not board.exists()
+
+
+def test_no_results_says_what_to_do(folders):
+    out, board = folders
+    (out / "tiny").mkdir(parents=True)
+    with pytest.raises(InputError, match=r"no results of suite tiny under .*; run `lprime run tiny` first"):
+        published.publish("tiny", out, board)
+    assert not board.exists()
+
+
+def test_failures_are_published_without_what_tells_of_the_machine_until_the_run_succeeds(folders):
+    out, board = folders
+    run, broken = result(suite(), seed=0), result(suite(), "parity", "rope|x", 2)
+    store(out, [run])
+    store_failure(out, broken, "out of <memory>")
+    assert published.publish(suite(), out, board).failures == 1
+    text = files(board)["tiny/failures.json"].decode()
+    assert "out of <memory>" in text and "Traceback" not in text
+    (grid,) = published.grids(board)["tiny"]
+    assert [(key, f.error) for key, f in grid.failures.items()] == [(("parity", "rope|x", 2), "out of <memory>")]
+    shutil.rmtree(place(out, broken))  # gone from the runs, but still without result
+    assert published.publish(suite(), out, board).failures == 1
+    store(out, [broken])
+    assert published.publish(suite(), out, board).failures == 0
+    assert "tiny/failures.json" not in files(board)
+
+
+def test_failures_of_an_older_version_are_not_those_of_the_newer(folders):
+    out, board = folders
+    store(out, [result(suite())])
+    store_failure(out, result(suite(), seed=1), "boom")
+    published.publish(suite(), out, board)
+    newer = suite(version=2)
+    shutil.rmtree(out)
+    store(out, [result(newer, finished="2026-01-01T00:00:00Z")])
+    published.publish(newer, out, board)
+    first, second = published.grids(board)["tiny"]
+    assert (first.version, dict(first.failures), second.version) == (2, {}, 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[1]", '[{"task": "parity"}]', '{"a": 1}', "\x00", '[{"task":1,"encoding":2,"seed":"x"}]']
+)
+def test_broken_failures_are_named(folders, text):
+    out, board = folders
+    store(out, [result(suite())])
+    published.publish(suite(), out, board)
+    path = board / "results/tiny/failures.json"
+    path.write_text(text)
+    with pytest.raises(InputError, match=f"{re.escape(str(path))} is not a list of failed runs"):
+        published.grids(board)
+
+
+@pytest.mark.parametrize("cut", [1, 40, -2, -40])
+def test_truncated_lines_are_named_by_file_and_line_and_kept(folders, cut):
+    out, board = folders
+    store(out, full(suite(), {"nope": CURVE}))
+    published.publish(suite(), out, board)
+    path = board / "results/tiny/nope.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(broken := b"".join([*lines[:2], lines[2][:cut], b"\n" if cut > 0 else b"", *lines[3:]]))
+    for call in (lambda: published.read_store(board), lambda: published.publish(suite(), out, board)):
+        with pytest.raises(InputError, match=rf"^{re.escape(str(path))}, line 3, is not a whole result \("):
+            call()
+    assert path.read_bytes() == broken
+
+
+@pytest.mark.parametrize("text", [b"", b"\n", b"\n\n", b"null\n", b"\xff\xfe\n", b"{}\n"])
+def test_files_without_results_are_named(folders, text):
+    _out, board = folders
+    path = board / "results/tiny/nope.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text)
+    with pytest.raises(InputError, match=r"nope\.jsonl, line 1, is not a whole result"):
+        published.read_store(board)
+
+
+def test_lines_in_the_wrong_file_and_lines_that_stand_twice_are_refused(folders):
+    out, board = folders
+    store(out, [result(suite())])
+    published.publish(suite(), out, board)
+    path = board / "results/tiny/nope.jsonl"
+    path.write_text(path.read_text() * 2)
+    with pytest.raises(InputError, match=r"line 2, holds sorting seed 0 for the second time; delete one"):
+        published.read_store(board)
+    for wrong in ("tiny/rope.jsonl", "other/nope.jsonl"):
+        shutil.rmtree(board)
+        published.publish(suite(), out, board)
+        path.parent.parent.joinpath(wrong).parent.mkdir(exist_ok=True)
+        path.rename(board / "results" / wrong)
+        with pytest.raises(InputError, match=r"line 1, holds a run of tiny and 'nope'; move it there"):
+            published.read_store(board)
+
+
+def test_strangers_in_the_store_are_let_be(folders):
+    out, board = folders
+    store(out, [result(suite())])
+    published.publish(suite(), out, board)
+    for stray in ("README.md", "tiny/notes.txt", "tiny/.nope.jsonl.x.tmp", ".git/nope.jsonl", "tiny/.hidden.jsonl"):
+        (board / "results" / stray).parent.mkdir(exist_ok=True)
+        (board / "results" / stray).write_text("nothing")
+    assert len(published.read_store(board)["tiny"]) == 1
+
+
+def test_a_shipped_suite_says_what_is_missing_as_long_as_it_is_the_one_that_ran(folders):
+    out, board = folders
+    quick = load_suite("quick")
+    run = result(quick, "sorting", exact=[1.0] * len(quick.test_lengths("sorting")))
+    store(out, [run])
+    published.publish("quick", out, board)
+    (grid,) = published.grids(board)["quick"]
+    assert grid.suite == quick and len(grid.columns) == len(quick.tasks) and set(grid.encodings) >= set(quick.encodings)
+    shutil.rmtree(board)
+    store(out, [run.model_copy(update={"fingerprint": "older"})])
+    published.publish("quick", out, board)
+    (grid,) = published.grids(board)["quick"]
+    assert grid.suite is None and grid.encodings == ("nope",)
+
+
+HOSTILE = {
+    "../../etc/passwd": "starts with a dot",
+    "a/b": "holds a path separator",
+    "a\\b": "holds a path separator",
+    ".hidden": "starts with a dot",
+    "..": "starts with a dot",
+    "": "is empty",
+    "  ": "is empty",
+    "a\nb": "holds a control character",
+    "a\x1b[31mb": "holds a control character",
+    "a\x00b": "holds a control character",
+    "a\u202eb": "holds a control character",
+    "a\ud800b": "holds a control character",
+    "x" * 300: "is too long",
+    "漢" * 60: "is too long",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_refused_in_one_line(name):
+    with pytest.raises(InputError) as error:
+        file_name(name)
+    assert str(error.value).endswith(f"cannot be published: its name {HOSTILE[name]}")
+    assert "\n" not in str(error.value) and len(str(error.value)) < 200
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1bb", "x" * 220])
+def test_hostile_names_that_a_disk_can_hold_are_refused_before_anything_is_written(folders, name):
+    out, board = folders
+    store(out, [result(suite()), result(suite(), encoding=record(name))])
+    with pytest.raises(InputError, match="cannot be published: its name"):
+        published.publish(suite(), out, board)
+    assert not board.exists()
+
+
+def test_names_that_some_file_systems_hold_for_one_are_refused(folders):
+    out, board = folders
+    store(out, [result(suite(), encoding="nope")])
+    published.publish(suite(), out, board)
+    shutil.rmtree(out)
+    store(out, [result(suite(), encoding="Nope")])
+    with pytest.raises(InputError, match="encodings 'Nope' and 'nope' cannot both be published"):
+        published.publish(suite(), out, board)
+    with pytest.raises(InputError):
+        check_names(["é", "e\u0301"])
+    check_names(["nope", "rope", "rope_partial"])
+
+
+def test_page_names_can_be_read():
+    assert page_name("rope_partial") == "rope_partial"
+    assert page_name("interpolated(rope)") == "interpolated~rope"
+    assert page_name(COMPOSED) == "finetuned~interpolated~rope,fixed=True"
+    assert page_name("both(rope(base=1.0),x)") == "both~rope~base=1.0+29,x"
+    assert page_name("a|b <c>") == "a+7cb+20+3cc+3e"
+
+
+def unpage(name):
+    """The inverse of ``page_name``, written from its docstring."""
+    balanced = "~" in name
+    raw = re.sub(r"(?:\+[0-9a-f]{2})+", lambda m: bytes.fromhex(m[0].replace("+", "")).decode(errors="surrogatepass"), name)
+    if not balanced:
+        return raw
+    raw = raw.replace("~", "(") if "+7e" not in name else None
+    return raw + ")" * (raw.count("(") - raw.count(")"))
+
+
+@given(st.text(alphabet="ab()(),=+~.é|", max_size=12).filter(lambda name: "~" not in name))
+def test_no_two_names_share_a_page(name):
+    page = page_name(name)
+    assert re.fullmatch(r"[A-Za-z0-9._=,+~-]*", page)
+    assert unpage(page) == name
+
+
+@given(st.text(max_size=5), st.text(max_size=5))
+def test_no_two_names_of_any_letters_share_a_page(one, other):
+    assert (page_name(one) == page_name(other)) == (one == other)
