@@ -52,8 +52,7 @@ class Page:
         """Text whose first line begins at that place.
 
         Arguments:
-            style: matplotlib's, and ``va="middle"`` for one line whose digits and small letters have their middle there, the same
-                for all texts.
+            style: matplotlib's, and ``va="middle"`` for one line with the middle of its letters there, whichever they are.
         """
         if style.get("va") == "middle":
             top, style = top + MIDDLE * size * POINT, style | {"va": "baseline"}

@@ -12,7 +12,7 @@ from picture_parts import classes_of, crowd, lines, only, page_of, simple, texts
 from synthetic_results import failure, full, result, suite
 
 from bench.results import Timings
-from leaderboard import cost, heatmap, inference, profiles, theme
+from leaderboard import cost, heatmap, inference, plot, profiles, theme
 from leaderboard import statistics as st
 from leaderboard.theme import LIGHT
 
@@ -73,7 +73,7 @@ def test_colours_are_the_scores_and_a_failed_gate_is_marked():
 
 def row_top(page, name):
     (place,) = (t.get_position()[1] for t in page.figure.texts if t.get_text() == name)
-    return place - heatmap.HEIGHT / 2 + 0.01
+    return place - plot.MIDDLE * plot.SMALL * plot.POINT - heatmap.HEIGHT / 2 + 0.01
 
 
 def test_numbers_are_black_or_white_whichever_can_be_read():

@@ -135,7 +135,8 @@ def test_names_stand_to_the_right_with_their_mean_past_l_and_the_best_is_bold():
         assert drawn[name].get_fontweight() == drawn[mean].get_fontweight() == ("bold" if name == "nope" else "normal")
         (line,) = lines(page, name.split()[0])
         swatches = [a for a in page.figure.get_children() if hasattr(a, "get_xdata") and np.min(a.get_xdata()) > box.right]
-        beside_it = [a for a in swatches if a.get_ydata()[0] == drawn[name].get_position()[1]]
+        middle = drawn[name].get_position()[1] - plot.MIDDLE * plot.SMALL * plot.POINT
+        beside_it = [a for a in swatches if a.get_ydata()[0] == pytest.approx(middle)]
         assert [a.get_color() for a in beside_it] == [line.get_color()]
     assert drawn["nope"].get_position()[1] < drawn["rope †"].get_position()[1]  # from the top
 

@@ -413,6 +413,8 @@ def test_on_a_phone_nothing_scrolls_sideways_but_tables(opened, width):
         summary.click()
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.evaluate("document.querySelector('.board .scroll').scrollWidth") > width
+    widest = max(cell.bounding_box()["width"] for cell in tab.locator(".board:visible tr[data-row] th").all())
+    assert widest < 0.6 * width, "names, which stay in place, leave room for numbers"
     tab.touchscreen.tap(*at(tab, 1, "rope", 2))
     box = tab.locator(".tip:visible").bounding_box()
     assert "rope" in tab.locator(".tip:visible").inner_text() and box["x"] >= 0 and box["x"] + box["width"] <= width
