@@ -51,7 +51,7 @@ def draw(grid: Grid, classes: Mapping[str, Sequence[Row]] | None = None) -> dict
     """File name → bytes of every picture of a grid, each as SVG and PNG, light and dark; nothing without runs.
 
     Arguments:
-        classes: as ``summarise`` gives them, where they are at hand: to compute them takes as long as to draw.
+        classes: as ``summarise`` gives them; computed where they are not at hand.
     """
     if classes is None:
         classes = summarise(grid) if grid.runs else {}
