@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 import tasks as generators
 from tasks import Examples, InputError, Task, unknown
 
+from .references import absolute
 from .results import first_fault
 
 PROTOCOL = 2
@@ -142,7 +143,7 @@ class Suite(Section):
     @cached_property
     def encoding_names(self) -> list[str]:
         """The encodings under the names of their results: ``rope(base=500000)`` is filed as ``rope(base=500000.0)``."""
-        if not any("(" in name for name in self.encodings):
+        if all(name.isidentifier() for name in self.encodings):
             return self.encodings  # plain names are whole, and torch need not be loaded to say so
         from . import encodings
 
@@ -205,7 +206,7 @@ def shipped() -> dict[str, Path]:
 
 
 def load_suite(name: str) -> Suite:
-    """A shipped suite by its name, or any suite by the path of its YAML file.
+    """A shipped suite by its name, or any suite by the path of its YAML file, from which paths of encodings in it are taken.
 
     Raises:
         InputError: no such suite, not YAML, or not a valid suite; one line that says what was expected.
@@ -225,6 +226,8 @@ def load_suite(name: str) -> Suite:
         raise InputError(f"suite {path} is not valid YAML: {error}") from None
     if not isinstance(content, dict):
         raise InputError(f"suite {path} must be a mapping of keys such as name, model and tasks, got {type(content).__name__}")
+    if isinstance(names := content.get("encodings"), list):
+        content["encodings"] = [absolute(name, path.parent) if isinstance(name, str) else name for name in names]
     return validated(Suite, content, f"suite {path.name}")
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from tasks import InputError
+
 from .runs import LockedElsewhere, Run
 from .suite import Suite
 
@@ -25,13 +27,41 @@ class Order:
     task: str
     encoding: str
     seed: int
+    plugins: tuple[str, ...] = ()
+    """Where the encoding is found, if not among those built in and installed: references, to be loaded first."""
+    source: str = ""
+    """Hash of the encoding's source as the one who gives the order has it."""
 
     @classmethod
     def of(cls, run: Run) -> "Order":
-        return cls(run.suite.model_dump_json(), run.task, run.encoding, run.seed)
+        from . import encodings, plugins
+
+        try:
+            found = encodings.get(run.encoding)
+        except InputError:  # the run will fail, and say why
+            return cls(run.suite.model_dump_json(), run.task, run.encoding, run.seed)
+        where, source = plugins.references(found), encodings.source_hash(found)
+        return cls(run.suite.model_dump_json(), run.task, run.encoding, run.seed, where, source)
 
     def run(self) -> Run:
         return Run(Suite.model_validate_json(self.suite), self.task, self.encoding, self.seed)
+
+    def prepare(self) -> None:
+        """Make the encoding known to this process.
+
+        Raises:
+            InputError: it cannot be loaded, or its source is not what it was when the order was given.
+        """
+        from . import encodings, plugins
+
+        for reference in self.plugins:
+            plugins.load(reference)
+        source = encodings.source_hash(encodings.get(self.encoding))
+        if self.source and source != self.source:
+            raise InputError(
+                f"the source of {self.encoding} changed after this run was asked for (hash {self.source[:12]} then, "
+                f"{source[:12]} now); ask again with --retry-failed to run it as it is now"
+            )
 
 
 class Control:
@@ -77,6 +107,7 @@ def main(pipe: Connection, out: str, threads: int, device: str, checkpoint_every
         control.idle = False
         run = order.run()
         try:
+            order.prepare()
             result = execute(
                 run,
                 Path(out),

@@ -1,7 +1,9 @@
 """``lprime list``, ``lprime show``, ``lprime status``: what there is, and how far it is."""
 
 import json
+import sys
 from collections import Counter
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,7 +40,24 @@ def describe(kind: str) -> list[dict[str, Any]]:
         ]  # fmt: skip
     from bench import encodings
 
-    return [describe_encoding(cls) for cls in encodings.catalogue().values()]
+    return [describe_encoding(cls) for cls in encodings.catalogue().values()] + plugged_in()
+
+
+def plugged_in() -> list[dict[str, Any]]:
+    """Encodings that installed packages announce; one that is broken says why, and nothing else suffers."""
+    from bench import plugins
+    from tasks import InputError
+
+    found = []
+    for name in plugins.entry_points():
+        here: dict[str, Any] = {"name": name, "kind": "encoding", "distribution": plugins.distributions(name)}
+        try:
+            with redirect_stdout(sys.stderr):  # what a plugin prints is no part of ours
+                found.append(describe_encoding(plugins.load_installed(name)) | here)
+        except Exception as error:  # whatever it does when it is made
+            reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            found.append(here | {"broken": " ".join(reason.split())})
+    return found
 
 
 def describe_encoding(cls) -> dict[str, Any]:
@@ -67,37 +86,44 @@ def list_(
         return
     from tabulate import tabulate
 
-    columns = {
+    columns: dict[str, tuple[str, ...]] = {
         "encodings": ("name", "family", "year", "hooks", "parameters"),
         "tasks": ("name", "length"),
         "suites": ("name", "version", "about"),
+        "plugins": ("name", "distribution", "broken"),
     }
     for k in kinds:
-        rows = [[", ".join(v) if isinstance(v := item[c], list) else v for c in columns[k]] for item in describe(k)]
-        print(
-            tabulate(
-                rows, headers=[k[:-1], *columns[k][1:]], tablefmt="simple", maxcolwidths=[None] * (len(columns[k]) - 1) + [80]
-            )
-        )
-        print()
+        items = describe(k)
+        broken = [item for item in items if "broken" in item]
+        shown = columns[k] + (("distribution",) if any("distribution" in item for item in items if item not in broken) else ())
+        tables = [(k[:-1], shown, [item for item in items if item not in broken])]
+        tables += [("broken plugin", columns["plugins"], broken)] if broken else []
+        for title, names, members in tables:
+            rows = [[", ".join(v) if isinstance(v := item.get(c, ""), list) else v for c in names] for item in members]
+            widths = [None] * (len(names) - 1) + [80]
+            print(tabulate(rows, headers=[title, *names[1:]], tablefmt="simple", maxcolwidths=widths))
+            print()
 
 
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding, a task or a suite.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding (its name, or its file), a task or a suite.")],
     as_json: Json = False,
     measure: Annotated[bool, typer.Option(help="Measure an encoding's properties, step time and memory (seconds).")] = True,
 ) -> None:
     """Everything there is to know about one encoding, task or suite."""
-    from tasks import unknown
+    from bench.references import has_reference
+    from tasks import InputError, unknown
 
     everything = {item["name"]: item for kind in KINDS for item in describe(kind)}
-    if "(" in name:  # a composition that has no row of its own, or an encoding with other settings
+    if "(" in name or has_reference(name):  # a composition without a row of its own, other settings, or a file
         from bench import encodings
 
         everything[name] = describe_encoding(encodings.get(name))
     if name not in everything:
-        raise unknown("name", name, everything)
+        raise unknown("name", name, [*everything, f"{name}.py"] if Path(f"{name}.py").is_file() else everything)
     item = everything[name]
+    if "broken" in item:
+        raise InputError(item["broken"])
     if measure and item["kind"] == "encoding":
         item = item | measured(name)
     if as_json:

@@ -15,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
 def run(
     suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's name, or the path of its YAML file.")],
-    encoding: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these encodings (repeatable).")] = None,
+    encoding: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only these encodings, by name or file (repeatable).")
+    ] = None,
     task: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these tasks (repeatable).")] = None,
     seed: Annotated[list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable).")] = None,
     workers: Annotated[int | None, typer.Option(metavar="N", help="Runs at a time [default: one per core].")] = None,
@@ -125,8 +127,11 @@ def full_names(names: list[str]) -> list[str]:
     """Names as results are filed under them; an unknown one is refused before anything is started.
 
     Raises:
-        InputError: with the nearest match.
+        InputError: with the nearest match; a plugin that cannot be loaded.
     """
     from bench import encodings
 
-    return [encodings.get(name).info.name for name in names]
+    found = [encodings.get(name) for name in names]
+    for cls in found:
+        encodings.source_hash(cls)  # as it is now: what changes from here on, workers will notice
+    return [cls.info.name for cls in found]

@@ -2,6 +2,7 @@
 
 A new encoding is one new file here: every ``Encoding`` subclass with an ``info`` of its own is found by its name. A file of
 wrappers lists the compositions that deserve a row of their own in ``ENTRIES``; any other can be named on the command line.
+Those that live elsewhere are found by ``bench/plugins.py``.
 """
 
 import hashlib
@@ -12,11 +13,16 @@ import sys
 from functools import cache
 from pathlib import Path
 
+from tasks import unknown
+
 from . import kernel
-from .base import At, Encoding, Info, Setup, Stage, Wrapper
+from .base import At, Encoding, Info, Setup, Stage, Wrapper, distances
 from .compose import resolve, settings
 
-__all__ = ["At", "Encoding", "Info", "Setup", "Stage", "Wrapper", "catalogue", "get", "hooks", "settings", "source_hash"]
+__all__ = [
+    "At", "Encoding", "Info", "Setup", "Stage", "Wrapper",
+    "catalogue", "distances", "get", "hooks", "settings", "source_hash",
+]  # fmt: skip
 
 
 @cache
@@ -44,12 +50,17 @@ def catalogue() -> dict[str, type[Encoding]]:
 
 
 def get(name: str) -> type[Encoding]:
-    """One encoding class by its name, such as ``rope``, ``rope(base=500000)`` or ``randomised(rope)``.
+    """One encoding class by its name, such as ``rope``, ``rope(base=500000)``, ``randomised(rope)`` or ``my_encoding.py``.
 
     Raises:
-        InputError: an unknown name or setting, with the nearest match.
+        InputError: an unknown name or setting, with the nearest match; a plugin that cannot be loaded.
     """
-    return resolve(name, classes())
+    from .. import plugins
+
+    known = plugins.Known()
+    if name not in known and name.isidentifier() and Path(f"{name}.py").is_file():
+        raise unknown("encoding", name, [f"{name}.py"])
+    return resolve(plugins.spelled(name), known)
 
 
 HOOKS = ("positions", "prepare", "embed", "rotate", "bias", "attend")
@@ -63,27 +74,48 @@ def hooks(cls: type[Encoding]) -> list[str]:
 
 
 def source_hash(cls: type[Encoding]) -> str:
-    """SHA-256 of the file that defines an encoding, of those here that it takes something from, and of what it wraps.
+    """SHA-256 of the file that defines an encoding, of those it takes something from, and of what it wraps.
 
-    ``base.py`` and ``kernel.py`` are left out: they belong to the harness, whose ``PROTOCOL`` tells of changes.
+    Those are files here and, for a plugin, files of its own package or folder too. ``base.py`` and ``kernel.py`` are left out:
+    they belong to the harness, whose ``PROTOCOL`` tells of changes. The hash of a plugin that is one file, and takes from none
+    here, is the file's own.
     """
     digest = hashlib.sha256()
-    for path in sorted(sources(cls.__module__)):
-        digest.update(path.read_bytes())
+    for text in sources(cls):
+        digest.update(text)
     if issubclass(cls, Wrapper):
         digest.update(source_hash(cls.inner).encode())
     return digest.hexdigest()
 
 
-def sources(module: str) -> set[Path]:
-    """Files of a module and, within this package, of the modules its names come from."""
-    pending, files = [module], {}
+HARNESS = (__name__, Encoding.__module__, kernel.__name__, resolve.__module__)
+
+
+def sources(cls: type[Encoding]) -> list[bytes]:
+    """What stands in the files of an encoding's module, and of those its names come from: those here first, by path."""
+    from .. import plugins
+
+    pending = [base.__module__ for base in cls.__mro__ if issubclass(base, Encoding)]
+    here: dict[str, Path] = {}
+    elsewhere: dict[str, dict[str, bytes]] = {}
     while pending:
         name = pending.pop()
-        if name in files or name in (Encoding.__module__, kernel.__name__):
+        if name in here or name in elsewhere or name in HARNESS:
             continue
-        loaded = sys.modules[name]
-        files[name] = Path(inspect.getfile(loaded))
-        owners = {getattr(value, "__module__", None) or "" for value in vars(loaded).values()}
-        pending += [owner for owner in owners if owner.startswith(f"{__name__}.")]
-    return set(files.values())
+        if name.startswith(f"{__name__}."):
+            loaded = sys.modules[name]
+            here[name] = Path(inspect.getfile(loaded))
+            owners = {getattr(value, "__module__", None) or "" for value in vars(loaded).values()}
+            pending += [owner for owner in owners if owner.startswith(f"{__name__}.")]
+        else:
+            source = plugins.source_of(name)
+            elsewhere[name] = source.files
+            pending += [other for other in source.outside if other.startswith(f"{__name__}.") and other in sys.modules]
+    plugged = sorted({item for files in elsewhere.values() for item in files.items()})
+    return [*map(content, sorted(here.values())), *(text for _, text in plugged)]
+
+
+@cache
+def content(file: Path) -> bytes:
+    """As it was when first asked for: a process goes on with what it has loaded, whatever becomes of the file."""
+    return file.read_bytes()
