@@ -16,7 +16,7 @@ from .markdown import printable, share
 from .significance import ALPHA
 from .spotlight import spotlight
 from .summary import Cell, Row, separated
-from .tables import VISIBLE_CHANCE, gated, incomplete_cell, reached
+from .tables import VISIBLE_CHANCE, gated, ood, reached
 
 Classes = Mapping[str, Sequence[Row]]
 """Ranking class → its rows, as ``summarise`` gives them."""
@@ -76,7 +76,7 @@ def encoding(grid: Grid, row: Row) -> dict[str, Any]:
         "paper": printable(f"{record.title} ({record.year})", 300) if record else "",
         "settings": printable(settings, 300) if settings else "",
         "cells": [numbers(cell) if cell.runs else None for cell in cells],
-        "views": [views(cell) for cell in cells],
+        "views": [views(cell, row) for cell in cells],
     }
 
 
@@ -90,14 +90,13 @@ def numbers(cell: Cell) -> dict[str, Any]:
     }
 
 
-def views(cell: Cell) -> list[tuple[str, float] | tuple[str]]:
+def views(cell: Cell, row: Row) -> list[tuple[str, float] | tuple[str]]:
     """What each of ``VIEWS`` shows, and a share to sort by and to colour with; no share where there is no run."""
     if cell.ood is None or cell.in_distribution is None or cell.reach is None:
         return [(cell.state,)] * len(VIEWS)
-    (mean, half), score = cell.ood, float(cell.scores.mean())
-    spread = f"\u00a0±\u00a0{share(half)}" if half is not None else ""
+    score = float(cell.scores.mean())
     return [
-        (share(mean) + spread + incomplete_cell(cell), tidy(mean)),
+        (ood(cell, row).replace(" ± ", "\u00a0±\u00a0"), tidy(cell.ood[0])),
         (share(score), tidy(score)),
         (gated(cell.in_distribution, cell.flagged), tidy(cell.in_distribution)),
         (reached(cell), tidy(cell.reach / cell.column.lengths[-1])),

@@ -87,6 +87,12 @@ def headings(grid: Grid) -> list[Heading]:
         Heading("IQM", "Interquartile mean of the chance-corrected accuracy past L, with its 95 % interval", down, iqm),
         *(task(column, place) for place, column in enumerate(grid.columns)),
         Heading("l ≤ L", "In distribution: exact match at lengths up to L, mean over tasks", down, in_distribution),
+        Heading(
+            "seeds",
+            "Runs on each task",
+            down,
+            lambda row: Cell(escape(tables.seeds(row)), min(len(c.runs) for c in row.cells.values())),
+        ),
         Heading("family", "What kind of encoding it is", up, family, css="left"),
         Heading("mean", "Mean over tasks of the chance-corrected accuracy past L", down, lambda row: number(row.score, "mean")),
         Heading("gap", "Optimality gap: what the mean lacks to 1", up, lambda row: number(row.gap)),
@@ -102,12 +108,6 @@ def headings(grid: Grid) -> list[Heading]:
             f"Probability that a run of it beats one of {ANCHOR}; {YES} separated",
             down,
             lambda row: versus(row.against),
-        ),
-        Heading(
-            "seeds",
-            "Runs on each task",
-            down,
-            lambda row: Cell(escape(tables.seeds(row)), min(len(c.runs) for c in row.cells.values())),
         ),
         Heading(
             "parameters",
@@ -131,7 +131,7 @@ def task(column: Column, place: int) -> Heading:
     hint = f"{name}: exact match averaged over test lengths past L = {column.train_length}, mean over seeds"
 
     def cell(row: Row) -> Cell:
-        text, *value = views(row.cells[column.task])[0]
+        text, *value = views(row.cells[column.task], row)[0]
         return Cell(escape(str(text)), value[0] if value else None, "task" if value else "task none")
 
     return Heading(name, hint, "descending", cell, place)

@@ -61,6 +61,8 @@ const rowHead = (slot, text) =>
   make('th', { scope: 'row' }, make('div', {}, swatch(slot), make('span', { class: 'name' }, text)));
 const named = (place) => rowHead(state.slots.get(place), state.board.encodings[place].name);
 
+const untested = 'Whether they are separated cannot be tested: single runs, or tables of their own';
+
 /** Who beats whom: the probability of improvement, and whether the test separates the two. */
 function beats() {
   const places = chosen().filter(
@@ -74,8 +76,9 @@ function beats() {
     return;
   }
   const rows = places.map((a) => [named(a), ...places.map((b) => (a === b ? make('td', {}, '–') : beat(a, b)))]);
+  const tested = places.some((a, i) => places.slice(i + 1).some((b) => state.board.pairs[a][b - a - 1][1] !== undefined));
   const separated = `the difference of their means is more than chance (p ≤ ${data.alpha}, corrected for all pairs)`;
-  const caption = `How often a run of the row beats a run of the column. ✓ separated: ${separated}.`;
+  const caption = `How often a run of the row beats a run of the column. ${tested ? `✓ separated: ${separated}` : untested}.`;
   find('beats').replaceChildren(grid(caption, ['', ...places.map((place) => state.board.encodings[place].name)], rows));
 }
 
@@ -83,7 +86,7 @@ function beat(a, b) {
   const [low, high] = a < b ? [a, b] : [b, a];
   const [better, p, verdict] = state.board.pairs[low][high - low - 1];
   const text = a < b ? better : share(Math.round(1000 - 1000 * Number(better)) / 1000);
-  if (p === undefined) return make('td', { title: 'not tested: ranked in different tables' }, text);
+  if (p === undefined) return make('td', { title: 'not tested: single runs, or different tables' }, text);
   const separated = verdict !== 0;
   const cell = make(
     'td',

@@ -45,6 +45,7 @@ class Page(HTMLParser):
         self.found, self.raw, self.cells, self.open = [], {"script": [], "style": []}, [], None
         self.feed(text)
         self.close()
+        self.cells = [cell.strip("\n") for cell in self.cells]
 
     def handle_starttag(self, tag, attrs):
         self.found.append((tag, dict(attrs)))
@@ -109,6 +110,16 @@ def test_the_table_is_readable_without_script():
     assert cells[at + 2 : at + 4] == [".406\u00a0±\u00a0.000", ".406\u00a0±\u00a0.000"]
     assert cells[cells.index("abacus") + 2] == "failed", "for want of parity"
     assert "out of &lt;memory&gt;" in text
+
+
+def test_seeds_that_lack_everywhere_are_said_once():
+    of = suite()
+    runs = [run for run in full(of, {"nope": CURVE, "rope": CURVE}) if run.seed == 0 or run.encoding.name == "rope"]
+    cells = Page(page.render(grids(of, [run for run in runs if run.seed < 2 or run.task == "parity"]))).cells
+    heads = cells[: cells.index("paper") + 1]
+    nope, rope = (dict(zip(heads, cells[cells.index(name) - 1 :], strict=False)) for name in ("nope", "rope"))
+    assert nope["sorting"] == ".375" and nope["seeds"] == "1 of 3"
+    assert rope["sorting"] == ".375\u00a0±\u00a0.000 (2 of 3 seeds)" and rope["parity"] == ".375\u00a0±\u00a0.000"
 
 
 def test_the_same_results_give_the_same_bytes_in_any_order():
