@@ -13,7 +13,6 @@ from .. import encodings
 from ..encodings import At, Encoding, Info, Wrapper
 from ..encodings.compose import STRICTNESS
 from ..model import Mask, build
-from ..suite import ModelSpec
 from .subject import Case, Fault, Subject, check, differs, states
 
 LONGEST_TEXT = 500
@@ -80,9 +79,7 @@ def interface(subject: Subject) -> str:
                 except Fault as fault:
                     raise Fault(f"{fault} (with {heads} heads, {str(dtype).removeprefix('torch.')}, {width} tokens)") from None
     spec = case.suite.model.model_copy(update={"heads": 4, "width": 64})
-    model = build(
-        ModelSpec.model_validate(spec.model_dump()), subject.cls, replace(case.setup, heads=4, head_width=16, width=64), 0
-    )
+    model = build(spec, subject.cls, replace(case.setup, heads=4, head_width=16, width=64), 0)
     tokens = case.sequences(2, case.setup.train_tokens, seed=0)
     single = states(model, tokens)
     double = states(model.double(), tokens)

@@ -41,8 +41,8 @@ def spread(count: int, width: int) -> list[int]:
 
 
 def looks(subject: Subject) -> Iterable[Look]:
-    """Every place at L and at L′ on one task; some places on the others, in a deep model, and at every length up to L′."""
-    main, deep = subject.main, subject.deepest
+    """Every place at L and at L′ on one task, some at every length up to L′, on other tasks and in other suites' models."""
+    main = subject.main
     train, longest = main.setup.train_tokens, main.setup.longest_tokens
     for training in (True, False):
         yield Look(main, train, train, range(train - 1), training)
@@ -52,8 +52,9 @@ def looks(subject: Subject) -> Iterable[Look]:
         for case in subject.cases[1:]:
             for width in (case.setup.train_tokens, case.setup.longest_tokens):
                 yield Look(case, width, width, spread(8, width), training)
-        for width in (deep.setup.train_tokens, min(2 * deep.setup.train_tokens, deep.setup.longest_tokens)):
-            yield Look(deep, width, width, spread(3, width), training)
+        for case in subject.elsewhere:
+            for width in (case.setup.train_tokens, min(2 * case.setup.train_tokens, case.setup.longest_tokens)):
+                yield Look(case, width, width, spread(3, width), training)
     for width in range(2, longest):
         yield Look(main, width, width, [(7 * width) % (width - 1)], training=False)
 

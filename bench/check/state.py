@@ -131,7 +131,7 @@ def impression(value: Any, depth: int = 0, seen: frozenset[int] = frozenset()) -
     advice="let nothing hang on time, process, memory addresses, hash() or the order of sets",
 )
 def determinism(subject: Subject) -> str:
-    for case in (subject.main, subject.deepest):
+    for case in (subject.main, *subject.elsewhere):
         one, two = (subject.model(case, seed=3) for _ in range(2))
         for name, tensor in one.state_dict().items():
             if not torch.equal(tensor, two.state_dict()[name]):

@@ -3,7 +3,7 @@
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,9 +18,11 @@ from tasks import Task
 
 from ..encodings import Encoding, Setup, Wrapper
 from ..model import Decoder, build
-from ..suite import Suite, load_suite
+from ..suite import Suite, load_suite, shipped
 
 MODULES = ("declared", "sight", "batches", "state", "touch", "outside", "numbers", "training")
+MAIN = "small"
+"""The suite under whose conditions most is tried."""
 CLOSE = 1e-4
 """Outputs, which have unit scale, count as equal within this, absolute and relative; float32 itself leaves some 1e-6."""
 
@@ -107,15 +109,15 @@ class Subject:
 
     Arguments:
         suite: most is tried under the conditions of its first task; the others have their turn too.
-        deep: a suite whose model has more layers.
+        others: suites with other models, of more layers or fewer: some is tried under the conditions of their first tasks.
         at_import: what was seen while the plugin was imported (``outside.py``).
         harness: the harness's own functions before that (``state.py``).
         echo: the numbers of ``state.echo`` as another process finds them.
     """
 
     cls: type[Encoding]
-    suite: Suite = field(default_factory=lambda: load_suite("small"))
-    deep: Suite = field(default_factory=lambda: load_suite("standard"))
+    suite: Suite = field(default_factory=lambda: load_suite(MAIN))
+    others: Sequence[Suite] = field(default_factory=lambda: [load_suite(name) for name in shipped() if name != MAIN])
     at_import: list = field(default_factory=list)
     harness: Mapping[str, int] | None = None
     echo: Callable[[], list[float]] | None = None
@@ -129,15 +131,15 @@ class Subject:
         return self.cases[0]
 
     @cached_property
-    def deepest(self) -> Case:
-        return Case.of(self.deep, self.deep.tasks[0].task)
+    def elsewhere(self) -> list[Case]:
+        return [Case.of(suite, suite.tasks[0].task) for suite in self.others]
 
     @cached_property
     def parts(self) -> list[type[Encoding]]:
         """The classes it is made of, those of the harness aside: its own, those it inherits from, and those it wraps."""
         own = [c for c in self.cls.__mro__ if issubclass(c, Encoding) and c not in (Encoding, Wrapper)]
         inner = self.cls.inner if issubclass(self.cls, Wrapper) else Encoding
-        return own + ([] if inner is Encoding else Subject(inner, self.suite, self.deep).parts)
+        return own + ([] if inner is Encoding else Subject(inner, self.suite, self.others).parts)
 
     @cached_property
     def files(self) -> set[str]:

@@ -45,7 +45,7 @@ def mutation(subject: Subject) -> str:
             tokens = case.sequences(4, width, seed=0)
             before, given = tables(model), tokens.clone()
             model.train(training)
-            with torch.enable_grad() if training else torch.no_grad():
+            with torch.inference_mode(not training):
                 out = model(tokens, width, torch.Generator().manual_seed(0))
             if training:
                 out.square().mean().backward()
@@ -186,7 +186,8 @@ def ids_differ(model: Decoder, case, width: int, training: bool) -> bool:
     rows = [case.sequences(4, width, seed=n) for n in range(3)]
     # Real examples by themselves too: whoever solves them may look whether they are.
     batches = [part for whole in rows for part in (whole[::2], whole[1::2])] + [torch.full((2, width), tasks.BOS)]
-    ids = [model.encoding.positions(tokens, At(width, generator=torch.Generator().manual_seed(0))) for tokens in batches]
+    with torch.inference_mode(not training):
+        ids = [model.encoding.positions(tokens, At(width, generator=torch.Generator().manual_seed(0))) for tokens in batches]
     return any(ids[0].shape != other.shape or not torch.equal(ids[0], other) for other in ids[1:])
 
 
@@ -205,8 +206,7 @@ def spied(model: Decoder, case) -> Iterator[str]:
     model.fixed = False  # what is kept by shape would not be asked for again
     for training in (True, False):
         for width in (case.setup.train_tokens, case.setup.longest_tokens):
-            model.train(training)
-            model(case.sequences(3, width, seed=0), width, torch.Generator().manual_seed(0))
+            states(model, case.sequences(3, width, seed=0), training=training)
     if asked:
         yield f"computes with the tokens it is given ({', '.join(dict.fromkeys(asked))})"
 

@@ -1,6 +1,8 @@
 """``lprime check``: each cheat is told by the check it belongs to, what keeps the rules passes, and the report is whole."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -39,7 +41,7 @@ def under_check(name: str, **more) -> Subject:
     """A built-in, or one of the cheats, on a suite of seconds."""
     before = touch.harness()
     cls = encodings.get(f"{CHEATS}:{name}" if name[0].isupper() else name)
-    return Subject(cls, suite=TINY, deep=DEEP, harness=before, **more)
+    return Subject(cls, suite=TINY, others=[DEEP], harness=before, **more)
 
 
 def fault(check: str, subject: Subject) -> str:
@@ -77,6 +79,7 @@ TOLD = [
     ("state dict", "HidesATable", "numbers that its state dict has not"),
     ("tokens", "SolvesParity", "`positions` gives other ids for other tokens"),
     ("tokens", "SolvesRealPrompts", "`positions` gives other ids for other tokens"),
+    ("tokens", "SolvesInInference", "`positions` gives other ids for other tokens"),
     ("tokens", "LooksAhead", "computes with the tokens it is given (roll)"),
     ("tokens", "KeepsTokens", "computes with the tokens it is given (cumsum)"),
     ("tokens", "LooksAtRoles", "hangs on setup.roles"),
@@ -88,6 +91,7 @@ TOLD = [
     ("surroundings", "LooksAtFrames", "sys._getframe"),
     ("mutation", "WritesIntoTheStream", "`embed` writes into tokens or x"),
     ("mutation", "WritesIntoTheKeys", "`bias` writes into k"),
+    ("mutation", "WritesInInference", "in evaluation: `attend` writes into v"),
     ("mutation", "MovesItsWeights", "in training: a pass changes the model's encoding.scale"),
     ("mutation", "MovesTheModel", "a pass changes the model's embedding.weight"),
     ("learning", "MovesItsWeights", "a pass changes the model's encoding.scale"),
@@ -167,6 +171,12 @@ def test_what_hangs_is_ended():
 
 def test_what_hoards_is_ended():
     assert alone("Hoards", memory_limit_gb=1).found == "took more than 1 GiB of memory, the limit"
+
+
+def test_a_second_fence_holds_where_nobody_watches():
+    code = "from bench.check.child import limit; limit(30, -1.7); bytearray(2**29)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "MemoryError" in ended.stderr
 
 
 def test_what_dies_is_told():

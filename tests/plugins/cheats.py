@@ -272,6 +272,13 @@ class SolvesParity(Encoding):
         return marked(x, at.positions)
 
 
+class SolvesInInference(SolvesParity):
+    info = named("solves_in_inference")
+
+    def positions(self, tokens, at):
+        return super().positions(tokens, at) if torch.is_inference_mode_enabled() else Encoding.positions(self, tokens, at)
+
+
 class LooksAhead(Encoding):
     info = named("looks_ahead")
 
@@ -362,6 +369,15 @@ class WritesIntoTheStream(Encoding):
 
     def embed(self, x, at):
         return x.data.mul_(1.5)
+
+
+class WritesInInference(Encoding):
+    info = named("writes_inference")
+
+    def attend(self, q, k, v, bias, at):
+        if torch.is_inference_mode_enabled():
+            v.zero_()
+        return super().attend(q, k, v, bias, at)
 
 
 class WritesIntoTheKeys(Encoding):
