@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from modulefinder import ModuleFinder
 from pathlib import Path
 
@@ -278,6 +279,16 @@ def test_a_changed_source_stops_the_run(here, monkeypatch):
         InputError, match=r"the source of mine changed after this run was asked for \(hash \w{12} then, \w{12} now\)"
     ):
         order.prepare()
+
+
+def test_a_built_in_is_held_to_its_source_too(monkeypatch):
+    (order,) = (Order.of(run) for run in plan(suite_of("rope"), ["rope"], ["copying"]))
+    assert (order.plugins, order.source) == ((), encodings.source_hash(encodings.get("rope")))
+    with monkeypatch.context() as changed:
+        changed.setattr(Path, "read_bytes", lambda path: b"another")
+        order.prepare()  # a process goes on with what it has loaded
+    with pytest.raises(InputError, match="the source of rope changed"):
+        replace(order, source="0" * 64).prepare()
 
 
 def test_an_order_for_what_is_not_there_says_so_where_it_is_run():
