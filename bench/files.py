@@ -1,12 +1,35 @@
 """Files that are either whole or not there: written beside their place, flushed to the disk, then renamed into it."""
 
 import os
+import platform
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tasks import InputError
+
+DEBRIS_S = 86400.0
+"""What was half-written on another machine, and not finished in this time, never will be."""
+
+
+def scratch_prefix(path: Path) -> str:
+    """How the name of a file begins that will be ``path``: it says on which machine it is being written."""
+    return f".{path.name}.{platform.node()}."
+
+
+def clear_debris(folder: Path) -> None:
+    """Remove what processes of this machine, since killed, were writing in a folder that no other process of it works in.
+
+    What another machine is writing stays: some shared file systems have no locks, and both may work there.
+    """
+    for debris in folder.glob(".*.tmp"):
+        try:
+            if f".{platform.node()}." in debris.name or time.time() - debris.stat().st_mtime > DEBRIS_S:
+                debris.unlink()
+        except FileNotFoundError:
+            pass
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
@@ -19,7 +42,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=scratch_prefix(path), suffix=".tmp")
         with os.fdopen(handle, "wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
             file.flush()

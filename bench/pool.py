@@ -23,8 +23,9 @@ MALLOC = ":".join(
 )
 """Keep memory from one step to the next, in huge pages: a step of a small model writes some 20 MB in thousands of pieces, and
 new pages and page tables take 5 to 10 % of its time. Linux alone reads it."""
-STOP_WITHIN_S = 1.5
-"""Workers that were told to stop have this long to save; then they are killed, and go on from their last checkpoint."""
+HELD_BACK = {signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2}
+"""Signals that reach every process of a terminal or of a cluster's job. Workers inherit them blocked and hear of them from us
+alone, even while they import."""
 
 
 @dataclass
@@ -35,6 +36,7 @@ class Slot:
     pipe: Connection
     run: Run | None = None
     ready: bool = False
+    gpu: str = ""
 
 
 @dataclass
@@ -45,21 +47,28 @@ class LocalPool:
         workers: processes; by default as many as there are cores for us.
         threads: torch threads of each.
         checkpoint_every_s: seconds between two checkpoints of a run.
+        stop_within_s: workers that were told to stop have this long to save; then they are killed, and their runs go on from
+            their last checkpoint.
+        gpus: CUDA devices to spread the workers over, each worker seeing one; by default all see what this process sees.
+        order: what a worker is handed for a run.
     """
 
     workers: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
     threads: int = 1
     device: str = "auto"
     checkpoint_every_s: float = 10.0
+    stop_within_s: float = 1.5
+    gpus: Sequence[str] = ()
+    order: Callable[[Run], Order] = Order.of
+    pool: list[Slot] = field(default_factory=list, init=False)
 
     def execute(self, runs: Sequence[Run], out: Path, tell: Callable[[Event], None]) -> None:
         """See ``Executor``."""
-        queue = deque(runs)
-        pool: list[Slot] = []
+        queue, pool = deque(runs), self.pool
         try:
             while queue or any(slot.run for slot in pool):
                 while queue and len(pool) < min(self.workers, len(queue) + sum(slot.run is not None for slot in pool)):
-                    self.start(pool, out)
+                    self.start(out)
                 for slot in pool:
                     if queue and slot.ready and slot.run is None:
                         self.give(slot, queue, tell)
@@ -69,11 +78,11 @@ class LocalPool:
                         self.hear(slot, tell)
                     if slot.process.sentinel in ready and not slot.process.is_alive():
                         pool.remove(slot)
-                        self.bury(slot, out, tell)
+                        self.bury(slot, queue, out, tell)
         finally:
-            self.stop(pool)
+            self.stop()
 
-    def start(self, pool: list[Slot], out: Path) -> None:
+    def start(self, out: Path) -> None:
         """A new worker process, at the end of the pool."""
         ours, theirs = multiprocessing.Pipe()
         context = multiprocessing.get_context("spawn")
@@ -82,21 +91,22 @@ class LocalPool:
         # The number of threads must be in the environment before numpy and torch load.
         os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(self.threads)
         os.environ.setdefault("GLIBC_TUNABLES", MALLOC)
-        # Ctrl-C reaches every process of the terminal. Workers inherit it blocked and hear of it from us alone, even while they
-        # import; to us it comes as soon as the new one is in the pool.
-        resource_tracker.ensure_running()  # the first start would do it, and unblock the signal again
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        if self.gpus:  # the one with the fewest workers
+            held = [other.gpu for other in self.pool]
+            slot.gpu = os.environ["CUDA_VISIBLE_DEVICES"] = min(self.gpus, key=held.count)
+        resource_tracker.ensure_running()  # the first start would do it, and unblock the signals again
+        signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
         try:
             slot.process.start()
             theirs.close()
-            pool.append(slot)
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            self.pool.append(slot)
+        finally:  # what came meanwhile comes now, with the new one in the pool
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HELD_BACK)
 
     def give(self, slot: Slot, queue: deque[Run], tell: Callable[[Event], None]) -> None:
         """Hand the next run to an idle worker."""
         try:
-            slot.pipe.send(Order.of(queue[0]))
+            slot.pipe.send(self.order(queue[0]))
         except OSError:
             return  # it died while idle: its end is seen in a moment, and another takes the run
         slot.run = queue.popleft()
@@ -117,9 +127,12 @@ class LocalPool:
         except (EOFError, ConnectionError):
             slot.process.join(1)  # its death is seen by the caller
 
-    def bury(self, slot: Slot, out: Path, tell: Callable[[Event], None]) -> None:
-        """A worker died: whatever it was at has failed."""
+    def bury(self, slot: Slot, queue: deque[Run], out: Path, tell: Callable[[Event], None]) -> None:
+        """A worker died: whatever it was at has failed, unless it was told to stop, by whomever, and saved its run."""
         code = slot.process.exitcode or 0
+        if slot.run and code == 0:
+            queue.appendleft(slot.run)
+            return
         reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         if slot.run is None and slot.ready:
             return  # idle, killed from outside: another takes its place
@@ -132,11 +145,13 @@ class LocalPool:
             error = f"{error}; {unwritable}"
         tell(Event("failed", slot.run, text=error))
 
-    def stop(self, pool: Sequence[Slot]) -> None:
+    def stop(self) -> None:
         """End all workers; those at work save themselves first."""
+        pool = list(self.pool)
+        self.pool.clear()
         for slot in pool:
             slot.process.terminate()
-        deadline = time.monotonic() + STOP_WITHIN_S
+        deadline = time.monotonic() + self.stop_within_s
         for slot in pool:
             slot.process.join(max(0.0, deadline - time.monotonic()))
             if slot.process.is_alive():

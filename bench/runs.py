@@ -24,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 
 from tasks import InputError
 
-from .files import write_atomic
+from .files import clear_debris, write_atomic
 from .results import RESULT, Result, first_fault, read_result
 from .suite import Suite
 
@@ -171,8 +171,7 @@ def lock(folder: Path) -> Iterator[None]:
                 if attempt == 19:
                     raise LockedElsewhere(str(folder)) from None
                 time.sleep(0.02)
-        for debris in folder.glob(".*.tmp"):
-            debris.unlink()  # of a process that was killed while it wrote
+        clear_debris(folder)
         yield
         path.unlink(missing_ok=True)
     finally:

@@ -8,14 +8,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 import tasks as generators
-from tasks import Examples, InputError, Task, unknown
+from tasks import Examples, Task, unknown
 
 from .references import absolute
-from .results import first_fault
+from .strict import Section, read_yaml, validated
 
 PROTOCOL = 2
 """Version of the harness's arithmetic: raised by any change of model, training or evaluation that can change a number."""
@@ -24,12 +23,6 @@ PROTOCOL = 2
 Size = Annotated[int, Field(ge=1, le=2**16)]
 Count = Annotated[int, Field(ge=1, le=2**31)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
-
-
-class Section(BaseModel):
-    """A part of a suite: unknown keys are refused, values are not coerced from other types."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class ModelSpec(Section):
@@ -169,36 +162,6 @@ class Suite(Section):
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def validated(model: type[Section], content: Any, where: str) -> Any:
-    """``content`` as a ``model``; faults become one line with the nearest match for an unknown key."""
-    try:
-        return model.model_validate(content)
-    except ValidationError as error:
-        faults = error.errors(include_url=False)
-        # A misspelt key is two faults, one missing and one unknown; the unknown one says more.
-        fault = next((f for f in faults if f["type"] == "extra_forbidden"), faults[0])
-        if fault["type"] == "extra_forbidden":
-            raise InputError(f"{where}: {unknown_key(model, fault['loc'])}") from None
-        cause = fault.get("ctx", {}).get("error")
-        if isinstance(cause, InputError):
-            raise InputError(str(cause) if str(cause).startswith(where) else f"{where}: {cause}") from None
-        given = "" if fault["type"] in ("missing", "value_error") else f", got {fault['input']!r:.80}"
-        raise InputError(f"{where}: {first_fault(error)}{given}") from None
-
-
-def unknown_key(model: type[BaseModel], place: tuple[int | str, ...]) -> InputError:
-    """The error for an unknown key at ``place`` below ``model``, with the nearest known key."""
-    known: type[BaseModel] = model
-    for step in place[:-1]:
-        if isinstance(step, str) and step in known.model_fields:
-            inner: Any = known.model_fields[step].annotation
-            while not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-                inner = inner.__args__[0]  # list[TaskSpec], Annotated[…]
-            known = inner
-    parent = ".".join(map(str, place[:-1]))
-    return unknown(f"key{f' in {parent}' if parent else ''}", str(place[-1]), known.model_fields)
-
-
 def shipped() -> dict[str, Path]:
     """Name → file of the suites that travel with the package."""
     folder = Path(str(resources.files("bench") / "suites"))
@@ -214,30 +177,7 @@ def load_suite(name: str) -> Suite:
     path = Path(name) if name.endswith((".yaml", ".yml")) or "/" in name else shipped().get(name)
     if path is None:
         raise unknown("suite", name, shipped())
-    try:
-        content = yaml.load(path.read_text(encoding="utf-8"), StrictLoader)
-    except OSError as error:
-        raise InputError(f"cannot read suite {path}: {error.strerror or error}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f" (line {mark.line + 1})" if mark else ""
-        raise InputError(f"suite {path} is not valid YAML{line}: {getattr(error, 'problem', None) or 'not text'}") from None
-    except (ValueError, TypeError, RecursionError) as error:  # a date that is none, a key that is a list, nesting without end
-        raise InputError(f"suite {path} is not valid YAML: {error}") from None
-    if not isinstance(content, dict):
-        raise InputError(f"suite {path} must be a mapping of keys such as name, model and tasks, got {type(content).__name__}")
+    content = read_yaml(path, "suite", "name, model and tasks")
     if isinstance(names := content.get("encodings"), list):
         content["encodings"] = [absolute(name, path.parent) if isinstance(name, str) else name for name in names]
     return validated(Suite, content, f"suite {path.name}")
-
-
-class StrictLoader(yaml.SafeLoader):
-    """YAML in which a key may not stand twice (plain YAML silently keeps the last)."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
-        seen = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} stands twice", key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)

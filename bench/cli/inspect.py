@@ -1,8 +1,7 @@
-"""``lprime list``, ``lprime show``, ``lprime status``: what there is, and how far it is."""
+"""``lprime list``, ``lprime show``: what there is."""
 
 import json
 import sys
-from collections import Counter
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +15,6 @@ KINDS = ("encodings", "tasks", "suites")
 def register(app: typer.Typer) -> None:
     app.command(name="list")(list_)
     app.command()(show)
-    app.command()(status)
 
 
 def describe(kind: str) -> list[dict[str, Any]]:
@@ -165,36 +163,3 @@ def lines(value: object) -> list[str]:
         joined = ", ".join(items)
         return [joined or "none"] if len(joined) < 100 else items
     return [str(value)]
-
-
-def status(
-    suite: Annotated[str, typer.Argument(metavar="SUITE", help="A suite's name, or the path of its YAML file.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results live.")] = Path("runs"),
-    as_json: Json = False,
-) -> None:
-    """How far each run of a suite is: done, diverged, failed, running, paused or missing."""
-    from bench.runs import STATES, plan
-    from bench.suite import load_suite
-
-    runs = plan(load_suite(suite))
-    states = {run: run.state(out) for run in runs}
-    if as_json:
-        rows = [{"task": r.task, "encoding": r.encoding, "seed": r.seed, "state": s} for r, s in states.items()]
-        print(json.dumps(rows, indent=1))
-        return
-    from tabulate import tabulate
-
-    tasks = [t.task for t in runs[0].suite.tasks]
-    table = []
-    for encoding in dict.fromkeys(r.encoding for r in runs):
-        row = [encoding]
-        for task in tasks:
-            counts: Counter[str] = Counter(s for r, s in states.items() if r.encoding == encoding and r.task == task)
-            row.append(", ".join(f"{counts[s]} {s}" for s in STATES if counts[s]))
-        table.append(row)
-    print(tabulate(table, headers=["encoding", *tasks], tablefmt="simple"))
-    totals: Counter[str] = Counter(states.values())
-    print("\n" + f"{len(runs)} runs: " + ", ".join(f"{totals[s]} {s}" for s in STATES if totals[s]))
-    for run, state in states.items():
-        if state == "failed":
-            print(f"  {run}: {run.failure(out).error}")  # type: ignore[union-attr]

@@ -1,12 +1,10 @@
-"""``lprime run``: the grid of a suite, or a part of it, on this machine."""
+"""``lprime run``: the grid of a suite, or a part of it, on this machine or on a cluster."""
 
 import signal
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results live.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -21,32 +19,42 @@ def run(
     task: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these tasks (repeatable).")] = None,
     seed: Annotated[list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable).")] = None,
     workers: Annotated[int | None, typer.Option(metavar="N", help="Runs at a time [default: one per core].")] = None,
-    out: Out = Path("runs"),
-    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda", help="What to train on.")] = "auto",
-    checkpoint_every: Annotated[float, typer.Option(metavar="S", help="Seconds between checkpoints of a run.")] = 10,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where results live [default: runs].")] = None,
+    device: Annotated[str | None, typer.Option(metavar="auto|cpu|cuda", help="What to train on [default: auto].")] = None,
+    checkpoint_every: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds between checkpoints of a run [default: 10].")
+    ] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed runs again.")] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Time one run by phase, keep no result.")] = False,
+    on: Annotated[str | None, typer.Option(metavar="FILE", help="Run on the SLURM cluster that a YAML file describes.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="With --on: return once all is in the queue.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --on: show script, jobs and price, submit nothing.")] = False,
 ) -> int:
     """Train and test a suite's grid. Asking again runs only what is missing; Ctrl-C loses nothing."""
-    from bench.pool import LocalPool
     from bench.progress import display, say
     from bench.runs import check_out, plan
     from bench.suite import load_suite
     from bench.work import pick
     from tasks import InputError, unknown
 
+    given = {"--workers": workers, "--device": device, "--checkpoint-every": checkpoint_every, "--profile": profile or None}
+    cluster = cluster_of(on, detach, dry_run, [option for option, value in given.items() if value is not None])
+    device, every = device or "auto", 10.0 if checkpoint_every is None else checkpoint_every
     if device not in ("auto", "cpu", "cuda"):
         raise unknown("device", device, ("auto", "cpu", "cuda"))
     if workers is not None and workers < 1:
         raise InputError(f"--workers must be 1 or more, got {workers}")
-    if not checkpoint_every >= 0:
-        raise InputError(f"--checkpoint-every must be 0 seconds or more, got {checkpoint_every}")
+    if not every >= 0:
+        raise InputError(f"--checkpoint-every must be 0 seconds or more, got {every}")
+    out = cluster.out(out) if cluster else out or Path("runs")
     loaded = load_suite(suite)
     runs = plan(loaded, full_names(encoding or loaded.encodings), task, seed)
-    pick(device)  # type: ignore[arg-type]
+    if not cluster:
+        pick(device)  # type: ignore[arg-type]
     if profile:
         return profiled(runs[0], device)
-    check_out(out)
+    if not dry_run:
+        check_out(out)
     states = {r: r.state(out) for r in runs}
     todo = [r for r in runs if states[r] not in ("done", "diverged") and (retry_failed or states[r] != "failed")]
     over = [r for r in runs if states[r] in ("done", "diverged")]
@@ -59,17 +67,26 @@ def run(
         say(f"nothing to run: {len(over)} of {len(runs)} runs are done under {out / loaded.name}")
         return 1 if old else 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # a polite kill is a Ctrl-C
+    if dry_run:
+        from slurm.executor import dry_run as preview
+
+        for line in preview(todo, out, cluster):
+            say(line)
+        return 0
     say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
-    pool = LocalPool(threads=1, device=device, checkpoint_every_s=checkpoint_every)
-    if workers:
-        pool.workers = workers
+    executor = executor_for(cluster, detach, workers, device, every)
+    if detach:
+        executor.execute(todo, out, lambda event: None)
+        say(f"the jobs go on without us: lprime status {suite} --out {out}")
+        return 0
     progress = display(todo)
     tally = progress.tally
     try:
         with progress:
-            pool.execute(todo, out, progress.tell)
+            executor.execute(todo, out, progress.tell)
     except KeyboardInterrupt:
-        say(f"stopped: {tally.over} of {tally.total} runs are over, the others are saved; ask again to go on")
+        others = f"the jobs go on: lprime status {suite} --out {out}" if cluster else "the others are saved; ask again to go on"
+        say(f"stopped: {tally.over} of {tally.total} runs are over, {others}")
         raise
     if tally.elsewhere:
         say(f"{tally.elsewhere} of {len(todo)} runs are being run by another process")
@@ -79,6 +96,39 @@ def run(
             say(f"  {event.run}: {event.text}")
     say(f"the board: lprime board {suite}{'' if out == Path('runs') else f' --out {out}'}")
     return 1 if tally.failed or old else 0
+
+
+def cluster_of(on: str | None, detach: bool, dry_run: bool, local: list[str]):
+    """The cluster that ``--on`` names, or None for this machine.
+
+    Raises:
+        InputError: a bad cluster file, or options that do not go together.
+    """
+    from tasks import InputError
+
+    if on is None:
+        if detach or dry_run:
+            raise InputError(f"{'--detach' if detach else '--dry-run'} is for a cluster; expected --on FILE beside it")
+        return None
+    from slurm.cluster import load_cluster
+
+    if local:
+        raise InputError(f"{local[0]} is for this machine; with --on, the cluster file says it")
+    return load_cluster(on)
+
+
+def executor_for(cluster, detach: bool, workers: int | None, device: str, checkpoint_every_s: float):
+    """What works through the runs: processes here, or jobs on a cluster."""
+    if cluster:
+        from slurm.executor import SlurmExecutor
+
+        return SlurmExecutor(cluster, watch=not detach)
+    from bench.pool import LocalPool
+
+    pool = LocalPool(threads=1, device=device, checkpoint_every_s=checkpoint_every_s)
+    if workers:
+        pool.workers = workers
+    return pool
 
 
 def profiled(run, device: str) -> int:

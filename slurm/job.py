@@ -1,0 +1,188 @@
+"""What one job does on its node: its share of the runs, several at a time.
+
+Checkpoints and results are the truth; the pickle that brings a job here holds a path and nothing else. A job that was requeued,
+doubled or brought back starts by looking.
+"""
+
+import os
+import platform
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from bench.events import Event
+from bench.pool import LocalPool
+from bench.progress import PlainProgress, say
+from bench.runs import Run
+from tasks import InputError
+
+from . import site
+from .records import Beat, Plan, Progress, Submission
+
+UNSAVED, NO_GPU, NOT_SHARED, NOT_IMPORTABLE, NOWHERE = 95, 96, 97, 98, 99
+EXITS = {
+    94: "NVIDIA's Multi-Process Service does not start on the node: set mps to false",
+    UNSAVED: "runs could not be saved: is the shared disk full?",
+    NO_GPU: "torch sees fewer GPUs on the node than the cluster file asks for",
+    NOT_SHARED: "the results folder is not seen by the node: is it on a shared file system?",
+    NOT_IMPORTABLE: "the node's python cannot load lprime: see setup and python in the cluster file",
+    NOWHERE: "started again and again without one training step: is the time limit too short?",
+}
+"""What a job's exit code means."""
+SAVE_WITHIN_S = 30.0
+BEAT_EVERY_S = 5.0
+LOOK_AGAIN_S = 10.0
+"""A run of this share that another job is at is looked at again after this time."""
+IDLE_STARTS = 10
+"""Starts without one training step after which a job gives up, instead of being requeued for ever."""
+
+
+class Share:
+    """The callable that submitit carries to a node; which share it is, SLURM tells it there."""
+
+    def __init__(self, folder: str):
+        self.folder = folder
+
+    def __call__(self) -> None:
+        code = Worker(Submission(Path(self.folder)), int(os.environ.get("SLURM_ARRAY_TASK_ID", 0))).work()
+        if code:
+            sys.exit(code)
+
+    def checkpoint(self) -> object:
+        """submitit asks for this ahead of the time limit, then requeues the job: all runs save themselves now."""
+        from submitit.helpers import DelayedSubmission
+
+        for worker in Worker.here:
+            worker.save()
+        return DelayedSubmission(Share(self.folder))
+
+
+class Worker:
+    """A job at work."""
+
+    here: list["Worker"] = []
+    """The one of this process; a list, since the one that asks for it may come before it."""
+
+    def __init__(self, submission: Submission, share: int):
+        self.submission, self.share = submission, share
+        self.plan: Plan = submission.plan
+        self.out = Path(self.plan.out)
+        self.places = {self.plan.run(place): place for place in self.plan.shares[share]}
+        cluster = self.plan.cluster
+        self.pool = LocalPool(
+            workers=cluster.at_once,
+            threads=1,
+            device=cluster.device,
+            checkpoint_every_s=cluster.checkpoint_every_s,
+            stop_within_s=SAVE_WITHIN_S,
+            order=self.plan.order,
+        )
+        before = submission.progress(share)
+        self.starts = before.starts + 1 if before else 1
+        self.idle_starts = before.idle_starts + 1 if before else 1
+        self.beats: dict[Run, tuple[int, float, int, float]] = {}
+        """By run: first step told and when, last step told and when."""
+        self.beaten = 0.0
+        self.here.append(self)
+
+    def work(self) -> int:
+        """All of the share; the exit code."""
+        signal.signal(signal.SIGTERM, self.on_term)
+        if self.idle_starts > IDLE_STARTS:
+            return self.stop(NOWHERE)
+        if gpus := self.plan.cluster.gpus_per_job:
+            found = visible_gpus()
+            if len(found) < gpus:
+                return self.stop(NO_GPU)
+            self.pool.gpus = found
+        self.beat()
+        while todo := self.unfinished():
+            progress = PlainProgress(todo)
+            say(f"{len(todo)} of {len(self.places)} runs of this job to do, start {self.starts} on {platform.node()}")
+            self.pool.execute(todo, self.out, self.hear(progress))
+            unsaved = [event.run for event in progress.tally.failed if not self.plan.failed(self.places[event.run])]
+            if unsaved:
+                return self.stop(UNSAVED)
+            if self.unfinished():
+                time.sleep(LOOK_AGAIN_S)
+        self.beat()
+        return 0
+
+    def unfinished(self) -> list[Run]:
+        """Runs of the share that have neither a result nor a failure of this submission."""
+        return [run for run, place in self.places.items() if not run.result(self.out) and not self.plan.failed(place)]
+
+    def hear(self, progress: PlainProgress) -> Callable[[Event], None]:
+        """Tells what happens to the log, and now and then to the shared folder."""
+
+        def tell(event: Event) -> None:
+            progress.tell(event)
+            now = time.monotonic()
+            if event.kind == "step":
+                first, since, *_ = self.beats.get(event.run, (event.step, now, 0, 0.0))
+                self.beats[event.run] = (first, since, event.step, now)
+                if event.step > first:
+                    self.idle_starts = 0
+            elif event.kind != "started":
+                self.beats.pop(event.run, None)
+                self.idle_starts = 0
+            if now - self.beaten > BEAT_EVERY_S:
+                self.beat()
+
+        return tell
+
+    def beat(self) -> None:
+        """Say how far this job is. That it cannot be said stops nothing."""
+        self.beaten = time.monotonic()
+        beats = [
+            Beat(run=(run.task, run.encoding, run.seed), step=step, rate=(step - first) / max(1e-9, then - since))
+            for run, (first, since, step, then) in self.beats.items()
+        ]
+        progress = Progress(
+            job=self.submission.job_of(self.share),
+            node=os.environ.get("SLURMD_NODENAME", platform.node()),
+            starts=self.starts,
+            idle_starts=self.idle_starts,
+            at=time.time(),
+            beats=beats,
+        )
+        try:
+            self.submission.write_progress(self.share, progress)
+        except InputError as error:
+            say(f"progress is not told: {error}")
+
+    def save(self) -> None:
+        """Stop all runs under way; each saves itself first."""
+        self.beat()
+        self.pool.stop()
+
+    def stop(self, code: int) -> int:
+        say(f"stopped: {EXITS[code]}")
+        return code
+
+    def on_term(self, number: int, frame: FrameType | None) -> None:
+        """Preempted, or cancelled: save.
+
+        SLURM gives a preempted job some time, then kills and requeues it; going back to the queue by ourselves, once all is
+        saved, frees the node at once. A cancelled job is told apart by its state.
+        """
+        self.save()
+        id = site.own_id()
+        if site.state_of(id) == "RUNNING":
+            say("asked to stop while still wanted: saved, and back to the queue")
+            site.requeue(id)
+        else:
+            say("cancelled: saved")
+        sys.exit(128 + number)
+
+
+def visible_gpus() -> list[str]:
+    """CUDA devices that torch sees, under the names by which a process is held to one of them."""
+    import torch
+
+    count = torch.cuda.device_count()
+    given = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    return given[:count] if len(given) >= count else [str(index) for index in range(count)]
