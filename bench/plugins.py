@@ -162,7 +162,10 @@ def pick(module: ModuleType, name: str, origin: str) -> type[Encoding]:
         if not hasattr(module, name):
             near = get_close_matches(name, vars(module), 1)
             raise InputError(f"{origin} has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        return check(getattr(module, name), f"{origin}:{name}")
+        cls = check(getattr(module, name), f"{origin}:{name}")
+        if forgotten(cls.__module__):
+            raise InputError(f"{origin} has {name} from {cls.__module__}, beside it; name it as in {cls.__module__}.py:{name}")
+        return cls
     own = {
         n: c
         for n, c in vars(module).items()
@@ -240,6 +243,11 @@ def references(cls: type[Encoding]) -> tuple[str, ...]:
     inner = references(cls.inner) if issubclass(cls, Wrapper) and cls.inner is not Encoding else ()
     mine = tuple(p.reference for p in loaded.plugins.values() if p.reference and p.cls in cls.__mro__)
     return tuple(dict.fromkeys(mine + inner))
+
+
+def forgotten(module: str) -> bool:
+    """Was it imported from beside a plugin's file? Then it is gone again, and among what that file is made of."""
+    return module not in loaded.sources and module not in sys.modules
 
 
 def source_of(module: str) -> Source:

@@ -88,7 +88,7 @@ def go(pipe: int, order: dict[str, Any]) -> None:
 
 def examined(each, subject) -> dict[str, Any]:
     """Run one check: its status, what it found, what to do about it."""
-    from .subject import Fault
+    from .subject import Fault, Skipped
 
     start = time.monotonic()
     status, advice = "failed", each.advice
@@ -96,6 +96,8 @@ def examined(each, subject) -> dict[str, Any]:
         found, status, advice = each.run(subject), "passed", ""
     except Fault as fault:
         found, advice = str(fault), fault.advice or each.advice
+    except Skipped as skipped:
+        found, status, advice = str(skipped), "not run", ""
     except (Exception, SystemExit) as error:
         found = told(error, subject.files)
     return {"status": status, "found": found, "advice": advice, "seconds": round(time.monotonic() - start, 2)}

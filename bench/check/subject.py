@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -40,6 +41,10 @@ class Fault(Exception):
         self.advice = advice
 
 
+class Skipped(Exception):
+    """A check could not be made, for want of something that another asks for."""
+
+
 @dataclass(frozen=True)
 class Check:
     """One named check."""
@@ -48,18 +53,18 @@ class Check:
     expected: str
     advice: str
     """What to do where it does not pass."""
-    run: Callable[["Subject"], str]
-    """Returns what was found; raises ``Fault``. Whatever else it raises is a fault too."""
+    run: Callable[[Any], str]
+    """Takes what is examined, returns what was found; raises ``Fault``. Whatever else it raises is a fault too."""
 
 
 CHECKS: list[Check] = []
 
 
-def check(name: str, expected: str, advice: str) -> Callable:
+def check(name: str, expected: str, advice: str, among: list[Check] = CHECKS) -> Callable:
     """Makes a function a check."""
 
-    def register(run: Callable[["Subject"], str]) -> Callable[["Subject"], str]:
-        CHECKS.append(Check(name, expected, advice, run))
+    def register(run: Callable[[Any], str]) -> Callable[[Any], str]:
+        among.append(Check(name, expected, advice, run))
         return run
 
     return register
@@ -147,7 +152,7 @@ class Subject:
         from .. import plugins
 
         found = set()
-        for module in {part.__module__ for part in self.parts}:
+        for module in {part.__module__ for part in self.parts if not plugins.forgotten(part.__module__)}:
             found.add(str(Path(inspect.getfile(sys.modules[module])).resolve()))
             if not module.startswith(Encoding.__module__.rpartition(".")[0]):
                 found |= {str(path) for path in plugins.source_of(module).paths}

@@ -100,7 +100,7 @@ def sources(cls: type[Encoding]) -> list[bytes]:
     elsewhere: dict[str, dict[str, bytes]] = {}
     while pending:
         name = pending.pop()
-        if name in here or name in elsewhere or name in HARNESS:
+        if name in here or name in elsewhere or name in HARNESS or plugins.forgotten(name):
             continue
         if name.startswith(f"{__name__}."):
             loaded = sys.modules[name]

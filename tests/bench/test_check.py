@@ -153,6 +153,10 @@ def test_what_keeps_the_rules_passes(name):
             assert check.run(subject)
 
 
+def test_a_further_stage_is_not_asked_to_have_learned():
+    assert "the loss fell from" in CHECKS["learning"].run(under_check("finetuned(rope)"))
+
+
 # --- in a process of its own
 
 

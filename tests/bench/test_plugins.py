@@ -15,6 +15,7 @@ import yaml
 from support import ROOT, lprime, suite_dict
 
 from bench import encodings, plugins
+from bench.check.subject import Subject
 from bench.cli import main
 from bench.imports import files_of
 from bench.references import absolute, has_reference
@@ -254,6 +255,17 @@ def test_the_hash_covers_the_built_in_it_is_made_from(here):
         encodings.source_hash(encodings.get("randomised(rope)")),
         encodings.source_hash(encodings.get("mine")),
     )
+
+
+def test_a_class_from_beside_may_be_inherited_from(here):
+    written(here / "beside.py", "base", cls="Base")
+    written(here / "mine.py", "mine", imports="from beside import Base\nEncoding = Base")
+    cls = encodings.get("mine.py:Mine")
+    texts = [(here / name).read_bytes() for name in ("beside.py", "mine.py")]
+    assert encodings.source_hash(cls) == hashlib.sha256(b"".join(texts)).hexdigest()
+    assert {Path(path).name for path in Subject(cls).files} == {"beside.py", "mine.py"}
+    with pytest.raises(InputError, match=r"mine.py has Base from beside, beside it; name it as in beside.py:Base"):
+        encodings.get("mine.py:Base")
 
 
 # --- runs
