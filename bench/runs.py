@@ -72,7 +72,7 @@ class Run:
         return self.suite.recipe_for(self.task).steps
 
     def folder(self, out: Path) -> Path:
-        return out / self.suite.name / self.task / self.encoding / f"seed-{self.seed}"
+        return Path(out, self.suite.name, self.task, self.encoding, f"seed-{self.seed}")
 
     def result(self, out: Path) -> Result | None:
         """The run's result, if it is over.
@@ -110,6 +110,8 @@ class Run:
         if result := self.result(out):
             return result.status
         folder = self.folder(out)
+        if not folder.exists():
+            return "missing"
         if locked(folder):
             return "running"
         if self.failure(out):

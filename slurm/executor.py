@@ -1,12 +1,13 @@
 """The cluster as an executor of ``bench``'s grid: submits what no job has yet, then watches as the local pool does."""
 
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.events import Event
-from bench.progress import say
+from bench.progress import clock, say
 from bench.runs import Run
 from tasks import InputError
 
@@ -117,6 +118,8 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     todo = [run for run in runs if (run.task, run.encoding, run.seed) not in taken]
     if not todo:
         return [f"nothing to submit: all {len(runs)} runs are in the queue already"]
+    if here := shutil.which("sbatch") is not None:
+        site.check(cluster)
     largest, most = site.limits(cluster)
     made = plans(todo, out, cluster, largest, most)
     estimate = Estimate(runs[0].suite, out, cluster.device)
@@ -126,13 +129,18 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     price = f"{hours / cluster.at_once * cluster.gpus_per_job:.1f} GPU-hours, " if cluster.gpus_per_job else ""
     price += f"{hours / cluster.at_once * cluster.cpus_per_job:.1f} CPU-hours"
     basis = "guessed from the arithmetic" if estimate.guessed else "from finished runs of the same tasks"
-    longest = max(sum(each[place] for place in share) for share in shares_of(made)) / cluster.at_once / 60
+    longest = max(sum(each[place] for place in share) for share in shares_of(made)) / cluster.at_once
     return [
         script(made[0], home(out, runs[0].suite.name) / made[0].token),
         f"{len(todo)} runs in {jobs} jobs, {len(made)} array{'s' if len(made) > 1 else ''} of at most {largest}",
-        f"{cluster.at_once} runs at a time in a job; {min(each):.0f} to {max(each):.0f} s a run ({basis})",
-        f"about {price}; the longest job about {longest:.0f} minutes",
+        f"{cluster.at_once} runs at a time in a job; a run takes {span(min(each))} to {span(max(each))} ({basis})",
+        f"about {price}; the longest job about {span(longest)}",
+        *([] if here else ["no SLURM here: the cluster's names and limits were not checked"]),
     ]
+
+
+def span(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else clock(seconds)
 
 
 def shares_of(made: Sequence) -> list[list[int]]:

@@ -217,7 +217,8 @@ def state_of(id: str) -> str:
 
 
 def requeue(id: str) -> None:
-    ask("scontrol", "requeue", id)
+    """Back into the queue, if SLURM has not put it there already."""
+    tries("scontrol", "requeue", id)
 
 
 def cancel(ids: Sequence[str]) -> None:

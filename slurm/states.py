@@ -120,13 +120,13 @@ class Queue:
 
     def status(self, run: Run, out: Path) -> Status:
         """One run's."""
-        if result := run.result(out):
-            return Status(result.status)
         found = self.latest.get((run.task, run.encoding, run.seed))
         if found is None:
             state = run.state(out)
             failure = run.failure(out) if state == "failed" else None
             return Status(state, reason=failure.error if failure else "")
+        if result := run.result(out):
+            return Status(result.status)
         submission, share, place = found
         id = submission.job_of(share)
         failure = run.failure(out)

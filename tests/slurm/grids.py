@@ -1,0 +1,141 @@
+"""A grid on the test cluster, as its users meet it: the real command, real jobs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from support import suite_dict
+
+CHANGING = ("timings", "started", "finished", "commit")
+PATIENCE_S = 240
+T = TypeVar("T")
+
+
+def wait_until(what: str, look: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
+    """What ``look`` sees once it sees something."""
+    deadline = time.monotonic() + patience_s
+    while not (seen := look()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {patience_s} s for {what}")
+        time.sleep(0.2)
+    return seen
+
+
+def slurm(*command: str) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def results(out: Path) -> dict[str, dict]:
+    """All results below a folder, without what differs from run to run."""
+    found = {}
+    for path in sorted(out.rglob("result.json")):
+        content = json.loads(path.read_text())
+        found[str(path.relative_to(out))] = {k: v for k, v in content.items() if k not in CHANGING}
+    return found
+
+
+@dataclass
+class Grid:
+    """One suite, one cluster file, one results folder."""
+
+    folder: Path
+    suite: dict[str, Any]
+    cluster: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+        self.out = self.folder / "runs"
+        self.suite_file, self.cluster_file = self.folder / "suite.yaml", self.folder / "cluster.yaml"
+        self.suite_file.write_text(yaml.safe_dump(self.suite))
+        defaults = {"partition": "main", "time_minutes": 10, "memory_gb": 2, "runs_per_job": 1, "checkpoint_every_s": 1}
+        self.cluster_file.write_text(yaml.safe_dump(defaults | self.cluster))
+
+    @property
+    def name(self) -> str:
+        return self.suite["name"]
+
+    def command(self, *arguments: object) -> list[str]:
+        command, *rest = arguments
+        place = ["--out", str(self.out)]
+        return [sys.executable, "-m", "bench.cli", str(command), str(self.suite_file), *place, *map(str, rest)]
+
+    def lprime(self, *arguments: object) -> subprocess.CompletedProcess:
+        """The command, to its end."""
+        environment = os.environ | self.environment
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=600, env=environment)
+
+    def start(self, *arguments: object) -> subprocess.Popen:
+        """The command, left running."""
+        return subprocess.Popen(
+            self.command(*arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+            env=os.environ | self.environment,
+            # Where the tests run in the background of a script, Ctrl-C is ignored, and that would be inherited.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+
+    def submit(self, *arguments: object) -> str:
+        """All runs into the queue; what the command said."""
+        done = self.lprime("run", "--on", self.cluster_file, "--detach", *arguments)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    def status(self) -> list[dict[str, Any]]:
+        done = self.lprime("status", "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def states(self) -> list[str]:
+        return sorted(row["state"] for row in self.status())
+
+    def records(self) -> list[Path]:
+        """Folders of submissions."""
+        return sorted(path.parent for path in self.out.glob(f"{self.name}/.slurm/*/plan.json"))
+
+    def progress(self) -> list[dict[str, Any]]:
+        """What jobs say of themselves."""
+        return [json.loads(path.read_text()) for folder in self.records() for path in folder.glob("progress/*.json")]
+
+    def trained(self, step: int) -> bool:
+        """Has some run under way made as many steps?"""
+        return any(beat["step"] >= step for progress in self.progress() for beat in progress["beats"])
+
+    def log(self) -> str:
+        """What all jobs printed."""
+        return "".join(path.read_text() for path in sorted(self.out.glob(f"{self.name}/.slurm/*/*_log.*")))
+
+    def queue(self) -> dict[str, str]:
+        """Our jobs: id → state."""
+        lines = slurm("squeue", "-h", "-r", "-o", "%i|%j|%T").splitlines()
+        rows = [line.split("|") for line in lines]
+        return {id: state for id, name, state in rows if name.startswith(f"lprime-{self.name}-")}
+
+    def local(self) -> dict[str, dict]:
+        """The same grid by the local pool, undisturbed: the oracle."""
+        out = self.folder / "local"
+        command = [sys.executable, "-m", "bench.cli", "run", str(self.suite_file), "--out", str(out)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=os.environ | self.environment)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return results(out)
+
+    def finish(self) -> None:
+        """Wait for the grid to be over."""
+        wait_until("the grid's jobs to end", lambda: not self.queue())
+
+
+def paced(name: str, steps: int, **changes: object) -> dict:
+    """A tiny suite whose runs last: some 200 steps a second."""
+    recipe = {"steps": steps, "batch": 16, "warmup_steps": 5}
+    return suite_dict(name=name, recipe=recipe, **changes)

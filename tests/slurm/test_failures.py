@@ -1,0 +1,174 @@
+"""What goes wrong with runs and jobs is told, and loses nothing that is finished."""
+
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+from grids import Grid, paced, results, wait_until
+
+pytestmark = pytest.mark.slurm
+BREAKS = '''
+from bench.encodings import Encoding, Info
+
+class Fragile(Encoding):
+    """Breaks at its fiftieth training step."""
+
+    info = Info(
+        name="fragile", family="test", title="A test", authors="Nobody", year=2026, link="https://example.org", formula="q·k",
+        past="breaks", provenance="a test", shift_invariant=True
+    )
+
+    def __init__(self, setup):
+        super().__init__(setup)
+        self.calls = 0
+
+    def embed(self, x, at):
+        self.calls += 1
+        if self.calls == 50 and BROKEN:
+            raise RuntimeError("it breaks at step 50")
+        return x
+'''
+
+
+@pytest.fixture
+def fragile(tmp_path):
+    path = tmp_path / "fragile.py"
+    path.write_text(BREAKS.replace("BROKEN", "True"))
+    return path
+
+
+def test_a_run_that_breaks(cluster, tmp_path, fragile):
+    grid = Grid(tmp_path / "grid", paced("broken", 200, encodings=["nope", str(fragile)]), {"runs_per_job": 4})
+    done = grid.lprime("run", "--on", grid.cluster_file)
+    assert done.returncode == 1
+    assert "2 of 4 runs failed" in done.stdout
+    assert "it breaks at step 50" in done.stdout
+    assert grid.states() == ["done", "done", "failed", "failed"]
+    shown = grid.lprime("status").stdout
+    assert "RuntimeError: it breaks at step 50" in shown
+    assert "--retry-failed" in shown
+    logs = grid.lprime("logs", "--encoding", "fragile").stdout
+    assert "raise RuntimeError" in logs
+    # Without being asked to, nobody runs them again; asked to, with the fault mended, they run.
+    again = grid.lprime("run", "--on", grid.cluster_file)
+    assert again.returncode == 1
+    assert "2 failed before and wait for --retry-failed" in again.stdout
+    assert len(grid.records()) == 1
+    fragile.write_text(BREAKS.replace("BROKEN", "False"))
+    mended = grid.lprime("run", "--on", grid.cluster_file, "--retry-failed")
+    assert mended.returncode == 0, mended.stdout + mended.stderr
+    assert "2 runs submitted" in mended.stdout
+    assert grid.states() == ["done"] * 4
+
+
+def test_a_plugin_that_changes_in_the_queue(cluster, tmp_path, fragile):
+    fragile.write_text(BREAKS.replace("BROKEN", "False"))
+    suite = paced("changed", 100, encodings=[str(fragile)])
+    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"begin": "now+8"}})
+    grid.submit()
+    fragile.write_text(BREAKS.replace("BROKEN", "False") + "# changed\n")
+    grid.finish()
+    assert grid.states() == ["failed", "failed"]
+    assert all("changed after this run was asked for" in row["reason"] for row in grid.status())
+
+
+def test_a_plugin_that_a_node_cannot_load(cluster, tmp_path, fragile):
+    suite = paced("unloadable", 100, encodings=["nope", str(fragile)])
+    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"begin": "now+8"}})
+    grid.submit()
+    fragile.unlink()
+    grid.finish()
+    # The suite names the file too, so that it takes another one to ask for the status.
+    grid.suite_file.write_text(grid.suite_file.read_text().replace(str(fragile), "nope").replace("- nope\n- nope", "- nope"))
+    rows = [row for row in grid.status() if row["encoding"] == "fragile"]
+    assert [row["state"] for row in rows] == ["failed", "failed"]
+    assert all("fragile.py" in row["reason"] for row in rows)
+    assert [row["state"] for row in grid.status() if row["encoding"] == "nope"] == ["done", "done"]
+
+
+def test_cancelled_by_the_user(cluster, tmp_path):
+    grid = Grid(tmp_path / "grid", paced("cancelled", 4000, encodings=["nope"]), {"cpus_per_job": 2})
+    grid.submit()
+    wait_until("some steps", lambda: grid.trained(300))
+    done = grid.lprime("cancel")
+    assert done.returncode == 0
+    assert "2 jobs cancelled" in done.stdout
+    grid.finish()
+    rows = grid.status()
+    assert {row["state"] for row in rows} <= {"paused", "missing"}
+    assert "paused" in {row["state"] for row in rows}
+    assert all("was cancelled" in row["reason"] for row in rows)
+    assert not list(grid.out.rglob("failure.json"))
+    assert "no job" in grid.lprime("cancel").stdout
+    assert "2 runs submitted" in grid.submit()
+    grid.finish()
+    assert results(grid.out) == grid.local()
+
+
+def test_ctrl_c_leaves_the_jobs_alone(cluster, tmp_path):
+    grid = Grid(tmp_path / "grid", paced("watched", 1500, encodings=["nope"]))
+    watcher = grid.start("run", "--on", grid.cluster_file)
+    wait_until("steps", lambda: grid.trained(100))
+    watcher.send_signal(signal.SIGINT)
+    said, _ = watcher.communicate(timeout=60)
+    assert watcher.returncode == 130
+    assert "the jobs go on" in said
+    assert len(grid.queue()) == 2
+    grid.finish()
+    assert grid.states() == ["done", "done"]
+
+
+def test_status_is_watched_to_the_end(cluster, tmp_path):
+    grid = Grid(tmp_path / "grid", paced("looked", 800, encodings=["nope"]))
+    grid.submit()
+    watcher = grid.start("status", "--watch", "--every", 1)
+    said, _ = watcher.communicate(timeout=240)
+    assert watcher.returncode == 0
+    assert "2 runs: 2 done" in said
+
+
+def test_the_shared_disk_is_full(cluster, tmp_path):
+    """Results that were there stay; what cannot be saved is told by the job's end, since nothing can be written down."""
+    grid = Grid(tmp_path / "grid", paced("fulldisk", 3000, encodings=["nope"]), {"runs_per_job": 2, "cpus_per_job": 1})
+    grid.out.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", grid.out], check=True)
+    try:
+        grid.submit()
+        wait_until("the first result", lambda: list(grid.out.rglob("result.json")))
+        before = results(grid.out)
+        wait_until("the second run", lambda: grid.trained(100))
+        filler = grid.out / "filler"
+        with pytest.raises(OSError, match="No space"), open(filler, "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        grid.finish()
+        rows = grid.status()
+        assert sorted(row["state"] for row in rows)[0] == "done"
+        (lost,) = [row for row in rows if row["state"] != "done"]
+        assert lost["state"] in ("paused", "missing")
+        assert "disk full" in lost["reason"]
+        assert results(grid.out) == before
+        filler.unlink()
+        assert "1 runs submitted" in grid.submit()
+        grid.finish()
+        assert grid.states() == ["done", "done"]
+        assert results(grid.out) == grid.local()
+    finally:
+        subprocess.run(["umount", grid.out], check=True)
+
+
+def test_the_jobs_folder_is_deleted_while_it_runs(cluster, tmp_path):
+    grid = Grid(tmp_path / "grid", paced("deleted", 2500, encodings=["nope"]), {"runs_per_job": 2})
+    grid.submit()
+    wait_until("steps", lambda: grid.trained(200))
+    for folder in grid.records():
+        shutil.rmtree(folder)
+    asked = grid.lprime("run", "--on", grid.cluster_file, "--detach")
+    assert asked.returncode == 2
+    assert "scancel" in asked.stderr
+    assert grid.lprime("status").returncode == 0
+    grid.finish()
+    time.sleep(1)
+    assert results(grid.out) == grid.local(), "the job knew what to do, and did it"

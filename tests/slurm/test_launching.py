@@ -1,0 +1,174 @@
+"""Every run is submitted exactly once, whatever happens to the launcher; mistakes are told in words of the site."""
+
+import contextlib
+import getpass
+import os
+import random
+import shutil
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from grids import Grid, paced, slurm, wait_until
+
+pytestmark = pytest.mark.slurm
+HELD = {"sbatch": {"hold": True}}
+"""Jobs that stay in the queue, so that they can be counted."""
+
+
+def descendants(pid: int) -> list[int]:
+    """Of a process, itself first; whoever is not there any more has none."""
+    found = [pid]
+    for each in found:
+        for task in Path(f"/proc/{each}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += [int(child) for child in task.read_text().split()]
+    return found
+
+
+def kill(pids: list[int]) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def submitted(grid: Grid) -> list[tuple[str, str, int]]:
+    """Runs of all jobs that were ever submitted, according to SLURM and the shares in the records."""
+    from slurm.records import submissions
+
+    names = [line for line in slurm("sacct", "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobName").split()]
+    queue = slurm("squeue", "-h", "-r", "-u", getpass.getuser(), "-o", "%j|%i").splitlines()
+    runs = []
+    for submission in submissions(grid.out, grid.name):
+        jobs = [line for line in queue if line.startswith(f"{submission.plan.name}|")]
+        assert len(jobs) == len(submission.plan.shares), (jobs, submission.plan.shares)
+        assert names.count(submission.plan.name) <= len(jobs)
+        runs += submission.plan.runs
+    known = {s.plan.name for s in submissions(grid.out, grid.name)}
+    of_this_folder = {next(iter(known))[: -len("12345678")]} if known else set()
+    strangers = [
+        line for line in queue if any(line.startswith(start) for start in of_this_folder) and line.split("|")[0] not in known
+    ]
+    assert not strangers, "jobs in the queue that no record knows"
+    return runs
+
+
+@pytest.mark.parametrize("round_", range(10))
+def test_the_launcher_is_killed_while_it_submits(cluster, tmp_path, round_):
+    """In even rounds with all that it had started, sbatch included; in odd ones alone."""
+    grid = Grid(tmp_path / "grid", paced(f"killed{round_}", 100, seeds=[0, 1, 2]), HELD | {"max_jobs": None})
+    launcher = grid.start("run", "--on", grid.cluster_file, "--detach")
+    # From the moment of the first record on: before it, nothing has been done yet.
+    wait_until("a record", lambda: list(grid.out.glob(f"{grid.name}/.slurm/*")) or launcher.poll() is not None)
+    time.sleep(random.Random(round_).uniform(0, 1.2))
+    kill(descendants(launcher.pid) if round_ % 2 == 0 else [launcher.pid])
+    launcher.wait()
+    said = grid.submit()
+    runs = submitted(grid)
+    assert sorted(runs) == sorted(
+        {(task, encoding, seed) for task in ("copying", "parity") for encoding in ("nope", "t5") for seed in range(3)}
+    ), said
+    assert all((folder / "job.json").exists() for folder in grid.records())
+    again = grid.submit()
+    assert "12 runs are in the queue already" in again
+    assert submitted(grid) == runs
+    # What the jobs wait for is there, also where another launcher had to write it.
+    for id in grid.queue():
+        assert list(grid.out.glob(f"{grid.name}/.slurm/*/{id}_submitted.pkl"))
+
+
+def test_killed_between_sbatch_and_the_record(cluster, tmp_path):
+    """The worst moment: SLURM has the jobs, and nobody wrote down which. They are found by their name, and do their work."""
+    grid = Grid(tmp_path / "grid", paced("orphaned", 60), {"runs_per_job": 2} | HELD)
+    grid.submit()
+    (folder,) = grid.records()
+    (folder / "job.json").unlink()
+    for pickle in folder.glob("*_submitted.pkl"):
+        pickle.unlink()
+    assert "4 runs are in the queue already" in grid.submit()
+    for id in sorted({id.split("_")[0] for id in grid.queue()}):
+        slurm("scontrol", "release", id)
+    grid.finish()
+    assert grid.states() == ["done"] * 4
+
+
+def test_a_record_that_was_never_submitted_is_thrown_away(cluster, tmp_path):
+    grid = Grid(tmp_path / "grid", paced("neverwas", 60), HELD)
+    grid.submit()
+    (folder,) = grid.records()
+    slurm("scancel", *grid.queue())
+    shutil.copytree(folder, folder.with_name("copy"))
+    plan = folder.with_name("copy") / "plan.json"
+    plan.write_text(plan.read_text().replace(folder.name, "copy"))
+    (folder.with_name("copy") / "job.json").unlink()
+    wait_until("an empty queue", lambda: not grid.queue())
+    grid.submit()
+    assert not folder.with_name("copy").exists()
+
+
+def test_lost_records_stop_a_second_submission(cluster, tmp_path):
+    grid = Grid(tmp_path / "grid", paced("lostrecords", 60), HELD)
+    grid.submit()
+    for folder in grid.records():
+        shutil.rmtree(folder)
+    done = grid.lprime("run", "--on", grid.cluster_file, "--detach")
+    assert done.returncode == 2
+    assert "their records" in done.stderr
+    assert "scancel" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not grid.records()
+
+
+def test_as_many_jobs_as_the_site_allows(cluster, tmp_path):
+    """Shares grow rather than that jobs are refused; what was asked for all the same comes later."""
+    grid = Grid(tmp_path / "grid", paced("crowded", 60, seeds=[0, 1, 2]), HELD | {"max_jobs": 5})
+    assert "12 runs submitted in 4 jobs" in grid.submit()
+    more = paced("crowded", 60, seeds=[0, 1, 2, 3, 4, 5])
+    grid.suite_file.write_text(yaml.safe_dump(more))
+    assert "12 runs submitted in 1 jobs" in grid.submit()
+    grid.suite_file.write_text(yaml.safe_dump(paced("crowded", 60, seeds=list(range(8)))))
+    assert "8 runs wait outside" in grid.submit()
+    assert len(grid.queue()) == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"partition": "mian"}, ["partition", "mian", "main"]),
+        ({"account": "laab"}, ["account", "laab", "lab"]),
+        ({"qos": "norml"}, ["QOS", "norml", "normal"]),
+        ({"partition": "short", "time_minutes": 30}, ["short", "2 minutes", "time_minutes asks for 30"]),
+        ({"cpus_per_job": 500}, ["2 CPUs", "cpus_per_job asks for 500"]),
+        ({"memory_gb": 5000}, ["no node of partition main", "5000"]),
+        ({"gpus_per_job": 7}, ["no node of partition main", "7 GPUs"]),
+        ({"sbatch": {"reservation": "nobody"}}, ["sbatch refused", "reservation"]),
+        ({"sbatch": {"no-such-option": True}}, ["sbatch refused", "no-such-option"]),
+    ],
+)
+def test_mistakes_are_told_in_words_of_the_site(cluster, tmp_path, change, words):
+    grid = Grid(tmp_path / "grid", paced("mistaken", 60), change)
+    done = grid.lprime("run", "--on", grid.cluster_file, "--detach")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    for word in words:
+        assert word in done.stderr
+    assert not grid.records()
+    assert not grid.queue()
+
+
+def test_no_answer_from_slurm(cluster, tmp_path, monkeypatch):
+    """Nothing is concluded, and nothing submitted."""
+    grid = Grid(tmp_path / "grid", paced("silent", 60), HELD)
+    grid.submit()
+    config = tmp_path / "slurm.conf"
+    config.write_text(Path(os.environ["SLURM_CONF"]).read_text().replace("SlurmctldPort=", "SlurmctldPort=1"))
+    grid.environment = {"SLURM_CONF": str(config)}
+    done = grid.lprime("run", "--on", grid.cluster_file, "--detach")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert len(grid.records()) == 1
+    shown = grid.lprime("status")
+    assert shown.returncode == 0
+    assert "SLURM was not asked" in shown.stdout
