@@ -8,7 +8,7 @@ import tasks
 from bench.files import write_atomic
 from bench.suite import Suite
 
-from . import pictures, stretched, tables
+from . import local, pictures, stretched, tables
 from .collect import collect
 from .grid import Column, Grid
 from .markdown import code, escape, picture
@@ -22,11 +22,12 @@ HEADINGS = {
 }
 
 
-def write(suite_or_name: Suite | str, out: Path) -> Path:
+def write(suite_or_name: Suite | str, out: Path, published: Path | None = None) -> Path:
     """Write ``<out>/<suite>/board.md`` and its pictures from the results there.
 
     Arguments:
         suite_or_name: see ``collect``.
+        published: a leaderboard's folder, whose results are to stand beside them.
 
     Returns:
         The path of ``board.md``.
@@ -34,9 +35,9 @@ def write(suite_or_name: Suite | str, out: Path) -> Path:
     Raises:
         InputError: no such suite, no results, a broken or contradictory result, or a place that cannot be written.
     """
-    grids = collect(suite_or_name, Path(out))
+    grids = collect(suite_or_name, Path(out)) if published is None else local.beside(suite_or_name, Path(out), published)
     folder = Path(out) / grids[0].name
-    text, drawn = render(grids), pictures.draw(grids[0])
+    text, drawn = render(grids, "" if published is None else local.NOTE), pictures.draw(grids[0])
     for name, data in drawn.items():
         write_atomic(folder / name, data)
     write_atomic(folder / BOARD, text)  # last, so that it never shows a picture that is not there
@@ -65,15 +66,17 @@ class Place:
         return picture(alt, light, dark)
 
 
-def render(grids: Sequence[Grid]) -> str:
+def render(grids: Sequence[Grid], note: str = "") -> str:
     """The board of the first grid as markdown, with a short section for each other fingerprint.
 
     Arguments:
         grids: of one suite, as ``collect`` gives them.
+        note: a paragraph under the title.
     """
     classes = [summarise(grid) for grid in grids]
     rows = [row for found in classes for group in found.values() for row in group]
-    parts = body(grids, classes, Place())
+    title, *rest = body(grids, classes, Place())
+    parts = [title, *([note] if note else []), *rest]
     parts += ["## How to read this", tables.EXPLANATION]
     if links := tables.references(rows):
         parts.append("\n".join(links))

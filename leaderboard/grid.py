@@ -12,6 +12,9 @@ from bench.runs import Failure
 from bench.suite import Suite
 from tasks import InputError
 
+LOCAL = " (local)"
+"""Ends the names of rows that are not published, where they stand beside published ones."""
+
 
 @dataclass(frozen=True)
 class Column:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .publish import To
-from .results import Published, read_grids
+from .results import read_grids
 
 
 def register(app: typer.Typer) -> None:
@@ -23,14 +23,15 @@ def board(
         Path | None,
         typer.Option("--html", metavar="DIR", help="Write DIR/index.html instead: one page to sort, filter and compare on."),
     ] = None,
-    published: Published = False,
+    published: Annotated[
+        bool,
+        typer.Option("--published", help="Beside the published results, with (local) behind yours; with --html, those alone."),
+    ] = False,
     to: To = Path("leaderboard"),
 ) -> None:
     """Write the board of a suite in markdown with its pictures, or all boards as one HTML page that needs no network."""
     from tasks import InputError
 
-    if published and html is None:
-        raise InputError("--published is for the page alone: expected --html DIR with it, or `lprime publish` for the rest")
     if html is not None:
         if check:
             raise InputError("expected --check or --html, got both")
@@ -39,6 +40,8 @@ def board(
         print(f"written to {write_page(read_grids([suite] if suite else None, to if published else out, published), html)}")
         return
     if check:
+        if published:
+            raise InputError("expected --check or --published, got both")
         from leaderboard.published import check as check_published
 
         print(check_published(to))
@@ -46,7 +49,7 @@ def board(
     from leaderboard.board import write
 
     for name in [suite] if suite else suites_with_results(out):
-        path = write(name, out)
+        path = write(name, out, to if published else None)
         print(path.read_text(encoding="utf-8"))
         print(f"written to {path}")
 
