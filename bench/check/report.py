@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 from ..results import Record
 
@@ -35,6 +35,8 @@ class Finding(Record):
 class Report(Record):
     """All checks of one encoding."""
 
+    kind: ClassVar[str] = "Check"
+    """What its page is headed as."""
     format: Literal[1] = 1
     encoding: str
     ranking: str
@@ -63,7 +65,7 @@ class Report(Record):
             for f in self.findings
         ]
         head = [
-            f"# Check of {cell(self.encoding)}",
+            f"# {self.kind} of {cell(self.encoding)}",
             "",
             f"{cell(self.summary())}. Ranking class {cell(self.ranking)}, source `{cell(self.source_sha256)}`.",
             f"{cell(versions)}; {cell(self.device)}; {cell(self.finished)}.",

@@ -32,6 +32,7 @@ def check(
     memory_limit_gb: float = MEMORY_LIMIT_GB,
     only: Sequence[str] = (),
     tell: Callable[[Finding], None] = lambda finding: None,
+    path: Sequence[str] = (),
 ) -> Report:
     """Put one encoding through the checks, in a process of its own.
 
@@ -40,12 +41,13 @@ def check(
         memory_limit_gb: GiB that the process may hold.
         only: names of checks; all by default.
         tell: called with each finding as it comes.
+        path: folders where the process finds modules, before all others.
 
     Raises:
         InputError: there is no such encoding, or it cannot be loaded.
     """
     start = time.monotonic()
-    child = Child(reference, time_limit_s, memory_limit_gb, only)
+    child = Child(reference, time_limit_s, memory_limit_gb, only, path)
     about: dict[str, Any] = {}
     findings: list[Finding] = []
     waiting: list[dict[str, Any]] = []
@@ -83,7 +85,9 @@ def check(
 class Child:
     """The process, and the pipe through which it tells."""
 
-    def __init__(self, reference: str, time_limit_s: float, memory_limit_gb: float, only: Sequence[str]):
+    def __init__(
+        self, reference: str, time_limit_s: float, memory_limit_gb: float, only: Sequence[str], path: Sequence[str] = ()
+    ):
         self.time_limit_s, self.memory_limit_gb = time_limit_s, memory_limit_gb
         self.deadline, self.late = time.monotonic() + LOAD_LIMIT_S, f"not loaded after {LOAD_LIMIT_S:g} s"
         self.reason = ""
@@ -103,7 +107,7 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self.errors,
-                env=environment | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+                env=environment | {"PYTHONPATH": os.pathsep.join([*path, *filter(None, sys.path)])},
                 start_new_session=True,  # so that whatever it starts can be ended with it
             )
         finally:

@@ -5,7 +5,7 @@ import sys
 
 import typer
 
-from . import board, check, compare, data, export, inspect, jobs, new, publish, run
+from . import board, check, compare, data, export, inspect, jobs, new, publish, run, submit, verify
 
 app = typer.Typer(
     name="lprime",
@@ -15,7 +15,7 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-for module in (run, jobs, board, publish, inspect, compare, export, data, new, check):
+for module in (run, jobs, board, publish, inspect, compare, export, data, new, check, submit, verify):
     module.register(app)
 
 

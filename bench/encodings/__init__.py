@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tasks import unknown
 
+from ..imports import Source
 from . import kernel
 from .base import At, Encoding, Info, Setup, Stage, Wrapper, distances
 from .compose import resolve, settings
@@ -93,11 +94,18 @@ HARNESS = (__name__, Encoding.__module__, kernel.__name__, resolve.__module__)
 
 def sources(cls: type[Encoding]) -> list[bytes]:
     """What stands in the files of an encoding's module, and of those its names come from: those here first, by path."""
+    here, elsewhere = closure(cls)
+    plugged = sorted({item for source in elsewhere.values() for item in source.files.items()})
+    return [*map(content, sorted(here.values())), *(text for _, text in plugged)]
+
+
+def closure(cls: type[Encoding]) -> tuple[dict[str, Path], dict[str, Source]]:
+    """Module → file of those here, and module → files of a plugin's, that an encoding (not what it wraps) is made of."""
     from .. import plugins
 
     pending = [base.__module__ for base in cls.__mro__ if issubclass(base, Encoding)]
     here: dict[str, Path] = {}
-    elsewhere: dict[str, dict[str, bytes]] = {}
+    elsewhere: dict[str, Source] = {}
     while pending:
         name = pending.pop()
         if name in here or name in elsewhere or name in HARNESS or plugins.forgotten(name):
@@ -108,11 +116,9 @@ def sources(cls: type[Encoding]) -> list[bytes]:
             owners = {getattr(value, "__module__", None) or "" for value in vars(loaded).values()}
             pending += [owner for owner in owners if owner.startswith(f"{__name__}.")]
         else:
-            source = plugins.source_of(name)
-            elsewhere[name] = source.files
+            source = elsewhere[name] = plugins.source_of(name)
             pending += [other for other in source.outside if other.startswith(f"{__name__}.") and other in sys.modules]
-    plugged = sorted({item for files in elsewhere.values() for item in files.items()})
-    return [*map(content, sorted(here.values())), *(text for _, text in plugged)]
+    return here, elsewhere
 
 
 @cache

@@ -1,0 +1,122 @@
+"""``lprime submit`` and ``lprime verify`` as commands: exit codes, forms of the report, bad input on one line."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+sys.path.append(str(Path(__file__).parents[1] / "leaderboard"))
+from submissions import NAME, made, reseal, suite
+from support import lprime, suite_dict
+
+from bench import plugins
+from bench.cli import main
+from leaderboard.verify import STATIC, Verification, again
+
+CHANGES = {"seeds": [0, 1]}
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("submitted")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugins, "loaded", plugins.Loaded())
+        made(folder, suite(**CHANGES))
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(suite_dict(**CHANGES)))
+    return folder
+
+
+@pytest.fixture
+def here(once, tmp_path, monkeypatch) -> Path:
+    shutil.copytree(once, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(plugins, "loaded", plugins.Loaded())
+    return tmp_path
+
+
+def command(capsys, *arguments: object) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as done:
+        main([str(a) for a in arguments])
+    return done.value.code, *capsys.readouterr()
+
+
+FOLDER = f"submissions/{NAME}"
+VERIFY = ("verify", FOLDER, "--suite", "tiny.yaml")
+SUBMIT = ("submit", f"{NAME}.py", "--suite", "tiny.yaml")
+
+
+def test_verify_passes_and_tells_in_text_json_and_markdown(here, capsys):
+    code, printed, err = command(capsys, *VERIFY, "--markdown", "report.md")
+    assert (code, err) == (0, "")
+    assert printed.endswith("s\n") and f"\nmy_encoding: {len(STATIC)} of {len(STATIC)} checks passed in " in printed
+    assert printed.startswith("ok    files ")
+    assert (here / "report.md").read_text().startswith("# Verification of my\\_encoding\n")
+    code, printed, err = command(capsys, *VERIFY, "--json")
+    assert (code, err) == (0, "")
+    assert Verification.model_validate_json(printed).passed
+
+
+def test_verify_fails_with_what_to_do(here, capsys):
+    reseal(here / FOLDER, lambda content: content.update(note="<script>"))
+    code, printed, err = command(capsys, *VERIFY)
+    assert (code, err) == (1, "")
+    assert "FAIL  names\n      expected  names and texts are plain words" in printed
+    assert "      found     note holds markdown or HTML (<)\n      to do     write titles" in printed
+    assert json.loads(command(capsys, *VERIFY, "--json")[1])["findings"][5]["status"] == "failed"
+
+
+def test_what_runs_code_says_so_first(here, capsys, monkeypatch):
+    monkeypatch.setattr(again, "checks", lambda again: [])
+    monkeypatch.setattr("leaderboard.verify.checks", lambda again: [])
+    for option in (["--rerun", "1"], ["--fresh-seeds"]):
+        code, printed, err = command(capsys, *VERIFY, *option, "--choice-seed", "5", "--json")
+        assert code == 0 and json.loads(printed)
+        assert err.startswith("caution: this runs the submitted code on this machine") and err.endswith("choice seed 5\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["verify", "nowhere"], "nowhere is no folder; expected a submission such as"),
+        (["verify", "."], ". holds no submission.json"),
+        (["verify", FOLDER, "--suite", "smal"], "unknown suite 'smal'; did you mean 'small'?"),
+        (["verify", FOLDER, "--rerun", "-1"], "--rerun must be 0 or more, got -1"),
+        (["verify", FOLDER, "--workers", "0"], "--workers must be 1 or more, got 0"),
+        (["verify", FOLDER, "--choice-seed", "-1"], "--choice-seed must be 0 or more, got -1"),
+        (["verify", FOLDER, "--time-limit", "nan"], "--time-limit must be more than 0, got nan"),
+        (["verify", FOLDER, "--rerun", "some"], "some"),
+        (["submit", f"{NAME}.py"], "--suite"),
+        (["submit", f"{NAME}.py", "--suite", "smal"], "unknown suite 'smal'; did you mean 'small'?"),
+        (["submit", "my_encodin.py", "--suite", "tiny.yaml"], "did you mean 'my_encoding.py'?"),
+        (["submit", "rope", "--suite", "tiny.yaml"], "rope is built in; expected an encoding of your own"),
+        ([*SUBMIT, "--out", "nowhere", "--to", "new"], "lacks 4 of 4 runs of suite tiny"),
+        ([*SUBMIT, "--to", "submissions"], "is there already; replace it with --replace"),
+        ([*SUBMIT, "--to", "new", "--check", "tiny.yaml"], "tiny.yaml is not what"),
+        ([*SUBMIT, "--to", "new", "--check", "check.json", "--note", "a|b"],
+         "my_encoding cannot be submitted: names: note holds markdown or HTML (|)"),
+        ([*SUBMIT, "--to", "tiny.yaml", "--check", "check.json"], "cannot write tiny.yaml"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_line(here, capsys, arguments, message):
+    before = sorted(p for p in here.rglob("*") if p.is_file())
+    code, printed, err = command(capsys, *arguments)
+    assert (code, printed, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert sorted(p for p in here.rglob("*") if p.is_file()) == before, "nothing is written"
+
+
+def test_submit_and_verify_from_a_shell(here):
+    words = ["--author", "A. B.", "--author", "C D", "--title", "On fading", "--paper", "https://a.org/1", "--licence", "MIT"]
+    done = lprime(*SUBMIT, "--to", "sent", "--check", "check.json", *words, cwd=here)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"written to sent/{NAME}, under MIT; rules: leaderboard/RULES.md;")
+    content = json.loads((here / f"sent/{NAME}/submission.json").read_text())
+    assert (content["title"], content["authors"], content["licence"]) == ("On fading", ["A. B.", "C D"], "MIT")
+    assert lprime("verify", f"sent/{NAME}", "--suite", "tiny.yaml", cwd=here).returncode == 0
+    with open(here / f"sent/{NAME}/results.jsonl", "r+b") as file:
+        file.truncate(2**30)
+    told = lprime("verify", f"sent/{NAME}", "--suite", "tiny.yaml", cwd=here)
+    assert told.returncode == 1 and "1,073,741,824 bytes, more than 8,388,608, and not read" in told.stdout
