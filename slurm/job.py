@@ -169,6 +169,7 @@ class Worker:
         SLURM gives a preempted job some time, then kills and requeues it; going back to the queue by ourselves, once all is
         saved, frees the node at once. A cancelled job is told apart by its state.
         """
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # SLURM says it again when a job is requeued
         self.save()
         id = site.own_id()
         if site.state_of(id) == "RUNNING":

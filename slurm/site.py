@@ -64,7 +64,8 @@ def ask(*command: str) -> str:
         raise InputError(f"{command[0]} did not answer within {ANSWER_WITHIN_S} s; try again later") from None
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
-        raise InputError(f"{command[0]}: {lines[-1].removeprefix(command[0] + ': error: ')}")
+        said = re.sub(r"^\w+: (error|fatal): ", "", lines[-1])
+        raise InputError(f"{command[0]}: {said}")
     return done.stdout
 
 

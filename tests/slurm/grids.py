@@ -25,7 +25,7 @@ def wait_until(what: str, look: Callable[[], T], patience_s: float = PATIENCE_S)
     while not (seen := look()):
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {patience_s} s for {what}")
-        time.sleep(0.2)
+        time.sleep(0.05)
     return seen
 
 

@@ -36,7 +36,11 @@ def test_a_whole_grid_equals_the_local_pools(cluster, tmp_path):
 
 
 def test_preempted_several_times(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced("preempted", 5000, encodings=["nope"]), {"partition": "low", "cpus_per_job": 2, "runs_per_job": 2})
+    grid = Grid(
+        tmp_path / "grid",
+        paced("preempted", 5000, encodings=["nope"]),
+        {"partition": "low", "cpus_per_job": 2, "runs_per_job": 2},
+    )
     grid.submit()
     last = 0
     for _ in range(3):

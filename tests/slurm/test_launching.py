@@ -55,15 +55,34 @@ def submitted(grid: Grid) -> list[tuple[str, str, int]]:
     return runs
 
 
-@pytest.mark.parametrize("round_", range(10))
-def test_the_launcher_is_killed_while_it_submits(cluster, tmp_path, round_):
-    """In even rounds with all that it had started, sbatch included; in odd ones alone."""
-    grid = Grid(tmp_path / "grid", paced(f"killed{round_}", 100, seeds=[0, 1, 2]), HELD | {"max_jobs": None})
+def runs_sbatch(launcher: int) -> bool:
+    for pid in descendants(launcher):
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{pid}/comm").read_text() == "sbatch\n":
+                return True
+    return False
+
+
+POINTS = {
+    "the plan is written": lambda folder, pid: list(folder.glob("*/plan.json")),
+    "pickles are written": lambda folder, pid: list(folder.glob("*/*.pkl")),
+    "the script is written": lambda folder, pid: list(folder.glob("*/.submission_file*.sh")),
+    "sbatch runs": lambda folder, pid: runs_sbatch(pid),
+    "pickles get their names": lambda folder, pid: list(folder.glob("*/*_submitted.pkl")),
+}
+"""Of submitting, in their order. A random moment after one of them it strikes."""
+
+
+@pytest.mark.parametrize("with_all_that_it_started", [True, False])
+@pytest.mark.parametrize("point", POINTS)
+def test_the_launcher_is_killed_while_it_submits(cluster, tmp_path, point, with_all_that_it_started):
+    grid = Grid(tmp_path / "grid", paced("killed", 100, seeds=[0, 1, 2]), HELD)
+    folder = grid.out / grid.name / ".slurm"
     launcher = grid.start("run", "--on", grid.cluster_file, "--detach")
-    # From the moment of the first record on: before it, nothing has been done yet.
-    wait_until("a record", lambda: list(grid.out.glob(f"{grid.name}/.slurm/*")) or launcher.poll() is not None)
-    time.sleep(random.Random(round_).uniform(0, 1.2))
-    kill(descendants(launcher.pid) if round_ % 2 == 0 else [launcher.pid])
+    wait_until(point, lambda: POINTS[point](folder, launcher.pid) or launcher.poll() is not None)
+    time.sleep(random.Random(point).uniform(0, 0.05))
+    assert launcher.poll() is None, "it was to be killed before it was through"
+    kill(descendants(launcher.pid) if with_all_that_it_started else [launcher.pid])
     launcher.wait()
     said = grid.submit()
     runs = submitted(grid)
