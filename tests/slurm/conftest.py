@@ -1,0 +1,146 @@
+"""The running test cluster, for tests marked ``slurm``: quiet before and after each. Without one they fail; they never skip."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from grids import slurm, wait_until
+from support import ROOT
+
+SCRIPT = ROOT / "slurm/testcluster/testcluster.sh"
+DEFAULT = Path("/tmp/lprime-testcluster")
+NODES = ("n1", "n2")
+
+
+class Queued(NamedTuple):
+    """A line of squeue."""
+
+    job: str
+    partition: str
+    state: str
+    node: str
+    """Empty while it waits."""
+
+
+class Accounted(NamedTuple):
+    """A line of sacct: one incarnation of a job, or of one of an array's."""
+
+    job: str
+    state: str
+    """One word: ``CANCELLED by 0`` is ``CANCELLED``."""
+    exit_code: str
+    node: str
+    start: str
+
+
+@dataclass(frozen=True)
+class RunningCluster:
+    """What tests do to it. It takes its time: 5 s from SIGTERM to SIGKILL, 10 s of grace, 10 s until a dead node is noticed."""
+
+    folder: Path
+
+    def squeue(self) -> list[Queued]:
+        lines = slurm("squeue", "-h", "-r", "-o", "%i|%P|%T|%N").splitlines()
+        return [Queued(*line.split("|")) for line in lines]
+
+    def sacct(self, job: str) -> list[Accounted]:
+        """All incarnations of a job, the earliest first; steps left out."""
+        lines = slurm("sacct", "-n", "-P", "-X", "-D", "-j", job, "-o", "JobID,State,ExitCode,NodeList,Start").splitlines()
+        rows = [line.split("|") for line in lines]
+        return sorted((Accounted(id, state.split()[0], *rest) for id, state, *rest in rows), key=lambda row: row.start)
+
+    def submit(self, folder: Path, script: str, *options: str) -> str:
+        """A batch job of these lines of bash, with its log in the folder; its id."""
+        done = subprocess.run(
+            ["sbatch", "--parsable", f"--chdir={folder}", *options],
+            input=f"#!/bin/bash\n{script}\n",
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def high_priority_job(self, seconds: float) -> str:
+        """A job that wants both nodes, and preempts whatever runs on partition ``low``; its id."""
+        both = ("--partition=high", f"--nodes={len(NODES)}", "--exclusive", "--output=/dev/null")
+        return self.submit(self.folder, f"sleep {seconds}", *both)
+
+    def running(self, job: str) -> str:
+        """Wait until a job runs; on which node."""
+        return wait_until(f"job {job} to run", lambda: next((q.node for q in self.squeue() if q[::2] == (job, "RUNNING")), ""))
+
+    def ended(self, job: str) -> list[Accounted]:
+        """Wait until a job has left the queue, and accounting knows; its incarnations."""
+        wait_until(f"job {job} to end", lambda: all(q.job.split("_")[0] != job for q in self.squeue()))
+        alive = ("PENDING", "RUNNING", "REQUEUED")  # REQUEUED of the last incarnation: the next one is not there yet
+        return wait_until(
+            f"accounting of job {job}", lambda: rows if (rows := self.sacct(job)) and rows[-1].state not in alive else []
+        )
+
+    def script(self, *arguments: str) -> str:
+        done = subprocess.run([SCRIPT, *arguments, self.folder], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def kill_node(self, node: str) -> None:
+        """slurmd and all processes of its jobs, with SIGKILL, at once."""
+        self.script("kill-node", node)
+
+    def start_node(self, node: str) -> None:
+        self.script("start-node", node)
+
+    def nodes(self) -> dict[str, str]:
+        return dict(line.split("|") for line in slurm("sinfo", "-h", "-N", "-p", "main", "-o", "%N|%T").splitlines())
+
+    def drain(self) -> None:
+        """Nothing in the queue, and both nodes there and idle: what a test before may have left is undone."""
+        slurm("scancel", f"--user={os.getuid()}")
+        self.script("start")  # nodes that were killed
+        for node, state in self.nodes().items():
+            if state.startswith(("down", "drain")):
+                with contextlib.suppress(subprocess.CalledProcessError):  # it came back by itself in between
+                    slurm("scontrol", "update", f"nodename={node}", "state=resume")
+        wait_until("an empty queue and idle nodes", lambda: not self.squeue() and self.nodes() == dict.fromkeys(NODES, "idle"))
+
+
+@pytest.fixture(scope="session")
+def running_cluster() -> Iterator[RunningCluster]:
+    """The cluster of SLURM_CONF, by default the one of the script's own folder."""
+    folder = Path(os.environ.get("SLURM_CONF", DEFAULT / "slurm.conf")).parent
+    if not (folder / ".testcluster").exists():  # never another one: all of its jobs are cancelled
+        pytest.fail(f"no test cluster in {folder}: `make test-slurm`, or `{SCRIPT.relative_to(ROOT)} start`", pytrace=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
+        if subprocess.run(["scontrol", "ping"], capture_output=True).returncode:
+            pytest.fail(f"the test cluster in {folder} does not answer: `{SCRIPT.relative_to(ROOT)} start`", pytrace=False)
+        yield RunningCluster(folder)
+
+
+@pytest.fixture
+def cluster(running_cluster: RunningCluster) -> Iterator[RunningCluster]:
+    """The running cluster, with nothing on it, and left that way."""
+    running_cluster.drain()
+    yield running_cluster
+    running_cluster.drain()
+
+
+# A test of the cluster that is skipped has not been made. Where it asks to be, it fails.
+def no_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"a test of the cluster is never skipped: {report.longrepr}"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport():
+    no_skip((yield).get_result())
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report():
+    no_skip((yield).get_result())

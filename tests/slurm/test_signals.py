@@ -1,0 +1,132 @@
+"""What SLURM does to a job that it wants gone, and what the job can know of it: the ground that ``slurm.job`` stands on.
+
+An experiment, kept as tests. A program runs under srun, as submitit runs its own, and writes down each signal, and what
+``scontrol show job`` says at that moment.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grids import slurm, wait_until
+
+pytestmark = pytest.mark.slurm
+
+PROGRAM = """
+import json, os, signal, subprocess, sys, time
+
+reaction, notes = sys.argv[1], open("notes", "a", buffering=1)
+job, restart, who = os.environ["SLURM_JOB_ID"], int(os.environ.get("SLURM_RESTART_COUNT", 0)), "main"
+
+
+def note(event):
+    said = subprocess.run(["scontrol", "show", "job", "-o", job], capture_output=True, text=True).stdout
+    shown = dict(word.split("=", 1) for word in said.split() if "=" in word)
+    preempted = shown.get("PreemptTime", "None") != "None"
+    print(json.dumps([restart, who, event, shown.get("JobState"), preempted]), file=notes)
+
+
+def react(number, frame):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one comes soon; what counts is the state at the first
+    note(signal.Signals(number).name)
+    if reaction == "exit":
+        os._exit(0)
+    if reaction == "fail":
+        os._exit(1)
+    if reaction == "requeue":
+        os._exit(subprocess.run(["scontrol", "requeue", job]).returncode)
+
+
+signal.signal(signal.SIGTERM, react)
+signal.signal(signal.SIGUSR2, react)
+if reaction == "tree":
+    if os.fork() == 0:
+        who = "child"
+        if os.fork() == 0:
+            who = "grandchild"
+    elif os.fork() == 0:
+        who = "leader of a session"
+        os.setsid()
+note("begins")
+deadline = time.monotonic() + (0 if restart else 300)
+while time.monotonic() < deadline:
+    time.sleep(0.1)
+note("ends")
+"""
+
+
+class Job:
+    """The program in a job, with one reaction to SIGTERM (and USR2), on its way since it has begun."""
+
+    def __init__(self, cluster, folder: Path, reaction: str, *options: str) -> None:
+        self.cluster, self.notes = cluster, folder / "notes"
+        (folder / "program.py").write_text(PROGRAM)
+        self.id = cluster.submit(folder, f"srun {sys.executable} program.py {reaction}", "--requeue", *options)
+        wait_until("the program to begin", self.noted)
+
+    def noted(self) -> list[tuple[Any, ...]]:
+        """(restart, process, event, JobState, is there a PreemptTime?)"""
+        return [tuple(json.loads(line)) for line in self.notes.read_text().splitlines()] if self.notes.exists() else []
+
+    def preempted(self) -> list[str]:
+        """Preempt it, and wait for the end; the states of its incarnations."""
+        self.cluster.ended(self.cluster.high_priority_job(0))
+        return [row.state for row in self.cluster.ended(self.id)]
+
+    def cancelled(self) -> list[str]:
+        slurm("scancel", self.id)
+        return [row.state for row in self.cluster.ended(self.id)]
+
+
+BEGINS = (0, "main", "begins", "RUNNING", False)
+PREEMPTED = (0, "main", "SIGTERM", "RUNNING", True)
+CANCELLED = (0, "main", "SIGTERM", "COMPLETING", False)
+AGAIN = [(1, "main", "begins", "RUNNING", False), (1, "main", "ends", "RUNNING", False)]
+
+
+@pytest.mark.parametrize(("reaction", "state"), [("exit", "COMPLETED"), ("fail", "FAILED")])
+def test_a_preempted_program_that_exits_is_not_requeued(cluster, tmp_path, reaction, state):
+    """Who wants to go on after a preemption must not leave within the grace time without a word to SLURM."""
+    job = Job(cluster, tmp_path, reaction, "--partition=low")
+    assert job.preempted() == [state]
+    assert job.noted() == [BEGINS, PREEMPTED]
+
+
+def test_a_preempted_program_that_requeues_itself_runs_again(cluster, tmp_path):
+    job = Job(cluster, tmp_path, "requeue", "--partition=low")
+    assert job.preempted() == ["REQUEUED", "COMPLETED"]
+    assert job.noted() == [BEGINS, PREEMPTED, *AGAIN]
+
+
+def test_a_preempted_program_that_stays_is_killed_and_requeued(cluster, tmp_path):
+    job = Job(cluster, tmp_path, "stay", "--partition=low")
+    assert job.preempted() == ["PREEMPTED", "COMPLETED"]
+    assert job.noted() == [BEGINS, PREEMPTED, *AGAIN]
+
+
+def test_a_cancelled_program_sees_that_its_job_is_completing(cluster, tmp_path):
+    """JobState tells scancel from a preemption, at the very first SIGTERM."""
+    job = Job(cluster, tmp_path, "stay", "--partition=low")
+    assert job.cancelled() == ["CANCELLED"]
+    assert job.noted() == [BEGINS, CANCELLED]
+
+
+def test_a_cancelled_program_that_requeues_itself_is_back_from_the_dead(cluster, tmp_path):
+    """What nobody who cancels wants: so a job looks at its JobState first."""
+    job = Job(cluster, tmp_path, "requeue", "--partition=low")
+    assert job.cancelled() == ["REQUEUED", "COMPLETED"]
+    assert job.noted() == [BEGINS, CANCELLED, *AGAIN]
+
+
+def test_the_signal_ahead_of_a_time_limit_reaches_every_process_of_the_task(cluster, tmp_path):
+    """Children too, with proctrack/linuxproc; proctrack/cgroup, which most sites have, tells the task's first process alone."""
+    job = Job(cluster, tmp_path, "tree", "--time=1", "--signal=USR2@15")
+    family = {"main", "child", "grandchild", "leader of a session"}
+    told = wait_until(
+        "USR2", lambda: told if len(told := {note[1:3] for note in job.noted() if note[2] != "begins"}) == 4 else ()
+    )
+    assert told == {(who, "SIGUSR2") for who in family}
+    assert {note[3:] for note in job.noted()} == {("RUNNING", False)}
+    assert job.cancelled() == ["CANCELLED"]
