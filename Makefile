@@ -1,16 +1,25 @@
 # make quickstart: environment, the quick suite, the board.   make test: environment, tests.   make lint: formatting and types.
+# make test-slurm: the launcher on a real SLURM, started for it on this machine; as root, on Debian or Ubuntu.
 # make speed: how fast we are beside other libraries; some eight minutes, on an otherwise idle machine.
 PYTHON ?= python3
 BIN := .venv/bin
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
-.PHONY: quickstart test speed lint format clean
+TESTCLUSTER := slurm/testcluster/testcluster.sh
+.PHONY: quickstart test test-slurm speed lint format clean
 
 quickstart: .venv/.runtime
 	$(BIN)/lprime run quick; code=$$?; $(BIN)/lprime board quick && exit $$code  # a board even where a run failed
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 tests $(if $(CHROMIUM),,-m 'not browser')
+	$(BIN)/python -m pytest -n 2 tests -m 'not slurm$(if $(CHROMIUM),, and not browser)'
+	@echo "NOT TESTED: the launcher on a SLURM cluster; make test-slurm does that"
 	$(if $(CHROMIUM),,@echo "NOT TESTED: the HTML page, for want of Chromium (apt-get install chromium)")
+
+# A cluster of its own, so that one which is at work is left alone; stopped by whatever the tests end.
+test-slurm: SHELL := /bin/bash
+test-slurm: .venv/.dev
+	@cluster=/tmp/lprime-testcluster-$$$$; $(TESTCLUSTER) start $$cluster || exit; trap "$(TESTCLUSTER) stop $$cluster" EXIT; \
+	SLURM_CONF=$$cluster/slurm.conf $(BIN)/python -m pytest -m slurm tests/slurm || { code=$$?; $(TESTCLUSTER) logs $$cluster; exit $$code; }
 
 speed: .venv/.dev
 	$(BIN)/python -m bench.speed
