@@ -201,3 +201,54 @@ def test_a_worker_killed_from_outside_fails_its_run_alone(tiny, tmp_path):
     assert process.returncode == 1
     assert "its worker process died (signal SIGKILL" in output
     assert len(results(out)) == 3, "a new worker took the other runs"
+
+
+def test_a_worker_told_to_stop_from_outside_saves_its_run_and_another_goes_on(tiny, tmp_path):
+    """As when a cluster's job is asked to end: the signal reaches every process of it."""
+    suite, out = tiny(recipe={"steps": 800}, encodings=["nope"]), tmp_path / "runs"
+    process = start("run", suite, "--out", out, "--workers", 1, "--checkpoint-every", 0)
+    wait_for(process, out, "checkpoint.safetensors")
+    (worker,) = [pid for pid in children(process) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(worker, signal.SIGUSR2)  # nothing to it: a cluster sends it to every process, and it is for the one that leads
+    os.kill(worker, signal.SIGTERM)
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert "FAILED" not in output
+    assert lprime("run", suite, "--out", tmp_path / "whole").returncode == 0
+    assert results(out) == results(tmp_path / "whole")
+
+
+LOOKS = '''
+import os
+from pathlib import Path
+from bench.encodings import Encoding, Info
+
+class Looks(Encoding):
+    """Writes down which GPUs its process sees."""
+
+    info = Info(
+        name="looks", family="test", title="A test", authors="Nobody", year=2026, link="https://example.org", formula="q·k",
+        past="the same", provenance="a test", shift_invariant=True
+    )
+
+    def __init__(self, setup):
+        super().__init__(setup)
+        Path("SEEN", os.environ.get("CUDA_VISIBLE_DEVICES", "all") + f" {os.getpid()}").touch()
+'''
+
+
+def test_workers_are_spread_over_gpus(tiny, tmp_path, monkeypatch):
+    from bench.pool import LocalPool
+    from bench.runs import plan
+    from bench.suite import load_suite
+
+    (tmp_path / "seen").mkdir()
+    (tmp_path / "looks.py").write_text(LOOKS.replace("SEEN", str(tmp_path / "seen")))
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    suite = load_suite(str(tiny(encodings=[str(tmp_path / "looks.py")], seeds=[0, 1], recipe={"steps": 300})))
+    failed: list[str] = []
+    pool = LocalPool(workers=4, device="cpu", gpus=("GPU-a", "GPU-b"))
+    pool.execute(plan(suite), tmp_path / "runs", lambda event: failed.append(event.text) if event.kind == "failed" else None)
+    assert not failed
+    seen = [path.name.split()[0] for path in (tmp_path / "seen").iterdir()]
+    assert sorted(seen) == ["GPU-a", "GPU-a", "GPU-b", "GPU-b"]

@@ -1,12 +1,13 @@
 """What goes wrong with runs and jobs is told, and loses nothing that is finished."""
 
+import os
 import shutil
 import signal
 import subprocess
 import time
 
 import pytest
-from grids import Grid, paced, results, wait_until
+from grids import Grid, paced, results, slurm, wait_until
 
 pytestmark = pytest.mark.slurm
 BREAKS = '''
@@ -172,3 +173,65 @@ def test_the_jobs_folder_is_deleted_while_it_runs(cluster, tmp_path):
     grid.finish()
     time.sleep(1)
     assert results(grid.out) == grid.local(), "the job knew what to do, and did it"
+
+
+def test_a_gpu_that_is_not_there(cluster, tmp_path):
+    """SLURM gives the job one, and torch on the node sees none: no run is tried, none has failed."""
+    grid = Grid(tmp_path / "grid", paced("nogpu", 60, encodings=["nope"]), {"runs_per_job": 2, "gpus_per_job": 1})
+    done = grid.lprime("run", "--on", grid.cluster_file)
+    assert done.returncode == 1
+    assert "torch sees fewer GPUs" in done.stdout
+    assert grid.states() == ["missing", "missing"]
+    assert not list(grid.out.rglob("failure.json"))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"python": "/no/such/python"}, "cannot load lprime"),
+        ({"setup": ["export PYTHONHOME=/nowhere"]}, "cannot load lprime"),
+        ({"mps": True, "gpus_per_job": 1}, "Multi-Process Service"),
+    ],
+)
+def test_a_node_that_is_not_set_up(cluster, tmp_path, change, words):
+    grid = Grid(tmp_path / "grid", paced("unset", 60, encodings=["nope"]), {"runs_per_job": 2} | change)
+    grid.submit()
+    grid.finish()
+    assert all(words in row["reason"] for row in grid.status())
+    assert grid.states() == ["missing", "missing"]
+
+
+def test_a_folder_that_a_node_does_not_see(cluster, tmp_path):
+    """It is there when the jobs are submitted, and away when they start: a mount that the nodes do not have."""
+    suite = paced("unshared", 60, encodings=["nope"])
+    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 2, "sbatch": {"hold": True}})
+    (tmp_path / "disk").mkdir()
+    grid.out.mkdir()
+    mount, umount = ["mount", "--bind", tmp_path / "disk", grid.out], ["umount", grid.out]
+    subprocess.run(mount, check=True)
+    try:
+        grid.submit()
+        (id,) = grid.queue()
+        subprocess.run(umount, check=True)
+        slurm("scontrol", "release", id)
+        grid.finish()
+        subprocess.run(mount, check=True)
+        rows = grid.status()
+    finally:
+        subprocess.run(umount, check=True)
+    assert [row["state"] for row in rows] == ["missing", "missing"]
+    assert all("results folder" in row["reason"] for row in rows)
+
+
+def test_a_site_without_accounting(cluster, tmp_path):
+    """Everything works; what only the accounts know is said to be unknown."""
+    stub = tmp_path / "bin" / "sacct"
+    stub.parent.mkdir()
+    stub.write_text("#!/bin/sh\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n")
+    stub.chmod(0o755)
+    grid = Grid(tmp_path / "grid", paced("noaccounts", 60, encodings=["nope"]), {"runs_per_job": 2})
+    grid.environment = {"PATH": f"{stub.parent}:{os.environ['PATH']}"}
+    done = grid.lprime("run", "--on", grid.cluster_file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert grid.states() == ["done", "done"]
+    assert "keeps no accounts" in grid.lprime("status").stdout
