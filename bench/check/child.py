@@ -118,7 +118,7 @@ class Echo:
         ours, theirs = os.pipe()
         self.pipe = ours
         self.process = subprocess.Popen(
-            [sys.executable, "-m", __package__, str(theirs), json.dumps(order | {"echo": True})],
+            [sys.executable, "-P", "-m", __package__, str(theirs), json.dumps(order | {"echo": True})],
             pass_fds=[theirs],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -102,7 +102,14 @@ class Child:
         environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "bench.check", str(theirs), json.dumps(orders)],
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "bench.check",
+                    str(theirs),
+                    json.dumps(orders),
+                ],  # -P: this folder may have a tasks/
                 pass_fds=[theirs],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

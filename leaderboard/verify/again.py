@@ -228,7 +228,7 @@ def in_a_process(orders: Path, path: Sequence[str], limit_s: float) -> str:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*path, *filter(None, sys.path)])}
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "leaderboard.verify", str(orders)],
+            [sys.executable, "-P", "-m", "leaderboard.verify", str(orders)],  # -P: this folder may have a leaderboard/ too
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
