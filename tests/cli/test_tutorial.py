@@ -1,10 +1,11 @@
-"""The tutorial of CONTRIBUTING.md, command by command, on a suite of seconds."""
+"""The tutorial of CONTRIBUTING.md, command by command, on a suite of seconds; and that what it leads to is there."""
 
 import re
 import shlex
 import subprocess
 import sys
 
+import pytest
 import yaml
 from support import ROOT, suite_dict
 
@@ -15,22 +16,60 @@ def test_the_tutorials_commands_lead_from_an_idea_to_a_row_on_the_board(tmp_path
     section = (ROOT / "CONTRIBUTING.md").read_text().split(TUTORIAL)[1].split("\n## ")[0]
     (block,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
     commands = [shlex.split(line, comments=True) for line in block.splitlines()]
-    assert [command[:2] for command in commands] == [["lprime", name] for name in ("new", "check", "run", "board")]
+    steps = ("new", "check", "run", "board", "submit", "verify")
+    assert [command[:2] for command in commands] == [["lprime", name] for name in steps]
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
+    theirs = ("run tiny.yaml --encoding nope --out theirs", "publish tiny.yaml --out theirs --no-measure")
     printed = {}
-    for _, *arguments in commands:
+    for _, *arguments in [*(["lprime", *line.split()] for line in theirs), *commands]:
         arguments = ["tiny.yaml" if argument == "small" else argument for argument in arguments]
-        done = subprocess.run(
-            [sys.executable, "-m", "bench.cli", *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=600
-        )
+        arguments += ["--suite", "tiny.yaml"] if arguments[0] == "verify" else []  # which is not among those shipped
+        command = [sys.executable, "-P", "-m", "bench.cli", *arguments]  # -P: as the installed one, which does not look here
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, f"{arguments}: {done.stdout} {done.stderr}"
         printed[arguments[0]] = done.stdout
     assert re.search(r"my_encoding: (\d+) of \1 checks passed", printed["check"])
     assert "my\\_encoding" in (tmp_path / "check.md").read_text()
-    assert "my_encoding" in printed["board"] and "rope" in printed["board"]
+    assert "my_encoding (local)" in printed["board"] and "rope (local)" in printed["board"] and "[nope]" in printed["board"]
     assert len(list((tmp_path / "runs/tiny").glob("*/my_encoding/seed-0/result.json"))) == 2
+    assert "written to leaderboard/submissions/my_encoding, under Apache-2.0" in printed["submit"]
+    assert re.search(r"my_encoding: (\d+) of \1 checks passed", printed["verify"])
 
 
 def test_the_tutorial_fits_on_two_screens():
     section = (ROOT / "CONTRIBUTING.md").read_text().split(TUTORIAL)[1].split("\n## ")[0]
     assert len(section.splitlines()) <= 2 * 40
+
+
+def headings(text: str) -> set[str]:
+    """Anchors as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "leaderboard/RULES.md", "leaderboard/submissions/README.md"])
+def test_links_lead_somewhere(name):
+    text = (ROOT / name).read_text()
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        place, _, anchor = target.partition("#")
+        if place.startswith("https://"):
+            continue
+        file = (ROOT / name).parent / place if place else ROOT / name
+        assert file.exists(), f"{name}: {target}"
+        assert not anchor or anchor in headings(file.read_text()), f"{name}: {target}"
+
+
+def test_the_rules_name_checks_that_there_are():
+    from bench.check.subject import load_checks
+    from leaderboard.verify import STATIC
+
+    text = (ROOT / "leaderboard/RULES.md").read_text()
+    named = {check for found in re.findall(r"\[([^\]]+)\](?!\()", text) for check in found.split(", ")}
+    known = {check.name for check in [*load_checks(), *STATIC]}
+    assert named <= known
+    assert {"causality", "memory", "tokens", "complete", "copies", "names", "scores"} <= named
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_the_rules_are_linked(name):
+    assert "](leaderboard/RULES.md)" in (ROOT / name).read_text()
