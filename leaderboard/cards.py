@@ -6,6 +6,7 @@ needs neither torch nor the encodings' source.
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 from bench.results import QUIET, Record, first_fault
 from tasks import InputError
 
+from .grid import Grid, Price
 from .store import RESULTS, read, write_changed
 
 CARDS = "cards.json"
@@ -100,6 +102,15 @@ def write_cards(folder: Path, cards: Mapping[str, Card]) -> None:
     """
     rows = [f"{json.dumps(name, ensure_ascii=False)}: {cards[name].model_dump_json()}" for name in sorted(cards)]
     write_changed(folder / RESULTS / CARDS, "{\n" + ",\n".join(rows) + "\n}\n" if rows else None)
+
+
+def priced(found: Mapping[str, Iterable[Grid]], cards: Mapping[str, Card]) -> dict[str, list[Grid]]:
+    """Suites' grids that know what their encodings cost, as far as cards do."""
+    prices = {}
+    for name, card in cards.items():
+        if card.measured and (costs := card.measured.costs):
+            prices[name] = Price(costs[0].step_ratio, costs[-1].peak_ratio, card.measured.busy)
+    return {suite: [replace(grid, prices=prices) for grid in versions] for suite, versions in found.items()}
 
 
 def measure_cards(names: Iterable[str], known: Mapping[str, Card] | None = None, measure: bool = True) -> dict[str, Card]:

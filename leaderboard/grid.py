@@ -38,6 +38,18 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Price:
+    """What a training step of an encoding costs, as times NoPE's: both were measured in turns, in one process."""
+
+    time: float
+    """At L."""
+    memory: float
+    """Peak, at the longest length measured: at L the model is all there is."""
+    busy: bool
+    """The machine did something else too."""
+
+
+@dataclass(frozen=True)
 class Grid:
     """Everything of one fingerprint: what was to be run, and what there is of it."""
 
@@ -56,6 +68,8 @@ class Grid:
     """(task, encoding) → its runs by seed; absent where there is none."""
     failures: Mapping[tuple[str, str, int], Failure] = field(default_factory=dict)
     """(task, encoding, seed) → the failure of a run without result."""
+    prices: Mapping[str, Price] = field(default_factory=dict)
+    """By encoding, where it was measured by itself."""
 
     @cached_property
     def all_runs(self) -> list[Result]:

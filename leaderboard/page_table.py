@@ -121,6 +121,12 @@ def headings(grid: Grid) -> list[Heading]:
             up,
             lambda row: Cell(tables.step_time(row), row.step_time and tidy(row.step_time)),
         ),
+        Heading(
+            f"memory × {BASE}",
+            f"Peak memory of a training step past L relative to {BASE}'s",
+            up,
+            lambda row: Cell(tables.memory(row), row.memory and tidy(row.memory)),
+        ),
         Heading("paper", "Year; leads to the paper", down, paper),
     ]
 

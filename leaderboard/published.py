@@ -21,7 +21,7 @@ from tasks import InputError
 
 from . import encoding_pages as pages
 from . import encoding_pictures, pictures, readme
-from .cards import Card, read_cards
+from .cards import Card, priced, read_cards
 from .grid import Grid
 from .store import RESULTS, grids, read, write_changed
 from .summary import summarise
@@ -81,7 +81,8 @@ def read_board(folder: Path) -> Board:
     Raises:
         InputError: a file that cannot be read, or is not what it should be.
     """
-    return Board(grids(folder), read_cards(folder))
+    cards = read_cards(folder)
+    return Board(priced(grids(folder), cards), cards)
 
 
 def render(folder: Path) -> list[str]:

@@ -27,6 +27,7 @@ command that makes them again."""
 SOURCES = """\
 - **Every number** comes from the runs in [results](results), one line each. `lprime board --check` renders this page and all
   others from them and fails where a byte differs.
+- **To sort, filter and compare**: `lprime board --html page --published` makes one page of all this, which needs no network.
 - **To make a number again**: the page of its encoding ends with the command, such as
   `lprime run small --encoding rope --task copying --seed 0 --out again`."""
 

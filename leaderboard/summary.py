@@ -106,9 +106,11 @@ class Row:
     parameters: tuple[int, int] | None
     """Of the encoding alone: fewest and most over the tasks (tables grow with L or L′)."""
     step_time: float | None
-    """Times NoPE's."""
+    """Times NoPE's: measured side by side where it was, else by the runs' own clocks."""
+    memory: float | None
+    """Peak memory of a training step past L, times NoPE's; None where it was not measured."""
     busy: bool
-    """On some task, its step time or NoPE's is known from times alone when the machine was busy with something else."""
+    """The step time is known from times alone when the machine was busy with something else."""
     rank: int | None = None
     places: tuple[int, int] | None = None
     """The best and the worst place in its table that the tests leave open."""
@@ -214,6 +216,7 @@ def row(grid: Grid, encoding: str) -> Row:
     scores = [c.scores for c in cells.values()]
     # Times of another machine tell nothing: a row of runs made here is measured by NoPE's that were made here too.
     base = BASE + LOCAL if encoding.endswith(LOCAL) else BASE
+    price = grid.prices.get(encoding)
     return Row(
         name=encoding,
         record=last.encoding if last else None,
@@ -226,8 +229,9 @@ def row(grid: Grid, encoding: str) -> Row:
         gap=st.optimality_gap(scores) if complete else None,
         in_distribution=float(np.mean([c.in_distribution for c in cells.values()])) if complete else None,
         parameters=(min(parameters), max(parameters)) if parameters else None,
-        step_time=st.relative_time(step_times(grid, encoding), step_times(grid, base)),
-        busy=never_quiet(grid, encoding) or never_quiet(grid, base),
+        step_time=price.time if price else st.relative_time(step_times(grid, encoding), step_times(grid, base)),
+        memory=price.memory if price else None,
+        busy=price.busy if price else never_quiet(grid, encoding) or never_quiet(grid, base),
     )
 
 

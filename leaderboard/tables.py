@@ -92,6 +92,22 @@ def step_time(row: Row) -> str:
     return ABSENT if row.step_time is None else f"{row.step_time:.2f}" + (f" {BUSY}" if row.busy else "")
 
 
+def memory(row: Row) -> str:
+    """Times NoPE's."""
+    return ABSENT if row.memory is None else f"{row.memory:.2f}"
+
+
+def reaches(row: Row) -> str:
+    """By task, in the order of the columns, as multiples of L: ``1.5 · 0 · ≥5``."""
+    return " · ".join(multiple(cell) for cell in row.cells.values())
+
+
+def multiple(cell: Cell) -> str:
+    if cell.reach is None:
+        return ABSENT
+    return ("≥" if cell.reach == cell.column.lengths[-1] else "") + times(cell.reach / cell.column.train_length)
+
+
 def overall(grid: Grid, rows: Sequence[Row], named: Callable[[Row], str] = named) -> str:
     """The main table: rank, scores, OOD accuracy by task, what it is in distribution and what it costs.
 
@@ -99,7 +115,15 @@ def overall(grid: Grid, rows: Sequence[Row], named: Callable[[Row], str] = named
         named: a row's name as it is to stand there, with its link.
     """
     header = ["rank", "encoding", "IQM", "mean", "optimality gap", *(escape(c.task) for c in grid.columns)]
-    header += ["in distribution", "seeds", "parameters", f"step × {BASE}", "paper"]
+    header += [
+        "in distribution",
+        "reach ÷ L by task",
+        "seeds",
+        "parameters",
+        f"step × {BASE}",
+        f"memory × {BASE}",
+        "paper",
+    ]
     body = [
         [
             str(row.rank) if row.rank else ABSENT,
@@ -109,9 +133,11 @@ def overall(grid: Grid, rows: Sequence[Row], named: Callable[[Row], str] = named
             ranged(row.gap, None),
             *(ood(row.cells[c.task], row) for c in grid.columns),
             gated(row.in_distribution, row.flagged),
+            reaches(row),
             seeds(row),
             parameters(row),
             step_time(row),
+            memory(row),
             link(str(row.record.year), row.record.link) if row.record else ABSENT,
         ]
         for row in rows
@@ -258,7 +284,8 @@ EXPLANATION = f"""\
   it was trained on, so its OOD numbers there say little about extrapolation. Nothing is left out for it.
 - **Reach**: the longest tested length up to which exact match, averaged over seeds, never falls under {st.REACH:g};
   ≥ where that is the longest length tested, 0 where already the shortest fails.
-- **Parameters** are those of the encoding alone. **Step × {BASE}** is the time of a training step relative to {BASE}'s: medians
-  over seeds, geometric mean over tasks. {BUSY} marks one that is known only from times taken while the machine did something
-  else, when the process had less than {QUIET:.0%} of a core to itself.
+- **Parameters** are those of the encoding alone. **Step × {BASE}** is the time of a training step at L relative to {BASE}'s,
+  measured in turns with it (an encoding's page has more lengths); where that was not done, by the clocks of the runs: medians
+  over seeds, geometric mean over tasks. {BUSY} marks times taken while the machine did something else, when the process had
+  less than {QUIET:.0%} of a core to itself. **Memory × {BASE}** is a step's peak memory at the longest length measured.
 - *missing*: no result yet. *failed*: it ended in an error. A *diverged* run (its loss was not finite) is a result: zeros."""

@@ -32,11 +32,12 @@ def read_grids(suites: Iterable[str] | None, out: Path | None, published: bool) 
         out = out or Path("runs")
         return {name: collect(name, out) for name in suites or suites_with_results(out)}
 
+    from leaderboard.cards import priced, read_cards
     from leaderboard.store import grids
     from tasks import InputError, unknown
 
     out = out or Path("leaderboard")
-    found = grids(out)
+    found = priced(grids(out), read_cards(out))
     if not found:
         raise InputError(
             f"nothing is published under {out}; expected results/<suite>/<encoding>.jsonl as lprime publish writes them"

@@ -2,6 +2,7 @@
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from synthetic_results import failure, full, record, result, store, store_failur
 
 from bench.results import Timings
 from leaderboard import board, grid, summary, tables
+from leaderboard.grid import Price
 from tasks import InputError
 
 PARSER = MarkdownIt("commonmark").enable("table")
@@ -65,6 +67,18 @@ def test_golden():
     """To renew it: write ``board.render(golden_grids())`` to the file and read the difference."""
     text = board.render(golden_grids()).replace(suite().fingerprint, "0" * 16)  # moves with every version of the harness
     assert text == (Path(__file__).parent / "golden_board.md").read_text()
+
+
+def test_prices_are_those_measured_side_by_side():
+    """Times NoPE's as a card has them, rather than by the clocks of runs that were made on different days."""
+    of = suite()
+    runs = [result(of, task, name, seed, (1, 1, 1, 0.5), timings=timings(10 if name == "nope" else 30))
+            for task in ("parity", "sorting") for name in ("nope", "rope", "t5") for seed in (0, 1)]  # fmt: skip
+    prices = {"rope": Price(1.25, 1.5, False), "t5": Price(2.0, 0.75, True)}
+    text = board.render([replace(only(of, runs), prices=prices)])
+    rows = {row["encoding"].split("]")[0].strip("["): row for row in cells(text, "## Overall")}
+    assert [rows[name]["step × nope"] for name in ("nope", "rope", "t5")] == ["1.00", "1.25", "2.00 ‡"]
+    assert [rows[name]["memory × nope"] for name in ("nope", "rope", "t5")] == ["–", "1.50", "0.75"]
 
 
 def test_main_table_by_hand():
