@@ -55,31 +55,38 @@ def submitted(grid: Grid) -> list[tuple[str, str, int]]:
     return runs
 
 
-def runs_sbatch(launcher: int) -> bool:
-    for pid in descendants(launcher):
-        with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/comm").read_text() == "sbatch\n":
-                return True
-    return False
+SLOW_SBATCH = """\
+#!/bin/sh
+touch PLACE/asking; sleep 0.4
+{} "$@"; code=$?
+touch PLACE/answered; sleep 0.4
+exit $code
+"""
+"""Stands before the real one, so that there is time to strike just before it asks and just after it was answered."""
 
 
 POINTS = {
-    "the plan is written": lambda folder, pid: list(folder.glob("*/plan.json")),
-    "pickles are written": lambda folder, pid: list(folder.glob("*/*.pkl")),
-    "the script is written": lambda folder, pid: list(folder.glob("*/.submission_file*.sh")),
-    "sbatch runs": lambda folder, pid: runs_sbatch(pid),
-    "pickles get their names": lambda folder, pid: list(folder.glob("*/*_submitted.pkl")),
+    "the plan is written": "runs/killed/.slurm/*/plan.json",
+    "pickles are written": "runs/killed/.slurm/*/*.pkl",
+    "sbatch asks": "asking",
+    "sbatch was answered": "answered",
+    "pickles get their names": "runs/killed/.slurm/*/*_submitted.pkl",
 }
-"""Of submitting, in their order. A random moment after one of them it strikes."""
+"""Of submitting, in their order, and the file that tells that it is there. A random moment after it the launcher is killed."""
 
 
 @pytest.mark.parametrize("with_all_that_it_started", [True, False])
 @pytest.mark.parametrize("point", POINTS)
 def test_the_launcher_is_killed_while_it_submits(cluster, tmp_path, point, with_all_that_it_started):
     grid = Grid(tmp_path / "grid", paced("killed", 100, seeds=[0, 1, 2]), HELD)
-    folder = grid.out / grid.name / ".slurm"
+    stub = tmp_path / "bin" / "sbatch"
+    stub.parent.mkdir()
+    stub.write_text(SLOW_SBATCH.format(shutil.which("sbatch")).replace("PLACE", str(grid.folder)))
+    stub.chmod(0o755)
+    grid.environment = {"PATH": f"{stub.parent}:{os.environ['PATH']}"}
     launcher = grid.start("run", "--on", grid.cluster_file, "--detach")
-    wait_until(point, lambda: POINTS[point](folder, launcher.pid) or launcher.poll() is not None)
+    grid.environment = {}
+    wait_until(point, lambda: list(grid.folder.glob(POINTS[point])) or launcher.poll() is not None)
     time.sleep(random.Random(point).uniform(0, 0.05))
     assert launcher.poll() is None, "it was to be killed before it was through"
     kill(descendants(launcher.pid) if with_all_that_it_started else [launcher.pid])
