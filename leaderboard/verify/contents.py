@@ -17,7 +17,7 @@ from ..store import order
 from ..submission import Submission
 from . import text
 from .python import bound, imports, unreadable
-from .reading import DEPTH, MOST, MOST_LINE, record
+from .reading import DEPTH, MOST, MOST_LINE, MOST_RUNS, record
 from .subject import Subject, label, listed, named
 
 LIBRARIES = ("torch", "numpy", "jaxtyping")
@@ -78,8 +78,10 @@ def hashes(subject: Subject) -> str:
 def results(subject: Subject) -> str:
     if form.RESULTS not in subject.contents.files:
         raise Fault(f"{form.RESULTS} could not be read")
-    runs = []
-    for number, line in enumerate(subject.contents.files[form.RESULTS].removesuffix(b"\n").split(b"\n"), 1):
+    runs, lines = [], subject.contents.files[form.RESULTS].removesuffix(b"\n").split(b"\n")
+    if len(lines) > MOST_RUNS:
+        raise Fault(f"{len(lines):,} lines, more than {MOST_RUNS}")
+    for number, line in enumerate(lines, 1):
         if len(line) > MOST_LINE:
             raise Fault(f"line {number} has {len(line):,} bytes, more than {MOST_LINE:,}")
         try:

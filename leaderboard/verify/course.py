@@ -132,7 +132,7 @@ def copies(subject: Subject) -> str:
     faults += [f"{label(a)} is {label(b)} of {b.encoding.name}, as published" for a, b in twins if a.scores == b.scores]
     if faults:
         raise Fault(listed(faults))
-    alike = f"; trains just as {', '.join(sorted({b.encoding.name for _, b in twins}))} does" if twins else ""
+    alike = f"; same losses, other scores than {', '.join(sorted({b.encoding.name for _, b in twins}))}" if twins else ""
     return f"none, nor of {len(board)} runs on the board{alike}"
 
 

@@ -48,7 +48,7 @@ def complete(subject: Subject) -> str:
                       else f"seed {seed} is none of the suite's")  # fmt: skip
     if faults:
         raise Fault(listed(faults))
-    return f"{len(tasks)} tasks × {len(seeds)} seeds"
+    return f"tasks × seeds: {len(tasks)} × {len(seeds)}"
 
 
 @named(

@@ -23,7 +23,8 @@ MOST = {SUBMISSION: 2**18, RESULTS: 2**23, CHECK: 2**18, CHECK_PAGE: 2**18}
 """Bytes of each file; a run of a shipped suite takes some 4 KiB of results."""
 MOST_SOURCE, MOST_SOURCES = 2**18, 64
 """Bytes of one source file, and how many there may be."""
-MOST_LINE = 2**16
+MOST_LINE, MOST_RUNS = 2**16, 500
+"""Bytes of one line of results, and how many lines: each is compared with all others of its task."""
 MOST_ENTRIES = 200
 """In one folder, before reading it is given up."""
 DEPTH = 12

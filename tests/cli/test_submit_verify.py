@@ -108,6 +108,19 @@ def test_bad_input_is_one_line(here, capsys, arguments, message):
     assert sorted(p for p in here.rglob("*") if p.is_file()) == before, "nothing is written"
 
 
+def test_results_of_a_submission_are_as_the_store_has_them(here, capsys):
+    """What the rules tell maintainers to do with one they take."""
+    place = here / "board/results/tiny"
+    place.mkdir(parents=True)
+    shutil.copy(here / FOLDER / "results.jsonl", place / f"{NAME}.jsonl")
+    assert command(capsys, "publish", "--to", "board")[0] == 0
+    assert "my_encoding" in (here / "board/README.md").read_text() and (here / f"board/encodings/{NAME}.md").exists()
+    before = (place / f"{NAME}.jsonl").read_bytes()
+    code, printed, _ = command(capsys, "publish", "tiny.yaml", "--to", "board", "--no-measure")
+    assert code == 0 and printed.startswith("tiny: 0 runs added, 4 were there already")
+    assert (place / f"{NAME}.jsonl").read_bytes() == before
+
+
 def test_submit_and_verify_from_a_shell(here):
     words = ["--author", "A. B.", "--author", "C D", "--title", "On fading", "--paper", "https://a.org/1", "--licence", "MIT"]
     done = lprime(*SUBMIT, "--to", "sent", "--check", "check.json", *words, cwd=here)

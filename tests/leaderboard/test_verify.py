@@ -3,11 +3,15 @@
 import json
 import os
 import pickle
+import re
 import shutil
+import tempfile
 import tracemalloc
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from submissions import NAME, edit_each, edit_report, edit_runs, made, reseal, results, suite
 
@@ -110,6 +114,11 @@ def test_a_line_without_end_is_refused(folder):
     assert "line 1 has" in told(folder, "results")
 
 
+def test_lines_without_end_are_refused(folder):
+    (folder / RESULTS).write_text("{}\n" * 100_000)
+    assert told(folder, "results") == "100,000 lines, more than 500"
+
+
 class Bomb:
     """Unpickling it leaves a file."""
 
@@ -208,6 +217,16 @@ def test_links_pipes_and_strangers_are_not_followed(folder, tmp_path):
         ".git/ was not expected", "check.md is a link", "results.jsonl: not a plain file", "source/deep is a link"
     ]  # fmt: skip
     assert "secret" not in json.dumps(verify(folder, SUITE).model_dump())
+
+
+def test_names_of_files_are_shown_as_text(folder):
+    for name in (b"a\x1b[31m.txt", b"\xff.py", b"<b>|`.md", "\u202etxt".encode()):
+        open(os.path.join(os.fsencode(folder), name), "w").close()
+    report = verify(folder, SUITE)
+    assert report.findings[0].found.count("was not expected") == 4
+    shown = report.markdown() + "\n".join(report.findings[0].lines())
+    assert shown.encode() and not any(ord(c) < 32 and c != "\n" for c in shown) and "\u202e" not in shown
+    assert Verification.model_validate_json(report.model_dump_json()) == report
 
 
 def test_a_folder_without_end_is_given_up(folder):
@@ -739,12 +758,61 @@ def test_who_trains_as_another_but_scores_otherwise_is_no_copy(folder, tmp_path)
     board = published(folder, "theirs", tmp_path / "board")
     edit_each(folder, lambda run: run["scores"][-1].update(exact=0.0, token=1 / run["scores"][-1]["tokens"]))
     found = verified(folder, published=board)["copies"]
-    assert (found.status, found.found) == ("passed", "none, nor of 6 runs on the board; trains just as theirs does")
+    assert (found.status, found.found) == ("passed", "none, nor of 6 runs on the board; same losses, other scores than theirs")
 
 
 def test_ones_own_published_runs_are_no_copies(folder, tmp_path):
     board = published(folder, NAME, tmp_path / "board")
     assert verified(folder, published=board)["copies"].status == "passed"
+
+
+# --- whatever stands there
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**40), 10**40) | st.floats(allow_nan=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+def leaves(content: object, path: tuple = ()) -> list[tuple]:
+    """Where everything in a JSON value stands."""
+    parts = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
+    return [path] * bool(path) + [leaf for key, value in parts for leaf in leaves(value, (*path, key))]
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), path=st.sampled_from([SUBMISSION, RESULTS, CHECK]), value=JSON)
+def test_any_value_anywhere_is_told_or_harmless_and_breaks_nothing(honest, data, path, value):
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(shutil.copytree(honest, Path(scratch) / NAME))
+        lines = [json.loads(line) for line in (folder / path).read_text().splitlines()] if path == RESULTS else [
+            json.loads((folder / path).read_text())
+        ]  # fmt: skip
+        *steps, last = data.draw(st.sampled_from(leaves(lines[0])))
+        place = lines[0]
+        for step in steps:
+            place = place[step]
+        place[last] = value
+        (folder / path).write_text("".join(json.dumps(line) + "\n" for line in lines))
+        if path != SUBMISSION:
+            reseal(folder)
+        report = verify(folder, SUITE)
+        defects = [f.found for f in report.findings if re.match(r"[A-Z]\w+(Error|Exception):", f.found)]
+        assert not defects
+        assert Verification.model_validate_json(report.model_dump_json()) == report
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    path=st.sampled_from([SUBMISSION, RESULTS, CHECK, CHECK_PAGE, SOURCE]),
+    content=st.binary(max_size=200) | st.text().map(str.encode),
+)
+def test_any_bytes_anywhere_are_told(honest, path, content):
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(shutil.copytree(honest, Path(scratch) / NAME))
+        (folder / path).write_bytes(content)
+        assert not verify(folder, SUITE).passed
 
 
 def test_the_report_survives_as_json(honest):
