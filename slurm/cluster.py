@@ -97,8 +97,8 @@ class Cluster(Section):
         """
         shared = Path(os.path.expandvars(self.shared_folder)).expanduser() if self.shared_folder else None
         out = asked or (shared / "runs" if shared else Path("runs"))
-        out = out.expanduser().absolute()
-        if shared and not out.is_relative_to(shared.absolute()):
+        out = out.expanduser().resolve()
+        if shared and not out.is_relative_to(shared.resolve()):
             raise InputError(f"--out {out} is not in the cluster's shared_folder {shared}; compute nodes would not see it")
         if shared and not shared.is_dir():
             raise InputError(f"the cluster's shared_folder {shared} is not a folder here")

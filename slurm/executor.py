@@ -66,23 +66,22 @@ class Watch:
 
     def until_over(self, executor: SlurmExecutor, held: list[Run]) -> None:
         while self.left:
-            self.look()
-            if held and self.queue and self.queue.all_mine == 0:
-                held = launch(held, self.out, executor.cluster).held
-                self.queue = None
-            if self.left:
-                time.sleep(executor.look_every_s)
-
-    def look(self) -> None:
-        """One look at every run that is not over."""
-        if self.queue is None or time.monotonic() - self.asked > ASK_SLURM_EVERY_S:
             try:
-                self.queue, self.asked = Queue.read(self.out, self.suite), time.monotonic()
+                if held and time.monotonic() - self.asked > ASK_SLURM_EVERY_S:
+                    held = launch(held, self.out, executor.cluster).held
+                self.look(held)
             except InputError as error:
                 say(f"{error}; the jobs go on, and this watch too")
                 time.sleep(ASK_SLURM_EVERY_S)
-                return
-        for run in list(self.left):
+            if self.left:
+                time.sleep(executor.look_every_s)
+
+    def look(self, held: Sequence[Run]) -> None:
+        """One look at every run that is not over; those that are held back have no job, and nothing is wrong with it."""
+        if self.queue is None or time.monotonic() - self.asked > ASK_SLURM_EVERY_S:
+            self.queue, self.asked = Queue.read(self.out, self.suite), time.monotonic()
+        waiting = set(held)
+        for run in [run for run in self.left if run not in waiting]:
             self.hear(run, self.queue.status(run, self.out))
 
     def hear(self, run: Run, status: Status) -> None:

@@ -35,7 +35,9 @@ EXITS = {
 SAVE_WITHIN_S = 30.0
 BEAT_EVERY_S = 5.0
 LOOK_AGAIN_S = 10.0
-"""A run of this share that another job is at is looked at again after this time."""
+"""A run of this share that another process is at is looked at again after this time."""
+LOOKS = 60
+"""… and left to the other after so many looks: a node that does nothing is somebody else's."""
 IDLE_STARTS = 10
 """Starts without one training step after which a job gives up, instead of being requeued for ever."""
 
@@ -99,6 +101,7 @@ class Worker:
                 return self.stop(NO_GPU)
             self.pool.gpus = found
         self.beat()
+        looks = 0
         while todo := self.unfinished():
             progress = PlainProgress(todo)
             say(f"{len(todo)} of {len(self.places)} runs of this job to do, start {self.starts} on {platform.node()}")
@@ -106,7 +109,11 @@ class Worker:
             unsaved = [event.run for event in progress.tally.failed if not self.plan.failed(self.places[event.run])]
             if unsaved:
                 return self.stop(UNSAVED)
-            if self.unfinished():
+            if left := self.unfinished():
+                if looks == LOOKS:
+                    say(f"another process is still at {', '.join(map(str, left))}: left to it")
+                    break
+                looks += 1
                 time.sleep(LOOK_AGAIN_S)
         self.beat()
         return 0

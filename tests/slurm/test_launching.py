@@ -159,6 +159,22 @@ def test_as_many_jobs_as_the_site_allows(cluster, tmp_path):
     assert len(grid.queue()) == 5
 
 
+def test_runs_that_the_site_keeps_out_come_later(cluster, tmp_path):
+    """Whoever watches submits them as soon as there is room."""
+    first = Grid(tmp_path / "first", paced("first", 60), HELD)
+    first.submit()
+    second = Grid(tmp_path / "second", paced("second", 60), {"max_jobs": 4, "runs_per_job": 4})
+    watcher = second.start("run", "--on", second.cluster_file)
+    time.sleep(8)
+    assert watcher.poll() is None
+    assert not second.queue()
+    assert first.lprime("cancel").returncode == 0
+    said, _ = watcher.communicate(timeout=240)
+    assert watcher.returncode == 0, said
+    assert "4 runs wait outside" in said
+    assert second.states() == ["done"] * 4
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
