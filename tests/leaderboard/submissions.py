@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from support import suite_dict
+from support import ROOT, suite_dict
 
-from bench import encodings, new
+from bench import encodings
 from bench.check import Finding, Report
 from bench.check.subject import load_checks
 from bench.results import Result
@@ -53,9 +54,14 @@ def report(reference: str, path: Path) -> Path:
     return path
 
 
+def starter(folder: Path) -> str:
+    """What `lprime new` writes, which itself would refuse a name that another test has left on Python's path."""
+    return str(shutil.copy(ROOT / "bench/starter.py", folder / f"{NAME}.py"))
+
+
 def made(folder: Path, of: Suite, reference: str = "") -> Path:
     """A submission under ``folder/submissions``, by default of what `lprime new` writes."""
-    reference = reference or str(new.write(NAME, folder))
+    reference = reference or starter(folder)
     run(reference, folder / "runs", of)
     checked = report(reference, folder / "check.json")
     return submit(reference, of, folder / "runs", folder / "submissions", ABOUT, checked)

@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from submissions import ABOUT, NAME, made, report, results, run, suite
+from submissions import ABOUT, NAME, made, report, results, run, starter, suite
 
-from bench import encodings, new, plugins
+from bench import encodings, plugins
 from bench.check import Finding, Report
 from bench.runs import plan
 from leaderboard import submit as module
@@ -31,7 +31,7 @@ def once(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("once")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plugins, "loaded", plugins.Loaded())
-        run(str(new.write(NAME, folder)), folder / "runs", SUITE)
+        run(starter(folder), folder / "runs", SUITE)
         report(f"{folder}/{NAME}.py", folder / "check.json")
     return folder
 
