@@ -8,7 +8,7 @@ from pathlib import Path
 
 from support import ROOT, suite_dict
 
-from bench import encodings
+from bench import encodings, plugins
 from bench.check import Finding, Report
 from bench.check.subject import load_checks
 from bench.results import Result
@@ -17,13 +17,18 @@ from bench.suite import Suite, validated
 from bench.work import execute, versions
 from leaderboard.submission import CHECK, CHECK_PAGE, RESULTS, SUBMISSION
 from leaderboard.submit import About, submit
+from leaderboard.verify import verify
 
 NAME = "my_encoding"
+SOURCE = f"source/{NAME}.py"
 ABOUT = About("Fading by the logarithm", ["Ada Lovelace", "Mary Somerville"], "https://arxiv.org/abs/1.2", note="A first try.")
 
 
 def suite(**changes: object) -> Suite:
     return validated(Suite, suite_dict(**{"seeds": [0, 1, 2]} | changes), "tiny")
+
+
+SUITE = suite()
 
 
 def run(reference: str, out: Path, of: Suite) -> str:
@@ -110,3 +115,20 @@ def edit_report(folder: Path, change: Callable[[dict], object]) -> None:
 
 def results(folder: Path) -> list[Result]:
     return [Result.model_validate_json(line) for line in (folder / RESULTS).read_text().splitlines()]
+
+
+# --- what is found
+
+
+def verified(folder: Path, **more) -> dict[str, Finding]:
+    return {f.check: f for f in verify(folder, SUITE, **more).findings}
+
+
+def told(folder: Path, check: str, **more) -> str:
+    """What one check found; that it passed is the test's failure. Nothing was loaded meanwhile."""
+    before = dict(plugins.loaded.files)
+    found = verified(folder, **more)
+    assert plugins.loaded.files == before
+    assert found[check].status == "failed", {name: (f.status, f.found) for name, f in found.items()}
+    assert found[check].expected and found[check].advice
+    return found[check].found
