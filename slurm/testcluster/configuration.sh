@@ -22,6 +22,8 @@ write_configuration() {
     touch "$DIR/.testcluster"
     # A GPU per node, to be asked for and counted; the device behind it is none.
     echo "NodeName=n[1-2] Name=gpu File=/dev/null" >"$DIR/gres.conf"
+    # slurmd wants a cgroup plugin, though nothing here is done with cgroups; this one asks nothing of a container at its start.
+    echo "CgroupPlugin=cgroup/v1" >"$DIR/cgroup.conf"
     cat >"$SLURM_CONF" <<CONF
 ClusterName=lprime
 SlurmctldHost=$host(127.0.0.1)

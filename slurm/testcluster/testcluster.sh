@@ -131,7 +131,8 @@ start_munged() {
 start_mariadbd() { # no network, no files but in DIR, and quick rather than safe: it never outlives a test run
     local -a options=(--no-defaults --user=root --datadir="$DIR/mysql" --tmpdir="$DIR/mysql"
         --innodb-log-file-size=8M --innodb-buffer-pool-size=32M --innodb-flush-log-at-trx-commit=0)
-    launch mariadb-install-db "${options[@]}" --auth-root-authentication-method=socket --skip-test-db
+    # force: it would like to look up this host's name, which nothing here needs.
+    launch mariadb-install-db "${options[@]}" --force --auth-root-authentication-method=socket --skip-test-db
     launch setsid --fork mariadbd "${options[@]}" --skip-networking --socket="$DIR/run/mysql.sock" \
         --pid-file="$DIR/run/mariadbd.pid" --log-error="$DIR/log/mariadbd.log"
     wait_for "mariadbd" mariadb --no-defaults --socket="$DIR/run/mysql.sock" -e "CREATE DATABASE IF NOT EXISTS slurm"
@@ -187,7 +188,9 @@ start() {
     [ -z "$(members)" ] && [ ! -e "$DIR" ] || echo "testcluster: clearing away a cluster that was killed, in $DIR"
     clear_away
     install_packages
-    trap 'failed_start' EXIT # by whatever it fails, Ctrl-C included
+    trap 'failed_start' EXIT # by whatever it fails
+    trap 'exit 130' INT      # bash itself goes on where what it waits for has not heard the signal, and daemons have not
+    trap 'exit 143' TERM
     write_configuration
     start_munged
     start_mariadbd
@@ -195,7 +198,7 @@ start() {
     launch slurmctld
     for node in "${NODES[@]}"; do start_slurmd "$node"; done
     wait_for "both nodes to be idle" nodes_are_idle
-    trap - EXIT
+    trap - EXIT INT TERM
     echo "testcluster: running in $DIR, in $SECONDS s"
     export_line
 }
