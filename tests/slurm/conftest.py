@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -77,10 +78,14 @@ class RunningCluster:
     def ended(self, job: str) -> list[Accounted]:
         """Wait until a job has left the queue, and accounting knows; its incarnations."""
         wait_until(f"job {job} to end", lambda: all(q.job.split("_")[0] != job for q in self.squeue()))
-        alive = ("PENDING", "RUNNING", "REQUEUED")  # REQUEUED of the last incarnation: the next one is not there yet
-        return wait_until(
-            f"accounting of job {job}", lambda: rows if (rows := self.sacct(job)) and rows[-1].state not in alive else []
-        )
+
+        def accounted() -> list[Accounted]:  # which lags behind, by whole incarnations and by tasks of an array
+            restarts = re.findall(r"\bRestarts=(\d+)", slurm("scontrol", "show", "job", "-o", job))
+            rows = self.sacct(job)
+            settled = all(row.state not in ("PENDING", "RUNNING") for row in rows)
+            return rows if settled and len(rows) == sum(int(count) + 1 for count in restarts) else []
+
+        return wait_until(f"accounting of job {job}", accounted)
 
     def script(self, *arguments: str) -> str:
         done = subprocess.run([SCRIPT, *arguments, self.folder], capture_output=True, text=True)

@@ -25,7 +25,8 @@ def note(event):
     said = subprocess.run(["scontrol", "show", "job", "-o", job], capture_output=True, text=True).stdout
     shown = dict(word.split("=", 1) for word in said.split() if "=" in word)
     preempted = shown.get("PreemptTime", "None") != "None"
-    print(json.dumps([restart, who, event, shown.get("JobState"), preempted]), file=notes)
+    state = shown.get("JobState", "").replace("SIGNALING", "RUNNING")  # while signals are on their way to a running job
+    print(json.dumps([restart, who, event, state, preempted]), file=notes)
 
 
 def react(number, frame):
