@@ -81,7 +81,7 @@ class Run:
             InputError: the file is damaged, or belongs to another version of the suite.
         """
         path = self.folder(out) / RESULT
-        if not path.exists():
+        if not os.path.exists(path):
             return None
         result = read_result(path)
         found = (result.suite, result.task, result.encoding.name, result.seed)

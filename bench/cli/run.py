@@ -34,7 +34,6 @@ def run(
     from bench.progress import display, say
     from bench.runs import check_out, plan
     from bench.suite import load_suite
-    from bench.work import pick
     from tasks import InputError, unknown
 
     given = {"--workers": workers, "--device": device, "--checkpoint-every": checkpoint_every, "--profile": profile or None}
@@ -50,19 +49,22 @@ def run(
     loaded = load_suite(suite)
     runs = plan(loaded, full_names(encoding or loaded.encodings), task, seed)
     if not cluster:
+        from bench.work import pick
+
         pick(device)  # type: ignore[arg-type]
     if profile:
         return profiled(runs[0], device)
     if not dry_run:
         check_out(out)
-    states = {r: r.state(out) for r in runs}
-    todo = [r for r in runs if states[r] not in ("done", "diverged") and (retry_failed or states[r] != "failed")]
-    over = [r for r in runs if states[r] in ("done", "diverged")]
+    over = {r: result for r in runs if (result := r.result(out))}
+    failed = {r: failure for r in runs if r not in over and (failure := r.failure(out)) and r.state(out) == "failed"}
+    todo = [r for r in runs if r not in over and (retry_failed or r not in failed)]
     warn_of_changes(over, out)
-    if old := [r for r in runs if states[r] == "failed" and not retry_failed]:
+    old = {} if retry_failed else failed
+    if old:
         say(f"{len(old)} failed before and wait for --retry-failed:")
-        for r in old:
-            say(f"  {r}: {r.failure(out).error}")  # type: ignore[union-attr]
+        for r, failure in old.items():
+            say(f"  {r}: {failure.error}")
     if not todo:
         say(f"nothing to run: {len(over)} of {len(runs)} runs are done under {out / loaded.name}")
         return 1 if old else 0
@@ -160,14 +162,14 @@ def profiled(run, device: str) -> int:
     return 0
 
 
-def warn_of_changes(over: list, out: Path) -> None:
+def warn_of_changes(over: dict, out: Path) -> None:
     """Name the encodings whose source is no longer the one that finished runs were made with."""
     from bench import encodings
     from bench.progress import say
 
     for name in dict.fromkeys(run.encoding for run in over):
         now = encodings.source_hash(encodings.get(name))
-        stale = [r for r in over if r.encoding == name and (done := r.result(out)) and done.encoding.source_sha256 != now]
+        stale = [r for r, result in over.items() if r.encoding == name and result.encoding.source_sha256 != now]
         if stale:
             say(f"caution: the source of {name} has changed since {len(stale)} of its runs; delete them to run them again:")
             say(f"  {stale[0].folder(out)}{' …' if len(stale) > 1 else ''}")
