@@ -174,12 +174,12 @@ class Worker:
         """Preempted, or cancelled: save.
 
         SLURM gives a preempted job some time, then kills and requeues it; going back to the queue by ourselves, once all is
-        saved, frees the node at once. A cancelled job is told apart by its state.
+        saved, frees the node at once.
         """
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # SLURM says it again when a job is requeued
         self.save()
         id = site.own_id()
-        if site.state_of(id) == "RUNNING":
+        if site.wanted(id):
             say("asked to stop while still wanted: saved, and back to the queue")
             site.requeue(id)
         else:

@@ -211,10 +211,14 @@ def own_id() -> str:
     return os.environ["SLURM_JOB_ID"]
 
 
-def state_of(id: str) -> str:
-    """A job's state as the controller has it at this moment; empty where it does not say."""
-    found = re.search(r"JobState=(\w+)", tries("scontrol", "show", "job", id))
-    return found.group(1) if found else ""
+def wanted(id: str) -> bool:
+    """Is a job that was asked to end still wanted, preempted rather than cancelled?
+
+    What the controller says of either at that moment is shown by tests/slurm/test_signals.py. Where it does not answer: no, since
+    a cancelled job that requeued itself would live on.
+    """
+    said = tries("scontrol", "show", "job", id)
+    return bool(re.search(r"PreemptTime=\d", said) or re.search(r"JobState=(RUNNING|SIGNALING)", said))
 
 
 def requeue(id: str) -> None:
