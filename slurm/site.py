@@ -214,8 +214,8 @@ def own_id() -> str:
 def wanted(id: str) -> bool:
     """Is a job that was asked to end still wanted, preempted rather than cancelled?
 
-    What the controller says of either at that moment is shown by tests/slurm/test_signals.py. Where it does not answer: no, since
-    a cancelled job that requeued itself would live on.
+    What the controller says of either at that moment is shown by tests/slurm/test_signals.py. Where it does not answer: no,
+    since a cancelled job that requeued itself would live on.
     """
     said = tries("scontrol", "show", "job", id)
     return bool(re.search(r"PreemptTime=\d", said) or re.search(r"JobState=(RUNNING|SIGNALING)", said))
