@@ -12,13 +12,13 @@ from .runs import Run
 class Event:
     """Something that happened to a run."""
 
-    kind: Literal["started", "step", "finished", "failed", "elsewhere"]
-    """``elsewhere``: another process works on it."""
+    kind: Literal["started", "step", "finished", "failed", "lost", "elsewhere"]
+    """``lost``: what worked on it ended without it, by no fault of the run; ``elsewhere``: another process works on it."""
     run: Run
     step: int = 0
     """Training steps done so far."""
     text: str = ""
-    """``finished``: the scores on one line; ``failed``: the reason."""
+    """``finished``: the scores on one line; ``failed`` and ``lost``: the reason."""
 
 
 class Executor(Protocol):

@@ -23,6 +23,7 @@ class Tally:
         self.total = len(runs)
         self.over = 0
         self.failed: list[Event] = []
+        self.lost: list[Event] = []
         self.elsewhere = 0
         self.steps_total = sum(run.steps for run in runs)
         self.steps_gone = 0
@@ -46,6 +47,8 @@ class Tally:
         self.elsewhere += event.kind == "elsewhere"
         if event.kind == "failed":
             self.failed.append(event)
+        if event.kind == "lost":
+            self.lost.append(event)
 
     @property
     def rate(self) -> float:
@@ -70,6 +73,13 @@ def say(text: str) -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
 
 
+def ended(event: Event) -> str:
+    """How a run left, in words."""
+    if event.kind == "elsewhere":
+        return "another process is at it"
+    return {"failed": "FAILED: ", "lost": "LOST: "}.get(event.kind, "") + event.text
+
+
 class PlainProgress:
     """One line for every run that ends: for logs and pipes."""
 
@@ -85,8 +95,7 @@ class PlainProgress:
     def tell(self, event: Event) -> None:
         self.tally.tell(event)
         if event.kind not in ("started", "step"):
-            text = {"finished": event.text, "failed": f"FAILED: {event.text}", "elsewhere": "another process is at it"}
-            say(f"[{self.tally.line()}] {event.run}: {text[event.kind]}")
+            say(f"[{self.tally.line()}] {event.run}: {ended(event)}")
 
 
 class LiveProgress:
@@ -117,8 +126,7 @@ class LiveProgress:
         else:
             if run in self.each:
                 self.bars.remove_task(self.each.pop(run))
-            text = {"finished": event.text, "failed": f"FAILED: {event.text}", "elsewhere": "another process is at it"}
-            self.bars.console.print(f"{run}: {text[event.kind]}", markup=False, highlight=False)
+            self.bars.console.print(f"{run}: {ended(event)}", markup=False, highlight=False)
         done = self.tally.steps_gone + sum(self.tally.at.values())
         self.bars.update(self.whole, completed=done, note=self.tally.line())
 

@@ -9,6 +9,7 @@
         lock                      held by the process that works on it
 """
 
+import errno
 import fcntl
 import json
 import os
@@ -31,6 +32,8 @@ from .suite import Suite
 CHECKPOINT = "checkpoint.safetensors"
 FAILURE = "failure.json"
 LOCK = "lock"
+NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
+"""What file systems without locks say. Two processes at one run there do its work twice, and write the same."""
 STATES = ("done", "diverged", "failed", "running", "paused", "missing")
 State = Literal["done", "diverged", "failed", "running", "paused", "missing"]
 
@@ -66,6 +69,11 @@ class Run:
 
     def __str__(self) -> str:
         return f"{self.task} {self.encoding} seed {self.seed}"
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Within its suite."""
+        return self.task, self.encoding, self.seed
 
     @property
     def steps(self) -> int:
@@ -168,7 +176,11 @@ def lock(folder: Path) -> Iterator[None]:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            except BlockingIOError:
+            except OSError as error:
+                if error.errno in NO_LOCKS:
+                    break
+                if not isinstance(error, BlockingIOError):
+                    raise InputError(f"cannot lock {folder}: {error.strerror or error}") from error
                 # A status command may be looking at this very moment; a run holds its lock for longer.
                 if attempt == 19:
                     raise LockedElsewhere(str(folder)) from None
@@ -191,6 +203,8 @@ def locked(folder: Path) -> bool:
         return False
     except BlockingIOError:
         return True
+    except OSError:
+        return False  # a file system without locks
     finally:
         os.close(handle)
 

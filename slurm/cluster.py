@@ -1,7 +1,6 @@
 """A site's cluster, as a strict YAML file: where jobs go, how large they are, and what they need before they can start."""
 
 import os
-import sys
 from importlib import resources
 from pathlib import Path
 from typing import Annotated
@@ -55,7 +54,7 @@ class Cluster(Section):
     setup: list[str] = []
     """Shell lines before a job starts: modules, environments, variables."""
     python: str | None = None
-    """The interpreter on the nodes; by default the one that submits, at the same path."""
+    """The command that is the interpreter on the nodes; by default the one that submits, at the same path."""
     shared_folder: str | None = None
     """A folder that all nodes see. Results go to its ``runs``; an ``--out`` outside of it is refused. By default nothing is
     checked before a job finds out."""
@@ -84,10 +83,6 @@ class Cluster(Section):
     @property
     def device(self) -> str:
         return "cuda" if self.gpus_per_job else "cpu"
-
-    @property
-    def interpreter(self) -> str:
-        return self.python or sys.executable
 
     def out(self, asked: Path | None) -> Path:
         """Where results live, as every node sees it.

@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,18 +10,23 @@ from pathlib import Path
 from bench.events import Event
 from bench.progress import clock, say
 from bench.runs import Run
+from bench.worker import summary
 from tasks import InputError
 
 from . import site
 from .cluster import Cluster
 from .estimate import Estimate
-from .launch import Launched, launch, plans
+from .launch import launch, plans
 from .records import home
 from .states import Queue, Status
 from .submit import script
 
 ASK_SLURM_EVERY_S = 20.0
 """Files are looked at more often than that; SLURM's controller serves a whole site."""
+BELIEVE_AFTER_S = 90.0
+"""A job is over and its result not there: on a network file system the one can be seen up to a minute before the other."""
+SENDS = 5
+"""How often a run is sent again whose job was lost by no fault of its own."""
 
 
 @dataclass
@@ -39,54 +45,76 @@ class SlurmExecutor:
     def execute(self, runs: Sequence[Run], out: Path, tell: Callable[[Event], None]) -> None:
         """See ``Executor``. Ctrl-C leaves the jobs alone."""
         site.check(self.cluster)
-        launched = launch(runs, out, self.cluster)
-        self.announce(launched)
+        watch = Watch(self.cluster, runs, out, tell)
+        watch.send(runs)
         if self.watch:
-            Watch(runs, out, tell).until_over(self, launched.held)
-
-    def announce(self, launched: Launched) -> None:
-        if launched.already:
-            say(f"{launched.already} runs are in the queue already, or running")
-        if launched.new:
-            runs, ids = sum(len(s.plan.runs) for s in launched.new), ", ".join(str(s.job) for s in launched.new)
-            say(f"{runs} runs submitted in {launched.jobs} jobs: {ids}")
-        if launched.held:
-            say(f"{len(launched.held)} runs wait outside: the site lets no more jobs of yours into the queue")
+            watch.until_over(self.look_every_s)
+        elif watch.held:
+            say("nobody watches them: ask again when there is room")
 
 
 class Watch:
-    """Tells what becomes of runs on the cluster, from the shared folder and from SLURM."""
+    """Sends runs to the cluster, and tells what becomes of them, from the shared folder and from SLURM."""
 
-    def __init__(self, runs: Sequence[Run], out: Path, tell: Callable[[Event], None]):
-        self.left, self.out, self.tell = list(runs), out, tell
+    def __init__(self, cluster: Cluster, runs: Sequence[Run], out: Path, tell: Callable[[Event], None]):
+        self.cluster, self.out, self.tell = cluster, out, tell
+        self.left = dict.fromkeys(runs)
         self.suite = runs[0].suite.name
+        self.held: dict[Run, None] = {}
+        """Runs that are to be sent."""
+        self.sent: Counter[Run] = Counter()
         self.started: set[Run] = set()
-        self.asked = 0.0
+        self.gone: dict[Run, float] = {}
+        """When runs were first seen without a job."""
+        self.asked = self.tried = 0.0
+        self.waits = ""
         self.queue: Queue | None = None
 
-    def until_over(self, executor: SlurmExecutor, held: list[Run]) -> None:
+    def send(self, runs: Sequence[Run]) -> None:
+        """Submit runs, and say so."""
+        launched = launch(runs, self.out, self.cluster)
+        if launched.already:
+            say(f"{launched.already} runs are in the queue already, or running")
+        if launched.new:
+            count, ids = sum(len(s.plan.runs) for s in launched.new), ", ".join(str(s.job) for s in launched.new)
+            say(f"{count} runs submitted in {launched.jobs} jobs: {ids}")
+        if launched.held and set(launched.held) != set(self.held):
+            say(f"{len(launched.held)} runs wait outside: {launched.why}")
+        self.held = dict.fromkeys(launched.held)
+        self.sent.update(run for run in runs if run not in self.held)
+        self.tried, self.queue = time.monotonic(), None
+
+    def until_over(self, look_every_s: float) -> None:
         while self.left:
             try:
-                if held and time.monotonic() - self.asked > ASK_SLURM_EVERY_S:
-                    held = launch(held, self.out, executor.cluster).held
-                self.look(held)
+                self.look()
+                if self.held and time.monotonic() - self.tried > ASK_SLURM_EVERY_S:
+                    self.send(list(self.held))
             except InputError as error:
                 say(f"{error}; the jobs go on, and this watch too")
                 time.sleep(ASK_SLURM_EVERY_S)
             if self.left:
-                time.sleep(executor.look_every_s)
+                time.sleep(look_every_s)
 
-    def look(self, held: Sequence[Run]) -> None:
-        """One look at every run that is not over; those that are held back have no job, and nothing is wrong with it."""
+    def look(self) -> None:
+        """One look at every run that is not over; those that are held back have no job, and nothing is wrong with that."""
         if self.queue is None or time.monotonic() - self.asked > ASK_SLURM_EVERY_S:
             self.queue, self.asked = Queue.read(self.out, self.suite), time.monotonic()
-        waiting = set(held)
-        for run in [run for run in self.left if run not in waiting]:
-            self.hear(run, self.queue.status(run, self.out))
+            self.say_why_it_waits(self.queue)
+        for run in [run for run in self.left if run not in self.held]:
+            self.hear(run, self.queue.status(run, self.out), self.queue)
 
-    def hear(self, run: Run, status: Status) -> None:
-        from bench.worker import summary
+    def say_why_it_waits(self, queue: Queue) -> None:
+        """SLURM's reasons, when they change: some of them wait for somebody to act."""
+        waits = Counter(info.reason for _, info in queue.live.values() if info.state == "PENDING")
+        text = ", ".join(f"{count} for {reason}" for reason, count in sorted(waits.items()) if reason not in ("None", ""))
+        reasons = ", ".join(sorted(waits))
+        if text and reasons != self.waits:
+            say(f"jobs wait: {text}")
+        self.waits = reasons
 
+    def hear(self, run: Run, status: Status, queue: Queue) -> None:
+        """Tell what there is to tell of one run."""
         if status.state in ("done", "diverged"):
             result = run.result(self.out)
             assert result is not None
@@ -98,29 +126,43 @@ class Watch:
                 self.started.add(run)
                 self.tell(Event("started", run, status.step))
             self.tell(Event("step", run, status.step))
-        elif status.state in ("missing", "paused") and self.sure(run):
-            self.over(Event("failed", run, text=status.reason or "its job is no longer in the queue; ask again to go on"))
+        if status.state == "queued" or status.job in queue.live:
+            self.gone.pop(run, None)
+        elif run in self.left:
+            self.without_job(run, status, queue)
 
-    def sure(self, run: Run) -> bool:
-        """Has a run no job any more? Files and SLURM were not asked at the same moment, so both are asked once more."""
-        fresh = Queue.read(self.out, self.suite)
-        return fresh.status(run, self.out).state in ("missing", "paused")
+    def without_job(self, run: Run, status: Status, queue: Queue) -> None:
+        """A run that is not over and that no job has: once that is certain, it is sent again or given up."""
+        since = self.gone.setdefault(run, time.monotonic())
+        # What SLURM gives a reason for is certain as soon as it was asked anew, after the run was missed.
+        if time.monotonic() - since < (0 if status.reason and self.asked > since else BELIEVE_AFTER_S):
+            return
+        del self.gone[run]
+        if status.state == "running":
+            self.over(Event("elsewhere", run))
+        elif queue.worth_another(status.job) and self.sent[run] < SENDS:
+            say(f"{run} lost its job and is sent again{f': {status.reason}' if status.reason else ''}")
+            self.held[run] = None
+        else:
+            self.over(Event("lost", run, text=status.reason or "its jobs ended without it; see lprime logs"))
 
     def over(self, event: Event) -> None:
-        self.left.remove(event.run)
+        del self.left[event.run]
         self.tell(event)
 
 
 def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     """What would be submitted, in lines to print: the script, the jobs, the price. Nothing is written."""
     taken = Queue.read(out, runs[0].suite.name, need=False).taken() if home(out, runs[0].suite.name).exists() else set()
-    todo = [run for run in runs if (run.task, run.encoding, run.seed) not in taken]
+    todo = [run for run in runs if run.key not in taken]
     if not todo:
         return [f"nothing to submit: all {len(runs)} runs are in the queue already"]
     if here := shutil.which("sbatch") is not None:
         site.check(cluster)
-    largest, most = site.limits(cluster)
-    made = plans(todo, out, cluster, largest, most)
+    in_queue = len(site.queued([site.user()])) if here else 0
+    made, held = plans(todo, out, cluster, in_queue)
+    if not made:
+        return ["nothing to submit now: the site lets no more jobs of yours into the queue"]
     estimate = Estimate(runs[0].suite, out, cluster.device)
     each = [estimate.seconds(run) for run in todo]
     hours = sum(each) / 3600
@@ -131,7 +173,8 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     longest = max(sum(each[place] for place in share) for share in shares_of(made)) / cluster.at_once
     return [
         script(made[0], home(out, runs[0].suite.name) / made[0].token),
-        f"{len(todo)} runs in {jobs} jobs, {len(made)} array{'s' if len(made) > 1 else ''} of at most {largest}",
+        f"{len(todo) - len(held)} runs in {jobs} jobs, {len(made)} array{'s' if len(made) > 1 else ''} "
+        f"of at most {max(len(plan.shares) for plan in made)}{f'; {len(held)} runs later' if held else ''}",
         f"{cluster.at_once} runs at a time in a job; a run takes {span(min(each))} to {span(max(each))} ({basis})",
         f"about {price}; the longest job about {span(longest)}",
         *([] if here else ["no SLURM here: the cluster's names and limits were not checked"]),

@@ -7,6 +7,7 @@ doubled or brought back starts by looking.
 import os
 import platform
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from types import FrameType
 from bench.events import Event
 from bench.pool import LocalPool
 from bench.progress import PlainProgress, say
-from bench.runs import Run
+from bench.runs import Run, locked
 from tasks import InputError
 
 from . import site
@@ -29,9 +30,11 @@ EXITS = {
     NO_GPU: "torch sees fewer GPUs on the node than the cluster file asks for",
     NOT_SHARED: "the results folder is not seen by the node: is it on a shared file system?",
     NOT_IMPORTABLE: "the node's python cannot load lprime: see setup and python in the cluster file",
-    NOWHERE: "started again and again without one training step: is the time limit too short?",
+    NOWHERE: "started again and again without one training step: is the time limit too short, or is it preempted at once?",
 }
 """What a job's exit code means."""
+ENDING = (signal.SIGTERM, signal.SIGUSR2)
+"""Preempted, cancelled; or the time limit is near, as ``--signal`` has it told."""
 SAVE_WITHIN_S = 30.0
 BEAT_EVERY_S = 5.0
 LOOK_AGAIN_S = 10.0
@@ -54,19 +57,14 @@ class Share:
             sys.exit(code)
 
     def checkpoint(self) -> object:
-        """submitit asks for this ahead of the time limit, then requeues the job: all runs save themselves now."""
+        """submitit asks for this, and requeues the job, where it is to end before ``Worker`` has begun to listen."""
         from submitit.helpers import DelayedSubmission
 
-        for worker in Worker.here:
-            worker.save()
         return DelayedSubmission(Share(self.folder))
 
 
 class Worker:
     """A job at work."""
-
-    here: list["Worker"] = []
-    """The one of this process; a list, since the one that asks for it may come before it."""
 
     def __init__(self, submission: Submission, share: int):
         self.submission, self.share = submission, share
@@ -88,24 +86,26 @@ class Worker:
         self.beats: dict[Run, tuple[int, float, int, float]] = {}
         """By run: first step told and when, last step told and when."""
         self.beaten = 0.0
-        self.here.append(self)
 
     def work(self) -> int:
         """All of the share; the exit code."""
-        signal.signal(signal.SIGTERM, self.on_term)
+        for number in ENDING:
+            signal.signal(number, self.on_end)
         if self.idle_starts > IDLE_STARTS:
             return self.stop(NOWHERE)
         if gpus := self.plan.cluster.gpus_per_job:
-            found = visible_gpus()
+            found = visible_gpus(self.plan.cluster.mps)
             if len(found) < gpus:
                 return self.stop(NO_GPU)
             self.pool.gpus = found
         self.beat()
         looks = 0
         while todo := self.unfinished():
-            progress = PlainProgress(todo)
-            say(f"{len(todo)} of {len(self.places)} runs of this job to do, start {self.starts} on {platform.node()}")
-            self.pool.execute(todo, self.out, self.hear(progress))
+            free = [run for run in todo if not locked(run.folder(self.out))]
+            progress = PlainProgress(free)
+            if free:
+                say(f"{len(free)} of {len(self.places)} runs of this job to do, start {self.starts} on {platform.node()}")
+                self.pool.execute(free, self.out, self.hear(progress))
             unsaved = [event.run for event in progress.tally.failed if not self.plan.failed(self.places[event.run])]
             if unsaved:
                 return self.stop(UNSAVED)
@@ -129,6 +129,8 @@ class Worker:
             progress.tell(event)
             now = time.monotonic()
             if event.kind == "step":
+                if event.run not in self.beats:
+                    say(f"{event.run}: at step {event.step}")
                 first, since, *_ = self.beats.get(event.run, (event.step, now, 0, 0.0))
                 self.beats[event.run] = (first, since, event.step, now)
                 if event.step > first:
@@ -161,36 +163,45 @@ class Worker:
         except InputError as error:
             say(f"progress is not told: {error}")
 
-    def save(self) -> None:
-        """Stop all runs under way; each saves itself first."""
-        self.beat()
-        self.pool.stop()
-
     def stop(self, code: int) -> int:
         say(f"stopped: {EXITS[code]}")
         return code
 
-    def on_term(self, number: int, frame: FrameType | None) -> None:
-        """Preempted, or cancelled: save.
+    def on_end(self, number: int, frame: FrameType | None) -> None:
+        """Save; then, if the job is still wanted, back into the queue by itself, which frees the node at once.
 
-        SLURM gives a preempted job some time, then kills and requeues it; going back to the queue by ourselves, once all is
-        saved, frees the node at once.
+        SLURM gives a preempted job some time, then kills and requeues it; one that ended by itself meanwhile is not requeued.
+        So where putting it back fails, nothing is left but to wait for the end.
         """
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # SLURM says it again when a job is requeued
-        self.save()
-        id = site.own_id()
-        if site.wanted(id):
-            say("asked to stop while still wanted: saved, and back to the queue")
-            site.requeue(id)
-        else:
+        for other in ENDING:
+            signal.signal(other, signal.SIG_IGN)  # SLURM says it again when a job is requeued
+        self.beat()
+        self.pool.stop()
+        id, why = site.own_id(), "the time limit is near" if number == signal.SIGUSR2 else "preempted"
+        wanted = site.wanted(id)
+        if wanted is False:
             say("cancelled: saved")
-        sys.exit(128 + number)
+            sys.exit(128 + number)
+        if wanted and site.requeue(id):
+            say(f"{why}: saved, and back into the queue")
+            sys.exit(128 + number)
+        say(f"{why}: saved, waiting for the end")
+        while True:
+            time.sleep(60)
 
 
-def visible_gpus() -> list[str]:
-    """CUDA devices that torch sees, under the names by which a process is held to one of them."""
+def visible_gpus(by_uuid: bool) -> list[str]:
+    """CUDA devices that torch sees, under the names by which a process is held to one of them.
+
+    Arguments:
+        by_uuid: NVIDIA's Multi-Process Service counts devices anew, so that their numbers mean nothing to its clients.
+    """
     import torch
 
     count = torch.cuda.device_count()
     given = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    return given[:count] if len(given) >= count else [str(index) for index in range(count)]
+    names = given[:count] if len(given) >= count else [str(index) for index in range(count)]
+    if by_uuid and names:
+        command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader", "-i", ",".join(names)]
+        names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return names

@@ -57,6 +57,8 @@ class Plan(Record):
     token: str
     """Unique; the jobs' name ends with it."""
     created: str
+    user: str
+    """Whose jobs they are: several may share a folder."""
     out: str
     suite: Suite
     cluster: Cluster
@@ -76,6 +78,10 @@ class Plan(Record):
 
     def run(self, place: int) -> Run:
         return Run(self.suite, *self.runs[place])
+
+    @property
+    def all_runs(self) -> list[Run]:
+        return [self.run(place) for place in range(len(self.runs))]
 
     def order(self, run: Run) -> Order:
         """What a worker is handed: sources as they were at submission."""
@@ -210,7 +216,12 @@ def submitting(folder: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[IO[bytes]]
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            except BlockingIOError:
+            except OSError as error:
+                if not isinstance(error, BlockingIOError):
+                    raise InputError(
+                        f"{folder} is on a file system without locks ({error.strerror}), where jobs could be submitted twice; "
+                        f"expected --out on one that has them (Lustre: mounted with flock)"
+                    ) from None
                 if time.monotonic() > deadline:
                     raise InputError(
                         f"another launcher has been submitting jobs of this suite for {wait_s:.0f} s; try again"

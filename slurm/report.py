@@ -128,7 +128,7 @@ def failed(queue: Queue, statuses: dict[Run, Status], out: Path) -> list[str]:
     broken = [(run, status) for run, status in statuses.items() if status.state == "failed"]
     for run, status in broken[:SHOWN]:
         lines.append(f"  {run}: {status.reason}")
-        if status.job and (found := queue.latest.get((run.task, run.encoding, run.seed))):
+        if status.job and (found := queue.latest.get(run.key)):
             lines += [f"      | {line}" for path in found[0].logs(found[1])[:1] for line in tail(path, LOG_LINES)]
     if broken:
         lines = ["", f"{len(broken)} failed; lprime run … --retry-failed runs them again:", *lines]
@@ -146,7 +146,7 @@ def logs_of(queue: Queue, runs: Sequence[Run], out: Path, lines: int) -> list[st
     text: list[str] = []
     seen: set[Path] = set()
     for run in runs:
-        submission, share, _ = queue.latest[(run.task, run.encoding, run.seed)]
+        submission, share, _ = queue.latest[run.key]
         for path in submission.logs(share):
             if path in seen:
                 continue

@@ -1,10 +1,10 @@
 """Questions to SLURM on this site, and its refusals in words that say what to change."""
 
-import getpass
 import os
+import pwd
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tasks import InputError, unknown
@@ -43,6 +43,7 @@ class JobInfo:
     node: str = ""
     left: str = ""
     """Time left, as squeue writes it."""
+    user: str = ""
     exit_code: int = 0
     seconds: int = 0
     """Run time over all of its starts."""
@@ -77,6 +78,11 @@ def tries(*command: str) -> str:
         return ""
 
 
+def user() -> str:
+    """Who submits: SLURM goes by the uid, not by $LOGNAME."""
+    return pwd.getpwuid(os.getuid()).pw_name
+
+
 def words(text: str) -> list[str]:
     return list(dict.fromkeys(word.strip("* ") for word in text.split() if word.strip("* ")))
 
@@ -87,7 +93,8 @@ def refusal(message: str, cluster: Cluster) -> InputError:
     said = next((line for line in lines if not line.startswith("Batch job submission failed")), lines[-1])
     for fragment, meaning in REFUSALS.items():
         if fragment.lower() in message.lower():
-            return InputError(f"{meaning.format(**cluster.model_dump())} (sbatch: {said})")
+            given = {key: "(none given)" if value is None else value for key, value in cluster.model_dump().items()}
+            return InputError(f"{meaning.format(**given)} (sbatch: {said})")
     return InputError(f"sbatch refused the jobs: {said}")
 
 
@@ -98,7 +105,7 @@ def check(cluster: Cluster) -> None:
         InputError: no SLURM here, or a partition, an account, a QOS, a size or a time that the site does not have.
     """
     ask("sbatch", "--version")
-    rows = [line.split("|") for line in ask("sinfo", "-h", "-o", "%R|%G|%l|%c|%m").splitlines()]
+    rows = [line.split("|") for line in ask("sinfo", "-h", "-e", "-o", "%R|%G|%l|%c").splitlines()]
     names = dict.fromkeys(row[0] for row in rows)
     wanted = cluster.partition.split(",")
     for name in wanted:
@@ -117,7 +124,7 @@ def check(cluster: Cluster) -> None:
     if most and cluster.cpus_per_job > most:
         asked = f"cpus_per_job asks for {cluster.cpus_per_job}"
         raise InputError(f"the largest node of partition {cluster.partition} has {most} CPUs, {asked}")
-    accounts = words(tries("sacctmgr", "-nP", "show", "assoc", f"user={getpass.getuser()}", "format=Account"))
+    accounts = words(tries("sacctmgr", "-nP", "show", "assoc", f"user={user()}", "format=Account"))
     if cluster.account and accounts and cluster.account not in accounts:
         raise unknown("account", cluster.account, accounts)
     known = words(tries("sacctmgr", "-nP", "show", "qos", "format=Name"))
@@ -146,33 +153,33 @@ def minutes(text: str) -> float:
 def limits(cluster: Cluster) -> tuple[int, int | None]:
     """The largest array, and the most jobs of ours in the queue where somebody says so."""
     config = re.search(r"MaxArraySize\s*=\s*(\d+)", tries("scontrol", "show", "config"))
-    user = getpass.getuser()
-    account = [f"account={cluster.account}"] if cluster.account else []
-    said = words(tries("sacctmgr", "-nP", "show", "assoc", f"user={user}", *account, "format=MaxSubmit"))
+    account = cluster.account or tries("sacctmgr", "-nP", "show", "user", user(), "format=DefaultAccount").strip()
+    chosen = [f"account={account}"] if account else []
+    said = words(tries("sacctmgr", "-nP", "show", "assoc", f"user={user()}", *chosen, "format=MaxSubmit"))
     if cluster.qos:
         said += words(tries("sacctmgr", "-nP", "show", "qos", cluster.qos, "format=MaxSubmitPU"))
     allowed = [int(word) for word in said if word.isdigit()] + ([cluster.max_jobs] if cluster.max_jobs else [])
-    return int(config.group(1)) if config else DEFAULT_ARRAY, min(allowed, default=None)
+    return max(1, int(config.group(1))) if config else DEFAULT_ARRAY, min(allowed, default=None)
 
 
-def queued(names: str) -> dict[str, tuple[str, JobInfo]]:
-    """Our jobs that wait or run whose name begins so: id → name and job.
+def queued(users: Iterable[str]) -> dict[str, tuple[str, JobInfo]]:
+    """Jobs of these users that wait or run: id → name and job.
 
     Raises:
         InputError: SLURM does not answer, and nothing may be concluded.
     """
     found = {}
-    for line in ask("squeue", "-h", "-r", "-u", getpass.getuser(), "-o", "%i|%j|%T|%r|%N|%L").splitlines():
-        id, name, state, reason, node, left = line.split("|")
-        if name.startswith(names):
-            found[id] = (name, JobInfo(id, state, reason, node, left))
+    # The name comes last: anything may stand in it.
+    for line in ask("squeue", "-h", "-r", "-u", ",".join(sorted(set(users))), "-o", "%i|%T|%r|%N|%L|%u|%j").splitlines():
+        id, state, reason, node, left, owner, name = line.split("|", 6)
+        found[id] = (name, JobInfo(id, state, reason, node, left, owner))
     return found
 
 
-def ids_of(name: str) -> list[str]:
+def ids_of(name: str, owner: str) -> list[str]:
     """Ids of the arrays of this name, in the queue or in the accounting."""
-    live = {id.split("_")[0] for id, (found, _) in queued(name).items() if found == name}
-    known = tries("sacct", "-n", "-X", "-P", "-S", "now-30days", f"--name={name}", "-o", "JobID").split()
+    live = {id.split("_")[0] for id, (found, _) in queued([owner]).items() if found == name}
+    known = tries("sacct", "-n", "-X", "-P", "-S", "now-30days", "-u", owner, f"--name={name}", "-o", "JobID").split()
     return sorted(live | {id.split("_")[0] for id in known}, key=int)
 
 
@@ -207,23 +214,28 @@ def accounted(ids: Sequence[str]) -> dict[str, JobInfo] | None:
 
 
 def own_id() -> str:
-    """Of the job that this process is: an array's members have ids of their own."""
-    return os.environ["SLURM_JOB_ID"]
+    """Of the job that this process is. ``SLURM_JOB_ID`` would not do: for the last member of an array it means all of them."""
+    array = os.environ.get("SLURM_ARRAY_JOB_ID")
+    return f"{array}_{os.environ['SLURM_ARRAY_TASK_ID']}" if array else os.environ["SLURM_JOB_ID"]
 
 
-def wanted(id: str) -> bool:
-    """Is a job that was asked to end still wanted, preempted rather than cancelled?
+def wanted(id: str) -> bool | None:
+    """Is a job that was asked to end still wanted, preempted rather than cancelled? None where the controller does not answer.
 
-    What the controller says of either at that moment is shown by tests/slurm/test_signals.py. Where it does not answer: no,
-    since a cancelled job that requeued itself would live on.
+    What it says of either at that moment is shown by tests/slurm/test_signals.py.
     """
-    said = tries("scontrol", "show", "job", id)
+    if not (said := tries("scontrol", "show", "job", id)):
+        return None
     return bool(re.search(r"PreemptTime=\d", said) or re.search(r"JobState=(RUNNING|SIGNALING)", said))
 
 
-def requeue(id: str) -> None:
-    """Back into the queue, if SLURM has not put it there already."""
-    tries("scontrol", "requeue", id)
+def requeue(id: str) -> bool:
+    """Put a job back into the queue; whether that was done, by us."""
+    try:
+        ask("scontrol", "requeue", id)
+    except InputError:
+        return False
+    return True
 
 
 def cancel(ids: Sequence[str]) -> None:

@@ -12,13 +12,17 @@ from tasks import InputError
 
 from . import site
 from .job import EXITS
-from .records import Submission, prefix, submissions
+from .records import Submission, fingerprint_of_place, prefix, submissions
 from .site import JobInfo
 
 Key = tuple[str, str, int]
 """Task, encoding, seed."""
 State = Literal["done", "diverged", "failed", "running", "queued", "paused", "missing"]
 STATES = ("done", "diverged", "failed", "running", "queued", "paused", "missing")
+ALIVE = ("COMPLETED", "RUNNING", "PENDING", "REQUEUED", "COMPLETING", "SUSPENDED")
+"""What the accounting, which lags, says of jobs that did their work or still do it."""
+FINAL = ("CANCELLED", "OUT_OF_MEMORY")
+"""Ends after which a job is not simply sent again."""
 ENDED = {
     "CANCELLED": "was cancelled",
     "OUT_OF_MEMORY": "ran out of memory: raise memory_gb",
@@ -54,7 +58,7 @@ class Queue:
     suite: str
     submissions: list[Submission]
     live: dict[str, tuple[str, JobInfo]]
-    """Jobs of this suite that wait or run: id → name, job."""
+    """Jobs of this suite and folder that wait or run: id → name, job."""
     all_mine: int = 0
     """Jobs of this user in the queue, of whatever kind."""
     silence: str = ""
@@ -80,14 +84,16 @@ class Queue:
             InputError: it does not, or a record is damaged.
         """
         found = submissions(out, suite)
+        me = site.user()
         try:
-            mine = site.queued("")
+            jobs = site.queued([me, *(s.plan.user for s in found)])
         except InputError as error:
             if need:
                 raise
             return cls(suite, found, {}, silence=str(error))
-        live = {id: (name, info) for id, (name, info) in mine.items() if name.startswith(prefix(suite))}
-        return cls(suite, found, live, len(mine))
+        names, place = {s.plan.name for s in found}, f"{prefix(suite)}{fingerprint_of_place(out)}"
+        live = {id: (name, info) for id, (name, info) in jobs.items() if name in names or name.startswith(place)}
+        return cls(suite, found, live, sum(info.user == me for _, info in jobs.values()))
 
     def runs(self, suite: Suite) -> list[Run]:
         """All that were ever submitted."""
@@ -110,7 +116,7 @@ class Queue:
     def ended(self, id: str) -> str:
         """Why a job that is no longer in the queue is over; empty where it simply did its work."""
         info = (self.accounted or {}).get(id)
-        if info is None or info.state == "COMPLETED":
+        if info is None or info.state in ALIVE:
             return ""
         if info.exit_code in EXITS:
             return f"job {id} on {info.node}: {EXITS[info.exit_code]}"
@@ -118,9 +124,14 @@ class Queue:
             return f"job {id} on {info.node}: SLURM could not start it; does the node see the results folder?"
         return f"job {id} {ENDED.get(info.state, f'ended with {info.reason}, exit code {info.exit_code}')}"
 
+    def worth_another(self, id: str) -> bool:
+        """Did a job end by no fault of its runs or of its cluster file?"""
+        info = (self.accounted or {}).get(id)
+        return info is None or not (info.state in FINAL or info.exit_code in EXITS)
+
     def status(self, run: Run, out: Path) -> Status:
         """One run's."""
-        found = self.latest.get((run.task, run.encoding, run.seed))
+        found = self.latest.get(run.key)
         if found is None:
             state = run.state(out)
             failure = run.failure(out) if state == "failed" else None
@@ -136,10 +147,12 @@ class Queue:
             if failure:
                 return Status("failed", job=id, reason=failure.error)
             state = run.state(out)
-            return Status(state, job=id, reason=self.silence if self.silence else "" if state == "running" else self.ended(id))
+            if state == "running":
+                return Status(state)  # of another process
+            return Status(state, job=id, reason=self.ended(id))
         info = self.live[id][1]
         progress = submission.progress(share)
-        beat = next((b for b in progress.beats if b.run == (run.task, run.encoding, run.seed)), None) if progress else None
+        beat = next((b for b in progress.beats if b.run == run.key), None) if progress else None
         if info.state == "RUNNING" and beat and progress:
             return Status("running", id, progress.node, info.left, beat.step, beat.rate)
         reason = "" if info.state in ("RUNNING", "COMPLETING") else info.reason

@@ -28,14 +28,19 @@ nvidia-cuda-mps-control -d || { echo "lprime: NVIDIA's Multi-Process Service doe
 trap 'echo quit | nvidia-cuda-mps-control >/dev/null' EXIT"""
 
 
+def python_of(cluster: Cluster) -> str:
+    """The interpreter as the shell takes it. ``-P``: what lies around in the working folder is no module of ours."""
+    return f"{cluster.python or shlex.quote(sys.executable)} -P"
+
+
 def parameters(cluster: Cluster, name: str, folder: Path) -> dict[str, Any]:
     """The cluster file in submitit's words."""
-    python, place = cluster.interpreter, shlex.quote(str(folder))
+    python, place = python_of(cluster), shlex.quote(str(folder))
     setup = [
         f'test -r {place}/plan.json || {{ echo "lprime: {folder} is not seen by $(hostname)" >&2; exit {NOT_SHARED}; }}',
         *cluster.setup,
         *([MPS] if cluster.mps else []),
-        f'{python} -c "import slurm.job, submitit" || {{ echo "lprime: {python} cannot load lprime on $(hostname)" >&2; '
+        f'{python} -c "import slurm.job, submitit" || {{ echo "lprime: python cannot load lprime on $(hostname)" >&2; '
         f"exit {NOT_IMPORTABLE}; }}",
     ]
     chosen: dict[str, Any] = {
@@ -65,7 +70,7 @@ def script(plan: Plan, folder: Path) -> str:
     from submitit.slurm.slurm import _make_sbatch_string
 
     count = len(plan.shares) if len(plan.shares) > 1 else None
-    command = f"{plan.cluster.interpreter} -u -m submitit.core._submit {shlex.quote(str(folder))}"
+    command = f"{python_of(plan.cluster)} -u -m submitit.core._submit {shlex.quote(str(folder))}"
     return _make_sbatch_string(command, folder, map_count=count, **parameters(plan.cluster, plan.name, folder))
 
 
@@ -82,7 +87,7 @@ def submit(submission: Submission) -> str:
     from submitit.slurm.slurm import SlurmExecutor
 
     plan, folder = submission.plan, submission.folder
-    executor = SlurmExecutor(folder, max_num_timeout=NO_END, python=plan.cluster.interpreter)
+    executor = SlurmExecutor(folder, max_num_timeout=NO_END, python=python_of(plan.cluster))
     executor.update_parameters(**parameters(plan.cluster, plan.name, folder))
     share = Share(str(folder))
     try:

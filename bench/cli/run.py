@@ -57,7 +57,12 @@ def run(
     if not dry_run:
         check_out(out)
     over = {r: result for r in runs if (result := r.result(out))}
-    failed = {r: failure for r in runs if r not in over and (failure := r.failure(out)) and r.state(out) == "failed"}
+    again = in_queue(out, loaded.name) if cluster else set()
+    failed = {
+        r: failure
+        for r in runs
+        if r not in over and r.key not in again and (failure := r.failure(out)) and r.state(out) == "failed"
+    }
     todo = [r for r in runs if r not in over and (retry_failed or r not in failed)]
     warn_of_changes(over, out)
     old = {} if retry_failed else failed
@@ -96,8 +101,12 @@ def run(
         say(f"{len(tally.failed)} of {len(todo)} runs failed; --retry-failed runs them again:")
         for event in tally.failed:
             say(f"  {event.run}: {event.text}")
+    if tally.lost:
+        say(f"{len(tally.lost)} of {len(todo)} runs lost their jobs; asking again goes on with them:")
+        for event in tally.lost:
+            say(f"  {event.run}: {event.text}")
     say(f"the board: lprime board {suite}{'' if out == Path('runs') else f' --out {out}'}")
-    return 1 if tally.failed or old else 0
+    return 1 if tally.failed or tally.lost or old else 0
 
 
 def cluster_of(on: str | None, detach: bool, dry_run: bool, local: list[str]):
@@ -117,6 +126,14 @@ def cluster_of(on: str | None, detach: bool, dry_run: bool, local: list[str]):
     if local:
         raise InputError(f"{local[0]} is for this machine; with --on, the cluster file says it")
     return load_cluster(on)
+
+
+def in_queue(out: Path, suite: str) -> set:
+    """Runs that a cluster's jobs have: a failure before that says nothing any more."""
+    from slurm.records import home
+    from slurm.states import Queue
+
+    return Queue.read(out, suite, need=False).taken() if home(out, suite).exists() else set()
 
 
 def executor_for(cluster, detach: bool, workers: int | None, device: str, checkpoint_every_s: float):

@@ -108,6 +108,25 @@ def test_cancelled_by_the_user(cluster, tmp_path):
     assert results(grid.out) == grid.local()
 
 
+def test_a_job_that_is_lost_is_sent_again(cluster, tmp_path):
+    """It ends by no fault of its run, and nobody requeues it: whoever watches does."""
+    grid = Grid(tmp_path / "grid", paced("lostjob", 2000, encodings=["nope"]), {"runs_per_job": 2})
+    watcher = grid.start("run", "--on", grid.cluster_file)
+    wait_until("steps", lambda: grid.trained(300))
+    (id,) = grid.queue()
+    # As after a node's failure on a site that does not requeue.
+    slurm("scontrol", "update", f"jobid={id}", "requeue=0")
+    node = grid.progress()[0]["node"]
+    cluster.kill_node(node)
+    try:
+        said, _ = watcher.communicate(timeout=400)
+    finally:
+        cluster.start_node(node)
+    assert watcher.returncode == 0, said
+    assert "lost its job and is sent again" in said
+    assert results(grid.out) == grid.local()
+
+
 def test_ctrl_c_leaves_the_jobs_alone(cluster, tmp_path):
     grid = Grid(tmp_path / "grid", paced("watched", 1500, encodings=["nope"]))
     watcher = grid.start("run", "--on", grid.cluster_file)
@@ -180,6 +199,7 @@ def test_a_gpu_that_is_not_there(cluster, tmp_path):
     grid = Grid(tmp_path / "grid", paced("nogpu", 60, encodings=["nope"]), {"runs_per_job": 2, "gpus_per_job": 1})
     done = grid.lprime("run", "--on", grid.cluster_file)
     assert done.returncode == 1
+    assert "2 of 2 runs lost their jobs" in done.stdout
     assert "torch sees fewer GPUs" in done.stdout
     assert grid.states() == ["missing", "missing"]
     assert not list(grid.out.rglob("failure.json"))

@@ -1,7 +1,6 @@
 """A grid through SLURM gives what the local pool gives, whatever SLURM does to its jobs."""
 
-import json
-import time
+import re
 
 import pytest
 from grids import Grid, paced, results, slurm, wait_until
@@ -36,34 +35,48 @@ def test_a_whole_grid_equals_the_local_pools(cluster, tmp_path):
 
 
 def test_preempted_several_times(cluster, tmp_path):
-    grid = Grid(
-        tmp_path / "grid",
-        paced("preempted", 5000, encodings=["nope"]),
-        {"partition": "low", "cpus_per_job": 2, "runs_per_job": 2},
-    )
+    grid = Grid(tmp_path / "grid", paced("preempted", 5000, encodings=["nope"]), {"partition": "low", "runs_per_job": 2})
     grid.submit()
-    last = 0
+    reached = [0]
     for _ in range(3):
-        step = last + 300
-        wait_until(f"step {step}", lambda step=step: grid.trained(step))
-        last = max(beat["step"] for progress in grid.progress() for beat in progress["beats"])
+        wait_until("more steps", lambda: grid.trained(reached[-1] + 300))
+        reached.append(max(beat["step"] for progress in grid.progress() for beat in progress["beats"]))
         slurm("sbatch", "-W", "-p", "high", "-N", "2", "-c", "2", "--output=/dev/null", "--wrap", "sleep 1")
     grid.finish()
     assert results(grid.out) == grid.local()
     assert max(progress["starts"] for progress in grid.progress()) >= 4
-    no_run_began_again(grid)
+    went_on(grid, "copying nope seed 0", reached)
 
 
-def no_run_began_again(grid: Grid) -> None:
-    """Dates of start come out of the checkpoint: each run that was cut off began once, before its last job did."""
-    for path in grid.out.rglob("result.json"):
-        result = json.loads(path.read_text())
-        losses = [step for step, _ in result["loss"]]
-        assert losses == sorted(set(losses))
-    first_starts = min(json.loads(path.read_text())["started"] for path in grid.out.rglob("result.json"))
-    submitted = min(json.loads((folder / "plan.json").read_text())["created"] for folder in grid.records())
-    assert first_starts < time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())
-    assert submitted <= first_starts
+def went_on(grid: Grid, run: str, reached: list[int]) -> None:
+    """At each start a run was no further back than when its job was last stopped."""
+    begun = [int(step) for step in re.findall(rf"^{run}: at step (\d+)$", grid.log(), re.MULTILINE)]
+    assert len(begun) == len(reached)
+    assert all(at >= before for at, before in zip(begun, reached, strict=True)), (begun, reached)
+
+
+def test_one_member_of_an_array_is_preempted(cluster, tmp_path):
+    """The last one, whose id in SLURM is also that of the whole array: the others never notice."""
+    suite = paced("member", 4000, encodings=["nope"])
+    grid = Grid(tmp_path / "grid", suite, {"partition": "low", "cpus_per_job": 2})
+    grid.submit()
+    wait_until("both at work", lambda: len([p for p in grid.progress() if p["beats"] and p["beats"][0]["step"] > 100]) == 2)
+    (node,) = [p["node"] for p in grid.progress() if p["job"].endswith("_1")]
+    slurm("sbatch", "-W", "-p", "high", "-w", node, "-c", "2", "--output=/dev/null", "--wrap", "sleep 1")
+    grid.finish()
+    assert {p["job"].split("_")[1]: p["starts"] for p in grid.progress()} == {"0": 1, "1": 2}
+    assert results(grid.out) == grid.local()
+
+
+def test_one_member_of_an_array_is_cancelled(cluster, tmp_path):
+    """It stays cancelled, and nobody else is."""
+    grid = Grid(tmp_path / "grid", paced("onegone", 2500, encodings=["nope"]))
+    grid.submit()
+    wait_until("both at work", lambda: len([p for p in grid.progress() if p["beats"]]) == 2)
+    (last,) = [id for id in grid.queue() if id.endswith("_1")]
+    slurm("scancel", last)
+    grid.finish()
+    assert sorted(row["state"] for row in grid.status()) == ["done", "paused"]
 
 
 def test_a_node_dies(cluster, tmp_path):
@@ -88,4 +101,4 @@ def test_a_time_limit_shorter_than_a_run(cluster, tmp_path):
     wait_until("a second start", lambda: any(p["starts"] > 1 for p in grid.progress()))
     grid.finish()
     assert results(grid.out) == grid.local()
-    assert "timed-out" in grid.log()
+    assert "the time limit is near: saved, and back into the queue" in grid.log()

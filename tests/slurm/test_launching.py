@@ -148,15 +148,46 @@ def test_lost_records_stop_a_second_submission(cluster, tmp_path):
 
 
 def test_as_many_jobs_as_the_site_allows(cluster, tmp_path):
-    """Shares grow rather than that jobs are refused; what was asked for all the same comes later."""
+    """Shares grow rather than that jobs are refused; that others fill the queue for a while makes none larger."""
     grid = Grid(tmp_path / "grid", paced("crowded", 60, seeds=[0, 1, 2]), HELD | {"max_jobs": 5})
     assert "12 runs submitted in 4 jobs" in grid.submit()
-    more = paced("crowded", 60, seeds=[0, 1, 2, 3, 4, 5])
-    grid.suite_file.write_text(yaml.safe_dump(more))
-    assert "12 runs submitted in 1 jobs" in grid.submit()
-    grid.suite_file.write_text(yaml.safe_dump(paced("crowded", 60, seeds=list(range(8)))))
-    assert "8 runs wait outside" in grid.submit()
+    grid.suite_file.write_text(yaml.safe_dump(paced("crowded", 60, seeds=list(range(6)))))
+    said = grid.submit()
+    assert "12 runs are in the queue already" in said
+    assert "3 runs submitted in 1 jobs" in said
+    assert "9 runs wait outside" in said
+    assert "nobody watches them" in said
     assert len(grid.queue()) == 5
+
+
+def test_the_surroundings_of_the_launcher_do_not_count(cluster, tmp_path, monkeypatch):
+    """As from inside of another job, with sbatch's own variables set, and modules of our names lying around."""
+    (tmp_path / "tasks.py").write_text("raise ImportError('the wrong one')")
+    monkeypatch.chdir(tmp_path)
+    grid = Grid(tmp_path / "grid", paced("leaky", 60), {"runs_per_job": 4})
+    grid.environment = {
+        "SLURM_JOB_ID": "1",
+        "SLURM_ARRAY_TASK_ID": "3",
+        "SLURM_MEM_PER_CPU": "1",
+        "SBATCH_NO_REQUEUE": "1",
+        "SBATCH_PARTITION": "short",
+        "SBATCH_TIMELIMIT": "1",
+        "PYTHONSAFEPATH": "1",
+    }
+    grid.submit()
+    (shown,) = slurm("squeue", "-h", "-o", "%P|%l|%j").splitlines()
+    assert shown.startswith("main|10:00|lprime-leaky-")
+    grid.finish()
+    assert grid.states() == ["done"] * 4
+
+
+def test_any_name_of_other_jobs(cluster, tmp_path):
+    slurm("sbatch", "-p", "main", "--hold", "--output=/dev/null", "-J", "train|lr=0.1|x", "--wrap", "true")
+    grid = Grid(tmp_path / "grid", paced("named", 60), HELD)
+    grid.submit()
+    assert grid.states() == ["queued"] * 4
+    assert "4 jobs cancelled" in grid.lprime("cancel").stdout
+    assert "train|lr=0.1|x" in slurm("squeue", "-h", "-o", "%j")
 
 
 def test_runs_that_the_site_keeps_out_come_later(cluster, tmp_path):
