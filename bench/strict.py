@@ -1,5 +1,7 @@
 """Files that people write, read strictly: YAML without surprises, checked against a model, faults told on one line."""
 
+from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +19,24 @@ class Section(BaseModel):
     """A part of a suite: unknown keys are refused, values are not coerced from other types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def yaml_files(package: str, folder: str) -> dict[str, Path]:
+    """Name → file of what travels in a folder of a package."""
+    place = Path(str(resources.files(package) / folder))
+    return {path.stem: path for path in sorted(place.glob("*.yaml"))}
+
+
+def yaml_file(name: str, kind: str, known: Mapping[str, Path]) -> Path:
+    """The file that is meant: a path, or one of those known by name.
+
+    Raises:
+        InputError: neither.
+    """
+    path = Path(name) if name.endswith((".yaml", ".yml")) or "/" in name else known.get(name)
+    if path is None:
+        raise unknown(kind, name, known)
+    return path
 
 
 def read_yaml(path: Path, kind: str, keys: str) -> dict[str, Any]:

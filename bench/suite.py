@@ -4,7 +4,6 @@ import hashlib
 import json
 import math
 from functools import cached_property
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,7 +13,7 @@ import tasks as generators
 from tasks import Examples, Task, unknown
 
 from .references import absolute
-from .strict import Section, read_yaml, validated
+from .strict import Section, read_yaml, validated, yaml_file, yaml_files
 
 PROTOCOL = 2
 """Version of the harness's arithmetic: raised by any change of model, training or evaluation that can change a number."""
@@ -164,8 +163,7 @@ class Suite(Section):
 
 def shipped() -> dict[str, Path]:
     """Name → file of the suites that travel with the package."""
-    folder = Path(str(resources.files("bench") / "suites"))
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return yaml_files("bench", "suites")
 
 
 def load_suite(name: str) -> Suite:
@@ -174,9 +172,7 @@ def load_suite(name: str) -> Suite:
     Raises:
         InputError: no such suite, not YAML, or not a valid suite; one line that says what was expected.
     """
-    path = Path(name) if name.endswith((".yaml", ".yml")) or "/" in name else shipped().get(name)
-    if path is None:
-        raise unknown("suite", name, shipped())
+    path = yaml_file(name, "suite", shipped())
     content = read_yaml(path, "suite", "name, model and tasks")
     if isinstance(names := content.get("encodings"), list):
         content["encodings"] = [absolute(name, path.parent) if isinstance(name, str) else name for name in names]

@@ -1,14 +1,13 @@
 """A site's cluster, as a strict YAML file: where jobs go, how large they are, and what they need before they can start."""
 
 import os
-from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from bench.strict import Section, read_yaml, validated
-from tasks import InputError, unknown
+from bench.strict import Section, read_yaml, validated, yaml_file, yaml_files
+from tasks import InputError
 
 Positive = Annotated[int, Field(ge=1, le=10**6)]
 Word = Annotated[str, Field(pattern=r"^[^\s'\"\\]{1,200}$")]
@@ -102,8 +101,7 @@ class Cluster(Section):
 
 def shipped() -> dict[str, Path]:
     """Name → file of the examples that travel with the package."""
-    folder = Path(str(resources.files("slurm") / "clusters"))
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return yaml_files("slurm", "clusters")
 
 
 def load_cluster(name: str) -> Cluster:
@@ -112,7 +110,5 @@ def load_cluster(name: str) -> Cluster:
     Raises:
         InputError: no such file, not YAML, or not a valid cluster; one line that says what was expected.
     """
-    path = Path(name) if name.endswith((".yaml", ".yml")) or "/" in name else shipped().get(name)
-    if path is None:
-        raise unknown("cluster", name, shipped())
+    path = yaml_file(name, "cluster", shipped())
     return validated(Cluster, read_yaml(path, "cluster", "partition and time_minutes"), f"cluster {path.name}")

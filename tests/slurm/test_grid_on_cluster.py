@@ -94,8 +94,27 @@ def test_a_node_dies(cluster, tmp_path):
     assert results(grid.out) == grid.local()
 
 
+SLEEPY = '''
+import time
+from bench.encodings import Encoding, Info
+
+class Sleepy(Encoding):
+    """Takes its time, on a fast machine too."""
+
+    info = Info(
+        name="sleepy", family="test", title="A test", authors="Nobody", year=2026, link="https://example.org", formula="q·k",
+        past="the same", provenance="a test", shift_invariant=True
+    )
+
+    def prepare(self, at):
+        time.sleep(0.02)
+'''
+
+
 def test_a_time_limit_shorter_than_a_run(cluster, tmp_path):
-    suite = paced("limited", 12000, encodings=["nope"], tasks=[{"task": "parity", "variant": "answer", "train_length": 4}])
+    (tmp_path / "sleepy.py").write_text(SLEEPY)
+    task = {"task": "parity", "variant": "answer", "train_length": 4}
+    suite = paced("limited", 3600, encodings=[str(tmp_path / "sleepy.py")], tasks=[task])
     grid = Grid(tmp_path / "grid", suite, {"time_minutes": 1, "save_before_s": 15})
     grid.submit()
     wait_until("a second start", lambda: any(p["starts"] > 1 for p in grid.progress()))
