@@ -18,6 +18,8 @@ START, END = 0.05, 0.03
 """Inches in a panel before its first value and after its last."""
 HEAD = 0.2
 """Inches above a panel, for its title."""
+CREST = 0.06
+"""Inches above a panel that names may reach: titles are wider than panels."""
 FOOT = 0.2
 """Inches below it, for the values of its axis."""
 GUTTER = 0.06
@@ -78,7 +80,7 @@ def beside(page: Page, named: Sequence[Named], box: Box, names: float) -> None:
     order = stacked(named)
     lines = [folded(one.name, room, SMALL, one.bold, one.mark) for one in order]
     heights = [len(text) * SMALL * 1.18 * POINT for text in lines]
-    centres = spread([box.up(one.end) for one in order], heights, box.top - HEAD, box.bottom + FOOT)
+    centres = spread([box.up(one.end) for one in order], heights, box.top - CREST, box.bottom + FOOT)
     for one, text, height, centre in zip(order, lines, heights, centres, strict=True):
         page.line(places[:2], [box.up(one.end), centre], one.colour, 0.6, alpha=0.7)
         page.line(places[1:], [centre] * 2, one.colour, 2, linestyle=one.dashes)
