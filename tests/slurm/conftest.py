@@ -115,7 +115,15 @@ class RunningCluster:
 
 @pytest.fixture(scope="session")
 def running_cluster() -> Iterator[RunningCluster]:
-    """The cluster of SLURM_CONF, by default the one of the script's own folder."""
+    """The cluster of SLURM_CONF, by default the one of the script's own folder; where make asks for it one for each of pytest's
+    workers, since tests wait more than they work.
+    """
+    if each := os.environ.get("TESTCLUSTERS"):
+        folder = Path(f"{each}-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
+        done = subprocess.run([SCRIPT, "start", folder], capture_output=True, text=True)
+        if done.returncode:
+            pytest.fail(f"the test cluster does not start: {done.stderr}", pytrace=False)
+        os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
     folder = Path(os.environ.get("SLURM_CONF", DEFAULT / "slurm.conf")).parent
     if not (folder / ".testcluster").exists():  # never another one: all of its jobs are cancelled
         pytest.fail(f"no test cluster in {folder}: `make test-slurm`, or `{SCRIPT.relative_to(ROOT)} start`", pytrace=False)
