@@ -15,11 +15,11 @@ test: .venv/.dev
 	@echo "NOT TESTED: the launcher on a SLURM cluster; make test-slurm does that"
 	$(if $(CHROMIUM),,@echo "NOT TESTED: the HTML page, for want of Chromium (apt-get install chromium)")
 
-# Two clusters of their own, so that one which is at work is left alone; stopped by whatever the tests end.
+# Three clusters of their own, so that one which is at work is left alone; stopped by whatever the tests end.
 test-slurm: SHELL := /bin/bash
 test-slurm: .venv/.dev
 	@export TESTCLUSTERS=/tmp/lprime-testcluster-$$$$; trap 'for c in $$TESTCLUSTERS-*; do $(TESTCLUSTER) stop $$c; done' EXIT; \
-	$(BIN)/python -m pytest -n 2 --dist load -m slurm tests/slurm || \
+	$(BIN)/python -m pytest -n 3 --dist load -m slurm tests/slurm || \
 	{ code=$$?; for c in $$TESTCLUSTERS-*; do $(TESTCLUSTER) logs $$c; done; exit $$code; }
 
 speed: .venv/.dev
