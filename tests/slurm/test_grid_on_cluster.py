@@ -106,8 +106,9 @@ class Sleepy(Encoding):
         past="the same", provenance="a test", shift_invariant=True
     )
 
-    def prepare(self, at):
+    def embed(self, x, at):
         time.sleep(0.02)
+        return x
 '''
 
 
