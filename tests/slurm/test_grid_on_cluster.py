@@ -115,7 +115,7 @@ class Sleepy(Encoding):
 def test_a_time_limit_shorter_than_a_run(cluster, tmp_path):
     (tmp_path / "sleepy.py").write_text(SLEEPY)
     task = {"task": "parity", "variant": "answer", "train_length": 4}
-    suite = paced("limited", 3600, encodings=[str(tmp_path / "sleepy.py")], tasks=[task])
+    suite = paced("limited", 2600, encodings=[str(tmp_path / "sleepy.py")], tasks=[task])
     grid = Grid(tmp_path / "grid", suite, {"time_minutes": 1, "save_before_s": 15})
     grid.submit()
     wait_until("a second start", lambda: any(p["starts"] > 1 for p in grid.progress()))
