@@ -3,6 +3,7 @@
 import os
 import pwd
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -104,7 +105,8 @@ def check(cluster: Cluster) -> None:
     Raises:
         InputError: no SLURM here, or a partition, an account, a QOS, a size or a time that the site does not have.
     """
-    ask("sbatch", "--version")
+    if shutil.which("sbatch") is None:
+        raise InputError("sbatch was not found; --on is for a login node of a cluster with SLURM")
     rows = [line.split("|") for line in ask("sinfo", "-h", "-e", "-o", "%R|%G|%l|%c").splitlines()]
     names = dict.fromkeys(row[0] for row in rows)
     wanted = cluster.partition.split(",")
@@ -124,12 +126,14 @@ def check(cluster: Cluster) -> None:
     if most and cluster.cpus_per_job > most:
         asked = f"cpus_per_job asks for {cluster.cpus_per_job}"
         raise InputError(f"the largest node of partition {cluster.partition} has {most} CPUs, {asked}")
-    accounts = words(tries("sacctmgr", "-nP", "show", "assoc", f"user={user()}", "format=Account"))
-    if cluster.account and accounts and cluster.account not in accounts:
-        raise unknown("account", cluster.account, accounts)
-    known = words(tries("sacctmgr", "-nP", "show", "qos", "format=Name"))
-    if cluster.qos and known and cluster.qos not in known:
-        raise unknown("QOS", cluster.qos, known)
+    if cluster.account:
+        accounts = words(tries("sacctmgr", "-nP", "show", "assoc", f"user={user()}", "format=Account"))
+        if accounts and cluster.account not in accounts:
+            raise unknown("account", cluster.account, accounts)
+    if cluster.qos:
+        known = words(tries("sacctmgr", "-nP", "show", "qos", "format=Name"))
+        if known and cluster.qos not in known:
+            raise unknown("QOS", cluster.qos, known)
 
 
 def number(text: str) -> int:
@@ -153,9 +157,8 @@ def minutes(text: str) -> float:
 def limits(cluster: Cluster) -> tuple[int, int | None]:
     """The largest array, and the most jobs of ours in the queue where somebody says so."""
     config = re.search(r"MaxArraySize\s*=\s*(\d+)", tries("scontrol", "show", "config"))
-    account = cluster.account or tries("sacctmgr", "-nP", "show", "user", user(), "format=DefaultAccount").strip()
-    chosen = [f"account={account}"] if account else []
-    said = words(tries("sacctmgr", "-nP", "show", "assoc", f"user={user()}", *chosen, "format=MaxSubmit"))
+    rows = tries("sacctmgr", "-nP", "show", "user", user(), "withassoc", "format=DefaultAccount,Account,MaxSubmit").splitlines()
+    said = [most for default, account, most in (row.split("|") for row in rows) if account == (cluster.account or default)]
     if cluster.qos:
         said += words(tries("sacctmgr", "-nP", "show", "qos", cluster.qos, "format=MaxSubmitPU"))
     allowed = [int(word) for word in said if word.isdigit()] + ([cluster.max_jobs] if cluster.max_jobs else [])

@@ -1,5 +1,6 @@
 """The command line: ``lprime``. It joins the packages; heavy imports happen inside the commands, so that help is instant."""
 
+import gc
 import io
 import sys
 
@@ -21,6 +22,7 @@ for module in (run, jobs, board, publish, inspect, compare, export, data, new, c
 
 def main(arguments: list[str] | None = None) -> None:
     """Entry point. Bad input of any kind is one line on stderr and exit code 2; Ctrl-C is 130."""
+    gc.set_threshold(200_000)  # thousands of results are read in one go, and hardly any is garbage
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
