@@ -61,7 +61,7 @@ def overall_interval(scores: Scores, replicates: int = REPLICATES, seed: int = 0
     counts = sizes(scores)
     if min(counts) < 2:
         return None
-    found = (np.concatenate(scores) * weights(counts)) @ multiplicities(counts, replicates, seed)
+    found = (np.concatenate(scores) * st.task_weights(counts)) @ multiplicities(counts, replicates, seed)
     spreads = [runs.var(ddof=1) / len(runs) for runs in scores]
     return interval(found, st.overall(scores), widening(spreads, counts) if corrected else 1)
 
@@ -75,13 +75,18 @@ def iqm_interval(scores: Scores, replicates: int = REPLICATES, seed: int = 0, co
     counts = sizes(scores)
     if min(counts) < 2:
         return None
-    pooled = np.concatenate(scores)
-    kept = st.middle(len(pooled))
-    found = np.sort(pooled[resamples(counts, replicates, seed)], axis=1)[:, kept].mean(1)
-    low, high = np.sort(pooled)[kept][[0, -1]]
-    spreads = [len(runs) * np.clip(runs, low, high).var(ddof=1) for runs in scores]
+    pooled, weights = np.concatenate(scores), st.task_weights(counts)
+    drawn = resamples(counts, replicates, seed)
+    if len(set(counts)) == 1:  # all runs weigh the same, whatever their order
+        found = np.sort(pooled[drawn], axis=1) @ st.middle(weights)
+    else:
+        drawn = np.take_along_axis(drawn, np.argsort(pooled[drawn], axis=1), 1)
+        found = (pooled[drawn] * st.middle(weights[drawn])).sum(1)
+    order = np.argsort(pooled)
+    low, high = pooled[order][st.middle(weights[order]) > FUZZ][[0, -1]]
+    spreads = [np.clip(runs, low, high).var(ddof=1) / len(runs) for runs in scores]
     if sum(spreads) < FUZZ**2:  # the middle half is one value, as with zeros and ones
-        spreads = [len(runs) * runs.var(ddof=1) for runs in scores]
+        spreads = [runs.var(ddof=1) / len(runs) for runs in scores]
     return interval(found, st.iqm(scores), widening(spreads, counts) if corrected else 1)
 
 
@@ -97,7 +102,7 @@ def profile_band(
     if min(counts) < 2:
         return None
     above = np.concatenate(scores)[:, None] > thresholds
-    found = multiplicities(counts, replicates, seed).T @ (above * weights(counts)[:, None])
+    found = multiplicities(counts, replicates, seed).T @ (above * st.task_weights(counts)[:, None])
     spreads = np.array([(runs[:, None] > thresholds).var(0, ddof=1) / len(runs) for runs in scores])
     factors = np.array([widening(at, counts) for at in spreads.T]) if corrected else 1.0
     return np.array(ends(found, st.profile(scores, thresholds), factors))
@@ -163,11 +168,6 @@ def interval(found: Float[np.ndarray, " B"], estimate: float, factor: float) -> 
 
 def sizes(scores: Scores) -> tuple[int, ...]:
     return tuple(len(runs) for runs in scores)
-
-
-def weights(counts: Sequence[int]) -> Float[np.ndarray, " R"]:
-    """Of each run in the mean over tasks of the mean over runs."""
-    return np.repeat(1 / (len(counts) * np.array(counts)), counts)
 
 
 # Encodings with as many runs share their resamples, which are most of the work.

@@ -68,17 +68,30 @@ def overall(scores: Scores) -> float:
 def iqm(scores: Scores) -> float:
     """Interquartile mean: the mean of the middle half of all runs of all tasks (Agarwal et al. 2021).
 
-    A quarter of the runs, rounded down, is cut off at either end (``scipy.stats.trim_mean(scores, 0.25, axis=None)``). Runs
-    weigh the same, so a task with more runs than another weighs more.
+    A quarter of the runs, rounded down, is cut off at either end (``scipy.stats.trim_mean(scores, 0.25, axis=None)``, and
+    rliable's, where tasks have as many runs). Tasks weigh the same: where one has more runs than another, each of its runs
+    counts for less, at the cut as in the mean. Pooled alike, a grid that is half done would rank by the task it began with.
     """
-    pooled = np.sort(np.concatenate(scores))
-    return float(pooled[middle(len(pooled))].mean())
+    pooled, weights = np.concatenate(scores), task_weights([len(runs) for runs in scores])
+    order = np.argsort(pooled)
+    return float(pooled[order] @ middle(weights[order]))
 
 
-def middle(count: int) -> slice:
-    """Which of so many sorted scores the interquartile mean is taken over."""
-    cut = int(0.25 * count)
-    return slice(cut, count - cut)
+def task_weights(counts: Sequence[int]) -> Float[np.ndarray, " R"]:
+    """Of each run, those of one task after those of another, in a mean over tasks of the mean over runs; they add up to 1."""
+    return np.repeat(1 / (len(counts) * np.array(counts)), counts)
+
+
+def middle(weights: Float[np.ndarray, "... R"]) -> Float[np.ndarray, "... R"]:
+    """What each run weighs in the interquartile mean, from what it weighs among all; in ascending order of their scores.
+
+    A run on the edge of a cut counts for the part that is inside.
+    """
+    runs = weights.shape[-1]
+    cut = int(0.25 * runs) / runs
+    above = np.cumsum(weights, axis=-1)
+    inside = np.clip(above, cut, 1 - cut) - np.clip(above - weights, cut, 1 - cut)
+    return inside / (1 - 2 * cut)
 
 
 def optimality_gap(scores: Scores, target: float = 1.0) -> float:

@@ -263,11 +263,12 @@ EXPLANATION = f"""\
 - **Exact match**: the share of test examples whose whole answer, `<eos>` included, is right under greedy decoding.
 - **In distribution** is the mean over test lengths l ≤ L; the **task columns** show *OOD* (out-of-distribution) exact match,
   the mean over test lengths l > L, as mean over seeds ± half-width of its 95 % Student-t interval.
-- **IQM**, the interquartile mean: the scores of all runs on all tasks are sorted, and the middle half is averaged. A run's
-  score is its mean over l > L of (exact match − chance) / (1 − chance), not under 0: 1 is perfect, 0 is guessing. In brackets
-  its 95 % interval: seeds resampled within each task (stratified bootstrap, {inference.REPLICATES:,} replicates), widened for
-  the small number of seeds. In simulations with five tasks such intervals hold the truth in 93 to 97 % of cases, with three
-  seeds as with five; in 87 % where three seeds pass or fail by chance on two tasks alone. A single seed gives no interval.
+- **IQM**, the interquartile mean: the scores of all runs on all tasks are sorted, and the middle half is averaged; tasks weigh
+  the same, however many of their runs there are. A run's score is its mean over l > L of (exact match − chance) / (1 − chance),
+  not under 0: 1 is perfect, 0 is guessing. In brackets its 95 % interval: seeds resampled within each task (stratified
+  bootstrap, {inference.REPLICATES:,} replicates), widened for the small number of seeds. In simulations with five tasks such
+  intervals hold the truth in 93 to 97 % of cases, with three seeds as with five; in 87 % where three seeds pass or fail by
+  chance on two tasks alone. A single seed gives no interval.
 - **Mean** is that of the scores over seeds, then over tasks, and the **optimality gap** what it lacks to 1. Both see what the
   IQM hides: a task that an encoding is alone to solve or to fail.
 - **Separated**: two encodings are separated if their mean scores are further apart than chance would bring them, by a

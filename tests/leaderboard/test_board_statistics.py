@@ -96,11 +96,22 @@ def test_the_probability_of_improvement_is_that_of_rliable(rliable, pair):
 
 def test_aggregates_of_tasks_that_differ_in_their_runs():
     scores = [np.array([0.0, 0.2, 0.4, 0.6]), np.array([1.0])]
-    assert ours.iqm(scores) == pytest.approx((0.2 + 0.4 + 0.6) / 3)  # a quarter of five, rounded down: one at either end
+    # A quarter of five, rounded down, is a fifth. Of the first task .125 each: the least and .075 of the next are cut; and of
+    # the second, which is half of all, a fifth is.
+    assert ours.iqm(scores) == pytest.approx((0.05 * 0.2 + 0.125 * 0.4 + 0.125 * 0.6 + 0.3 * 1) / 0.6)
     assert ours.optimality_gap(scores) == pytest.approx(1 - (0.3 + 1) / 2)
     assert ours.profile(scores, np.array([0.2, 0.9])) == pytest.approx([(2 / 4 + 1) / 2, (0 + 1) / 2])
     # First task: 2 beat both and 1 ties with one of them and loses to the other, 1 loses to both. Second: a tie.
     assert ours.improvement(scores, [np.array([0.2, 0.3]), np.array([1.0])]) == pytest.approx(((2 + 2 + 0.5 + 0) / 8 + 0.5) / 2)
+
+
+@given(matrices, st.integers(1, 4), st.data())
+def test_a_task_with_more_runs_weighs_no_more(scores, times, data):
+    """All runs four times, so that quarters are whole; then those of one task more often."""
+    tasks = list(scores.T)
+    again = data.draw(st.integers(0, len(tasks) - 1))
+    repeated = [np.tile(runs, 4 * times if task == again else 4) for task, runs in enumerate(tasks)]
+    assert ours.iqm(repeated) == pytest.approx(ours.iqm([np.tile(runs, 4) for runs in tasks]), abs=1e-12)
 
 
 @given(matrices, matrices)
