@@ -142,6 +142,11 @@ def cluster(running_cluster: RunningCluster) -> Iterator[RunningCluster]:
     running_cluster.drain()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test first, so that all others run beside it."""
+    items.sort(key=lambda item: "quick_grid" not in item.name)
+
+
 # A test of the cluster that is skipped has not been made. Where it asks to be, it fails.
 def no_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if report.skipped and not hasattr(report, "wasxfail"):

@@ -16,6 +16,8 @@ from support import suite_dict
 
 CHANGING = ("timings", "started", "finished", "commit")
 PATIENCE_S = 240
+GRID_S = 1500
+"""Longest that a command may take: ``quick`` to its end, with two other clusters on the same cores."""
 T = TypeVar("T")
 
 
@@ -71,7 +73,7 @@ class Grid:
     def lprime(self, *arguments: object) -> subprocess.CompletedProcess:
         """The command, to its end."""
         environment = os.environ | self.environment
-        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=600, env=environment)
+        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=GRID_S, env=environment)
 
     def start(self, *arguments: object) -> subprocess.Popen:
         """The command, left running."""
@@ -126,7 +128,7 @@ class Grid:
         """The same grid by the local pool, undisturbed: the oracle."""
         out = self.folder / "local"
         command = [sys.executable, "-m", "bench.cli", "run", str(self.suite_file), "--out", str(out)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900, env=os.environ | self.environment)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=GRID_S, env=os.environ | self.environment)
         assert done.returncode == 0, done.stdout + done.stderr
         return results(out)
 

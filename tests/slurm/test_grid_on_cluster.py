@@ -3,24 +3,17 @@
 import re
 
 import pytest
+import yaml
 from grids import Grid, paced, results, slurm, wait_until
-from support import suite_dict
+from support import ROOT
 
 pytestmark = pytest.mark.slurm
-ENCODINGS = ["nope", "sinusoidal", "learned", "t5", "alibi", "rope"]
-TASKS = {"copying": "repeat", "addition": "reversed", "parity": "answer", "key_retrieval": "needle", "sorting": "unique"}
 
 
-def test_a_whole_grid_equals_the_local_pools(cluster, tmp_path):
-    """The grid of ``quick``, 6 × 5 runs of its model, with a twentieth of its steps."""
-    suite = suite_dict(
-        name="whole",
-        encodings=ENCODINGS,
-        recipe={"steps": 40, "batch": 64, "warmup_steps": 5},
-        model={"layers": 2, "width": 64, "heads": 4, "mlp_width": 256},
-        tasks=[{"task": task, "variant": variant, "train_length": 4} for task, variant in TASKS.items()],
-    )
-    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 8, "cpus_per_job": 2})
+def test_the_quick_grid_equals_the_local_pools(cluster, tmp_path):
+    """All of ``quick``, 6 × 5 runs."""
+    suite = yaml.safe_load((ROOT / "bench/suites/quick.yaml").read_text())
+    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 8, "time_minutes": 30})
     done = grid.lprime("run", "--on", grid.cluster_file)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "30 runs submitted in 4 jobs" in done.stdout

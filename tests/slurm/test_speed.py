@@ -1,0 +1,27 @@
+"""The benchmark on many runs says what is there; how fast it is, ``make speed-slurm`` says. Without a cluster."""
+
+import re
+import subprocess
+import sys
+
+from support import ROOT, lprime
+
+from slurm.speed import build
+
+
+def test_ten_thousand_runs_of_which_half_are_done(tmp_path):
+    assert build(tmp_path, 10_000) == (10_000, 5_000)
+    shown = lprime("status", "big.yaml", cwd=tmp_path)
+    assert shown.returncode == 0, shown.stderr
+    assert "10000 runs: 5000 done, 5000 missing" in shown.stdout
+    planned = lprime("run", "big.yaml", "--on", "site.yaml", "--dry-run", cwd=tmp_path, env={"PATH": str(tmp_path)})
+    assert planned.returncode == 0, planned.stderr
+    assert "5000 runs in 5000 jobs, 5 arrays of at most 1001" in planned.stdout
+
+
+def test_each_command_is_timed():
+    command = [sys.executable, "-m", "slurm.speed", "--runs=80", "--repeats=1"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"^(.+?) +median \d+\.\d\d", done.stdout, re.MULTILINE) == ["status", "status --json", "run --dry-run"]
+    assert done.stdout.startswith("80 runs, 40 of them with results")
