@@ -12,10 +12,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from tasks import Examples
+from tasks import PAD, Examples
 
 from .layout import Layout
 
+IGNORED = -100
+"""The target of a place that does not count, as ``torch.nn.functional.cross_entropy`` has it."""
 STEP = 16
 """Sizes are told apart in steps of as many tokens, the vector width to which attention fills up its keys."""
 
@@ -72,6 +74,28 @@ def as_batch(examples: Examples, most: int = 1) -> Batch:
     layout = Layout(tuple(shapes), *(() if full else map(torch.from_numpy, map(np.concatenate, (row_of, cell_of)))))
     places, targets = torch.from_numpy(first[owner] + column - 1), torch.from_numpy(tokens[owner, column])
     return Batch(tuple(rectangles), layout, places, targets, torch.from_numpy(owner), len(tokens))
+
+
+def fixed_batch(examples: Examples, width: int, answer: int) -> Batch:
+    """One rectangle that is filled up, so that all steps have the same shapes, whatever the lengths of their examples.
+
+    Padding is a row like any other, and every example has as many places; those past its end have ``IGNORED`` as target.
+
+    Arguments:
+        width: tokens of a row, at least those of the longest example.
+        answer: places of an example, at least the tokens of the longest answer with its ``<eos>``. From where the longest
+            prompt ends as many fit into the row.
+    """
+    count = len(examples)
+    tokens = np.full((count, width), PAD, np.int64)
+    tokens[:, : examples.tokens.shape[1]] = examples.tokens
+    places = examples.answer_start[:, None] - 1 + np.arange(answer)
+    inside = places + 1 < examples.sizes[:, None]
+    targets = np.where(inside, np.take_along_axis(tokens, np.minimum(places + 1, width - 1), 1), IGNORED)
+    rows = places + np.arange(count)[:, None] * width
+    owner = np.repeat(np.arange(count), answer)
+    at, following, of = (torch.from_numpy(part.ravel()) for part in (rows, targets, owner))
+    return Batch((torch.from_numpy(tokens),), Layout(((count, width),)), at, following, of, count)
 
 
 def cuts(sizes: Int[np.ndarray, " N"], most: int) -> list[tuple[int, int]]:

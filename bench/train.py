@@ -15,8 +15,9 @@ from torch.nn import functional as F
 
 import tasks
 
-from .batches import as_batch
+from .batches import IGNORED, Batch, as_batch, fixed_batch
 from .encodings import Stage
+from .graph import Graphed, Recorder, cuda_graph
 from .model import Decoder
 from .optimizer import FlatAdamW
 from .phases import phase
@@ -92,13 +93,29 @@ def backward(model: Decoder, examples: tasks.Examples, nominal: int, draws: torc
     with phase("data"):
         batch = as_batch(examples, RECTANGLES[device.type]).to(device)
     with phase("forward"):
-        with precision(device):
-            hidden = model.read(batch, nominal, draws)
-        logits = model.logits(hidden.float())  # the head in fp32: near-ties are not rounding's to decide
-        loss = F.cross_entropy(logits, batch.targets)
+        loss = cross_entropy(model, batch, nominal, draws)
     with phase("backward"):
         loss.backward()
     return loss.detach()
+
+
+def cross_entropy(model: Decoder, batch: Batch, nominal: int, draws: torch.Generator | None) -> Tensor:
+    """Mean over the batch's places that count."""
+    with precision(batch.targets.device):
+        hidden = model.read(batch, nominal, draws)
+    logits = model.logits(hidden.float())  # the head in fp32: near-ties are not rounding's to decide
+    return F.cross_entropy(logits, batch.targets, ignore_index=IGNORED)
+
+
+def graphed(model: Decoder, recorder: Recorder = cuda_graph) -> Graphed:
+    """Training steps of a model by CUDA graphs."""
+
+    def plain(batch: Batch, nominal: int) -> Tensor:
+        loss = cross_entropy(model, batch, nominal, None)  # a model that draws is not recorded
+        loss.backward()
+        return loss.detach()
+
+    return Graphed(model, plain, recorder)
 
 
 def train(
@@ -110,6 +127,7 @@ def train(
     seed: int,
     state: State,
     after_step: Callable[[State], None] = lambda state: None,
+    graphs: Graphed | None = None,
 ) -> None:
     """Train from ``state.step`` to the end of the recipe, and of the encoding's extra stage if it has one.
 
@@ -117,22 +135,40 @@ def train(
 
     Arguments:
         after_step: called after every step with the state up to date: saves, reports, or raises ``Stopped``.
+        graphs: steps are recorded by it as long as they can be; by default on a GPU.
     """
     model.train()
     device = model.embedding.weight.device
+    if graphs is None and device.type == "cuda":
+        graphs = graphed(model)
     extra = stage_steps(recipe, model.encoding.stage)
     end = recipe.steps + extra
     stretch = max(1, recipe.steps // LOG_POINTS)
     stretch_start, stretch_first = time.perf_counter(), state.step
+
+    def length_at(step: int) -> int:
+        return train_length if step < recipe.steps else task.longest
+
+    def draw(step: int) -> tasks.Examples:
+        with phase("data"):
+            return tasks.train_batch(task, length_at(step), recipe.batch, seed, step)
+
+    ahead: tasks.Examples | None = None
     while state.step < end and not state.diverged:
         start = time.perf_counter()
-        length = train_length if state.step < recipe.steps else task.longest
-        with phase("data"):
-            examples = tasks.train_batch(task, length, recipe.batch, seed, state.step)
+        examples, nominal = ahead or draw(state.step), task.tokens(length_at(state.step))
         optimizer.zero_grad()
-        loss = backward(model, examples, task.tokens(length), generator("train", seed, state.step, device=device))
+        if graphs and graphs.trusted:
+            with phase("data"):
+                batch = fixed_batch(examples, nominal, task.widths(length_at(state.step))[1] + 1)
+            with phase("backward"):  # and forward: a recording cannot be told apart
+                loss = graphs(batch, nominal)
+        else:
+            loss = backward(model, examples, nominal, generator("train", seed, state.step, device=device))
         with phase("optimiser"):
             norm = optimizer.clip(recipe.clip_norm)
+        if device.type == "cuda" and state.step + 1 < end:
+            ahead = draw(state.step + 1)  # while the GPU is at work
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(recipe, state.step, extra)
         value = loss.item()
