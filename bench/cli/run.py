@@ -152,30 +152,16 @@ def executor_for(cluster, detach: bool, workers: int | None, device: str, checkp
 
 def profiled(run, device: str) -> int:
     """Run the first of the selected runs here, on one thread, and tell where its time went."""
-    import tempfile
-
     import torch
     from tabulate import tabulate
 
-    from bench.phases import clocked
+    from bench.profiling import HEADER, profile, rows
     from bench.progress import say
-    from bench.work import execute, pick
 
     torch.set_num_threads(1)
-    on_gpu = pick(device).type == "cuda"  # type: ignore[arg-type]
     say(f"profile of {run} on suite {run.suite.name}: no result is kept")
-    with tempfile.TemporaryDirectory() as scratch, clocked(torch.cuda.synchronize if on_gpu else lambda: None) as clock:
-        result = execute(run, Path(scratch), device)  # type: ignore[arg-type]
-    rows = [(name, f"{s:.2f}", f"{s / clock.total:.1%}", f"{s / result.steps * 1e3:.3f}") for name, s in clock.table().items()]
-    rows.append(("together", f"{clock.total:.2f}", "100.0%", f"{clock.total / result.steps * 1e3:.3f}"))
-    print(
-        tabulate(
-            rows,
-            headers=("phase", "s", "share", "ms a step"),
-            colalign=("left", "right", "right", "right"),
-            disable_numparse=True,
-        )
-    )
+    table = rows(*profile(run, device))  # type: ignore[arg-type]
+    print(tabulate(table, headers=HEADER, colalign=("left", "right", "right", "right"), disable_numparse=True))
     return 0
 
 

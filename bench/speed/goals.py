@@ -10,8 +10,9 @@ Row = list[str]
 
 def goals(record: Speed) -> Table:
     """One row a goal, of those that were measured."""
-    rows = [row for section in (steps, evaluation, generators, overhead, memory, growth) for row in section(record)]
-    rows.append(["GPU", "beside the libraries, packed and not", "not measured: this command measures a CPU core", ""])
+    rows = [row for section in (steps, evaluation, generators, overhead, memory, growth, gpu) for row in section(record)]
+    if not record.gpu:
+        rows.append(["GPU", "beside the libraries, packed and not", "not measured: there was none", ""])
     text = "Where tasks differ their geometric mean counts, and of these the least."
     return Table("Goals", text, ["what", "goal", "measured", "met"], rows, left=4)
 
@@ -76,6 +77,13 @@ def memory(record: Speed) -> Iterator[Row]:
         grown = many.mb / few.mb - 1
         what = f"evaluation memory, {few.detail} to {many.detail}"
         yield judged(what, "flat", f"{100 * grown:+.1f} %", grown < 0.05)
+
+
+def gpu(record: Speed) -> Iterator[Row]:
+    if g := record.gpu:
+        minutes = 60 * g.suite_h
+        measured = f"{minutes:,.0f} min, {g.best.at_once} runs at a time on {g.device}"
+        yield judged(f"the whole of suite `{g.suite}` on a GPU", "< 30 min", measured, minutes < 30)
 
 
 def growth(record: Speed) -> Iterator[Row]:

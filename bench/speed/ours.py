@@ -8,23 +8,30 @@ from itertools import pairwise
 import torch
 
 import tasks
-from bench.batches import as_batch
+from bench.batches import as_batch, fixed_batch
 from bench.evaluate import evaluate
 from bench.optimizer import FlatAdamW
 from bench.runs import Run
 from bench.suite import Suite
-from bench.train import RECTANGLES, State, backward, generator, train
+from bench.train import RECTANGLES, State, backward, generator, graphed, train
 from bench.work import build_model, parameters
 from tasks import Examples
 
+CPU = torch.device("cpu")
+
 
 class Trainee:
-    """One encoding's model on one task of a suite, ready to train."""
+    """One encoding's model on one task of a suite, ready to train.
 
-    def __init__(self, suite: Suite, task: str, encoding: str):
+    Arguments:
+        graphs: record steps, on a GPU.
+    """
+
+    def __init__(self, suite: Suite, task: str, encoding: str, device: torch.device = CPU, graphs: bool = True):
         self.suite, self.task = suite, suite.make_task(task)
         self.recipe, self.train_length = suite.recipe_for(task), suite.spec(task).train_length
-        self.model = build_model(Run(suite, task, encoding, 0))
+        self.model = build_model(Run(suite, task, encoding, 0)).to(device)
+        self.device, self.graphs = device, graphed(self.model) if graphs and device.type == "cuda" else None
         self.parameters = parameters(self.model)
         self.optimizer = FlatAdamW(self.model, self.recipe)
         self.model.train()
@@ -37,7 +44,10 @@ class Trainee:
         """
         nominal = nominal or self.task.tokens(self.train_length)
         self.optimizer.zero_grad()
-        loss = backward(self.model, examples, nominal, generator("train", 0, 0, device=torch.device("cpu")))
+        if self.graphs and self.graphs.trusted:
+            loss = self.graphs(fixed_batch(examples, nominal, self.task.widths(self.train_length)[1] + 1), nominal)
+        else:
+            loss = backward(self.model, examples, nominal, generator("train", 0, 0, device=self.device))
         norm = self.optimizer.clip(self.recipe.clip_norm)
         value = loss.item()
         if not (math.isfinite(value) and math.isfinite(norm.item())):

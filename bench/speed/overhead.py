@@ -22,7 +22,8 @@ from .record import Overhead
 
 SUITE = "quick"
 IMPORTS = (
-    "from bench.cli import app; import bench.pool, bench.progress, bench.runs, bench.suite, bench.work, bench.encodings",
+    "from bench.cli import app; import bench.pool, bench.progress, bench.runs, bench.suite, bench.work; "
+    "from bench import encodings; encodings.catalogue()",
     "import multiprocessing, torch, bench.worker, bench.train, bench.work; from bench import encodings; encodings.catalogue(); "
     # torch imports its compiler, a second's work, when the first optimiser is made.
     "torch.optim.AdamW([torch.zeros(1)])",

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-SECTIONS = ("steps", "evaluation", "generators", "memory", "growth", "overhead")
+SECTIONS = ("steps", "evaluation", "generators", "memory", "growth", "profile", "overhead", "gpu")
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,19 @@ class StepPlan:
 
 
 @dataclass(frozen=True)
+class GpuPlan:
+    """Suite ``standard`` on one GPU, where there is one."""
+
+    tasks: tuple[str, ...]
+    budget: Budget
+    """For the steps of each task."""
+    packed: tuple[int, ...]
+    """Runs at a time."""
+    steps: int
+    """Training steps of each of them, in place of the recipe's."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """All sections."""
 
@@ -45,10 +58,13 @@ class Plan:
     growth_examples: int
     encodings: tuple[str, ...] | None
     """For growth; None: the catalogue."""
+    profile: tuple[str, ...]
+    """Tasks of which a whole run is profiled."""
     grid: tuple[tuple[str, ...], tuple[str, ...]]
     """Encodings and tasks of the part of ``quick`` that is run, two runs at least."""
     grid_steps: int | None
     """In place of the recipe's."""
+    gpu: "GpuPlan"
     quick: bool = False
 
 
@@ -68,8 +84,10 @@ FULL = Plan(
     growth=Budget(1, 3),
     growth_examples=8,
     encodings=None,
+    profile=("copying", "parity"),
     grid=(("nope",), ("parity", "copying", "key_retrieval", "sorting")),
     grid_steps=None,
+    gpu=GpuPlan(TASKS, Budget(5, 20), packed=(1, 2, 4, 8, 12, 16), steps=500),
 )
 QUICK = Plan(
     steps=(StepPlan("small", ("parity",), Budget(0, 2), examples=8),),
@@ -82,7 +100,9 @@ QUICK = Plan(
     growth=Budget(0, 2),
     growth_examples=2,
     encodings=("nope", "t5"),
+    profile=("parity",),
     grid=(("nope",), ("parity", "sorting")),
     grid_steps=20,
+    gpu=GpuPlan(("parity",), Budget(0, 3), packed=(1, 2), steps=6),
     quick=True,
 )

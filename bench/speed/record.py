@@ -149,6 +149,47 @@ class Overhead(Record):
         return self.to_first_run_s + self.first_run_rest_s - self.imports_s
 
 
+class Profile(Record):
+    """A whole run, by phase."""
+
+    suite: str
+    task: str
+    encoding: str
+    steps: int
+    seconds: dict[str, float]
+
+
+class Packed(Record):
+    """Runs that share a GPU."""
+
+    at_once: int
+    step_ms: float
+    """Mean over runs of the median step."""
+    evaluate_s: float
+    runs_per_hour: float
+    """Of the whole recipe, evaluation included."""
+
+
+class Gpu(Record):
+    """One GPU."""
+
+    suite: str
+    runs: int
+    """Of the whole suite."""
+    device: str
+    steps: list[Step]
+    packed: list[Packed]
+
+    @property
+    def best(self) -> Packed:
+        return max(self.packed, key=lambda packed: packed.runs_per_hour)
+
+    @property
+    def suite_h(self) -> float:
+        """Hours of the whole suite, packed as is best."""
+        return self.runs / self.best.runs_per_hour
+
+
 class Speed(Record):
     """One run of ``make speed``."""
 
@@ -170,4 +211,6 @@ class Speed(Record):
     generators: list[Generators] = []
     memory: list[Memory] = []
     growth: list[Growth] = []
+    profile: list[Profile] = []
     overhead: Overhead | None = None
+    gpu: Gpu | None = None

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bench.suite import ModelSpec, Recipe
+from bench.train import precision
 from tasks import BOS, EOS, PAD, Examples, InputError
 
 LIBRARIES = ("transformers", "x_transformers")
@@ -155,10 +156,11 @@ def padded(examples: Examples) -> tuple[Int[Tensor, "B T-1"], Int[Tensor, "B T-1
 
 
 class Training:
-    """A rival and torch's fused AdamW, under our recipe."""
+    """A rival and torch's fused AdamW, under our recipe and in its precision."""
 
-    def __init__(self, rival: Rival, recipe: Recipe):
-        self.rival, self.clip_norm = rival, recipe.clip_norm
+    def __init__(self, rival: Rival, recipe: Recipe, device: torch.device | None = None):
+        self.rival, self.clip_norm, self.device = rival, recipe.clip_norm, device or torch.device("cpu")
+        rival.model.to(self.device)
         self.optimizer = torch.optim.AdamW(
             rival.model.parameters(), lr=recipe.learning_rate, betas=(recipe.betas[0], recipe.betas[1]),
             weight_decay=recipe.weight_decay, fused=True,
@@ -168,8 +170,10 @@ class Training:
     def step(self, examples: Examples) -> float:
         """One step: mean cross-entropy over all answer tokens, clipping, AdamW; returns the loss."""
         self.optimizer.zero_grad(set_to_none=True)
-        ids, labels = padded(examples)
-        loss = F.cross_entropy(self.rival.logits(ids).flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
+        ids, labels = (part.to(self.device, non_blocking=True) for part in padded(examples))
+        with precision(self.device):
+            logits = self.rival.logits(ids)
+        loss = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
         loss.backward()
         nn.utils.clip_grad_norm_(self.rival.model.parameters(), self.clip_norm)
         self.optimizer.step()

@@ -16,7 +16,7 @@ from bench.runs import now
 from bench.work import device_name, versions
 from tasks import InputError
 
-from . import data, generation, growth, memory, overhead, steps
+from . import data, generation, gpu, growth, memory, overhead, profile, steps
 from .plan import Plan
 from .record import Speed
 from .rivals import LIBRARIES, libraries
@@ -39,6 +39,7 @@ def measure(plan: Plan, sections: Sequence[str], say: Callable[[str], None]) -> 
         "evaluation": generation.measure,
         "generators": data.measure,
         "growth": growth.measure,
+        "profile": profile.measure,
     }
     found |= {name: run(plan, say) for name, run in simple.items() if name in sections}
     share = (time.process_time() - cpu) / (time.perf_counter() - wall)
@@ -46,6 +47,8 @@ def measure(plan: Plan, sections: Sequence[str], say: Callable[[str], None]) -> 
         found["memory"] = memory.measure(plan, say)
     if "overhead" in sections:
         found["overhead"] = overhead.measure(plan, say)
+    if "gpu" in sections:
+        found["gpu"] = gpu.measure(plan, say)
     return Speed(
         quick=plan.quick,
         date=started,

@@ -30,7 +30,7 @@ def unique(values: Iterable[str]) -> list[str]:
 
 def fastest(rows: Sequence[Step] | Sequence[Evaluation]) -> float | None:
     """Least median of those that are not ours, in milliseconds."""
-    return min((row.ms.median for row in rows if row.who != OURS), default=None)
+    return min((row.ms.median for row in rows if not row.who.startswith(OURS)), default=None)
 
 
 def step_ratios(record: Speed, suite: str) -> dict[str, dict[str, float]]:
@@ -240,6 +240,37 @@ def overhead_tables(record: Speed) -> list[Table]:
     return [Table("Grid overhead and start-up: seconds", text, ["what", "s"], rows)]
 
 
+def profile_tables(record: Speed) -> list[Table]:
+    if not record.profile:
+        return []
+    phases = list(record.profile[0].seconds)
+    rows = []
+    for p in record.profile:
+        total = sum(p.seconds.values())
+        rows.append([p.task, p.encoding, f"{total:.1f}", *(percent(p.seconds[phase] / total) for phase in phases)])
+    text = f"Whole runs of suite `{record.profile[0].suite}` by `lprime run --profile`, in this process."
+    return [Table("Where a run spends its time", text, ["task", "encoding", "s", *phases], rows, left=2)]
+
+
+def gpu_tables(record: Speed) -> list[Table]:
+    g = record.gpu
+    if g is None:
+        return []
+    text = f"On {g.device}, in bf16, with the recipe's batch. Step time of the fastest library model over ours."
+    steps = contestants(f"GPU: training step at {g.suite}'s shapes, ms", "Median and quartiles.", g.steps)
+    rows = [[f"{p.at_once}", f"{p.step_ms:.2f}", f"{p.evaluate_s:.2f}", f"{p.runs_per_hour:,.0f}"] for p in g.packed]
+    packed = (
+        f"The suite's first seed by `lprime run`, with fewer steps, several runs at a time as processes. The whole suite, "
+        f"{g.runs} runs, takes {60 * g.suite_h:.0f} minutes at the best of these."
+    )
+    header = ["runs at a time", "step, ms", "evaluation, s", "runs an hour"]
+    return [
+        ratio_table(f"GPU: how many times as fast as the faster library at {g.suite}'s shapes", text, ratios(g.steps)),
+        steps,
+        Table("GPU: runs packed", packed, header, rows),
+    ]
+
+
 def all_tables(record: Speed) -> list[Table]:
-    sections = (step_tables, evaluation_tables, generator_tables, memory_tables, growth_tables, overhead_tables)
-    return [table for section in sections for table in section(record)]
+    sections = (step_tables, evaluation_tables, generator_tables, memory_tables, growth_tables, profile_tables, overhead_tables)
+    return [table for section in (*sections, gpu_tables) for table in section(record)]

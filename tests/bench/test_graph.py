@@ -217,4 +217,4 @@ def test_which_encodings_can_be_recorded():
             step(batch, TASK.tokens(LENGTH))
         if watch.found:
             unfit[name] = watch.found
-    assert unfit == dict.fromkeys(["dape(alibi)", "grape_a", "interpolated(alibi)"], {"lift_fresh.default"})
+    assert unfit == {name: {"lift_fresh.default"} for name in ("dape(alibi)", "grape_a", "interpolated(alibi)")}

@@ -47,6 +47,8 @@ def record(**changes) -> Speed:
 def test_ratios_are_of_medians_against_the_faster_library():
     assert step_ratios(record(), "small") == {"rope": {"copying": 1.6, "parity": 4.0}}
     assert step_ratios(record(), "standard") == {}
+    unrecorded = record().steps[0].model_copy(update={"who": "lprime, not recorded", "ms": spread(1)})
+    assert step_ratios(record(steps=[*record().steps, unrecorded]), "small") == step_ratios(record(), "small")
     text = page(record())
     assert "2.53×" in text  # √(1.6 · 4)
 
@@ -98,6 +100,10 @@ def test_quick_run_from_end_to_end(tmp_path, monkeypatch, capsys):
         assert getattr(made, section), section
     assert {row.who for row in made.steps} >= {"lprime", "x-transformers", "GPT-2", "Llama"}
     assert made.overhead.runs == 1 and 0 < made.overhead.train_s < made.overhead.wall_s
+    assert [packed.at_once for packed in made.gpu.packed] == [
+        1,
+        2,
+    ] and made.gpu.suite_h > 0  # the smoke run takes a core for one
     assert {row.what for row in made.memory} == {"imports", "training", "evaluation"}
     text = shown.read_text()
     assert text == page(made) and "numbers mean nothing" in text
