@@ -103,6 +103,6 @@ QUICK = Plan(
     profile=("parity",),
     grid=(("nope",), ("parity", "sorting")),
     grid_steps=20,
-    gpu=GpuPlan(("parity",), Budget(0, 3), packed=(1, 2), steps=6),
+    gpu=GpuPlan(("parity",), Budget(0, 3), packed=(2,), steps=6),
     quick=True,
 )
