@@ -12,7 +12,7 @@ from picture_parts import classes_of, crowd, lines, only, page_of, simple, texts
 from synthetic_results import failure, full, result, suite
 
 from bench.results import Timings
-from leaderboard import cost, heatmap, inference, plot, profiles, theme
+from leaderboard import cost, heatmap, inference, plot, profiles, spotlight, theme
 from leaderboard import statistics as st
 from leaderboard.theme import LIGHT
 
@@ -137,8 +137,11 @@ def test_of_many_profiles_the_best_and_some_references_have_names_and_bands():
     assert named == {name: f"{rows[name].score:.3f}".removeprefix("0") for name in {*best, "nope"}}
     (grey,) = lines(page, "others")
     assert np.isnan(grey.get_xdata()).sum() == 12 - len(named)
+    looks = spotlight.spotlight(classes)
     for name in named:
-        assert len(lines(page, name)) == len(lines(page, f"band of {name}")) == 1
+        (line,) = lines(page, name)
+        assert line.get_color() == looks[name].colour(LIGHT), "as in all other pictures"
+        assert len(lines(page, f"band of {name}")) == 1
 
 
 def test_a_single_seed_has_no_band():
