@@ -42,7 +42,8 @@ def cuda_graph(work: Work) -> tuple[list[Tensor], Callable[[], Any]]:
             work()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    # The outer block: where recording fails, torch leaves its own stream the current one.
+    with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
         made = work()
     return made, graph.replay
 
@@ -57,7 +58,7 @@ class Recording:
     gradients: list[tuple[nn.Parameter, Tensor]]
     replay: Callable[[], Any]
     tables: list[object]
-    """What the model made ahead and the recording reads: kept from being freed."""
+    """What the model made ahead, places and masks, and the recording reads: kept from being freed."""
     plays: int = 0
 
     def play(self, batch: Batch) -> Float[Tensor, ""]:
@@ -94,15 +95,22 @@ class Graphed:
             batch: by ``fixed_batch``, on the CPU.
             nominal: tokens announced.
         """
-        key = (nominal, *batch.tokens[0].shape, len(batch.places))
         try:
-            if key not in self.recordings:
-                self.recordings[key] = self.record(batch, nominal)
-            recording = self.recordings[key]
-            self.forget()
-            loss = recording.play(batch)
+            return self.played(batch, nominal)
         except RuntimeError as error:
-            return self.give_up(batch, nominal, f"it cannot be recorded: {str(error).splitlines()[0]}")
+            # Of a recording that broke off, the first error says why; the last, that it broke off.
+            why = f"it cannot be recorded: {str(error.__context__ or error).splitlines()[0]}"
+        # Only now, with the failed step and what it held gone.
+        self.leave(why)
+        return self.afresh(batch, nominal)
+
+    def played(self, batch: Batch, nominal: int) -> Float[Tensor, ""]:
+        key = (nominal, *batch.tokens[0].shape, len(batch.places))
+        if key not in self.recordings:
+            self.recordings[key] = self.record(batch, nominal)
+        recording = self.recordings[key]
+        self.forget()
+        loss = recording.play(batch)
         return loss if recording.plays != 2 else self.compared(recording, batch, nominal)
 
     def forget(self) -> None:
@@ -137,18 +145,13 @@ class Graphed:
         for ours, theirs in ((played[:1], expected[:1]), (played[1:], expected[1:])):
             off = together([a - b for a, b in zip(ours, theirs, strict=True)])
             if not off <= TOLERANCE * together(theirs):  # nor where it is no number
-                self.trusted = False
-        if not self.trusted:
-            self.say("its recording differs from a plain step")
+                self.leave("its recording differs from a plain step")
+                break
         return loss
 
-    def give_up(self, batch: Batch, nominal: int, why: str) -> Float[Tensor, ""]:
+    def leave(self, why: str) -> None:
         self.trusted = False
         self.recordings.clear()
-        self.say(why)
-        return self.afresh(batch, nominal)
-
-    def say(self, why: str) -> None:
         log.warning("%s trains without a CUDA graph: %s", self.model.encoding.info.name, why)
 
 

@@ -1,5 +1,6 @@
 """Training: one recipe for every encoding. All state is in ``State``; randomness hangs on (seed, step) alone, so a run that
-is stopped and resumed at any step takes exactly the steps it would have taken."""
+is stopped and resumed at any step takes exactly the steps it would have taken; on a GPU, where it first records anew, up to
+rounding."""
 
 import hashlib
 import math

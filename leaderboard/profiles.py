@@ -32,9 +32,8 @@ DISC = 4.0
 def picture(classes: Mapping[str, Sequence[Row]], theme: Theme) -> Page:
     """One panel; the best few and some references with bands, all others grey. Encodings without a score are left out."""
     rows = {row.name: row for group in classes.values() for row in group if row.complete}
-    elsewhere = spotlight(classes)  # an encoding looks the same in all pictures of a suite
-    looks = spotlight(classes, REFERENCES, BEST, MOST)
-    members = {name: elsewhere.get(name, style) for name, style in looks.items() if name in rows}
+    looks = spotlight(classes)  # an encoding looks the same in all pictures of a suite
+    members = {name: looks[name] for name in spotlight(classes, REFERENCES, BEST, MOST) if name in rows}
     notes = [note(len(rows) - len(members), any(row.interval for row in rows.values()), bool(apart(classes) & set(members)))]
     heading = "Performance profiles: share of runs that score above τ, mean over tasks"
     top = Page(1, theme).heading(heading)

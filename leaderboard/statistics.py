@@ -74,7 +74,7 @@ def iqm(scores: Scores) -> float:
     """
     pooled, weights = np.concatenate(scores), task_weights([len(runs) for runs in scores])
     order = np.argsort(pooled)
-    return float(pooled[order] @ middle(weights[order]))
+    return min(1.0, float(pooled[order] @ middle(weights[order])))  # rounding: a mean of ones may come out above
 
 
 def task_weights(counts: Sequence[int]) -> Float[np.ndarray, " R"]:

@@ -1,7 +1,7 @@
 """``python -m slurm.speed``: how long ``lprime status`` and ``run --dry-run`` take on a large grid, half of it with results.
 
-The results are copies of one real run's. Where a controller answers (a login node, or SLURM_CONF of a test cluster) the dry run
-asks it as always; nothing is submitted. Wants an idle machine.
+The results are copies of one real run's. Where a controller answers (SLURM_CONF of the test cluster, or of a site that has a
+partition ``main``) the dry run asks it as always; nothing is submitted. Wants an idle machine.
 """
 
 import os
@@ -17,13 +17,13 @@ from typing import Annotated
 import typer
 import yaml
 
-SEEDS_OF = 5 * 8
-"""Runs a seed adds: five tasks, eight encodings."""
+RUNS_A_SEED = 5 * 8
+"""Five tasks, eight encodings."""
 ENCODINGS = ("nope", "t5", "rope", "alibi", "learned", "sinusoidal", "randomised(rope)", "fire")
 
 
 def speed(
-    runs: Annotated[int, typer.Option(min=2 * SEEDS_OF, help="Runs of the grid, in whole seeds.")] = 10_000,
+    runs: Annotated[int, typer.Option(min=2 * RUNS_A_SEED, help="Runs of the grid, in whole seeds.")] = 10_000,
     repeats: Annotated[int, typer.Option(min=1, help="How often each command is timed.")] = 5,
 ) -> None:
     """Time the commands that a lab waits for on a grid of many runs."""
@@ -49,7 +49,7 @@ def build(folder: Path, runs: int) -> tuple[int, int]:
     from bench.suite import load_suite
 
     content = load_suite("quick").model_dump(mode="json")
-    content |= {"name": "big", "encodings": list(ENCODINGS), "seeds": list(range(runs // SEEDS_OF))}
+    content |= {"name": "big", "encodings": list(ENCODINGS), "seeds": list(range(runs // RUNS_A_SEED))}
     content["recipe"] |= {"steps": 20, "warmup_steps": 5}
     (folder / "big.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
     (folder / "site.yaml").write_text(yaml.safe_dump({"partition": "main", "time_minutes": 60, "runs_per_job": 1}))

@@ -162,6 +162,8 @@ def profiled(run, device: str) -> int:
     say(f"profile of {run} on suite {run.suite.name}: no result is kept")
     table = rows(*profile(run, device))  # type: ignore[arg-type]
     print(tabulate(table, headers=HEADER, colalign=("left", "right", "right", "right"), disable_numparse=True))
+    if device != "cpu" and torch.cuda.is_available():
+        say("on a GPU forward and backward are one recording, counted as backward")
     return 0
 
 

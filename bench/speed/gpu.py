@@ -92,7 +92,8 @@ def pack(suite: Suite, plan: GpuPlan, count: int, device: torch.device) -> Packe
         if done.returncode:
             raise InputError(f"lprime run ended with {done.returncode}: {' '.join(done.stderr.split()[-40:])}")
         timings = {run: read_result(run.folder(out) / RESULT).timings for run in runs_of(short)}
-    full = [t.step_ms * suite.recipe_for(run.task).steps / 1e3 + t.evaluate_s for run, t in timings.items()]
+    # All that is not a step, as evaluation and recording, comes once a run; steps as often as the recipe says.
+    full = [t.total_s + t.step_ms * (suite.recipe_for(run.task).steps - plan.steps) / 1e3 for run, t in timings.items()]
     return Packed(
         at_once=count,
         step_ms=fmean(t.step_ms for t in timings.values()),

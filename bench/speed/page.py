@@ -12,7 +12,8 @@ one each round, so that drift meets all alike; numbers are medians. Everybody tr
 L mixed), with the same loss over answer tokens, clipping and fused AdamW. The libraries' models have our width, depth,
 heads and MLP width (Llama's SwiGLU one of equal parameter count), no dropout, and the faster of their attentions; they pad
 to the longest example of a step, on the right, where causal attention needs no mask. Nothing is compiled. Steps at
-`standard`'s shapes have fewer examples than its recipe says, so that the run stays short."""
+`standard`'s shapes have fewer examples than its recipe says, so that the run stays short. On a GPU our steps are recorded as
+CUDA graphs, the libraries' are not, and none is given cuDNN's attention (`bench/model.py` says why)."""
 
 
 def page(record: Speed) -> str:

@@ -33,7 +33,7 @@ class GpuPlan:
     budget: Budget
     """For the steps of each task."""
     packed: tuple[int, ...]
-    """Runs at a time."""
+    """Runs at a time: divisors of a seed's runs, so that none of them ends with the GPU to itself."""
     steps: int
     """Training steps of each of them, in place of the recipe's."""
 
@@ -87,7 +87,7 @@ FULL = Plan(
     profile=("copying", "parity"),
     grid=(("nope",), ("parity", "copying", "key_retrieval", "sorting")),
     grid_steps=None,
-    gpu=GpuPlan(TASKS, Budget(5, 20), packed=(1, 2, 4, 8, 12, 16), steps=500),
+    gpu=GpuPlan(TASKS, Budget(5, 20), packed=(1, 2, 5, 6, 10, 15), steps=500),
 )
 QUICK = Plan(
     steps=(StepPlan("small", ("parity",), Budget(0, 2), examples=8),),

@@ -261,7 +261,7 @@ def gpu_tables(record: Speed) -> list[Table]:
     rows = [[f"{p.at_once}", f"{p.step_ms:.2f}", f"{p.evaluate_s:.2f}", f"{p.runs_per_hour:,.0f}"] for p in g.packed]
     packed = (
         f"The suite's first seed by `lprime run`, with fewer steps, several runs at a time as processes. The whole suite, "
-        f"{g.runs} runs, takes {60 * g.suite_h:.0f} minutes at the best of these."
+        f"{g.runs} runs, would take {60 * g.suite_h:.0f} minutes at the best of these."
     )
     header = ["runs at a time", "step, ms", "evaluation, s", "runs an hour"]
     return [

@@ -100,10 +100,8 @@ def test_quick_run_from_end_to_end(tmp_path, monkeypatch, capsys):
         assert getattr(made, section), section
     assert {row.who for row in made.steps} >= {"lprime", "x-transformers", "GPT-2", "Llama"}
     assert made.overhead.runs == 1 and 0 < made.overhead.train_s < made.overhead.wall_s
-    assert [packed.at_once for packed in made.gpu.packed] == [
-        1,
-        2,
-    ] and made.gpu.suite_h > 0  # the smoke run takes a core for one
+    assert [packed.at_once for packed in made.gpu.packed] == [2]  # the smoke run takes a core for a GPU
+    assert made.gpu.suite_h > 0
     assert {row.what for row in made.memory} == {"imports", "training", "evaluation"}
     text = shown.read_text()
     assert text == page(made) and "numbers mean nothing" in text
