@@ -21,6 +21,10 @@ from .timing import interleave
 SUITE = "small"
 ENCODINGS = ("nope", "learned", "rope", "alibi", "t5")
 WARM = 4
+FEW = 8
+"""Examples at a time unless asked for more: ``TrainingArguments.per_device_eval_batch_size`` of transformers."""
+PART = 4
+"""Of the test set as much as this divides it into is enough to time that; the rest would take as long again."""
 
 
 def measure(plan: Plan, say: Callable[[str], None]) -> list[Evaluation]:
@@ -36,17 +40,23 @@ def one_task(task: str, plan: Plan) -> list[Evaluation]:
     made = suite.make_task(task)
     length = made.longest
     examples = tasks.test_set(made, length, plan.test_examples or suite.test_examples, suite.test_seed)
-    contestants: dict[tuple[str, str], Callable[[Examples], object]] = {}
+    part = examples.rows(slice(max(1, len(examples) // PART)))
+    contestants: dict[tuple[str, str, int | None], Callable[[Examples], object]] = {}
     for name in ENCODINGS:
-        contestants[name, OURS] = evaluator(Trainee(suite, task, name), length)
+        contestants[name, OURS, None] = evaluator(Trainee(suite, task, name), length)
     for rival in rivals(suite.model, len(made.vocabulary), made.tokens(length)):
         if rival.generates:
-            contestants[rival.encoding, rival.who] = generator(rival)
+            contestants[rival.encoding, rival.who, None] = generator(rival)
+            contestants[rival.encoding, f"{rival.who}, {FEW} at a time", FEW] = few_at_a_time(rival, part)
     times = interleave(contestants, lambda number: examples, plan.evaluation, examples.rows(slice(WARM)))
+    whole = len(examples) / len(part)
     return [
-        Evaluation(task=task, length=length, encoding=name, who=who, examples=len(examples), ms=Spread.of(seconds, 1e3))
-        for (name, who), seconds in times.items()
-    ]
+        Evaluation(
+            task=task, length=length, encoding=name, who=who, batch=batch, examples=len(examples),
+            ms=Spread.of(seconds, 1e3 * (whole if batch else 1)),
+        )
+        for (name, who, batch), seconds in times.items()
+    ]  # fmt: skip
 
 
 def evaluator(trainee: Trainee, length: int) -> Callable[[Examples], object]:
@@ -57,8 +67,14 @@ def generator(rival: Rival) -> Callable[[Examples], object]:
     return lambda examples: exact_match(rival, examples)
 
 
+def few_at_a_time(rival: Rival, part: Examples) -> Callable[[Examples], object]:
+    """Of these examples, whatever all others are given."""
+    starts = range(0, len(part), FEW)
+    return lambda examples: [exact_match(rival, part.rows(slice(start, start + FEW))) for start in starts]
+
+
 def exact_match(rival: Rival, examples: Examples) -> float:
-    """Share of examples whose answer and ``<eos>`` greedy decoding writes: all in one batch, prompts padded on the left.
+    """Share of examples whose answer and ``<eos>`` greedy decoding writes: these in one batch, prompts padded on the left.
 
     No more tokens are asked for than the longest answer has, which is what a model that ends its answers would write.
     """

@@ -77,6 +77,8 @@ class Evaluation(Record):
     length: int
     encoding: str
     who: str
+    batch: int | None = None
+    """Examples at a time that are generated; None: all."""
     examples: int
     ms: Spread
     """The whole test set."""

@@ -12,8 +12,8 @@ from bench.speed import __main__ as command
 from bench.speed.goals import goals
 from bench.speed.page import page
 from bench.speed.plan import SECTIONS
-from bench.speed.record import Bound, Growth, Overhead, Speed, Spread, Step
-from bench.speed.tables import step_ratios
+from bench.speed.record import Bound, Evaluation, Growth, Overhead, Speed, Spread, Step
+from bench.speed.tables import evaluation_ratios, step_ratios
 
 
 def spread(value: float) -> Spread:
@@ -51,6 +51,18 @@ def test_ratios_are_of_medians_against_the_faster_library():
     assert step_ratios(record(steps=[*record().steps, unrecorded]), "small") == step_ratios(record(), "small")
     text = page(record())
     assert "2.53×" in text  # √(1.6 · 4)
+
+
+def test_generate_is_compared_by_the_examples_it_has_at_a_time():
+    def evaluated(who: str, ms: float, batch: int | None) -> Evaluation:
+        return Evaluation(task="copying", length=50, encoding="rope", who=who, batch=batch, examples=256, ms=spread(ms))
+
+    rows = [evaluated("lprime", 10, None), evaluated("Llama", 30, None), evaluated("Llama, 8 at a time", 250, 8)]
+    made = record(evaluation=rows)
+    assert evaluation_ratios(made) == {"rope": {"copying": 3.0}} and evaluation_ratios(made, 8) == {"rope": {"copying": 25.0}}
+    met = verdicts(made)
+    assert met["exact match at L′, theirs 8 at a time"] == "yes"
+    assert met["exact match at L′, theirs all in one batch"] == "**no**"
 
 
 def verdicts(made: Speed) -> dict[str, str]:
