@@ -15,7 +15,7 @@ from .markdown import code, escape, picture, share, table
 from .names import page_name
 from .plot import file_name
 from .statistics import in_distribution, out_of_distribution
-from .summary import BASE, Row
+from .summary import BASE, Row, separated
 
 FOLDER = "encodings"
 BOARD = "README.md"
@@ -40,6 +40,8 @@ class Entry:
 
     grid: Grid
     row: Row
+    table: Sequence[Row] = ()
+    """All rows of its table, this one among them."""
 
     @property
     def runs(self) -> list[Result]:
@@ -114,7 +116,7 @@ def measured(found: Measured, sources: set[str]) -> list[str]:
 def suite(entry: Entry) -> list[str]:
     """The newest version of one suite: curves, numbers, runs, and how to make them again."""
     grid, row = entry.grid, entry.row
-    parts = [f"## Suite {escape(grid.name)}", standing(entry), by_task(entry)]
+    parts = [f"## Suite {escape(grid.name)}", standing(entry), *against(entry), by_task(entry)]
     light, dark = (f"../{curves(grid.name, row.name, look)}" for look in ("light", "dark"))
     parts.append(picture(f"{row.name}: exact match by length, on each task", light, dark))
     for column in grid.columns:
@@ -132,6 +134,17 @@ def standing(entry: Entry) -> str:
     text = f"{rank}, IQM {tables.iqm(row)}, mean {tables.score(row)}, in distribution {within}. "
     text += f"Not there: {', '.join(missing)}. " if missing else ""
     return text + f"Suite version {grid.version}, fingerprint {code(grid.fingerprint)}."
+
+
+def against(entry: Entry) -> list[str]:
+    """From which others of its table the tests tell it; nothing where they were not compared."""
+    row, found = entry.row, {"above": [], "below": [], None: []}  # type: ignore[var-annotated]
+    for other in entry.table:
+        if other.name in row.ps:
+            found[separated(row, other, row.ps[other.name])].append(f"[{escape(other.name)}]({page_name(other.name)}.md)")
+    texts = {"above": "Separated, and above", "below": "Separated, and below", None: "Not separated from"}
+    lines = [f"- **{text}**: {', '.join(found[key])}" for key, text in texts.items() if found[key]]
+    return ["\n".join(lines)] if lines else []
 
 
 def by_task(entry: Entry) -> str:

@@ -48,8 +48,9 @@ class Board:
         found: dict[str, dict[str, list[pages.Entry]]] = {}
         for name, versions in self.suites.items():
             for grid, classes in zip(versions, self.classes[name], strict=True):
-                for row in (row for rows in classes.values() for row in rows if row.record):
-                    found.setdefault(row.name, {}).setdefault(name, []).append(pages.Entry(grid, row))
+                for rows in classes.values():
+                    for row in (row for row in rows if row.record):
+                        found.setdefault(row.name, {}).setdefault(name, []).append(pages.Entry(grid, row, rows))
         return dict(sorted(found.items()))
 
     def text(self) -> dict[str, bytes]:

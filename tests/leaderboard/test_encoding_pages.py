@@ -26,7 +26,7 @@ def entries(of, runs, failures=None):
         for rows in summary.summarise(version).values():
             for row in rows:
                 if row.record:
-                    found.setdefault(row.name, []).append(pages.Entry(version, row))
+                    found.setdefault(row.name, []).append(pages.Entry(version, row, rows))
     return found
 
 
@@ -55,6 +55,21 @@ def a_card(**changes):
         commit=None, cpu_share=0.99, finished="2026-01-01T00:00:00+00:00",
     )  # fmt: skip
     return cards.Card(declared=declared, measured=measured.model_copy(update=changes))
+
+
+def test_a_page_says_from_whom_the_tests_tell_it():
+    of = suite(encodings=["nope", "rope", "alibi", "t5"], seeds=[0, 1, 2, 3, 4])
+    runs = []
+    for name, last in {"nope": 0.9, "rope": 0.5, "alibi": 0.895, "t5": 0.1}.items():
+        runs += [result(of, t.task, name, s, (1, 1, last, last + s / 100)) for t in of.tasks for s in of.seeds]
+    found = entries(of, runs)
+    text = {name: pages.render(name, {of.name: found[name]}, cards.Card()) for name in found}
+    assert (
+        "- **Separated, and above**: [rope](rope.md), [t5](t5.md)\n- **Not separated from**: [alibi](alibi.md)\n"
+        in text["nope"]
+    )
+    assert "- **Separated, and below**: [nope](nope.md), [alibi](alibi.md), [rope](rope.md)\n" in text["t5"]
+    assert "separated" not in page(of, [run for run in runs if run.seed == 0]).lower(), "single runs are not compared"
 
 
 def test_numbers_by_length_hold_the_mean_and_every_seed():
