@@ -67,7 +67,7 @@ class Addition(Task):
     def _number(self, digits: Int[np.ndarray, "N C"], widths: Int[np.ndarray, " N"]) -> Ragged:
         """Digits, given least significant first, as tokens in the order of this variant."""
         number = Ragged.of(digits + self.vocabulary.first("digit"), widths)
-        return Ragged(number.values[:, ::-1], number.mask[:, ::-1]) if self.variant == "plain" else number
+        return Ragged(number.values[:, ::-1], number.mask[:, ::-1], widths) if self.variant == "plain" else number
 
     def widths(self, length: int) -> tuple[int, int]:
         return 2 * length + 1, (3 * length + 2 if self.variant == "scratchpad" else length + 1)

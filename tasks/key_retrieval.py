@@ -52,13 +52,13 @@ class KeyRetrieval(Task):
     def _needle(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
         count, width = len(lengths), int(lengths.max(initial=0))
         filler = rng.integers(VALUES, size=(count, width)) + self.value
-        place = rng.integers(0, lengths, endpoint=True)[:, None]
+        place = rng.integers(0, lengths, endpoint=True)
         key = Ragged.of(rng.integers(self.key_count, size=(count, 1)) + self.key)
         value = Ragged.of(rng.integers(VALUES, size=(count, 1)) + self.value)
-        before, inside = np.arange(width) < place, np.arange(width) < lengths[:, None]
+        head, whole = Ragged.of(filler, place), Ragged.of(filler, lengths)
+        tail = Ragged(filler, whole.mask & ~head.mask, lengths - place)
         hash_mark, query_mark = (Ragged.token(self.vocabulary.ids[mark], count) for mark in "#?")
-        parts = Ragged(filler, before), hash_mark, key, value, Ragged(filler, inside & ~before), query_mark, key
-        return Ragged.join(*parts), value
+        return Ragged.join(head, hash_mark, key, value, tail, query_mark, key), value
 
     def _pairs(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
         count, width = len(lengths), int(lengths.max(initial=0))

@@ -33,7 +33,9 @@ def train_batch(task: Task, train_length: int, size: int, seed: int, step: int) 
     """
     task.check_lengths(train_length, train_length)
     block, at = divmod(step, BLOCK)
-    return train_block(task, train_length, size, seed, block).rows(np.arange(at * size, (at + 1) * size))
+    batch = train_block(task, train_length, size, seed, block).rows(slice(at * size, (at + 1) * size))
+    # Slices are views, and the block is kept: whoever writes into a batch must not write into that.
+    return Examples(batch.tokens.copy(), batch.answer_start.copy(), batch.sizes.copy(), batch.lengths.copy())
 
 
 @lru_cache(2)

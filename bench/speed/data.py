@@ -1,4 +1,4 @@
-"""Generators: ours, vectorised, against a loop in Python; and the share of a training step that data takes."""
+"""Generators: ours, vectorised, against loops in Python; and the share of a training step that data takes."""
 
 import random
 from collections.abc import Callable
@@ -32,31 +32,30 @@ def one_task(name: str, plan: Plan) -> list[Generators]:
         for step in range(turn * STEPS, (turn + 1) * STEPS):
             tasks.train_batch(task, length, size, 0, step)
 
-    def plain_training(turn: int) -> None:
-        for _ in range(STEPS):
-            plain.train_batch(task, length, size, rng)
-
-    contestants: dict[str, Callable[[int], object]] = {
-        "ours training": ours_training,
-        "plain training": plain_training,
+    contestants: dict[tuple[str, str], Callable[[int], object]] = {
+        ("ours", "training"): ours_training,
         # Another test seed each turn: nothing that was drawn once can be handed out again.
-        "ours test": lambda turn: tasks.test_set(task, task.longest, count, turn),
-        "plain test": lambda turn: plain.sample(task, [task.longest] * count, rng),
-        "step": lambda turn: trainee.step(typical),
-        "layout": lambda turn: lay_out(typical),
+        ("ours", "test"): lambda turn: tasks.test_set(task, task.longest, count, turn),
+        ("step", ""): lambda turn: trainee.step(typical),
+        ("layout", ""): lambda turn: lay_out(typical),
     }
+    for way, make in plain.WAYS.items():
+        draw = make(task)
+        # One step, not STEPS of them: theirs are as fast one by one.
+        contestants[way, "training"] = lambda turn, draw=draw: draw(plain.train_lengths(length, size, rng), rng)
+        contestants[way, "test"] = lambda turn, draw=draw: draw([task.longest] * count, rng)
     times = interleave(contestants, lambda turn: turn + 1, plan.generators, 0)
-    drawing, layout, step = (Spread.of(times[key]).median for key in ("ours training", "layout", "step"))
+    drawing, layout, step = (Spread.of(times[key]).median for key in (("ours", "training"), ("layout", ""), ("step", "")))
     drawing /= STEPS
-    per = {"training": STEPS * size, "test": count}
+    examples = {"training": size, "test": count}
     return [
         Generators(
             task=name,
             what=what,  # type: ignore[arg-type]
             length=length if what == "training" else task.longest,
-            ours_us=Spread.of(times[f"ours {what}"], 1e6 / examples),
-            plain_us=Spread.of(times[f"plain {what}"], 1e6 / examples),
+            ours_us=Spread.of(times["ours", what], 1e6 / (many * (STEPS if what == "training" else 1))),
+            theirs_us={way: Spread.of(times[way, what], 1e6 / many) for way in plain.WAYS},
             step_share=(drawing + layout) / (drawing + step) if what == "training" else None,
         )
-        for what, examples in per.items()
+        for what, many in examples.items()
     ]

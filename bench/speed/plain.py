@@ -1,12 +1,23 @@
-"""Generators as published harnesses write them: a loop over examples, a draw a symbol, dictionary look-ups, padding by lists.
+"""Generators in plain Python: a loop over examples, a draw a symbol. They draw from the laws of ``tasks`` in the variants that
+suite ``small`` uses, so that the two can be set side by side, and make tensors of the examples in three ways:
 
-They draw from the laws of ``tasks`` in the variants that suite ``small`` uses, so that the two can be set side by side.
+``lists``: nothing but dictionary look-ups and lists, as lean as it gets.
+``text``: an example is a string; its symbols are looked up, and tokens and mask become a tensor each, padded together. So do
+Jelassi et al. (2024), repository sjelassi/transformers_ssm_copy, ``synthetic_exps/data_utils.py``.
+``tokenizer``: prompt and whole are strings for a tokenizer of transformers, whose collator pads tokens and labels. So do
+Kazemnejad et al. (2023), repository McGill-NLP/length-generalization, ``src/data/s2s_dl_factory.py``.
+
+Draws are the leanest in all three, whatever the papers' own draw with.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from tasks import PAD, Examples, Task, unknown
 from tasks.copying import LETTERS
@@ -55,16 +66,20 @@ GENERATORS: dict[tuple[str, str], Callable[[Task, int, random.Random], Drawn]] =
 }
 
 
-def sample(task: Task, lengths: Sequence[int], rng: random.Random) -> Examples:
-    """One example of each length.
-
+def generator(task: Task) -> Callable[[Task, int, random.Random], Drawn]:
+    """
     Raises:
         InputError: a task or variant that is not written here.
     """
     make = GENERATORS.get((task.name, task.variant))
     if make is None:
         raise unknown("plain generator", f"{task.name} {task.variant}", [" ".join(key) for key in GENERATORS])
-    ids = task.vocabulary.ids
+    return make
+
+
+def sample(task: Task, lengths: Sequence[int], rng: random.Random) -> Examples:
+    """One example of each length, by lists."""
+    make, ids = generator(task), task.vocabulary.ids
     rows, starts = [], []
     for length in lengths:
         prompt, answer = make(task, length, rng)
@@ -75,6 +90,64 @@ def sample(task: Task, lengths: Sequence[int], rng: random.Random) -> Examples:
     return Examples(np.array(padded), np.array(starts), np.array([len(row) for row in rows]), np.array(lengths))
 
 
-def train_batch(task: Task, train_length: int, size: int, rng: random.Random) -> Examples:
-    """As ``tasks.train_batch``: lengths uniform in 1 … ``train_length``."""
-    return sample(task, [rng.randint(1, train_length) for _ in range(size)], rng)
+Padded = tuple[Int[Tensor, "N T"], Int[Tensor, "N T"]]
+"""Tokens, and the same where they count; ``IGNORED`` elsewhere."""
+IGNORED = -100
+Way = Callable[[Sequence[int], random.Random], object]
+"""One example of each length."""
+
+
+def by_lists(task: Task) -> Way:
+    return lambda lengths, rng: sample(task, lengths, rng)
+
+
+def by_text(task: Task) -> Way:
+    make, ids = generator(task), task.vocabulary.ids
+
+    def encode(text: str) -> Int[Tensor, " T"]:
+        return torch.tensor([ids[symbol] for symbol in text.split()])
+
+    def draw(lengths: Sequence[int], rng: random.Random) -> Padded:
+        rows, masks = [], []
+        for length in lengths:
+            prompt, answer = make(task, length, rng)
+            rows.append(encode(" ".join(["<bos>", *prompt, "<sep>", *answer, "<eos>"])))
+            masks.append(torch.tensor([0] * (len(prompt) + 2) + [1] * (len(answer) + 1)))
+        tokens, counts = (pad_sequence(parts, batch_first=True, padding_value=PAD) for parts in (rows, masks))
+        return tokens, torch.where(counts == 1, tokens, IGNORED)
+
+    return draw
+
+
+def by_tokenizer(task: Task) -> Way:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import DataCollatorForSeq2Seq, PreTrainedTokenizerFast
+
+    words = Tokenizer(models.WordLevel(vocab=dict(task.vocabulary.ids), unk_token="<pad>"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    encode = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="<pad>", eos_token="<eos>", padding_side="right")
+    collate, make = DataCollatorForSeq2Seq(encode), generator(task)
+
+    def draw(lengths: Sequence[int], rng: random.Random) -> Padded:
+        rows = []
+        for length in lengths:
+            symbols, answer = make(task, length, rng)
+            prompt = " ".join(["<bos>", *symbols, "<sep>"])
+            before = encode(prompt, add_special_tokens=False).input_ids
+            tokens = encode(" ".join([prompt, *answer, "<eos>"]), add_special_tokens=False).input_ids
+            labels = [IGNORED] * len(before) + tokens[len(before) :]
+            rows.append({"input_ids": tokens, "labels": labels, "attention_mask": [1] * len(tokens)})
+        batch = collate(rows)
+        return batch["input_ids"], batch["labels"]
+
+    return draw
+
+
+WAYS: Mapping[str, Callable[[Task], Way]] = {"lists": by_lists, "text": by_text, "tokenizer": by_tokenizer}
+PUBLISHED = ("text", "tokenizer")
+"""Those that published harnesses go."""
+
+
+def train_lengths(train_length: int, size: int, rng: random.Random) -> list[int]:
+    """As ``tasks.train_batch``: uniform in 1 … ``train_length``."""
+    return [rng.randint(1, train_length) for _ in range(size)]

@@ -93,7 +93,8 @@ class Generators(Record):
     """L, or L′."""
     ours_us: Spread
     """An example."""
-    plain_us: Spread
+    theirs_us: dict[str, Spread]
+    """Way of ``plain.WAYS`` → an example."""
     step_share: float | None
     """Of a NoPE training step, for drawing its examples and laying them out as tensors."""
 

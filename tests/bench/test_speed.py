@@ -246,7 +246,7 @@ def check(monkeypatch):
 def test_plain_generators_draw_valid_examples(name, check):
     task, rng = SMALL.make_task(name), random.Random(0)
     length = SMALL.spec(name).train_length
-    examples = plain.train_batch(task, length, 300, rng)
+    examples = plain.sample(task, plain.train_lengths(length, 300, rng), rng)
     assert set(examples.lengths.tolist()) == set(range(1, length + 1))
     check(task, examples)
     check(task, plain.sample(task, [task.longest] * 20, rng))
@@ -263,9 +263,21 @@ def test_plain_generators_draw_sizes_as_ours_do(name):
     assert np.abs(tokens[0] - tokens[1]).max() < 0.01
 
 
-def test_plain_generators_name_what_they_lack():
+@pytest.mark.parametrize("way", plain.PUBLISHED)
+@pytest.mark.parametrize("name", TASKS)
+def test_published_ways_give_the_same_examples_as_lists(name, way):
+    task = SMALL.make_task(name)
+    lengths = plain.train_lengths(SMALL.spec(name).train_length, 50, random.Random(3))
+    expected = plain.sample(task, lengths, random.Random(2))
+    tokens, labels = plain.WAYS[way](task)(lengths, random.Random(2))
+    assert tokens.tolist() == expected.tokens.tolist()
+    assert labels.tolist() == np.where(expected.targets, expected.tokens, plain.IGNORED).tolist()
+
+
+@pytest.mark.parametrize("way", plain.WAYS)
+def test_plain_generators_name_what_they_lack(way):
     with pytest.raises(tasks.InputError, match="parity scratchpad"):
-        plain.sample(tasks.get("parity", "scratchpad"), [3], random.Random(0))
+        plain.WAYS[way](tasks.get("parity", "scratchpad"))([3], random.Random(0))
 
 
 # --- memory

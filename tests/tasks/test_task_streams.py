@@ -97,3 +97,12 @@ def test_content_hash_is_of_numbers_not_of_memory(dtype):
     examples = tasks.test_set(tasks.get("sorting"), 5, 20, 0)
     other = dataclasses.replace(examples, tokens=np.asfortranarray(examples.tokens.astype(dtype)))
     assert tasks.content_hash([examples]) == tasks.content_hash([other])
+
+
+def test_a_batch_written_into_leaves_the_next_drawing_alone():
+    task = tasks.get("copying", longest=6)
+    first = tasks.train_batch(task, 6, 4, seed=0, step=2)
+    kept = dataclasses.replace(first, **{f.name: getattr(first, f.name).copy() for f in dataclasses.fields(first)})
+    for field in dataclasses.fields(first):
+        getattr(first, field.name)[:] = 0
+    assert same(tasks.train_batch(task, 6, 4, seed=0, step=2), kept)
