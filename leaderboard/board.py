@@ -10,6 +10,7 @@ from bench.suite import Suite
 
 from . import local, pictures, stretched, tables
 from .collect import collect
+from .explanation import EXPLANATION
 from .grid import Column, Grid
 from .markdown import code, escape, picture
 from .plot import file_name
@@ -77,7 +78,7 @@ def render(grids: Sequence[Grid], note: str = "") -> str:
     rows = [row for found in classes for group in found.values() for row in group]
     title, *rest = body(grids, classes, Place())
     parts = [title, *([note] if note else []), *rest]
-    parts += ["## How to read this", tables.EXPLANATION]
+    parts += ["## How to read this", EXPLANATION]
     if links := tables.references(rows):
         parts.append("\n".join(links))
     return "\n\n".join(parts) + "\n"
@@ -140,7 +141,7 @@ def details(grid: Grid, classes: dict[str, list[Row]], place: Place) -> list[str
 def measured(grid: Grid) -> str:
     """One paragraph: what was trained, on what, and tested how."""
     model = grid.suite.model if grid.suite else None
-    size = f" of {model.layers} layers and width {model.width}" if model else ""
+    size = f" of {model.layers} layers, {model.heads} heads and width {model.width}" if model else ""
     spans = [f"{escape(c.task)} ({escape(c.variant)}) {c.train_length} → {c.lengths[-1]}" for c in grid.columns]
     return (
         f"Causal transformers{size}, trained from scratch at lengths 1 … L and tested up to L′, L → L′: {', '.join(spans)}. "

@@ -32,6 +32,8 @@ class Declared(Record):
     hooks: list[str]
     shift_invariant: bool
     random: bool
+    stage_share: float | None = None
+    """Steps of an extra stage at lengths up to L′, as a share of the recipe's; None without one."""
 
 
 class CostAt(Record):
@@ -109,7 +111,7 @@ def priced(found: Mapping[str, Iterable[Grid]], cards: Mapping[str, Card]) -> di
     prices = {}
     for name, card in cards.items():
         if card.measured and (costs := card.measured.costs):
-            prices[name] = Price(costs[0].step_ratio, costs[-1].peak_ratio, card.measured.busy)
+            prices[name] = Price(costs[0].step_ratio, costs[-1].step_ratio, costs[-1].peak_ratio, card.measured.busy)
     return {suite: [replace(grid, prices=prices) for grid in versions] for suite, versions in found.items()}
 
 
@@ -138,6 +140,20 @@ def measure_cards(names: Iterable[str], known: Mapping[str, Card] | None = None,
     return cards
 
 
+def with_catalogue(cards: Mapping[str, Card], published: Iterable[str]) -> dict[str, Card]:
+    """With what all built-in encodings declare, so that the board can name those that have no run; no card of any other that
+    has none.
+
+    Arguments:
+        published: encodings that have results.
+    """
+    from bench import encodings
+
+    built_in = set(encodings.catalogue())
+    kept = {name: card for name, card in cards.items() if name in {*published} | built_in}
+    return measure_cards(built_in, kept, measure=False)
+
+
 def declared(cls) -> Declared:
     from bench import encodings
 
@@ -150,6 +166,7 @@ def declared(cls) -> Declared:
         hooks=encodings.hooks(cls),
         shift_invariant=info.shift_invariant,
         random=info.random,
+        stage_share=cls.stage.share if cls.stage else None,
     )
 
 

@@ -49,6 +49,8 @@ TICKS = (
     200,
     500,
 )
+NOISE = 1.05
+"""Times that are closer than this factor may be one and the same: an encoding measured against itself comes that far off 1."""
 DISC = 5.0
 """Points across."""
 CROWD = (70.0, 25.0)
@@ -109,16 +111,13 @@ def by_seed(row: Row) -> tuple[float, ...]:
 
 
 def front(of: Sequence[Point]) -> list[Point]:
-    """The Pareto front, dearest first: no other is as fast and scores higher, or faster with the same score.
+    """The Pareto front, dearest first: whoever scores higher than one of it takes longer, by more than times are off.
 
     Arguments:
         of: best score first, as ``points`` gives them. Those ranked apart do not compete.
     """
-    found: list[Point] = []
-    for one in of:
-        if not one.apart and (not found or one.time < found[-1].time):
-            found.append(one)
-    return found
+    rivals = [one for one in of if not one.apart]
+    return [one for i, one in enumerate(rivals) if all(better.time > one.time * NOISE for better in rivals[:i])]
 
 
 def picture(classes: Mapping[str, Sequence[Row]], theme: Theme) -> Page:
@@ -126,7 +125,7 @@ def picture(classes: Mapping[str, Sequence[Row]], theme: Theme) -> Page:
     shown = points(classes)
     best = front(shown)
     notes = [note(shown)]
-    heading = f"Score past L against the time of a training step ({BASE} = 1)"
+    heading = f"Mean score past L against the time of a training step ({BASE} = 1)"
     top = Page(1, theme).heading(heading)
     height = min(MOST, LEAST + 0.07 * len(shown))
     page = Page(top + height + BELOW + footer_height(notes), theme)
@@ -227,13 +226,15 @@ def frame(page: Page, plane: Plane) -> None:
             last = x + half
     style = {"ha": "center", "color": theme.muted}
     page.text(box.left + box.width / 2, box.bottom + 0.17, f"time of a training step, × {BASE}", SMALL, **style)
-    page.text(MARGIN + SMALL * POINT / 2, box.top + box.height / 2, "score past L", SMALL, rotation=90, va="center", **style)
+    page.text(
+        MARGIN + SMALL * POINT / 2, box.top + box.height / 2, "mean score past L", SMALL, rotation=90, va="center", **style
+    )
 
 
 def note(shown: Sequence[Point]) -> str:
     """How to read the discs."""
     parts = ["Higher is better, further left is cheaper; the axis of time is logarithmic"]
-    parts.append("line, with bold names: encodings that no other beats in score without a longer step")
+    parts.append("line, with bold names: encodings that no other beats in score without a step that is longer by over 5 %")
     if any(one.interval for one in shown):
         parts.append("thin upright lines: 95 % intervals")
     if any(one.seeds for one in shown):

@@ -26,9 +26,9 @@ CLASSES = {
 }
 PROPERTIES = {
     "unique": "every position has a code of its own",
-    "linear": "the code of p + k is one linear map of the code of p, or attention knows distances alone",
+    "linear": "the code of p + k is one linear map of the code of p, or attention hangs on distances, and on nothing else",
     "defined_past_train": "defined past the training lengths, with finite numbers",
-    "deterministic": "deterministic",
+    "deterministic": "deterministic in evaluation",
     "several_dimensions": "can be given positions on several axes",
 }
 BUSY_TEXT = "The machine was busy with something else: times are too long; nothing else is touched by it."
@@ -82,6 +82,13 @@ def what(entry: Entry, card: Card) -> list[str]:
     paper, found = escape(record.title, 300), web_address(record.link)
     lines = [f"- **Formula**: {escape(declared.formula, 2000)}"] if declared else []
     lines += [f"- **Past the training length**: {escape(declared.past, 2000)}"] if declared else []
+    if declared and re.search(r"\bN\b", f"{declared.formula} {declared.past}"):
+        lines.append("- **N** is the length that a sequence is announced to have: in a test, that of its task's test length")
+    if declared and declared.stage_share:
+        lines.append(
+            f"- **Extra stage**: {100 * declared.stage_share:g} % of the steps, at lengths up to L′. From then on every "
+            "sequence is announced as one of length L′, those within L too: read N = L′ above, whatever the length"
+        )
     lines.append(f"- **Paper**: {by}{f'[{paper}]({found})' if found else paper}, {record.year}")
     lines.append(f"- **Family**: {escape(record.family)}")
     lines.append(f"- **Ranking class**: {escape(CLASSES.get(entry.row.ranking, entry.row.ranking), 200)}")
@@ -99,7 +106,12 @@ def measured(found: Measured, sources: set[str]) -> list[str]:
     where = (
         f"on one thread of {escape(found.device)}, torch {escape(found.versions.get('torch', '?'))}, {escape(found.finished)}"
     )
-    parts = ["## Measured", "\n".join(f"- {PROPERTIES.get(k, escape(k))}: {yes(v)}" for k, v in found.properties.items())]
+    about = (
+        "Of an untrained instance whose parameters were shaken a little, over 96 positions. The *code* of a position is what "
+        "is added to the embedding there, and the attention that a fixed query pays to a fixed key there."
+    )
+    properties = "\n".join(f"- {PROPERTIES.get(k, escape(k))}: {yes(v)}" for k, v in found.properties.items())
+    parts = ["## Measured", about, properties]
     costs = [
         [f"{c.length:,}", f"{c.step_ms:.2f}", f"{c.step_ratio:.2f}", f"{c.peak_mb:.1f}", f"{c.peak_ratio:.2f}"]
         for c in found.costs
@@ -232,7 +244,8 @@ def again(entry: Entry) -> list[str]:
     fence = "`" * max(3, 1 + max((len(ticks) for ticks in re.findall("`+", "\n".join(lines))), default=0))
     text = (
         f"The first line above; with another task and seed, any other. It ends with the same scores on the same processor and "
-        f"versions, and with scores close to them elsewhere; its fingerprint must be {code(grid.fingerprint)}."
+        f"versions. Elsewhere rounding differs: scores are mostly close, but a task that is learned late may be learned later "
+        f"still, or not. The fingerprint must be {code(grid.fingerprint)}."
     )
     return ["\n".join([f"{fence}sh", *lines, fence]), text]
 

@@ -35,10 +35,13 @@ def families(classes: Mapping[str, Sequence[Row]]) -> dict[str, list[str]]:
             if row.record:
                 members.setdefault(row.record.family, []).append(row.name)
     known = [family for family in ORDER if family in members]
-    panels = {}
+    panels, taken = {}, set()
     for family in known + sorted(set(members) - set(known)):
         names, title = members[family], TITLES.get(family) or label(family, 24)
         parts = -(-len(names) // MOST)
+        while title in taken:  # two families may be cut to one title
+            title += "′"
+        taken.add(title)
         for i in range(parts):
             cut = slice(len(names) * i // parts, len(names) * (i + 1) // parts)
             panels[title if parts == 1 else f"{title}, {i + 1} of {parts}"] = names[cut]

@@ -43,6 +43,8 @@ class Price:
 
     time: float
     """At L."""
+    time_past: float
+    """At the longest length measured."""
     memory: float
     """Peak, at the longest length measured: at L the model is all there is."""
     busy: bool
@@ -107,7 +109,8 @@ def build(suite: Suite | None, results: Iterable[Result], failures: Mapping[tupl
         grids.append(expected(suite, own, {run: f for run, f in failures.items() if f.of(suite)}))
         newest = [f for f in newest if f != suite.fingerprint]
     for fingerprint in newest:
-        grids.append(found(by_fingerprint[fingerprint], {} if grids else failures))
+        own_failures = {run: f for run, f in failures.items() if f.fingerprint in ("", fingerprint)}
+        grids.append(found(by_fingerprint[fingerprint], {} if grids else own_failures))
     return grids
 
 

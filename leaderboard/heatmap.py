@@ -11,7 +11,7 @@ from .curves import task_title
 from .grid import Grid
 from .labels import folded
 from .markdown import share, times
-from .plot import LINE, MARGIN, NORMAL, POINT, SMALL, WIDTH, Page, footer_height
+from .plot import LINE, MARGIN, NORMAL, POINT, SMALL, WIDTH, Page, footer_height, label
 from .statistics import GATE, REACH
 from .summary import Cell, Row
 from .tables import ABSENT
@@ -55,7 +55,7 @@ def picture(grid: Grid, classes: Mapping[str, Sequence[Row]], theme: Theme) -> P
     for i, (name, rows) in enumerate(classes.items()):
         if i:
             top += APART
-            page.text(MARGIN, top - 0.17, HEADINGS.get(name, name), NORMAL, fontweight="bold")
+            page.text(MARGIN, top - 0.17, HEADINGS.get(name) or label(name), NORMAL, fontweight="bold")
         for row in rows:
             board.name(row, top)
             board.overall(row.iqm, row.iqm_interval, starts[0][0], top)

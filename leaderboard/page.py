@@ -19,6 +19,7 @@ from tasks import InputError
 
 from . import page_data, page_table, tables
 from .board import measured
+from .explanation import EXPLANATION
 from .grid import Grid
 from .markdown import printable
 from .page_data import Classes
@@ -28,8 +29,9 @@ from .theme import DARK, LIGHT, Theme
 ABOUT = """\
 Transformers trained from scratch at lengths up to L and tested on lengths up to L′; from row to row nothing changes but the
 positional encoding. **IQM** sums a row up: the middle half of its runs' accuracy past L, with guessing taken out; 1 is perfect
-at every length, 0 is guessing. Task columns are plain accuracy past L, and l ≤ L that at the lengths of training. Rows that no
-test tells apart share a rank."""
+at every length, 0 is guessing. Task columns are plain accuracy past L, and l ≤ L that at the lengths of training. No test tells
+rows of one rank apart; those of different ranks it need not tell apart either: **places** are all that it leaves open to a
+row."""
 
 PAGE = "index.html"
 GENERATOR = "lprime board"
@@ -85,7 +87,7 @@ def render(suites: Mapping[str, Sequence[Grid]], classes: Mapping[str, Sequence[
             "families": "".join(f"<option>{escape(name)}</option>" for name in page_table.families(rows)),
             "views": "".join(f"<option>{escape(name)}</option>" for name in page_data.VIEWS.values()),
             "boards": "\n".join(section(i, title(grid, boards), grid, found) for i, (grid, found) in enumerate(boards)),
-            "explanation": markdown(tables.EXPLANATION),
+            "explanation": markdown(EXPLANATION),
             "data": embedded(data),
             "library": library,
             "script": script,

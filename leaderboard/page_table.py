@@ -77,7 +77,7 @@ def headings(grid: Grid) -> list[Heading]:
     """The columns, from left to right."""
     up, down = "ascending", "descending"
     return [
-        Heading("rank", "Shared where no test separates the rows", up, rank),
+        Heading("rank", "Shared only by rows that no test separates; see places", up, rank),
         Heading(
             "encoding",
             "Name of the positional encoding",

@@ -27,6 +27,7 @@ from .store import RESULTS, grids, read, write_changed
 from .summary import summarise
 
 MANIFEST = "rendered.json"
+STRANGER = "nothing we made: move it away"
 NAMED = 3
 """Files that a failed check names; the others are counted."""
 
@@ -55,7 +56,7 @@ class Board:
 
     def text(self) -> dict[str, bytes]:
         """Path → bytes of what no drawing library has a part in: the board, the pages and their pictures."""
-        files = {readme.README: readme.render(self.suites, self.classes).encode()}
+        files = {readme.README: readme.render(self.suites, self.classes, list(self.cards)).encode()}
         for encoding, suites in self.entries.items():
             files[pages.address(encoding)] = pages.render(encoding, suites, self.cards.get(encoding, Card())).encode()
             for name, entries in suites.items():
@@ -155,7 +156,7 @@ def differences(folder: Path, expected: Mapping[str, str], known: Mapping[str, s
     for path in sorted(expected.keys() | known.keys() | strays(folder), key=lambda p: (p != readme.README, p)):
         there = (folder / path).is_file()
         if path not in expected:
-            faults += [f"{folder / path} (left over)"] if there or path in known else []
+            faults += [f"{folder / path} ({'left over' if path in known else STRANGER})"] if there or path in known else []
         elif not there:
             faults.append(f"{folder / path} (missing)")
         elif digest(read(folder / path)) != expected[path] or known.get(path) != expected[path]:
@@ -171,6 +172,12 @@ def strays(folder: Path) -> set[str]:
         *(folder / "pictures").rglob("*.svg"),
     ]
     return {path.relative_to(folder).as_posix() for path in found}
+
+
+def ours(path: str) -> bool:
+    """Whether a path below the board's folder may be that of a file we render, and remove again."""
+    parts = Path(path).parts
+    return path == readme.README or (len(parts) > 1 and parts[0] in (pages.FOLDER, "pictures") and ".." not in parts)
 
 
 def manifest(folder: Path, files: Mapping[str, bytes]) -> str:
@@ -194,7 +201,7 @@ def read_manifest(folder: Path) -> dict[str, dict[str, str]] | None:
         found = json.loads(read(path))
         parts = [found["drawn with"], found["results"], found["files"]]
         whole = all(isinstance(v, str) for part in parts for v in part.values())
-        safe = all(not Path(p).is_absolute() and ".." not in Path(p).parts for p in found["files"])
+        safe = all(map(ours, found["files"]))
     except (ValueError, TypeError, KeyError, AttributeError):
         whole = safe = False
     if not (whole and safe):

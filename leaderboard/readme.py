@@ -3,12 +3,16 @@
 import html
 import re
 from collections.abc import Mapping, Sequence
+from importlib import resources
+
+import numpy as np
 
 import tasks
 
 from . import encoding_pages as pages
 from . import tables
 from .board import HEADINGS, Place, details, measured, overview, ranking
+from .explanation import EXPLANATION
 from .grid import Grid
 from .markdown import REFERABLE, code, escape, reference, share, table
 from .summary import BASE, Row
@@ -20,9 +24,10 @@ Classes = dict[str, list[Row]]
 ABOUT = """\
 Transformers trained from scratch at lengths up to L and tested on lengths up to L′; from row to row nothing changes but the
 positional encoding. **IQM** sums a row up: the middle half of its runs' accuracy past L, with guessing taken out; 1 is perfect
-at every length, 0 is guessing. Task columns are plain accuracy past L, and l ≤ L that at the lengths of training. Rows that no
-test tells apart share a rank. A name leads to a page with curves, every number by length and seed, the runs behind them and the
-command that makes them again."""
+at every length, 0 is guessing. Task columns are plain accuracy past L, and l ≤ L that at the lengths of training. No test tells
+rows of one rank apart; those of different ranks it need not tell apart either: **places** are all that it leaves open to a row.
+A name leads to a page with curves, every number by length and seed, the runs behind them and the command that makes them
+again."""
 
 SOURCES = """\
 - **Every number** comes from the runs in [results](results), one line each. `lprime board --check` renders this page and all
@@ -32,27 +37,28 @@ SOURCES = """\
   `lprime run small --encoding rope --task copying --seed 0 --out again`."""
 
 
-def render(suites: Mapping[str, Sequence[Grid]], classes: Mapping[str, Sequence[Classes]]) -> str:
+def render(suites: Mapping[str, Sequence[Grid]], classes: Mapping[str, Sequence[Classes]], known: Sequence[str] = ()) -> str:
     """The whole file.
 
     Arguments:
         suites: suite → its versions, newest first, as ``store.grids`` gives them.
         classes: the same, summarised.
+        known: encodings that a reader may look for.
     """
     parts = ["# Who carries furthest past the training length", ABOUT]
     names = [f"[{name}](#{slug(title(name))})" for name in suites]
     if len(names) > 1:
         parts.append(f"Suites: {' · '.join(names)}. Numbers of two suites do not compare.")
     for name, versions in suites.items():
-        parts += section(versions, classes[name])
-    parts += ["## How to read this", f"{tables.EXPLANATION}\n{SOURCES}"]
+        parts += section(versions, classes[name], known)
+    parts += ["## How to read this", f"{EXPLANATION}\n{SOURCES}"]
     parts.append(
         "\n".join(definitions([row for found in classes.values() for c in found for rows in c.values() for row in rows]))
     )
     return "\n\n".join(parts).rstrip() + "\n"
 
 
-def section(versions: Sequence[Grid], classes: Sequence[Classes]) -> list[str]:
+def section(versions: Sequence[Grid], classes: Sequence[Classes], known: Sequence[str] = ()) -> list[str]:
     """One suite: its newest version whole, the older ones as a table each."""
     grid, *others = versions
     place = Place(2, f"pictures/{grid.name}/", f", {grid.name}", named)
@@ -70,7 +76,25 @@ def section(versions: Sequence[Grid], classes: Sequence[Classes]) -> list[str]:
                 f"**{HEADINGS.get(name, name.capitalize())}**" if name in HEADINGS else f"**{escape(name.capitalize())}**"
             )
         parts.append(compact(grid, group))
-    return [*parts, *overview(grid, classes[0], place), contents(below, place), measured(grid), *below]
+    parts += [*guessing(grid), *overview(grid, classes[0], place), contents(below, place), measured(grid), *recipe(grid)]
+    if waiting := sorted(set(known) - {encoding for _, encoding in grid.runs}):
+        parts.append(f"Built in, and not run here yet: {', '.join(map(escape, waiting))}.")
+    return [*parts, *below]
+
+
+def guessing(grid: Grid) -> list[str]:
+    """What the task columns would show of one who guesses, where that is worth a word."""
+    levels = [(heading(c.task), float(np.mean(np.array(c.chance)[c.at > c.train_length]))) for c in grid.columns]
+    shown = [f"{share(level)} on {name}" for name, level in levels if level > tables.VISIBLE_CHANCE]
+    return [f"Guessing alone gives {' and '.join(shown)}."] if shown else []
+
+
+def recipe(grid: Grid) -> list[str]:
+    """Where a built-in suite is written down, and how it was found."""
+    if grid.suite is None or not resources.files("bench.suites").joinpath(f"{grid.name}.yaml").is_file():
+        return []
+    at = "../bench/suites"
+    return [f"Tasks, model and recipe: [{grid.name}.yaml]({at}/{grid.name}.yaml). [How they were found]({at}/CALIBRATION.md)."]
 
 
 def title(name: str) -> str:
@@ -80,15 +104,18 @@ def title(name: str) -> str:
 def compact(grid: Grid, rows: Sequence[Row]) -> str:
     """The table to begin with: as narrow as a code host's page, best first. Seeds have a column only where some are lacking."""
     lacking = any(len(cell.runs) < cell.asked for row in rows for cell in row.cells.values())
-    header = ["rank", "encoding", "IQM", *(heading(c.task) for c in grid.columns), "l ≤ L", f"step × {BASE}"]
+    tested = any(row.places for row in rows)
+    header = ["rank", *(["places"] if tested else []), "encoding", "IQM"]
+    header += [*(heading(c.task) for c in grid.columns), "l ≤ L", f"step × {BASE}"]
     body = []
     for row in rows:
         cells = [row.cells[c.task] for c in grid.columns]
-        body.append([str(row.rank) if row.rank else tables.ABSENT, named(row), together(tables.iqm(row))])
+        body.append([str(row.rank) if row.rank else tables.ABSENT, *([tables.places(row)] if tested else [])])
+        body[-1] += [named(row), together(tables.iqm(row))]
         body[-1] += [share(cell.ood[0]) if cell.ood else cell.state for cell in cells]
         body[-1] += [together(tables.gated(row.in_distribution, row.flagged)), together(tables.step_time(row))]
         body[-1] += [together(tables.seeds(row))] if lacking else []
-    return table([*header, "seeds"] if lacking else header, body, left=2)
+    return table([*header, "seeds"] if lacking else header, body, left=2 + tested)
 
 
 def heading(task: str) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from bench.files import write_atomic
-from bench.results import RESULT, Result, first_fault
+from bench.results import RESULT, Record, Result, first_fault
 from bench.runs import Failure
 from bench.suite import Suite, load_suite, shipped
 from tasks import InputError, unknown
@@ -161,6 +161,14 @@ def read_line(path: Path, number: int, line: bytes) -> Result:
         ) from error
 
 
+class FailedRun(Record):
+    """Which run it was."""
+
+    task: str
+    encoding: str
+    seed: int
+
+
 def read_stored_failures(place: Path) -> dict[Key, Failure]:
     """The failed runs in one suite's folder.
 
@@ -171,10 +179,12 @@ def read_stored_failures(place: Path) -> dict[Key, Failure]:
     if not path.exists():
         return {}
     try:
-        found = [(f.pop("task"), f.pop("encoding"), int(f.pop("seed")), Failure(**f)) for f in json.loads(read(path))]
+        found = [
+            (FailedRun(**{k: f.pop(k) for k in ("task", "encoding", "seed")}), Failure(**f)) for f in json.loads(read(path))
+        ]
     except (ValueError, TypeError, KeyError, AttributeError) as error:  # pydantic's ValidationError is a ValueError
         raise InputError(f"{path} is not a list of failed runs; take it back from git, or delete it") from error
-    return {(failure.fingerprint, task, encoding, seed): failure for task, encoding, seed, failure in found}
+    return {(failure.fingerprint, run.task, run.encoding, run.seed): failure for run, failure in found}
 
 
 def read(path: Path) -> bytes:

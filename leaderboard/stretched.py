@@ -2,14 +2,11 @@
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from .beside import FOOT, HEAD, Box
-from .curves import COLOURS, DASHES, Panel, Style, draw_panels, past, task_title
+from .curves import COLOURS, DASHES, Panel, Style, draw_panels, task_title
 from .grid import Column, Grid
-from .markdown import share
 from .plot import LINE, MARGIN, NORMAL, POINT, WIDTH, Page, footer_height
-from .tables import ABSENT, VISIBLE_CHANCE
+from .tables import VISIBLE_CHANCE
 from .theme import Theme
 
 PICTURE = "stretched"
@@ -30,7 +27,7 @@ TEXT = """\
 RoPE past L as it was trained (direct extrapolation), and with its angles squeezed towards the range met in training
 (interpolation). On the side called *zero-shot* no length past L was ever seen; on the other a short further training at longer
 lengths, shaded in blue, came after: **these encodings saw lengths past L** and are ranked apart. RoPE as trained, and NoPE
-where there are runs, stand on both for comparison. Numbers are exact match past L, mean over the tasks shown."""
+where there are runs, stand on both for comparison. Numbers are exact match past L on that task."""
 
 
 def shown(grid: Grid) -> bool:
@@ -108,11 +105,3 @@ def note(several: bool, tuned: bool) -> str:
 def longest_seen(grid: Grid, column: Column, encodings: Iterable[str]) -> int:
     """The longest length that some run of these encodings saw in training."""
     return max((run.longest_seen for name in encodings for run in grid.runs.get((column.task, name), ())), default=0)
-
-
-def mean(grid: Grid, columns: list[Column], encoding: str) -> str:
-    """OOD exact match, mean over the tasks shown; a dash where a run of one of them is missing."""
-    runs = [(c, grid.exact(c.task, encoding)) for c in columns]
-    if not all(len(exact) for _, exact in runs):
-        return ABSENT
-    return share(float(np.mean([past(c, exact) for c, exact in runs])))

@@ -21,7 +21,6 @@ from pydantic import Field
 
 from bench.results import Record
 
-SUBMISSIONS = "submissions"
 SUBMISSION, RESULTS, CHECK, CHECK_PAGE = "submission.json", "results.jsonl", "check.json", "check.md"
 SOURCE = "source"
 

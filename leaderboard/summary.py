@@ -107,6 +107,8 @@ class Row:
     """Of the encoding alone: fewest and most over the tasks (tables grow with L or L′)."""
     step_time: float | None
     """Times NoPE's: measured side by side where it was, else by the runs' own clocks."""
+    step_time_past: float | None
+    """At the longest length measured; None where it was not measured."""
     memory: float | None
     """Peak memory of a training step past L, times NoPE's; None where it was not measured."""
     busy: bool
@@ -230,6 +232,7 @@ def row(grid: Grid, encoding: str) -> Row:
         in_distribution=float(np.mean([c.in_distribution for c in cells.values()])) if complete else None,
         parameters=(min(parameters), max(parameters)) if parameters else None,
         step_time=price.time if price else st.relative_time(step_times(grid, encoding), step_times(grid, base)),
+        step_time_past=price.time_past if price else None,
         memory=price.memory if price else None,
         busy=price.busy if price else never_quiet(grid, encoding) or never_quiet(grid, base),
     )
@@ -261,11 +264,16 @@ def cell(grid: Grid, column: Column, encoding: str) -> Cell:
 
 def step_times(grid: Grid, encoding: str) -> list[list[float]]:
     """For each task, milliseconds a step of each run; those of a busy machine only where there are no others."""
-    cells = [grid.runs.get((c.task, encoding), ()) for c in grid.columns]
+    cells = [timed(grid, c, encoding) for c in grid.columns]
     return [[run.timings.step_ms for run in [r for r in runs if not r.timings.busy] or runs] for runs in cells]
+
+
+def timed(grid: Grid, column: Column, encoding: str) -> list[Result]:
+    """The runs that took a step: one that diverged at once has no time of it."""
+    return [run for run in grid.runs.get((column.task, encoding), ()) if run.timings.step_ms > 0]
 
 
 def never_quiet(grid: Grid, encoding: str) -> bool:
     """Whether on some task all runs were timed on a busy machine."""
-    cells = [grid.runs.get((c.task, encoding), ()) for c in grid.columns]
+    cells = [timed(grid, c, encoding) for c in grid.columns]
     return any(runs and all(run.timings.busy for run in runs) for runs in cells)

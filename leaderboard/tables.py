@@ -2,9 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from bench.results import QUIET
-
-from . import inference, significance
 from . import statistics as st
 from .grid import Column, Grid
 from .markdown import code, definition, escape, link, numbers, reference, share, table, times
@@ -72,6 +69,11 @@ def score(row: Row) -> str:
     return ranged(row.score, row.interval) if row.complete else "incomplete"
 
 
+def places(row: Row) -> str:
+    """``3–7``: those in its table that the tests leave open."""
+    return "–".join(map(str, sorted({*row.places}))) if row.places else ABSENT
+
+
 def seeds(row: Row) -> str:
     """``5``; ``3–5 of 5`` where tasks differ or runs are lacking."""
     have = [len(c.runs) for c in row.cells.values()]
@@ -121,6 +123,7 @@ def overall(grid: Grid, rows: Sequence[Row], named: Callable[[Row], str] = named
         "seeds",
         "parameters",
         f"step × {BASE}",
+        f"step × {BASE}, past L",
         f"memory × {BASE}",
         "paper",
     ]
@@ -137,6 +140,7 @@ def overall(grid: Grid, rows: Sequence[Row], named: Callable[[Row], str] = named
             seeds(row),
             parameters(row),
             step_time(row),
+            ABSENT if row.step_time_past is None else f"{row.step_time_past:.2f}",
             memory(row),
             link(str(row.record.year), row.record.link) if row.record else ABSENT,
         ]
@@ -155,7 +159,7 @@ def significance_of(rows: Sequence[Row]) -> str:
     for row in rows:
         if row.places:
             below = escape(row.below.name) if row.below else ABSENT
-            body.append([escape(row.name), "–".join(map(str, sorted({*row.places}))), below])
+            body.append([escape(row.name), places(row), below])
             body[-1] += [*versus(row.below), *versus(row.against)]
     return table(header, body)
 
@@ -169,13 +173,20 @@ def versus(found: Versus | None) -> list[str]:
 
 
 def in_distribution(grid: Grid, rows: Sequence[Row]) -> str:
-    """Exact match over l ≤ L, by task, flagged under the gate."""
+    """Exact match over l ≤ L, by task, flagged under the gate, and the seeds that are under it."""
     header = ["encoding", *(f"{escape(c.task)}, l ≤ {c.train_length}" for c in grid.columns)]
     body = []
     for row in rows:
         cells = [row.cells[c.task] for c in grid.columns]
-        body.append([escape(row.name), *(gated(c.in_distribution, c.flagged) if c.runs else c.state for c in cells)])
+        body.append([escape(row.name), *(gate(c) if c.runs else c.state for c in cells)])
     return table(header, body)
+
+
+def gate(cell: Cell) -> str:
+    """``.979 ⚑, 1 of 5 under .95``: the mean over seeds, and how many of them do not pass."""
+    under = sum(not st.passes_gate(float(x)) for x in st.in_distribution(cell.column.at, cell.exact, cell.column.train_length))
+    single = f", {under} of {len(cell.runs)} under {share(st.GATE)}" if under and len(cell.runs) > 1 else ""
+    return gated(cell.in_distribution, cell.flagged) + single
 
 
 def reach(grid: Grid, rows: Sequence[Row]) -> str:
@@ -255,38 +266,7 @@ def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
     places = sorted({(r.device, r.threads) for r in grid.all_runs})
     if len(places) > 1:
         devices = "; ".join(f"{escape(device)}, {threads} thread{'s' * (threads != 1)}" for device, threads in places)
-        lines.append(f"- Step times come from different machines and are not comparable: {devices}.")
+        priced = all(row.name in grid.prices for row in rows if row.record)
+        where = "in ms, on the pages of encodings, " if priced else ""
+        lines.append(f"- Step times {where}come from different machines and are not comparable: {devices}.")
     return lines
-
-
-EXPLANATION = f"""\
-- **Exact match**: the share of test examples whose whole answer, `<eos>` included, is right under greedy decoding.
-- **In distribution** is the mean over test lengths l ≤ L; the **task columns** show *OOD* (out-of-distribution) exact match,
-  the mean over test lengths l > L, as mean over seeds ± half-width of its 95 % Student-t interval.
-- **IQM**, the interquartile mean: the scores of all runs on all tasks are sorted, and the middle half is averaged; tasks weigh
-  the same, however many of their runs there are. A run's score is its mean over l > L of (exact match − chance) / (1 − chance),
-  not under 0: 1 is perfect, 0 is guessing. In brackets its 95 % interval: seeds resampled within each task (stratified
-  bootstrap, {inference.REPLICATES:,} replicates), widened for the small number of seeds. In simulations with five tasks such
-  intervals hold the truth in 93 to 97 % of cases, with three seeds as with five; in 87 % where three seeds pass or fail by
-  chance on two tasks alone. A single seed gives no interval.
-- **Mean** is that of the scores over seeds, then over tasks, and the **optimality gap** what it lacks to 1. Both see what the
-  IQM hides: a task that an encoding is alone to solve or to fail.
-- **Separated**: two encodings are separated if their mean scores are further apart than chance would bring them, by a
-  permutation test that exchanges their runs within each task, p ≤ {significance.ALPHA:g}, and if their IQMs agree on which is
-  the better. The p printed is after Holm's correction over all pairs of encodings in the table, and each with {ANCHOR}: the
-  chance of even one false separation in a table is at most {100 * significance.ALPHA:g} %. Not separated does not mean equal.
-- **Rank**: rows stand by IQM, then by mean. A rank is 1 + the number of rows above that are separated from the row, but never
-  better than the rank of the row above. Where all encodings have a single seed nothing can be tested: ranks then go by the
-  printed numbers, and small differences mean nothing. An encoding without a run on some task has no rank.
-- **Significance**: *places* in the table are those that remain possible for an encoding, given what is separated.
-  *P(better)*, the probability of improvement, is how often a run of it beats a run of the row below on the same task,
-  averaged over tasks, a tie counting ½; in brackets its 95 % interval, made as above.
-- **{FLAG}**: on some task the encoding is under {share(st.GATE)} in distribution. It has not learned that task at the lengths
-  it was trained on, so its OOD numbers there say little about extrapolation. Nothing is left out for it.
-- **Reach**: the longest tested length up to which exact match, averaged over seeds, never falls under {st.REACH:g};
-  ≥ where that is the longest length tested, 0 where already the shortest fails.
-- **Parameters** are those of the encoding alone. **Step × {BASE}** is the time of a training step at L relative to {BASE}'s,
-  measured in turns with it (an encoding's page has more lengths); where that was not done, by the clocks of the runs: medians
-  over seeds, geometric mean over tasks. {BUSY} marks times taken while the machine did something else, when the process had
-  less than {QUIET:.0%} of a core to itself. **Memory × {BASE}** is a step's peak memory at the longest length measured.
-- *missing*: no result yet. *failed*: it ended in an error. A *diverged* run (its loss was not finite) is a result: zeros."""

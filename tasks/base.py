@@ -2,8 +2,8 @@
 
 A task is one class in one file of this package. It declares its name and variants and implements four methods: ``setup`` (the
 vocabulary), ``draw`` (prompts and answers of given lengths), ``widths`` (how many tokens they take at most) and ``chance``.
-Everything is vectorised in numpy over examples of mixed lengths: rows are ragged, so they travel as ``Ragged`` (values and a
-mask), and this module joins them into padded token arrays.
+Everything is vectorised in numpy over examples of mixed lengths: rows are ragged, so they travel as ``Ragged`` (values, a
+mask, widths), and this module joins them into padded token arrays.
 """
 
 from abc import ABC, abstractmethod

@@ -55,7 +55,7 @@ def test_set(task: Task, length: int, count: int, test_seed: int) -> Examples:
 
 
 def content_hash(sets: Iterable[Examples]) -> str:
-    """SHA-256 over tokens and answer starts of some example sets, in order: two equal hashes mean equal examples."""
+    """SHA-256 over tokens, answer starts and sizes of some example sets, in order: two equal hashes mean equal examples."""
     digest = hashlib.sha256()
     for examples in sets:
         for array in (examples.tokens, examples.answer_start, examples.sizes):

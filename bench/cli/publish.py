@@ -24,7 +24,7 @@ def publish(
     ] = True,
 ) -> None:
     """Add a suite's finished runs to the published results, and render board, pages and pictures from them."""
-    from leaderboard.cards import measure_cards, read_cards, write_cards
+    from leaderboard.cards import measure_cards, read_cards, with_catalogue, write_cards
     from leaderboard.published import render
     from leaderboard.store import publish as fold
     from leaderboard.store import read_store
@@ -38,5 +38,6 @@ def publish(
         for name in sorted(names):
             cards = measure_cards([name], cards, measure)
             write_cards(to, cards)  # each at once: measuring all takes minutes, and may be stopped
+        write_cards(to, with_catalogue(cards, names))
     changed = render(to)
     print(f"{len(changed)} files written under {to}" if changed else f"everything under {to} is as it was")

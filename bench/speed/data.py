@@ -28,14 +28,19 @@ def one_task(name: str, plan: Plan) -> list[Generators]:
     count, rng = plan.test_examples or suite.test_examples, random.Random(0)
     trainee, typical = Trainee(suite, name, "nope"), training_batch(suite, name, size, 0)
 
-    def ours_training(turn: int) -> None:
+    def ours_training(turn: int, seed: int, then: Callable[[tasks.Examples], object]) -> None:
         for step in range(turn * STEPS, (turn + 1) * STEPS):
-            tasks.train_batch(task, length, size, 0, step)
+            then(tasks.train_batch(task, length, size, seed, step))
+
+    def ours_test(turn: int, seed: int, then: Callable[[tasks.Examples], object]) -> None:
+        # Another test seed each turn: nothing that was drawn once can be handed out again.
+        then(tasks.test_set(task, task.longest, count, 2 * turn + seed))
 
     contestants: dict[tuple[str, str], Callable[[int], object]] = {
-        ("ours", "training"): ours_training,
-        # Another test seed each turn: nothing that was drawn once can be handed out again.
-        ("ours", "test"): lambda turn: tasks.test_set(task, task.longest, count, turn),
+        ("ours", "training"): lambda turn: ours_training(turn, 0, lambda examples: None),
+        ("ours, tensors", "training"): lambda turn: ours_training(turn, 1, plain.tensors),
+        ("ours", "test"): lambda turn: ours_test(turn, 0, lambda examples: None),
+        ("ours, tensors", "test"): lambda turn: ours_test(turn, 1, plain.tensors),
         ("step", ""): lambda turn: trainee.step(typical),
         ("layout", ""): lambda turn: lay_out(typical),
     }
@@ -54,6 +59,7 @@ def one_task(name: str, plan: Plan) -> list[Generators]:
             what=what,  # type: ignore[arg-type]
             length=length if what == "training" else task.longest,
             ours_us=Spread.of(times["ours", what], 1e6 / (many * (STEPS if what == "training" else 1))),
+            ours_tensors_us=Spread.of(times["ours, tensors", what], 1e6 / (many * (STEPS if what == "training" else 1))),
             theirs_us={way: Spread.of(times[way, what], 1e6 / many) for way in plain.WAYS},
             step_share=(drawing + layout) / (drawing + step) if what == "training" else None,
         )

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from .plain import PUBLISHED
-from .record import Memory, Speed
+from .record import PUBLISHED, Memory, Speed
 from .tables import Table, evaluation_ratios, factor, mean, percent, step_ratios
 
 Row = list[str]
@@ -58,8 +57,8 @@ def generators(record: Speed) -> Iterator[Row]:
     for way in record.generators[0].theirs_us:
         found: dict[str, dict[str, float]] = {}
         for row in record.generators:
-            found.setdefault(row.what, {})[row.task] = row.theirs_us[way].median / row.ours_us.median
-        what = "generators, plain Python" + (f" as published, by {way}" if way in PUBLISHED else f" by {way}")
+            found.setdefault(row.what, {})[row.task] = row.ratio(way)
+        what = f"generators, plain Python by {way}" + (" (modelled on a published harness)" if way in PUBLISHED else "")
         yield judged(what, "≥ 50×", listed(means(found)), min(means(found).values()) >= 50)
     most = max(row.step_share for row in record.generators if row.step_share is not None)
     yield judged("data of a step", "< 2 %", f"at most {percent(most)}", most < 0.02)

@@ -1,13 +1,16 @@
 """Generators in plain Python: a loop over examples, a draw a symbol. They draw from the laws of ``tasks`` in the variants that
-suite ``small`` uses, so that the two can be set side by side, and make tensors of the examples in three ways:
+suite ``small`` uses, so that the two can be set side by side, and lay the examples out in three ways:
 
 ``lists``: nothing but dictionary look-ups and lists, as lean as it gets.
-``text``: an example is a string; its symbols are looked up, and tokens and mask become a tensor each, padded together. So do
-Jelassi et al. (2024), repository sjelassi/transformers_ssm_copy, ``synthetic_exps/data_utils.py``.
-``tokenizer``: prompt and whole are strings for a tokenizer of transformers, whose collator pads tokens and labels. So do
-Kazemnejad et al. (2023), repository McGill-NLP/length-generalization, ``src/data/s2s_dl_factory.py``.
+``text``: an example is a string; its symbols are looked up one by one, and tokens and mask become a tensor each. Modelled on
+Jelassi et al. (2024), repository sjelassi/transformers_ssm_copy, ``synthetic_exps/data_utils.py``, who pack several examples
+into a context in training where this pads one.
+``tokenizer``: prompt and whole are strings for a tokenizer of transformers, whose collator pads tokens and labels. Modelled on
+Kazemnejad et al. (2023), repository McGill-NLP/length-generalization, ``scripts/dataset_builders`` and
+``src/data/s2s_dl_factory.py``, who tokenize a stored data set once, one example after the other, and collate in every step.
 
-Draws are the leanest in all three, whatever the papers' own draw with.
+Draws are the leanest in all three, whatever the papers' own draw with. The last two end in tensors of tokens and labels, the
+first in arrays.
 """
 
 import random
@@ -144,8 +147,11 @@ def by_tokenizer(task: Task) -> Way:
 
 
 WAYS: Mapping[str, Callable[[Task], Way]] = {"lists": by_lists, "text": by_text, "tokenizer": by_tokenizer}
-PUBLISHED = ("text", "tokenizer")
-"""Those that published harnesses go."""
+
+
+def tensors(examples: Examples) -> Padded:
+    """Examples of ours as those ways have them."""
+    return torch.from_numpy(examples.tokens), torch.from_numpy(np.where(examples.targets, examples.tokens, IGNORED))
 
 
 def train_lengths(train_length: int, size: int, rng: random.Random) -> list[int]:

@@ -7,6 +7,9 @@ import numpy as np
 
 from bench.results import Record
 
+PUBLISHED = ("text", "tokenizer")
+"""Ways of ``plain`` that are modelled on published harnesses, and end in tensors."""
+
 
 class Spread(Record):
     """Repeated measurements: median and quartiles."""
@@ -92,9 +95,17 @@ class Generators(Record):
     length: int
     """L, or L′."""
     ours_us: Spread
-    """An example."""
+    """An example, as arrays."""
+    ours_tensors_us: Spread
+    """As tensors of tokens and labels."""
     theirs_us: dict[str, Spread]
     """Way of ``plain.WAYS`` → an example."""
+
+    def ratio(self, way: str) -> float:
+        """How many times as fast ours is with what that way ends in."""
+        ours = self.ours_tensors_us if way in PUBLISHED else self.ours_us
+        return self.theirs_us[way].median / ours.median
+
     step_share: float | None
     """Of a NoPE training step, for drawing its examples and laying them out as tensors."""
 

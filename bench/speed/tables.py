@@ -188,19 +188,30 @@ def generator_tables(record: Speed) -> list[Table]:
         return []
     text = (
         "Plain Python loops over examples and draws symbol by symbol. *Lists*: looks symbols up and pads lists, as lean as it "
-        "gets. *Text*: writes each example as a string, makes tensors of its tokens and mask, and pads those, as Jelassi et "
-        "al. (2024) do (sjelassi/transformers_ssm_copy). *Tokenizer*: gives strings to a tokenizer and a collator of "
-        "transformers, as Kazemnejad et al. (2023) do (McGill-NLP/length-generalization). The last column is what drawing "
-        "examples and laying them out as tensors takes of a NoPE step."
+        "gets. *Text*: writes each example as a string, makes tensors of its tokens and mask, and pads those; modelled on "
+        "Jelassi et al. (2024, sjelassi/transformers_ssm_copy), who pack in training. *Tokenizer*: gives strings to a "
+        "tokenizer and a collator of transformers; modelled on Kazemnejad et al. (2023, McGill-NLP/length-generalization), "
+        "who tokenize once and collate in every step. These two end in tensors of tokens and labels, and are divided by what "
+        "the same takes us. The last column is what drawing examples and laying them out as tensors takes of a NoPE step."
     )
     ways = list(record.generators[0].theirs_us)
     rows = []
     for row in record.generators:
         what = f"{row.what}, length {'1 to ' if row.what == 'training' else ''}{row.length}"
-        ratios = [factor(row.theirs_us[way].median / row.ours_us.median) for way in ways]
+        ratios = [factor(row.ratio(way)) for way in ways]
         share = ABSENT if row.step_share is None else percent(row.step_share)
-        rows.append([row.task, what, ms(row.ours_us), *(ms(row.theirs_us[way]) for way in ways), *ratios, share])
-    header = ["task", "examples", "ours", *ways, *(f"{way} ÷ ours" for way in ways), "of a step"]
+        rows.append(
+            [
+                row.task,
+                what,
+                ms(row.ours_us),
+                ms(row.ours_tensors_us),
+                *(ms(row.theirs_us[way]) for way in ways),
+                *ratios,
+                share,
+            ]
+        )
+    header = ["task", "examples", "ours", "ours, tensors", *ways, *(f"{way} ÷ ours" for way in ways), "of a step"]
     return [Table("Generators: µs an example", text, header, rows, 2)]
 
 

@@ -48,7 +48,7 @@ def training(subject: Subject) -> str:
 def implausible_course(run: Result, expected: Expected) -> Iterator[str]:
     extra = math.floor(expected.steps * Stage().share) if run.longest_seen > run.train_length else 0
     end = expected.steps + extra
-    if not (run.steps < end if run.status == "diverged" else expected.steps <= run.steps <= end):
+    if not (0 <= run.steps < end if run.status == "diverged" else expected.steps <= run.steps <= end):
         yield f"{run.status} after {run.steps:,} steps; the recipe has {expected.steps:,}" + (
             f" and {extra} more" if extra else ""
         )

@@ -18,6 +18,7 @@ from bench.speed.generation import answers, exact_match, left_padded
 from bench.speed.memory import peak_mb
 from bench.speed.ours import Trainee, training_batch
 from bench.speed.plan import Budget
+from bench.speed.record import PUBLISHED
 from bench.speed.rivals import IGNORED, Rival, Training, padded, rivals
 from bench.suite import load_suite
 from bench.train import learning_rate
@@ -263,7 +264,7 @@ def test_plain_generators_draw_sizes_as_ours_do(name):
     assert np.abs(tokens[0] - tokens[1]).max() < 0.01
 
 
-@pytest.mark.parametrize("way", plain.PUBLISHED)
+@pytest.mark.parametrize("way", PUBLISHED)
 @pytest.mark.parametrize("name", TASKS)
 def test_published_ways_give_the_same_examples_as_lists(name, way):
     task = SMALL.make_task(name)
@@ -272,6 +273,7 @@ def test_published_ways_give_the_same_examples_as_lists(name, way):
     tokens, labels = plain.WAYS[way](task)(lengths, random.Random(2))
     assert tokens.tolist() == expected.tokens.tolist()
     assert labels.tolist() == np.where(expected.targets, expected.tokens, plain.IGNORED).tolist()
+    assert [part.tolist() for part in plain.tensors(expected)] == [tokens.tolist(), labels.tolist()]
 
 
 @pytest.mark.parametrize("way", plain.WAYS)

@@ -124,7 +124,9 @@ def test_check_catches_what_is_left_over(published, capsys, name):
     _, board = published
     (board / name).parent.mkdir(parents=True, exist_ok=True)
     (board / name).write_text("left")
-    assert f"lprime: {board / name} (left over): not what" in refused(capsys, "board", "--check", "--to", board)
+    assert f"lprime: {board / name} (nothing we made: move it away): not what" in refused(
+        capsys, "board", "--check", "--to", board
+    )
 
 
 def test_what_is_no_longer_published_is_removed_and_a_stranger_is_not(published, capsys):
@@ -135,6 +137,7 @@ def test_what_is_no_longer_published_is_removed_and_a_stranger_is_not(published,
     assert "my+7cpe.md" in refused(capsys, "board", "--check", "--to", board)
     lines(capsys, "publish", "--to", board)
     assert [p.name for p in (board / "encodings").iterdir()] == ["nope.md"] and stranger.exists()
+    assert "holiday.png (nothing we made: move it away)" in refused(capsys, "board", "--check", "--to", board)
     assert not list((board / "pictures/tiny/encodings").glob("my*"))
 
 
@@ -159,12 +162,17 @@ def test_pictures_of_other_libraries_are_not_drawn_again_but_must_be_those_publi
     assert str(path) in refused(capsys, "board", "--check", "--to", board)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"drawn with": {}, "results": {}, "files": {"../../x": "y"}}', "\x00"])
+ALIEN = [f'{{"drawn with": {{}}, "results": {{}}, "files": {{"{path}": "y"}}}}'
+         for path in ("../../x", "", "__init__.py", "results/tiny/nope.jsonl", "/etc/x", "pictures/../board.py")]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", *ALIEN, "\x00"])
 def test_a_broken_manifest_is_named(published, capsys, text):
     _, board = published
     (board / MANIFEST).write_text(text)
     for command in (["board", "--check"], ["publish"]):
         assert f"{board / MANIFEST} is not what `lprime publish` wrote" in refused(capsys, *command, "--to", board)
+    assert (board / "results/tiny/nope.jsonl").exists()
 
 
 def test_a_missing_manifest_is_named(published, capsys):

@@ -159,10 +159,12 @@ def test_the_front_is_what_nobody_beats(made):
     shown = sorted(shown, key=lambda one: (-one.score, one.time, one.name))
     front = cost.front(shown)
     for one in shown:
-        rivals = [r for r in shown if not r.apart and r is not one]
-        beaten = any(r.time <= one.time and r.score >= one.score and (r.time, r.score) != (one.time, one.score) for r in rivals)
+        rivals = [r for r in shown if not r.apart and r.time <= 1.05 * one.time]
+        beaten = any((r.score, -r.time) > (one.score, -one.time) for r in rivals)
         twin = any((r.time, r.score) == (one.time, one.score) and r.name < one.name for r in rivals)
         assert (one in front) is not (one.apart or beaten or twin)
+    times = [one.time for one in front]
+    assert times == sorted(times, reverse=True)  # a line can be drawn through them
 
 
 def timed(times):

@@ -212,3 +212,14 @@ def test_those_ranked_apart_are_not_among_the_best_though_there_is_room():
     runs = [result(of, t.task, n, s, e, longest_seen=12) for n, e in tuned.items() for t in of.tasks for s in of.seeds]
     found = only(of, full(of, {"a": (1, 1, 0, 0), "rope": (1, 1, 0.5, 0.5)}) + runs)
     assert list(spotlight.spotlight(classes_of(found))) == ["rope", "a"]
+
+
+def test_families_whose_titles_are_cut_to_the_same_text_keep_their_panels():
+    of = suite(encodings=list("abcdef"))
+    names = dict(zip("abcdef", ["none", "no encoding", "bias", "attention bias", "x" * 40 + "1", "x" * 40 + "2"], strict=True))
+    runs = [
+        result(of, t.task, record(name, family=of_it), s) for name, of_it in names.items() for t in of.tasks for s in of.seeds
+    ]
+    panels = families.families(classes_of(only(of, runs)))
+    assert sorted(name for members in panels.values() for name in members) == list("abcdef")
+    assert len(panels) == 6

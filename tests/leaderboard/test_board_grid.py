@@ -238,3 +238,13 @@ def test_a_diverged_run_counts_with_zeros_whatever_it_holds():
     assert cell.ood[0] == pytest.approx(0.25)
     assert cell.in_distribution == pytest.approx(2 / 3) and cell.flagged
     assert cell.reach == 0
+
+
+def test_failures_of_another_version_are_not_those_of_the_newest_without_a_suite_either():
+    of, older = suite(version=2), suite()
+    fail = {
+        ("sorting", "nope", 1): failure("now").model_copy(update={"fingerprint": of.fingerprint}),
+        ("sorting", "nope", 2): failure("then").model_copy(update={"fingerprint": older.fingerprint}),
+    }
+    for given in (None, of):
+        assert list(grid.build(given, [result(of, seed=0)], fail)[0].failures) == [("sorting", "nope", 1)]

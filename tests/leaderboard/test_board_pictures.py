@@ -184,3 +184,11 @@ def parsed(text):
     parser.handle_endtag = lambda tag: found.append((tag, None))
     parser.feed(text)
     return found
+
+
+def test_a_ranking_class_of_any_name_is_drawn():
+    of = suite()
+    runs = full(of, {"nope": (1, 1, 0.5, 0.25)})
+    odd = record("rope").model_copy(update={"ranking": "a\x01b $x^{$"})
+    runs += [result(of, t.task, odd, s) for t in of.tasks for s in of.seeds]
+    assert pictures.draw(only(of, runs))

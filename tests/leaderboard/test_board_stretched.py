@@ -153,13 +153,6 @@ def test_names_stand_beside_each_panel_with_the_mean_past_l():
     assert "fine-tuned: dashed" in " ".join(drawn).replace("\n", " ")
 
 
-def test_a_mean_over_other_tasks_is_not_printed():
-    of = suite()
-    found = only(of, [*full(of, CURVES), *tuned(of, "sorting")])
-    assert stretched.mean(found, stretched.compared(found), "yarn") == ".300"
-    assert stretched.mean(found, stretched.compared(found), "finetuned(yarn)") == "–"
-
-
 @pytest.mark.parametrize(("longest", "blue"), [(12, True), (9, True), (6, False)])
 def test_longer_lengths_are_shaded_on_the_side_that_saw_them(longest, blue):
     sorting = {"task": "sorting", "variant": "unique", "train_length": 6}

@@ -74,10 +74,11 @@ def test_prices_are_those_measured_side_by_side():
     of = suite()
     runs = [result(of, task, name, seed, (1, 1, 1, 0.5), timings=timings(10 if name == "nope" else 30))
             for task in ("parity", "sorting") for name in ("nope", "rope", "t5") for seed in (0, 1)]  # fmt: skip
-    prices = {"rope": Price(1.25, 1.5, False), "t5": Price(2.0, 0.75, True)}
+    prices = {"rope": Price(1.25, 1.375, 1.5, False), "t5": Price(2.0, 2.5, 0.75, True)}
     text = board.render([replace(only(of, runs), prices=prices)])
     rows = {row["encoding"].split("]")[0].strip("["): row for row in cells(text, "## Overall")}
     assert [rows[name]["step × nope"] for name in ("nope", "rope", "t5")] == ["1.00", "1.25", "2.00 ‡"]
+    assert [rows[name]["step × nope, past L"] for name in ("nope", "rope", "t5")] == ["–", "1.38", "2.50"]
     assert [rows[name]["memory × nope"] for name in ("nope", "rope", "t5")] == ["–", "1.50", "0.75"]
 
 
@@ -166,7 +167,15 @@ def test_the_flag_shows_what_was_not_learned():
     runs += [result(of, "sorting", "nope", s, (0.95, 0.95, 0, 0)) for s in of.seeds]
     text = board.render([only(of, runs)])
     assert cells(text, "## Overall")[0]["in distribution"] == ".945 ⚑"
-    assert cells(text, "## In distribution")[0] == {"encoding": "nope", "parity, l ≤ 4": ".940 ⚑", "sorting, l ≤ 6": ".950"}
+    assert cells(text, "## In distribution")[0] == {
+        "encoding": "nope",
+        "parity, l ≤ 4": ".940 ⚑, 3 of 3 under .950",
+        "sorting, l ≤ 6": ".950",
+    }
+    # One seed of three is under it, the mean is not.
+    runs = [result(of, "parity", "nope", s, (1, 0.8 if s == 0 else 1, 0, 0)) for s in of.seeds]
+    text = board.render([only(of, runs)])
+    assert cells(text, "## In distribution")[0]["parity, l ≤ 4"] == ".967, 1 of 3 under .950"
     well = board.render([only(of, full(of, {"nope": (1, 0.95, 0, 0)}))])
     assert "⚑" not in well.split("## How to read this")[0]
 
@@ -300,3 +309,15 @@ def test_write_where_nothing_can_be_written_is_one_line(tmp_path):
     (tmp_path / "tiny" / "board.md").mkdir()  # a folder in the board's place (root may write anywhere, so no chmod)
     with pytest.raises(InputError, match=r"cannot write .*board\.md"):
         board.write(of, tmp_path)
+
+
+def test_a_run_that_took_no_step_hides_no_times_of_others():
+    of = suite()
+    idle = timings(0)
+    busy = timings(20).model_copy(update={"cpu_share": 0.1})
+    runs = full(of, {"nope": (1, 1, 0, 0)}, timings=timings(10))
+    for task in ("parity", "sorting"):
+        runs.append(result(of, task, "rope", 0, (0, 0, 0, 0), status="diverged", steps=0, loss=[], timings=idle))
+        runs += [result(of, task, "rope", seed, (1, 1, 0, 0), timings=busy) for seed in (1, 2)]
+    rows = {row["encoding"].split("]")[0].strip("["): row for row in cells(board.render([only(of, runs)]), "## Overall")}
+    assert rows["rope"]["step × nope"] == "2.00 ‡"

@@ -10,7 +10,7 @@ from synthetic_results import failure, full, record, result, suite
 
 from bench.results import Timings
 from bench.runs import plan
-from leaderboard import cards, encoding_pictures, grid, summary
+from leaderboard import cards, encoding_pictures, grid, published, summary
 from leaderboard import encoding_pages as pages
 from leaderboard.theme import DARK, LIGHT
 
@@ -149,7 +149,7 @@ def test_what_it_is_and_what_was_measured_of_it():
     assert "- **Formula**: s = q·k &#124; &#60;b&#62;" in text
     assert "- **Paper**: A, B, [All about nope](https://example.org/nope), 2020" in text
     assert "- **Settings**: k = 4" in text and "- **Read from**: the paper" in text
-    assert "- every position has a code of its own: yes" in text and "alone: no" in text
+    assert "- every position has a code of its own: yes" in text and "nothing else: no" in text
     assert rows_below(text, "## Measured")[1] == ["23", "26.04", "1.25", "19.6", "1.10"]
     assert "Its source was another" not in text and "busy" not in text
     other = page(suite(), [result(suite())], card=a_card(source_sha256="f", cpu_share=0.5))
@@ -303,3 +303,16 @@ def test_a_card_is_measured_on_one_thread_and_says_so(monkeypatch):
     assert found.properties["defined_past_train"] and not found.properties["unique"]
     assert [c.length for c in found.costs] == [n * found.costs[0].length for n in (1, 2, 4)]
     assert all(c.peak_ratio == 1 for c in found.costs) and 0 < found.cpu_share <= 1.05 and found.threads == 1
+
+
+def test_an_extra_stage_and_the_announced_length_are_explained():
+    known = cards.measure_cards(["finetuned(yarn)", "yarn", "nope"], measure=False)
+    of = suite()
+    runs = full(of, {"yarn": (1, 1, 0.5, 0.2), "nope": (1, 1, 0.5, 0.2)})
+    runs += [result(of, t.task, "finetuned(yarn)", s, longest_seen=12) for t in of.tasks for s in of.seeds]
+    board = published.Board({"tiny": [grid.build(of, runs, {})[0]]}, known)
+    text = {name: data.decode() for name, data in board.text().items() if name.startswith("encodings/")}
+    tuned, plain = text["encodings/finetuned~yarn.md"], text["encodings/yarn.md"]
+    assert "**Extra stage**: 1 % of the steps" in tuned and "read N = L′ above" in tuned and "- **N** is" in tuned
+    assert "Extra stage" not in plain and "- **N** is" in plain
+    assert "- **N** is" not in text["encodings/nope.md"]

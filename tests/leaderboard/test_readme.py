@@ -247,3 +247,22 @@ def test_rendering_needs_neither_torch_nor_the_encodings(tmp_path):
     root = Path(published.__file__).parents[1]
     done = subprocess.run([sys.executable, "-c", code, str(board)], capture_output=True, text=True, cwd=root)
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_what_guessing_gives_where_the_recipe_is_and_who_has_no_run_is_said(tmp_path):
+    of = suite()
+    board = publish(tmp_path, full(of, {"nope": CURVE, "rope": (1, 1, 0.9, 0.8)}))
+    text = (board / "README.md").read_text()
+    assert "Guessing alone gives .500 on parity." in text
+    assert "suites/tiny.yaml" not in text  # no suite of ours
+    grids = published.read_board(board)
+    again = readme.render(grids.suites, grids.classes, ["t5", "nope", "a|b"])
+    assert "Built in, and not run here yet: a&#124;b, t5." in again
+    assert "not run here yet" not in readme.render(grids.suites, grids.classes, ["nope", "rope"])
+
+
+def test_places_stand_beside_ranks_where_anything_was_tested(tmp_path):
+    text = (publish(tmp_path, full(suite(), {"nope": CURVE, "rope": (1, 1, 0.9, 0.8)})) / "README.md").read_text()
+    assert "| rank | places |" in " ".join(text.split())
+    single = publish(tmp_path / "single", full(suite(seeds=[0]), {"nope": CURVE, "rope": (1, 1, 0.9, 0.8)}))
+    assert "places |" not in (single / "README.md").read_text()

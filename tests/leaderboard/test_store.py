@@ -178,7 +178,12 @@ def test_failures_of_an_older_version_are_not_those_of_the_newer(folders):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[1]", '[{"task": "parity"}]', '{"a": 1}', "\x00", '[{"task":1,"encoding":2,"seed":"x"}]']
+    "text",
+    ["", "{", "[1]", '[{"task": "parity"}]', '{"a": 1}', "\x00", '[{"task":1,"encoding":2,"seed":"x"}]']
+    + [
+        f'[{{"task":{t},"encoding":"nope","seed":{s},"error":"e","traceback":"","finished":"2025-01-01T00:00:03Z"}}]'
+        for t, s in (('["a"]', 0), ('"parity"', "Infinity"), (5, 0), ('"parity"', '"x"'))
+    ],
 )
 def test_broken_failures_are_named(folders, text):
     out, board = folders
