@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 import tasks
 from bench.files import write_atomic
 from bench.suite import Suite
@@ -12,7 +14,7 @@ from . import local, pictures, stretched, tables
 from .collect import collect
 from .explanation import EXPLANATION
 from .grid import Column, Grid
-from .markdown import code, escape, picture
+from .markdown import code, escape, picture, share
 from .plot import file_name
 from .summary import Row, summarise
 
@@ -146,9 +148,16 @@ def measured(grid: Grid) -> str:
     return (
         f"Causal transformers{size}, trained from scratch at lengths 1 … L and tested up to L′, L → L′: {', '.join(spans)}. "
         f"{plural(len(grid.seeds), 'seed')}; {spread([c.examples for c in grid.columns])} test examples at every length; "
-        f"{spread([c.steps for c in grid.columns])} training steps. "
+        f"{spread([c.steps for c in grid.columns])} training steps. {guessing(grid)}"
         f"Suite version {grid.version}, fingerprint {code(grid.fingerprint)}."
     )
+
+
+def guessing(grid: Grid) -> str:
+    """What the task columns would show of one who guesses, where that is worth a word."""
+    levels = [(escape(c.task), float(np.mean(np.array(c.chance)[c.at > c.train_length]))) for c in grid.columns]
+    shown = [f"{share(level)} on {name}" for name, level in levels if level > tables.VISIBLE_CHANCE]
+    return f"Guessing alone gives {' and '.join(shown)}. " if shown else ""
 
 
 def spread(values: Sequence[int]) -> str:

@@ -83,7 +83,7 @@ def what(entry: Entry, card: Card) -> list[str]:
     lines = [f"- **Formula**: {escape(declared.formula, 2000)}"] if declared else []
     lines += [f"- **Past the training length**: {escape(declared.past, 2000)}"] if declared else []
     if declared and re.search(r"\bN\b", f"{declared.formula} {declared.past}"):
-        lines.append("- **N** is the length that a sequence is announced to have: in a test, that of its task's test length")
+        lines.append("- **N** is the length announced for a sequence, in tokens: in a test, what examples of that length take")
     if declared and declared.stage_share:
         lines.append(
             f"- **Extra stage**: {100 * declared.stage_share:g} % of the steps, at lengths up to L′. From then on every "

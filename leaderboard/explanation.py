@@ -11,7 +11,7 @@ from .tables import BUSY, FLAG
 EXPLANATION = f"""\
 - **Exact match**: the share of test examples whose whole answer, `<eos>` included, is right under greedy decoding. All runs of
   a suite meet the same test examples: two that answer alike have equal numbers. Under the level of guessing an answer often is
-  none at all.
+  none at all: on parity, an end mark where the bit should be.
 - **In distribution** is the mean over test lengths l ≤ L; the **task columns** show *OOD* (out-of-distribution) exact match,
   the mean over test lengths l > L, as mean over seeds ± half-width of its 95 % Student-t interval, which knows how seeds
   differ and not how sets of test examples would.

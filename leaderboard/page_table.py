@@ -82,9 +82,11 @@ def headings(grid: Grid) -> list[Heading]:
             "encoding",
             "Name of the positional encoding",
             up,
-            lambda row: Cell(escape(printable(row.name, NAME)), printable(row.name, NAME).casefold()),
+            # Where there is little room a name is broken before what it wraps.
+            lambda row: Cell(escape(printable(row.name, NAME)).replace("(", "(<wbr>"), printable(row.name, NAME).casefold()),
         ),
         Heading("IQM", "Interquartile mean of the chance-corrected accuracy past L, with its 95 % interval", down, iqm),
+        Heading("places", "Places in its table that the tests leave open", up, places),
         *(task(column, place) for place, column in enumerate(grid.columns)),
         Heading("l ≤ L", "In distribution: exact match at lengths up to L, mean over tasks", down, in_distribution),
         Heading(
@@ -96,7 +98,6 @@ def headings(grid: Grid) -> list[Heading]:
         Heading("family", "What kind of encoding it is", up, family, css="left"),
         Heading("mean", "Mean over tasks of the chance-corrected accuracy past L", down, lambda row: number(row.score, "mean")),
         Heading("gap", "Optimality gap: what the mean lacks to 1", up, lambda row: number(row.gap)),
-        Heading("places", "Places in its table that the tests leave open", up, places),
         Heading(
             "beats next",
             f"Probability that a run of it beats one of the row below; {YES} separated",
@@ -175,7 +176,7 @@ def number(value: float | None, css: str = "") -> Cell:
 def places(row: Row) -> Cell:
     if row.places is None:
         return Cell(ABSENT)
-    return Cell("–".join(map(str, sorted({*row.places}))), row.places[0] + row.places[1] / 1e6)
+    return Cell(tables.places(row), row.places[0] + row.places[1] / 1e6)
 
 
 def versus(found: Versus | None) -> Cell:

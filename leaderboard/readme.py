@@ -5,8 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 
-import numpy as np
-
 import tasks
 
 from . import encoding_pages as pages
@@ -76,17 +74,10 @@ def section(versions: Sequence[Grid], classes: Sequence[Classes], known: Sequenc
                 f"**{HEADINGS.get(name, name.capitalize())}**" if name in HEADINGS else f"**{escape(name.capitalize())}**"
             )
         parts.append(compact(grid, group))
-    parts += [*guessing(grid), *overview(grid, classes[0], place), contents(below, place), measured(grid), *recipe(grid)]
+    parts += [*overview(grid, classes[0], place), contents(below, place), measured(grid), *recipe(grid)]
     if waiting := sorted(set(known) - {encoding for _, encoding in grid.runs}):
         parts.append(f"Built in, and not run here yet: {', '.join(map(escape, waiting))}.")
     return [*parts, *below]
-
-
-def guessing(grid: Grid) -> list[str]:
-    """What the task columns would show of one who guesses, where that is worth a word."""
-    levels = [(heading(c.task), float(np.mean(np.array(c.chance)[c.at > c.train_length]))) for c in grid.columns]
-    shown = [f"{share(level)} on {name}" for name, level in levels if level > tables.VISIBLE_CHANCE]
-    return [f"Guessing alone gives {' and '.join(shown)}."] if shown else []
 
 
 def recipe(grid: Grid) -> list[str]:

@@ -4,16 +4,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from submissions import NAME, SUITE, made
-
-from bench import plugins
+from submissions import NAME, SUITE, made_apart
 
 
 @pytest.fixture(scope="session")
 def honest(tmp_path_factory) -> Path:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugins, "loaded", plugins.Loaded())
-        return made(tmp_path_factory.mktemp("honest"), SUITE)
+    return made_apart(tmp_path_factory.mktemp("honest"), SUITE)
 
 
 @pytest.fixture

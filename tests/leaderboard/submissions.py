@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from support import ROOT, suite_dict
 
 from bench import encodings, plugins
@@ -70,6 +71,13 @@ def made(folder: Path, of: Suite, reference: str = "") -> Path:
     run(reference, folder / "runs", of)
     checked = report(reference, folder / "check.json")
     return submit(reference, of, folder / "runs", folder / "submissions", ABOUT, checked)
+
+
+def made_apart(folder: Path, of: Suite) -> Path:
+    """The same, with no plugin left behind in this process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plugins, "loaded", plugins.Loaded())
+        return made(folder, of)
 
 
 # --- changes by one who knows what is checked

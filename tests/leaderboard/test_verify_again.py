@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import shutil
 from collections import Counter
 from functools import partial
 from math import comb
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from submissions import NAME, edit_each, edit_report, made, reseal, results, suite
+from submissions import NAME, edit_each, edit_report, made, made_apart, reseal, results, suite
 from synthetic_results import full, result
 from synthetic_results import suite as made_up
 
@@ -31,14 +30,8 @@ SUITE = suite(seeds=[0, 1, 2, 3, 4])
 
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory) -> Path:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugins, "loaded", plugins.Loaded())
-        return made(tmp_path_factory.mktemp("honest"), SUITE)
-
-
-@pytest.fixture
-def folder(honest, tmp_path) -> Path:
-    return Path(shutil.copytree(honest, tmp_path / NAME))
+    """In place of the one that other tests share: five seeds."""
+    return made_apart(tmp_path_factory.mktemp("honest"), SUITE)
 
 
 @pytest.fixture
