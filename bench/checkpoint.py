@@ -42,7 +42,8 @@ def save_checkpoint(folder: Path, model: Decoder, optimizer: FlatAdamW, state: S
     """Write everything a run needs to go on.
 
     Arguments:
-        identity: what run this is (suite fingerprint, task, encoding, source, seed): a checkpoint of another is never resumed.
+        identity: what run this is (suite fingerprint, task, encoding, seed, source, torch's version, device): a checkpoint of
+            another is never resumed.
     """
     tensors, text = contents(model, optimizer), json.dumps(asdict(state))
     metadata = {"identity": identity, "state": text, "digest": digest(tensors, identity, text)}

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Iterator
@@ -83,11 +84,33 @@ def import_module(name: str, reference: str) -> ModuleType:
         raise broken(reference, error) from error
 
 
-def broken(origin: str, error: BaseException) -> InputError:
-    """A plugin that cannot be imported, with the last line that was under way."""
+def broken(origin: str, error: BaseException, what: str = "cannot be imported", file: str = "") -> InputError:
+    """A plugin that breaks, with the last line that was under way.
+
+    Arguments:
+        file: where it stands, if ``origin`` does not say.
+    """
     machinery = ("<", str(Path(__file__).parent), str(Path(importlib.__file__).parent))
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(machinery)]
-    last = next((f for f in reversed(frames) if f.filename == origin), frames[-1] if frames else None)
+    frames = traceback.extract_tb(error.__traceback__)
+    elsewhere = [f for f in frames if not f.filename.startswith(machinery)]
+    own = [f for f in frames if f.filename == (file or origin)]
+    last = own[-1] if own else elsewhere[-1] if elsewhere else None
     where = f" ({Path(last.filename).name}, line {last.lineno})" if last else ""  # a syntax error says it by itself
     hint = "; a file has no package: import `name` for `.name`" if "no known parent package" in str(error) else ""
-    return InputError(f"{origin} cannot be imported{where}: {type(error).__name__}: {error}{hint}")
+    text = " ".join(str(error).split())
+    return InputError(f"{origin} {what}{where}: {type(error).__name__}{': ' if text else ''}{text}{hint}")
+
+
+@contextmanager
+def at_work(cls: type) -> Iterator[None]:
+    """Whatever an encoding's own code raises here is told in one line.
+
+    Raises:
+        InputError: it broke.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise broken(cls.info.name, error, "breaks at work", inspect.getfile(cls)) from error  # type: ignore[attr-defined]

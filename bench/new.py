@@ -1,6 +1,7 @@
 """A file to start an encoding of one's own from: ``starter.py`` under another name."""
 
 import importlib.util
+import keyword
 import sys
 from importlib import resources
 from pathlib import Path
@@ -39,4 +40,5 @@ def write(name: str, folder: Path = Path()) -> Path:
 def class_name(name: str) -> str:
     """``my_encoding`` → ``MyEncoding``; never a name that the file uses for something else."""
     camel = "".join(part.capitalize() for part in name.split("_"))
-    return f"{camel}Encoding" if camel in ("At", "Encoding", "Float", "Info", "Tensor") else camel
+    taken = camel in ("At", "Encoding", "Float", "Info", "Tensor") or keyword.iskeyword(camel)
+    return f"{camel}Encoding" if taken else camel

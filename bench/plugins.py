@@ -22,9 +22,10 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from tasks import InputError
+from tasks import InputError, unknown
 
 from .encodings import Encoding, Info, Wrapper, classes
+from .encodings.compose import STRICTNESS
 from .imports import Source, files_of
 from .modules import broken, import_module, read_module
 from .references import is_file, parts, replaced
@@ -135,6 +136,8 @@ def check(cls: object, origin: str) -> type[Encoding]:
     if not isinstance(info, Info):
         raise InputError(f"{origin}: {cls.__name__} declares nothing; expected info = bench.encodings.Info(name=…, …)")
     check_name(info.name, origin)
+    if info.ranking not in STRICTNESS:
+        raise unknown(f"ranking of {origin}", str(info.ranking), STRICTNESS)
     return cls
 
 

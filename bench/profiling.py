@@ -28,4 +28,4 @@ def rows(seconds: dict[str, float], steps: int) -> list[tuple[str, str, str, str
     """Phase, seconds, share of all and milliseconds a step; last of all their sum."""
     total = sum(seconds.values())
     parts = [*seconds.items(), ("together", total)]
-    return [(name, f"{s:.2f}", f"{s / total:.1%}", f"{s / steps * 1e3:.3f}") for name, s in parts]
+    return [(name, f"{s:.2f}", f"{s / total:.1%}", f"{s / max(1, steps) * 1e3:.3f}") for name, s in parts]

@@ -58,7 +58,7 @@ class Tally:
     @property
     def left_s(self) -> float | None:
         steps = self.steps_total - self.steps_gone - sum(self.at.values())
-        return steps / self.rate if self.walked else None
+        return max(0.0, steps / self.rate) if self.walked else None  # an extra stage's steps are not counted ahead
 
     def line(self) -> str:
         left = "" if self.left_s is None else f", {clock(self.left_s)} left"

@@ -51,7 +51,7 @@ class EncodingRecord(Record):
     link: str
     settings: dict[str, Any]
     source_sha256: str
-    """Hash of the file that defines it."""
+    """Of all source that makes it: see ``bench.encodings.source_hash``."""
 
 
 class Timings(Record):

@@ -102,7 +102,7 @@ class Session:
         self.cpu_share: float | None = None
         self.saved = self.reported = self.clock
         self.save_took = 0.0
-        self.source = encodings.source_hash(self.cls)
+        self.source, self.versions = encodings.source_hash(self.cls), versions()  # before hours of work, not after
         # A checkpoint made with another version of suite, encoding or torch would not give the same numbers.
         self.identity = json.dumps([run.suite.fingerprint, str(run), self.source, torch.__version__, str(device)])
         self.state = load_checkpoint(folder, self.model, self.optimizer, self.identity) or State(started=self.started)
@@ -176,7 +176,7 @@ class Session:
                 cpu_share=self.cpu_share,
             ),
             data_hash=content_hash(test_sets.values()),
-            versions=versions(),
+            versions=self.versions,
             device=device_name(self.device),
             threads=torch.get_num_threads(),
             started=state.started,

@@ -121,18 +121,18 @@ def main(pipe: Connection, out: str, threads: int, device: str, checkpoint_every
             return
         except LockedElsewhere:
             control.say("elsewhere")
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a hook that exits must not pass for a worker that was told to
             control.say("failed", 0, leave_report(run, Path(out), error))
         control.idle = True
         if control.told:
             return
 
 
-def leave_report(run: Run, out: Path, error: Exception) -> str:
+def leave_report(run: Run, out: Path, error: BaseException) -> str:
     """Write the run's failure report; the reason on one line."""
-    reason = " ".join(str(error).split()) or type(error).__name__
-    if not isinstance(error, ValueError):
-        reason = f"{type(error).__name__}: {reason}"
+    reason = " ".join(str(error).split())
+    if not isinstance(error, InputError):  # which says it all by itself
+        reason = f"{type(error).__name__}{': ' if reason else ''}{reason}"
     try:
         run.fail(out, reason, "".join(traceback.format_exception(error)))
     except ValueError as unwritable:

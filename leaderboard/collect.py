@@ -14,6 +14,10 @@ from tasks import InputError
 from .grid import Grid, build
 
 
+class NoResults(InputError):
+    """There is nothing yet."""
+
+
 def collect(suite_or_name: Suite | str, out: Path) -> list[Grid]:
     """All grids under ``<out>/<suite>``, the suite's own first.
 
@@ -29,7 +33,7 @@ def collect(suite_or_name: Suite | str, out: Path) -> list[Grid]:
     name = suite.name if suite else asked
     results, failures = read_results(out / name), read_failures(out / name)
     if not results and not (suite and failures):
-        raise InputError(f"no results of suite {name} under {out / name}; run `lprime run {asked}` first")
+        raise NoResults(f"no results of suite {name} under {out / name}; run `lprime run {asked}` first")
     return build(suite, results, failures)
 
 

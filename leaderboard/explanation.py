@@ -12,9 +12,9 @@ EXPLANATION = f"""\
 - **Exact match**: the share of test examples whose whole answer, `<eos>` included, is right under greedy decoding. All runs of
   a suite meet the same test examples: two that answer alike have equal numbers. Under the level of guessing an answer often is
   none at all: on parity, an end mark where the bit should be.
-- **In distribution** is the mean over test lengths l ≤ L; the **task columns** show *OOD* (out-of-distribution) exact match,
-  the mean over test lengths l > L, as mean over seeds ± half-width of its 95 % Student-t interval, which knows how seeds
-  differ and not how sets of test examples would.
+- **In distribution** is the mean over test lengths l ≤ L, where examples may have occurred in training (parity's all have);
+  the **task columns** show *OOD* (out-of-distribution) exact match, the mean over test lengths l > L, as mean over seeds ±
+  half-width of its 95 % Student-t interval, which knows how seeds differ and not how sets of test examples would.
 - **IQM**, the interquartile mean: the scores of all runs on all tasks are sorted, a quarter of them (rounded down: 6 of 25, 3
   of 15) is left out at either end, and the rest is averaged; tasks weigh the same, however many of their runs there are. A
   run's score is its mean over l > L of (exact match − chance) / (1 − chance), not under 0: 1 is perfect, 0 is guessing. In

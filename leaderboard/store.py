@@ -67,7 +67,7 @@ def publish(suite_or_name: Suite | str, out: Path, folder: Path, encodings: Sequ
     if not results:
         raise InputError(f"no results of suite {name} under {out / name}; run `lprime run {asked}` first")
     if encodings:
-        have = {r.encoding.name for r in results}
+        have = sorted({r.encoding.name for r in results})
         for encoding in encodings:
             if encoding not in have:
                 raise unknown(f"encoding with results of suite {name}", encoding, have)
@@ -100,7 +100,8 @@ def merge(place: Path, stored: Iterable[Result], new: Iterable[Result], out: Pat
             path = out.joinpath(result.suite, result.task, result.encoding.name, f"seed-{result.seed}", RESULT)
             raise InputError(
                 f"{path} contradicts the published {result.task} seed {result.seed} of {place / file_name(old.encoding.name)} "
-                f"in {', '.join(differ)}, though suite and seed are the same; find out why, then delete one of the two"
+                f"in {', '.join(differ)}, though suite and seed are the same; find out why (another processor or version "
+                "rounds otherwise), then delete one"
             )
     return runs, kept
 

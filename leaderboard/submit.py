@@ -10,6 +10,7 @@ from pathlib import Path
 from bench import encodings, plugins
 from bench.check import Report
 from bench.check import check as run_checks
+from bench.check.source import own_files
 from bench.encodings import Encoding, Wrapper
 from bench.files import folder_atomic
 from bench.results import Result
@@ -46,6 +47,7 @@ def submit(
     report: Path | None = None,
     replace: bool = False,
     say: Callable[[str], None] = lambda text: None,
+    published: Path = Path("leaderboard"),
 ) -> Path:
     """Write ``<to>/<name>/`` for the encoding of a reference, whole or not at all.
 
@@ -53,6 +55,7 @@ def submit(
         out: where its runs are, all of the suite's tasks and seeds.
         report: what ``lprime check --json`` printed for this very source; by default the checks are made now.
         replace: whether a submission of that name may be there already.
+        published: a leaderboard's folder, whose results nobody may have copied; by default what `lprime verify` looks at.
 
     Raises:
         InputError: it is built in; runs are missing, failed, or were made from other source; a check fails; the submission
@@ -64,7 +67,7 @@ def submit(
     if place.exists() and not replace:
         raise InputError(f"{place} is there already; replace it with --replace, or choose another --to")
     plugin = own_plugin(cls)
-    files, takes_from = sources(cls, plugin)
+    files, takes_from = own_files(plugin), sorted(path.stem for path in encodings.closure(plugin)[0].values())
     results = finished_runs(suite, name, source, out)
     checked = read_report(report, name, source) if report else passed(reference, say)
     contents = {f"{form.SOURCE}/{path}": content for path, content in files.items()} | {
@@ -77,7 +80,7 @@ def submit(
         for path, content in (contents | {form.SUBMISSION: (made.model_dump_json(indent=1) + "\n").encode()}).items():
             (new / path).parent.mkdir(parents=True, exist_ok=True)
             (new / path).write_bytes(content)
-        for finding in verify(new, suite, name=place.name).findings:
+        for finding in verify(new, suite, published, name=place.name).findings:
             if finding.status != "passed":
                 raise InputError(f"{name} cannot be submitted: {finding.check}: {finding.found}; {finding.advice}")
     return place
@@ -104,21 +107,6 @@ def own_plugin(cls: type[Encoding]) -> type[Encoding]:
             f"{parts[0].info.name} is made of {len(found)} plugins ({', '.join(found)}); expected one, in one folder"
         )
     return next(iter(found.values()))
-
-
-def sources(cls: type[Encoding], plugin: type[Encoding]) -> tuple[Mapping[str, bytes], list[str]]:
-    """The plugin's own files by path, and the built-in modules that it takes from.
-
-    Raises:
-        InputError: they lie in several folders.
-    """
-    here, elsewhere = encodings.closure(plugin)
-    roots = sorted({str(source.root) for source in elsewhere.values()})
-    if len(roots) != 1:
-        raise InputError(
-            f"{cls.info.name} is made of files in {' and '.join(roots)}; expected one folder: put them side by side"
-        )
-    return {path: data for s in elsewhere.values() for path, data in s.files.items()}, sorted(p.stem for p in here.values())
 
 
 def finished_runs(suite: Suite, name: str, source: str, out: Path) -> list[Result]:

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -9,51 +10,80 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tasks import InputError
+
 from .. import encodings
-from ..encodings import At, Encoding, Info, Wrapper
+from ..encodings import At, Encoding, Info, Stage, Wrapper
 from ..encodings.compose import STRICTNESS
 from ..model import Mask, build
+from . import words
+from .source import IMPORTS, own_files, source_faults
 from .subject import Case, Fault, Subject, check, differs, states
 
 LONGEST_TEXT = 500
+PLAIN = ("family", "title", "authors")
+"""Texts that submissions and their results repeat."""
 SHIFTS = (1, 37, 500)
 
 
 @check(
     "declaration",
     expected="info is complete: texts on one line, a https link, a year, a ranking class; settings are keyword arguments with "
-    "plain defaults",
-    advice="fill in info in the encoding's class; see bench.encodings.Info for what each field means",
+    "plain defaults; of a plugin, as `lprime verify` asks: family, title and authors in plain words (no markdown, HTML or path "
+    f"separators), a link of plain characters, source that imports only {IMPORTS}",
+    advice="fill in info in the encoding's class; see bench.encodings.Info for what each field means. Both info and imports "
+    "belong to the source hash: mend them before the runs",
 )
 def declaration(subject: Subject) -> str:
-    cls, info, faults = subject.cls, subject.cls.info, []
-    for field in fields(Info):
-        value = getattr(info, field.name)
-        if field.type in (str, "str"):
-            if not isinstance(value, str) or not value.strip() or value != value.strip() or not value.isprintable():
-                faults.append(f"{field.name} is not one line of text: {value!r:.60}")
-            elif len(value) > LONGEST_TEXT:
-                faults.append(f"{field.name} has {len(value)} characters, more than {LONGEST_TEXT}")
-        elif field.type in (bool, "bool") and type(value) is not bool:
-            faults.append(f"{field.name} is neither True nor False: {value!r:.60}")
-    if not str(info.link).startswith("https://"):
-        faults.append(f"link does not begin with https://: {info.link!r:.60}")
+    cls, info, own = subject.cls, subject.cls.info, plugged(subject.cls)
+    faults = [f"{what} {fault}: {getattr(info, what)!r:.60}" for what, fault in info_faults(info, bool(own))]
     if type(info.year) is not int or not 1986 <= info.year <= datetime.now(UTC).year + 1:
         faults.append(f"year is not one: {info.year!r:.60}")
     if info.ranking not in STRICTNESS:
         faults.append(f"ranking is none of {', '.join(STRICTNESS)}: {info.ranking!r:.60}")
     elif cls.stage and info.ranking == "standard":
         faults.append("has a further stage of training, but its ranking is not 'longer'")
-    faults += settings_faults(cls)
+    if cls.stage and not 0 < cls.stage.share <= Stage().share:
+        faults.append(f"its further stage takes {cls.stage.share!r:.20} of the steps, expected at most {Stage().share:g}")
+    faults += settings_faults(cls, bool(own))
+    for part in own:
+        faults += [f"{what} {fault}: {getattr(part.info, what)!r:.60}" for what, fault in info_faults(part.info, True)]
+        faults += brought_faults(part)
     if faults:
-        raise Fault("; ".join(faults))
+        raise Fault("; ".join(dict.fromkeys(faults)))
     if encodings.get(info.name).info != info:
         raise Fault(f"its name {info.name!r} leads to another encoding")
     hooks = ", ".join(encodings.hooks(cls)) or "no hook"
     return f"{info.name}, family {info.family}, ranking {info.ranking}; overrides {hooks}"
 
 
-def settings_faults(cls: type[Encoding]) -> list[str]:
+def plugged(cls: type[Encoding]) -> list[type[Encoding]]:
+    """What an encoding is or wraps that is not built in. Rules of submissions are for these alone: a paper's title may hold
+    quotation marks, and the board knows how to show those."""
+    inner = plugged(cls.inner) if issubclass(cls, Wrapper) and cls.inner is not Encoding else []
+    return inner if cls.__module__.startswith(f"{encodings.__name__}.") else [cls, *inner]
+
+
+def info_faults(info: Info, submitted: bool) -> Iterator[tuple[str, str]]:
+    """Fields of an info, each with what is wrong with it; ``submitted``: by the rules of submissions too."""
+    for field in fields(Info):
+        value = getattr(info, field.name)
+        if field.type in (str, "str"):
+            if not isinstance(value, str) or not value.strip() or value != value.strip() or not value.isprintable():
+                yield field.name, "is not one line of text"
+            elif len(value) > LONGEST_TEXT:
+                yield field.name, f"has {len(value)} characters, more than {LONGEST_TEXT}"
+            elif submitted and field.name in PLAIN and (fault := words.plain(value)):
+                yield field.name, fault
+        elif field.type in (bool, "bool") and type(value) is not bool:
+            yield field.name, "is neither True nor False"
+    if not str(info.link).startswith("https://"):
+        yield "link", "does not begin with https://"
+    elif submitted and (fault := words.link(str(info.link))):
+        yield "link", fault
+
+
+def settings_faults(cls: type[Encoding], submitted: bool) -> list[str]:
     """Settings have to be readable, and to fit into a name such as ``rope(base=500000.0)``."""
     faults = []
     for parameter in list(inspect.signature(cls.__init__).parameters.values())[2:]:
@@ -61,7 +91,17 @@ def settings_faults(cls: type[Encoding]) -> list[str]:
             faults.append(f"argument {parameter.name} of __init__ is not keyword-only (put * before it)")
         elif type(parameter.default) not in (bool, int, float, str):
             faults.append(f"setting {parameter.name} has no default that is a number, True, False or a word")
+    if submitted and not faults and (fault := words.settings(encodings.settings(cls))):
+        faults.append(f"settings {fault}: {encodings.settings(cls)!r:.60}")
     return faults
+
+
+def brought_faults(plugin: type[Encoding]) -> list[str]:
+    """What keeps a plugin's source from being submitted."""
+    try:
+        return source_faults(own_files(plugin))
+    except InputError as error:
+        return [str(error)]
 
 
 @check(

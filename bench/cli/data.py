@@ -39,5 +39,4 @@ def data(
         title=f"lprime {task}, suite {loaded.name} version {loaded.version}",
     )
     splits = len(loaded.test_lengths(task))
-    splits = len(loaded.test_lengths(task))
     print(f"{task} of suite {loaded.name}: {train_examples} training examples and {splits} test splits in {out}")

@@ -64,8 +64,10 @@ def describe_encoding(cls) -> dict[str, Any]:
 
     from bench import encodings
     from bench.card import extra_parameters
+    from bench.modules import at_work
 
-    made = {"hooks": encodings.hooks(cls), "settings": encodings.settings(cls), "parameters": extra_parameters(cls)}
+    with at_work(cls):
+        made = {"hooks": encodings.hooks(cls), "settings": encodings.settings(cls), "parameters": extra_parameters(cls)}
     return asdict(cls.info) | {"kind": "encoding"} | made
 
 
@@ -145,11 +147,13 @@ def measured(name: str) -> dict[str, Any]:
 
     from bench import encodings
     from bench.card import COST_SUITE, costs, properties
+    from bench.modules import at_work
 
     torch.set_num_threads(1)
     cls = encodings.get(name)
-    rows = [{k: round(v, 3) for k, v in asdict(cost).items()} for cost in costs(cls)]
-    return {"properties": asdict(properties(cls)), f"cost_on_{COST_SUITE}": rows}
+    with at_work(cls):
+        rows = [{k: round(v, 3) for k, v in asdict(cost).items()} for cost in costs(cls)]
+        return {"properties": asdict(properties(cls)), f"cost_on_{COST_SUITE}": rows}
 
 
 def lines(value: object) -> list[str]:

@@ -30,7 +30,7 @@ def publish(
     from leaderboard.store import read_store
 
     if suite is not None:
-        done = fold(suite, out, to, encoding)
+        done = fold(suite, out, to, encoding and [filed_under(name) for name in encoding])
         failures = f", {done.failures} without result because they failed" if done.failures else ""
         print(f"{done.suite}: {done.added} runs added, {done.kept} were there already{failures}")
         names = {run.encoding.name for runs in read_store(to).values() for run in runs}
@@ -41,3 +41,11 @@ def publish(
         write_cards(to, with_catalogue(cards, names))
     changed = render(to)
     print(f"{len(changed)} files written under {to}" if changed else f"everything under {to} is as it was")
+
+
+def filed_under(name: str) -> str:
+    """The name that an encoding's results have, where it is given by its file or with its settings."""
+    from bench import encodings
+    from bench.references import has_reference
+
+    return encodings.get(name).info.name if "(" in name or has_reference(name) else name

@@ -25,12 +25,15 @@ def read_grids(suites: Iterable[str] | None, out: Path | None, published: bool) 
         InputError: no such suite, no results, a broken file, or results that contradict each other.
     """
     if not published:
-        from leaderboard.collect import collect
+        from leaderboard.collect import NoResults, collect
 
         from .board import suites_with_results
 
         out = out or Path("runs")
-        return {name: collect(name, out) for name in suites or suites_with_results(out)}
+        try:
+            return {name: collect(name, out) for name in suites or suites_with_results(out)}
+        except NoResults as error:
+            raise NoResults(f"{error}, or ask for --published ones") from None
 
     from leaderboard.cards import priced, read_cards
     from leaderboard.store import grids

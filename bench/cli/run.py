@@ -1,5 +1,6 @@
 """``lprime run``: the grid of a suite, or a part of it, on this machine or on a cluster."""
 
+import shlex
 import signal
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +33,7 @@ def run(
 ) -> int:
     """Train and test a suite's grid. Asking again runs only what is missing; Ctrl-C loses nothing."""
     from bench.progress import display, say
-    from bench.runs import check_out, plan
+    from bench.runs import FAILURE, check_out, plan
     from bench.suite import load_suite
     from tasks import InputError, unknown
 
@@ -101,6 +102,7 @@ def run(
         say(f"{len(tally.failed)} of {len(todo)} runs failed; --retry-failed runs them again:")
         for event in tally.failed:
             say(f"  {event.run}: {event.text}")
+        say(f"  the first one's traceback: {tally.failed[0].run.folder(out) / FAILURE}")
     if tally.lost:
         say(f"{len(tally.lost)} of {len(todo)} runs lost their jobs; asking again goes on with them:")
         for event in tally.lost:
@@ -155,15 +157,18 @@ def profiled(run, device: str) -> int:
     import torch
     from tabulate import tabulate
 
+    from bench import encodings
+    from bench.modules import at_work
     from bench.profiling import HEADER, profile, rows
     from bench.progress import say
 
     torch.set_num_threads(1)
     say(f"profile of {run} on suite {run.suite.name}: no result is kept")
-    table = rows(*profile(run, device))  # type: ignore[arg-type]
+    with at_work(encodings.get(run.encoding)):
+        table = rows(*profile(run, device))  # type: ignore[arg-type]
     print(tabulate(table, headers=HEADER, colalign=("left", "right", "right", "right"), disable_numparse=True))
     if device != "cpu" and torch.cuda.is_available():
-        say("on a GPU forward and backward are one recording, counted as backward")
+        say("on a GPU forward and backward may be one recording, counted as backward")
     return 0
 
 
@@ -177,7 +182,8 @@ def warn_of_changes(over: dict, out: Path) -> None:
         stale = [r for r, result in over.items() if r.encoding == name and result.encoding.source_sha256 != now]
         if stale:
             say(f"caution: the source of {name} has changed since {len(stale)} of its runs; delete them to run them again:")
-            say(f"  {stale[0].folder(out)}{' …' if len(stale) > 1 else ''}")
+            places = [r.folder(out).parent for r in stale]
+            say(f"  rm -r {' '.join(dict.fromkeys(shlex.quote(str(place)) for place in places))}")
 
 
 def full_names(names: list[str]) -> list[str]:

@@ -55,7 +55,10 @@ def build(tree: ast.expr, text: str, known: Classes) -> type[Encoding]:
         cls = wrap(cls, build(tree.args[0], text, known))
     elif tree.args:
         raise InputError(f"{cls.info.name} wraps no other encoding; expected {cls.info.name}(setting=value), got {text!r}")
-    return with_settings(cls, {k.arg or "**": constant(k.value, text) for k in tree.keywords})
+    given = [k.arg or "**" for k in tree.keywords]
+    if twice := [key for key in given if given.count(key) > 1]:
+        raise InputError(f"{text!r} gives the setting {twice[0]} twice")
+    return with_settings(cls, {key: constant(k.value, text) for key, k in zip(given, tree.keywords, strict=True)})
 
 
 def lookup(name: str, known: Classes) -> type[Encoding]:
@@ -70,7 +73,7 @@ def constant(tree: ast.expr, text: str) -> Any:
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError
         return value
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):  # a dict whose key is a list, say
         raise InputError(f"settings in {text!r} must be finite numbers, True, False or quoted words") from None
 
 
@@ -121,7 +124,10 @@ def checked(name: str, key: str, value: Any, defaults: Mapping[str, Any]) -> Any
         raise unknown(f"setting of {name}", key, defaults)
     wanted = type(defaults[key])
     if wanted is float and type(value) is int:
-        value = float(value)
+        try:
+            value = float(value)
+        except OverflowError:
+            raise InputError(f"setting {key} of {name} is a number with {len(str(value))} digits, too large") from None
     if type(value) is not wanted or (wanted is str and not re.fullmatch(r"[a-z0-9_]+", value)):
         raise InputError(f"setting {key} of {name} must be a {wanted.__name__} such as {defaults[key]!r}, got {value!r}")
     return value

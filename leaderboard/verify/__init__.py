@@ -4,10 +4,12 @@
 
     reading.py      a stranger's folder as data: sizes first, no links, strict JSON
     subject.py      what is verified, and how checks are named
-    contents.py     checks of files, form, hashes, names, source and check report; text.py and python.py help
+    contents.py     checks of files, form, hashes, names, source and check report; text.py helps
     grid.py         checks of completeness, ranking, data, scores, parameters
     course.py       checks of training, times and copies
     again.py        runs chosen at random once more; child.py is the process that does so, agreement.py compares
+
+Rules that `lprime check` tells of too, before a run is made, stand in ``bench/check``: words.py and source.py.
 
 All but the last line reads data and runs nothing of what was submitted. It tells what cannot be, not what is not so: whoever
 makes numbers up with care is found by ``again.py`` alone.

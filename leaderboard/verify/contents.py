@@ -1,27 +1,22 @@
 """What is in the folder, and who says so: files, form, hashes, names, source, and the report of ``lprime check``."""
 
 import hashlib
-import sys
 import unicodedata
 
 from bench.check.report import Report
+from bench.check.source import IMPORTS, bound, source_faults
 from bench.check.subject import Fault, load_checks
-from bench.imports import OURS
+from bench.check.words import INVISIBLE
 from bench.results import Result
 from bench.suite import load_suite, shipped
 from tasks import InputError, unknown
 
 from .. import submission as form
-from ..names import INVISIBLE
 from ..store import order
 from ..submission import Submission
 from . import text
-from .python import bound, imports, unreadable
 from .reading import DEPTH, MOST, MOST_LINE, MOST_RUNS, record
 from .subject import Subject, label, listed, named
-
-LIBRARIES = ("torch", "numpy", "jaxtyping")
-"""What an encoding may import beside Python's own, and beside ``bench`` and ``tasks``."""
 
 
 @named(
@@ -137,25 +132,18 @@ def names(subject: Subject) -> str:
 
 @named(
     "source",
-    expected=f"UTF-8 text that parses as Python, shows all its characters, imports only its own files, Python's, bench, tasks, "
-    f"{', '.join(LIBRARIES)}, and has the hash that the results name",
+    expected=f"UTF-8 text that parses as Python, shows all its characters, imports only {IMPORTS}, "
+    "and has the hash that the results name",
     advice="make the folder anew with `lprime submit` from the source that ran; what it needs of other files belongs beside it",
 )
 def source(subject: Subject) -> str:
     of, sources = subject.submission, subject.contents.sources
-    faults = [f"{path} {fault}" for path in sorted(sources) for fault in unreadable(sources[path])]
-    if faults:
+    if faults := source_faults(sources):
         raise Fault(listed(faults))
     if of.plugin.file not in sources:
         raise Fault(f"{of.plugin.file}, which has the encoding's class, is not among the files")
     if of.plugin.cls not in bound(sources[of.plugin.file]):
         raise Fault(f"{of.plugin.file} has no class {of.plugin.cls}")
-    tops = {path.partition("/")[0].removesuffix(".py") for path in sources}
-    if hidden := sorted(tops & {*OURS, *LIBRARIES, *sys.stdlib_module_names}):
-        raise Fault(f"a file or folder is named as the module {hidden[0]!r}, which it would hide")
-    known = {*tops, "bench", "tasks", *LIBRARIES, *sys.stdlib_module_names}
-    if strangers := sorted(top for path in sources for top in imports(path, sources[path]) if top not in known):
-        raise Fault(f"imports {', '.join(dict.fromkeys(strangers))}, which it does not bring along")
     try:
         found = form.source_hash(of, sources)
     except ValueError as error:

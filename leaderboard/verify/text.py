@@ -1,75 +1,30 @@
 """Words that strangers wrote: names, titles, whatever is shown somewhere. Nothing in them may do more than be read."""
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
+from bench.check.words import NAME, WORD, link, matches, plain, settings
 from bench.encodings import classes
 from bench.results import Result
 from tasks import InputError
 
-from ..markdown import STRUCTURAL
-from ..names import INVISIBLE, file_name, page_name
+from ..names import file_name, page_name
 from ..submission import Submission, chain
 
-NAME = re.compile(r"[A-Za-z0-9_(),=.'+-]{1,200}")
-LINK = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[A-Za-z0-9._~/?=%&#:;+,@-]*)?")
 LICENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{1,63}")
 VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,59}")
 PACKAGE = re.compile(r"[a-z0-9_-]{1,40}")
 DEVICE = re.compile(r"([A-Za-z0-9._()+,-]|@(?= )| (?! )){1,120}")
 COMMIT = re.compile(r"[0-9a-f]{40}(-dirty)?")
-WORD = re.compile(r"[A-Za-z0-9_]{1,100}")
-LONGEST, LONGEST_NOTE = 200, 1000
+LONGEST_NOTE = 1000
 SKEW = timedelta(days=1)
 """By which two clocks may differ."""
-
-
-def plain(text: str, most: int = LONGEST) -> str | None:
-    """What is wrong with a text that is to be plain words, if anything is."""
-    if not text.strip() or text != " ".join(text.split()):
-        return "is not one line of words, blanks single"
-    if len(text) > most:
-        return f"has {len(text):,} characters, more than {most:,}"
-    if any(unicodedata.category(c) in INVISIBLE for c in text):
-        return "holds a control or invisible character"
-    if any(c in "/\\" for c in text):
-        return "holds a path separator"
-    if found := STRUCTURAL.search(text):
-        return f"holds markdown or HTML ({found[0]})"
-    return None
-
-
-def matches(pattern: re.Pattern, kind: str, text: str) -> str | None:
-    return None if len(text) <= 2000 and pattern.fullmatch(text) else f"is no {kind}"
-
-
-def link(text: str) -> str | None:
-    return matches(LINK, "https link of plain characters", text)
 
 
 def versions(found: Mapping[str, str]) -> str | None:
     fine = len(found) <= 20 and all(PACKAGE.fullmatch(k) and VERSION.fullmatch(v) for k, v in found.items())
     return None if fine else "are no versions of packages"
-
-
-def settings(found: Any, depth: int = 4) -> str | None:
-    """Numbers, True, False and words by name; those of a wrapped encoding under its name."""
-    if depth and isinstance(found, dict) and len(found) <= 100:
-        inner = all(
-            settings(value, depth - 1) is None if isinstance(value, dict) else is_setting(value) for value in found.values()
-        )
-        if inner and all(NAME.fullmatch(key) for key in found):
-            return None
-    return "are no settings: numbers, True, False or words"
-
-
-def is_setting(value: Any) -> bool:
-    if isinstance(value, str):
-        return bool(WORD.fullmatch(value))
-    return isinstance(value, (bool, int, float)) and abs(value) < 2**63
 
 
 def date(text: str) -> datetime | None:

@@ -337,6 +337,43 @@ def test_a_change_while_the_grid_is_at_work_fails_the_run_with_its_reason(here, 
     assert not list(here.rglob("result.json"))
 
 
+def test_a_hook_that_exits_fails_its_run_and_does_not_begin_it_for_ever(here, capsys):
+    quits = "    def prepare(self, at):\n        raise SystemExit(0)\n"
+    (here / "mine.py").write_text(written(here / "mine.py", "mine").decode() + quits)
+    (here / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
+    code, printed, _ = command(capsys, "run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
+    assert code == 1
+    assert "SystemExit: 0" in printed
+    (failure,) = here.rglob("failure.json")
+    assert f"traceback: {failure.relative_to(here)}" in printed
+
+
+@pytest.mark.parametrize(
+    ("method", "raised"),
+    [
+        ("    def __init__(self, setup):\n        raise KeyError('x\\ny')\n", "KeyError"),
+        ("    def __init__(self, setup, rate):\n        super().__init__(setup)\n", "TypeError"),
+        ("    def rotate(self, q, k, at):\n        return q.nothing, k\n", "AttributeError"),
+        ("    def bias(self, q, k, at):\n        raise SystemExit(0)\n", "SystemExit: 0"),
+    ],
+)
+def test_what_breaks_at_work_is_one_line(here, capsys, method, raised):
+    (here / "mine.py").write_text(written(here / "mine.py", "mine").decode() + method)
+    (here / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
+    for arguments in (["show", "mine.py"], ["run", "tiny.yaml", "--profile", "--encoding", "mine.py"]):
+        code, _, err = command(capsys, *arguments)
+        last = err.splitlines()[-1]
+        assert code == 2 and last.startswith("lprime: mine breaks at work") and raised in last
+        assert raised == "TypeError" or "(mine.py, line " in last  # its caller is ours
+
+
+def test_an_unknown_ranking_is_refused_before_anything_runs(here, capsys):
+    (here / "mine.py").write_text(written(here / "mine.py", "mine").decode().replace("shift_invariant=True", 'ranking="long"'))
+    for reference in ("mine.py", "randomised(mine.py)"):
+        code, _, err = command(capsys, "show", reference, "--no-measure")
+        assert (code, err.count("\n")) == (2, 1) and "'long'; did you mean 'longer'?" in err
+
+
 # --- lprime new
 
 
@@ -352,7 +389,7 @@ def test_new_writes_an_encoding_that_is_found(here, capsys):
     assert places == sorted(places), "every hook is explained, in the order in which data meets them"
 
 
-@pytest.mark.parametrize("name", ["encoding", "at", "x", "t5_two"])
+@pytest.mark.parametrize("name", ["encoding", "at", "x", "t5_two", "none", "true"])
 def test_new_knows_no_name_it_would_stumble_over(here, capsys, name):
     assert command(capsys, "new", name)[0] == 0
     assert encodings.get(f"{name}.py").info.name == name

@@ -214,6 +214,9 @@ def test_bad_input_is_one_line(published, tmp_path, capsys):
     assert "no results of suite quick" in refused(capsys, "publish", "quick", "--out", out, "--to", board)
     wrong = refused(capsys, "publish", "tiny", "--encoding", "nop", "--out", out, "--to", board)
     assert "unknown encoding with results of suite tiny 'nop'; did you mean 'nope'" in wrong
+    assert "unknown setting of rope 'bas'" in refused(
+        capsys, "publish", "tiny", "--encoding", "rope(bas=1)", "--out", out, "--to", board
+    )
     (tmp_path / "file").write_text("kept")
     assert "cannot write" in refused(capsys, "publish", "tiny", "--out", out, "--to", tmp_path / "file")
     assert (tmp_path / "file").read_text() == "kept"

@@ -94,7 +94,7 @@ def test_a_run_that_contradicts_a_published_one_is_refused_and_nothing_is_writte
     (path,) = out.glob("tiny/sorting/nope/seed-0/result.json")
     assert str(error.value) == (
         f"{path} contradicts the published sorting seed 0 of {board}/results/tiny/nope.jsonl in {named}, though suite and seed "
-        "are the same; find out why, then delete one of the two"
+        "are the same; find out why (another processor or version rounds otherwise), then delete one"
     )
     assert files(board) == before
 

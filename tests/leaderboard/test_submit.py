@@ -173,6 +173,33 @@ def test_nothing_is_written_that_would_not_pass(here):
     assert "link" in refused(about=About(paper="javascript:x"))
 
 
+def on_the_board(board: Path, name: str) -> Path:
+    """The very runs, as published under another name."""
+    (board / "results/tiny").mkdir(parents=True)
+    runs = [r for one in plan(SUITE, [NAME]) if (r := one.result(Path("runs")))]
+    renamed = [r.model_copy(update={"encoding": r.encoding.model_copy(update={"name": name})}) for r in runs]
+    (board / f"results/tiny/{name}.jsonl").write_text("".join(r.model_dump_json() + "\n" for r in renamed))
+    return board
+
+
+COPIES = "my_encoding cannot be submitted: copies: copying seed 0 is copying seed 0 of theirs, as published"
+
+
+def test_a_copy_of_the_board_is_refused(here):
+    board = on_the_board(here / "elsewhere", "theirs")
+    assert refused(published=board).startswith(COPIES)
+    assert passes(submitted())  # nobody said that there is a board
+
+
+def test_the_board_is_where_verify_looks_for_it(here):
+    on_the_board(Path("leaderboard"), "theirs")
+    assert refused().startswith(COPIES)
+
+
+def test_ones_own_row_is_no_copy(here):
+    assert passes(submitted(published=on_the_board(here / "elsewhere", NAME)))
+
+
 def test_what_it_imports_comes_along(here):
     (here / "helper.py").write_text("RATE = 1.0")
     (here / "other.py").write_text("import helper\n" + (here / f"{NAME}.py").read_text().replace(NAME, "other"))

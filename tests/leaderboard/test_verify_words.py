@@ -7,6 +7,8 @@ import pytest
 from markdown_it import MarkdownIt
 from submissions import NAME, SOURCE, SUITE, edit_each, edit_report, edit_runs, reseal, told, verified
 
+from bench.check import words
+from leaderboard import markdown, names
 from leaderboard.submission import CHECK, CHECK_PAGE
 from leaderboard.verify import STATIC, verify
 
@@ -113,6 +115,11 @@ def test_what_an_encoding_says_of_itself_has_a_form(folder, change):
     (key,) = change
     found = verified(folder)
     assert found["names"].found.startswith(f"{key} of copying") or found["results"].status == "failed"
+
+
+def test_what_is_shown_escaped_is_what_is_refused():
+    """``bench`` may not ask ``leaderboard``, so the rule of words stands in both."""
+    assert (words.STRUCTURAL.pattern, words.INVISIBLE) == (markdown.STRUCTURAL.pattern, names.INVISIBLE)
 
 
 def test_devices_of_this_world_have_that_form():

@@ -1,18 +1,58 @@
-"""Python source as a text: nothing of it is compiled or run."""
+"""Python source as a text, none of it compiled or run: what a submission's may hold. ``declared.py`` and ``leaderboard/verify``
+ask it."""
 
 import ast
 import re
+import sys
 import unicodedata
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from bench.imports import imported
+from tasks import InputError
 
-from ..names import INVISIBLE
+from .. import encodings
+from ..encodings import Encoding
+from ..imports import OURS, imported
+from .words import INVISIBLE
 
+LIBRARIES = ("torch", "numpy", "jaxtyping")
+"""What an encoding may import beside Python's own, and beside ``bench`` and ``tasks``."""
+IMPORTS = f"its own files, Python's, bench, tasks, {', '.join(LIBRARIES)}"
 COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 """Of PEP 263: what Python reads a source as."""
 ACROSS = {"\n", "\t"}
+
+
+def source_faults(sources: Mapping[str, bytes]) -> list[str]:
+    """What is wrong with the files of an encoding.
+
+    Arguments:
+        sources: path below the folder that holds all of them → content.
+    """
+    if found := [f"{path} {fault}" for path in sorted(sources) for fault in unreadable(sources[path])]:
+        return found  # what does not parse does not tell what it imports
+    tops = {path.partition("/")[0].removesuffix(".py") for path in sources}
+    if hidden := sorted(tops & {*OURS, *LIBRARIES, *sys.stdlib_module_names}):
+        found.append(f"a file or folder is named as the module {hidden[0]!r}, which it would hide")
+    known = {*tops, "bench", "tasks", *LIBRARIES, *sys.stdlib_module_names}
+    if strangers := {top for path in sources for top in imports(path, sources[path])} - known:
+        found.append(f"imports {', '.join(sorted(strangers))}, which it does not bring along")
+    return found
+
+
+def own_files(plugin: type[Encoding]) -> dict[str, bytes]:
+    """A plugin's own files, by path below one folder.
+
+    Raises:
+        InputError: they lie in several.
+    """
+    elsewhere = encodings.closure(plugin)[1].values()
+    roots = sorted({str(source.root) for source in elsewhere})
+    if len(roots) != 1:
+        raise InputError(
+            f"{plugin.info.name} is made of files in {' and '.join(roots)}; expected one folder: put them side by side"
+        )
+    return {path: data for source in elsewhere for path, data in source.files.items()}
 
 
 def unreadable(content: bytes) -> Iterator[str]:
