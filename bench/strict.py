@@ -1,6 +1,7 @@
 """Files that people write, read strictly: YAML without surprises, checked against a model, faults told on one line."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,16 +52,24 @@ def read_yaml(path: Path, kind: str, keys: str) -> dict[str, Any]:
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), StrictLoader)
     except OSError as error:
-        raise InputError(f"cannot read {kind} {path}: {error.strerror or error}") from None
+        hint = nearest_beside(path) if isinstance(error, FileNotFoundError) else ""
+        raise InputError(f"cannot read {kind} {path}: {error.strerror or error}{hint}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f" (line {mark.line + 1})" if mark else ""
         raise InputError(f"{kind} {path} is not valid YAML{line}: {getattr(error, 'problem', None) or 'not text'}") from None
-    except (ValueError, TypeError, RecursionError) as error:  # a date that is none, a key that is a list, nesting without end
+    except (ValueError, TypeError, RecursionError) as error:  # a key that is a list, nesting without end
         raise InputError(f"{kind} {path} is not valid YAML: {error}") from None
     if not isinstance(content, dict):
         raise InputError(f"{kind} {path} must be a mapping of keys such as {keys}, got {type(content).__name__}")
     return content
+
+
+def nearest_beside(path: Path) -> str:
+    """Which YAML file of the same folder may have been meant, as the end of a message."""
+    beside = [other.name for pattern in ("*.yaml", "*.yml") for other in path.parent.glob(pattern) if other.is_file()]
+    near = get_close_matches(path.name, beside, 1)
+    return f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
 
 
 def validated(model: type[S], content: Any, where: str) -> S:
@@ -94,11 +103,20 @@ def unknown_key(model: type[BaseModel], place: tuple[int | str, ...]) -> InputEr
 
 
 class StrictLoader(yaml.SafeLoader):
-    """YAML in which a key may not stand twice (plain YAML silently keeps the last)."""
+    """YAML in which a key may not stand twice (plain YAML silently keeps the last), and a value is what its tag says."""
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):  # what parsers of tags trip over
+            if not isinstance(node, yaml.ScalarNode):
+                raise
+            kind = node.tag.rpartition(":")[2]
+            raise yaml.constructor.ConstructorError(None, None, f"{node.value!r:.80} is no {kind}", node.start_mark) from None
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
-        for key, _ in node.value:
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():  # what is none is refused below
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(None, None, f"key {key.value!r} stands twice", key.start_mark)
             seen.add(key.value)

@@ -55,8 +55,8 @@ class Cluster(Section):
     python: str | None = None
     """The command that is the interpreter on the nodes; by default the one that submits, at the same path."""
     shared_folder: str | None = None
-    """A folder that all nodes see. Results go to its ``runs``; an ``--out`` outside of it is refused. By default nothing is
-    checked before a job finds out."""
+    """A folder that all nodes see. Results go to its ``runs``; an ``--out`` or an encoding's file outside of it is refused. By
+    default nothing is checked before a job finds out."""
 
     @model_validator(mode="after")
     def consistent(self) -> "Cluster":
@@ -83,17 +83,30 @@ class Cluster(Section):
     def device(self) -> str:
         return "cuda" if self.gpus_per_job else "cpu"
 
+    @property
+    def shared(self) -> Path | None:
+        """The folder that all nodes see, where the file names it."""
+        return Path(os.path.expandvars(self.shared_folder)).expanduser() if self.shared_folder else None
+
+    def seen(self, path: Path, what: str) -> Path:
+        """A path as every node sees it.
+
+        Raises:
+            InputError: outside of the shared folder.
+        """
+        path, shared = path.expanduser().resolve(), self.shared
+        if shared and not path.is_relative_to(shared.resolve()):
+            raise InputError(f"{what} {path} is not in the cluster's shared_folder {shared}; compute nodes would not see it")
+        return path
+
     def out(self, asked: Path | None) -> Path:
         """Where results live, as every node sees it.
 
         Raises:
             InputError: outside of the shared folder.
         """
-        shared = Path(os.path.expandvars(self.shared_folder)).expanduser() if self.shared_folder else None
-        out = asked or (shared / "runs" if shared else Path("runs"))
-        out = out.expanduser().resolve()
-        if shared and not out.is_relative_to(shared.resolve()):
-            raise InputError(f"--out {out} is not in the cluster's shared_folder {shared}; compute nodes would not see it")
+        shared = self.shared
+        out = self.seen(asked or (shared / "runs" if shared else Path("runs")), "--out")
         if shared and not shared.is_dir():
             raise InputError(f"the cluster's shared_folder {shared} is not a folder here")
         return out

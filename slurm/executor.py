@@ -16,7 +16,7 @@ from tasks import InputError
 from . import site
 from .cluster import Cluster
 from .estimate import Estimate
-from .launch import launch, plans
+from .launch import check_sources, launch, plans
 from .records import home
 from .states import Queue, Status
 from .submit import script
@@ -44,6 +44,7 @@ class SlurmExecutor:
 
     def execute(self, runs: Sequence[Run], out: Path, tell: Callable[[Event], None]) -> None:
         """See ``Executor``. Ctrl-C leaves the jobs alone."""
+        check_sources(runs, self.cluster)
         site.check(self.cluster)
         watch = Watch(self.cluster, runs, out, tell)
         watch.send(runs)
@@ -153,6 +154,7 @@ class Watch:
 
 def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     """What would be submitted, in lines to print: the script, the jobs, the price. Nothing is written."""
+    check_sources(runs, cluster)
     taken = Queue.read(out, runs[0].suite.name, need=False).taken() if home(out, runs[0].suite.name).exists() else set()
     todo = [run for run in runs if run.key not in taken]
     if not todo:

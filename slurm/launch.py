@@ -19,6 +19,7 @@ from typing import IO
 
 from bench import encodings, plugins
 from bench.files import folder_atomic
+from bench.references import is_file, parts
 from bench.runs import Run, now
 from tasks import InputError
 
@@ -109,6 +110,17 @@ def plans(runs: Sequence[Run], out: Path, cluster: Cluster, in_queue: int) -> tu
             )
         )
     return made, held
+
+
+def check_sources(runs: Sequence[Run], cluster: Cluster) -> None:
+    """Look where the runs' encodings are, before SLURM is asked or anything is written.
+
+    Raises:
+        InputError: in a file that compute nodes would not see.
+    """
+    for name in dict.fromkeys(run.encoding for run in runs):
+        for reference in filter(is_file, source_of(name).plugins):
+            cluster.seen(Path(parts(reference)[0]), "encoding file")
 
 
 def source_of(encoding: str) -> Source:

@@ -1,5 +1,6 @@
 """``lprime status`` and ``lprime logs``: where every run is, for people and for programs."""
 
+import os
 import statistics
 from collections import Counter
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ def show(queue: Queue, statuses: dict[Run, Status], out: Path):
 
     parts = [
         grid(statuses),
-        totals(statuses),
+        totals(queue, statuses, out),
         *cluster(queue, statuses, out),
         *running(statuses),
         *failed(queue, statuses, out),
@@ -64,8 +65,17 @@ def counted(counts: Counter[str]) -> str:
     return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
 
 
-def totals(statuses: dict[Run, Status]) -> str:
-    return f"\n{len(statuses)} runs: {counted(Counter(status.state for status in statuses.values()))}"
+def totals(queue: Queue, statuses: dict[Run, Status], out: Path) -> str:
+    counts = counted(Counter(status.state for status in statuses.values()))
+    nothing = nothing_there(queue.suite, out)
+    return f"\n{len(statuses)} runs: {counts}{f'; {nothing}' if nothing else ''}"
+
+
+def nothing_there(suite: str, out: Path) -> str:
+    """That all is missing may mean that another folder was meant."""
+    if not os.path.isdir(out):
+        return f"there is no folder {out}"
+    return "" if os.path.isdir(f"{out}/{suite}") else f"nothing of suite {suite} is in {out}"
 
 
 def cluster(queue: Queue, statuses: dict[Run, Status], out: Path) -> list[str]:
@@ -142,12 +152,12 @@ def failed(queue: Queue, statuses: dict[Run, Status], out: Path) -> list[str]:
 
 
 def logs_of(queue: Queue, runs: Sequence[Run], out: Path, lines: int) -> list[str]:
-    """The last lines of the logs of the jobs that had these runs, and the reports of those that failed."""
+    """The last lines of the logs of the jobs that had these runs, if any, and the reports of those that failed."""
     text: list[str] = []
     seen: set[Path] = set()
     for run in runs:
-        submission, share, _ = queue.latest[run.key]
-        for path in submission.logs(share):
+        found = queue.latest.get(run.key)
+        for path in found[0].logs(found[1]) if found else []:
             if path in seen:
                 continue
             seen.add(path)

@@ -1,12 +1,14 @@
 """Where every run is: the files in the shared folder, and SLURM's word on the jobs, merged."""
 
-from collections.abc import Iterable, Sequence
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from bench.runs import Run
+from bench.runs import Run, plan
 from bench.suite import Suite
 from tasks import InputError
 
@@ -33,6 +35,8 @@ ENDED = {
     "PREEMPTED": "was preempted, and the site did not requeue it",
 }
 """How a job ended before its runs did."""
+# As ``Run.folder`` names it.
+SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,13 @@ class Queue:
     def runs(self, suite: Suite) -> list[Run]:
         """All that were ever submitted."""
         return [Run(suite, *key) for key in self.latest]
+
+    def all_statuses(self, suite: Suite, out: Path) -> dict[Run, Status]:
+        """Of the suite's own runs, of all that were ever submitted, and of others begun here: of other encodings and seeds."""
+        statuses = self.statuses(dict.fromkeys([*plan(suite), *self.runs(suite)]), out)
+        known = {run.key for run in statuses}
+        others = [Run(suite, *key) for key in on_disk(suite, out) if key not in known]
+        return statuses | {run: s for run, s in self.statuses(others, out).items() if s.state != "missing"}
 
     def taken(self) -> set[Key]:
         """Runs that a job in the queue will take to their end."""
@@ -167,6 +178,29 @@ class Queue:
             return None
         jobs = self.accounted.values()
         return sum(j.gpus * j.seconds for j in jobs) / 3600, sum(j.cpus * j.seconds for j in jobs) / 3600
+
+
+def on_disk(suite: Suite, out: Path) -> Iterator[Key]:
+    """Whatever has the folder of a run of this suite's tasks, by its name; no such folder is looked into."""
+    for spec in suite.tasks:
+        for encoding in folders(place := f"{out}/{suite.name}/{spec.task}"):
+            seeds = map(SEED.fullmatch, folders(f"{place}/{encoding}"))
+            yield from ((spec.task, encoding, seed) for seed in sorted(int(found[1]) for found in seeds if found))
+
+
+def folders(place: str) -> list[str]:
+    """Names of the folders in one, in their order; none where there is no such place.
+
+    Raises:
+        InputError: it may not be read.
+    """
+    try:
+        with os.scandir(place) as entries:  # which knows what is a folder without asking for each
+            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise InputError(f"cannot read {place}: {error.strerror or error}") from None
 
 
 def tail(path: Path, lines: int) -> list[str]:

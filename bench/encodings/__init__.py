@@ -8,6 +8,7 @@ Those that live elsewhere are found by ``bench/plugins.py``.
 import hashlib
 import importlib
 import inspect
+import os
 import pkgutil
 import sys
 from functools import cache
@@ -59,7 +60,7 @@ def get(name: str) -> type[Encoding]:
     from .. import plugins
 
     known = plugins.Known()
-    if name not in known and name.isidentifier() and Path(f"{name}.py").is_file():
+    if name not in known and name.isidentifier() and os.path.isfile(f"{name}.py"):
         raise unknown("encoding", name, [f"{name}.py"])
     return resolve(plugins.spelled(name), known)
 

@@ -45,10 +45,9 @@ def one_task(name: str, plan: Plan) -> list[Generators]:
         ("layout", ""): lambda turn: lay_out(typical),
     }
     for way, make in plain.WAYS.items():
-        draw = make(task)
         # One step, not STEPS of them: theirs are as fast one by one.
-        contestants[way, "training"] = lambda turn, draw=draw: draw(plain.train_lengths(length, size, rng), rng)
-        contestants[way, "test"] = lambda turn, draw=draw: draw([task.longest] * count, rng)
+        contestants[way, "training"] = theirs(make(task), lambda: plain.train_lengths(length, size, rng), rng)
+        contestants[way, "test"] = theirs(make(task), lambda: [task.longest] * count, rng)
     times = interleave(contestants, lambda turn: turn + 1, plan.generators, 0)
     drawing, layout, step = (Spread.of(times[key]).median for key in (("ours", "training"), ("layout", ""), ("step", "")))
     drawing /= STEPS
@@ -65,3 +64,7 @@ def one_task(name: str, plan: Plan) -> list[Generators]:
         )
         for what, many in examples.items()
     ]
+
+
+def theirs(draw: plain.Way, lengths: Callable[[], list[int]], rng: random.Random) -> Callable[[int], object]:
+    return lambda turn: draw(lengths(), rng)

@@ -96,6 +96,7 @@ def test_the_source_hash_covers_what_is_wrapped():
         ("__import__('os').system('true')", "is not an encoding"),
         ("rope.__class__", "is not an encoding"),
         ("rope(", "is not an encoding"),
+        ("x" * 400, "unknown encoding 'xxx"),
         ("", "is not an encoding"),
     ],
 )

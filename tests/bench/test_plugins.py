@@ -509,4 +509,10 @@ def test_plugins_run_beside_a_built_in_and_are_filed_under_their_names(installed
     outer, inner = (ROOT / "bench/encodings/randomised.py").read_bytes(), hashlib.sha256(files).hexdigest()
     assert found["randomised(recency(reach=2.0))"]["source_sha256"] == hashlib.sha256(outer + inner.encode()).hexdigest()
     code, printed, _ = command(capsys, "status", "tiny.yaml", "--out", "runs", "--json")
-    assert code == 0 and {row["encoding"] for row in json.loads(printed)} == {"mine", "nope"}
+    assert code == 0 and {row["encoding"] for row in json.loads(printed)} == {
+        "mine",
+        "nope",
+        "mine(strength=2.0)",
+        "randomised(recency(reach=2.0))",
+        "rope",
+    }

@@ -133,13 +133,34 @@ def test_faults_are_named_in_one_line(changes, message):
         ("name: a\nname: b\n", "key 'name' stands twice"),
         ("", "must be a mapping"),
         ("name: !!python/object/apply:os.system [true]\n", "not valid YAML"),
+        ("a: 1\nb: !!bool x\n", r"not valid YAML \(line 2\): 'x' is no bool"),
+        ("a: !!int ''\n", r"\(line 1\): '' is no int"),
+        ("a: !!float '-'\n", r"\(line 1\): '-' is no float"),
+        ("a: !!timestamp x\n", r"\(line 1\): 'x' is no timestamp"),
+        ("a: [{b: 2024-99-99}]\n", r"\(line 1\): '2024-99-99' is no timestamp"),
+        ("a: !!map xy\n", r"\(line 1\): expected a mapping node, but found scalar"),
+        ("a: !!set [x]\n", r"\(line 1\): expected a mapping node, but found sequence"),
     ],
 )
 def test_broken_files(tmp_path, text, message):
     path = tmp_path / "broken.yaml"
     path.write_text(text)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match=message) as caught:
         load_suite(str(path))
+    assert "\n" not in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_that_is_not_there_names_the_nearest_beside_it(tmp_path):
+    (tmp_path / "small.yml").touch()
+    (tmp_path / "smal.txt").touch()
+    (tmp_path / "smalll.yaml").mkdir()
+    for name in ("smal.yml", "smal.yaml"):
+        with pytest.raises(InputError, match=rf"No such file or directory; did you mean '{tmp_path}/small.yml'\?$"):
+            load_suite(str(tmp_path / name))
+    for name in ("otherwise.yaml", "nowhere/small.yml"):
+        with pytest.raises(InputError, match=r"No such file or directory$"):
+            load_suite(str(tmp_path / name))
 
 
 def test_unknown_suite_names_the_nearest():

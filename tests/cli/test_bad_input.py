@@ -86,6 +86,15 @@ def test_malformed_suites(tiny, tmp_path, capsys, fault):
         (["list", "encoding"], "unknown kind 'encoding'; did you mean 'encodings'?"),
         (["show", "alibe"], "unknown name 'alibe'; did you mean 'alibi'?"),
         (["status", "smal"], "unknown suite 'smal'; did you mean 'small'?"),
+        (["status", "quick", "--every", "inf"], "--every must be more than 0 seconds and at most a day, 86400, got inf"),
+        (["status", "quick", "--watch", "--every", "nan"], "got nan"),
+        (["status", "quick", "--watch", "--every", "1e300"], "got 1e+300"),
+        (["status", "quick", "--every", "0"], "got 0"),
+        (["logs", "quick", "--encoding", "rop"], "unknown encoding among the runs of suite quick 'rop'; did you mean 'rope'?"),
+        (["logs", "quick", "--encoding", "randomised(rop)"], "unknown encoding 'rop'; did you mean 'rope'?"),
+        (["logs", "quick", "--encoding", "absent.py"], "cannot read encoding absent.py"),
+        (["logs", "quick", "--task", "sortin"], "unknown task of suite quick 'sortin'; did you mean 'sorting'?"),
+        (["logs", "quick", "--encoding", "rope"], "ever had a run of rope, and none failed here"),
         (["board", "quick", "--out", "nowhere"], "no results"),
         (["board", "--out", "nowhere"], "no results"),
         (["data", "addition", "--suite", "quick", "--out", "d", "--train-examples", "0"], "at least 1, got 0"),
@@ -106,6 +115,25 @@ def test_folders_that_cannot_be_written(tmp_path, monkeypatch, capsys, command, 
     subject = ["run", "quick"] if command == "run" else ["data", "copying", "--suite", "quick", "--train-examples", "10"]
     assert "cannot write" in refused(capsys, *subject, "--out", place)
     assert (tmp_path / "file").read_text() == "kept"
+
+
+@pytest.mark.parametrize("command", ["status", "logs", "cancel"])
+def test_a_results_folder_that_is_a_file(tmp_path, capsys, command):
+    (tmp_path / "file").write_text("kept")
+    line = refused(capsys, command, "quick", "--out", tmp_path / "file")
+    assert f"--out {tmp_path / 'file'} is a file; expected the folder" in line
+
+
+@pytest.mark.parametrize("command", ["run", "status"])
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        ("rop", "unknown encoding 'rop'; did you mean 'rope'?"),
+        ("randomised", "randomised wraps another encoding"),
+    ],
+)
+def test_a_suite_of_an_unknown_encoding(tiny, tmp_path, capsys, command, encoding, message):
+    assert message in refused(capsys, command, tiny(encodings=["nope", encoding]), "--out", tmp_path / "runs")
 
 
 def test_a_full_disk_is_said_before_any_training(tiny, tmp_path, monkeypatch, capsys):

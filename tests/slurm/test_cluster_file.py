@@ -90,6 +90,36 @@ def test_results_belong_into_the_shared_folder(tmp_path, monkeypatch):
         cluster.out(tmp_path / "elsewhere")
 
 
+PLUGIN = """
+from bench.encodings import Encoding, Info
+
+class Mine(Encoding):
+    info = Info(
+        name="mine", family="test", title="A test", authors="Nobody", year=2026, link="https://example.org", formula="q·k",
+        past="the same", provenance="a test", shift_invariant=True
+    )
+"""
+
+
+@pytest.mark.parametrize("name", ["{}", "{}:Mine", "randomised({}:Mine)"])
+def test_the_file_of_an_encoding_belongs_into_the_shared_folder(tmp_path, name):
+    (tmp_path / "shared").mkdir()
+    mine = tmp_path / "mine.py"
+    mine.write_text(PLUGIN)
+    cluster = written(tmp_path, shared_folder=str(tmp_path / "shared"))
+    command = ["run", "quick", "--on", cluster, "--encoding", "nope", "--encoding"]
+    for how in ("--dry-run", "--detach"):
+        done = lprime(*command, name.format(mine), how, cwd=tmp_path)
+        assert done.returncode == 2
+        assert len(done.stderr.splitlines()) == 1
+        assert f"encoding file {mine} is not in the cluster's shared_folder {tmp_path / 'shared'}" in done.stderr
+    assert not list(tmp_path.rglob("plan.json"))
+    seen = mine.rename(tmp_path / "shared/mine.py")
+    done = lprime(*command, name.format(seen), "--dry-run", cwd=tmp_path, env={"PATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    assert "10 runs in" in done.stdout
+
+
 def test_no_slurm_here(tmp_path):
     """Without SLURM a dry run still shows the script; the rest says where it belongs."""
     cluster = written(tmp_path)
