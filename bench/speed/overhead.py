@@ -1,5 +1,6 @@
 """What a grid costs beside training and evaluation: a part of ``quick`` by the real command, watched from outside."""
 
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,8 @@ from .plan import Plan
 from .record import Overhead
 
 SUITE = "quick"
+ROUNDS = 3
+"""Of start-ups, and of imports by themselves."""
 IMPORTS = (
     "from bench.cli import app; import bench.pool, bench.progress, bench.runs, bench.suite, bench.work; "
     "from bench import encodings; encodings.catalogue()",
@@ -46,19 +49,15 @@ def watch(suite: Suite, plan: Plan, scratch: Path) -> Overhead:
     file.write_text(yaml.safe_dump(suite.model_dump(mode="json")), encoding="utf-8")
     out = scratch / "runs"
     chosen = [f"--encoding={name}" for name in encodings] + [f"--task={name}" for name in tasks] + ["--seed=0"]
-    command = [sys.executable, "-m", "bench.cli", "run", str(file), *chosen, "--workers=1", "--device=cpu", f"--out={out}"]
+    command = [sys.executable, "-m", "bench.cli", "run", str(file), *chosen, "--workers=1", "--device=cpu"]
     runs = runs_of(suite, encodings, tasks, [0])
-    first = runs[0].folder(out)
-    log = scratch / "log"
-    with log.open("w") as text:
-        start = time.perf_counter()
-        process = subprocess.Popen(command, stdout=text, stderr=text)
-        while process.poll() is None and not ((first / LOCK).exists() or (first / RESULT).exists()):
-            time.sleep(0.002)
-        begun = time.perf_counter() - start
-        process.wait()
-    if process.returncode:
-        raise InputError(f"lprime run ended with {process.returncode}: {' '.join(log.read_text().split()[-40:])}")
+    # In turns, so that a slow moment meets both; the last of them goes on to the end.
+    imports, begun = [], []
+    for n in range(ROUNDS):
+        last = n == ROUNDS - 1
+        place = out if last else scratch / f"start-{n}"
+        imports.append(sum(seconds([sys.executable, "-c", code]) for code in IMPORTS))
+        begun.append(to_first_run([*command, f"--out={place}"], runs[0].folder(place), scratch / "log", last))
     files = [run.folder(out) / RESULT for run in runs]
     earliest, *others = (read_result(file).timings for file in files)
     return Overhead(
@@ -66,11 +65,27 @@ def watch(suite: Suite, plan: Plan, scratch: Path) -> Overhead:
         wall_s=files[-1].stat().st_mtime - files[0].stat().st_mtime,
         train_s=sum(timings.train_s for timings in others),
         evaluate_s=sum(timings.evaluate_s for timings in others),
-        to_first_run_s=begun,
+        to_first_run_s=statistics.median(begun),
         first_run_rest_s=earliest.total_s - earliest.train_s - earliest.evaluate_s,
-        imports_s=sum(seconds([sys.executable, "-c", code]) for code in IMPORTS),
+        imports_s=statistics.median(imports),
         first_step_s=first_step(suite, plan, scratch),
     )
+
+
+def to_first_run(command: list[str], folder: Path, log: Path, whole: bool) -> float:
+    """From the command to the beginning of its first run, in ``folder``; then to the end of them all if ``whole``."""
+    with log.open("w") as text:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=text, stderr=text)
+        while process.poll() is None and not ((folder / LOCK).exists() or (folder / RESULT).exists()):
+            time.sleep(0.002)
+        begun = time.perf_counter() - start
+        if not whole and process.poll() is None:
+            process.terminate()
+        process.wait()
+    if process.returncode and whole:
+        raise InputError(f"lprime run ended with {process.returncode}: {' '.join(log.read_text().split()[-40:])}")
+    return begun
 
 
 def seconds(command: list[str]) -> float:
