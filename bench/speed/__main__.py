@@ -20,6 +20,9 @@ def speed(
     encodings: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Whose growth with T is measured (repeatable) [default: all].")
     ] = None,
+    into: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --only: put those sections in place of these numbers' own.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="All numbers [default: runs/speed.json].")] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="The page [default: bench/SPEED.md].")] = None,
     render: Annotated[
@@ -28,7 +31,7 @@ def speed(
 ) -> None:
     """How fast we are beside x-transformers, Hugging Face transformers and the machine's own limit. Wants an idle machine."""
     from bench.files import write_atomic
-    from tasks import unknown
+    from tasks import InputError, unknown
 
     from . import page as pages
     from .run import measure, read
@@ -36,8 +39,14 @@ def speed(
     for name in only or []:
         if name not in SECTIONS:
             raise unknown("section", name, SECTIONS)
+    if into and not only:
+        raise InputError("--into takes the place of some sections; expected --only SECTION beside it")
     if render:
         record = read(render)
+    elif into:
+        before = read(into)  # before minutes of work, not after
+        record = before.renew(only or [], measure(chosen(QUICK if quick else FULL, encodings), only or [], say))
+        write_atomic(into, record.model_dump_json(indent=1) + "\n")
     else:
         record = measure(chosen(QUICK if quick else FULL, encodings), only or SECTIONS, say)
         # A smoke run or a part of one must not take the place of real numbers.

@@ -23,7 +23,9 @@ def page(record: Speed) -> str:
         "# Speed",
         f"Made by `make speed`{' --quick: **a smoke run, its numbers mean nothing**' if record.quick else ''}, {record.date}: "
         f"{record.device}, {record.threads} thread of {record.cores} cores; {versions}. It took {record.took_s / 60:.1f} "
-        f"minutes; {percent(record.cpu_share)} of a core was ours. The numbers behind the tables stand in `runs/speed.json`.",
+        f"minutes; {percent(record.cpu_share)} of a core was ours. It leaves the numbers behind the tables in "
+        "`runs/speed.json`."
+        + "".join(f" Section {name} was measured again by itself, {date}." for name, date in record.renewed.items()),
         METHOD,
         *markdown(goals(record)),
         *(part for table in all_tables(record) for part in markdown(table)),

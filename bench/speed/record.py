@@ -6,6 +6,7 @@ from typing import Literal
 import numpy as np
 
 from bench.results import Record
+from tasks import InputError
 
 PUBLISHED = ("text", "tokenizer")
 """Ways of ``plain`` that are modelled on published harnesses, and end in tensors."""
@@ -218,6 +219,8 @@ class Speed(Record):
     cores: int
     threads: int
     versions: dict[str, str]
+    renewed: dict[str, str] = {}
+    """Section that was measured again by itself → when."""
     steps: list[Step] = []
     bounds: list[Bound] = []
     loops: list[Loop] = []
@@ -228,3 +231,18 @@ class Speed(Record):
     profile: list[Profile] = []
     overhead: Overhead | None = None
     gpu: Gpu | None = None
+
+    def renew(self, sections: Sequence[str], found: "Speed") -> "Speed":
+        """This with some sections of another run.
+
+        Raises:
+            InputError: the two were made on different devices or with different versions.
+        """
+        for what in ("quick", "device", "cores", "threads", "versions"):
+            ours, theirs = getattr(self, what), getattr(found, what)
+            if ours != theirs:
+                raise InputError(f"sections cannot be measured again: {what} was {ours}, and is {theirs}; run it all")
+        parts = ["steps", "bounds", "loops"] if "steps" in sections else []
+        parts += [section for section in sections if section != "steps"]
+        dates = self.renewed | {section: found.date for section in sections}
+        return self.model_copy(update={part: getattr(found, part) for part in parts} | {"renewed": dates})

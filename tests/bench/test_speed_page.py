@@ -14,6 +14,7 @@ from bench.speed.page import page
 from bench.speed.plan import SECTIONS
 from bench.speed.record import Bound, Evaluation, Growth, Overhead, Speed, Spread, Step
 from bench.speed.tables import evaluation_ratios, step_ratios
+from tasks import InputError
 
 
 def spread(value: float) -> Spread:
@@ -123,6 +124,13 @@ def test_quick_run_from_end_to_end(tmp_path, monkeypatch, capsys):
     shown.unlink()
     command.main(["--from", str(out), "--page", str(shown)])
     assert shown.read_text() == text
+    command.main(["--quick", "--only", "generators", "--into", str(out), "--page", str(shown)])
+    again = Speed.model_validate_json(out.read_bytes())
+    assert again.generators != made.generators and list(again.renewed) == ["generators"]
+    assert again.model_copy(update={"generators": made.generators, "renewed": {}}) == made
+    assert "Section generators was measured again by itself, 20" in shown.read_text()
+    with pytest.raises(InputError, match="threads was 1, and is 2; run it all"):
+        made.renew(["generators"], again.model_copy(update={"threads": 2}))
 
 
 # --- bad input
@@ -133,6 +141,8 @@ def test_quick_run_from_end_to_end(tmp_path, monkeypatch, capsys):
     [
         (["--only", "step"], "did you mean 'steps'"),
         (["--encodings", "ropee", "--quick"], "rope"),
+        (["--into", "other.json"], "expected --only SECTION beside it"),
+        (["--only", "memory", "--into", "other.json"], "other.json holds no numbers of make speed"),
         (["--from", "missing.json"], "cannot read missing.json"),
         (["--from", "other.json"], "other.json holds no numbers of make speed"),
         (["--quik"], "--quik"),

@@ -128,7 +128,7 @@ def test_a_job_that_is_lost_is_sent_again(cluster, tmp_path):
 
 
 def test_ctrl_c_leaves_the_jobs_alone(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced("watched", 1500, encodings=["nope"]))
+    grid = Grid(tmp_path / "grid", paced("watched", 5000, encodings=["nope"]))
     watcher = grid.start("run", "--on", grid.cluster_file)
     wait_until("steps", lambda: grid.trained(100))
     watcher.send_signal(signal.SIGINT)

@@ -28,7 +28,7 @@ def test_the_quick_grid_equals_the_local_pools(cluster, tmp_path):
 
 
 def test_preempted_several_times(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced("preempted", 5000, encodings=["nope"]), {"partition": "low", "runs_per_job": 2})
+    grid = Grid(tmp_path / "grid", paced("preempted", 9000, encodings=["nope"]), {"partition": "low", "runs_per_job": 2})
     grid.submit()
     reached = [0]
     for _ in range(3):
