@@ -88,6 +88,8 @@ def logs(
     from slurm.states import Queue, on_disk
     from tasks import InputError, unknown
 
+    from .results import filed_under
+
     if lines < 1:
         raise InputError(f"--lines must be 1 or more, got {lines}")
     loaded, out = load_suite(suite), results_folder(out)
@@ -165,12 +167,3 @@ def refuse_unknown(suite: "Loaded", out: Path) -> None:
             from bench import encodings
 
             encodings.get(name)
-
-
-def filed_under(name: str) -> str:
-    """The name that runs of an encoding have, where it is given by its file or in other words; a plain name is its own."""
-    if name.isidentifier():
-        return name
-    from bench import encodings
-
-    return encodings.get(name).info.name

@@ -29,6 +29,8 @@ def publish(
     from leaderboard.store import publish as fold
     from leaderboard.store import read_store
 
+    from .results import filed_under
+
     if suite is not None:
         done = fold(suite, out, to, encoding and [filed_under(name) for name in encoding])
         failures = f", {done.failures} without result because they failed" if done.failures else ""
@@ -41,11 +43,3 @@ def publish(
         write_cards(to, with_catalogue(cards, names))
     changed = render(to)
     print(f"{len(changed)} files written under {to}" if changed else f"everything under {to} is as it was")
-
-
-def filed_under(name: str) -> str:
-    """The name that an encoding's results have, where it is given by its file or with its settings."""
-    from bench import encodings
-    from bench.references import has_reference
-
-    return encodings.get(name).info.name if "(" in name or has_reference(name) else name

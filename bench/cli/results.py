@@ -49,3 +49,14 @@ def read_grids(suites: Iterable[str] | None, out: Path | None, published: bool) 
         if name not in found:
             raise unknown("published suite", name, found)
     return {name: found[name] for name in suites or found}
+
+
+def filed_under(name: str) -> str:
+    """The name that an encoding's results have, where it is given by its file or with its settings; a plain name is its own."""
+    from bench.references import has_reference
+
+    if not ("(" in name or has_reference(name)):
+        return name  # looking it up would load torch
+    from bench import encodings
+
+    return encodings.get(name).info.name

@@ -53,3 +53,9 @@ def test_the_command_prints_the_table_and_keeps_no_result(tiny, tmp_path):
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in (*PHASES, "together", "no result is kept"))
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_diverges_in_its_first_step_has_a_profile():
+    from bench.profiling import rows
+
+    assert rows({"data": 1.0, "rest": 3.0}, 0)[-1] == ("together", "4.00", "100.0%", "4000.000")

@@ -88,3 +88,16 @@ def test_an_installed_package_is_held_to_the_same(monkeypatch):
 @pytest.mark.parametrize("name", encodings.catalogue())
 def test_built_ins_cite_papers_as_they_are_named(name):
     assert declaration(Subject(encodings.get(name)))
+
+
+@pytest.mark.parametrize(
+    ("share", "refused"),
+    [("0.01", False), ("0.0101", True), ("5.0", True), ("0.0", True), ("-0.01", True), ("float('nan')", True)],
+)
+def test_a_further_stage_has_bounds(tmp_path, share, refused):
+    stage = f'provenance="o", ranking="longer")\n    from bench.encodings import Stage\n    stage = Stage(share={share})\n'
+    subject = plain(tmp_path, 'provenance="o")\n', stage)
+    if refused:
+        assert "its further stage takes" in fault(subject) and "expected at most 0.01" in fault(subject)
+    else:
+        assert "ranking longer" in declaration(subject)
