@@ -1,7 +1,8 @@
-# make quickstart: environment, the quick suite, the board.   make test: environment, tests.   make lint: formatting and types.
-# make test-slurm: the launcher on a real SLURM, started for it on this machine; as root, on Debian or Ubuntu.
-# make speed: how fast we are beside other libraries; some eight minutes, on an otherwise idle machine.
-# make speed-slurm: how long the launcher takes on a grid of 10,000 runs; a minute, on an otherwise idle machine.
+# make quickstart: environment, the quick suite, the board.   make test: environment, tests.
+# make lint: formatting, types, import rules.
+# make test-slurm: tests of the launcher on a real SLURM, which it starts on this machine; as root, on Debian or Ubuntu.
+# make speed: our speed next to other libraries'; some eight minutes on an otherwise idle machine.
+# make speed-slurm: time of the launcher's commands on a grid of 10,000 runs; a minute on an otherwise idle machine.
 PYTHON ?= python3
 BIN := .venv/bin
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
@@ -9,14 +10,14 @@ TESTCLUSTER := slurm/testcluster/testcluster.sh
 .PHONY: quickstart test test-slurm speed speed-slurm lint format clean
 
 quickstart: .venv/.runtime
-	$(BIN)/lprime run quick; code=$$?; $(BIN)/lprime board quick && exit $$code  # a board even where a run failed
+	$(BIN)/lprime run quick; code=$$?; $(BIN)/lprime board quick && exit $$code  # a board even if a run failed
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 tests -m 'not slurm$(if $(CHROMIUM),, and not browser)'
 	@echo "NOT TESTED: the launcher on a SLURM cluster; make test-slurm does that"
-	$(if $(CHROMIUM),,@echo "NOT TESTED: the HTML page, for want of Chromium (apt-get install chromium)")
+	$(if $(CHROMIUM),,@echo "NOT TESTED: the HTML page; needs Chromium (apt-get install chromium)")
 
-# Three clusters of their own, so that one which is at work is left alone; stopped by whatever the tests end.
+# Starts three clusters of its own, leaving any other alone, and stops them however the tests end.
 test-slurm: SHELL := /bin/bash
 test-slurm: .venv/.dev
 	@export TESTCLUSTERS=/tmp/lprime-testcluster-$$$$; trap 'for c in $$TESTCLUSTERS-*; do $(TESTCLUSTER) stop $$c; done' EXIT; \
@@ -27,12 +28,13 @@ speed: .venv/.dev
 	$(BIN)/python -m bench.speed
 
 speed-slurm: .venv/.runtime
-	$(BIN)/python -m slurm.speed
+	$(BIN)/python -m slurm.benchmarks.large_grid
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .
@@ -45,7 +47,7 @@ clean:
 	$(PYTHON) -c 'import sys; sys.exit("lprime needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv .venv
 
-# Stamps: installed again only when the requirements change.
+# Stamp files: packages are installed again only when the requirements change.
 .venv/.runtime: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
 	touch $@

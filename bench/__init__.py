@@ -1,1 +1,1 @@
-"""The harness: encodings, model, training, evaluation, suites and the command line."""
+"""The benchmark harness: encodings and plugins, suites, model, training, evaluation, runs, checks and speed measurements."""

@@ -1,5 +1,6 @@
-"""Files that are either whole or not there: written beside their place, flushed to the disk, then renamed into it."""
+"""Atomic writes (a temporary file in the same folder, flushed to disk, then renamed into place) and file locks."""
 
+import fcntl
 import os
 import platform
 import tempfile
@@ -7,42 +8,73 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from tasks import InputError
 
-DEBRIS_S = 86400.0
-"""What was half-written on another machine, and not finished in this time, never will be."""
+STALE_S = 86400.0
+"""Age in seconds at which another machine's temporary file counts as abandoned."""
+LOCK_POLL_S = 0.05
 
 
-def scratch_prefix(path: Path) -> str:
-    """How the name of a file begins that will be ``path``: it says on which machine it is being written."""
-    return f".{path.name}.{platform.node()}."
+def remove_stale_files(folder: Path) -> None:
+    """Delete temporary files left by killed processes, in a folder where no other process of this machine works.
 
-
-def clear_debris(folder: Path) -> None:
-    """Remove what processes of this machine, since killed, were writing in a folder that no other process of it works in.
-
-    What another machine is writing stays: some shared file systems have no locks, and both may work there.
+    Another machine's recent files stay: it may be working there too if the shared file system has no locks.
     """
-    for debris in folder.glob(".*.tmp"):
+    for path in folder.glob(".*.tmp"):
         try:
-            if f".{platform.node()}." in debris.name or time.time() - debris.stat().st_mtime > DEBRIS_S:
-                debris.unlink()
+            if f".{platform.node()}." in path.name or time.time() - path.stat().st_mtime > STALE_S:
+                path.unlink()
         except FileNotFoundError:
             pass
 
 
-def write_atomic(path: Path, data: bytes | str) -> None:
-    """Write ``data`` to ``path``; after a crash at any moment ``path`` holds the old content or the new one, never a part.
+def try_lock(file: IO[bytes], wait_s: float = 0.0, shared: bool = False) -> bool:
+    """Lock an open file with ``flock``, exclusively unless ``shared``; returns whether it succeeded within ``wait_s`` seconds.
+
+    Child processes that inherit the file hold the lock too. It is released when the last of them closes the file or ends.
+    (The package ``filelock`` has no shared locks, cannot pass a lock to a child, and falls back to lock files that outlive a
+    killed process.)
 
     Raises:
-        InputError: the folder cannot be written or the disk is full; nothing is left behind.
+        OSError: the file system has no locks (ENOSYS, EOPNOTSUPP, ENOLCK) or failed.
+    """
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(LOCK_POLL_S)
+
+
+def check_writable(folder: Path) -> None:
+    """Create and delete a file, so that an unwritable folder is found before minutes of training and not after.
+
+    Raises:
+        InputError: ``folder`` is not a folder or cannot be written.
+    """
+    probe = folder / f".probe-{os.getpid()}"
+    write_atomic(probe, "")
+    probe.unlink()
+
+
+def write_atomic(path: Path, data: bytes | str) -> None:
+    """Write ``data`` to ``path`` in one step: after a crash ``path`` holds either the old content or the new.
+
+    Raises:
+        InputError: the folder cannot be written or the disk is full; no temporary file remains.
     """
     path = Path(path)
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=scratch_prefix(path), suffix=".tmp")
+        # remove_stale_files recognises its own machine's files by the name.
+        prefix = f".{path.name}.{platform.node()}."
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=prefix, suffix=".tmp")
         with os.fdopen(handle, "wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
             file.flush()
@@ -50,7 +82,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
         temporary = None
-        flush(path.parent)  # the rename itself must reach the disk too
+        fsync(path.parent)  # the rename itself must reach the disk too
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
@@ -60,25 +92,25 @@ def write_atomic(path: Path, data: bytes | str) -> None:
 
 @contextmanager
 def folder_atomic(path: Path, replace: bool = False) -> Iterator[Path]:
-    """A new folder to fill, which takes its place at ``path`` when the block ends well; if it does not, nothing is left of it.
+    """Yield a new folder to fill; it is moved to ``path`` when the block succeeds and deleted when it fails.
 
     Arguments:
-        replace: whether a folder with something in it may stand there already; it goes when the new one is whole.
+        replace: allow ``path`` to be a non-empty folder, which is deleted once the new one is complete.
 
     Raises:
-        InputError: the place cannot be written or is taken, or the disk is full; what was there is there still.
+        InputError: ``path`` exists or cannot be written, or the disk is full; the old content is kept.
     """
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         prefix = f".{path.name}."
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix, suffix=".tmp", ignore_cleanup_errors=True) as scratch:
-            # One level down, since a temporary directory itself is readable by its owner alone.
+            # One level down, since only its owner may read a temporary directory.
             new, old = Path(scratch) / "new", Path(scratch) / "old"
             new.mkdir()
             yield new
             for file in new.rglob("*"):
-                flush(file)
+                fsync(file)
             if replace and path.exists():
                 path.rename(old)
             try:
@@ -87,13 +119,13 @@ def folder_atomic(path: Path, replace: bool = False) -> Iterator[Path]:
                 if old.exists():
                     old.rename(path)
                 raise
-            flush(path.parent)
+            fsync(path.parent)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def flush(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on the disk."""
+def fsync(path: Path) -> None:
+    """Wait until a file, or the entries of a folder, are on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

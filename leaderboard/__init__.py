@@ -1,1 +1,6 @@
-"""The leaderboard: results in, a board out. Reads what ``bench`` wrote and never trains anything."""
+"""The leaderboard: reads the results that ``bench`` wrote and renders the board. It never trains anything."""
+
+from pathlib import Path
+
+PUBLISHED = Path("leaderboard/published")
+"""The published board in a checkout: results, and everything that is rendered from them."""

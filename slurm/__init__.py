@@ -1,6 +1,7 @@
-"""The cluster launcher: carries ``bench``'s runs to SLURM and back. SLURM is the scheduler; submitit launches.
+"""Run grids on a SLURM cluster, with submitit.
 
-In the order in which a grid meets them: ``executor`` (what ``bench`` is handed), ``cluster`` (a site's YAML), ``estimate`` and
-``shares`` (runs cut into jobs), ``records`` (what the shared folder knows), ``launch`` and ``submit`` (into the queue, exactly
-once), ``job`` (at work on a node), ``site`` (questions to SLURM), ``states`` (files and SLURM's word, merged), ``report``.
+Modules, in order of use: ``cluster`` (a site's YAML file), ``estimate`` and ``split_jobs`` (runs to jobs),
+``launch`` and ``submit`` (jobs into the queue, exactly once), ``records`` (files in the shared folder), ``job`` (work on a
+node), ``commands`` (squeue, sacct, …), ``status`` (the state of every run), ``report`` (``lprime status``, ``lprime logs``),
+``executor`` (all of it behind ``bench``'s interface).
 """

@@ -1,4 +1,4 @@
-"""The cluster as an executor of ``bench``'s grid: submits what no job has yet, then watches as the local pool does."""
+"""The executor for SLURM: submits the runs that are in no job yet, then reports their progress."""
 
 import shutil
 import time
@@ -7,190 +7,182 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.events import Event
-from bench.progress import clock, say
-from bench.runs import Run
-from bench.worker import summary
+from bench.runs.executor import Event
+from bench.runs.progress import format_duration, say
+from bench.runs.run import Run
+from bench.runs.worker import summarize_result
 from tasks import InputError
 
-from . import site
+from . import commands
 from .cluster import Cluster
 from .estimate import Estimate
-from .launch import check_sources, launch, plans
-from .records import home
-from .states import Queue, Status
-from .submit import script
+from .launch import check_encoding_files, launch, plan_submissions
+from .records import records_folder
+from .status import Queue, Status
+from .submit import sbatch_script
 
 ASK_SLURM_EVERY_S = 20.0
-"""Files are looked at more often than that; SLURM's controller serves a whole site."""
-BELIEVE_AFTER_S = 90.0
-"""A job is over and its result not there: on a network file system the one can be seen up to a minute before the other."""
-SENDS = 5
-"""How often a run is sent again whose job was lost by no fault of its own."""
+"""Files are read more often; SLURM's controller serves a whole site."""
+LOST_AFTER_S = 90.0
+"""Seconds after which a run without a result and without a job counts as lost: on a network file system a result can appear a
+minute after its job has ended."""
+MOST_SENDS = 5
+"""Maximum number of submissions of a run that keeps losing its job through no fault of its own."""
 
 
 @dataclass
 class SlurmExecutor:
-    """See ``bench.events.Executor``.
+    """See ``bench.runs.executor.Executor``.
 
     Arguments:
-        watch: stay until the runs are over; otherwise return once they are in the queue.
-        look_every_s: seconds between two looks at the shared folder.
+        watch: stay until all runs have ended; otherwise return once they are in the queue.
+        poll_every_s: seconds between two reads of the shared folder.
     """
 
     cluster: Cluster
     watch: bool = True
-    look_every_s: float = 3.0
+    poll_every_s: float = 3.0
 
-    def execute(self, runs: Sequence[Run], out: Path, tell: Callable[[Event], None]) -> None:
-        """See ``Executor``. Ctrl-C leaves the jobs alone."""
-        check_sources(runs, self.cluster)
-        site.check(self.cluster)
-        watch = Watch(self.cluster, runs, out, tell)
-        watch.send(runs)
+    def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
+        """See ``Executor``. Ctrl-C does not affect the jobs."""
+        check_encoding_files(runs, self.cluster)
+        commands.check_cluster(self.cluster)
+        watch = Watch(self.cluster, runs, out, on_event)
+        watch.submit(runs)
         if self.watch:
-            watch.until_over(self.look_every_s)
+            watch.until_all_ended(self.poll_every_s)
         elif watch.held:
-            say("nobody watches them: ask again when there is room")
+            say("they are not submitted later with --detach: run the command again when there is room")
 
 
 class Watch:
-    """Sends runs to the cluster, and tells what becomes of them, from the shared folder and from SLURM."""
+    """Submits runs and follows their progress, from the shared folder and SLURM's answers."""
 
-    def __init__(self, cluster: Cluster, runs: Sequence[Run], out: Path, tell: Callable[[Event], None]):
-        self.cluster, self.out, self.tell = cluster, out, tell
-        self.left = dict.fromkeys(runs)
+    def __init__(self, cluster: Cluster, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]):
+        self.cluster, self.out, self.on_event = cluster, out, on_event
+        self.open = dict.fromkeys(runs)
+        """Runs that have not ended."""
         self.suite = runs[0].suite.name
         self.held: dict[Run, None] = {}
-        """Runs that are to be sent."""
-        self.sent: Counter[Run] = Counter()
+        """Runs to submit as soon as the site's limits allow."""
+        self.sends: Counter[Run] = Counter()
         self.started: set[Run] = set()
-        self.gone: dict[Run, float] = {}
-        """When runs were first seen without a job."""
-        self.asked = self.tried = 0.0
-        self.waits = ""
+        self.without_job_since: dict[Run, float] = {}
+        self.asked = self.submitted = 0.0
+        """Times of the last query to SLURM and of the last submission."""
+        self.wait_reasons = ""
         self.queue: Queue | None = None
 
-    def send(self, runs: Sequence[Run]) -> None:
-        """Submit runs, and say so."""
+    def submit(self, runs: Sequence[Run]) -> None:
         launched = launch(runs, self.out, self.cluster)
         if launched.already:
             say(f"{launched.already} runs are in the queue already, or running")
-        if launched.new:
-            count, ids = sum(len(s.plan.runs) for s in launched.new), ", ".join(str(s.job) for s in launched.new)
+        if submissions := launched.submissions:
+            count, ids = sum(len(s.plan.runs) for s in submissions), ", ".join(str(s.job) for s in submissions)
             say(f"{count} runs submitted in {launched.jobs} jobs: {ids}")
         if launched.held and set(launched.held) != set(self.held):
-            say(f"{len(launched.held)} runs wait outside: {launched.why}")
+            say(f"{len(launched.held)} runs not yet submitted: {launched.why}")
         self.held = dict.fromkeys(launched.held)
-        self.sent.update(run for run in runs if run not in self.held)
-        self.tried, self.queue = time.monotonic(), None
+        self.sends.update(run for run in runs if run not in self.held)
+        self.submitted, self.queue = time.monotonic(), None
 
-    def until_over(self, look_every_s: float) -> None:
-        while self.left:
+    def until_all_ended(self, poll_every_s: float) -> None:
+        while self.open:
             try:
-                self.look()
-                if self.held and time.monotonic() - self.tried > ASK_SLURM_EVERY_S:
-                    self.send(list(self.held))
+                self.poll()
+                if self.held and time.monotonic() - self.submitted > ASK_SLURM_EVERY_S:
+                    self.submit(list(self.held))
             except InputError as error:
-                say(f"{error}; the jobs go on, and this watch too")
+                say(f"{error}; jobs and this command continue")
                 time.sleep(ASK_SLURM_EVERY_S)
-            if self.left:
-                time.sleep(look_every_s)
+            if self.open:
+                time.sleep(poll_every_s)
 
-    def look(self) -> None:
-        """One look at every run that is not over; those that are held back have no job, and nothing is wrong with that."""
+    def poll(self) -> None:
+        """Check every open run once, except runs that are held and so have no job."""
         if self.queue is None or time.monotonic() - self.asked > ASK_SLURM_EVERY_S:
             self.queue, self.asked = Queue.read(self.out, self.suite), time.monotonic()
-            self.say_why_it_waits(self.queue)
-        for run in [run for run in self.left if run not in self.held]:
-            self.hear(run, self.queue.status(run, self.out), self.queue)
+            self.log_wait_reasons(self.queue)
+        for run in [run for run in self.open if run not in self.held]:
+            self.report(run, self.queue.status(run, self.out), self.queue)
 
-    def say_why_it_waits(self, queue: Queue) -> None:
-        """SLURM's reasons, when they change: some of them wait for somebody to act."""
+    def log_wait_reasons(self, queue: Queue) -> None:
+        """Log SLURM's reasons when they change: some of them need action."""
         waits = Counter(info.reason for _, info in queue.live.values() if info.state == "PENDING")
         text = ", ".join(f"{count} for {reason}" for reason, count in sorted(waits.items()) if reason not in ("None", ""))
         reasons = ", ".join(sorted(waits))
-        if text and reasons != self.waits:
+        if text and reasons != self.wait_reasons:
             say(f"jobs wait: {text}")
-        self.waits = reasons
+        self.wait_reasons = reasons
 
-    def hear(self, run: Run, status: Status, queue: Queue) -> None:
-        """Tell what there is to tell of one run."""
+    def report(self, run: Run, status: Status, queue: Queue) -> None:
         if status.state in ("done", "diverged"):
             result = run.result(self.out)
             assert result is not None
-            self.over(Event("finished", run, result.steps, summary(result)))
+            self.end(Event("finished", run, result.steps, summarize_result(result)))
         elif status.state == "failed":
-            self.over(Event("failed", run, text=status.reason))
+            self.end(Event("failed", run, text=status.reason))
         elif status.state == "running" and status.job:
             if run not in self.started:
                 self.started.add(run)
-                self.tell(Event("started", run, status.step))
-            self.tell(Event("step", run, status.step))
+                self.on_event(Event("started", run, status.step))
+            self.on_event(Event("step", run, status.step))
         if status.state == "queued" or status.job in queue.live:
-            self.gone.pop(run, None)
-        elif run in self.left:
-            self.without_job(run, status, queue)
+            self.without_job_since.pop(run, None)
+        elif run in self.open:
+            self.handle_lost_job(run, status, queue)
 
-    def without_job(self, run: Run, status: Status, queue: Queue) -> None:
-        """A run that is not over and that no job has: once that is certain, it is sent again or given up."""
-        since = self.gone.setdefault(run, time.monotonic())
-        # What SLURM gives a reason for is certain as soon as it was asked anew, after the run was missed.
-        if time.monotonic() - since < (0 if status.reason and self.asked > since else BELIEVE_AFTER_S):
+    def handle_lost_job(self, run: Run, status: Status, queue: Queue) -> None:
+        """Resubmit a run that lost its job, or give it up, once the loss is certain."""
+        since = self.without_job_since.setdefault(run, time.monotonic())
+        # The loss is certain once SLURM, queried after the job disappeared, reports a reason.
+        if time.monotonic() - since < (0 if status.reason and self.asked > since else LOST_AFTER_S):
             return
-        del self.gone[run]
+        del self.without_job_since[run]
         if status.state == "running":
-            self.over(Event("elsewhere", run))
-        elif queue.worth_another(status.job) and self.sent[run] < SENDS:
-            say(f"{run} lost its job and is sent again{f': {status.reason}' if status.reason else ''}")
+            self.end(Event("locked", run))
+        elif queue.worth_resending(status.job) and self.sends[run] < MOST_SENDS:
+            say(f"{run} lost its job and is submitted again{f': {status.reason}' if status.reason else ''}")
             self.held[run] = None
         else:
-            self.over(Event("lost", run, text=status.reason or "its jobs ended without it; see lprime logs"))
+            self.end(Event("lost", run, text=status.reason or "its jobs ended without a result; see lprime logs"))
 
-    def over(self, event: Event) -> None:
-        del self.left[event.run]
-        self.tell(event)
+    def end(self, event: Event) -> None:
+        del self.open[event.run]
+        self.on_event(event)
 
 
 def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
-    """What would be submitted, in lines to print: the script, the jobs, the price. Nothing is written."""
-    check_sources(runs, cluster)
-    taken = Queue.read(out, runs[0].suite.name, need=False).taken() if home(out, runs[0].suite.name).exists() else set()
+    """Describe what would be submitted: script, jobs and estimated cost, as lines of text. Writes nothing."""
+    check_encoding_files(runs, cluster)
+    suite = runs[0].suite
+    records = records_folder(out, suite.name)
+    taken = Queue.read(out, suite.name, need=False).taken() if records.exists() else set()
     todo = [run for run in runs if run.key not in taken]
     if not todo:
         return [f"nothing to submit: all {len(runs)} runs are in the queue already"]
-    if here := shutil.which("sbatch") is not None:
-        site.check(cluster)
-    in_queue = len(site.queued([site.user()])) if here else 0
-    made, held = plans(todo, out, cluster, in_queue)
-    if not made:
-        return ["nothing to submit now: the site lets no more jobs of yours into the queue"]
-    estimate = Estimate(runs[0].suite, out, cluster.device)
-    each = [estimate.seconds(run) for run in todo]
-    hours = sum(each) / 3600
-    jobs = sum(len(plan.shares) for plan in made)
-    price = f"{hours / cluster.at_once * cluster.gpus_per_job:.1f} GPU-hours, " if cluster.gpus_per_job else ""
-    price += f"{hours / cluster.at_once * cluster.cpus_per_job:.1f} CPU-hours"
-    basis = "guessed from the arithmetic" if estimate.guessed else "from finished runs of the same tasks"
-    longest = max(sum(each[place] for place in share) for share in shares_of(made)) / cluster.at_once
+    if has_slurm := shutil.which("sbatch") is not None:
+        commands.check_cluster(cluster)
+    in_queue = len(commands.queued_jobs([commands.current_user()])) if has_slurm else 0
+    plans, held = plan_submissions(todo, out, cluster, in_queue)
+    if not plans:
+        return ["nothing to submit now: the site's limit on your jobs in the queue is reached"]
+    estimate = Estimate(suite, out, cluster.device)
+    seconds = [estimate.seconds(run) for run in todo]
+    hours = sum(seconds) / 3600 / cluster.at_once
+    price = f"{hours * cluster.gpus_per_job:.1f} GPU-hours, " if cluster.gpus_per_job else ""
+    price += f"{hours * cluster.cpus_per_job:.1f} CPU-hours"
+    basis = "guessed from the FLOPs" if estimate.guessed else "from finished runs of the same tasks"
+    jobs = [sum(estimate.seconds(plan.run(place)) for place in share) for plan in plans for share in plan.shares]
     return [
-        script(made[0], home(out, runs[0].suite.name) / made[0].token),
-        f"{len(todo) - len(held)} runs in {jobs} jobs, {len(made)} array{'s' if len(made) > 1 else ''} "
-        f"of at most {max(len(plan.shares) for plan in made)}{f'; {len(held)} runs later' if held else ''}",
-        f"{cluster.at_once} runs at a time in a job; a run takes {span(min(each))} to {span(max(each))} ({basis})",
-        f"about {price}; the longest job about {span(longest)}",
-        *([] if here else ["no SLURM here: the cluster's names and limits were not checked"]),
+        sbatch_script(plans[0], records / plans[0].token),
+        f"{len(todo) - len(held)} runs in {len(jobs)} jobs, {len(plans)} array{'s' if len(plans) > 1 else ''} "
+        f"of at most {max(len(plan.shares) for plan in plans)}{f'; {len(held)} runs later' if held else ''}",
+        f"{cluster.at_once} runs at a time in a job; a run takes {span(min(seconds))} to {span(max(seconds))} ({basis})",
+        f"about {price}; the longest job about {span(max(jobs) / cluster.at_once)}",
+        *([] if has_slurm else ["no SLURM here: the cluster's names and limits were not checked"]),
     ]
 
 
 def span(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 10 else clock(seconds)
-
-
-def shares_of(made: Sequence) -> list[list[int]]:
-    """Shares of all plans, with places counted over all of them."""
-    found, start = [], 0
-    for plan in made:
-        found += [[start + place for place in share] for share in plan.shares]
-        start += len(plan.runs)
-    return found
+    return f"{seconds:.1f} s" if seconds < 10 else format_duration(seconds)

@@ -1,7 +1,7 @@
-"""What one job does on its node: its share of the runs, several at a time.
+"""One job on its node: processes its share of the runs, several at a time.
 
-Checkpoints and results are the truth; the pickle that brings a job here holds a path and nothing else. A job that was requeued,
-doubled or brought back starts by looking.
+The only state is in checkpoints and results; submitit's pickle holds just a path. Every start, including those of requeued or
+duplicate jobs, begins by reading which runs are unfinished.
 """
 
 import os
@@ -14,63 +14,64 @@ from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
-from bench.events import Event
-from bench.pool import LocalPool
-from bench.progress import PlainProgress, say
-from bench.runs import Run, locked
+from bench.runs.executor import Event
+from bench.runs.pool import LocalPool
+from bench.runs.progress import PlainProgress, say
+from bench.runs.run import Run
+from bench.runs.run_lock import is_locked
 from tasks import InputError
 
-from . import site
+from . import commands
 from .records import Beat, Plan, Progress, Submission
 
 UNSAVED, NO_GPU, NOT_SHARED, NOT_IMPORTABLE, NOWHERE = 95, 96, 97, 98, 99
-EXITS = {
+EXIT_REASONS = {
     94: "NVIDIA's Multi-Process Service does not start on the node: set mps to false",
     UNSAVED: "runs could not be saved: is the shared disk full?",
     NO_GPU: "torch sees fewer GPUs on the node than the cluster file asks for",
-    NOT_SHARED: "the results folder is not seen by the node: is it on a shared file system?",
-    NOT_IMPORTABLE: "the node's python cannot load lprime: see setup and python in the cluster file",
-    NOWHERE: "started again and again without one training step: is the time limit too short, or is it preempted at once?",
+    NOT_SHARED: "the node does not see the results folder: is it on a shared file system?",
+    NOT_IMPORTABLE: "the node's python cannot import lprime: see setup and python in the cluster file",
+    NOWHERE: "started repeatedly without a training step: is the time limit too short, or is it preempted at once?",
 }
-"""What a job's exit code means."""
-ENDING = (signal.SIGTERM, signal.SIGUSR2)
-"""Preempted, cancelled; or the time limit is near, as ``--signal`` has it told."""
+"""Exit code of a job → its meaning."""
+END_SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
+"""SIGTERM: preempted or cancelled; SIGUSR2: the time limit is near (sbatch's ``--signal``)."""
 SAVE_WITHIN_S = 30.0
-BEAT_EVERY_S = 5.0
-LOOK_AGAIN_S = 10.0
-"""A run of this share that another process is at is looked at again after this time."""
-LOOKS = 60
-"""… and left to the other after so many looks: a node that does nothing is somebody else's."""
-IDLE_STARTS = 10
-"""Starts without one training step after which a job gives up, instead of being requeued for ever."""
+PROGRESS_EVERY_S = 5.0
+RETRY_LOCKED_S = 10.0
+"""Time between two attempts to execute runs that another process has locked."""
+MOST_RETRIES = 60
+"""Attempts after which locked runs are left to the other process, to free an idle node."""
+MOST_IDLE_STARTS = 10
+"""Starts without a training step after which a job gives up; otherwise it might be requeued forever."""
 
 
 class Share:
-    """The callable that submitit carries to a node; which share it is, SLURM tells it there."""
+    """The callable that submitit pickles. The index of its share is the array task id, which SLURM sets on the node."""
 
     def __init__(self, folder: str):
         self.folder = folder
 
     def __call__(self) -> None:
-        code = Worker(Submission(Path(self.folder)), int(os.environ.get("SLURM_ARRAY_TASK_ID", 0))).work()
+        code = JobWorker(Submission(Path(self.folder)), int(os.environ.get("SLURM_ARRAY_TASK_ID", 0))).run()
         if code:
             sys.exit(code)
 
     def checkpoint(self) -> object:
-        """submitit asks for this, and requeues the job, where it is to end before ``Worker`` has begun to listen."""
+        """Called by submitit to requeue the job if a signal arrives before ``JobWorker`` handles signals."""
         from submitit.helpers import DelayedSubmission
 
         return DelayedSubmission(Share(self.folder))
 
 
-class Worker:
-    """A job at work."""
+class JobWorker:
+    """Processes one share of a submission."""
 
     def __init__(self, submission: Submission, share: int):
         self.submission, self.share = submission, share
         self.plan: Plan = submission.plan
         self.out = Path(self.plan.out)
-        self.places = {self.plan.run(place): place for place in self.plan.shares[share]}
+        self.places = {self.plan.run(place): place for place in self.plan.shares[share]}  # indices in the plan
         cluster = self.plan.cluster
         self.pool = LocalPool(
             workers=cluster.at_once,
@@ -78,55 +79,55 @@ class Worker:
             device=cluster.device,
             checkpoint_every_s=cluster.checkpoint_every_s,
             stop_within_s=SAVE_WITHIN_S,
-            order=self.plan.order,
+            request=self.plan.order,
         )
         before = submission.progress(share)
         self.starts = before.starts + 1 if before else 1
         self.idle_starts = before.idle_starts + 1 if before else 1
         self.beats: dict[Run, tuple[int, float, int, float]] = {}
-        """By run: first step told and when, last step told and when."""
-        self.beaten = 0.0
+        """By run: first reported step and its time, last reported step and its time."""
+        self.written = 0.0
 
-    def work(self) -> int:
-        """All of the share; the exit code."""
-        for number in ENDING:
-            signal.signal(number, self.on_end)
-        if self.idle_starts > IDLE_STARTS:
-            return self.stop(NOWHERE)
+    def run(self) -> int:
+        """Process the whole share. Returns the exit code."""
+        for number in END_SIGNALS:
+            signal.signal(number, self.on_end_signal)
+        if self.idle_starts > MOST_IDLE_STARTS:
+            return self.give_up(NOWHERE)
         if gpus := self.plan.cluster.gpus_per_job:
-            found = visible_gpus(self.plan.cluster.mps)
-            if len(found) < gpus:
-                return self.stop(NO_GPU)
-            self.pool.gpus = found
-        self.beat()
-        looks = 0
+            visible = visible_gpus(self.plan.cluster.mps)
+            if len(visible) < gpus:
+                return self.give_up(NO_GPU)
+            self.pool.gpus = visible
+        self.write_progress()
+        retries = 0
         while todo := self.unfinished():
-            free = [run for run in todo if not locked(run.folder(self.out))]
+            free = [run for run in todo if not is_locked(run.folder(self.out))]
             progress = PlainProgress(free)
             if free:
                 say(f"{len(free)} of {len(self.places)} runs of this job to do, start {self.starts} on {platform.node()}")
-                self.pool.execute(free, self.out, self.hear(progress))
+                self.pool.execute(free, self.out, self.listener(progress))
             unsaved = [event.run for event in progress.tally.failed if not self.plan.failed(self.places[event.run])]
             if unsaved:
-                return self.stop(UNSAVED)
-            if left := self.unfinished():
-                if looks == LOOKS:
-                    say(f"another process is still at {', '.join(map(str, left))}: left to it")
+                return self.give_up(UNSAVED)
+            if locked_runs := self.unfinished():
+                if retries == MOST_RETRIES:
+                    say(f"another process is still working on {', '.join(map(str, locked_runs))}: left to it")
                     break
-                looks += 1
-                time.sleep(LOOK_AGAIN_S)
-        self.beat()
+                retries += 1
+                time.sleep(RETRY_LOCKED_S)
+        self.write_progress()
         return 0
 
     def unfinished(self) -> list[Run]:
-        """Runs of the share that have neither a result nor a failure of this submission."""
+        """Runs of the share without a result and without a failure in this submission."""
         return [run for run, place in self.places.items() if not run.result(self.out) and not self.plan.failed(place)]
 
-    def hear(self, progress: PlainProgress) -> Callable[[Event], None]:
-        """Tells what happens to the log, and now and then to the shared folder."""
+    def listener(self, progress: PlainProgress) -> Callable[[Event], None]:
+        """Return a callback that logs events and regularly writes the progress to the shared folder."""
 
-        def tell(event: Event) -> None:
-            progress.tell(event)
+        def on_event(event: Event) -> None:
+            progress.on_event(event)
             now = time.monotonic()
             if event.kind == "step":
                 if event.run not in self.beats:
@@ -138,14 +139,14 @@ class Worker:
             elif event.kind != "started":
                 self.beats.pop(event.run, None)
                 self.idle_starts = 0
-            if now - self.beaten > BEAT_EVERY_S:
-                self.beat()
+            if now - self.written > PROGRESS_EVERY_S:
+                self.write_progress()
 
-        return tell
+        return on_event
 
-    def beat(self) -> None:
-        """Say how far this job is. That it cannot be said stops nothing."""
-        self.beaten = time.monotonic()
+    def write_progress(self) -> None:
+        """Write this job's progress to the shared folder. An error is only logged."""
+        self.written = time.monotonic()
         beats = [
             Beat(run=(run.task, run.encoding, run.seed), step=step, rate=(step - first) / max(1e-9, then - since))
             for run, (first, since, step, then) in self.beats.items()
@@ -161,28 +162,28 @@ class Worker:
         try:
             self.submission.write_progress(self.share, progress)
         except InputError as error:
-            say(f"progress is not told: {error}")
+            say(f"progress was not written: {error}")
 
-    def stop(self, code: int) -> int:
-        say(f"stopped: {EXITS[code]}")
+    def give_up(self, code: int) -> int:
+        say(f"stopped: {EXIT_REASONS[code]}")
         return code
 
-    def on_end(self, number: int, frame: FrameType | None) -> None:
-        """Save; then, if the job is still wanted, back into the queue by itself, which frees the node at once.
+    def on_end_signal(self, number: int, frame: FrameType | None) -> None:
+        """Save the runs; then requeue the job and exit, to free the node at once. A cancelled job only exits.
 
-        SLURM gives a preempted job some time, then kills and requeues it; one that ended by itself meanwhile is not requeued.
-        So where putting it back fails, nothing is left but to wait for the end.
+        SLURM kills and requeues a preempted job after its grace time, but does not requeue one that exits before. So if
+        requeueing fails, the job waits to be killed.
         """
-        for other in ENDING:
-            signal.signal(other, signal.SIG_IGN)  # SLURM says it again when a job is requeued
-        self.beat()
+        for other in END_SIGNALS:
+            signal.signal(other, signal.SIG_IGN)  # SLURM signals again when a job is requeued
+        self.write_progress()
         self.pool.stop()
-        id, why = site.own_id(), "the time limit is near" if number == signal.SIGUSR2 else "preempted"
-        wanted = site.wanted(id)
+        id, why = commands.own_job_id(), "the time limit is near" if number == signal.SIGUSR2 else "preempted"
+        wanted = commands.still_wanted(id)
         if wanted is False:
             say("cancelled: saved")
             sys.exit(128 + number)
-        if wanted and site.requeue(id):
+        if wanted and commands.requeue_job(id):
             say(f"{why}: saved, and back into the queue")
             sys.exit(128 + number)
         say(f"{why}: saved, waiting for the end")
@@ -191,10 +192,10 @@ class Worker:
 
 
 def visible_gpus(by_uuid: bool) -> list[str]:
-    """CUDA devices that torch sees, under the names by which a process is held to one of them.
+    """Names of the CUDA devices that torch sees, for ``CUDA_VISIBLE_DEVICES``.
 
     Arguments:
-        by_uuid: NVIDIA's Multi-Process Service counts devices anew, so that their numbers mean nothing to its clients.
+        by_uuid: return UUIDs; NVIDIA's Multi-Process Service renumbers devices for its clients.
     """
     import torch
 

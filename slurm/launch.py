@@ -1,8 +1,8 @@
-"""Runs into SLURM's queue: every one exactly once, whatever happened to the launcher before.
+"""Put runs into SLURM's queue, every run exactly once even if launchers are killed at any moment.
 
-In this order, under a lock that sbatch shares: a submission's plan is written; sbatch is called under the plan's name; its id
-is written beside the plan. Whoever finds a plan without an id asks SLURM for jobs of that name: there are some, and they are
-taken over, or there are none, and the plan is thrown away.
+Under a lock that sbatch inherits: write a submission's plan; call sbatch with a job name unique to the plan; record the id
+next to the plan. A launcher that finds a plan without an id asks SLURM for jobs of that name. If there are some, it records
+their id; otherwise it deletes the plan.
 """
 
 import json
@@ -17,146 +17,151 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from bench import encodings, plugins
 from bench.files import folder_atomic
-from bench.references import is_file, parts
-from bench.runs import Run, now
+from bench.plugins import registry
+from bench.plugins.references import is_file, parts
+from bench.plugins.registry import get_encoding
+from bench.plugins.source_hash import source_hash
+from bench.runs.run import Run, now
 from tasks import InputError
 
-from . import site
+from . import commands
 from .cluster import Cluster
 from .estimate import Estimate
-from .records import PLAN, Plan, Source, Submission, fingerprint_of_place, home, submissions, submitting
-from .shares import arrays, cut
-from .states import Queue
-from .submit import adopt
+from .records import PLAN, Plan, Source, Submission, folder_hash, load_submissions, records_folder, submitting
+from .split_jobs import split_into_arrays, split_into_shares
+from .status import Queue
+from .submit import adopt_jobs
 
 
 @dataclass
 class Launched:
-    """What became of the runs that were asked for."""
+    """Outcome of a launch."""
 
-    new: list[Submission]
+    submissions: list[Submission]
     already: int
-    """Runs that wait or run in jobs of ours already."""
+    """Number of runs that were already queued or running."""
     held: list[Run]
-    """Runs that are not in the queue for now."""
+    """Runs that could not be submitted now."""
     why: str = ""
-    """What keeps them out."""
+    """Why runs are held."""
 
     @property
     def jobs(self) -> int:
-        return sum(len(s.plan.shares) for s in self.new)
+        return sum(len(s.plan.shares) for s in self.submissions)
 
 
 def launch(runs: Sequence[Run], out: Path, cluster: Cluster) -> Launched:
-    """Submit the runs that no job of ours has yet, as far as the site lets us.
+    """Submit the runs that are in no job yet, as many as the site's limits allow.
 
     Raises:
-        InputError: SLURM does not answer, refuses all of the jobs, or has jobs of ours whose records are gone.
+        InputError: SLURM does not answer, refuses all jobs, or has jobs of this suite without records.
     """
     suite = runs[0].suite
-    with submitting(home(out, suite.name)) as lock:
-        repair(out, suite.name)
+    with submitting(records_folder(out, suite.name)) as lock:
+        for submission in load_submissions(out, suite.name):
+            if submission.job is None:
+                recover(submission)
         queue = Queue.read(out, suite.name)
-        refuse_orphans(out, queue)
+        refuse_unrecorded_jobs(out, queue)
         taken = queue.taken()
         todo = [run for run in runs if run.key not in taken]
-        made, held = plans(todo, out, cluster, queue.all_mine) if todo else ([], [])
-        launched = Launched(
-            [], len(runs) - len(todo), held, "the site lets no more jobs of yours into the queue" if held else ""
-        )
-        for place, plan in enumerate(made):
+        plans, held = plan_submissions(todo, out, cluster, queue.jobs_of_user) if todo else ([], [])
+        why = "the site's limit on your jobs in the queue is reached" if held else ""
+        launched = Launched([], len(runs) - len(todo), held, why)
+        for number, plan in enumerate(plans):
             try:
-                launched.new.append(submit(plan, out, lock))
+                launched.submissions.append(submit_plan(plan, out, lock))
             except InputError as refused:
-                if not launched.new:
+                if not launched.submissions:
                     raise
-                launched.held = [run for other in made[place:] for run in other.all_runs] + held
+                launched.held = [run for other in plans[number:] for run in other.all_runs] + held
                 launched.why = str(refused)
                 break
         return launched
 
 
-def plans(runs: Sequence[Run], out: Path, cluster: Cluster, in_queue: int) -> tuple[list[Plan], list[Run]]:
-    """One plan for each array of jobs, and the runs for whose jobs there is no room now. Nothing is written.
+def plan_submissions(runs: Sequence[Run], out: Path, cluster: Cluster, in_queue: int) -> tuple[list[Plan], list[Run]]:
+    """One plan per array of jobs, and the runs whose jobs exceed the site's limit. Writes nothing.
 
     Arguments:
-        in_queue: jobs of ours there.
+        in_queue: number of jobs of this user in the queue.
     """
     suite = runs[0].suite
-    largest, most = site.limits(cluster)
+    largest, most = commands.job_limits(cluster)
     estimate = Estimate(suite, out, cluster.device)
-    all_shares = cut(runs, cluster, estimate.seconds, most)
+    all_shares = split_into_shares(runs, cluster, estimate.seconds, most)
     room = len(all_shares) if most is None else max(0, most - in_queue)
     held = [runs[place] for share in all_shares[room:] for place in share]
-    known = {name: source_of(name) for name in dict.fromkeys(run.encoding for run in runs)}
-    made: list[Plan] = []
-    for shares in arrays(all_shares[:room], largest):
-        mine = [runs[place] for share in shares for place in share]
-        places = iter(range(len(mine)))
-        made.append(
+    sources = {name: encoding_source(name) for name in dict.fromkeys(run.encoding for run in runs)}
+    plans: list[Plan] = []
+    for shares in split_into_arrays(all_shares[:room], largest):
+        chosen = [runs[place] for share in shares for place in share]
+        places = iter(range(len(chosen)))
+        plans.append(
             Plan(
-                token=fingerprint_of_place(out) + uuid.uuid4().hex[:8],
-                created=f"{now()} on {platform.node()}, array {len(made):04}",
-                user=site.user(),
+                token=folder_hash(out) + uuid.uuid4().hex[:8],
+                created=f"{now()} on {platform.node()}, array {len(plans):04}",
+                user=commands.current_user(),
                 out=str(out),
                 suite=suite,
                 cluster=cluster,
-                sources={run.encoding: known[run.encoding] for run in mine},
-                runs=[run.key for run in mine],
-                failed_before=[failure.finished if (failure := run.failure(out)) else "" for run in mine],
+                sources={run.encoding: sources[run.encoding] for run in chosen},
+                runs=[run.key for run in chosen],
+                failed_before=[failure.finished if (failure := run.failure(out)) else "" for run in chosen],
                 shares=[[next(places) for _ in share] for share in shares],
             )
         )
-    return made, held
+    return plans, held
 
 
-def check_sources(runs: Sequence[Run], cluster: Cluster) -> None:
-    """Look where the runs' encodings are, before SLURM is asked or anything is written.
+def check_encoding_files(runs: Sequence[Run], cluster: Cluster) -> None:
+    """Check that compute nodes can read the runs' encodings, before calling SLURM or writing files.
 
     Raises:
-        InputError: in a file that compute nodes would not see.
+        InputError: an encoding's file is outside of the shared folder.
     """
     for name in dict.fromkeys(run.encoding for run in runs):
-        for reference in filter(is_file, source_of(name).plugins):
-            cluster.seen(Path(parts(reference)[0]), "encoding file")
+        for reference in filter(is_file, encoding_source(name).plugins):
+            cluster.in_shared_folder(Path(parts(reference)[0]), "encoding file")
 
 
-def source_of(encoding: str) -> Source:
-    """Where an encoding is found and what its source is now."""
-    found = encodings.get(encoding)
-    where = [os.path.abspath(ref) if ".py" in ref and not os.path.isabs(ref) else ref for ref in plugins.references(found)]
-    return Source(plugins=where, sha256=encodings.source_hash(found))
+def encoding_source(name: str) -> Source:
+    """References of an encoding with absolute paths, and the current hash of its source."""
+    encoding = get_encoding(name)
+    references = registry.references(encoding)
+    plugins = [os.path.abspath(ref) if ".py" in ref and not os.path.isabs(ref) else ref for ref in references]
+    return Source(plugins=plugins, sha256=source_hash(encoding))
 
 
-def submit(plan: Plan, out: Path, lock: IO[bytes]) -> Submission:
-    """Write the plan, hand it to sbatch.
+def submit_plan(plan: Plan, out: Path, lock: IO[bytes]) -> Submission:
+    """Write a plan and submit its jobs by ``python -m slurm.submit``.
 
     Raises:
-        InputError: sbatch refused; nothing is left of it.
+        InputError: sbatch refused; the plan is deleted again.
     """
-    folder = home(out, plan.suite.name) / plan.token
+    folder = records_folder(out, plan.suite.name) / plan.token
     with folder_atomic(folder) as new:
         (new / PLAN).write_text(plan.model_dump_json() + "\n")
     submission = Submission(folder)
-    # In a session of its own: Ctrl-C here must not cut it off half-way. -P: what lies around here is no module of ours.
+    # In its own session, so that Ctrl-C here does not interrupt it. -P: modules in the working directory are not imported.
     command = [sys.executable, "-P", "-m", "slurm.submit", str(folder)]
-    environment = {key: value for key, value in os.environ.items() if not leaks(key, plan.cluster)}
+    environment = {key: value for key, value in os.environ.items() if not overrides_cluster_file(key, plan.cluster)}
     done = subprocess.run(command, stdin=lock, capture_output=True, text=True, start_new_session=True, env=environment)
     try:
         error = json.loads(done.stdout.splitlines()[-1]).get("error")
     except (IndexError, ValueError):
-        error = f"jobs were not submitted: {(done.stderr.strip().splitlines() or ['no word'])[-1]}"
-    if error and not recovered(submission):
+        error = f"jobs were not submitted: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
+    if error and not recover(submission):
         raise InputError(error)
     return submission
 
 
-def leaks(variable: str, cluster: Cluster) -> bool:
-    """Would a variable of ours change what the cluster file says?
+def overrides_cluster_file(variable: str, cluster: Cluster) -> bool:
+    """Whether an environment variable would override a key of the cluster file.
 
-    Inside of a job SLURM's own do, and sbatch's rank above a script's options. Those stay that say what the file leaves open.
+    SLURM sets variables inside a job, and sbatch's variables take precedence over a script's options. Variables for keys
+    that the file does not set are kept.
     """
     if variable.startswith("SLURM_"):
         return variable != "SLURM_CONF"
@@ -164,32 +169,29 @@ def leaks(variable: str, cluster: Cluster) -> bool:
     return variable.startswith("SBATCH_") and given.get(variable, variable) is not None
 
 
-def recovered(submission: Submission) -> bool:
-    """Does SLURM have a submission that seemed to fail, or whose launcher died? It is taken over, or nothing is left of it.
+def recover(submission: Submission) -> bool:
+    """Adopt the jobs of a submission without a recorded id, or delete its plan if SLURM has none. Returns whether it has jobs.
 
     Raises:
-        InputError: SLURM does not answer; the submission stays for whoever asks next.
+        InputError: SLURM does not answer; the submission is left for the next launcher.
     """
-    if ids := site.ids_of(submission.plan.name, submission.plan.user):
-        adopt(submission, ids[-1])
+    if ids := commands.array_ids(submission.plan.name, submission.plan.user):
+        adopt_jobs(submission, ids[-1])
         return True
     shutil.rmtree(submission.folder)
     return False
 
 
-def repair(out: Path, suite: str) -> None:
-    """Finish what a launcher that died had begun."""
-    for submission in submissions(out, suite):
-        if submission.job is None:
-            recovered(submission)
+def refuse_unrecorded_jobs(out: Path, queue: Queue) -> None:
+    """Check that every job of this suite in the queue has a record; one without could be executing any run.
 
-
-def refuse_orphans(out: Path, queue: Queue) -> None:
-    """Jobs of ours without records may be at any run: nothing can be submitted beside them without doing work twice."""
-    known = {s.plan.name for s in queue.submissions}
-    lost = sorted({id.split("_")[0] for id, (name, _) in queue.live.items() if name not in known})
-    if lost:
+    Raises:
+        InputError: there are jobs without records.
+    """
+    recorded = {s.plan.name for s in queue.submissions}
+    ids = sorted({id.split("_")[0] for id, (name, _) in queue.live.items() if name not in recorded})
+    if ids:
         raise InputError(
-            f"jobs {', '.join(lost)} of suite {queue.suite} are in the queue, but their records under "
-            f"{home(out, queue.suite)} are gone; cancel them first: scancel {' '.join(lost)}"
+            f"jobs {', '.join(ids)} of suite {queue.suite} are in the queue, but their records under "
+            f"{records_folder(out, queue.suite)} are gone; cancel them first: scancel {' '.join(ids)}"
         )

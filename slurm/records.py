@@ -1,33 +1,31 @@
-"""What the shared folder knows of the jobs that were submitted; nothing else knows anything.
+"""Records of submitted jobs: files in the shared folder, the only state.
 
 ::
 
     <out>/<suite>/.slurm/
-        lock                     held while jobs are submitted, by the launcher and by sbatch itself
+        lock                     held while jobs are submitted, by the launcher and by sbatch
         <token>/                 one submission: an array of jobs
-            plan.json            the runs, cut into one share a job
+            plan.json            the runs, one share for each job
             job.json             SLURM's id of the array, once sbatch has answered
-            progress/<n>.json    how far the job with share n is, in its own words
-            <id>_<n>_0_log.out   what it printed; beside it what submitit needs
+            progress/<n>.json    progress of the job with share n, written by it
+            <id>_<n>_0_log.out   its output, next to submitit's files
 """
 
-import fcntl
 import hashlib
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
-from bench.files import write_atomic
-from bench.results import first_fault
-from bench.runs import Run
-from bench.suite import Suite
-from bench.worker import Order
+from bench.files import try_lock, write_atomic
+from bench.result import Record, first_fault
+from bench.runs.run import Run
+from bench.runs.worker import RunRequest
+from bench.suites.suite import Suite
 from tasks import InputError
 
 from .cluster import Cluster
@@ -35,30 +33,25 @@ from .cluster import Cluster
 HOME, LOCK, PLAN, JOB, PROGRESS = ".slurm", "lock", "plan.json", "job.json", "progress"
 LOCK_WAIT_S = 120.0
 
-
-class Record(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 R = TypeVar("R", bound=Record)
 
 
 class Source(Record):
-    """Where an encoding is found on a node, and what its source was at submission."""
+    """References from which a node loads an encoding, and the hash of its source at submission."""
 
     plugins: list[str]
     sha256: str
 
 
 class Plan(Record):
-    """One submission. Jobs read it on their nodes; their pickles hold its path alone."""
+    """One submission. Jobs read it on their nodes; their pickles hold only its path."""
 
     format: Literal[1] = 1
     token: str
-    """Unique; the jobs' name ends with it."""
+    """Unique; the end of the jobs' name."""
     created: str
     user: str
-    """Whose jobs they are: several may share a folder."""
+    """Owner of the jobs: several users may share a folder."""
     out: str
     suite: Suite
     cluster: Cluster
@@ -67,14 +60,14 @@ class Plan(Record):
     runs: list[tuple[str, str, int]]
     """Task, encoding, seed."""
     failed_before: list[str]
-    """By run: when the failure was reported that this submission is to mend; empty where there is none."""
+    """By run: time of its failure before this submission, which retries it; empty if it had not failed."""
     shares: list[list[int]]
-    """By job: places in ``runs``."""
+    """By job: indices into ``runs``."""
 
     @property
     def name(self) -> str:
-        """Of the jobs."""
-        return f"{prefix(self.suite.name)}{self.token}"
+        """Name of the jobs in SLURM."""
+        return f"{job_name_prefix(self.suite.name)}{self.token}"
 
     def run(self, place: int) -> Run:
         return Run(self.suite, *self.runs[place])
@@ -83,17 +76,17 @@ class Plan(Record):
     def all_runs(self) -> list[Run]:
         return [self.run(place) for place in range(len(self.runs))]
 
-    def order(self, run: Run) -> Order:
-        """What a worker is handed: sources as they were at submission."""
+    def order(self, run: Run) -> RunRequest:
+        """The request for a worker, with the source hash of the encoding at submission."""
         source = self.sources[run.encoding]
-        return Order(self.suite_json, run.task, run.encoding, run.seed, tuple(source.plugins), source.sha256)
+        return RunRequest(self.suite_json, run.task, run.encoding, run.seed, tuple(source.plugins), source.sha256)
 
     @cached_property
     def suite_json(self) -> str:
         return self.suite.model_dump_json()
 
     def failed(self, place: int) -> bool:
-        """Has a run broken in this submission? A failure of an earlier one does not count."""
+        """Whether a run failed in this submission; failures before it do not count."""
         failure = self.run(place).failure(Path(self.out))
         return failure is not None and failure.finished != self.failed_before[place]
 
@@ -105,67 +98,67 @@ class Job(Record):
 
 
 class Beat(Record):
-    """One run, as the job that is at it says."""
+    """Progress of one active run, as reported by its job."""
 
     run: tuple[str, str, int]
     step: int
     rate: float
-    """Training steps a second."""
+    """Training steps per second."""
 
 
 class Progress(Record):
-    """How far a job is."""
+    """Progress of a job."""
 
     job: str
     node: str
     starts: int
-    """How often the job has started: requeued jobs start again."""
+    """Number of starts: requeued jobs start again."""
     idle_starts: int
-    """How many of the last starts, this one included, have made no step so far."""
+    """Number of consecutive starts without a training step, including this one."""
     at: float
-    """When this was written, Unix time."""
+    """Time of writing, Unix time."""
     beats: list[Beat]
 
 
 class Submission:
-    """One folder below ``.slurm``."""
+    """The records of one submission, a folder below ``.slurm``."""
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     @cached_property
     def plan(self) -> Plan:
-        return read(self.folder / PLAN, Plan)
+        return read_record(self.folder / PLAN, Plan)
 
     @property
     def job(self) -> str | None:
-        """SLURM's id of the array, or None as long as nobody has written it down."""
+        """SLURM's id of the array; None until it is recorded."""
         path = self.folder / JOB
-        return read(path, Job).id if path.exists() else None
+        return read_record(path, Job).id if path.exists() else None
 
     def job_of(self, share: int) -> str:
-        """Name of one job in SLURM: ``123_4``, or ``123`` where there is but one."""
+        """SLURM's id of one job: ``123_4``, or ``123`` if it is the only one."""
         return f"{self.job}_{share}" if len(self.plan.shares) > 1 else str(self.job)
 
     def logs(self, share: int) -> list[Path]:
-        """What a job printed, ordinary output first."""
+        """Files of a job's output: stdout, then stderr."""
         return [self.folder / f"{self.job_of(share)}_0_log.{kind}" for kind in ("out", "err")]
 
     def progress(self, share: int) -> Progress | None:
         try:
-            return read(self.folder / PROGRESS / f"{share}.json", Progress)
+            return read_record(self.folder / PROGRESS / f"{share}.json", Progress)
         except InputError:
-            return None  # not begun, or its folder was taken away: the results tell
+            return None  # not started, or its folder was deleted
 
-    def write_job(self, name: str) -> None:
-        write_atomic(self.folder / JOB, Job(id=name).model_dump_json() + "\n")
+    def write_job(self, id: str) -> None:
+        write_atomic(self.folder / JOB, Job(id=id).model_dump_json() + "\n")
 
     def write_progress(self, share: int, progress: Progress) -> None:
         write_atomic(self.folder / PROGRESS / f"{share}.json", progress.model_dump_json() + "\n")
 
 
-def read(path: Path, kind: type[R]) -> R:
-    """Read one of our files.
+def read_record(path: Path, kind: type[R]) -> R:
+    """Read a record's file.
 
     Raises:
         InputError: it cannot be read or is damaged.
@@ -180,30 +173,29 @@ def read(path: Path, kind: type[R]) -> R:
         ) from None
 
 
-def prefix(suite: str) -> str:
-    """How the names of a suite's jobs begin."""
+def job_name_prefix(suite: str) -> str:
     return f"lprime-{suite}-"
 
 
-def home(out: Path, suite: str) -> Path:
+def records_folder(out: Path, suite: str) -> Path:
     return out / suite / HOME
 
 
-def submissions(out: Path, suite: str) -> list[Submission]:
-    """All of a suite, oldest first."""
-    found = [Submission(path.parent) for path in home(out, suite).glob(f"*/{PLAN}")]
-    return sorted(found, key=lambda s: (s.plan.created, s.plan.token))
+def load_submissions(out: Path, suite: str) -> list[Submission]:
+    """All submissions of a suite, oldest first."""
+    submissions = [Submission(path.parent) for path in records_folder(out, suite).glob(f"*/{PLAN}")]
+    return sorted(submissions, key=lambda s: (s.plan.created, s.plan.token))
 
 
 @contextmanager
-def submitting(folder: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[IO[bytes]]:
-    """Hold the right to submit a suite's jobs.
+def submitting(folder: Path) -> Iterator[IO[bytes]]:
+    """Lock the submission of a suite's jobs; yields the locked file.
 
-    The lock is the open file: whoever inherits it (sbatch does) holds it too, so that it is free only when no sbatch of a
-    launcher, dead or alive, is still on its way.
+    sbatch inherits the file and with it the lock, so the lock is held while an sbatch process is running, even if its
+    launcher has died.
 
     Raises:
-        InputError: the folder cannot be written, or another launcher keeps the lock for too long.
+        InputError: the folder cannot be written, or another launcher holds the lock for too long.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -211,25 +203,18 @@ def submitting(folder: Path, wait_s: float = LOCK_WAIT_S) -> Iterator[IO[bytes]]
     except OSError as error:
         raise InputError(f"cannot write {folder}: {error.strerror or error}") from None
     with lock:
-        deadline = time.monotonic() + wait_s
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError as error:
-                if not isinstance(error, BlockingIOError):
-                    raise InputError(
-                        f"{folder} is on a file system without locks ({error.strerror}), where jobs could be submitted twice; "
-                        f"expected --out on one that has them (Lustre: mounted with flock)"
-                    ) from None
-                if time.monotonic() > deadline:
-                    raise InputError(
-                        f"another launcher has been submitting jobs of this suite for {wait_s:.0f} s; try again"
-                    ) from None
-                time.sleep(0.1)
+        try:
+            locked = try_lock(lock, LOCK_WAIT_S)
+        except OSError as error:
+            raise InputError(
+                f"{folder} is on a file system without locks ({error.strerror}), where jobs could be submitted twice; "
+                f"expected --out on one that has them (Lustre: mounted with flock)"
+            ) from None
+        if not locked:
+            raise InputError(f"another launcher has been submitting jobs of this suite for {LOCK_WAIT_S:.0f} s; try again")
         yield lock
 
 
-def fingerprint_of_place(out: Path) -> str:
-    """A few letters that tell one results folder from another, in the names of jobs."""
+def folder_hash(out: Path) -> str:
+    """Six hexadecimal digits that identify a results folder in the names of jobs."""
     return hashlib.sha256(os.fsencode(out)).hexdigest()[:6]

@@ -1,46 +1,46 @@
-"""``python -m slurm.submit FOLDER``: hands one submission to sbatch, by submitit, and writes down the id that it got.
+"""``python -m slurm.submit FOLDER``: submit the jobs of one submission to SLURM with submitit and record their id.
 
-A process of its own, so that it ends what it began when its launcher dies. The launcher's lock is its standard input, and so
-sbatch's too: the lock is free only when all of them are gone, and then SLURM knows every job that there is.
+This is a separate process so that it completes even if its launcher is killed. Its standard input, which sbatch inherits, is
+the launcher's lock file: the lock is released only after all of them have ended, when SLURM has every job in its queue.
 """
 
 import io
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr
+from collections.abc import Sequence
+from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
 from tasks import InputError
 
-from . import site
+from . import commands
 from .cluster import Cluster
 from .job import NOT_IMPORTABLE, NOT_SHARED, Share
 from .records import Plan, Submission
 
-NO_END = 10**6
-"""Timeouts after which submitit would give a job up: jobs of ours give up by themselves, when they get nowhere."""
+NEVER = 10**6
+"""Timeouts after which submitit gives a job up: never, since our jobs give up by themselves when they make no progress."""
 MPS = """\
 export CUDA_MPS_PIPE_DIRECTORY=$(mktemp -d) CUDA_MPS_LOG_DIRECTORY=$(mktemp -d)
 nvidia-cuda-mps-control -d || { echo "lprime: NVIDIA's Multi-Process Service does not start on $(hostname)" >&2; exit 94; }
 trap 'echo quit | nvidia-cuda-mps-control >/dev/null' EXIT"""
 
 
-def python_of(cluster: Cluster) -> str:
-    """The interpreter as the shell takes it. ``-P``: what lies around in the working folder is no module of ours."""
+def python_command(cluster: Cluster) -> str:
+    """The interpreter, quoted for the shell. ``-P``: modules in the working directory are not imported."""
     return f"{cluster.python or shlex.quote(sys.executable)} -P"
 
 
-def parameters(cluster: Cluster, name: str, folder: Path) -> dict[str, Any]:
-    """The cluster file in submitit's words."""
-    python, place = python_of(cluster), shlex.quote(str(folder))
+def submitit_parameters(cluster: Cluster, name: str, folder: Path) -> dict[str, Any]:
+    """Convert the cluster file to submitit's parameters."""
+    python, quoted = python_command(cluster), shlex.quote(str(folder))
     setup = [
-        f'test -r {place}/plan.json || {{ echo "lprime: {folder} is not seen by $(hostname)" >&2; exit {NOT_SHARED}; }}',
+        f'test -r {quoted}/plan.json || {{ echo "lprime: {folder} is not visible on $(hostname)" >&2; exit {NOT_SHARED}; }}',
         *cluster.setup,
         *([MPS] if cluster.mps else []),
-        f'{python} -c "import slurm.job, submitit" || {{ echo "lprime: python cannot load lprime on $(hostname)" >&2; '
+        f'{python} -c "import slurm.job, submitit" || {{ echo "lprime: python cannot import lprime on $(hostname)" >&2; '
         f"exit {NOT_IMPORTABLE}; }}",
     ]
     chosen: dict[str, Any] = {
@@ -58,27 +58,27 @@ def parameters(cluster: Cluster, name: str, folder: Path) -> dict[str, Any]:
         "signal_delay_s": cluster.save_before_s,
         "array_parallelism": cluster.jobs_at_once or 10**6,
         "setup": setup,
-        # srun of SLURM 22.05 to 23.02 does not take the CPUs of its job over.
+        # srun of SLURM 22.05 to 23.02 does not inherit the CPUs of its job.
         "srun_args": [f"--cpus-per-task={cluster.cpus_per_job}", *cluster.srun_args],
         "additional_parameters": {"requeue": True} | {key.lstrip("-"): value for key, value in cluster.sbatch.items()},
     }
     return {key: value for key, value in chosen.items() if value is not None}
 
 
-def script(plan: Plan, folder: Path) -> str:
-    """What sbatch would be given."""
+def sbatch_script(plan: Plan, folder: Path) -> str:
+    """The script that sbatch would receive."""
     from submitit.slurm.slurm import _make_sbatch_string
 
     count = len(plan.shares) if len(plan.shares) > 1 else None
-    command = f"{python_of(plan.cluster)} -u -m submitit.core._submit {shlex.quote(str(folder))}"
-    return _make_sbatch_string(command, folder, map_count=count, **parameters(plan.cluster, plan.name, folder))
+    command = f"{python_command(plan.cluster)} -u -m submitit.core._submit {shlex.quote(str(folder))}"
+    return _make_sbatch_string(command, folder, map_count=count, **submitit_parameters(plan.cluster, plan.name, folder))
 
 
-def submit(submission: Submission) -> str:
-    """One array of jobs, or one job.
+def submit_jobs(submission: Submission) -> str:
+    """Submit one array of jobs, or one job, and record its id.
 
     Returns:
-        Its id.
+        The id.
 
     Raises:
         InputError: sbatch refused it.
@@ -87,33 +87,26 @@ def submit(submission: Submission) -> str:
     from submitit.slurm.slurm import SlurmExecutor
 
     plan, folder = submission.plan, submission.folder
-    executor = SlurmExecutor(folder, max_num_timeout=NO_END, python=python_of(plan.cluster))
-    executor.update_parameters(**parameters(plan.cluster, plan.name, folder))
+    executor = SlurmExecutor(folder, max_num_timeout=NEVER, python=python_command(plan.cluster))
+    executor.update_parameters(**submitit_parameters(plan.cluster, plan.name, folder))
     share = Share(str(folder))
     try:
-        with quiet():
+        with redirect_stderr(io.StringIO()):  # submitit prints the errors that it raises
             jobs = executor.submit_array([share] * len(plan.shares)) if len(plan.shares) > 1 else [executor.submit(share)]
     except (FailedJobError, FailedSubmissionError) as error:
-        raise site.refusal(str(error), plan.cluster) from None
+        raise commands.explain_refusal(str(error), plan.cluster) from None
     id = jobs[0].job_id.split("_")[0]
     submission.write_job(id)
     return id
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """submitit prints what it raises: one of the two is enough."""
-    with redirect_stderr(io.StringIO()):
-        yield
-
-
-def adopt(submission: Submission, id: str) -> None:
-    """Take over an array that sbatch accepted just before its launcher died: write its id down, and what its jobs wait for."""
+def adopt_jobs(submission: Submission, id: str) -> None:
+    """Complete a submission whose launcher died after sbatch accepted it: record its id, write the pickles its jobs need."""
     from submitit.core.utils import DelayedSubmission
 
     plan, folder = submission.plan, submission.folder
     delayed = DelayedSubmission(Share(str(folder)))
-    delayed.set_timeout(plan.cluster.time_minutes, NO_END)
+    delayed.set_timeout(plan.cluster.time_minutes, NEVER)
     submission.write_job(id)
     for share in range(len(plan.shares)):
         path = folder / f"{submission.job_of(share)}_submitted.pkl"
@@ -126,7 +119,7 @@ def adopt(submission: Submission, id: str) -> None:
 def main(arguments: Sequence[str]) -> int:
     submission = Submission(Path(arguments[0]))
     try:
-        print(json.dumps({"id": submit(submission)}))
+        print(json.dumps({"id": submit_jobs(submission)}))
     except InputError as error:
         print(json.dumps({"error": str(error)}))
         return 2

@@ -1,6 +1,6 @@
-"""Task generators: copying, addition, parity, key retrieval, sorting, one per file. This package knows nothing of the harness.
+"""Task generators: copying, addition, parity, key retrieval and sorting, one per file. Independent of the other packages.
 
-A new task is one new file here: every ``Task`` subclass of this package that has a ``name`` of its own is found by it.
+To add a task, add a file here: every ``Task`` subclass with its own ``name`` is registered under that name.
 """
 
 import importlib
@@ -20,21 +20,21 @@ __all__ = [
 
 @cache
 def catalogue() -> dict[str, type[Task]]:
-    """Name → task class, for every task in this package, by name."""
-    found: dict[str, type[Task]] = {}
+    """Name → class of every task in this package, sorted by name."""
+    by_name: dict[str, type[Task]] = {}
     for entry in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{entry.name}")
         for cls in vars(module).values():
-            mine = inspect.isclass(cls) and issubclass(cls, Task) and cls.__module__ == module.__name__
-            if mine and "name" in vars(cls):
-                if cls.name in found:
-                    raise TypeError(f"two tasks are named {cls.name!r}: {found[cls.name]} and {cls}")
-                found[cls.name] = cls
-    return dict(sorted(found.items()))
+            defined_here = inspect.isclass(cls) and issubclass(cls, Task) and cls.__module__ == module.__name__
+            if defined_here and "name" in vars(cls):
+                if cls.name in by_name:
+                    raise TypeError(f"two tasks are named {cls.name!r}: {by_name[cls.name]} and {cls}")
+                by_name[cls.name] = cls
+    return dict(sorted(by_name.items()))
 
 
 def get(name: str, variant: str | None = None, longest: int = 50) -> Task:
-    """One task, ready to sample.
+    """Create a task.
 
     Raises:
         InputError: an unknown name or variant, with the nearest match.

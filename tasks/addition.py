@@ -1,20 +1,20 @@
-"""Addition of two whole numbers, digit by digit.
+"""Addition of two non-negative integers, digit by digit.
 
-``reversed``, length 4, least significant digit first in both operands and in the sum, so that carries run with the text::
+``reversed``, length 4, least significant digit first in both operands and in the sum, so that carries move in reading order::
 
     <bos> 5 2 8 4 + 8 5 1 <sep> 3 8 9 4 <eos>
 
-``plain``, length 4, most significant digit first, as people write::
+``plain``, length 4, most significant digit first, as usual::
 
     <bos> 7 5 3 5 + 6 9 2 <sep> 8 2 2 7 <eos>
 
-``scratchpad``, length 4, least significant digit first. The answer goes through the columns of the longer operand and writes
-each one's digit and then the carry that leaves it (``c0`` or ``c1``); after ``=`` comes the whole sum, last carry included::
+``scratchpad``, length 4, least significant digit first. For each column of the longer operand, the answer
+contains the digit of the sum and then the outgoing carry (``c0`` or ``c1``); after ``=`` follows the whole sum::
 
     <bos> 3 0 9 + 8 2 9 7 <sep> 1 c1 3 c0 8 c1 8 c0 = 1 3 8 8 <eos>
 
-The longer operand has exactly *length* digits, the other one uniformly 1 … length; which comes first is random. No number
-starts with a zero, but ``0`` itself is a one-digit operand. Digits stay digits, so no length overflows.
+One operand has exactly *length* digits, the other uniformly 1 … length; their order is random. No number has leading zeros,
+but ``0`` itself is a one-digit operand. Numbers are arrays of digits, so no length overflows.
 """
 
 import numpy as np
@@ -40,18 +40,18 @@ class Addition(Task):
             self.vocabulary = Vocabulary.of(digit="0123456789", operator="+")
 
     def draw(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
-        count, columns = len(lengths), int(lengths.max(initial=0)) + 1  # one column more, for the last carry
-        at = np.arange(columns)
+        count, columns = len(lengths), int(lengths.max(initial=0)) + 1  # one more column, for the last carry
+        column = np.arange(columns)
         widths_2N = rng.permuted(np.stack([lengths, rng.integers(1, lengths, endpoint=True)]), axis=0)
-        digits_2NC = rng.integers(10, size=(2, count, columns)) * (at < widths_2N[..., None])
+        digits_2NC = rng.integers(10, size=(2, count, columns)) * (column < widths_2N[..., None])
         leading = rng.integers((widths_2N > 1).astype(np.int64), 10)
         np.put_along_axis(digits_2NC, widths_2N[..., None] - 1, leading[..., None], axis=2)
 
         sums_NC = digits_2NC.sum(0)
-        # A column of 9 passes on the carry that enters it; any other settles its carry by itself. So a column's carry is that
-        # of the last settled one up to it: the maximum of numbers that grow with the column and hold the carry as lowest bit.
-        settled = np.where(sums_NC == 9, 0, 2 * at + (sums_NC > 9))
-        carries_NC = np.maximum.accumulate(settled, axis=1) & 1
+        # A column with sum 9 passes its incoming carry on; any other column determines its carry by itself. So the carry of a
+        # column is that of the last such column up to it: take the running maximum of 2·column + carry, and its lowest bit.
+        determined = np.where(sums_NC == 9, 0, 2 * column + (sums_NC > 9))
+        carries_NC = np.maximum.accumulate(determined, axis=1) & 1
         sums_NC[:, 1:] += carries_NC[:, :-1]
         sums_NC %= 10
 
@@ -61,11 +61,11 @@ class Addition(Task):
         if self.variant != "scratchpad":
             return prompt, total
         tokens = np.stack([sums_NC + self.vocabulary.first("digit"), carries_NC + self.vocabulary.first("carry")], axis=2)
-        pad = Ragged.of(tokens.reshape(count, 2 * columns), 2 * lengths)
-        return prompt, Ragged.join(pad, Ragged.token(self.vocabulary.ids["="], count), total)
+        steps = Ragged.of(tokens.reshape(count, 2 * columns), 2 * lengths)
+        return prompt, Ragged.join(steps, Ragged.token(self.vocabulary.ids["="], count), total)
 
     def _number(self, digits: Int[np.ndarray, "N C"], widths: Int[np.ndarray, " N"]) -> Ragged:
-        """Digits, given least significant first, as tokens in the order of this variant."""
+        """Convert digits, least significant first, to tokens in the order of this variant."""
         number = Ragged.of(digits + self.vocabulary.first("digit"), widths)
         return Ragged(number.values[:, ::-1], number.mask[:, ::-1], widths) if self.variant == "plain" else number
 
@@ -73,9 +73,10 @@ class Addition(Task):
         return 2 * length + 1, (3 * length + 2 if self.variant == "scratchpad" else length + 1)
 
     def chance(self, length: int) -> float:
-        """The probability of the likeliest sum, 99…9: exact, not an approximation.
+        """The exact probability of the most likely sum, 99…9.
 
-        To a shorter operand there is always one longer operand that completes it to 99…9; to one of full width (drawn one time
-        in *length*) in 8 of 9 cases, since neither may start with a zero. No carry leads to 99…9: its scratchpad is as likely.
+        For a shorter operand, exactly one longer operand adds up to 99…9; for one of full width (drawn with probability
+        1/length), this is so in 8 of 9 cases, since neither has a leading zero. 99…9 has no carries, so its scratchpad is as
+        likely.
         """
         return 0.1 if length == 1 else (1 - 1 / (9 * length)) * 10.0 ** (1 - length) / 9

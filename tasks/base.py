@@ -1,9 +1,9 @@
-"""What a task is: sequences ``<bos> prompt <sep> answer <eos>`` whose right answer is known exactly.
+"""The base class of tasks, which generate sequences ``<bos> prompt <sep> answer <eos>`` with an exactly known answer.
 
 A task is one class in one file of this package. It declares its name and variants and implements four methods: ``setup`` (the
-vocabulary), ``draw`` (prompts and answers of given lengths), ``widths`` (how many tokens they take at most) and ``chance``.
-Everything is vectorised in numpy over examples of mixed lengths: rows are ragged, so they travel as ``Ragged`` (values, a
-mask, widths), and this module joins them into padded token arrays.
+vocabulary), ``draw`` (prompts and answers of given lengths), ``widths`` (their maximal numbers of tokens) and ``chance``.
+Everything is vectorised in numpy over examples of mixed lengths: rows of different widths are passed as ``Ragged`` (values,
+mask, widths), which this module joins into padded token arrays.
 """
 
 from abc import ABC, abstractmethod
@@ -23,9 +23,9 @@ PAD, BOS, SEP, EOS = range(4)
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Token id ↔ printable symbol, and the role each token plays (``special``, ``digit``, ``symbol``, ``key``, …).
+    """Token id ↔ printable symbol, and the role of each token (``special``, ``digit``, ``symbol``, ``key``, …).
 
-    The four special tokens always have the ids 0 to 3; the groups given to ``of`` follow in order.
+    The four special tokens always have ids 0 to 3; the groups given to ``of`` follow in order.
     """
 
     symbols: tuple[str, ...]
@@ -33,7 +33,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, **groups: Sequence[str]) -> "Vocabulary":
-        """``Vocabulary.of(digit="01", operator="+")``: one keyword a role, its symbols in order."""
+        """Create a vocabulary, as in ``Vocabulary.of(digit="01", operator="+")``: one keyword per role."""
         symbols = SPECIALS + tuple(s for group in groups.values() for s in group)
         roles = ("special",) * len(SPECIALS) + tuple(role for role, group in groups.items() for _ in group)
         if len(set(symbols)) != len(symbols):
@@ -44,7 +44,7 @@ class Vocabulary:
         return len(self.symbols)
 
     def first(self, role: str) -> int:
-        """The id of the first token of a role; the others of that role follow it."""
+        """Return the id of the first token of a role; ids of a role are consecutive."""
         return self.roles.index(role)
 
     @cached_property
@@ -52,14 +52,14 @@ class Vocabulary:
         return {symbol: i for i, symbol in enumerate(self.symbols)}
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of symbols separated by blanks."""
+        """Convert symbols separated by blanks to token ids."""
         try:
             return [self.ids[symbol] for symbol in text.split()]
         except KeyError as missing:
             raise unknown("symbol", str(missing.args[0]), self.symbols) from None
 
     def decode(self, tokens: Sequence[int]) -> str:
-        """Symbols separated by blanks, without padding."""
+        """Convert token ids to symbols separated by blanks, without padding."""
         return " ".join([self.symbols[t] for t in tokens if t != PAD])
 
 
@@ -70,38 +70,40 @@ class Ragged:
     values: Int[np.ndarray, "N W"]
     mask: Bool[np.ndarray, "N W"]
     widths: Int[np.ndarray, " N"]
-    """Tokens of each row, known to whoever made the mask: counting them again would cost as much as drawing them."""
+    """Tokens per row. Stored, because counting them from the mask would cost as much as drawing them."""
 
     @classmethod
     def of(cls, values: Int[np.ndarray, "N W"], widths: Int[np.ndarray, " N"] | None = None) -> "Ragged":
-        """The first ``widths[n]`` values of each row; all of them by default."""
+        """Take the first ``widths[n]`` values of each row; all of them by default."""
         if widths is None:
             return cls(values, np.ones(values.shape, bool), np.full(len(values), values.shape[1]))
         widths = np.minimum(widths, values.shape[1])
-        return cls(values, before(values.shape[1], widths), widths)
+        return cls(values, first_columns(values.shape[1], widths), widths)
 
     @classmethod
     def token(cls, token: int, count: int) -> "Ragged":
-        """The same single token in each of ``count`` rows."""
+        """Create ``count`` rows that each hold this one token."""
         return cls.of(np.full((count, 1), token))
 
     @classmethod
     def join(cls, *parts: "Ragged") -> "Ragged":
-        """Rows of the parts, one after the other."""
+        """Concatenate the parts row by row."""
         values, masks = (np.concatenate(cells, 1) for cells in ([p.values for p in parts], [p.mask for p in parts]))
         return cls(values, masks, np.sum([p.widths for p in parts], axis=0))
 
     def padded(self) -> Int[np.ndarray, "N T"]:
-        """Rows pushed to the left and filled with ``PAD`` up to the widest."""
+        """Return the rows aligned to the left and padded with ``PAD`` to the widest."""
         out = np.full((len(self.widths), int(self.widths.max(initial=0))), PAD, np.int64)
-        # Both sides list their selected cells row by row, so each row keeps its tokens in order.
-        out[before(out.shape[1], self.widths)] = self.values[self.mask]
+        # Both sides enumerate their selected cells row by row, so each row keeps its tokens in order.
+        out[first_columns(out.shape[1], self.widths)] = self.values[self.mask]
         return out
 
 
-def before(columns: int, ends: Int[np.ndarray, " N"]) -> Bool[np.ndarray, "N {columns}"]:
+def first_columns(columns: int, ends: Int[np.ndarray, " N"]) -> Bool[np.ndarray, "N {columns}"]:
     """True in the first ``ends[n]`` columns of row n."""
-    return np.arange(columns, dtype=np.int32) < ends.astype(np.int32)[:, None]  # half the bytes: this is a hot place
+    return (
+        np.arange(columns, dtype=np.int32) < ends.astype(np.int32)[:, None]
+    )  # int32 halves the memory traffic of this hot spot
 
 
 @dataclass(frozen=True)
@@ -110,44 +112,44 @@ class Examples:
 
     tokens: Int[np.ndarray, "N T"]
     answer_start: Int[np.ndarray, " N"]
-    """Index of the first token after ``<sep>``. From here to the end (``<eos>`` included) tokens count."""
+    """Index of the first token after ``<sep>``. Tokens from here to ``<eos>``, included, are targets."""
     sizes: Int[np.ndarray, " N"]
-    """Tokens of each row before the padding."""
+    """Tokens per row, without padding."""
     lengths: Int[np.ndarray, " N"]
-    """Length of each example in the task's own unit."""
+    """Length of each example, in the task's unit."""
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     @property
     def targets(self) -> Bool[np.ndarray, "N T"]:
-        """True where a token counts: the answer and ``<eos>``."""
-        at = np.arange(self.tokens.shape[1])
-        return (at >= self.answer_start[:, None]) & (at < self.sizes[:, None])
+        """True at target tokens: the answer and ``<eos>``."""
+        column = np.arange(self.tokens.shape[1])
+        return (column >= self.answer_start[:, None]) & (column < self.sizes[:, None])
 
     def rows(self, index: Int[np.ndarray, " M"] | slice) -> "Examples":
-        """Some of the rows, cut to the widest of them."""
+        """Select rows, and cut the padding to the widest of them."""
         sizes = self.sizes[index]
         width = int(sizes.max(initial=0))
         return Examples(self.tokens[index][:, :width], self.answer_start[index], sizes, self.lengths[index])
 
 
 class Task(ABC):
-    """One task in one variant. Make it with ``tasks.get(name, variant, longest)``.
+    """One task in one variant. Create it with ``tasks.get(name, variant, longest)``.
 
     Arguments:
         variant: one of ``variants``; the first is the default.
-        longest: the longest length that will ever be asked for. Tasks whose symbols may not repeat size their vocabulary by it.
+        longest: the longest length that can be sampled. It sets the vocabulary size of tasks whose symbols must not repeat.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     variants: ClassVar[Mapping[str, str]]
-    """Variant → what it is, in a few words; the default first."""
+    """Variant → short description; the default first."""
     length_is: ClassVar[str]
-    """What one unit of length means."""
+    """The unit of length."""
     version: ClassVar[int] = 1
-    """Raised whenever the same stream would give other examples: it is part of a suite's fingerprint."""
+    """Increment it when a change makes the same stream give other examples. Part of a suite's fingerprint."""
     vocabulary: Vocabulary
 
     def __init__(self, variant: str | None = None, longest: int = 50):
@@ -161,36 +163,36 @@ class Task(ABC):
 
     @abstractmethod
     def setup(self) -> None:
-        """Set ``vocabulary`` (and whatever else hangs on variant and longest length)."""
+        """Set ``vocabulary`` and whatever else depends on the variant and the longest length."""
 
     @abstractmethod
     def draw(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
-        """Prompts and answers of the given lengths, without special tokens and without a Python loop over examples."""
+        """Draw prompts and answers of the given lengths, without special tokens. Vectorise: no Python loop over examples."""
 
     @abstractmethod
     def widths(self, length: int) -> tuple[int, int]:
-        """The most tokens that a prompt and an answer of this length take."""
+        """Return the maximal numbers of tokens of a prompt and of an answer of this length."""
 
     @abstractmethod
     def chance(self, length: int) -> float:
-        """Exact match of one who knows the form of an answer of this length but not the prompt."""
+        """Return the exact-match accuracy of the best guess that does not see the prompt."""
 
     def tokens(self, length: int) -> int:
-        """The most tokens that a whole sequence of this length takes: its *nominal* size."""
+        """Return the maximal number of tokens of a whole sequence of this length, which models get as ``announced_length``."""
         return sum(self.widths(length)) + 3
 
     def check_lengths(self, low: int, high: int) -> None:
-        """Refuse a range of lengths that this task was not made for.
+        """Check that the lengths low … high can be sampled.
 
         Raises:
             InputError: a length outside 1 … ``longest``.
         """
-        wrong = low if low < 1 else high
-        if not 1 <= wrong <= self.longest:
-            raise InputError(f"{self.name}: length must lie in 1 … {self.longest}, got {wrong}")
+        invalid = low if low < 1 else high
+        if not 1 <= invalid <= self.longest:
+            raise InputError(f"{self.name}: length must be in 1 … {self.longest}, got {invalid}")
 
     def sample(self, length: int | Int[np.ndarray, " N"], count: int, rng: np.random.Generator) -> Examples:
-        """``count`` examples of one length, or of ``count`` lengths given one by one.
+        """Draw ``count`` examples, all of one length or of ``count`` given lengths.
 
         Raises:
             InputError: a length outside 1 … ``longest``.

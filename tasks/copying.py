@@ -1,10 +1,10 @@
-"""Copying: write the prompt again.
+"""Copying: repeat the prompt.
 
-``repeat``, length 4, from an alphabet of eight letters, so that symbols recur and only their places tell them apart::
+``repeat``, length 4, from an alphabet of eight letters, so that symbols recur and only their positions distinguish them::
 
     <bos> d h e d <sep> d h e d <eos>
 
-``unique``, length 4, no symbol twice, so that content alone says what comes next::
+``unique``, length 4, no symbol twice, so that content alone determines the next symbol::
 
     <bos> s16 s14 s15 s17 <sep> s16 s14 s15 s17 <eos>
 """

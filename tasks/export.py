@@ -1,7 +1,7 @@
-"""A task as a Hugging Face ``DatasetDict`` on disk: the very examples that a run trains and is tested on, for use elsewhere.
+"""Export a task as a Hugging Face ``DatasetDict`` on disk, with exactly the examples that runs train and test on.
 
 ``load_from_disk(directory)`` gives the splits ``train`` and ``test_<length>`` with the columns ``ids`` (token ids, no padding),
-``text`` (symbols separated by blanks), ``answer`` (the answer's part of the text, without ``<eos>``) and ``length``.
+``text`` (symbols separated by blanks), ``answer`` (the part of the text after ``<sep>``, without ``<eos>``) and ``length``.
 """
 
 import inspect
@@ -41,7 +41,7 @@ configs:
 Read it with `datasets.load_from_disk(directory)` or `datasets.load_dataset(directory)`.
 
 This dataset is the variant `{variant}`: {variant_is}. Length counts {length_is}. Each row is one sequence
-`<bos> prompt <sep> answer <eos>`; the answer and `<eos>` are what a model is to predict. The first training row:
+`<bos> prompt <sep> answer <eos>`; a model must predict the answer and `<eos>`. The first training row:
 
     {shown}
 
@@ -52,20 +52,20 @@ This dataset is the variant `{variant}`: {variant_is}. Length counts {length_is}
 | `answer` | the symbols of the answer, without `<eos>` |
 | `length` | length of the example |
 
-Vocabulary, {size} symbols in the order of their ids, from 0:
+Vocabulary: {size} symbols in the order of their ids, starting at 0:
 
     {symbols}
 
 ## Splits
 
-Training lengths are uniform in 1 … {train_length}; a test split has the one length in its name. The content hash is
-`tasks.content_hash` of the example sets that the split is made of: the training batches in order, or the one test set.
+Training lengths are uniform in 1 … {train_length}; the name of a test split contains its length. The content hash is
+`tasks.content_hash` of the example sets of the split: the training batches in order, or the one test set.
 
 | split | examples | content hash (SHA-256) |
 |---|---|---|
 {splits}
 
-## Made from
+## Recipe
 
 {recipe}
 
@@ -88,32 +88,32 @@ def export(
     train_examples: int,
     title: str | None = None,
 ) -> Path:
-    """Write one task's splits and a dataset card to ``directory``: all of it, or nothing.
+    """Write the splits of a task and a dataset card to ``directory``, atomically.
 
     Arguments:
-        directory: where to; must not exist, or be empty. Missing parents are made.
+        directory: must not exist, or be empty. Missing parents are created.
         train_length: training examples have lengths uniform in 1 … this.
-        test_lengths: one split each, of ``test_count`` examples made from ``test_seed``.
+        test_lengths: one split each, of ``test_count`` examples drawn with ``test_seed``.
         seed, batch: the training split is ``train_batch(task, train_length, batch, seed, step)`` for step = 0, 1, …
-        train_examples: and is cut to this many examples.
-        title: title of the dataset card; made from task and variant by default.
+        train_examples: size of the training split; the last batch is cut.
+        title: title of the dataset card; task and variant by default.
 
     Returns:
-        The directory, absolute.
+        The absolute path of the directory.
 
     Raises:
-        InputError: a count below 1, a length that the task was not made for, a directory with something in it, or one that
-            cannot be written (no permission, no space), in which case nothing is left behind.
+        InputError: a count below 1, a length that the task cannot sample, a directory that is not empty or cannot be written
+            (no permission, no space). Nothing is left behind.
     """
     for name, count in {"train_examples": train_examples, "batch": batch, "test_count": test_count}.items():
         if count < 1:
             raise InputError(f"{name} must be at least 1, got {count}")
     directory = Path(directory).resolve()
-    with _one_line(directory):
+    with _write_errors(directory):
         if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
             raise InputError(f"{directory} exists and is not an empty directory; choose another")
 
-    # Heavy, and of use to nobody but callers of this function.
+    # Heavy import, needed only here.
     from datasets import DatasetDict
 
     last = (train_examples - 1) // batch
@@ -135,21 +135,21 @@ def export(
     }
     card = _card(task, title or f"lprime: {task.title} ({task.variant})", splits, recipe)
     with (
-        _one_line(directory),
+        _write_errors(directory),
         _parents(directory),
         tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}.", ignore_cleanup_errors=True) as scratch,
         no_progress_bars(),
     ):
-        # One level down, since a temporary directory itself is readable by its owner alone.
-        made = Path(scratch) / "dataset"
-        DatasetDict({name: data for name, (data, _) in splits.items()}).save_to_disk(made)
-        (made / "README.md").write_text(card, encoding="utf-8")
-        made.rename(directory)
+        # In a subdirectory, since a temporary directory itself is readable only by its owner.
+        dataset = Path(scratch) / "dataset"
+        DatasetDict({name: data for name, (data, _) in splits.items()}).save_to_disk(dataset)
+        (dataset / "README.md").write_text(card, encoding="utf-8")
+        dataset.rename(directory)
     return directory
 
 
 def _split(task: Task, sets: Iterable[Examples]) -> tuple["Dataset", str]:
-    """One split, and the content hash of the example sets that it is made of."""
+    """Return one split, and the content hash of its example sets."""
     import pyarrow as pa  # type: ignore[import-untyped]
     from datasets import Dataset
 
@@ -159,7 +159,7 @@ def _split(task: Task, sets: Iterable[Examples]) -> tuple["Dataset", str]:
     texts: list[str] = []
     symbols = np.array(task.vocabulary.symbols, dtype=object)
 
-    def keep(examples: Examples) -> Examples:
+    def collect(examples: Examples) -> Examples:
         flat = examples.tokens[np.arange(examples.tokens.shape[1]) < examples.sizes[:, None]]
         ids.append(flat.astype(np.int32))
         sizes.append(examples.sizes)
@@ -168,7 +168,7 @@ def _split(task: Task, sets: Iterable[Examples]) -> tuple["Dataset", str]:
         texts.extend([" ".join(names[start:end]) for start, end in zip([0, *ends], ends, strict=False)])
         return examples
 
-    digest = content_hash(map(keep, sets))
+    digest = content_hash(map(collect, sets))
     sep, eos = f" {SPECIALS[SEP]} ", f" {SPECIALS[EOS]}"
     offsets = np.concatenate([[0], np.concatenate(sizes).cumsum()])
     table = pa.table(
@@ -179,12 +179,12 @@ def _split(task: Task, sets: Iterable[Examples]) -> tuple["Dataset", str]:
             "length": pa.array(np.concatenate(lengths), pa.int32()),
         }
     )
-    # Left to itself, datasets would hash the whole table once more, with the time of day.
+    # Without a fingerprint, datasets would hash the whole table again, together with the current time.
     return Dataset(table, fingerprint=digest[:16]), digest
 
 
 def _card(task: Task, title: str, splits: Mapping[str, tuple["Dataset", str]], recipe: Mapping[str, object]) -> str:
-    """The dataset card, README.md."""
+    """Return the text of the dataset card, README.md."""
     about = inspect.getdoc(inspect.getmodule(type(task))) or ""
     return CARD.format(
         title=title,
@@ -204,8 +204,8 @@ def _card(task: Task, title: str, splits: Mapping[str, tuple["Dataset", str]], r
 
 
 @contextmanager
-def _one_line(directory: Path) -> Iterator[None]:
-    """Trouble with the disk is the user's to mend: one line instead of a traceback."""
+def _write_errors(directory: Path) -> Iterator[None]:
+    """Report errors of the file system as user errors."""
     try:
         yield
     except OSError as error:
@@ -214,7 +214,7 @@ def _one_line(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def _parents(directory: Path) -> Iterator[None]:
-    """Make the parents of a directory; take them away again if what follows fails."""
+    """Create the parents of a directory, and remove them again if the block fails."""
     missing = [parent for parent in directory.parents if not parent.exists()]
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -228,7 +228,7 @@ def _parents(directory: Path) -> Iterator[None]:
 
 @contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Silence the bars of datasets, and leave that setting as it was."""
+    """Disable the progress bars of datasets in this block."""
     import datasets
 
     if datasets.are_progress_bars_disabled():

@@ -1,19 +1,19 @@
-"""Key retrieval: find the value that stood by a key.
+"""Key retrieval: return the value of a key.
 
-``needle``, length 4: one marked key (``#``) and its value somewhere among *length* symbols of filler, asked for at the end
-(``?``). Filler and values are the same symbols, so that an average over the prompt does not give the answer away::
+``needle``, length 4: one marked key (``#``) and its value somewhere among *length* filler symbols; the query at the end (``?``)
+names the key. Filler and values are the same symbols, so that an average over the prompt does not reveal the answer::
 
     <bos> v10 v3 v15 # k4 v8 v14 ? k4 <sep> v8 <eos>
 
-``pairs``, length 4: *length* pairs of key and value, no key twice, and one of the keys asked for::
+``pairs``, length 4: *length* pairs of key and value, no key twice; the query is one of the keys::
 
     <bos> k8 v13 k7 v13 k9 v14 k2 v3 ? k2 <sep> v3 <eos>
 
-``multi_query``, length 4: the same with up to four different keys asked for at once (as in MQAR); values in the order asked::
+``multi_query``, length 4: the same with up to four different queries (as in MQAR); the answer has the values in their order::
 
     <bos> k9 v15 k7 v9 k0 v4 k6 v8 ? k7 k9 k0 k6 <sep> v9 v15 v4 v8 <eos>
 
-There are 16 values, and 16 keys for ``needle``; the other variants have as many keys as their longest length has pairs.
+There are 16 values. ``needle`` has 16 keys; the other variants have as many keys as the longest length has pairs.
 """
 
 import numpy as np
@@ -55,8 +55,8 @@ class KeyRetrieval(Task):
         place = rng.integers(0, lengths, endpoint=True)
         key = Ragged.of(rng.integers(self.key_count, size=(count, 1)) + self.key)
         value = Ragged.of(rng.integers(VALUES, size=(count, 1)) + self.value)
-        head, whole = Ragged.of(filler, place), Ragged.of(filler, lengths)
-        tail = Ragged(filler, whole.mask & ~head.mask, lengths - place)
+        head, all_filler = Ragged.of(filler, place), Ragged.of(filler, lengths)
+        tail = Ragged(filler, all_filler.mask & ~head.mask, lengths - place)
         hash_mark, query_mark = (Ragged.token(self.vocabulary.ids[mark], count) for mark in "#?")
         return Ragged.join(head, hash_mark, key, value, tail, query_mark, key), value
 
@@ -65,12 +65,12 @@ class KeyRetrieval(Task):
         keys = distinct(rng, count, width, self.key_count) + self.key
         values = rng.integers(VALUES, size=(count, width)) + self.value
         pairs = Ragged.of(np.stack([keys, values], axis=2).reshape(count, 2 * width), 2 * lengths)
-        # Different places in random order, those past the end of a row last; a row never asks for more places than it has.
+        # Distinct pairs in random order; columns past the end of a row sort last and are never used.
         order = np.argsort(np.where(np.arange(width) < lengths[:, None], rng.random((count, width)), 1.0), axis=1)
         places = order[:, : QUERIES[self.variant]]
-        asked = Ragged.of(np.take_along_axis(keys, places, axis=1), lengths)
+        queries = Ragged.of(np.take_along_axis(keys, places, axis=1), lengths)
         answer = Ragged.of(np.take_along_axis(values, places, axis=1), lengths)
-        return Ragged.join(pairs, Ragged.token(self.vocabulary.ids["?"], count), asked), answer
+        return Ragged.join(pairs, Ragged.token(self.vocabulary.ids["?"], count), queries), answer
 
     def widths(self, length: int) -> tuple[int, int]:
         queries = min(QUERIES[self.variant], length)

@@ -1,10 +1,10 @@
-"""Parity: whether the ones among some bits are odd in number.
+"""Parity: whether the number of ones among the bits is odd.
 
-``answer``, length 4, one bit to write::
+``answer``, length 4; the answer is one bit::
 
     <bos> 0 1 0 0 <sep> 1 <eos>
 
-``scratchpad``, length 4, the parity of the bits so far, bit by bit; the last one is the parity of all::
+``scratchpad``, length 4; the answer is the parity of every prefix, the last one that of all bits::
 
     <bos> 1 1 0 1 <sep> 1 0 0 1 <eos>
 """
@@ -18,7 +18,7 @@ from .base import Ragged, Task, Vocabulary
 class Parity(Task):
     name = "parity"
     title = "Parity"
-    variants = {"answer": "the parity alone", "scratchpad": "the parity after every bit"}
+    variants = {"answer": "only the parity", "scratchpad": "the parity after every bit"}
     length_is = "bits"
 
     def setup(self) -> None:

@@ -1,4 +1,4 @@
-"""Draws that several tasks share."""
+"""Sampling functions shared by several tasks."""
 
 import numpy as np
 from jaxtyping import Int
@@ -6,18 +6,17 @@ from jaxtyping import Int
 FRACTION = 2**53
 """``Generator.random`` has 53 random bits: the upper ones of one 64-bit draw."""
 INDEX_BITS = 11
-"""What is left of the 64."""
+"""The remaining bits of the 64."""
 
 
 def distinct(rng: np.random.Generator, rows: int, width: int, among: int) -> Int[np.ndarray, "rows width"]:
-    """``width`` different numbers of 0 … among − 1 in each row, in random order, every ordered choice equally likely.
+    """Draw ``width`` different numbers from 0 … among − 1 for each row; every ordered choice is equally likely.
 
-    Each number gets a random key, and those with the smallest keys are taken in the order of their keys.
+    Each number gets a random sort key; the numbers with the smallest keys are returned in the order of their keys.
     """
     if among > 1 << INDEX_BITS:
         return np.argsort(rng.random((rows, among)), axis=1)[:, :width]
-    # The number stands in the bits that its key leaves free. So numbers can be sorted with their keys, several times as fast
-    # as by way of the order of the keys.
+    # Store the number in the low bits that its key does not use, and sort both together: several times faster than argsort.
     keys = rng.integers(1 << 64, size=(rows, among), dtype=np.uint64)
     keys &= np.uint64((FRACTION - 1) << INDEX_BITS)
     keys |= np.arange(among, dtype=np.uint64)

@@ -1,10 +1,10 @@
 """Sorting: write the numbers of the prompt in ascending order.
 
-``unique``, length 4, no number twice, of twice as many numbers as the longest length::
+``unique``, length 4, no number twice; there are twice as many numbers as the longest length::
 
     <bos> 9 14 5 8 <sep> 5 8 9 14 <eos>
 
-``repeat``, length 4, numbers may recur; they are drawn from as many numbers as the longest length, so that ties are usual::
+``repeat``, length 4, numbers may recur; there are as many numbers as the longest length, so that ties are common::
 
     <bos> 6 1 6 2 <sep> 1 2 6 6 <eos>
 """
@@ -32,7 +32,7 @@ class Sorting(Task):
         shape = (len(lengths), int(lengths.max(initial=0)))
         drawn = distinct(rng, *shape, self.count) if self.variant == "unique" else rng.integers(self.count, size=shape)
         numbers = Ragged.of(drawn + self.vocabulary.first("number"), lengths)
-        # What lies past the end of a row is greater than any number, so that sorting leaves it there.
+        # Columns past the end of a row get a value greater than any number, so that sorting leaves them there.
         ascending = np.sort(np.where(numbers.mask, numbers.values, len(self.vocabulary)), axis=1)
         return numbers, Ragged.of(ascending, lengths)
 
@@ -40,7 +40,7 @@ class Sorting(Task):
         return length, length
 
     def chance(self, length: int) -> float:
-        """Of ``repeat``, the probability of the likeliest answers: those without a tie."""
+        """For ``repeat``, the probability of the most likely answers: those without a tie."""
         if self.variant == "unique":
             return 1 / math.comb(self.count, length)
         return math.factorial(length) / self.count**length

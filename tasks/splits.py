@@ -1,8 +1,8 @@
-"""Which examples a run trains and is tested on: counter-based streams, so that any batch can be made without those before it.
+"""Training batches and test sets, drawn from counter-based streams, so that any batch can be drawn without the earlier ones.
 
-Each stream is a numpy ``Philox`` generator whose key is a hash of task, variant, longest length, split and seed, and whose
-counter starts at the index of the draw. Test splits are keyed by the suite's own test seed alone: every run of a suite meets
-the same test examples, whatever its training seed.
+Each stream is a numpy ``Philox`` generator. Its key is a hash of task, variant, longest length, split and seed; its counter
+starts at the index of the draw. Test splits use the suite's test seed instead of the training seed, so every run of a suite has
+the same test examples.
 """
 
 import hashlib
@@ -14,39 +14,39 @@ import numpy as np
 from .base import Examples, Task
 
 BLOCK = 16
-"""Steps whose training batches come from one draw."""
+"""Number of steps whose training batches are drawn together."""
 
 
 def stream(task: Task, split: str, seed: int, index: int = 0) -> np.random.Generator:
-    """The generator of one draw of one split; ``index`` counts draws."""
+    """Return the random generator of one draw of one split; ``index`` counts draws."""
     name = "/".join(map(str, (task.name, task.variant, task.longest, split, seed)))
     key = np.frombuffer(hashlib.sha256(name.encode()).digest()[:16], "<u8")
-    # Philox counts blocks in the low words of its 256-bit counter; the index sits in the highest, so draws never meet.
+    # Philox counts blocks in the low words of its 256-bit counter; the index is the highest word, so draws never overlap.
     return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, index]))
 
 
 def train_batch(task: Task, train_length: int, size: int, seed: int, step: int) -> Examples:
-    """The training batch of one step: ``size`` examples, lengths uniform in 1 … ``train_length``, mixed.
+    """Return the training batch of one step: ``size`` examples, with lengths uniform in 1 … ``train_length``.
 
     Raises:
-        InputError: a training length outside 1 … ``longest``, whether or not this batch happens to draw one.
+        InputError: a training length outside 1 … ``longest``, even if this batch does not draw that length.
     """
     task.check_lengths(train_length, train_length)
-    block, at = divmod(step, BLOCK)
-    batch = train_block(task, train_length, size, seed, block).rows(slice(at * size, (at + 1) * size))
-    # Slices are views, and the block is kept: whoever writes into a batch must not write into that.
+    block, index = divmod(step, BLOCK)
+    batch = train_block(task, train_length, size, seed, block).rows(slice(index * size, (index + 1) * size))
+    # Slices are views of the cached block; copy them, so that callers can write into a batch.
     return Examples(batch.tokens.copy(), batch.answer_start.copy(), batch.sizes.copy(), batch.lengths.copy())
 
 
 @lru_cache(2)
 def train_block(task: Task, train_length: int, size: int, seed: int, block: int) -> Examples:
-    """The batches of ``BLOCK`` steps, one after the other: drawn at once, since a draw costs little more than a call."""
+    """Return the batches of ``BLOCK`` steps, concatenated. Drawn together, since small draws are mostly overhead."""
     rng = stream(task, "train", seed, block)
     return task.sample(rng.integers(1, train_length, size=BLOCK * size, endpoint=True), BLOCK * size, rng)
 
 
 def test_set(task: Task, length: int, count: int, test_seed: int) -> Examples:
-    """The ``count`` test examples of one length.
+    """Return the ``count`` test examples of one length.
 
     Raises:
         InputError: a length outside 1 … ``longest``.
@@ -55,7 +55,7 @@ def test_set(task: Task, length: int, count: int, test_seed: int) -> Examples:
 
 
 def content_hash(sets: Iterable[Examples]) -> str:
-    """SHA-256 over tokens, answer starts and sizes of some example sets, in order: two equal hashes mean equal examples."""
+    """Return the SHA-256 of tokens, answer starts and sizes of example sets, in order. Equal hashes mean equal examples."""
     digest = hashlib.sha256()
     for examples in sets:
         for array in (examples.tokens, examples.answer_start, examples.sizes):

@@ -1,4 +1,4 @@
-"""What all tests share: one thread, so that bit-for-bit claims can be held to, and a suite of seconds."""
+"""Settings and fixtures of all tests. One thread, so that results are bit-for-bit reproducible."""
 
 import os
 from collections.abc import Callable
@@ -10,13 +10,13 @@ import yaml
 from support import suite_dict
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-hypothesis.settings.register_profile("lprime", deadline=None)  # a busy machine is no failure
+hypothesis.settings.register_profile("lprime", deadline=None)  # do not fail on a busy machine
 hypothesis.settings.load_profile("lprime")
 
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Callable[..., Path]:
-    """Writes a tiny suite to a file: ``tiny(seeds=[0, 1])`` is its path."""
+    """Write a tiny suite to a file: ``tiny(seeds=[0, 1])`` returns its path."""
 
     def write(**changes: object) -> Path:
         path = tmp_path / "tiny.yaml"

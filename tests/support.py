@@ -1,4 +1,4 @@
-"""Helpers that tests import by name: a tiny suite, and the real command."""
+"""Helpers of all tests: a tiny suite, and the command line in a process of its own."""
 
 import subprocess
 import sys
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def suite_dict(**changes: object) -> dict:
-    """The quick suite, shrunk to a second a run, with changes of top-level keys (nested mappings are merged)."""
+    """The quick suite, reduced to one second per run, with changes of top-level keys (nested mappings are merged)."""
     content = yaml.safe_load((ROOT / "bench/suites/quick.yaml").read_text())
     small = {
         "name": "tiny",
@@ -31,6 +31,6 @@ def suite_dict(**changes: object) -> dict:
 
 
 def lprime(*arguments: object, cwd: Path | None = None, **more) -> subprocess.CompletedProcess:
-    """The real command in a process of its own."""
-    command = [sys.executable, "-m", "bench.cli", *map(str, arguments)]
+    """Run ``lprime`` in a new process."""
+    command = [sys.executable, "-m", "lprime", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, **more)

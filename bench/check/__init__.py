@@ -1,19 +1,18 @@
-"""``lprime check``: is this encoding one? Named checks, each with what was expected, what was found and what to do about it.
+"""``lprime check``: test that an encoding keeps its contract. Each named check reports expectation, finding and advice.
 
-::
+A check is a function that takes a ``Subject`` (models of the encoding, sequences of the suites) and returns what it found, or
+raises ``Fault``. To add one, decorate it with ``@encoding_check(name, expected=…, advice=…)`` in one of the modules listed in
+``checks.MODULES``; checks run in the order of that list and of their files.
 
-    run.py        starts a process of its own for the plugin, watches its time and memory, gathers what it tells
-    child.py      that process: loads the plugin and goes through the checks
-    subject.py    what is checked: models of the encoding, and sequences of the suites
-    report.py     findings as text, JSON and markdown
-    declared.py, sight.py, batches.py, state.py, touch.py, outside.py, numbers.py, training.py      the checks, by kind
-    words.py, source.py      what words and source of a submission may hold; leaderboard/verify asks them too
+``check_encoding`` (``run_checks.py``) starts ``python -m bench.check`` as a ``SupervisedProcess``, which has limits on time and
+memory. In it, ``child_process.py`` loads the plugin, runs every check and sends each finding through a pipe. ``report.py``
+formats the findings. ``text_rules.py`` and ``source_rules.py`` are also used by ``leaderboard/submission/verify``.
 
-It tells mistakes and shortcuts, not malice: a plugin's code runs in the process that judges it. Nobody should run a stranger's
-plugin, under ``check`` or otherwise, where there is something to steal.
+Checks detect mistakes and shortcuts, not malice: a plugin's code runs in the process that checks it. Never run an untrusted
+plugin, under ``check`` or otherwise, on a machine with private data.
 """
 
 from .report import Finding, Report
-from .run import check
+from .run_checks import check_encoding
 
-__all__ = ["Finding", "Report", "check"]
+__all__ = ["Finding", "Report", "check_encoding"]

@@ -1,7 +1,8 @@
-"""The process of ``child.py``; started by ``run.py``, which reads its pipe."""
+"""Entry point of the process that ``check_encoding`` starts."""
 
+import json
 import sys
 
-from .child import main
+from .child_process import main
 
-main(int(sys.argv[1]), sys.argv[2])
+main(int(sys.argv[1]), json.loads(sys.argv[2]))

@@ -1,27 +1,27 @@
-"""What checks have found, and its three forms: text, JSON and markdown."""
+"""Findings of checks as text, JSON and markdown."""
 
 import re
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from ..results import Record
+from bench.result import Record
 
 MARK = {"passed": "ok  ", "failed": "FAIL", "not run": "  - "}
 
 
 class Finding(Record):
-    """One check."""
+    """The outcome of one check."""
 
     check: str
     status: Literal["passed", "failed", "not run"]
     expected: str
     found: str
     advice: str
-    """What to do where it did not pass, else empty."""
+    """What to do if it failed, else empty."""
     seconds: float
 
     def lines(self) -> Iterator[str]:
-        """As text: one line if it passed, four if not."""
+        """Text of the finding: one line if the check passed, four if not."""
         mark = f"{MARK[self.status]}  {self.check:<13}"
         if self.status == "passed":
             yield mark + self.found
@@ -33,15 +33,15 @@ class Finding(Record):
 
 
 class Report(Record):
-    """All checks of one encoding."""
+    """Findings of all checks of one encoding."""
 
     kind: ClassVar[str] = "Check"
-    """What its page is headed as."""
+    """Heading of its page."""
     format: Literal[1] = 1
     encoding: str
     ranking: str
     source_sha256: str
-    """Of the source that was checked, as results name it."""
+    """Hash of the source that was checked, as in results."""
     versions: dict[str, str]
     device: str
     finished: str
@@ -54,30 +54,30 @@ class Report(Record):
         return all(finding.status == "passed" for finding in self.findings)
 
     def summary(self) -> str:
-        good = sum(finding.status == "passed" for finding in self.findings)
-        return f"{self.encoding}: {good} of {len(self.findings)} checks passed in {self.seconds:.0f} s"
+        passed = sum(finding.status == "passed" for finding in self.findings)
+        return f"{self.encoding}: {passed} of {len(self.findings)} checks passed in {self.seconds:.0f} s"
 
     def markdown(self) -> str:
-        """A page with a table; nothing that the plugin says of itself can break out of its cell."""
+        """A page with a table. Text of the plugin is escaped and cannot break out of its cell."""
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
-        rows = [
-            f"| {cell(f.check)} | {f.status} | {cell(f.expected)} | {cell(f.found)} | {cell(f.advice)} | {f.seconds:.1f} |"
-            for f in self.findings
-        ]
-        head = [
-            f"# {self.kind} of {cell(self.encoding)}",
+        lines = [
+            f"# {self.kind} of {escape_cell(self.encoding)}",
             "",
-            f"{cell(self.summary())}. Ranking class {cell(self.ranking)}, source `{cell(self.source_sha256)}`.",
-            f"{cell(versions)}; {cell(self.device)}; {cell(self.finished)}.",
+            f"{escape_cell(self.summary())}. Ranking class {escape_cell(self.ranking)}, source "
+            f"`{escape_cell(self.source_sha256)}`.",
+            f"{escape_cell(versions)}; {escape_cell(self.device)}; {escape_cell(self.finished)}.",
             "",
             "| check | result | expected | found | what to do | s |",
             "|---|---|---|---|---|---:|",
         ]
-        return "\n".join([*head, *rows]) + "\n"
+        for f in self.findings:
+            cells = [f.check, f.status, f.expected, f.found, f.advice, f"{f.seconds:.1f}"]
+            lines.append(f"| {' | '.join(map(escape_cell, cells))} |")
+        return "\n".join(lines) + "\n"
 
 
-def cell(text: str) -> str:
-    """Text as markdown that means the text and nothing else."""
+def escape_cell(text: str) -> str:
+    """Escape text so that markdown shows it literally, on one line."""
     plain = "".join(c if c.isprintable() else " " for c in text)
     escaped = re.sub(r"([\\`*_\[\]|#~])", r"\\\1", " ".join(plain.split()))
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,6 +1,5 @@
-"""What is checked: models of one encoding under the conditions of the shipped suites, and sequences for them."""
+"""The subject of checks: models of one encoding with the settings of the shipped suites, and sequences for them."""
 
-import importlib
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -8,73 +7,23 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 import tasks
+from bench.encodings import Encoding, Setup, Wrapper
+from bench.runs.run import Run
+from bench.runs.run_one import encoding_setup
+from bench.suites.suite import Suite, load_suite, shipped
+from bench.training.model import Decoder, build_decoder
 from tasks import Task
 
-from ..encodings import Encoding, Setup, Wrapper
-from ..model import Decoder, build
-from ..suite import Suite, load_suite, shipped
-
-MODULES = ("declared", "sight", "batches", "state", "touch", "outside", "numbers", "training")
-MAIN = "small"
-"""The suite under whose conditions most is tried."""
-CLOSE = 1e-4
-"""Outputs, which have unit scale, count as equal within this, absolute and relative; float32 itself leaves some 1e-6."""
-
-
-class Fault(Exception):
-    """A check did not pass.
-
-    Arguments:
-        found: what was found instead.
-        advice: what to do, where it is not what the check says of itself.
-    """
-
-    def __init__(self, found: str, advice: str = ""):
-        super().__init__(found)
-        self.advice = advice
-
-
-class Skipped(Exception):
-    """A check could not be made, for want of something that another asks for."""
-
-
-@dataclass(frozen=True)
-class Check:
-    """One named check."""
-
-    name: str
-    expected: str
-    advice: str
-    """What to do where it does not pass."""
-    run: Callable[[Any], str]
-    """Takes what is examined, returns what was found; raises ``Fault``. Whatever else it raises is a fault too."""
-
-
-CHECKS: list[Check] = []
-
-
-def check(name: str, expected: str, advice: str, among: list[Check] = CHECKS) -> Callable:
-    """Makes a function a check."""
-
-    def register(run: Callable[[Any], str]) -> Callable[[Any], str]:
-        among.append(Check(name, expected, advice, run))
-        return run
-
-    return register
-
-
-def load_checks() -> list[Check]:
-    """All checks, in the order of ``MODULES`` and of their files."""
-    for module in MODULES:
-        importlib.import_module(f"{__package__}.{module}")
-    return sorted(CHECKS, key=lambda c: MODULES.index(c.run.__module__.rpartition(".")[2]))
+MAIN_SUITE = "small"
+"""Most checks use its models."""
+TOLERANCE = 1e-4
+"""Absolute and relative tolerance for equal outputs, which have unit scale; float32 rounding gives some 1e-6."""
 
 
 @dataclass(frozen=True)
@@ -86,105 +35,102 @@ class Case:
     setup: Setup
 
     @classmethod
-    def of(cls, suite: Suite, name: str) -> "Case":
-        task, model = suite.make_task(name), suite.model
-        tokens = task.tokens(suite.spec(name).train_length), task.tokens(suite.longest(name))
-        vocabulary = task.vocabulary
-        head_width = model.width // model.heads
-        setup = Setup(model.layers, model.width, model.heads, head_width, *tokens, vocabulary.symbols, vocabulary.roles)
-        return cls(suite, task, setup)
+    def of_task(cls, suite: Suite, name: str) -> "Case":
+        return cls(suite, suite.make_task(name), encoding_setup(Run(suite, name, "nope", 0)))
 
     def __str__(self) -> str:
         return f"{self.task.name} of suite {self.suite.name}"
 
     def sequences(self, count: int, width: int, seed: int) -> Int[Tensor, "N T"]:
-        """Rows of ``width`` tokens, in turns a real example (random tokens behind it where it is shorter) and random tokens."""
-        source = torch.Generator().manual_seed(seed)
-        rows = torch.randint(len(self.setup.symbols), (count, width), generator=source)
-        fitting = [n for n in range(1, self.task.longest + 1) if self.task.tokens(n) <= width] or [1]
+        """Rows of ``width`` tokens: even rows begin with a real example, the rest is random tokens."""
+        generator = torch.Generator().manual_seed(seed)
+        rows = torch.randint(len(self.setup.symbols), (count, width), generator=generator)
+        lengths = [n for n in range(1, self.task.longest + 1) if self.task.tokens(n) <= width] or [1]
         for n in range(0, count, 2):
-            example = tasks.test_set(self.task, fitting[-1], 1, 1_000_000 + seed + n).tokens[0][:width]
+            example = tasks.test_set(self.task, lengths[-1], 1, 1_000_000 + seed + n).tokens[0][:width]
             rows[n, : len(example)] = torch.from_numpy(example)
         return rows
 
 
 @dataclass
 class Subject:
-    """An encoding under examination.
+    """An encoding to be checked.
 
     Arguments:
-        suite: most is tried under the conditions of its first task; the others have their turn too.
-        others: suites with other models, of more layers or fewer: some is tried under the conditions of their first tasks.
-        at_import: what was seen while the plugin was imported (``outside.py``).
-        harness: the harness's own functions before that (``state.py``).
-        echo: the numbers of ``state.echo`` as another process finds them.
+        suite: its first task is the main case; its other tasks are used less.
+        other_suites: suites with other numbers of layers; some checks use their first tasks.
+        import_events: accesses by the plugin while it was imported (``side_effects.py``).
+        harness: the harness's own functions before the import (``hook_contract.py``).
+        sample_elsewhere: ``statefulness.output_sample`` as computed by another process.
     """
 
     cls: type[Encoding]
-    suite: Suite = field(default_factory=lambda: load_suite(MAIN))
-    others: Sequence[Suite] = field(default_factory=lambda: [load_suite(name) for name in shipped() if name != MAIN])
-    at_import: list = field(default_factory=list)
+    suite: Suite = field(default_factory=lambda: load_suite(MAIN_SUITE))
+    other_suites: Sequence[Suite] = field(
+        default_factory=lambda: [load_suite(name) for name in shipped() if name != MAIN_SUITE]
+    )
+    import_events: list = field(default_factory=list)
     harness: Mapping[str, int] | None = None
-    echo: Callable[[], list[float]] | None = None
+    sample_elsewhere: Callable[[], list[float]] | None = None
 
     @cached_property
     def cases(self) -> list[Case]:
-        return [Case.of(self.suite, spec.task) for spec in self.suite.tasks]
+        return [Case.of_task(self.suite, spec.task) for spec in self.suite.tasks]
 
     @property
     def main(self) -> Case:
         return self.cases[0]
 
     @cached_property
-    def elsewhere(self) -> list[Case]:
-        return [Case.of(suite, suite.tasks[0].task) for suite in self.others]
+    def other_cases(self) -> list[Case]:
+        return [Case.of_task(suite, suite.tasks[0].task) for suite in self.other_suites]
 
     @cached_property
-    def parts(self) -> list[type[Encoding]]:
-        """The classes it is made of, those of the harness aside: its own, those it inherits from, and those it wraps."""
-        own = [c for c in self.cls.__mro__ if issubclass(c, Encoding) and c not in (Encoding, Wrapper)]
+    def classes(self) -> list[type[Encoding]]:
+        """The encoding's class, its base classes and those of the encodings it wraps; the harness's own excluded."""
+        mro = [c for c in self.cls.__mro__ if issubclass(c, Encoding) and c not in (Encoding, Wrapper)]
         inner = self.cls.inner if issubclass(self.cls, Wrapper) else Encoding
-        return own + ([] if inner is Encoding else Subject(inner, self.suite, self.others).parts)
+        return mro + ([] if inner is Encoding else Subject(inner, self.suite, self.other_suites).classes)
 
     @cached_property
     def files(self) -> set[str]:
-        """Source files it is made of."""
-        from .. import plugins
+        """Source files of these classes, and those that they import."""
+        from bench.plugins import registry
 
-        found = set()
-        for module in {part.__module__ for part in self.parts if not plugins.forgotten(part.__module__)}:
-            found.add(str(Path(inspect.getfile(sys.modules[module])).resolve()))
+        files = set()
+        for module in {c.__module__ for c in self.classes if not registry.is_unloaded(c.__module__)}:
+            files.add(str(Path(inspect.getfile(sys.modules[module])).resolve()))
             if not module.startswith(Encoding.__module__.rpartition(".")[0]):
-                found |= {str(path) for path in plugins.source_of(module).paths}
-        return found
+                files |= {str(path) for path in registry.source_of(module).paths}
+        return files
 
-    def model(self, case: Case | None = None, seed: int = 0, stir: float = 0.1) -> Decoder:
-        """A model as a run would have it.
+    def model(self, case: Case | None = None, seed: int = 0, noise: float = 0.1) -> Decoder:
+        """A model as a run would build it.
 
         Arguments:
-            stir: how far the encoding's parameters are moved off their start, at random: zeros would hide what they do.
+            noise: standard deviation of noise added to the encoding's parameters; zeros would hide their effect.
         """
         case = case or self.main
-        model = build(case.suite.model, self.cls, case.setup, seed)
-        source = torch.Generator().manual_seed(seed + 1)
+        model = build_decoder(case.suite.model, self.cls, case.setup, seed)
+        generator = torch.Generator().manual_seed(seed + 1)
         with torch.no_grad():
             for parameter in model.encoding.parameters():
-                parameter.add_(stir * torch.randn(parameter.shape, generator=source))
+                parameter.add_(noise * torch.randn(parameter.shape, generator=generator))
         return model
 
 
-def states(
-    model: Decoder, tokens: Int[Tensor, "B T"], nominal: int | None = None, training: bool = False, seed: int = 0
+def hidden_states(
+    model: Decoder, tokens: Int[Tensor, "B T"], announced_length: int | None = None, training: bool = False, seed: int = 0
 ) -> Float[Tensor, "B T D"]:
-    """Hidden states as training or evaluation would make them; a sequence is as long as announced if nothing else is said."""
+    """Outputs of the last layer, in training or evaluation mode; ``announced_length`` is by default T."""
     model.train(training)
     with nullcontext() if training else torch.inference_mode():
-        return model(tokens, nominal or tokens.shape[1], torch.Generator().manual_seed(seed)).detach()
+        return model(tokens, announced_length or tokens.shape[1], torch.Generator().manual_seed(seed)).detach()
 
 
-def differs(a: Float[Tensor, "*rows D"], b: Float[Tensor, "*rows D"], most: float = CLOSE) -> Tensor:
-    """For every row: is it another one? What is not finite is."""
-    return ~torch.isclose(a, b, rtol=most, atol=most).all(-1)
+def rows_differ(a: Float[Tensor, "*rows D"], b: Float[Tensor, "*rows D"], tolerance: float = TOLERANCE) -> Tensor:
+    """For every row, whether it differs or is not finite."""
+    return ~torch.isclose(a, b, rtol=tolerance, atol=tolerance).all(-1)
 
 
 def mode(training: bool) -> str:

@@ -1,4 +1,4 @@
-"""Digits numbered within their number."""
+"""Learned embeddings of a digit's place within its number."""
 
 import torch
 from jaxtyping import Float, Int
@@ -8,10 +8,10 @@ from .base import At, Encoding, Info
 
 
 class Abacus(Encoding):
-    """x_p = tok_p + W[id], id the place of a digit in its run of digits, from 1; 0 for everything else. Otherwise NoPE.
+    """x_p = tok_p + W[id]; id is the 1-based place of a digit in its run of digits, 0 for other tokens. Otherwise NoPE.
 
-    With digits written least significant first, equal ids mean equal significance; written the other way, just places from the
-    left. Training adds one random offset a forward pass to the ids of all digits. Without digits in a task, all ids are 0.
+    If digits are written least significant first, equal ids mean equal significance; otherwise ids count from the left. In
+    training, one random offset per forward pass is added to the ids of all digits. In a task without digits, all ids are 0.
     """
 
     info = Info(
@@ -21,9 +21,9 @@ class Abacus(Encoding):
         authors="McLeish, Bansal, Stein, Jain, Kirchenbauer, Bartoldson, Kailkhura, Bhatele, Geiping, Schwarzschild, Goldstein",
         year=2024,
         link="https://arxiv.org/abs/2405.17399",
-        formula="x_p = tok_p + W[id_p], id_p = place in the run of digits (+ U{0…99} in training), 0 if no digit",
-        past="rows up to the train length plus 99 are trained; later ones keep their random start",
-        provenance="the authors' code, mcleish7/arithmetic, abacus.py; start N(0, 1) as there",
+        formula="x_p = tok_p + W[id_p], id_p = place in the run of digits (+ U{0…99} in training), 0 for non-digits",
+        past="rows up to the training length plus 99 are trained; later ones keep their random initialisation",
+        provenance="the authors' code, mcleish7/arithmetic, abacus.py, with its initialisation N(0, 1)",
         random=True,
         ranking="task-aware",
     )
@@ -40,7 +40,7 @@ class Abacus(Encoding):
     def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Int[Tensor, "B T"]:
         digit = self.digits[tokens]
         place = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
-        ids = place - place.where(~digit, 0).cummax(1).values  # tokens since the last one that is no digit
+        ids = place - place.where(~digit, 0).cummax(1).values  # tokens since the last non-digit
         if self.training:
             ids = ids + digit * torch.randint(self.offset + 1, (), generator=at.generator, device=tokens.device)
         return ids

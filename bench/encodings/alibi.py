@@ -11,14 +11,15 @@ from .base import At, Encoding, Info, distances
 
 
 def slopes(heads: int) -> list[float]:
-    """m_h = 2^(−8h/H), h = 1 … H; for H no power of two, those of the power below, then every other one of the power above."""
+    """m_h = 2^(−8h/H), h = 1 … H. If H is not a power of two: the slopes of the next lower power, then every other slope of the
+    next higher one."""
     power = 2 ** math.floor(math.log2(heads))
     first = [2 ** (-8 * h / power) for h in range(1, power + 1)]
     return first if power == heads else first + slopes(2 * power)[::2][: heads - power]
 
 
 class ALiBi(Encoding):
-    """s_ij − m_h·(i − j), m_h a geometric sequence over heads."""
+    """s_ij − m_h·(i − j), with m_h a geometric sequence over heads."""
 
     info = Info(
         name="alibi",
@@ -28,7 +29,7 @@ class ALiBi(Encoding):
         year=2022,
         link="https://arxiv.org/abs/2108.12409",
         formula="s_ij = q_i·k_j/√d − m_h·(i − j), m_h = 2^(−8h/H)",
-        past="the same line goes on",
+        past="the bias stays linear in the distance",
         provenance="the authors' code, ofirpress/attention_with_linear_biases, get_slopes",
         shift_invariant=True,
     )
@@ -38,7 +39,7 @@ class ALiBi(Encoding):
 
     def prepare(self, at: At) -> Float[Tensor, "*B H T T"]:
         m = self.slopes().to(at.positions.device)
-        # Distance first, in float32: m·j alone loses digits at large j. Zero past the diagonal, where the mask decides.
+        # Subtract ids before multiplying: m·j − m·i loses digits in float32 at large j. Later keys get 0; the mask hides them.
         return -m[:, None, None] * distances(at.positions).clamp(min=0).float().unsqueeze(-3)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B H T T"]:
@@ -46,13 +47,13 @@ class ALiBi(Encoding):
 
 
 class ALiBiLearned(ALiBi):
-    """ALiBi with a slope for each head, the same in all layers, learned by its logarithm: m_h stays positive."""
+    """ALiBi with one learned slope per head, shared by all layers. Its logarithm is the parameter, so m_h stays positive."""
 
     info = replace(
         ALiBi.info,
         name="alibi_learned",
-        formula="s_ij = q_i·k_j/√d − m_h·(i − j), ln m_h learned from a start of ln 2^(−8h/H)",
-        provenance="McGill-NLP/length-generalization, type `alibi_learned`; x-transformers had the same",
+        formula="s_ij = q_i·k_j/√d − m_h·(i − j), ln m_h learned, initialised to ln 2^(−8h/H)",
+        provenance="McGill-NLP/length-generalization, type `alibi_learned`; an earlier x-transformers had the same",
     )
 
     def __init__(self, setup):
@@ -64,16 +65,16 @@ class ALiBiLearned(ALiBi):
 
 
 class ALiBiHalf(ALiBi):
-    """ALiBi in the first ⌈H/2⌉ heads, with the slopes of a model of as many heads (1/16, 1/256 for H = 4); NoPE in the rest."""
+    """ALiBi in the first ⌈H/2⌉ heads, with the slopes of a model of ⌈H/2⌉ heads (1/16, 1/256 for H = 4); NoPE in the rest."""
 
     info = replace(
         ALiBi.info,
         name="alibi_half",
         formula="s_ij = q_i·k_j/√d − m_h·(i − j), m_h = 2^(−8h/n) for h ≤ n = ⌈H/2⌉, else 0",
-        past="the same line goes on in half of the heads; nothing changes in the others",
-        provenance="x-transformers, alibi_num_heads, which gives these slopes; that it be half of the heads is our choice",
+        past="the bias stays linear in half of the heads; the others are unchanged",
+        provenance="x-transformers, alibi_num_heads, which gives these slopes; the share of one half is our choice",
     )
 
     def slopes(self) -> Float[Tensor, " H"]:
-        some = slopes((self.setup.heads + 1) // 2)
-        return torch.tensor(some + [0.0] * (self.setup.heads - len(some)))
+        first_half = slopes((self.setup.heads + 1) // 2)
+        return torch.tensor(first_half + [0.0] * (self.setup.heads - len(first_half)))

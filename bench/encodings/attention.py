@@ -1,4 +1,4 @@
-"""The pieces of softmax attention, for encodings that replace it whole: ``masked_softmax(scores + …, bias)·v``."""
+"""Building blocks for encodings that replace the attention: ``masked_softmax(scores + …, bias)·v``."""
 
 import math
 
@@ -6,26 +6,26 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from .attention_kernel import softmax
 from .base import At, Setup
-from .kernel import softmax
 
 
 def scores(q: Float[Tensor, "B H T e"], k: Float[Tensor, "B H T e"], setup: Setup) -> Float[Tensor, "B H T T"]:
-    """q_i·k_j/√d for every pair, later keys included; d is the model's, even where q and k are wider."""
+    """q_i·k_j/√d for every pair, later keys included. d is the model's head width, even if q and k are wider."""
     return q @ k.mT / math.sqrt(setup.head_width)
 
 
-def hidden(s: Float[Tensor, "B H T T"], at: At) -> Bool[Tensor, "T T"]:
-    """True where query i may not see key j: at j > i; nowhere if the mask is off."""
-    everywhere = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device)
-    return everywhere.triu(1) if at.causal else ~everywhere
+def hidden_keys(s: Float[Tensor, "B H T T"], at: At) -> Bool[Tensor, "T T"]:
+    """True where query i must not see key j: at j > i; nowhere if the causal mask is off."""
+    all_pairs = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device)
+    return all_pairs.triu(1) if at.causal else ~all_pairs
 
 
 def masked_softmax(s: Float[Tensor, "B H T T"], bias: Float[Tensor, "*B H T T"] | None, at: At) -> Float[Tensor, "B H T T"]:
-    """softmax over keys of s + bias. The mask comes with ``bias``; without one it is put here."""
-    return softmax(s.masked_fill(hidden(s, at), float("-inf")) if bias is None else s + bias)
+    """Softmax over keys of s + bias. ``bias`` already contains the causal mask; if it is None, the mask is applied here."""
+    return softmax(s.masked_fill(hidden_keys(s, at), float("-inf")) if bias is None else s + bias)
 
 
-def wide(x: Tensor) -> Tensor:
-    """In float32 at least: for sums over many tokens, whose terms bf16 would round away."""
+def at_least_float32(x: Tensor) -> Tensor:
+    """Convert bf16 and fp16 to float32, for sums over many tokens that bf16 would round away."""
     return x.to(torch.promote_types(x.dtype, torch.float32))

@@ -1,135 +1,139 @@
-"""The heart: an encoding is a set of hooks, in the order in which data meets them. The base class *is* NoPE.
+"""The base class of encodings: a set of hooks, which the model calls in the order below. The base class *is* NoPE.
 
 ::
 
     tokens ─ positions ─▶ ids ─ prepare ─▶ shared        once per forward pass
     x = token embedding
     each layer:  x ─ embed ─▶ x ─ norm ─▶ h ─▶ q, k, v
-                 q, k ─ rotate ─▶ q, k                   then s = q·k/√d
-                 s + bias                                then the causal mask, added once by the model
-                 attend: softmax(s)·v                    may be replaced whole
+                 q, k ─ rotate ─▶ q, k
+                 q, k ─ bias ─▶ bias                     the model adds the causal mask to it
+                 attend: softmax(q·k/√d + bias)·v        can be replaced as a whole
 
-    hook        gives                                     by default
-    positions   ids [T] or [B, T]                         0 … T−1
-    prepare     anything; later hooks see it as at.shared nothing
+    hook        returns                                   default
+    positions   position ids [T] or [B, T]                0 … T−1
+    prepare     anything; later hooks read at.shared      None
     embed       x [B, T, D]                               x
-    rotate      q, k [B, H, T, d′]                        q, k
+    rotate      q, k [B, H, T, e]                         q, k
     bias        broadcastable to [B, H, T, T], finite     None
     attend      [B, H, T, d]                              scaled dot product, causal
 
-Shapes: B sequences, T tokens, D width, H heads, d head width; i is the query's place, j the key's.
+Shapes: B sequences, T tokens, D model width, H heads, d head width; i indexes queries, j keys.
 
-Rules for hooks. They are pure: nothing is carried from one call to the next, and randomness comes from ``at.generator`` alone.
-Cutting a sequence after position t may change no output up to t; so the length of a sequence is ``at.nominal``, announced
-before the answer is written, and never the T of the tensor at hand. What hangs on ids alone is made in ``prepare``, once per
-forward pass rather than once per layer. A new need becomes a field of ``At`` or ``Setup``, not an argument everywhere.
+Rules for hooks. Hooks are pure: no state is kept between calls, and all randomness comes from ``at.generator``. Truncating a
+sequence after position t must not change any output up to t. So use ``at.announced_length`` as the length of the sequence (it
+is known before the answer is generated), never the T of a tensor. Put what depends only on position ids into ``prepare``, which
+runs once per forward pass and not once per layer. If hooks need a new input, it becomes a field of ``At`` or ``Setup``, not
+another argument.
 """
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
-from .kernel import attention
+from bench.result import RankingClass
+
+from .attention_kernel import attention
 
 
 @dataclass(frozen=True)
 class Info:
-    """What an encoding declares of itself; tests hold it to the behaviour, ``lprime show`` and the board print the rest."""
+    """What an encoding declares about itself. ``lprime check`` tests the flags; ``lprime show`` prints the rest."""
 
     name: str
     family: str
     title: str
-    """Of the paper."""
+    """Title of the paper."""
     authors: str
     year: int
     link: str
+    """Link to the paper; https."""
     formula: str
     past: str
-    """What it does past the train length."""
+    """Behaviour beyond the training length (l > L)."""
     provenance: str
-    """Where our formula and defaults were read, and what is second-hand."""
+    """Source of the formula and defaults: the code or paper they come from, and which parts are second-hand or our choice."""
     shift_invariant: bool = False
-    """Scores stay the same when all position ids move by the same amount."""
+    """Adding a constant to all position ids does not change the scores."""
     random: bool = False
-    """Draws from ``at.generator``."""
-    ranking: Literal["standard", "longer", "task-aware"] = "standard"
-    """``longer``: saw lengths past L in training; ``task-aware``: looks at what the tokens mean."""
+    """Draws random numbers from ``at.generator``."""
+    ranking: RankingClass = "standard"
+    """``longer``: trains on lengths past L; ``task-aware``: uses what the tokens mean."""
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What an encoding may know for the life of its model."""
+    """Sizes and lengths that an encoding is built for; constant for the life of its model."""
 
     layers: int
     width: int
     heads: int
     head_width: int
     train_tokens: int
-    """Nominal tokens of a sequence of length L."""
+    """Announced tokens of a sequence of the training length L."""
     longest_tokens: int
-    """Nominal tokens of the longest test length, L′."""
+    """Announced tokens of a sequence of the longest test length, L′."""
     symbols: tuple[str, ...] = ()
     """The vocabulary: token id → symbol."""
     roles: tuple[str, ...] = ()
-    """Token id → role. An encoding that looks at it is ``task-aware``."""
+    """Token id → role, such as ``digit``. An encoding that reads it is ``task-aware``."""
 
 
 @dataclass(frozen=True)
 class At:
-    """Where we are: handed to every hook."""
+    """The context of one hook call, passed to every hook."""
 
-    nominal: int
-    """Tokens the sequence was announced to have: in training those of L, in a test those of its length."""
+    announced_length: int
+    """Announced tokens of the sequence: those of L in training, those of the test length in evaluation."""
     layer: int = 0
     ids: Real[Tensor, "*B T"] | None = None
-    """What ``positions`` gave: whole numbers, or fractions where every encoding inside takes them (``float_ids``)."""
+    """Output of ``positions``: integers, or fractions if the encoding accepts them (``float_ids``)."""
     shared: Any = None
-    """What ``prepare`` gave."""
+    """Output of ``prepare``."""
     source: Callable[[], Float[Tensor, "B T D"]] | None = None
-    """Gives ``h``: it is made for those alone who look at it."""
+    """Computes ``h``, lazily: most encodings do not need it."""
     generator: torch.Generator | None = None
     causal: bool = True
-    """False only in the check that a model without mask and encoding is permutation-equivariant."""
+    """False only in the test that a model without mask and encoding is permutation-equivariant."""
 
     @property
     def positions(self) -> Real[Tensor, "*B T"]:
-        assert self.ids is not None, "position ids are known from `prepare` on"
+        assert self.ids is not None, "position ids are available from `prepare` on"
         return self.ids
 
     @property
     def h(self) -> Float[Tensor, "B T D"]:
-        """The attention's input, after the norm (not in ``positions``, ``prepare`` and ``embed``)."""
-        assert self.source is not None, "the attention's input is known from `rotate` on"
+        """The normalised input of the attention (not available in ``positions``, ``prepare`` and ``embed``)."""
+        assert self.source is not None, "the attention's input is available from `rotate` on"
         return self.source()
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A further stage of training: after the recipe's steps, at lengths drawn uniformly from 1 … L′ and announced as L′."""
+    """An extra training stage, at lengths drawn uniformly from 1 … L′ and announced as L′."""
 
     share: float = 0.01
-    """Its steps, as a share of the recipe's: at most this much."""
+    """Its steps as a share of the recipe's steps; at most this default."""
 
 
 class Encoding(nn.Module):
-    """No positional encoding. A subclass declares ``info`` and overrides a hook or two.
+    """Base class: no positional encoding. A subclass declares ``info`` and overrides one or two hooks.
 
-    Settings of an encoding are keyword arguments of its constructor, after ``setup``, each with a default. One instance serves
-    one model; parameters that differ per layer are one tensor with a leading layer axis.
+    Settings are keyword arguments of the constructor, after ``setup``, each with a default. One instance serves one model;
+    parameters that differ per layer are one tensor with a leading layer axis.
     """
 
     info: ClassVar[Info]
     chosen: ClassVar[Mapping[str, Any]] = {}
-    """Settings that its name sets, as in ``rope(base=500000)``."""
+    """Settings given in the name, as in ``rope(base=500000)``."""
     float_ids: ClassVar[bool] = True
-    """Position ids may be fractions. False where they are looked up in a table."""
+    """Position ids may be fractions. False for encodings that look them up in a table."""
     stage: ClassVar[Stage | None] = None
-    """What it wants of training beyond the recipe; its ``ranking`` then is ``longer``."""
+    """Extra training stage, if any; requires ``ranking="longer"``."""
 
     def __init__(self, setup: Setup):
         super().__init__()
@@ -137,29 +141,29 @@ class Encoding(nn.Module):
 
     @classmethod
     def make(cls, setup: Setup) -> "Encoding":
-        """An instance with the settings of its name."""
+        """Create an instance with the settings given in the name."""
         return cls(setup, **cls.chosen)
 
     def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Int[Tensor, "*B T"]:
-        """Position ids, once per forward pass."""
+        """Return position ids. Called once per forward pass."""
         return torch.arange(tokens.shape[1], device=tokens.device)
 
     def prepare(self, at: At) -> Any:
-        """What hangs on the position ids alone, once per forward pass; later hooks find it in ``at.shared``."""
+        """Compute what depends only on position ids. Called once per forward pass; later hooks read it as ``at.shared``."""
         return None
 
     def embed(self, x: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T D"]:
-        """The residual stream at the entry of layer ``at.layer``, before the norm; what is added here stays in the stream."""
+        """Change the residual stream at the input of layer ``at.layer``, before the norm."""
         return x
 
     def rotate(
         self, q: Float[Tensor, "B H T d"], k: Float[Tensor, "B H T d"], at: At
     ) -> tuple[Float[Tensor, "B H T e"], Float[Tensor, "B H T e"]]:
-        """Queries and keys, before their product."""
+        """Transform queries and keys before their dot product."""
         return q, k
 
     def bias(self, q: Float[Tensor, "B H T d"], k: Float[Tensor, "B H T d"], at: At) -> Float[Tensor, "*B H T T"] | None:
-        """Added to q·k/√d: finite, broadcastable to [B, H, T, T]."""
+        """Return a finite bias to add to q·k/√d, broadcastable to [B, H, T, T]."""
         return None
 
     def attend(
@@ -170,10 +174,10 @@ class Encoding(nn.Module):
         bias: Float[Tensor, "*B H T T"] | None,
         at: At,
     ) -> Float[Tensor, "B H T d"]:
-        """The whole attention, for what the other hooks cannot say.
+        """Compute the whole attention; override it only when the other hooks are not enough.
 
         Arguments:
-            bias: None, or what ``bias`` gave with −∞ already in place of every later key.
+            bias: None, or the output of ``bias`` with −∞ at every later key.
         """
         # d, not the width of q: an encoding may widen q and k (e ≠ d) without changing the scale.
         scale = 1 / math.sqrt(self.setup.head_width)
@@ -181,7 +185,7 @@ class Encoding(nn.Module):
 
 
 class Wrapper(Encoding):
-    """An encoding that modifies another: every hook it does not override is handed on to the one inside, ``self.base``."""
+    """An encoding that modifies another. Hooks it does not override are forwarded to the wrapped encoding, ``self.base``."""
 
     inner: ClassVar[type[Encoding]] = Encoding
 

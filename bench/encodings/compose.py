@@ -1,7 +1,7 @@
 """Names of encodings: ``rope``, ``rope(base=500000)``, ``randomised(rope)``, ``ssmax(randomised(alibi), …)``.
 
-A plain name is a class of the catalogue. Settings in brackets replace defaults. A wrapper takes the encoding it wraps as its
-first argument. Every such name is itself a class with an ``info`` of its own, so the rest of the harness sees no difference.
+A plain name is a class of the catalogue. Settings in brackets replace defaults. The first argument of a wrapper is the encoding
+it wraps. Every name resolves to a class with its own ``info``, so the rest of the harness treats them all alike.
 """
 
 import ast
@@ -12,73 +12,73 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from bench.result import RANKING_CLASSES
 from tasks import InputError, unknown
 
 from .base import Encoding, Wrapper
 
 Classes = Mapping[str, type[Encoding]]
-STRICTNESS = ("standard", "longer", "task-aware")
 
 
 def resolve(text: str, known: Classes) -> type[Encoding]:
-    """The class of a name such as ``randomised(rope, longest=2048)``.
+    """Return the class of a name such as ``randomised(rope, longest=2048)``.
 
     Raises:
-        InputError: not such a name, an unknown encoding or setting, a value of another type; with the nearest match.
+        InputError: a syntax error, an unknown encoding or setting (with the nearest match), or a value of the wrong type.
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError):
-        raise not_a_name(text) from None
-    return build(tree, text, known)
+        raise syntax_fault(text) from None
+    return class_of_node(tree, text, known)
 
 
-def not_a_name(text: str) -> InputError:
+def syntax_fault(text: str) -> InputError:
     return InputError(f"{text!r} is not an encoding; expected a name, name(setting=value) or wrapper(name)")
 
 
-def build(tree: ast.expr, text: str, known: Classes) -> type[Encoding]:
-    """The class of one node of a parsed name."""
+def class_of_node(tree: ast.expr, text: str, known: Classes) -> type[Encoding]:
+    """Return the class of one node of a parsed name."""
     if isinstance(tree, ast.Name):
-        cls = lookup(tree.id, known)
+        cls = known_class(tree.id, known)
         if issubclass(cls, Wrapper):
             raise InputError(f"{tree.id} wraps another encoding; expected {tree.id}(name), such as {tree.id}(rope)")
         return cls
     if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)):
-        raise not_a_name(text)
-    cls = lookup(tree.func.id, known)
+        raise syntax_fault(text)
+    cls = known_class(tree.func.id, known)
     if issubclass(cls, Wrapper):
         if len(tree.args) != 1:
             raise InputError(
                 f"{cls.info.name} wraps one encoding, got {len(tree.args)} in {text!r}; expected {cls.info.name}(name)"
             )
-        cls = wrap(cls, build(tree.args[0], text, known))
+        cls = wrapped_class(cls, class_of_node(tree.args[0], text, known))
     elif tree.args:
         raise InputError(f"{cls.info.name} wraps no other encoding; expected {cls.info.name}(setting=value), got {text!r}")
     given = [k.arg or "**" for k in tree.keywords]
-    if twice := [key for key in given if given.count(key) > 1]:
-        raise InputError(f"{text!r} gives the setting {twice[0]} twice")
-    return with_settings(cls, {key: constant(k.value, text) for key, k in zip(given, tree.keywords, strict=True)})
+    if duplicates := [key for key in given if given.count(key) > 1]:
+        raise InputError(f"{text!r} gives the setting {duplicates[0]} twice")
+    return with_settings(cls, {key: setting_value(k.value, text) for key, k in zip(given, tree.keywords, strict=True)})
 
 
-def lookup(name: str, known: Classes) -> type[Encoding]:
+def known_class(name: str, known: Classes) -> type[Encoding]:
     if name not in known:
         raise unknown("encoding", name, known)
     return known[name]
 
 
-def constant(tree: ast.expr, text: str) -> Any:
+def setting_value(tree: ast.expr, text: str) -> Any:
     try:
         value = ast.literal_eval(tree)
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError
         return value
-    except (ValueError, TypeError, RecursionError):  # a dict whose key is a list, say
+    except (ValueError, TypeError, RecursionError):  # TypeError: a dict with a list as a key
         raise InputError(f"settings in {text!r} must be finite numbers, True, False or quoted words") from None
 
 
-def wrap(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encoding]:
-    """The wrapper around one encoding, as a class."""
+def wrapped_class(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encoding]:
+    """Return the class of a wrapper around one encoding."""
     outer, base = wrapper.info, inner.info
     info = replace(
         outer,
@@ -88,14 +88,14 @@ def wrap(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encoding]:
         provenance=f"{outer.provenance}; {base.name}: {base.provenance}",
         shift_invariant=outer.shift_invariant and base.shift_invariant,
         random=outer.random or base.random,
-        ranking=max(outer.ranking, base.ranking, key=STRICTNESS.index),
+        ranking=max(outer.ranking, base.ranking, key=RANKING_CLASSES.index),
     )
     members = {"inner": inner, "info": info, "stage": wrapper.stage or inner.stage, "__module__": wrapper.__module__}
     return type(wrapper.__name__, (wrapper,), members)
 
 
 def settings(cls: type[Encoding]) -> dict[str, Any]:
-    """The settings of an encoding and their values; those of a wrapped one under its name."""
+    """Return the settings of an encoding and their values; those of a wrapped encoding are nested under its name."""
     parameters = inspect.signature(cls.__init__).parameters.values()
     values = {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
     inner = {cls.inner.info.name: settings(cls.inner)} if issubclass(cls, Wrapper) else {}
@@ -103,10 +103,10 @@ def settings(cls: type[Encoding]) -> dict[str, Any]:
 
 
 def with_settings(cls: type[Encoding], given: Mapping[str, Any]) -> type[Encoding]:
-    """The encoding with other settings, as a class; itself where they are the defaults."""
+    """Return the class with the given settings, or the class itself if they are all defaults."""
     name = cls.info.name
     defaults = {k: v for k, v in settings(cls).items() if not isinstance(v, dict)}
-    chosen = {key: checked(name, key, value, defaults) for key, value in sorted(given.items())}
+    chosen = {key: checked_setting(name, key, value, defaults) for key, value in sorted(given.items())}
     chosen = {key: value for key, value in chosen.items() if value != defaults[key]}  # rope(base=10000) is rope
     if not chosen:
         return cls
@@ -116,8 +116,8 @@ def with_settings(cls: type[Encoding], given: Mapping[str, Any]) -> type[Encodin
     return type(cls.__name__, (cls,), members)
 
 
-def checked(name: str, key: str, value: Any, defaults: Mapping[str, Any]) -> Any:
-    """One setting, of the type of its default."""
+def checked_setting(name: str, key: str, value: Any, defaults: Mapping[str, Any]) -> Any:
+    """Return a setting's value in the type of its default, or raise ``InputError``."""
     if not defaults:
         raise InputError(f"{name} has no settings, got {key!r}")
     if key not in defaults:
@@ -127,7 +127,7 @@ def checked(name: str, key: str, value: Any, defaults: Mapping[str, Any]) -> Any
         try:
             value = float(value)
         except OverflowError:
-            raise InputError(f"setting {key} of {name} is a number with {len(str(value))} digits, too large") from None
+            raise InputError(f"setting {key} of {name} is too large: a number with {len(str(value))} digits") from None
     if type(value) is not wanted or (wanted is str and not re.fullmatch(r"[a-z0-9_]+", value)):
-        raise InputError(f"setting {key} of {name} must be a {wanted.__name__} such as {defaults[key]!r}, got {value!r}")
+        raise InputError(f"setting {key} of {name} must be of type {wanted.__name__}, such as {defaults[key]!r}, got {value!r}")
     return value

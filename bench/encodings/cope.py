@@ -1,17 +1,17 @@
-"""Positions that count what the content says is worth counting."""
+"""Contextual positions: each query counts the earlier tokens for which its gate opens."""
 
 import torch
 from torch import Tensor, nn
 
-from .attention import hidden, masked_softmax, scores, wide
+from .attention import at_least_float32, hidden_keys, masked_softmax, scores
 from .base import At, Encoding, Info
 
 
 class CoPE(Encoding):
-    """Key j stands at the position p_ij = Σ_{m=j..i} σ(s_im) from query i, where a row between two rows of E is looked up.
+    """Key j has position p_ij = Σ_{m=j..i} σ(s_im) relative to query i; E is interpolated between the two nearest rows.
 
-    p_max, the rows of E, is half the train length unless given: gates start near ½, so positions reach about that far in
-    training, and no row stays untrained. The heads of a layer share E, which starts at zero.
+    E has p_max rows, by default half the training length: gates start near ½, so training reaches about that far and leaves
+    no row untrained. The heads of a layer share E, which is initialised to zero.
     """
 
     info = Info(
@@ -22,7 +22,7 @@ class CoPE(Encoding):
         year=2024,
         link="https://arxiv.org/abs/2405.18719",
         formula="s_ij = q_i·k_j/√d + q_i·E[p_ij], p_ij = min(Σ_{m=j..i} σ(q_i·k_m/√d), p_max − 1), E interpolated",
-        past="positions past p_max − 1 share its row",
+        past="positions beyond p_max − 1 share the last row",
         provenance="second-hand: x-transformers' CoPE, after the paper's appendix B; p_max = L/2 is our choice for short L",
         shift_invariant=True,
     )
@@ -34,7 +34,7 @@ class CoPE(Encoding):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, at: At) -> Tensor:
         s = scores(q, k, self.setup)
-        gates = wide(s).sigmoid().masked_fill(hidden(s, at), 0)
+        gates = at_least_float32(s).sigmoid().masked_fill(hidden_keys(s, at), 0)
         p = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=self.p_max - 1)
         looked_up = q @ self.table[at.layer].mT  # q_i·E[n], [B, H, T, p_max]
         low, high = (looked_up.gather(-1, n.long()) for n in (p.floor(), p.ceil()))

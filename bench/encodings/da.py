@@ -1,4 +1,4 @@
-"""A learned sigmoid of the distance multiplies the score."""
+"""Scores multiplied by a learned sigmoid of the distance."""
 
 import torch
 from jaxtyping import Float
@@ -10,14 +10,14 @@ from .base import At, Encoding, Info, distances
 
 
 def sigmoid_of_distance(x: Tensor, v: Tensor) -> Tensor:
-    """f(x; v) = (1 + e^v)/(1 + e^(v−x)): f(0) = 1, from 0 at −∞ to 1 + e^v at ∞. By logarithms, where nothing overflows."""
+    """f(x; v) = (1 + e^v)/(1 + e^(v−x)): f(0) = 1; 0 at −∞, 1 + e^v at ∞. Uses logarithms to avoid overflow."""
     return (F.softplus(v) + F.logsigmoid(x - v)).exp()
 
 
 class DATransformer(Encoding):
     """s_ij = ReLU(q_i·k_j)·f(w_h·|i − j|; v_h)/√d: heads with w > 0 favour far keys, those with w < 0 near ones.
 
-    Scores are never negative, so no key is shut out: among n keys each gets at least 1/(n·e^max s).
+    Scores are never negative, so each of n keys gets a weight of at least 1/(n·e^max s).
     """
 
     info = Info(
@@ -28,8 +28,8 @@ class DATransformer(Encoding):
         year=2021,
         link="https://arxiv.org/abs/2010.06925",
         formula="s_ij = ReLU(q_i·k_j)·f(w_h·|i − j|; v_h)/√d, f(x; v) = (1 + e^v)/(1 + e^(v−x))",
-        past="f goes on to its limit, 0 or 1 + e^v",
-        provenance="second-hand, from a reader's notes, since no code is public; start w ~ N(0, 0.02²), v = 0 is our choice",
+        past="f approaches its limit, 0 or 1 + e^v",
+        provenance="second-hand, from notes on the paper (no public code); initialisation w ~ N(0, 0.02²), v = 0 is our choice",
         shift_invariant=True,
     )
 
@@ -43,6 +43,6 @@ class DATransformer(Encoding):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, at: At) -> Float[Tensor, "B H T d"]:
         f = sigmoid_of_distance(self.w[at.layer] * at.shared, self.v[at.layer])
-        # The mask comes after the ReLU, which would lift −∞ to 0.
+        # Apply the mask after the ReLU, which would turn −∞ into 0.
         weights = masked_softmax(scores(q, k, self.setup).relu() * f, bias, at)
         return weights.to(v.dtype) @ v

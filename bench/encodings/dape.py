@@ -1,4 +1,4 @@
-"""A bias that a small network adapts to the content, heads in view of one another."""
+"""A bias adapted to the content by a small network that sees the scores of all heads."""
 
 import torch
 from jaxtyping import Float
@@ -12,14 +12,14 @@ ENTRIES = ("dape(alibi)", "dape(kerple_log)")
 
 
 def uniform(*shape: int, inputs: int) -> nn.Parameter:
-    """U(−1/√inputs, 1/√inputs), as ``nn.Linear`` starts."""
+    """A parameter drawn from U(−1/√inputs, 1/√inputs), as in ``nn.Linear``."""
     return nn.Parameter((2 * torch.rand(shape) - 1) * inputs**-0.5)
 
 
 class DAPE(Wrapper):
-    """s_ij + b_ij + F([s_ij; b_ij]), F from the scores and biases of all heads at (i, j) to a further bias for each head.
+    """s_ij + b_ij + F([s_ij; b_ij]): F maps the scores and biases of all heads at (i, j) to one more bias per head.
 
-    F is Linear(2H, 32), LeakyReLU, Linear(32, H), one for each layer. Around an encoding without a bias, b is 0.
+    F is Linear(2H, 32), LeakyReLU, Linear(32, H), one per layer. If the wrapped encoding has no bias, b is 0.
     """
 
     info = Info(
@@ -30,7 +30,7 @@ class DAPE(Wrapper):
         year=2024,
         link="https://arxiv.org/abs/2405.14722",
         formula="s_ij = q_i·k_j/√d + b_ij + F([q_i·k_j/√d; b_ij]), F = Linear(32, H)∘LeakyReLU∘Linear(2H, 32) over heads",
-        past="F meets scores and biases out of its training range where b leaves it",
+        past="F sees biases outside its training range wherever b leaves it",
         provenance="the authors' code, chuanyang-Zheng/DAPE, DAPE.py, version 1",
         shift_invariant=True,
     )

@@ -1,4 +1,4 @@
-"""A small network maps the distance, as a share of the query's position, to a bias."""
+"""A bias computed by a small network from the distance, normalised by the query's position."""
 
 from dataclasses import replace
 
@@ -9,15 +9,15 @@ from torch import Tensor, nn
 from .base import At, Encoding, Info, distances
 
 
-def share(r: Tensor, i: Tensor, c: Tensor, threshold: Tensor) -> Tensor:
-    """ψ(r)/ψ(max(T₀, i)), ψ(x) = ln(|c|·x + 1): from 0 for the query itself to 1 for the first token, once i has passed T₀."""
+def normalised_distance(r: Tensor, i: Tensor, c: Tensor, threshold: Tensor) -> Tensor:
+    """ψ(r)/ψ(max(T₀, i)), ψ(x) = ln(|c|·x + 1): 0 at the query itself, 1 at the first token once i > T₀."""
     return (c.abs() * r).log1p() / ((c.abs() * torch.maximum(threshold, i)).log1p() + 1e-6)
 
 
 class FIRE(Encoding):
-    """s_ij + MLP_h(ψ(i − j)/ψ(max(T₀, i))), c, T₀ and an MLP 1 → 32 → H with ReLU for each layer.
+    """s_ij + MLP_h(ψ(i − j)/ψ(max(T₀, i))). Each layer has its own c, T₀ and ReLU MLP 1 → 32 → H.
 
-    The MLP's last bias is left out: the softmax ignores what all keys share.
+    The MLP has no output bias: the softmax ignores what all keys share.
     """
 
     info = Info(
@@ -28,7 +28,7 @@ class FIRE(Encoding):
         year=2024,
         link="https://arxiv.org/abs/2310.04418",
         formula="s_ij = q_i·k_j/√d + MLP_h(ψ(i − j)/ψ(max(T₀, i))), ψ(x) = ln(|c|·x + 1), T₀ = |m|·512, c and m learned",
-        past="up to T₀ the same curve goes on; then all distances shrink into the range met in training",
+        past="the same curve up to T₀; beyond, distances are rescaled into the trained range",
         provenance="chuanyang-Zheng/DAPE, DAPE.py, class FIRE; one MLP per layer from memory of the paper",
     )
 
@@ -37,7 +37,7 @@ class FIRE(Encoding):
         self.threshold = threshold
         self.c = nn.Parameter(torch.full((setup.layers, 1), 0.1))
         self.m = nn.Parameter(torch.ones(setup.layers, 1))
-        # U(±1/√inputs), as nn.Linear starts.
+        # U(±1/√inputs), as in nn.Linear.
         self.w1 = nn.Parameter(2 * torch.rand(setup.layers, hidden) - 1)
         self.b1 = nn.Parameter(2 * torch.rand(setup.layers, hidden) - 1)
         self.w2 = nn.Parameter((2 * torch.rand(setup.layers, setup.heads, hidden) - 1) * hidden**-0.5)
@@ -47,19 +47,19 @@ class FIRE(Encoding):
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B H T T"]:
         r, i = at.shared
-        x = share(r, i, self.c[at.layer], (self.m[at.layer] * self.threshold).abs())[..., None]
+        x = normalised_distance(r, i, self.c[at.layer], (self.m[at.layer] * self.threshold).abs())[..., None]
         hidden = (x * self.w1[at.layer] + self.b1[at.layer]).relu()
         return (hidden @ self.w2[at.layer].T).movedim(-1, -3)
 
 
 class FIREHalf(FIRE):
-    """FIRE whose T₀ starts at L/2, in nominal tokens: the longer half of the training lengths is already scaled down."""
+    """FIRE with T₀ initialised to L/2 tokens, so that the longer half of the training lengths is already rescaled."""
 
     info = replace(
         FIRE.info,
         name="fire_half",
         formula="s_ij = q_i·k_j/√d + MLP_h(ψ(i − j)/ψ(max(T₀, i))), ψ(x) = ln(|c|·x + 1), T₀ = |m|·L/2, c and m learned",
-        past="all distances shrink into the range met in training",
+        past="distances are rescaled into the trained range",
         provenance="`fire`; L/2 as in the training code of chuanyang-Zheng/DAPE",
     )
 

@@ -1,18 +1,18 @@
-"""Attention that forgets: every token says how much of what came before it shall be kept."""
+"""Attention with a forget gate: each token decides how much weight earlier tokens keep."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .attention import wide
+from .attention import at_least_float32
 from .base import At, Encoding, Info
 
 
 class FoX(Encoding):
-    """s_ij + Σ_{l=j+1..i} log f_l with a forget gate f_l = σ(w_h·h_l + b_h) for each head; that of i itself is 0.
+    """s_ij + Σ_{l=j+1..i} log f_l with forget gates f_l = σ(w_h·h_l + b_h) per head; the bias of i itself is 0.
 
-    Only the gate of the forgetting transformer, not the further parts of its "Pro" block.
+    Only the forget gate of the paper, without the other parts of its "Pro" block.
     """
 
     info = Info(
@@ -23,8 +23,8 @@ class FoX(Encoding):
         year=2025,
         link="https://arxiv.org/abs/2503.02130",
         formula="s_ij = q_i·k_j/√d + Σ_{l=j+1..i} log σ(w_h·h_l + b_h)",
-        past="gates go on forgetting, token by token",
-        provenance="the authors' code, zhixuan-lin/forgetting-transformer; start w ~ N(0, 0.02²), b = 0, so that f = ½",
+        past="gates keep accumulating, token by token",
+        provenance="the authors' code, zhixuan-lin/forgetting-transformer; initialisation w ~ N(0, 0.02²), b = 0, so f = ½",
         shift_invariant=True,
     )
 
@@ -35,5 +35,5 @@ class FoX(Encoding):
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
         gates = F.linear(at.h, self.weight[at.layer], self.offset[at.layer]).mT  # [B, H, T]
-        kept = F.logsigmoid(wide(gates)).cumsum(-1)
+        kept = F.logsigmoid(at_least_float32(gates)).cumsum(-1)
         return kept[..., :, None] - kept[..., None, :]

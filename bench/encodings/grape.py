@@ -1,4 +1,4 @@
-"""A penalty that grows with distance, at a rate that every key sets for itself."""
+"""A penalty linear in the distance, with a slope that depends on the key."""
 
 import math
 
@@ -8,14 +8,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .alibi import slopes
-from .attention import wide
+from .attention import at_least_float32
 from .base import At, Encoding, Info, distances
 
 
 class GrapeA(Encoding):
     """ALiBi whose slope in head h is multiplied by softplus(ω_h) and, for key j, by softplus(û_h·k_j/√d); û has length 1.
 
-    The additive form, gated by keys. softplus(ω) starts at 1.
+    The additive, key-gated form. softplus(ω) is initialised to 1.
     """
 
     info = Info(
@@ -26,7 +26,7 @@ class GrapeA(Encoding):
         year=2025,
         link="https://arxiv.org/abs/2512.07805",
         formula="s_ij = q_i·k_j/√d − (i − j)·m_h·softplus(ω_h)·softplus(û_h·k_j/√d), m_h = 2^(−8h/H)",
-        past="the same lines go on, each key's at its own slope",
+        past="the bias stays linear in the distance, with a slope per key",
         provenance="the authors' code, model-architectures/GRAPE, key-gated GRAPE-A, without its norm of q and k",
         shift_invariant=True,
     )
@@ -42,6 +42,6 @@ class GrapeA(Encoding):
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
         u = F.normalize(self.u[at.layer], dim=-1)[:, None]
-        gate = F.softplus((wide(k) * u).sum(-1) / math.sqrt(self.setup.head_width))  # [B, H, T], of each key
+        gate = F.softplus((at_least_float32(k) * u).sum(-1) / math.sqrt(self.setup.head_width))  # [B, H, T], one per key
         rate = F.softplus(self.omega[at.layer])[:, None] * gate
         return at.shared * rate[:, :, None]

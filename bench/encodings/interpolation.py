@@ -1,4 +1,4 @@
-"""Positions squeezed into the range met in training, for sequences longer than that."""
+"""Position interpolation: ids of longer sequences are scaled down into the trained range."""
 
 from jaxtyping import Real
 from torch import Tensor
@@ -10,17 +10,17 @@ from .base import At, Info, Setup, Wrapper
 ENTRIES = ("interpolated(rope)", "interpolated(sinusoidal)", "interpolated(alibi)")
 
 
-def stretch(setup: Setup, at: At, dynamic: bool) -> float:
-    """s, by which to squeeze a sequence of N tokens: 1 within the train length L; past it N/L if ``dynamic``, else L′/L."""
-    if at.nominal <= setup.train_tokens:
+def stretch_factor(setup: Setup, at: At, dynamic: bool) -> float:
+    """Factor s for a sequence of N announced tokens: 1 if N ≤ L; beyond, N/L if ``dynamic``, else L′/L."""
+    if at.announced_length <= setup.train_tokens:
         return 1.0
-    return max(1.0, (at.nominal if dynamic else setup.longest_tokens) / setup.train_tokens)
+    return max(1.0, (at.announced_length if dynamic else setup.longest_tokens) / setup.train_tokens)
 
 
 class Interpolated(Wrapper):
-    """The wrapped encoding with ids p·L/N, N the announced length, when N > L. Ids become fractions: tables can't be wrapped.
+    """The wrapped encoding with ids p·L/N if the announced length N > L. Ids become fractions, so it cannot wrap tables.
 
-    With ``fixed``, ids are p·L/L′ for every N > L, as in the paper, where one length is chosen to be tuned for and kept.
+    With ``fixed``, ids are p·L/L′ for every N > L, as in the paper, which tunes for one chosen length.
     """
 
     info = Info(
@@ -31,20 +31,20 @@ class Interpolated(Wrapper):
         year=2023,
         link="https://arxiv.org/abs/2306.15595",
         formula="p ← p·L/N when N > L",
-        past="ids stay in the range met in training, at fractions never met",
-        provenance="transformers, rope type `linear`; that N is the length of each test, without tuning, is our choice "
-        "(around `alibi` it is that of Al-Khateeb et al. 2023, https://arxiv.org/abs/2310.13017, from memory)",
+        past="ids stay in the trained range, at untrained fractions",
+        provenance="transformers, rope type `linear`; N is the length of each test, without tuning: our choice "
+        "(around `alibi`, that of Al-Khateeb et al. 2023, https://arxiv.org/abs/2310.13017, from memory)",
         shift_invariant=True,
     )
 
     def __init_subclass__(cls) -> None:
-        """Refuses what it cannot wrap as soon as it is named, before anything is trained."""
+        """Reject encodings it cannot wrap as soon as they are named, before any training."""
         inner = cls.inner
         while inner.float_ids and issubclass(inner, Wrapper):
             inner = inner.inner
         if not inner.float_ids:
             raise InputError(
-                f"interpolated makes position ids fractions, which {inner.info.name} can't look up in its table; "
+                f"interpolated turns position ids into fractions, which {inner.info.name} cannot look up in its table; "
                 "expected an encoding that computes with ids, such as rope"
             )
 
@@ -54,5 +54,5 @@ class Interpolated(Wrapper):
 
     def positions(self, tokens: Tensor, at: At) -> Real[Tensor, "*B T"]:
         ids = super().positions(tokens, at)
-        s = stretch(self.setup, at, dynamic=not self.fixed)
+        s = stretch_factor(self.setup, at, dynamic=not self.fixed)
         return ids if s == 1 else ids.double() / s

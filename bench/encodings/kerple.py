@@ -1,4 +1,4 @@
-"""Learned kernels of the distance: logarithmic and power."""
+"""Biases that are learned kernels of the distance: logarithmic and power."""
 
 from dataclasses import replace
 
@@ -9,15 +9,15 @@ from torch import Tensor, nn
 from .base import At, Encoding, Info, distances
 
 
-def held(x: Tensor, least: float, most: float | None = None) -> Tensor:
-    """x clamped; its gradient passes as if it were not, so that a parameter at the wall can come back."""
+def straight_through_clamp(x: Tensor, least: float, most: float | None = None) -> Tensor:
+    """Clamp x but pass its gradient through, so that a parameter at the bound can move back."""
     return x + (x.clamp(least, most) - x).detach()
 
 
 class KerpleLog(Encoding):
-    """s_ij − p_h·ln(1 + a_h·(i − j)), a and p learned for each head, the same in all layers.
+    """s_ij − p_h·ln(1 + a_h·(i − j)), with a and p learned per head, shared by all layers.
 
-    The authors clamp the parameters in place before each use; here the clamp is part of the graph (``held``).
+    The authors clamp the parameters in place before each use; here the clamp is part of the graph.
     """
 
     info = Info(
@@ -28,8 +28,8 @@ class KerpleLog(Encoding):
         year=2022,
         link="https://arxiv.org/abs/2205.09921",
         formula="s_ij = q_i·k_j/√d − p_h·ln(1 + a_h·(i − j)), a_h, p_h ≥ 0.01",
-        past="the same curve goes on",
-        provenance="chijames/KERPLE, ParallelKerpleLog and ParallelKerplePower; start a ~ U(0, 1), p ~ U(0, 2) as there",
+        past="the same curve continues",
+        provenance="chijames/KERPLE, ParallelKerpleLog and ParallelKerplePower; initialisation a ~ U(0, 1), p ~ U(0, 2) too",
         shift_invariant=True,
     )
 
@@ -42,7 +42,7 @@ class KerpleLog(Encoding):
         return self.kernel(distances(at.positions).clamp(min=0).float().unsqueeze(-3))
 
     def kernel(self, r: Float[Tensor, "*B 1 T T"]) -> Float[Tensor, "*B H T T"]:
-        return -held(self.p, 0.01) * torch.log1p(held(self.a, 0.01) * r)
+        return -straight_through_clamp(self.p, 0.01) * torch.log1p(straight_through_clamp(self.a, 0.01) * r)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B H T T"]:
         return at.shared
@@ -58,6 +58,6 @@ class KerplePower(KerpleLog):
     )
 
     def kernel(self, r: Float[Tensor, "*B 1 T T"]) -> Float[Tensor, "*B H T T"]:
-        # 0^p apart: its gradient in p would be 0·ln 0.
-        power = r.masked_fill(r == 0, 1) ** held(self.p, 0.01, 2)
-        return -held(self.a, 0.01) * power.masked_fill(r == 0, 0)
+        # Handle 0^p separately: its gradient in p would be 0·ln 0.
+        power = r.masked_fill(r == 0, 1) ** straight_through_clamp(self.p, 0.01, 2)
+        return -straight_through_clamp(self.a, 0.01) * power.masked_fill(r == 0, 0)

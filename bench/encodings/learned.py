@@ -1,4 +1,4 @@
-"""A trained table of positions added to the embedding."""
+"""Learned absolute position embeddings, added to the token embeddings."""
 
 from dataclasses import replace
 
@@ -10,10 +10,10 @@ from .base import At, Encoding, Info
 
 
 class Learned(Encoding):
-    """x_p = tok_p + W[p], W one row for every place up to L′.
+    """x_p = tok_p + W[p], with one row of W for every position up to L′.
 
-    Rows past the longest training sequence are never trained: they keep their random start, and that is the honest result of
-    the method. No row is clamped, wrapped or interpolated.
+    Rows past the longest training sequence are never trained and keep their random initialisation: that is the true result of
+    the method. Positions are not clamped, wrapped around or interpolated.
     """
 
     info = Info(
@@ -24,8 +24,8 @@ class Learned(Encoding):
         year=2017,
         link="https://arxiv.org/abs/1705.03122",
         formula="x_p = tok_p + W[p]",
-        past="rows past L stay untrained, at their random start",
-        provenance="the formula is GPT-2's; start N(0, 0.02²) from memory of GPT-2",
+        past="rows past L stay at their random initialisation",
+        provenance="as in GPT-2; initialisation N(0, 0.02²) from memory of GPT-2",
     )
     float_ids = False
 
@@ -38,13 +38,13 @@ class Learned(Encoding):
 
 
 class LearnedPerLayer(Learned):
-    """x_p += W_l[p] at the entry of layer l, a table for each; like x itself, what is added stays in the residual stream."""
+    """x_p += W_l[p] at the input of each layer l, with one table per layer; the sum stays in the residual stream."""
 
     info = replace(
         Learned.info,
         name="learned_per_layer",
         formula="x_p += W_l[p] before each layer l",
-        provenance="`learned` with a table for every layer, as this project's reference says; no paper was read for it",
+        provenance="`learned` with one table per layer, our own variant; not taken from a paper",
     )
 
     def __init__(self, setup, *, init_std: float = 0.02):
@@ -56,7 +56,7 @@ class LearnedPerLayer(Learned):
 
 
 class LearnedOffset(Learned):
-    """x_p = tok_p + W[p + o]; training draws o anew for each sequence, so that every row is trained. No offset in a test."""
+    """x_p = tok_p + W[p + o]; o is drawn for each sequence in training, so that every row is trained, and 0 in evaluation."""
 
     info = replace(
         Learned.info,
@@ -65,9 +65,9 @@ class LearnedOffset(Learned):
         authors="Kiyono, Kobayashi, Suzuki, Inui",
         year=2021,
         link="https://arxiv.org/abs/2109.05644",
-        formula="x_p = tok_p + W[p + o], o ~ U{0 … L′ − L} for each sequence in training, 0 in tests",
-        past="rows past L are trained, but never in one sequence with row 0",
-        provenance="the paper's abstract, where sinusoids are shifted; the learned table and the law of o are our choice",
+        formula="x_p = tok_p + W[p + o], o ~ U{0 … L′ − L} per sequence in training, 0 in evaluation",
+        past="rows past L are trained, but never in the same sequence as row 0",
+        provenance="the paper's abstract, which shifts sinusoids; the learned table and the distribution of o are our choice",
         random=True,
     )
 
@@ -75,6 +75,6 @@ class LearnedOffset(Learned):
         ids = super().positions(tokens, at)
         if not self.training:
             return ids
-        # Bounded by the announced length, not by T: the draw may not hang on where the sequence is cut.
-        offsets = max(0, self.setup.longest_tokens - at.nominal) + 1
+        # Bounded by the announced length, not by T: the draw must not depend on where the sequence is truncated.
+        offsets = max(0, self.setup.longest_tokens - at.announced_length) + 1
         return ids + torch.randint(offsets, (len(tokens), 1), device=tokens.device, generator=at.generator)

@@ -4,7 +4,7 @@ from .base import Encoding, Info
 
 
 class NoPE(Encoding):
-    """s_ij = q_i·k_j/√d. A decoder with ``<bos>`` and a causal mask can still work positions out (Kazemnejad et al. 2023)."""
+    """s_ij = q_i·k_j/√d. A decoder with ``<bos>`` and a causal mask can still infer positions (Kazemnejad et al. 2023)."""
 
     info = Info(
         name="nope",
@@ -14,7 +14,7 @@ class NoPE(Encoding):
         year=2023,
         link="https://arxiv.org/abs/2305.19466",
         formula="s_ij = q_i·k_j/√d",
-        past="nothing changes: there is no position to run out of",
+        past="unchanged: there are no positions",
         provenance="the paper's authors' code, McGill-NLP/length-generalization, type `none`",
         shift_invariant=True,
     )

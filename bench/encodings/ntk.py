@@ -1,4 +1,4 @@
-"""RoPE stretched by a larger base: fast pairs hardly change, the slowest is interpolated in full."""
+"""RoPE with a larger base past L: fast pairs hardly change, the slowest pair is fully interpolated."""
 
 from dataclasses import replace
 from typing import ClassVar
@@ -7,17 +7,17 @@ from jaxtyping import Float
 from torch import Tensor
 
 from .base import At
-from .interpolation import stretch
+from .interpolation import stretch_factor
 from .rope import RoPE, frequencies
 
 
 def ntk_base(base: float, s: float, width: int) -> float:
-    """base·s^(d/(d−2)), which makes θ of the slowest pair s times slower. A single pair turns at 1 whatever the base."""
+    """base·s^(d/(d−2)): θ of the slowest pair becomes s times smaller. With a single pair, θ = 1 for any base."""
     return base * s ** (width / max(width - 2, 1))
 
 
 class NTK(RoPE):
-    """RoPE as trained up to L; past it, with the base that stretches L to L′. No training at that base: zero-shot."""
+    """RoPE up to L; beyond, RoPE with the base that stretches L to L′. Zero-shot: it is not trained with that base."""
 
     info = replace(
         RoPE.info,
@@ -28,18 +28,18 @@ class NTK(RoPE):
         year=2023,
         link="https://www.reddit.com/r/LocalLLaMA/comments/14lz7j5/",
         formula="`rope` with θ_t = (10000·s^(d/(d−2)))^(−2t/d), s = L′/L when N > L, else 1",
-        past="the slowest pair stays in the phases met in training, the faster ones ever less",
-        provenance="x-transformers, rotary_base_rescale_factor, and YaRN's code; applied past L alone, our choice",
+        past="the slowest pair stays within trained phases, faster pairs less and less",
+        provenance="x-transformers, rotary_base_rescale_factor, and YaRN's code; applied only past L, our choice",
     )
     dynamic: ClassVar[bool] = False
 
     def thetas(self, at: At) -> Float[Tensor, " d/2"]:
         d = self.setup.head_width
-        return frequencies(d, ntk_base(self.base, stretch(self.setup, at, self.dynamic), d))
+        return frequencies(d, ntk_base(self.base, stretch_factor(self.setup, at, self.dynamic), d))
 
 
 class NTKDynamic(NTK):
-    """NTK with the s that the sequence at hand needs, rather than the longest."""
+    """NTK with the factor s of the current sequence rather than of the longest one."""
 
     info = replace(
         NTK.info,

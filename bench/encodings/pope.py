@@ -1,4 +1,4 @@
-"""What in magnitudes, where in phases: polar coordinates."""
+"""Polar coordinates: content sets magnitudes, positions set phases."""
 
 import math
 
@@ -13,15 +13,15 @@ from .base import At, Encoding, Info
 def polar(
     x: Float[Tensor, "B H T d"], cos: Float[Tensor, "*B H T d"], sin: Float[Tensor, "*B H T d"]
 ) -> Float[Tensor, "B H T 2d"]:
-    """(softplus(x)·cos, softplus(x)·sin): as many points of the plane as channels, by their length and direction."""
+    """(softplus(x)·cos, softplus(x)·sin): each channel becomes a point in the plane."""
     x = F.softplus(x)
     return torch.cat([x * cos.to(x.dtype), x * sin.to(x.dtype)], -1)
 
 
 class PoPE(Encoding):
-    """Channel c gives a length softplus(q_c), its position a direction i·θ_c; keys start from a learned phase in each head.
+    """Channel c has magnitude softplus(q_c) and phase i·θ_c; keys have an additional learned phase per head.
 
-    d frequencies, twice RoPE's: every channel is a pair by itself, so q and k double in width. The scale stays 1/√d.
+    Every channel is its own pair, so there are d frequencies (RoPE has d/2), and q and k double in width. The scale stays 1/√d.
     """
 
     info = Info(
@@ -32,8 +32,8 @@ class PoPE(Encoding):
         year=2025,
         link="https://arxiv.org/abs/2509.10534",
         formula="s_ij = Σ_c softplus(q_ic)·softplus(k_jc)·cos((i − j)θ_c − δ_hc)/√d, θ_c = 10000^(−c/d), δ in [−2π, 0] learned",
-        past="defined, but slow channels reach phases never met in training",
-        provenance="second-hand: x-transformers' PolarEmbedding, δ = 0 at the start; it shares δ, ours are per layer",
+        past="defined, but slow channels reach untrained phases",
+        provenance="second-hand: x-transformers' PolarEmbedding, δ initialised to 0; it shares δ between layers, we do not",
         shift_invariant=True,
     )
 
@@ -45,12 +45,12 @@ class PoPE(Encoding):
     def prepare(self, at: At) -> tuple[Tensor, Tensor]:
         d, ids = self.setup.head_width, at.positions
         thetas = self.base ** -(torch.arange(d, device=ids.device, dtype=torch.float64) / d)
-        angles = (ids[..., None].double() * thetas).unsqueeze(-3)  # one axis for the heads
+        angles = (ids[..., None].double() * thetas).unsqueeze(-3)  # axis for the heads
         return angles.cos().float(), angles.sin().float()
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         cos, sin = at.shared
         delta = self.delta[at.layer].clamp(-2 * math.pi, 0)[:, None]
-        # cos and sin of jθ + δ by the addition theorems: the large angle was taken in float64.
+        # cos and sin of jθ + δ by the addition theorems, so that the large angle jθ stays in float64.
         a, b = delta.cos(), delta.sin()
         return polar(q, cos, sin), polar(k, cos * a - sin * b, sin * a + cos * b)

@@ -1,4 +1,4 @@
-"""One position for all that belongs together: digits of equal significance in both operands and in the sum."""
+"""Coupled positions: digits of equal significance in both operands and in the sum share one position id."""
 
 import torch
 from jaxtyping import Float, Int
@@ -8,13 +8,13 @@ from .base import At, Encoding, Info
 
 
 class PositionCoupling(Encoding):
-    """x_p = tok_p + W[id]; ``+``, ``<sep>`` and ``=`` have the id s, the t-th digit after one of them or after ``<bos>`` s + t.
+    """x_p = tok_p + W[id]; ``+``, ``<sep>`` and ``=`` have id s, the t-th digit after one of them or after ``<bos>`` has s + t.
 
-    For numbers written least significant digit first that couples equal significance; written the other way, places from the
-    left. A carry has the id of its digit; ``<bos>``, ``<eos>`` and ``<pad>`` have 0. Tests have s = 1; training draws one s a
-    forward pass from 1 … S, with S such that the longest test meets no id untrained.
+    If numbers are written least significant digit first, this couples equal significance; otherwise places from the left. A
+    carry has the id of its digit; ``<bos>``, ``<eos>`` and ``<pad>`` have 0. In evaluation s = 1; training draws one s per
+    forward pass from 1 … S, with S large enough that the longest test uses only trained ids.
 
-    A task without ``+`` has nothing to couple: its ids are s, s + 1, …, which in tests is 1, 2, …
+    A task without ``+`` has nothing to couple: its ids are s, s + 1, …; 1, 2, … in evaluation.
     """
 
     info = Info(
@@ -25,9 +25,9 @@ class PositionCoupling(Encoding):
         year=2024,
         link="https://arxiv.org/abs/2405.20671",
         formula="x_p = tok_p + W[id_p], id_p = s at + and <sep>, s + t at the digit of significance t (s ~ U{1…S} in training)",
-        past="every id of a test was trained",
-        provenance="the authors' code, HanseulJo/position-coupling, start N(0, 1) as there; but there ids fall with "
-        "significance, and operands start with the most significant digit; the ids of carries are ours",
+        past="every id used in a test is trained",
+        provenance="the authors' code, HanseulJo/position-coupling, with its initialisation N(0, 1); there, ids fall with "
+        "significance and operands start with the most significant digit; the ids of carries are our choice",
         random=True,
         ranking="task-aware",
     )
@@ -38,14 +38,14 @@ class PositionCoupling(Encoding):
     def __init__(self, setup, *, init_std: float = 1.0):
         super().__init__(setup)
         self.coupled = "+" in setup.symbols
-        self.starts = 1 + self.reach(setup.longest_tokens) - self.reach(setup.train_tokens)
-        # Rows for any id, however wrong the tokens: a number may fill a whole sequence.
+        self.starts = 1 + self.largest_offset(setup.longest_tokens) - self.largest_offset(setup.train_tokens)
+        # Enough rows for any generated text: a number may fill the whole sequence.
         self.table = nn.Parameter(torch.randn(1 + self.starts + setup.longest_tokens, setup.width) * init_std)
-        kinds = [kind(symbol, role) for symbol, role in zip(setup.symbols, setup.roles, strict=True)]
+        kinds = [token_kind(symbol, role) for symbol, role in zip(setup.symbols, setup.roles, strict=True)]
         self.register_buffer("kinds", torch.tensor(kinds).T, persistent=False)
 
-    def reach(self, tokens: int) -> int:
-        """The furthest that an id lies from s: in addition the L + 1 digits of a sum, among 3·L + 5 tokens."""
+    def largest_offset(self, tokens: int) -> int:
+        """The largest id − s. In task ``addition``, a sequence of 3·L + 5 tokens has a sum of L + 1 digits."""
         return (tokens - 2) // 3 if self.coupled else tokens - 1
 
     def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Int[Tensor, "*B T"]:
@@ -61,7 +61,7 @@ class PositionCoupling(Encoding):
         return x + self.table[at.positions] if at.layer == 0 else x
 
 
-def kind(symbol: str, role: str) -> tuple[bool, bool, bool]:
-    """Whether a symbol separates numbers, counts as a digit, and has no place in a number or between two."""
+def token_kind(symbol: str, role: str) -> tuple[bool, bool, bool]:
+    """Whether a symbol separates numbers, whether it counts as a digit, and whether it is outside all numbers."""
     outside = symbol in ("<bos>", "<eos>", "<pad>")
     return outside or symbol == "<sep>" or role == "operator", role == "digit", outside

@@ -1,4 +1,4 @@
-"""Position ids drawn at random, in order: short sequences meet the ids of long ones."""
+"""Random increasing position ids, so that short sequences use the ids of long ones."""
 
 from dataclasses import replace
 
@@ -14,10 +14,10 @@ ENTRIES = tuple(f"randomised({name})" for name in ("learned", "sinusoidal", "rop
 
 
 class Randomised(Wrapper):
-    """The wrapped encoding with ids drawn without replacement from 0 … Lmax − 1 and sorted, in training and in tests.
+    """The wrapped encoding with ids drawn without replacement from 0 … Lmax − 1 and sorted, in training and in evaluation.
 
-    One draw a forward pass, shared by its rows and layers: as many ids as the announced length has tokens, of which a shorter
-    tensor takes the first. ``longest`` is Lmax, the longest test length in tokens unless given.
+    One draw per forward pass, shared by rows and layers: as many ids as announced tokens, of which a shorter tensor takes the
+    first. ``longest`` is Lmax in tokens, by default the longest test length.
     """
 
     info = Info(
@@ -28,9 +28,9 @@ class Randomised(Wrapper):
         year=2023,
         link="https://arxiv.org/abs/2305.16843",
         formula="ids ← sort of a random subset of {0, …, Lmax − 1}",
-        past="ids stay in the range met in training, at a density that grows with length",
+        past="ids stay in the trained range, at a density that grows with length",
         provenance="the authors' code, google-deepmind/randomized_positional_encodings; there Lmax is 2048, and RoPE and "
-        "relative ids are drawn anew in every layer; here Lmax = L′, and one draw serves the pass",
+        "relative ids are drawn again in every layer; here Lmax = L′, with one draw per forward pass",
         shift_invariant=True,
         random=True,
     )
@@ -42,7 +42,7 @@ class Randomised(Wrapper):
 
     def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Int[Tensor, " T"]:
         length, longest = tokens.shape[1], self.setup.longest_tokens
-        if not length <= at.nominal <= longest:
-            raise ValueError(f"randomised draws for {at.nominal} tokens of at most {longest}, got a sequence of {length}")
+        if not length <= at.announced_length <= longest:
+            raise ValueError(f"randomised draws {at.announced_length} ids of at most {longest}, got a sequence of {length}")
         drawn = torch.randperm(longest, generator=at.generator, device=tokens.device)
-        return drawn[: at.nominal].sort().values[:length]
+        return drawn[: at.announced_length].sort().values[:length]

@@ -1,4 +1,4 @@
-"""Queries and keys rotated by their position: RoPE, and RoPE of which a part stays unturned."""
+"""Queries and keys rotated by their position: RoPE, and variants that rotate only some channels."""
 
 import math
 from dataclasses import replace
@@ -17,19 +17,19 @@ def frequencies(width: int, base: float) -> Float[Tensor, " width/2"]:
     return base ** -(torch.arange(0, width, 2, dtype=torch.float64) / width)
 
 
-def turn(
+def rotate_pairs(
     x: Float[Tensor, "B H T d"], cos: Float[Tensor, "*B T d/2"], sin: Float[Tensor, "*B T d/2"]
 ) -> Float[Tensor, "B H T d"]:
-    """(a, b) → (a·cos − b·sin, a·sin + b·cos) on the pairs (t, t + d/2)."""
+    """(a, b) → (a·cos − b·sin, a·sin + b·cos) on the channel pairs (t, t + d/2)."""
     cos, sin = cos.to(x.dtype), sin.to(x.dtype)
     if not (cos.requires_grad or sin.requires_grad):
-        return Turn.apply(x, cos, sin)
+        return RotatePairs.apply(x, cos, sin)
     a, b = x.chunk(2, -1)
     return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
 
 
-class Turn(torch.autograd.Function):
-    """The same for angles that are not learned, written straight into place; the gradient is turned back."""
+class RotatePairs(torch.autograd.Function):
+    """``rotate_pairs`` for angles that are not learned, without temporaries; the backward pass rotates back."""
 
     @staticmethod
     def forward(ctx, x, cos, sin):
@@ -43,11 +43,11 @@ class Turn(torch.autograd.Function):
     @staticmethod
     def backward(ctx, gradient):
         cos, sin = ctx.saved_tensors
-        return turn(gradient, cos, -sin), None, None
+        return rotate_pairs(gradient, cos, -sin), None, None
 
 
 class RoPE(Encoding):
-    """Channel pair t of q_i and k_j turned by i·θ_t and j·θ_t, so that their product knows only i − j. All channels turn."""
+    """Channel pair t of q_i and k_j is rotated by i·θ_t and j·θ_t, so that their product depends only on i − j."""
 
     info = Info(
         name="rope",
@@ -56,8 +56,8 @@ class RoPE(Encoding):
         authors="Su, Lu, Pan, Murtadha, Wen, Liu",
         year=2021,
         link="https://arxiv.org/abs/2104.09864",
-        formula="s_ij = R(i)q_i·R(j)k_j/√d, R(p) turns pair t by p·θ_t, θ_t = 10000^(−2t/d)",
-        past="defined, but slow pairs reach phases never met in training",
+        formula="s_ij = R(i)q_i·R(j)k_j/√d, R(p) rotates pair t by p·θ_t, θ_t = 10000^(−2t/d)",
+        past="defined, but slow pairs reach untrained phases",
         provenance="the paper; pairs (t, t + d/2) as in Llama, equal to the paper's up to a permutation of channels",
         shift_invariant=True,
     )
@@ -67,21 +67,21 @@ class RoPE(Encoding):
         self.base = base
 
     def thetas(self, at: At) -> Float[Tensor, " d/2"]:
-        """Of every pair, in float64; 0 for one that does not turn."""
+        """θ_t of every pair, in float64; 0 for a pair that is not rotated."""
         return frequencies(self.setup.head_width, self.base)
 
     def prepare(self, at: At) -> tuple[Tensor, ...]:
         ids = at.positions
         angles = ids[..., None].double() * self.thetas(at).to(ids.device)
-        angles = angles.unsqueeze(-3)  # one axis for the heads
+        angles = angles.unsqueeze(-3)  # axis for the heads
         return angles.cos().float(), angles.sin().float()
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
-        return turn(q, *at.shared), turn(k, *at.shared)
+        return rotate_pairs(q, *at.shared), rotate_pairs(k, *at.shared)
 
 
 class RoPEPartial(RoPE):
-    """RoPE on the first quarter of the channels, whose θ_t span the whole range of 1 … 1/base; the others know no position."""
+    """RoPE on the first quarter of the channels, with θ_t from 1 to 1/base; the other channels have no position."""
 
     info = replace(
         RoPE.info,
@@ -92,7 +92,7 @@ class RoPEPartial(RoPE):
         link="https://arxiv.org/abs/2204.06745",
         formula="`rope` on the first r = d/4 channels, θ_t = 10000^(−2t/r)",
         past="as `rope`, but three quarters of the channels are unchanged",
-        provenance="the code of GPT-NeoX and McGill-NLP/length-generalization, where the share is 0.25 too",
+        provenance="the code of GPT-NeoX and McGill-NLP/length-generalization, both with share 0.25",
     )
 
     def __init__(self, setup, *, base: float = 10000.0, share: float = 0.25):
@@ -106,12 +106,12 @@ class RoPEPartial(RoPE):
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         r = self.width
-        q, k = (torch.cat([turn(x[..., :r], *at.shared), x[..., r:]], -1) for x in (q, k))
+        q, k = (torch.cat([rotate_pairs(x[..., :r], *at.shared), x[..., r:]], -1) for x in (q, k))
         return q, k
 
 
 class PRoPE(RoPE):
-    """RoPE whose slowest quarter of pairs does not turn: they serve content, which no distance then disturbs."""
+    """RoPE without rotation in the slowest quarter of pairs, which then carry content regardless of distance."""
 
     info = replace(
         RoPE.info,
@@ -120,9 +120,9 @@ class PRoPE(RoPE):
         authors="Barbero, Vitvitskyi, Perivolaropoulos, Pascanu, Veličković",
         year=2024,
         link="https://arxiv.org/abs/2410.06205",
-        formula="`rope` with θ_t = 0 but for the fastest p = 0.75 of pairs",
+        formula="`rope` with θ_t = 0 except for the fastest p = 0.75 of the pairs",
         past="as `rope`, without its slowest pairs",
-        provenance="transformers, rope type `proportional`; second-hand: that p = 0.75 is the paper's favourite",
+        provenance="transformers, rope type `proportional`; second-hand: p = 0.75 as the paper's preferred value",
     )
 
     def __init__(self, setup, *, base: float = 10000.0, p: float = 0.75):
@@ -133,12 +133,12 @@ class PRoPE(RoPE):
 
     def thetas(self, at: At) -> Float[Tensor, " d/2"]:
         thetas = super().thetas(at)
-        kept = torch.arange(len(thetas)) < int(self.p * len(thetas))
-        return thetas * kept
+        rotated = torch.arange(len(thetas)) < int(self.p * len(thetas))
+        return thetas * rotated
 
 
 class HoPE(RoPE):
-    """RoPE in which only pairs turn that make a full turn within L: no phase past L is new to the model."""
+    """RoPE that rotates only pairs with at least one full turn within L, so that no phase past L is untrained."""
 
     info = replace(
         RoPE.info,
@@ -148,8 +148,8 @@ class HoPE(RoPE):
         year=2024,
         link="https://arxiv.org/abs/2410.21216",
         formula="`rope` with θ_t = 0 where θ_t < 2π/L",
-        past="no pair reaches a phase never met in training",
-        provenance="second-hand: two independent ports, which agree; two later papers have the same name",
+        past="no pair reaches an untrained phase",
+        provenance="second-hand: two independent ports that agree; two later papers use the same name",
     )
 
     def thetas(self, at: At) -> Float[Tensor, " d/2"]:

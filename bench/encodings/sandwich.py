@@ -1,4 +1,4 @@
-"""The product of two positions' sinusoids, as a bias."""
+"""The inner product of two sinusoidal position embeddings, as a bias."""
 
 import torch
 from jaxtyping import Float
@@ -9,9 +9,9 @@ from .rope import frequencies
 
 
 class Sandwich(Encoding):
-    """s_ij + (PE(i)·PE(j) − d̄/2)/(8h/H), PE a sinusoid of its own width d̄: a bias that falls like a logarithm of distance.
+    """s_ij + (PE(i)·PE(j) − d̄/2)/(8h/H), with PE of width d̄: a bias that falls like the logarithm of the distance.
 
-    −d̄/2 makes it 0 at r = 0; the softmax does not see it.
+    −d̄/2 makes it 0 at r = 0; the softmax ignores it.
     """
 
     info = Info(
@@ -22,8 +22,8 @@ class Sandwich(Encoding):
         year=2023,
         link="https://arxiv.org/abs/2212.10356",
         formula="s_ij = q_i·k_j/√d + (Σ_t cos(r·10000^(−2t/d̄)) − d̄/2)·H/(8h), r = i − j, t = 0 … d̄/2 − 1, d̄ = 128, h = 1 … H",
-        past="the same curve goes on",
-        provenance="d̄ = 128 and t from 0 from memory of the paper's listing; NVIDIA/NeMo sums from 1 and has d̄ = d",
+        past="the same curve continues",
+        provenance="d̄ = 128 and t from 0 from memory of the paper's listing; NVIDIA/NeMo starts at t = 1 and has d̄ = d",
         shift_invariant=True,
     )
 
@@ -33,7 +33,7 @@ class Sandwich(Encoding):
 
     def prepare(self, at: At) -> Float[Tensor, "*B H T T"]:
         angles = at.positions[..., None].double() * frequencies(self.width, 10000.0).to(at.positions.device)
-        pe = torch.cat([angles.cos(), angles.sin()], -1)  # kept in float64, which autocast leaves alone
+        pe = torch.cat([angles.cos(), angles.sin()], -1)  # in float64, which autocast does not touch
         total = pe @ pe.mT - self.width / 2  # Σ_t cos(iθ_t)cos(jθ_t) + sin(iθ_t)sin(jθ_t) = Σ_t cos((i − j)θ_t)
         ratio = 8 * torch.arange(1, self.setup.heads + 1, device=total.device) / self.setup.heads
         return (total.unsqueeze(-3) / ratio[:, None, None]).float()

@@ -1,4 +1,4 @@
-"""Scores that grow with the number of keys, so that attention does not flatten in longer sequences."""
+"""Scores scaled by the number of keys, so that attention does not flatten in longer sequences."""
 
 import math
 
@@ -12,14 +12,14 @@ ENTRIES = ("ssmax(nope)", "ssmax(rope)", "logn(nope)", "logn(rope)")
 
 
 def log_keys(q: Float[Tensor, "B H T d"]) -> Float[Tensor, "T 1"]:
-    """ln n for each query, n = i + 1 the number of keys it sees: of its place in the sequence, whatever the ids."""
+    """ln n for each query, with n = i + 1 the number of keys it sees: from its index in the sequence, not from ids."""
     return torch.arange(1, q.shape[-2] + 1, device=q.device, dtype=torch.float64).log()[:, None]
 
 
 class SSMax(Wrapper):
-    """q_i times s_h ln(i + 1), s learned for each head and layer. What a wrapped encoding adds to q·k/√d is not scaled.
+    """q_i times s_h ln(i + 1), with s learned per head and layer. Biases of the wrapped encoding are not scaled.
 
-    s starts so that the scale is 1 on average over the queries of the train length.
+    s is initialised so that the scale is 1 on average over the queries of the training length.
     """
 
     info = Info(
@@ -31,7 +31,7 @@ class SSMax(Wrapper):
         link="https://arxiv.org/abs/2501.19399",
         formula="q_i ← s_h·ln(i + 1)·q_i",
         past="the scale grows with ln n",
-        provenance="second-hand: notes on the paper; its start 0.168 (from memory) is 1/mean ln n for n ≤ 1024, ours for n ≤ L",
+        provenance="second-hand: notes on the paper; s starts at 1/mean ln n, n ≤ L (paper: 0.168, from memory, n ≤ 1024)",
         shift_invariant=True,
     )
 
@@ -46,9 +46,9 @@ class SSMax(Wrapper):
 
 
 class LogN(Wrapper):
-    """q_i times ln(i + 1)/ln L. What a wrapped encoding adds to q·k/√d is not scaled.
+    """q_i times ln(i + 1)/ln L. Biases of the wrapped encoding are not scaled.
 
-    ``only_past``: times 1 within the train length, so that training is that of the wrapped encoding.
+    With ``only_past`` the factor is at least 1, so that training equals that of the wrapped encoding.
     """
 
     info = Info(

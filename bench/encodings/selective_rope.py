@@ -1,20 +1,20 @@
-"""Rotation by what the content says: every token tells how far the pairs turn from it to the next."""
+"""RoPE with content-dependent angles: each token sets how far the pairs rotate."""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .attention import wide
+from .attention import at_least_float32
 from .base import At, Encoding, Info
-from .rope import frequencies, turn
+from .rope import frequencies, rotate_pairs
 
 
 class SelectiveRoPE(Encoding):
-    """RoPE with Φ_i = Σ_{l≤i} φ_l in place of i, for each head and pair; q_i and k_j differ by φ_{j+1} + … + φ_i.
+    """RoPE with Φ_i = Σ_{l≤i} φ_l in place of i, per head and pair; q_i and k_j differ by φ_{j+1} + … + φ_i.
 
-    φ is a causal convolution over four tokens, channel by channel, of W₂W₁ĥ, where ĥ is the attention's input with the slice
-    of each head scaled to length 1. Position ids are not looked at. φ = 1 would be RoPE.
+    φ is a depthwise causal convolution over four tokens of W₂W₁ĥ; ĥ is the attention's input with the slice of each head
+    normalised to length 1. Position ids are not used. φ = 1 would be RoPE.
     """
 
     info = Info(
@@ -25,8 +25,8 @@ class SelectiveRoPE(Encoding):
         year=2026,
         link="https://openreview.net/forum?id=AQo1SEElNb",
         formula="`rope` with angles θ_t·Σ_{l≤i} φ_lt, φ = conv₄(W₂W₁ĥ), θ_t = 500000^(−2t/d)",
-        past="phases grow as far as the content turns them",
-        provenance="the authors' code, timurcarstensen/selective-rope, modules/rotary.py: rank 16, start N(0, 0.02²)",
+        past="phases grow with the content of all tokens",
+        provenance="the authors' code, timurcarstensen/selective-rope, modules/rotary.py: rank 16, initialisation N(0, 0.02²)",
         shift_invariant=True,
     )
 
@@ -46,6 +46,6 @@ class SelectiveRoPE(Encoding):
         return x.unflatten(1, (self.setup.heads, -1))
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
-        phases = wide(self.phi(at)).cumsum(-1).mT
+        phases = at_least_float32(self.phi(at)).cumsum(-1).mT
         angles = phases * frequencies(self.setup.head_width, self.base).to(phases)
-        return turn(q, angles.cos(), angles.sin()), turn(k, angles.cos(), angles.sin())
+        return rotate_pairs(q, angles.cos(), angles.sin()), rotate_pairs(k, angles.cos(), angles.sin())

@@ -1,4 +1,4 @@
-"""Learned vectors for the distance, in keys and in values."""
+"""Learned vectors per distance, added to keys and values."""
 
 import math
 
@@ -11,9 +11,9 @@ from .base import At, Encoding, Info, distances
 
 
 class Shaw(Encoding):
-    """Key and value of j each get a vector for min(i − j, k), shared by the heads of a layer. T × T × d is never made.
+    """Adds a vector for min(i − j, k) to key and value of j, shared by a layer's heads; needs no T × T × d tensor.
 
-    A causal model meets k + 1 of the paper's 2k + 1 clipped distances; only those have rows.
+    A causal model uses k + 1 of the paper's 2k + 1 clipped distances; only those have rows.
     """
 
     info = Info(
@@ -25,7 +25,7 @@ class Shaw(Encoding):
         link="https://arxiv.org/abs/1803.02155",
         formula="s_ij = q_i·(k_j + aK[c])/√d, o_i = Σ_j A_ij (v_j + aV[c]), c = min(i − j, 16)",
         past="all distances from 16 on share one vector",
-        provenance="tensor2tensor, dot_product_attention_relative; k = 16 from memory; start N(0, 0.02²) is our choice",
+        provenance="tensor2tensor, dot_product_attention_relative; k = 16 from memory; initial N(0, 0.02²) is our choice",
         shift_invariant=True,
     )
     float_ids = False
@@ -40,12 +40,12 @@ class Shaw(Encoding):
         return distances(at.positions).clamp(0, self.clip).unsqueeze(-3)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
-        """q_i·aK[c]/√d: every query with every row, then the row of each key."""
+        """q_i·aK[c]/√d: the product of every query with every row, gathered for each key."""
         by_row = q @ self.keys[at.layer].T / math.sqrt(self.setup.head_width)
         return by_row.gather(-1, at.shared.expand(*q.shape[:3], -1))
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, at: At) -> Float[Tensor, "B H T d"]:
         weights = masked_softmax(scores(q, k, self.setup), bias, at)
-        # Σ_j A_ij aV[c]: the weight that falls on each row, then the rows.
+        # Σ_j A_ij aV[c]: sum the weights per row, then multiply with the rows.
         by_row = weights.new_zeros(*q.shape[:3], self.clip + 1).scatter_add(-1, at.shared.expand_as(weights), weights)
         return weights.to(v.dtype) @ v + by_row.to(v.dtype) @ self.values[at.layer].to(v.dtype)

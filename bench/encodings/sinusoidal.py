@@ -1,4 +1,4 @@
-"""Fixed sines and cosines added to the embedding."""
+"""Fixed sinusoids, added to the token embeddings."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ def sinusoids(ids: Int[Tensor, "*B T"], width: int, base: float = 10000.0) -> Fl
 
 
 class Sinusoidal(Encoding):
-    """x_p = tok_p + PE(p), at the input of the first layer; the amplitude of PE is 1, as that of our token embeddings."""
+    """x_p = tok_p + PE(p) at the input of the first layer. PE has amplitude 1; our token embeddings have unit variance."""
 
     info = Info(
         name="sinusoidal",
@@ -27,8 +27,8 @@ class Sinusoidal(Encoding):
         year=2017,
         link="https://arxiv.org/abs/1706.03762",
         formula="x_p = tok_p + PE(p), PE(p, 2t) = sin(p·10000^(−2t/D)), PE(p, 2t+1) = cos(p·10000^(−2t/D))",
-        past="defined, but sums of phases never met in training",
-        provenance="the paper; its factor √D on token embeddings is left out, since ours start at unit variance",
+        past="defined, but with untrained combinations of phases",
+        provenance="the paper, without its factor √D on token embeddings: ours are initialised with unit variance",
     )
 
     def __init__(self, setup, *, base: float = 10000.0):
@@ -43,7 +43,7 @@ class Sinusoidal(Encoding):
 
 
 class SinusoidalEveryLayer(Sinusoidal):
-    """The same PE(p) again at the entry of each layer, into the residual stream, where it stays: layer l has l + 1 of it."""
+    """Adds PE(p) to the residual stream at the input of every layer; layer l sees it l + 1 times."""
 
     info = replace(
         Sinusoidal.info,
@@ -53,7 +53,7 @@ class SinusoidalEveryLayer(Sinusoidal):
         year=2019,
         link="https://arxiv.org/abs/1807.03819",
         formula="x_p += PE(p) before each layer, PE(p, 2t) = sin(p·10000^(−2t/D)), PE(p, 2t+1) = cos(p·10000^(−2t/D))",
-        provenance="from memory of Universal Transformers, whose signal for the depth is left out; PE as in `sinusoidal`",
+        provenance="from memory of Universal Transformers, without its depth signal; PE as in `sinusoidal`",
     )
 
     def embed(self, x: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T D"]:

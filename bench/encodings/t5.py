@@ -1,4 +1,4 @@
-"""A learned scalar for each head and bucket of distances."""
+"""A learned bias per head and bucket of distances."""
 
 import math
 from dataclasses import replace
@@ -13,7 +13,7 @@ from .base import At, Encoding, Info, distances
 
 
 def buckets(distance: Int[Tensor, "*shape"], count: int, max_distance: int) -> Int[Tensor, "*shape"]:
-    """Bucket r itself for r < count/2, then logarithmic up to ``max_distance``; everything from there on shares the last."""
+    """Bucket r for r < count/2, then logarithmic up to ``max_distance``; all larger distances share the last bucket."""
     exact = count // 2
     r = distance.clamp(min=0)
     scaled = (r.clamp(min=1).double() / exact).log() / math.log(max_distance / exact) * (count - exact)
@@ -21,7 +21,7 @@ def buckets(distance: Int[Tensor, "*shape"], count: int, max_distance: int) -> I
 
 
 class T5(Encoding):
-    """s_ij + b_h[bucket(i − j)], one table for all layers. Added after 1/√d, which T5's own code leaves out."""
+    """s_ij + b_h[bucket(i − j)], with one table for all layers. Added to q·k/√d; the original T5 has no factor 1/√d."""
 
     info = Info(
         name="t5",
@@ -31,8 +31,8 @@ class T5(Encoding):
         year=2020,
         link="https://arxiv.org/abs/1910.10683",
         formula="s_ij = q_i·k_j/√d + b_h[bucket(i − j)], 32 buckets, logarithmic from 16 to 128",
-        past="all distances from 113 on share one bucket; buckets past L keep their random start",
-        provenance="mesh's transformer_layers.py and transformers' T5Attention; start N(0, 1/D) as in transformers",
+        past="distances from 113 on share one bucket; buckets past L keep their random initialisation",
+        provenance="mesh's transformer_layers.py and transformers' T5Attention; initialisation N(0, 1/D) as in transformers",
         shift_invariant=True,
     )
     float_ids = False
@@ -52,16 +52,16 @@ class T5(Encoding):
 
 
 class T5Matched(T5):
-    """T5 sized to L, in nominal tokens: the last bucket begins before L, so that every bucket is trained.
+    """T5 with buckets matched to L: the last bucket starts before L, so that every bucket is trained.
 
-    No more than L/2 buckets: with 32 of them and L = 23, distances from 23 on would fall to an untrained one.
+    At most L/2 buckets: with 32 buckets and L = 23, distances from 23 on would use an untrained one.
     """
 
     info = replace(
         T5.info,
         name="t5_matched",
         formula="s_ij = q_i·k_j/√d + b_h[bucket(i − j)], n = min(32, L/2) buckets, logarithmic from n/2 to L",
-        past="all distances past L share the last bucket, which is trained",
+        past="distances past L share the last bucket, which is trained",
         provenance="`t5`; both sizes are our choice",
     )
 

@@ -1,4 +1,4 @@
-"""Four terms: content with content, content with distance, and two global biases, u and v."""
+"""Scores with four terms: content–content, content–distance, and two global biases, u and v."""
 
 import math
 
@@ -7,14 +7,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .base import At, Encoding, Info
-from .rope import frequencies, turn
+from .rope import frequencies, rotate_pairs
 
 
 class TransformerXL(Encoding):
-    """s_ij = ((q_i + u)·k_j + (q_i + v)·W R_{i−j})/√d, W for each layer and head, u and v for each head.
+    """s_ij = ((q_i + u)·k_j + (q_i + v)·W R_{i−j})/√d, with W per layer and head, u and v per head.
 
-    R_r = (sin rθ, cos rθ) is made for no pair: by the addition theorems (a, b)·R_{i−j} = turn_i(a, b)·(−sin jθ, cos jθ). So ids
-    may be any, and nothing is gathered.
+    R_r = (sin rθ, cos rθ) is never computed per pair: by the addition theorems,
+    (a, b)·R_{i−j} = rotate_i(a, b)·(−sin jθ, cos jθ). So ids can be arbitrary, and nothing is gathered.
     """
 
     info = Info(
@@ -25,8 +25,8 @@ class TransformerXL(Encoding):
         year=2019,
         link="https://arxiv.org/abs/1901.02860",
         formula="s_ij = (q_i·k_j + q_i·W R_r + u·k_j + v·W R_r)/√d, r = i − j, R_r = (sin rθ_t, cos rθ_t), θ_t = 10000^(−2t/D)",
-        past="defined, but sums of phases never met in training",
-        provenance="kimiyoung/transformer-xl, RelPartialLearnableMultiHeadAttn, without memory; start N(0, 0.02²) as there",
+        past="defined, but with untrained combinations of phases",
+        provenance="kimiyoung/transformer-xl, RelPartialLearnableMultiHeadAttn, without memory; its initialisation N(0, 0.02²)",
         shift_invariant=True,
     )
 
@@ -39,12 +39,12 @@ class TransformerXL(Encoding):
 
     def prepare(self, at: At) -> tuple[Tensor, Tensor]:
         angles = at.positions[..., None].double() * frequencies(self.setup.width, 10000.0).to(at.positions.device)
-        angles = angles.unsqueeze(-3)  # one axis for the heads
+        angles = angles.unsqueeze(-3)  # axis for the heads
         return angles.cos().float(), angles.sin().float()
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
         cos, sin = at.shared
         content = (k * self.u[:, None]).sum(-1)[..., None, :]  # u·k_j
-        queries = turn((q + self.v[:, None]) @ self.w[at.layer], cos, sin)  # turn_i(Wᵀ(q_i + v))
+        queries = rotate_pairs((q + self.v[:, None]) @ self.w[at.layer], cos, sin)  # rotate_i(Wᵀ(q_i + v))
         distance = queries @ torch.cat([-sin, cos], -1).to(q.dtype).mT
         return (content + distance) / math.sqrt(self.setup.head_width)

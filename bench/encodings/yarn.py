@@ -1,4 +1,4 @@
-"""RoPE stretched by parts: fast pairs left alone, slow ones interpolated, a ramp between, and sharper attention."""
+"""RoPE stretched by parts: fast pairs unchanged, slow pairs interpolated, a ramp in between, and sharper attention."""
 
 import math
 from dataclasses import replace
@@ -9,12 +9,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from .base import At
-from .interpolation import stretch
+from .interpolation import stretch_factor
 from .rope import RoPE
 
 
 def ramp_range(width: int, base: float, length: int, fast: float = 32, slow: float = 1) -> tuple[int, int]:
-    """Between which t the ramp lies: of the pairs that make 32 turns over ``length`` tokens, and one."""
+    """First and last t of the ramp: the pairs that make ``fast`` and ``slow`` turns over ``length`` tokens."""
 
     def pair(turns: float) -> float:
         return width * math.log(length / (2 * math.pi * turns)) / (2 * math.log(base))
@@ -23,15 +23,15 @@ def ramp_range(width: int, base: float, length: int, fast: float = 32, slow: flo
 
 
 def temperature(s: float) -> float:
-    """m, by which queries and keys are multiplied when stretched s times, and so scores by m²."""
+    """Factor m of queries and keys for a stretch factor s; scores are multiplied by m²."""
     return 0.1 * math.log(s) + 1
 
 
 class YaRN(RoPE):
-    """RoPE as trained up to L; past it, θ_t/s at the slow end of a ramp over t, θ_t at its fast end, and q and k times m.
+    """RoPE up to L; beyond, a ramp over t from θ_t (fast pairs) to θ_t/s (slow pairs), and q and k times m.
 
-    The ramp is that of the authors' code, linear in t; the paper's is linear in turns. At small L no pair makes 32 turns: the
-    ramp starts at t = 0, which stays as it was.
+    The ramp is linear in t, as in the authors' code; the paper's is linear in the number of turns. At small L no pair makes 32
+    turns, so the ramp starts at t = 0, which is unchanged.
     """
 
     info = replace(
@@ -43,8 +43,8 @@ class YaRN(RoPE):
         link="https://arxiv.org/abs/2309.00071",
         formula="`rope` with θ_t·(1 − γ_t·(1 − 1/s)), γ_t = clip((t − lo)/(hi − lo), 0, 1), and q, k times m = 0.1·ln s + 1; "
         "s = L′/L when N > L, else 1",
-        past="slow pairs stay in the phases met in training, fast ones do not change",
-        provenance="the authors' code, jquesnelle/yarn, and transformers; applied past L alone, which is our choice",
+        past="slow pairs stay within trained phases, fast pairs do not change",
+        provenance="the authors' code, jquesnelle/yarn, and transformers; applied only past L, our choice",
     )
     dynamic: ClassVar[bool] = False
 
@@ -52,16 +52,16 @@ class YaRN(RoPE):
         thetas = super().thetas(at)
         low, high = ramp_range(self.setup.head_width, self.base, self.setup.train_tokens)
         ramp = ((torch.arange(len(thetas), dtype=torch.float64) - low) / (high - low or 0.001)).clamp(0, 1)
-        return thetas * (1 - ramp * (1 - 1 / stretch(self.setup, at, self.dynamic)))
+        return thetas * (1 - ramp * (1 - 1 / stretch_factor(self.setup, at, self.dynamic)))
 
     def prepare(self, at: At) -> tuple[Tensor, ...]:
-        m = temperature(stretch(self.setup, at, self.dynamic))
+        m = temperature(stretch_factor(self.setup, at, self.dynamic))
         cos, sin = super().prepare(at)
         return m * cos, m * sin
 
 
 class YaRNDynamic(YaRN):
-    """YaRN with the s that the sequence at hand needs, rather than the longest."""
+    """YaRN with the factor s of the current sequence rather than of the longest one."""
 
     info = replace(
         YaRN.info,

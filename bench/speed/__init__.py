@@ -1,5 +1,6 @@
-"""``make speed``: how fast training, evaluation, generators and grid are, beside what people would use instead.
+"""``make speed``: speed and memory of training, evaluation and the grid, next to x-transformers and Hugging Face transformers.
 
-Not part of ``lprime``: it needs the development tools, among them the two libraries it measures. Run it as
-``python -m bench.speed`` on an idle machine. Each section is a file; ``ours.py`` holds every call into our own training.
+Not part of the wheel: it needs the development tools, including the two libraries it compares with. Run it as
+``python -m bench.speed`` on an idle machine. Each section is a file; ``trainee.py`` wraps our training,
+``libraries.py`` theirs.
 """

@@ -16,64 +16,62 @@ PAGE = Path(__file__).parents[1] / "SPEED.md"
 
 def speed(
     quick: Annotated[bool, typer.Option("--quick", help="A smoke run of seconds, whose numbers mean nothing.")] = False,
-    only: Annotated[list[str] | None, typer.Option(metavar="SECTION", help=f"Of {', '.join(SECTIONS)} (repeatable).")] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="SECTION", help=f"Measure only these: {', '.join(SECTIONS)} (repeatable).")
+    ] = None,
     encodings: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Whose growth with T is measured (repeatable) [default: all].")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Encodings whose growth with T is measured (repeatable) [default: all]."),
     ] = None,
     into: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --only: put those sections in place of these numbers' own.")
+        Path | None, typer.Option(metavar="FILE", help="With --only: replace those sections in this file of numbers.")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="All numbers [default: runs/speed.json].")] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="The page [default: bench/SPEED.md].")] = None,
     render: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Measure nothing: make the page from these numbers.")
+        Path | None, typer.Option("--from", metavar="FILE", help="Measure nothing: write the page from these numbers.")
     ] = None,
 ) -> None:
-    """How fast we are beside x-transformers, Hugging Face transformers and the machine's own limit. Wants an idle machine."""
+    """Measure our speed next to x-transformers and Hugging Face transformers. Needs an idle machine."""
     from bench.files import write_atomic
     from tasks import InputError, unknown
 
-    from . import page as pages
-    from .run import measure, read
+    from .page import render_page, render_terminal
+    from .run import measure_sections, read_record
 
     for name in only or []:
         if name not in SECTIONS:
             raise unknown("section", name, SECTIONS)
     if into and not only:
-        raise InputError("--into takes the place of some sections; expected --only SECTION beside it")
+        raise InputError("--into replaces single sections; expected --only SECTION with it")
+    plan = choose_encodings(QUICK if quick else FULL, encodings)
     if render:
-        record = read(render)
+        record = read_record(render)
     elif into:
-        before = read(into)  # before minutes of work, not after
-        record = before.renew(only or [], measure(chosen(QUICK if quick else FULL, encodings), only or [], say))
+        before = read_record(into)  # fails before minutes of work rather than after
+        record = before.replace_sections(only or [], measure_sections(plan, only or []))
         write_atomic(into, record.model_dump_json(indent=1) + "\n")
     else:
-        record = measure(chosen(QUICK if quick else FULL, encodings), only or SECTIONS, say)
-        # A smoke run or a part of one must not take the place of real numbers.
-        partial = quick or bool(only) or bool(encodings)
-        write_atomic(
-            out or Path("runs/speed-partial.json" if partial else "runs/speed.json"), record.model_dump_json(indent=1) + "\n"
-        )
+        record = measure_sections(plan, only or SECTIONS)
+        partial = quick or bool(only) or bool(encodings)  # must not overwrite the numbers of a full run
+        default = Path("runs/speed-partial.json" if partial else "runs/speed.json")
+        write_atomic(out or default, record.model_dump_json(indent=1) + "\n")
         if partial and page is None:
-            print(pages.terminal(record))
+            print(render_terminal(record))
             return
-    write_atomic(page or PAGE, pages.page(record))
-    print(pages.terminal(record))
+    write_atomic(page or PAGE, render_page(record))
+    print(render_terminal(record))
 
 
-def chosen(plan: Plan, encodings: list[str] | None) -> Plan:
-    """The plan, with only these encodings in its table of growth."""
+def choose_encodings(plan: Plan, encodings: list[str] | None) -> Plan:
+    """The plan with only these encodings in section ``growth``."""
     if not encodings:
         return plan
     from dataclasses import replace
 
-    from bench import encodings as known
+    from bench.plugins.registry import get_encoding
 
-    return replace(plan, encodings=tuple(known.get(name).info.name for name in encodings))
-
-
-def say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    return replace(plan, encodings=tuple(get_encoding(name).info.name for name in encodings))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -87,7 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         sys.exit(130)
     except Exception as error:
-        # The parser's own errors format themselves; what cannot is a defect and keeps its traceback.
+        # The parser's errors format themselves; any other exception is a bug and keeps its traceback.
         if not (isinstance(error, InputError) or hasattr(error, "format_message")):
             raise
         message = str(error) if isinstance(error, InputError) else error.format_message()

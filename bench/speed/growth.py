@@ -1,56 +1,57 @@
-"""How a training step grows with the number of tokens, for every encoding."""
+"""Growth of a training step with the number of tokens, for every encoding."""
 
 import math
-from collections.abc import Callable
+
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 
 import tasks
 from bench import encodings
-from bench.suite import load_suite
+from bench.suites.suite import load_suite
 from tasks import Examples
 
-from .flops import step_flops
-from .ours import Trainee
 from .plan import Plan
 from .record import Growth, Spread
-from .timing import interleave
+from .timing import interleave, log
+from .trainee import Trainee
 
 SUITE, TASK = "small", "copying"
 MULTIPLES = (1, 2, 5, 10)
-"""Of L; the exponent is that between the last two."""
+"""Lengths in units of L; the exponent is measured between the last two."""
 
 
-def measure(plan: Plan, say: Callable[[str], None]) -> list[Growth]:
+def measure_growth(plan: Plan) -> list[Growth]:
     names = plan.encodings or tuple(encodings.catalogue())
-    found = []
+    rows = []
     for number, name in enumerate(names, 1):
-        say(f"growth: {name} ({number} of {len(names)})")
-        found.append(one(name, plan))
-    return found
+        log(f"growth: {name} ({number} of {len(names)})")
+        rows.append(measure_encoding(name, plan))
+    return rows
 
 
-def one(name: str, plan: Plan) -> Growth:
-    # The same suite tested up to 10·L: so long an answer is then something the encoding was made for.
+def measure_encoding(name: str, plan: Plan) -> Growth:
+    # Test lengths up to 10·L, so that the encoding is built for answers of that length.
     suite = load_suite(SUITE).model_copy(update={"test_at": [float(m) for m in MULTIPLES]})
     trainee = Trainee(suite, TASK, name)
-    examples = {m: tasks.test_set(trainee.task, m * trainee.train_length, plan.growth_examples, 0) for m in MULTIPLES}
-
-    def step(batch: Examples) -> Callable[[object], object]:
-        return lambda given: trainee.step(batch, batch.tokens.shape[1])
-
-    times = interleave({m: step(batch) for m, batch in examples.items()}, lambda number: None, plan.growth, None)
-    ms = {m: Spread.of(seconds, 1e3) for m, seconds in times.items()}
-    flops = {
-        m: step_flops(suite.model, len(trainee.task.vocabulary), batch.sizes.tolist(), int(batch.targets.sum()))
-        for m, batch in examples.items()
-    }
-    tokens = [batch.tokens.shape[1] for batch in examples.values()]
-    before, last = MULTIPLES[-2:]
+    batches = [tasks.test_set(trainee.task, m * trainee.train_length, plan.growth_examples, 0) for m in MULTIPLES]
+    tokens = [batch.tokens.shape[1] for batch in batches]
+    steps = {t: lambda _, batch=batch, t=t: trainee.step(batch, t) for t, batch in zip(tokens, batches, strict=True)}
+    times = interleave(steps, lambda number: None, plan.growth, None)
+    ms = [Spread.of(times[t], 1e3) for t in tokens]
+    flops = [count_flops(trainee, batch) for batch in batches[-2:]]
     stretch = math.log(tokens[-1] / tokens[-2])
     return Growth(
         encoding=trainee.model.encoding.info.name,
         examples=plan.growth_examples,
         tokens=tokens,
-        ms=list(ms.values()),
-        exponent=math.log(ms[last].median / ms[before].median) / stretch,
-        flops_exponent=math.log(flops[last] / flops[before]) / stretch,
+        ms=ms,
+        exponent=math.log(ms[-1].median / ms[-2].median) / stretch,
+        flops_exponent=math.log(flops[1] / flops[0]) / stretch,
     )
+
+
+def count_flops(trainee: Trainee, batch: Examples) -> int:
+    """FLOPs of one step, counted by torch: matrix products alone, later keys of attention included."""
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:  # the CPU's fused attention is not counted
+        trainee.step(batch, batch.tokens.shape[1])
+    return counter.get_total_flops()

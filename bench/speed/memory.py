@@ -1,34 +1,35 @@
-"""Peak memory, each case in a process of its own: ``python -m bench.speed.memory CASE …`` prints what it came to, as JSON."""
+"""Peak memory, each case in its own process: ``python -m bench.speed.memory CASE …`` prints the peaks as JSON."""
 
 import json
 import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .plan import Plan
 from .record import Memory
+from .timing import log
 
 SUITE = "small"
 ENCODINGS = ("nope", "rope", "alibi", "t5")
 Peak = tuple[str, str, float]
-"""What, of what, and the peak so far in MiB: from one to the next it can only grow."""
+"""Description, details, and the peak memory of the process so far in MiB, which never decreases."""
 
 
-def measure(plan: Plan, say: Callable[[str], None]) -> list[Memory]:
-    """A worker that trains, and one that evaluates few examples and then many."""
-    say("memory")
+def measure_memory(plan: Plan) -> list[Memory]:
+    """Measure a worker that trains, and one that evaluates few and then many examples."""
+    log("memory")
     return [
         Memory(what=what, detail=detail, mb=mb)  # type: ignore[arg-type]
         for case, sizes in {"training": (plan.memory_steps,), "evaluation": plan.memory_examples}.items()
-        for what, detail, mb in in_a_process([case, ",".join(map(str, sizes)), *plan.tasks])
+        for what, detail, mb in in_subprocess([case, ",".join(map(str, sizes)), *plan.tasks])
     ]
 
 
-def in_a_process(arguments: Sequence[str]) -> list[Peak]:
-    """What ``main`` prints in a fresh process, which has one thread as a worker has."""
+def in_subprocess(arguments: Sequence[str]) -> list[Peak]:
+    """The peaks that ``main`` returns in a new process with one thread, like a worker's."""
     environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "bench.speed.memory", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
@@ -36,32 +37,37 @@ def in_a_process(arguments: Sequence[str]) -> list[Peak]:
 
 
 def peak_mb() -> float:
-    """Most memory this process has held, MiB."""
+    """Peak memory of this process, MiB."""
     status = Path("/proc/self/status")
     if status.exists():
-        # Not ru_maxrss: to Linux that of a new process begins with what the one that started it held.
+        # Not ru_maxrss: on Linux a new process starts with its parent's.
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) / 2**10
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 def main(case: str, sizes: str, *tasks: str) -> list[Peak]:
-    """Training steps of each run, or sizes of test sets; and the tasks."""
+    """Measure one case; called in the subprocess.
+
+    Arguments:
+        case: ``training`` or ``evaluation``.
+        sizes: training steps of each run, or sizes of test sets separated by commas.
+    """
     import torch
 
-    import bench.work  # noqa: F401  # what a worker imports
+    import bench.runs.run_one  # noqa: F401 (what a worker imports)
 
     torch.set_num_threads(1)
     if case == "training":
-        return [("imports", "what a worker imports", peak_mb()), *training(int(sizes), tasks)]
-    return [evaluation(int(size), tasks) for size in sizes.split(",")]
+        return [("imports", "what a worker imports", peak_mb()), *train_peaks(int(sizes), tasks)]
+    return [evaluation_peak(int(size), tasks) for size in sizes.split(",")]
 
 
-def training(steps: int, tasks: Sequence[str]) -> Iterator[Peak]:
-    """One worker that is given run after run."""
-    from bench.suite import load_suite
+def train_peaks(steps: int, tasks: Sequence[str]) -> Iterator[Peak]:
+    """Train one run after the other, like a worker, and yield the peak after each."""
+    from bench.suites.suite import load_suite
 
-    from .ours import Trainee
+    from .trainee import Trainee
 
     suite = load_suite(SUITE)
     for task in tasks:
@@ -70,18 +76,17 @@ def training(steps: int, tasks: Sequence[str]) -> Iterator[Peak]:
         yield "training", f"{', '.join(ENCODINGS)} up to task {task}", peak_mb()
 
 
-def evaluation(count: int, names: Sequence[str]) -> Peak:
-    """Test sets of ``count`` examples at L′."""
+def evaluation_peak(count: int, names: Sequence[str]) -> Peak:
+    """Evaluate test sets of ``count`` examples at L′."""
     import tasks
-    from bench.suite import load_suite
+    from bench.suites.suite import load_suite
 
-    from .ours import Trainee
+    from .trainee import Trainee
 
     suite = load_suite(SUITE)
     for task in names:
         trainee = Trainee(suite, task, "t5")
-        length = trainee.task.longest
-        trainee.exact_match({length: tasks.test_set(trainee.task, length, count, suite.test_seed)})
+        trainee.exact_match(tasks.test_set(trainee.task, trainee.task.longest, count, suite.test_seed))
     return "evaluation", f"{count} examples", peak_mb()
 
 

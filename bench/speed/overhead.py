@@ -1,112 +1,113 @@
-"""What a grid costs beside training and evaluation: a part of ``quick`` by the real command, watched from outside."""
+"""Time of a grid outside training and evaluation, measured on part of suite ``quick``, run by the real command."""
 
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import yaml
 
-from bench.results import RESULT, read_result
-from bench.runs import LOCK
-from bench.runs import plan as runs_of
-from bench.suite import Suite, load_suite
-from bench.train import Stopped
-from bench.work import execute
+from bench.result import RESULT, read_result
+from bench.runs.run import plan_runs as runs_of
+from bench.runs.run_lock import LOCK
+from bench.runs.run_one import run_one
+from bench.suites.suite import Suite, load_suite
+from bench.training.train import Stopped
 from tasks import InputError
 
 from .plan import Plan
 from .record import Overhead
+from .timing import log
 
 SUITE = "quick"
 ROUNDS = 3
-"""Of start-ups, and of imports by themselves."""
+"""Number of timed start-ups, and of timed imports alone."""
 IMPORTS = (
-    "from bench.cli import app; import bench.pool, bench.progress, bench.runs, bench.suite, bench.work; "
+    "from lprime.cli import app; import bench.runs.pool, bench.runs.progress, bench.runs.run; "
+    "import bench.suites.suite, bench.runs.run_one; "
     "from bench import encodings; encodings.catalogue()",
-    "import multiprocessing, torch, bench.worker, bench.train, bench.work; from bench import encodings; encodings.catalogue(); "
-    # torch imports its compiler, a second's work, when the first optimiser is made.
+    "import multiprocessing, torch, bench.runs.worker, bench.training.train, bench.runs.run_one; "
+    "from bench import encodings; encodings.catalogue(); "
+    # torch imports its compiler, which takes a second, when the first optimiser is constructed.
     "torch.optim.AdamW([torch.zeros(1)])",
 )
-"""What the command imports before it starts a worker, and what the worker does."""
-LEAVE = "; import os; os._exit(0)"
-"""An interpreter with torch takes up to two seconds to clean up behind itself, which no run waits for."""
+"""Imports of the command before it starts a worker, and of the worker."""
+EXIT = "; import os; os._exit(0)"
+"""Exits without cleaning up the interpreter, which takes up to two seconds with torch and delays no run."""
 
 
-def measure(plan: Plan, say: Callable[[str], None]) -> Overhead:
-    say(f"overhead: a part of {SUITE}")
+def measure_overhead(plan: Plan) -> Overhead:
+    log(f"overhead: a part of {SUITE}")
     suite = load_suite(SUITE)
     if plan.grid_steps:
         suite = suite.model_copy(update={"recipe": suite.recipe.model_copy(update={"steps": plan.grid_steps})})
     with tempfile.TemporaryDirectory() as scratch:
-        return watch(suite, plan, Path(scratch))
+        return run_grid(suite, plan, Path(scratch))
 
 
-def watch(suite: Suite, plan: Plan, scratch: Path) -> Overhead:
+def run_grid(suite: Suite, plan: Plan, scratch: Path) -> Overhead:
     encodings, tasks = plan.grid
-    file = scratch / "suite.yaml"
+    file, out = scratch / "suite.yaml", scratch / "runs"
     file.write_text(yaml.safe_dump(suite.model_dump(mode="json")), encoding="utf-8")
-    out = scratch / "runs"
     chosen = [f"--encoding={name}" for name in encodings] + [f"--task={name}" for name in tasks] + ["--seed=0"]
-    command = [sys.executable, "-m", "bench.cli", "run", str(file), *chosen, "--workers=1", "--device=cpu"]
+    command = [sys.executable, "-m", "lprime", "run", str(file), *chosen, "--workers=1", "--device=cpu"]
     runs = runs_of(suite, encodings, tasks, [0])
-    # In turns, so that a slow moment meets both; the last of them goes on to the end.
-    imports, begun = [], []
+    # Imports and start-ups alternate, so that a slow moment affects both; only the last grid runs to its end.
+    imports, starts = [], []
     for n in range(ROUNDS):
         last = n == ROUNDS - 1
-        place = out if last else scratch / f"start-{n}"
-        imports.append(sum(seconds([sys.executable, "-c", code + LEAVE]) for code in IMPORTS))
-        begun.append(to_first_run([*command, f"--out={place}"], runs[0].folder(place), scratch / "log", last))
+        folder = out if last else scratch / f"start-{n}"
+        imports.append(sum(wall_seconds([sys.executable, "-c", code + EXIT]) for code in IMPORTS))
+        starts.append(seconds_to_first_run([*command, f"--out={folder}"], runs[0].folder(folder), scratch / "log", last))
     files = [run.folder(out) / RESULT for run in runs]
-    earliest, *others = (read_result(file).timings for file in files)
+    first, *others = (read_result(file).timings for file in files)
     return Overhead(
         runs=len(others),
         wall_s=files[-1].stat().st_mtime - files[0].stat().st_mtime,
         train_s=sum(timings.train_s for timings in others),
         evaluate_s=sum(timings.evaluate_s for timings in others),
-        to_first_run_s=statistics.median(begun),
-        first_run_rest_s=earliest.total_s - earliest.train_s - earliest.evaluate_s,
+        to_first_run_s=statistics.median(starts),
+        first_run_rest_s=first.total_s - first.train_s - first.evaluate_s,
         imports_s=statistics.median(imports),
-        first_step_s=first_step(suite, plan, scratch),
+        first_step_s=seconds_to_first_step(suite, plan, scratch),
     )
 
 
-def to_first_run(command: list[str], folder: Path, log: Path, whole: bool) -> float:
-    """From the command to the beginning of its first run, in ``folder``; then to the end of them all if ``whole``."""
-    with log.open("w") as text:
+def seconds_to_first_run(command: list[str], folder: Path, log_file: Path, to_end: bool) -> float:
+    """From the command to the start of its first run, in ``folder``. The grid is then stopped, or run ``to_end``."""
+    with log_file.open("w") as text:
         start = time.perf_counter()
         process = subprocess.Popen(command, stdout=text, stderr=text)
         while process.poll() is None and not ((folder / LOCK).exists() or (folder / RESULT).exists()):
             time.sleep(0.002)
-        begun = time.perf_counter() - start
-        if not whole and process.poll() is None:
+        seconds = time.perf_counter() - start
+        if not to_end and process.poll() is None:
             process.terminate()
         process.wait()
-    if process.returncode and whole:
-        raise InputError(f"lprime run ended with {process.returncode}: {' '.join(log.read_text().split()[-40:])}")
-    return begun
+    if process.returncode and to_end:
+        raise InputError(f"lprime run ended with {process.returncode}: {' '.join(log_file.read_text().split()[-40:])}")
+    return seconds
 
 
-def seconds(command: list[str]) -> float:
+def wall_seconds(command: list[str]) -> float:
     start = time.perf_counter()
     subprocess.run(command, check=True)
     return time.perf_counter() - start
 
 
-def first_step(suite: Suite, plan: Plan, scratch: Path) -> float:
+def seconds_to_first_step(suite: Suite, plan: Plan, scratch: Path) -> float:
     """From the start of a run to the end of its first step, in a process that has everything imported."""
     start = time.perf_counter()
-    ended: list[float] = []
+    ends: list[float] = []
 
-    def stopping() -> bool:  # asked after every step
-        ended.append(time.perf_counter() - start)
+    def stopping() -> bool:  # called after every step
+        ends.append(time.perf_counter() - start)
         return True
 
     try:
-        execute(runs_of(suite, plan.grid[0], plan.grid[1], [0])[0], scratch / "first", "cpu", stopping=stopping)
+        run_one(runs_of(suite, plan.grid[0], plan.grid[1], [0])[0], scratch / "first", "cpu", should_stop=stopping)
     except Stopped:
-        return ended[0]
-    raise AssertionError("a run that is told to stop stops")
+        return ends[0]
+    raise AssertionError("the run did not stop after its first step")

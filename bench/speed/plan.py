@@ -1,13 +1,13 @@
-"""How much is measured: the whole run, which takes minutes, and the smoke run of the tests, whose numbers mean nothing."""
+"""Amount of measurement: ``FULL`` takes minutes; ``QUICK`` is a smoke run for tests, with meaningless numbers."""
 
 from dataclasses import dataclass
 
-SECTIONS = ("steps", "evaluation", "generators", "memory", "growth", "profile", "overhead", "gpu")
+SECTIONS = ("steps", "evaluation", "memory", "growth", "profile", "overhead", "gpu")
 
 
 @dataclass(frozen=True)
 class Budget:
-    """When a measurement has gone on for long enough: both are reached."""
+    """Minimum rounds and seconds of a measurement, which ends once both are reached."""
 
     seconds: float
     rounds: int
@@ -15,56 +15,55 @@ class Budget:
 
 @dataclass(frozen=True)
 class StepPlan:
-    """Training steps of one suite."""
+    """How to time the training steps of one suite."""
 
     suite: str
     tasks: tuple[str, ...]
     budget: Budget
     """For each task."""
     examples: int | None = None
-    """A step, in place of the recipe's batch."""
+    """Examples per step; None: the recipe's batch."""
 
 
 @dataclass(frozen=True)
 class GpuPlan:
-    """Suite ``standard`` on one GPU, where there is one."""
+    """How to time suite ``standard`` on one GPU, if there is one."""
 
     tasks: tuple[str, ...]
     budget: Budget
     """For the steps of each task."""
     packed: tuple[int, ...]
-    """Runs at a time: divisors of a seed's runs, so that none of them ends with the GPU to itself."""
+    """Runs at a time: divisors of the number of runs of one seed, so that no run ends with the GPU to itself."""
     steps: int
-    """Training steps of each of them, in place of the recipe's."""
+    """Training steps of each run, instead of the recipe's."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All sections."""
+    """What to measure in each section."""
 
     steps: tuple[StepPlan, ...]
     tasks: tuple[str, ...]
-    """Of suite ``small``, for evaluation, generators and memory."""
+    """Tasks of suite ``small`` for evaluation and memory."""
     evaluation: Budget
     test_examples: int | None
-    """In place of the suite's."""
-    generators: Budget
+    """Examples per test length; None: as many as the suite has."""
     memory_steps: int
-    """Training steps of each run whose memory is measured."""
+    """Training steps of each run in the memory measurement."""
     memory_examples: tuple[int, int]
-    """Test examples, few and many."""
+    """A small and a large number of test examples."""
     growth: Budget
     """For each encoding."""
     growth_examples: int
     encodings: tuple[str, ...] | None
-    """For growth; None: the catalogue."""
+    """Encodings whose growth is measured; None: the whole catalogue."""
     profile: tuple[str, ...]
-    """Tasks of which a whole run is profiled."""
+    """Tasks to profile, one whole run each."""
     grid: tuple[tuple[str, ...], tuple[str, ...]]
-    """Encodings and tasks of the part of ``quick`` that is run, two runs at least."""
+    """Encodings and tasks of ``quick`` for the overhead measurement; at least two runs."""
     grid_steps: int | None
-    """In place of the recipe's."""
-    gpu: "GpuPlan"
+    """Training steps of these runs; None: as many as in the recipe."""
+    gpu: GpuPlan
     quick: bool = False
 
 
@@ -78,7 +77,6 @@ FULL = Plan(
     tasks=TASKS,
     evaluation=Budget(5, 3),
     test_examples=None,
-    generators=Budget(1.5, 5),
     memory_steps=20,
     memory_examples=(256, 2048),
     growth=Budget(1, 3),
@@ -94,7 +92,6 @@ QUICK = Plan(
     tasks=("parity",),
     evaluation=Budget(0, 2),
     test_examples=8,
-    generators=Budget(0, 2),
     memory_steps=1,
     memory_examples=(8, 32),
     growth=Budget(0, 2),

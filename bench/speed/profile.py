@@ -1,26 +1,24 @@
-"""Where a whole run of suite ``small`` spends its time, by phase."""
+"""Time of a whole run of suite ``small``, by phase."""
 
-from collections.abc import Callable
-
-from bench.profiling import profile
-from bench.runs import Run
-from bench.suite import load_suite
+from bench.runs.profile_run import profile_run
+from bench.runs.run import Run
+from bench.suites.suite import load_suite
 
 from .plan import Plan
 from .record import Profile
+from .timing import log
 
-SUITE = "small"
-ENCODING = "rope"
+SUITE, ENCODING = "small", "rope"
 
 
-def measure(plan: Plan, say: Callable[[str], None]) -> list[Profile]:
+def measure_profile(plan: Plan) -> list[Profile]:
     suite = load_suite(SUITE)
-    if plan.grid_steps:  # a task's own recipe would have the last word
-        plain = [spec.model_copy(update={"recipe": {}}) for spec in suite.tasks]
-        suite = suite.model_copy(update={"tasks": plain, "recipe": suite.recipe.model_copy(update={"steps": plan.grid_steps})})
-    found = []
+    if plan.grid_steps:  # a task's own recipe would override the suite's
+        specs = [spec.model_copy(update={"recipe": {}}) for spec in suite.tasks]
+        suite = suite.model_copy(update={"tasks": specs, "recipe": suite.recipe.model_copy(update={"steps": plan.grid_steps})})
+    rows = []
     for task in plan.profile:
-        say(f"profile: {task}")
-        seconds, steps = profile(Run(suite, task, ENCODING, 0), "cpu")
-        found.append(Profile(suite=SUITE, task=task, encoding=ENCODING, steps=steps, seconds=seconds))
-    return found
+        log(f"profile: {task}")
+        seconds, steps = profile_run(Run(suite, task, ENCODING, 0), "cpu")
+        rows.append(Profile(suite=SUITE, task=task, encoding=ENCODING, steps=steps, seconds=seconds))
+    return rows

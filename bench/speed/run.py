@@ -1,76 +1,71 @@
-"""All sections one after the other, and what they were measured with."""
+"""Run all sections one after the other and record the conditions of the measurement."""
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import metadata
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import torch
 from pydantic import ValidationError
 
-from bench.results import first_fault
-from bench.runs import now
-from bench.work import device_name, versions
+from bench.result import first_fault
+from bench.runs.run import now
+from bench.runs.run_one import device_name, package_versions
 from tasks import InputError
 
-from . import data, generation, gpu, growth, memory, overhead, profile, steps
+from .evaluation import measure_evaluation
+from .gpu import measure_gpu
+from .growth import measure_growth
+from .libraries import LIBRARIES, import_libraries
+from .memory import measure_memory
+from .overhead import measure_overhead
 from .plan import Plan
+from .profile import measure_profile
 from .record import Speed
-from .rivals import LIBRARIES, libraries
+from .steps import measure_steps
 
 
-def measure(plan: Plan, sections: Sequence[str], say: Callable[[str], None]) -> Speed:
-    """Measure the sections named.
+def measure_sections(plan: Plan, sections: Sequence[str]) -> Speed:
+    """Measure the given sections.
 
     Raises:
         InputError: one of the libraries is not installed.
     """
-    libraries()
+    import_libraries()
     torch.set_num_threads(1)
     started, wall, cpu = now(), time.perf_counter(), time.process_time()
-    found: dict[str, Any] = {}
+    measured: dict[str, Any] = {}
     if "steps" in sections:
-        parts = zip(*(steps.measure(part, say) for part in plan.steps), strict=True)
-        found |= {key: list(chain(*part)) for key, part in zip(("steps", "bounds", "loops"), parts, strict=True)}
-    simple: dict[str, Callable[[Plan, Callable[[str], None]], list]] = {
-        "evaluation": generation.measure,
-        "generators": data.measure,
-        "growth": growth.measure,
-        "profile": profile.measure,
-    }
-    found |= {name: run(plan, say) for name, run in simple.items() if name in sections}
-    share = (time.process_time() - cpu) / (time.perf_counter() - wall)
-    if "memory" in sections:
-        found["memory"] = memory.measure(plan, say)
-    if "overhead" in sections:
-        found["overhead"] = overhead.measure(plan, say)
-    if "gpu" in sections:
-        found["gpu"] = gpu.measure(plan, say)
+        measured["steps"] = [step for part in plan.steps for step in measure_steps(part)]
+    here = {"evaluation": measure_evaluation, "growth": measure_growth, "profile": measure_profile}
+    measured |= {name: measure(plan) for name, measure in here.items() if name in sections}
+    cpu_share = (time.process_time() - cpu) / (time.perf_counter() - wall)
+    in_subprocesses = {"memory": measure_memory, "overhead": measure_overhead, "gpu": measure_gpu}
+    measured |= {name: measure(plan) for name, measure in in_subprocesses.items() if name in sections}
     return Speed(
         quick=plan.quick,
         date=started,
         took_s=round(time.perf_counter() - wall, 1),
-        cpu_share=round(share, 4),
+        cpu_share=round(cpu_share, 4),
         device=device_name(torch.device("cpu")),
         cores=len(os.sched_getaffinity(0)),
         threads=torch.get_num_threads(),
-        versions=versions() | {name.replace("_", "-"): metadata.version(name) for name in LIBRARIES},
-        **found,
+        versions=package_versions() | {name.replace("_", "-"): metadata.version(name) for name in LIBRARIES},
+        **measured,
     )
 
 
-def read(path: Path) -> Speed:
+def read_record(path: Path) -> Speed:
     """The record of an earlier run.
 
     Raises:
-        InputError: the file cannot be read or holds something else.
+        InputError: the file cannot be read or is not such a record.
     """
     try:
         return Speed.model_validate_json(path.read_bytes())
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror or error}") from error
     except ValidationError as error:
-        raise InputError(f"{path} holds no numbers of make speed ({first_fault(error)})") from error
+        raise InputError(f"{path} does not hold the numbers of make speed ({first_fault(error)})") from error

@@ -1,5 +1,6 @@
-"""Contestants by turns, so that whatever drifts (clock rate, temperature, neighbours) meets all of them alike."""
+"""Interleaved timing: contestants take turns, so that drift (clock rate, temperature, other processes) affects all alike."""
 
+import sys
 import time
 from collections.abc import Callable, Hashable, Mapping
 from typing import TypeVar
@@ -11,25 +12,36 @@ T = TypeVar("T")
 
 
 def interleave(
-    contestants: Mapping[K, Callable[[T], object]], prepare: Callable[[int], T], budget: Budget, warm: T
+    contestants: Mapping[K, Callable[[T], object]],
+    prepare: Callable[[int], T],
+    budget: Budget,
+    warm_up: T,
+    wait: Callable[[], None] = lambda: None,
 ) -> dict[K, list[float]]:
-    """Wall seconds of every turn of every contestant.
+    """Return the wall seconds of every turn of every contestant.
 
     Arguments:
-        prepare: the round's number → what all contestants are given in that round; not timed.
-        warm: what each is given once beforehand, not timed.
+        prepare: maps the number of a round to the input of all contestants in that round; not timed.
+        warm_up: input of an untimed first turn.
+        wait: called at the end of each turn and timed with it: on a GPU, until its work is done.
     """
     names = list(contestants)
     times: dict[K, list[float]] = {name: [] for name in names}
     for run in contestants.values():
-        run(warm)
+        run(warm_up)
     start, rounds = time.perf_counter(), 0
     while rounds < budget.rounds or time.perf_counter() - start < budget.seconds:
         given = prepare(rounds)
-        first = rounds % len(names)  # who runs after whom changes from round to round
+        first = rounds % len(names)  # rotate the order by one each round
         for name in names[first:] + names[:first]:
             before = time.perf_counter()
             contestants[name](given)
+            wait()
             times[name].append(time.perf_counter() - before)
         rounds += 1
     return times
+
+
+def log(text: str) -> None:
+    """Report progress on stderr."""
+    print(text, file=sys.stderr, flush=True)

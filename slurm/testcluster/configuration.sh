@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# What testcluster.sh writes into its folder. Sourced by it, after DIR and SLURM_CONF have been declared.
+# Configuration files of the cluster. Sourced by testcluster.sh, which sets DIR and SLURM_CONF.
 
-free_ports() { # prints the first of four in a row that nobody listens on: another cluster may run in another folder
+free_ports() { # prints the first of four consecutive free ports: other clusters may be running
     local first port
     for first in {16800..16990..10}; do
         for port in $(seq "$first" $((first + 3))); do
@@ -20,9 +20,9 @@ write_configuration() {
     mkdir -p "$DIR"/{run,log,munge,state}
     install -d -m 700 "$DIR/mysql"
     touch "$DIR/.testcluster"
-    # A GPU per node, to be asked for and counted; the device behind it is none.
+    # One GPU per node that can be allocated and is accounted for, without a device.
     echo "NodeName=n[1-2] Name=gpu File=/dev/null" >"$DIR/gres.conf"
-    # slurmd wants a cgroup plugin, though nothing here is done with cgroups; this one asks nothing of a container at its start.
+    # slurmd needs a cgroup plugin even if cgroups are not used; this one starts in any container.
     echo "CgroupPlugin=cgroup/v1" >"$DIR/cgroup.conf"
     cat >"$SLURM_CONF" <<CONF
 ClusterName=lprime
@@ -31,7 +31,7 @@ SlurmctldPort=$port
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-# cred_expire is also how long a requeued job waits before it may start again: two minutes if left out.
+# cred_expire is also how long a requeued job waits before it may start again; default two minutes.
 AuthInfo=socket=$DIR/munge/socket,cred_expire=5
 StateSaveLocation=$DIR/state
 SlurmctldPidFile=$DIR/run/slurmctld.pid
@@ -39,7 +39,7 @@ SlurmctldLogFile=$DIR/log/slurmctld.log
 SlurmdSpoolDir=$DIR/spool-%n
 SlurmdPidFile=$DIR/run/%n.pid
 SlurmdLogFile=$DIR/log/%n.log
-# The CPUs and memory below are taken as they stand, whatever this machine has.
+# Use the CPUs and memory given below, whatever this machine has.
 SlurmdParameters=config_overrides
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -56,7 +56,7 @@ SelectTypeParameters=CR_CPU
 SchedulerParameters=batch_sched_delay=0,sched_interval=2,bf_interval=2
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-# Limits and names are enforced, so that a site's refusals can be met: unknown accounts, too many jobs, too long a time.
+# Limits and names are enforced, so that sbatch refuses jobs as on a site: unknown accounts, too many jobs, too long a time.
 EnforcePartLimits=ALL
 AccountingStorageEnforce=associations,limits,qos
 AccountingStorageType=accounting_storage/slurmdbd

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
-# A real SLURM on this machine, for tests: two nodes, accounting, preemption. README.md beside this file says how to use it.
+# A real SLURM on this machine, for tests: two nodes, accounting, preemption. See README.md in this folder.
 set -euo pipefail
 export PATH="$PATH:/usr/sbin:/sbin"
 SCRIPT=$(realpath "$0")
 DEFAULT=/tmp/lprime-testcluster
 NODES=(n1 n2)
-CORE=(munged mariadbd slurmdbd slurmctld) # in the order in which they need each other
+CORE=(munged mariadbd slurmdbd slurmctld) # in order of their dependencies
 PACKAGES=(slurmctld slurmd slurm-client munge slurmdbd mariadb-server)
 PATIENCE=90 # seconds for any one step of starting, on a busy machine
 
 usage() {
     cat <<USAGE
-usage: testcluster.sh start|stop|status|logs [DIR]       all of the cluster lives in DIR, by default $DEFAULT
+usage: testcluster.sh start|stop|status|logs [DIR]       all files are in DIR, by default $DEFAULT
        testcluster.sh kill-node|start-node NAME [DIR]    NAME is one of: ${NODES[*]}
 USAGE
 }
@@ -29,19 +29,19 @@ wait_for() { # WHAT COMMAND...
     done
 }
 
-# ---------------------------------------------------------------------------------------------- which processes are ours
+# ---------------------------------------------------------------------------------------------- processes of this cluster
 
-# Daemons of ours keep a log in DIR open. This holds even where DIR was deleted under them, and for slurmstepd, which leaves its
-# slurmd at once and overwrites its own environment; asking for their names too spares somebody's `tail -f`.
+# Our daemons keep a log in DIR open, even if DIR was deleted meanwhile. That includes slurmstepd, which detaches from its slurmd
+# and overwrites its environment. Checking their names too excludes, for example, a `tail -f` of a log.
 daemons() { # [NODE]
     local pid name
     { find /proc/[0-9]*/fd -lname "$DIR/log/${1:-*}.log*" 2>/dev/null || true; } | cut -d/ -f3 | sort -un | while read -r pid; do
         name=$(cat "/proc/$pid/comm" 2>/dev/null) || continue
         case $name in munged | mariadbd | slurm*) echo "$name $pid" ;; esac
-    done | sort | cut -d' ' -f2 # slurmd before slurmstepd: no one is left to report the end of a step
+    done | sort | cut -d' ' -f2 # slurmd before slurmstepd, so that nothing reports the end of a step
 }
 
-# What jobs left behind when their slurmstepd had gone: SLURM sets both variables for a task, and nobody else sets the second.
+# Processes of jobs whose slurmstepd has ended: SLURM sets both variables for a task, and nothing else sets the second.
 orphans() { # [NODE]
     grep -lzxF "SLURM_CONF=$SLURM_CONF" /proc/[0-9]*/environ 2>/dev/null |
         xargs -r grep -lzx "SLURMD_NODENAME=${1:-.*}" 2>/dev/null | cut -d/ -f3 || true
@@ -61,7 +61,7 @@ members() { # [NODE]
     with_children "${found[@]}"
 }
 
-kill_members() { # [NODE]; again until none is left, as a process may fork while it is looked for
+kill_members() { # [NODE]; repeated until none is left, as a process may fork during the search
     local -a found
     local pass
     for pass in {1..50}; do
@@ -89,12 +89,12 @@ is_up() {
 
 # ------------------------------------------------------------------------------------------------------ files and packages
 
-# DIR is deleted as a whole: only one that this script made, or that is empty.
+# DIR is deleted as a whole, so it must be empty or created by this script.
 check_folder() {
     [[ $DIR =~ ^/[A-Za-z0-9/._+-]{1,59}$ ]] ||
-        die 2 "cannot live in '$DIR'; expected a path of at most 60 letters, digits and ._+- (it is written into slurm.conf and sockets)"
+        die 2 "cannot use '$DIR'; expected a path of at most 60 letters, digits and ._+- (it is written into slurm.conf and sockets)"
     [ ! -e "$DIR" ] || [ -e "$DIR/.testcluster" ] || { [ -d "$DIR" ] && [ -z "$(ls -A "$DIR")" ]; } ||
-        die 2 "'$DIR' is not a folder of this script's; expected one that is empty or does not exist"
+        die 2 "'$DIR' was not created by this script; expected a folder that is empty or does not exist"
     [ ! -e "$DIR" ] || [ -O "$DIR" ] || die 2 "'$DIR' belongs to somebody else"
 }
 
@@ -104,7 +104,7 @@ install_packages() {
         command -v "$program" >/dev/null && continue
         command -v apt-get >/dev/null || die 2 "no $program here, and no apt-get to install ${PACKAGES[*]}; expected Debian or Ubuntu"
         echo "testcluster: installing ${PACKAGES[*]}"
-        # RUNLEVEL: packages shall not start services of their own. 9: what they start all the same must not inherit our lock.
+        # RUNLEVEL: packages must not start services. 9>&-: anything they start anyway must not inherit our lock.
         apt-get update -qq 9>&-
         DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq --no-install-recommends "${PACKAGES[@]}" >/dev/null 9>&-
         return
@@ -116,7 +116,7 @@ install_packages() {
 
 # ------------------------------------------------------------------------------------------------------------- daemons
 
-launch() { # COMMAND...; in a clean environment, apart from our terminal and our lock
+launch() { # COMMAND...; in a clean environment, without our terminal and our lock
     (cd "$DIR" && exec env -i PATH="$PATH" SLURM_CONF="$SLURM_CONF" MYSQL_UNIX_PORT="$DIR/run/mysql.sock" setsid "$@") \
         </dev/null >>"$DIR/log/start.log" 2>&1 9>&-
 }
@@ -128,17 +128,17 @@ start_munged() {
     wait_for "munged" munge -n -S "$DIR/munge/socket"
 }
 
-start_mariadbd() { # no network, no files but in DIR, and quick rather than safe: it never outlives a test run
+start_mariadbd() { # no network, files only in DIR, fast rather than durable: it never outlives a test run
     local -a options=(--no-defaults --user=root --datadir="$DIR/mysql" --tmpdir="$DIR/mysql"
         --innodb-log-file-size=8M --innodb-buffer-pool-size=32M --innodb-flush-log-at-trx-commit=0)
-    # force: it would like to look up this host's name, which nothing here needs.
+    # --force: it fails if it cannot resolve this host's name, which is not needed here.
     launch mariadb-install-db "${options[@]}" --force --auth-root-authentication-method=socket --skip-test-db
     launch setsid --fork mariadbd "${options[@]}" --skip-networking --socket="$DIR/run/mysql.sock" \
         --pid-file="$DIR/run/mariadbd.pid" --log-error="$DIR/log/mariadbd.log"
     wait_for "mariadbd" mariadb --no-defaults --socket="$DIR/run/mysql.sock" -e "CREATE DATABASE IF NOT EXISTS slurm"
 }
 
-start_accounting() { # before slurmctld, which does not start without
+start_accounting() { # before slurmctld, which needs it to start
     launch slurmdbd
     wait_for "slurmdbd" sacctmgr -n show cluster
     {
@@ -188,8 +188,8 @@ start() {
     [ -z "$(members)" ] && [ ! -e "$DIR" ] || echo "testcluster: clearing away a cluster that was killed, in $DIR"
     clear_away
     install_packages
-    trap 'failed_start' EXIT # by whatever it fails
-    trap 'exit 130' INT      # bash itself goes on where what it waits for has not heard the signal, and daemons have not
+    trap 'failed_start' EXIT # on any failure
+    trap 'exit 130' INT      # otherwise bash continues if the command it waits for ignores the signal, as daemons do
     trap 'exit 143' TERM
     write_configuration
     start_munged
@@ -212,7 +212,7 @@ stop() {
     echo "testcluster: stopped, and $DIR deleted"
 }
 
-status() { # exit code 1 where it is not up
+status() { # exit code 1 if it is not up
     local daemon
     for daemon in "${CORE[@]}" "${NODES[@]}"; do
         if is_alive "$daemon"; then echo "$daemon: alive"; else echo "$daemon: not running"; fi
@@ -227,7 +227,7 @@ logs() {
     tail -n 20 "$DIR"/log/*.log 2>/dev/null || die 1 "no logs in $DIR"
 }
 
-kill_node() { # NODE; its slurmd and all of its jobs at once, as when a machine loses its power
+kill_node() { # NODE; its slurmd and all its jobs at once, as in a power failure
     [ -n "$(members "$1")" ] || die 1 "node $1 is not running in $DIR"
     kill_members "$1"
 }
@@ -253,13 +253,13 @@ main() {
     *) usage >&2 && die 2 "no command '$command'" ;;
     esac
     [ $# -le 1 ] || die 2 "$command: one DIR expected, got: $*"
-    [ "$(id -u)" = 0 ] || die 2 "needs root, to install packages and to look after the daemons; this is $(id -un)"
+    [ "$(id -u)" = 0 ] || die 2 "needs root, to install packages and manage daemons; this is $(id -un)"
     DIR=$(realpath -m "${1:-$DEFAULT}")
     export SLURM_CONF=$DIR/slurm.conf
     check_folder
-    # One at a time. The lock is on this very file, so that nothing has to be left behind for it.
+    # One command at a time. The lock is on this file, so no lock file is left behind.
     [[ $command == status || $command == logs ]] || { exec 9<"$SCRIPT" && flock 9; }
     "${command//-/_}" ${node:+"$node"}
 }
 
-main "$@"; exit # on one line: this file may change while it runs
+main "$@"; exit # on one line, because this file may change while it runs

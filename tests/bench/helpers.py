@@ -1,4 +1,4 @@
-"""What the tests of ``bench`` share: tiny setups and models, the attention of one layer by itself, a register of oracles."""
+"""Helpers of the tests of ``bench``: tiny setups and models, the attention of a single layer, the register of oracles."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,14 +9,17 @@ from torch import Tensor, nn
 
 import tasks
 from bench import encodings
-from bench.encodings import At, Encoding, Setup
-from bench.model import Decoder, Mask, build
-from bench.suite import ModelSpec, Recipe
+from bench.encodings import At, Encoding, Setup, Wrapper
+from bench.plugins.registry import get_encoding
+from bench.suites.suite import ModelSpec, Recipe
+from bench.training.model import Decoder, Mask, build_decoder
 
 torch.set_num_threads(1)  # bit-for-bit claims hold for one thread
 
 NAMES = list(encodings.catalogue())
 HEAD_WIDTH = 8
+UNEVEN_IDS = torch.tensor([[0, 1, 2, 5, 9, 11, 40], [3, 4, 10, 11, 12, 90, 91]])
+"""Position ids by row: with gaps, different in each row, not all starting at zero."""
 
 
 def spec_of(heads: int = 3, layers: int = 2, head_width: int = HEAD_WIDTH) -> ModelSpec:
@@ -50,8 +53,8 @@ def recipe_of(**changes: object) -> Recipe:
     return Recipe.model_validate(standard | changes)
 
 
-# A real vocabulary: encodings may look at the roles of tokens (here digits, an operator and the specials).
 VOCABULARY = tasks.get("addition", "reversed", 4).vocabulary
+"""A real vocabulary with digits, an operator and special tokens: encodings may depend on the roles of tokens."""
 
 
 def setup_of(spec: ModelSpec, train_tokens: int = 12, longest_tokens: int = 120, vocabulary=VOCABULARY) -> Setup:
@@ -68,18 +71,18 @@ def setup_of(spec: ModelSpec, train_tokens: int = 12, longest_tokens: int = 120,
 
 
 def tiny_model(encoding: str | type[Encoding], heads: int = 3, seed: int = 0, layers: int = 2, **sizes: int) -> Decoder:
-    """A model of 2 layers on the addition vocabulary; ``sizes`` are those of ``setup_of``."""
-    cls = encodings.get(encoding) if isinstance(encoding, str) else encoding
+    """A model with 2 layers for ``VOCABULARY``; ``sizes`` are passed to ``setup_of``."""
+    cls = get_encoding(encoding) if isinstance(encoding, str) else encoding
     spec = spec_of(heads, layers)
-    return build(spec, cls, setup_of(spec, **sizes), seed)
+    return build_decoder(spec, cls, setup_of(spec, **sizes), seed)
 
 
 def task_model(encoding: str | type[Encoding], task: tasks.Task, train_length: int, seed: int = 0, **shape: int) -> Decoder:
     """A tiny model for one task."""
-    cls = encodings.get(encoding) if isinstance(encoding, str) else encoding
+    cls = get_encoding(encoding) if isinstance(encoding, str) else encoding
     spec = spec_of(**shape)
     setup = setup_of(spec, task.tokens(train_length), task.tokens(task.longest), task.vocabulary)
-    return build(spec, cls, setup, seed)
+    return build_decoder(spec, cls, setup, seed)
 
 
 def random_tokens(rows: int, length: int, seed: int = 0) -> Tensor:
@@ -87,29 +90,62 @@ def random_tokens(rows: int, length: int, seed: int = 0) -> Tensor:
 
 
 def make_encoding(name: str, heads: int, head_width: int = HEAD_WIDTH, layers: int = 2, **sizes: int) -> Encoding:
-    """One encoding without a model, in float64; settings stand in its name, ``sizes`` are those of ``setup_of``."""
+    """One encoding without a model, in float64; ``sizes`` are passed to ``setup_of``."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(1)
-        return encodings.get(name).make(setup_of(spec_of(heads, layers, head_width), **sizes)).double()
+        return get_encoding(name).make(setup_of(spec_of(heads, layers, head_width), **sizes)).double()
+
+
+def perturbed(encoding: Encoding, scale: float = 0.5) -> Encoding:
+    """Move every parameter off its initial value, since zeros hide mistakes."""
+    source = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in encoding.parameters():
+            parameter.add_(scale * torch.randn(parameter.shape, generator=source, dtype=torch.float64))
+    return encoding
 
 
 def attention(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, ids: Tensor | None = None, layer: int = 0) -> Tensor:
-    """What one layer makes of q, k, v [B, H, T, d]: the hooks from ``positions`` to ``attend``, in the model's order.
+    """Output of the attention of one layer for q, k, v [B, H, T, d]: runs the hooks in the model's order.
 
     Arguments:
-        ids: in place of what ``positions`` gives.
+        ids: position ids; by default those of ``positions``.
     """
-    at = At(nominal=q.shape[2], generator=torch.Generator().manual_seed(0))
+    at = At(announced_length=q.shape[2], generator=torch.Generator().manual_seed(0))
     tokens = torch.zeros(q.shape[0], q.shape[2], dtype=torch.long)
     at = replace(at, ids=encoding.positions(tokens, at) if ids is None else ids)
-    at = replace(at, shared=encoding.prepare(at), layer=layer)
+    return attention_at(encoding, q, k, v, replace(at, shared=encoding.prepare(at), layer=layer))
+
+
+ANNOUNCED_SHAPES = [(1, 5, 5), (2, 1, 30), (3, 30, 30), (5, 7, 60), (6, 12, 12), (3, 9, 120), (2, 20, 200)]
+"""Heads, tokens and announced tokens: below and past L and L′, whole sequences and beginnings of longer ones."""
+
+
+def context(encoding: Encoding, length: int, announced_length: int, ids: Tensor | None = None, layer: int = 1) -> At:
+    """The hooks' context in one layer, with random ``h``.
+
+    Arguments:
+        ids: position ids of the innermost encoding; by default those of its ``positions``.
+    """
+    innermost = encoding
+    while isinstance(innermost, Wrapper):
+        innermost = innermost.base
+    if ids is not None:
+        innermost.positions = lambda tokens, at: ids
+    h = torch.randn(2, length, encoding.setup.width, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+    at = At(announced_length, layer=layer, source=lambda: h.requires_grad_())
+    at = replace(at, ids=encoding.positions(torch.zeros(2, length, dtype=torch.long), at))
+    return replace(at, shared=encoding.prepare(at))
+
+
+def attention_at(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, at: At) -> Tensor:
+    """Output of the attention of one layer, from ``rotate`` on, in a given context."""
     q, k = encoding.rotate(q, k, at)
-    bias = Mask(causal=True)(encoding.bias(q, k, at), q)
-    return encoding.attend(q, k, v, bias, at)
+    return encoding.attend(q, k, v, Mask(causal=True)(encoding.bias(q, k, at), q), at)
 
 
 def slow_attention(q: Tensor, k: Tensor, v: Tensor, bias: Callable[[int, int], Tensor | float] = lambda i, j: 0.0) -> Tensor:
-    """Causal softmax attention, one query and one key at a time; ``bias(i, j)`` is a number for each head, [H]."""
+    """Causal softmax attention, one query and one key at a time; ``bias(i, j)`` has one number per head, [H]."""
     outputs = []
     for i in range(q.shape[2]):
         scores = [(q[:, :, i] * k[:, :, j]).sum(-1) / math.sqrt(v.shape[-1]) + bias(i, j) for j in range(i + 1)]
@@ -120,33 +156,33 @@ def slow_attention(q: Tensor, k: Tensor, v: Tensor, bias: Callable[[int, int], T
 
 
 def qkv(heads: int, length: int, rows: int = 2, head_width: int = HEAD_WIDTH, seed: int = 0) -> list[Tensor]:
-    """Random q, k, v in float64 that want gradients."""
+    """Random q, k, v in float64 that require gradients."""
     source = torch.Generator().manual_seed(seed)
     shape = (3, rows, heads, length, head_width)
     return [x.clone().requires_grad_() for x in torch.randn(shape, generator=source, dtype=torch.float64)]
 
 
 def assert_same(ours: Tensor, theirs: Tensor, inputs: Sequence[Tensor] = (), atol: float = 1e-6) -> None:
-    """Equal values, and equal gradients of a random weighted sum of them with respect to ``inputs``."""
+    """Assert equal values, and equal gradients of a random weighted sum of them with respect to ``inputs``."""
     assert ours.shape == theirs.shape
     torch.testing.assert_close(ours.double(), theirs.double(), atol=atol, rtol=atol)
     if inputs:
         weights = torch.randn(ours.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
         found = torch.autograd.grad((ours.double() * weights).sum(), inputs, retain_graph=True)
         expected = torch.autograd.grad((theirs.double() * weights).sum(), inputs, retain_graph=True)
-        assert any(g.abs().max() > 0 for g in expected), "gradients of zero compare nothing"
+        assert any(g.abs().max() > 0 for g in expected), "all gradients are zero, so nothing is compared"
         for ours_, theirs_ in zip(found, expected, strict=True):
             torch.testing.assert_close(ours_.double(), theirs_.double(), atol=10 * atol, rtol=10 * atol)
 
 
 ORACLES: dict[str, dict[str, str]] = {}
-"""Encoding → test function → what it is held against."""
+"""Encoding → test function → what it is compared with."""
 
 
 def oracle(*names: str, against: str) -> Callable:
-    """Registers a test as the oracle of some encodings: values and gradients against something independent of us.
+    """Register a test as the oracle of encodings: it compares values and gradients with an independent implementation.
 
-    Oracle tests live in files named ``test_encodings_oracles*.py``, which the test of completeness imports.
+    Oracle tests are in files named ``test_encodings_oracles*.py``; ``test_every_encoding_has_an_oracle`` imports them all.
     """
 
     def register(test: Callable) -> Callable:
@@ -158,5 +194,5 @@ def oracle(*names: str, against: str) -> Callable:
 
 
 def tables(module: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers by name, copied."""
+    """Copies of parameters and buffers by name."""
     return {name: tensor.detach().clone() for name, tensor in (*module.named_parameters(), *module.named_buffers())}

@@ -1,57 +1,64 @@
-"""``lprime check``: each cheat is told by the check it belongs to, what keeps the rules passes, and the report is whole."""
+"""``lprime check``: each cheat is caught by the check it belongs to, honest encodings pass, and the report is complete."""
 
 import json
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 import torch
 from markdown_it import MarkdownIt
 from support import ROOT, suite_dict
 
-import bench.check.run
-import bench.evaluate
-from bench import encodings, plugins
-from bench.check import Finding, Report, subject, touch
-from bench.check import check as run_checks
-from bench.check.subject import Fault, Subject
-from bench.cli import main
-from bench.suite import Suite, validated
+import bench.check.run_checks
+import bench.training.evaluate
+from bench.check import Finding, Report, check_encoding, hook_contract
+from bench.check.checks import Fault, load_checks
+from bench.check.statefulness import output_sample
+from bench.check.subject import Subject
+from bench.plugins import registry
+from bench.plugins.registry import get_encoding
+from bench.suites.suite import Suite, validated
+from lprime.cli import main
 from tasks import InputError
 
 torch.set_num_threads(1)
 
-CHEATS = ROOT / "tests/plugins/cheats.py"
-CHECKS = {check.name: check for check in subject.load_checks()}
+CHEATS = ROOT / "tests/plugins/cheats"
+CHECKS = {check.name: check for check in load_checks()}
 TINY = validated(Suite, suite_dict(model={"layers": 3}, tasks=[
     {"task": "copying", "variant": "repeat", "train_length": 4},
     {"task": "addition", "variant": "reversed", "train_length": 2},
 ]), "tiny")  # fmt: skip
 DEEP = validated(Suite, suite_dict(name="deep", model={"layers": 4}), "deep")
-"""The suites' models have more layers than the quick one's, and not all the same number."""
+"""A model with another number of layers, as the shipped suites have."""
 
 
 @pytest.fixture(autouse=True)
-def nothing_loaded(monkeypatch):
-    """Each test loads plugins anew."""
-    monkeypatch.setattr(plugins, "loaded", plugins.Loaded())
+def no_plugins_loaded(monkeypatch):
+    monkeypatch.setattr(registry, "loaded", registry.Loaded())
 
 
-def under_check(name: str, **more) -> Subject:
-    """A built-in, or one of the cheats, on a suite of seconds."""
-    before = touch.harness()
-    cls = encodings.get(f"{CHEATS}:{name}" if name[0].isupper() else name)
-    return Subject(cls, suite=TINY, others=[DEEP], harness=before, **more)
+@cache
+def reference(name: str) -> str:
+    """Of a cheat, by its class; other names are built in."""
+    files = [path for path in CHEATS.glob("*.py") if f"class {name}(" in path.read_text()]
+    return f"{files[0]}:{name}" if files else name
 
 
-def fault(check: str, subject: Subject) -> str:
-    """What a check finds wrong; nothing is the test's failure."""
+def make_subject(name: str, **more) -> Subject:
+    """A cheat or a built-in encoding, on small suites."""
+    harness = hook_contract.harness_functions()
+    return Subject(get_encoding(reference(name)), suite=TINY, other_suites=[DEEP], harness=harness, **more)
+
+
+def fault_of(check: str, subject: Subject) -> str:
     with pytest.raises(Fault) as caught:
         CHECKS[check].run(subject)
     return str(caught.value)
 
 
-TOLD = [
+CAUGHT = [
     ("causality", "PeeksThroughTheBias", "first in layer 0 of 0 … 2"),
     ("causality", "PeeksThroughTheEmbedding", "in training, 11 tokens (L is 11), copying"),
     ("causality", "PeeksInEvaluation", "in evaluation, 11 tokens"),
@@ -60,142 +67,142 @@ TOLD = [
     ("causality", "PeeksPastL", "in training, 19 tokens (L is 11)"),
     ("causality", "PeeksInLongSequences", "in training, 19 tokens (L is 11)"),
     ("causality", "PeeksAtOneLength", "in evaluation, 14 tokens (L is 11)"),
-    ("causality", "PeeksAtOnePlace", "the output at place 5 changes with tokens after 5"),
+    ("causality", "PeeksAtOnePosition", "the output at position 5 changes with tokens after 5"),
     ("causality", "PeeksInTheLastLayer", "first in layer 2 of 0 … 2"),
     ("causality", "PeeksInAFourthLayer", "first in layer 3 of 0 … 3"),
-    ("causality", "PeeksOnceTrained", "the output at place 0 changes with tokens after 0"),
-    ("causality", "LooksAhead", "changes with tokens after"),
-    ("cutting", "ScalesByTheTensor", "is another one when the sequence is cut after"),
-    ("batches", "Averages", "a row's output changes with what stands in the other rows"),
+    ("causality", "PeeksOnceTrained", "the output at position 0 changes with tokens after 0"),
+    ("causality", "UsesNextTokens", "changes with tokens after"),
+    ("cutting", "ScalesByTheTensor", "the output at position 1 changes when the sequence is cut after 2 tokens"),
+    ("batches", "AveragesTheBatch", "the output of a row changes with the content of other rows"),
     ("memory", "KeepsAnAverage", "the same batch gives another output in turn"),
-    ("memory", "KeepsInAGlobal", "passes change global SEEN of cheats.py"),
-    ("memory", "KeepsInAnotherModule", "passes change global KEPT of kept.py"),
+    ("memory", "KeepsInAGlobal", "passes change global SEEN of state.py"),
+    ("memory", "KeepsInAnotherModule", "passes change global KEPT of cheat_store.py"),
     ("memory", "Counts", "passes change class attribute Counts.calls"),
     ("memory", "KeepsTokens", "passes change attribute kept of KeepsTokens"),
-    ("determinism", "HangsOnAnAddress", "two models of the same seed give other outputs"),
-    ("randomness", "DrawsElsewhere", "draws from a generator of the whole process"),
+    ("determinism", "DependsOnAnAddress", "two models of the same seed give different outputs"),
+    ("randomness", "DrawsElsewhere", "draws from a global generator"),
     ("randomness", "DrawsUndeclared", "but info says random=False"),
     ("randomness", "DrawsNothing", "but info says random=True"),
-    ("state dict", "HidesATable", "numbers that its state dict has not"),
+    ("state dict", "HidesATable", "the encoding keeps numbers outside its state dict"),
     ("tokens", "SolvesParity", "`positions` gives other ids for other tokens"),
     ("tokens", "SolvesRealPrompts", "`positions` gives other ids for other tokens"),
     ("tokens", "SolvesInInference", "`positions` gives other ids for other tokens"),
-    ("tokens", "LooksAhead", "computes with the tokens it is given (roll)"),
+    ("tokens", "UsesNextTokens", "computes with the tokens it is given (roll)"),
     ("tokens", "KeepsTokens", "computes with the tokens it is given (cumsum)"),
-    ("tokens", "LooksAtRoles", "hangs on setup.roles"),
-    ("tokens", "LooksAtSymbols", "hangs on setup.symbols"),
+    ("tokens", "UsesRoles", "depends on setup.roles"),
+    ("tokens", "UsesSymbols", "depends on setup.symbols"),
     ("surroundings", "ReadsTheEnvironment", "in a pass of training: os.environ CHEAT"),
     ("surroundings", "ReadsAFile", "in a pass of training: o"),
-    ("surroundings", "ReadsWhenMade", "when it is made: os.listdir"),
+    ("surroundings", "ReadsWhenMade", "when it is constructed: os.listdir"),
     ("surroundings", "CallsTheNetwork", "socket.__new__"),
-    ("surroundings", "LooksAtFrames", "sys._getframe"),
+    ("surroundings", "ReadsFrames", "sys._getframe"),
     ("mutation", "WritesIntoTheStream", "`embed` writes into tokens or x"),
     ("mutation", "WritesIntoTheKeys", "`bias` writes into k"),
     ("mutation", "WritesInInference", "in evaluation: `attend` writes into v"),
-    ("mutation", "MovesItsWeights", "in training: a pass changes the model's encoding.scale"),
-    ("mutation", "MovesTheModel", "a pass changes the model's embedding.weight"),
-    ("learning", "MovesItsWeights", "a pass changes the model's encoding.scale"),
-    ("learning", "TurnsTheOptimizer", "a pass changes the optimizer's state"),
-    ("learning", "SeesNothing", "without a look at the prompt it is 1.8"),
-    ("declaration", "SaysNothing", "title is not one line of text: ''; link does not begin with https://"),
+    ("mutation", "ChangesItsWeights", "in training: a pass changes the model's encoding.scale"),
+    ("mutation", "ChangesTheModel", "a pass changes the model's embedding.weight"),
+    ("learning", "ChangesItsWeights", "a pass changes the model's encoding.scale"),
+    ("learning", "ChangesTheOptimizer", "a pass changes the optimizer's state"),
+    ("learning", "IgnoresItsInput", "in 200 steps; 1.8"),
+    ("declaration", "DeclaresNothing", "title is not one line of text: ''; link does not begin with https://"),
     ("declaration", "HasPositionalSettings", "argument base of __init__ is not keyword-only"),
     ("declaration", "HasAStage", "its ranking is not 'longer'"),
     ("interface", "GivesInfinity", "`bias` is not finite"),
-    ("interface", "GivesAnotherShape", "`bias` gives [1, 2] of torch.float32; expected None or numbers broadcastable"),
+    ("interface", "GivesAnotherShape", "`bias` returns [1, 2] of torch.float32; expected None or numbers broadcastable"),
     ("devices", "ForgetsTheDevice", "device"),
     ("positions", "DeclaresShifts", "changes outputs, but info says shift_invariant=True"),
     ("positions", "DeclaresNoShifts", "changes nothing, but info says shift_invariant=False"),
-    ("positions", "DeclaresFractions", "position ids that are fractions give IndexError"),
-    ("numbers", "Overflows", "19 tokens announced as 19: outputs are not finite, first at place"),
-    ("numbers", "RoundsPositions", "bf16 autocast moves outputs at L′ by"),
+    ("positions", "DeclaresFractions", "fractional position ids raise IndexError"),
+    ("numbers", "Overflows", "19 tokens announced as 19: outputs are not finite, first at position"),
+    ("numbers", "RoundsPositions", "bf16 autocast changes outputs at L′ by"),
     ("gradients", "HasAnUnusedParameter", "no gradient reaches encoding.unused"),
     ("cost", "HasTooManyParameters", "1,000,000 parameters, more than the model's"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("check", "name", "message"), TOLD, ids=[f"{c}-{n}" for c, n, _ in TOLD])
-def test_a_cheat_is_told(check, name, message):
-    assert message in fault(check, under_check(name))
+@pytest.mark.parametrize(("check", "name", "message"), CAUGHT, ids=[f"{c}-{n}" for c, n, _ in CAUGHT])
+def test_cheats_are_caught(check, name, message):
+    assert message in fault_of(check, make_subject(name))
 
 
-def test_a_plugin_may_not_replace_the_harness(monkeypatch):
-    monkeypatch.setattr(bench.evaluate, "correct", bench.evaluate.correct)  # put back after the test
-    assert "replaces bench.evaluate.correct" in fault("mutation", under_check("ReplacesTheHarness"))
+def test_a_plugin_must_not_replace_the_harness(monkeypatch):
+    monkeypatch.setattr(
+        bench.training.evaluate, "correct_targets", bench.training.evaluate.correct_targets
+    )  # restored after the test
+    assert "replaces bench.training.evaluate.correct_targets" in fault_of("mutation", make_subject("ReplacesTheHarness"))
 
 
-def test_another_process_must_find_the_same():
-    honest = under_check("rope")
-    numbers = CHECKS["determinism"].run.__globals__["echo"](honest)
-    assert (
-        CHECKS["determinism"].run(under_check("rope", echo=lambda: numbers))
-        == "equal twice in one process, and in another process"
-    )
+def test_another_process_must_give_the_same_outputs():
+    numbers = output_sample(make_subject("rope"))
+    same = make_subject("rope", sample_elsewhere=lambda: numbers)
+    assert CHECKS["determinism"].run(same) == "equal twice in one process, and in another process"
     for others in ([n + 0.1 for n in numbers], []):
-        assert "another process" in fault("determinism", under_check("rope", echo=lambda others=others: others))
+        subject = make_subject("rope", sample_elsewhere=lambda others=others: others)
+        assert "another process" in fault_of("determinism", subject)
 
 
 def test_every_check_has_a_cheat():
-    assert {check for check, _, _ in TOLD} == CHECKS.keys()
+    assert {check for check, _, _ in CAUGHT} == CHECKS.keys()
 
 
 # One of each kind of hook, state, ranking and draw.
 HONEST = [
     "nope", "alibi_learned", "learned_offset", "sinusoidal_every_layer", "randomised(t5)", "interpolated(rope)",
-    "finetuned(yarn)", "abacus", "position_coupling", "fox", "path", "DeclaresThatItLooks",
+    "finetuned(yarn)", "abacus", "position_coupling", "fox", "path", "DeclaresTaskAware",
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HONEST)
-def test_what_keeps_the_rules_passes(name):
-    subject = under_check(name)
+def test_honest_encodings_pass(name):
+    subject = make_subject(name)
     for check in CHECKS.values():
         if check.name not in ("cost", "learning"):
             assert check.run(subject)
 
 
-def test_a_further_stage_is_not_asked_to_have_learned():
-    assert "the loss fell from" in CHECKS["learning"].run(under_check("finetuned(rope)"))
+def test_learning_ignores_losses_of_a_further_stage():
+    assert "the loss went from" in CHECKS["learning"].run(make_subject("finetuned(rope)"))
 
 
 # --- in a process of its own
 
 
-def alone(name: str, **limits) -> Finding:
-    """What becomes of a plugin that its process does not survive."""
-    report = run_checks(f"{CHEATS}:{name}", only=["interface", "positions"], **limits)
+def run_to_death(name: str, **limits) -> Finding:
+    """The finding for a plugin that ends its process."""
+    report = check_encoding(reference(name), only=["interface", "positions"], **limits)
     first, second = report.findings
     assert not report.passed
     assert (first.check, first.status, second.status) == ("interface", "failed", "not run")
     return first
 
 
-def test_what_hangs_is_ended():
-    assert alone("Hangs", time_limit_s=1).found == "still at it after 1 s, the limit for all checks together"
+@pytest.mark.parametrize(
+    ("name", "limits", "message"),
+    [
+        ("Hangs", {"time_limit_s": 1}, "still running after 1 s, the limit for all checks together"),
+        ("Hoards", {"memory_limit_gb": 1}, "took more than 1 GiB of memory, the limit"),
+        ("Dies", {}, "its process died (signal SIGABRT)"),
+    ],
+)
+def test_a_process_that_exceeds_its_limits_or_dies_fails_the_check(name, limits, message):
+    assert run_to_death(name, **limits).found.startswith(message)
 
 
-def test_what_hoards_is_ended():
-    assert alone("Hoards", memory_limit_gb=1).found == "took more than 1 GiB of memory, the limit"
-
-
-def test_a_second_fence_holds_where_nobody_watches():
-    code = "from bench.check.child import limit; limit(30, -1.7); bytearray(2**29)"
+def test_the_system_limits_memory_without_a_supervisor():
+    code = "from bench.check.child_process import set_resource_limits; set_resource_limits(30, -1.7); bytearray(2**29)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert "MemoryError" in ended.stderr
 
 
-def test_what_dies_is_told():
-    assert alone("Dies").found.startswith("its process died (signal SIGABRT)")
-
-
-def test_what_hangs_on_import_is_bad_input(tmp_path, monkeypatch):
-    monkeypatch.setattr(bench.check.run, "LOAD_LIMIT_S", 2)
+def test_a_plugin_that_hangs_on_import_is_bad_input(tmp_path, monkeypatch):
+    monkeypatch.setattr(bench.check.run_checks, "LOAD_LIMIT_S", 2)
     (tmp_path / "slow.py").write_text("while True: pass")
     with pytest.raises(InputError, match=r"slow.py cannot be checked: not loaded after 2 s"):
-        run_checks(str(tmp_path / "slow.py"))
+        check_encoding(str(tmp_path / "slow.py"))
 
 
 READS_ON_IMPORT = """
-import os, urllib.request  # what a library reads while it is imported is not the plugin's doing
+import os, urllib.request  # libraries may read files while they are imported
 from pathlib import Path
 from bench.encodings import Encoding, Info
 SIZE = len(Path(__file__).with_name("table.bin").read_bytes()) + len(os.environ.get("TABLE", ""))
@@ -207,7 +214,7 @@ class Table(Encoding):
 """
 
 
-def test_a_command_tells_all_in_text_json_and_markdown(tmp_path, monkeypatch, capsys):
+def test_the_command_reports_as_json_and_markdown(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "table.py").write_text(READS_ON_IMPORT)
     (tmp_path / "table.bin").write_bytes(b"12345")
@@ -216,12 +223,11 @@ def test_a_command_tells_all_in_text_json_and_markdown(tmp_path, monkeypatch, ca
     report = Report.model_validate_json(printed)
     assert [f.check for f in report.findings] == list(CHECKS)
     assert report.encoding == "table" and not report.passed
-    found = {f.check: f for f in report.findings}
-    assert "on import: open" in found["surroundings"].found and "table.bin" in found["surroundings"].found
-    assert "os.environ TABLE" in found["surroundings"].found
-    assert "urllib" not in found["surroundings"].found
-    assert found["interface"].found == "RuntimeError: it <broke> (table.py, line 10)"
-    assert found["declaration"].status == "passed"
+    found = {f.check: f.found for f in report.findings}
+    assert "on import: open" in found["surroundings"] and "table.bin" in found["surroundings"]
+    assert "os.environ TABLE" in found["surroundings"] and "urllib" not in found["surroundings"]
+    assert found["interface"] == "RuntimeError: it <broke> (table.py, line 10)"
+    assert report.findings[0].check == "declaration" and report.findings[0].status == "passed"
     text = (tmp_path / "report.md").read_text()
     assert "it &lt;broke&gt;" in text and text.count("\n| ") == len(CHECKS) + 1
 
@@ -246,19 +252,11 @@ def test_bad_input_is_one_line(capsys, arguments, message):
     assert message in err
 
 
-def test_nothing_breaks_out_of_a_cell():
+def test_text_cannot_break_out_of_a_table_cell():
     evil = "a | b <img src=x> [link](https://x.y) `code` **bold** \n\n# head \x1b[31m & \u202e ~~gone~~ \\"
     finding = Finding(check="c", status="failed", expected=evil, found=evil, advice=evil, seconds=0.1)
-    report = Report(
-        encoding=evil,
-        ranking=evil,
-        source_sha256=evil,
-        versions={evil: evil},
-        device=evil,
-        finished=evil,
-        seconds=1,
-        findings=[finding],
-    )
+    texts = dict.fromkeys(("encoding", "ranking", "source_sha256", "device", "finished"), evil)
+    report = Report(**texts, versions={evil: evil}, seconds=1, findings=[finding])
     tokens = MarkdownIt().enable("table").parse(report.markdown())
     inside = {child.type for token in tokens if token.type == "inline" for child in token.children}
     assert inside <= {"text", "text_special", "softbreak", "code_inline"}
@@ -270,6 +268,9 @@ def test_nothing_breaks_out_of_a_cell():
     assert "FAIL" in "\n".join(finding.lines())
 
 
-def test_json_is_strict():
-    with pytest.raises(ValueError):
-        Report.model_validate(json.loads('{"format": 1, "extra": 2}'))
+def test_reports_with_unknown_fields_are_refused():
+    report = dict.fromkeys(("encoding", "ranking", "source_sha256", "device", "finished"), "x")
+    report |= {"versions": {}, "seconds": 1.0, "findings": []}
+    assert Report.model_validate_json(json.dumps(report)).passed
+    with pytest.raises(ValueError, match="extra"):
+        Report.model_validate_json(json.dumps(report | {"extra": 2}))

@@ -1,4 +1,4 @@
-"""Names of encodings: plain, with settings, and around one another."""
+"""Names of encodings: plain, with settings, and nested."""
 
 import pytest
 import torch
@@ -6,13 +6,14 @@ import torch
 from bench import encodings
 from bench.encodings import At, Setup, Wrapper, compose
 from bench.encodings.base import Info
+from bench.plugins.source_hash import source_hash
 from tasks import InputError
 
 SETUP = Setup(layers=2, width=16, heads=2, head_width=8, train_tokens=8, longest_tokens=40)
 
 
 class Doubled(Wrapper):
-    """Doubles all position ids: the least that a wrapper can do."""
+    """Doubles all position ids: a minimal wrapper."""
 
     info = Info("doubled", "ids", "t", "a", 2026, "https://example.org", formula="2p", past="p", provenance="ours")
 
@@ -31,26 +32,26 @@ def resolve(text: str) -> type:
     return compose.resolve(text, KNOWN)
 
 
-def test_settings_replace_defaults_and_stand_in_the_name():
+def test_settings_replace_defaults_and_are_part_of_the_name():
     cls = resolve(" rope( base = 500000 ) ")
     assert cls.info.name == "rope(base=500000.0)"
     assert compose.settings(cls) == {"base": 500000.0}
     assert cls.make(SETUP).base == 500000.0
     assert resolve("t5(max_distance=8,buckets=4)").info.name == "t5(buckets=4,max_distance=8)", "in one order"
-    assert resolve(resolve("t5(max_distance=8)").info.name).info == resolve("t5(max_distance=8)").info, "a name names itself"
+    assert resolve(resolve("t5(max_distance=8)").info.name).info == resolve("t5(max_distance=8)").info, "names are stable"
 
 
-def test_defaults_spelt_out_are_the_plain_encoding():
+def test_explicit_defaults_give_the_plain_encoding():
     assert resolve("rope(base=10000)") is KNOWN["rope"]
 
 
-def test_a_wrapper_hands_on_every_hook_it_does_not_change():
+def test_a_wrapper_forwards_every_hook_it_does_not_override():
     tokens = torch.arange(6)[None]
     inside, outside = resolve("alibi").make(SETUP), resolve("doubled(alibi)").make(SETUP)
     shared = []
     for encoding in (inside, outside):
-        at = At(nominal=6)
-        at = At(nominal=6, ids=encoding.positions(tokens, at))
+        at = At(announced_length=6)
+        at = At(announced_length=6, ids=encoding.positions(tokens, at))
         shared.append(encoding.prepare(at))
     assert torch.equal(shared[1], 2 * shared[0])
     assert encodings.hooks(resolve("doubled(alibi)")) == ["positions", "prepare", "bias"]
@@ -62,17 +63,17 @@ def test_wrappers_nest_and_take_settings():
     assert cls.info.name == "doubled(doubled(rope(base=100.0)),times=3)"
     assert compose.settings(cls) == {"times": 3, "doubled(rope(base=100.0))": {"times": 2, "rope(base=100.0)": {"base": 100.0}}}
     encoding = cls.make(SETUP)
-    assert encoding.positions(torch.zeros(1, 3, dtype=torch.long), At(nominal=3)).tolist() == [0, 6, 12]
+    assert encoding.positions(torch.zeros(1, 3, dtype=torch.long), At(announced_length=3)).tolist() == [0, 6, 12]
     assert encoding.base.base.base == 100.0
 
 
-def test_a_wrapper_inherits_what_the_wrapped_declares():
+def test_a_wrapper_combines_the_declarations():
     assert resolve("doubled(learned)").info.shift_invariant is False
     assert resolve("doubled(rope)").info.formula.endswith(KNOWN["rope"].info.formula)
 
 
-def test_the_source_hash_covers_what_is_wrapped():
-    hashes = {encodings.source_hash(resolve(name)) for name in ("doubled(rope)", "doubled(alibi)", "rope", "alibi")}
+def test_the_source_hash_covers_the_wrapped_encoding():
+    hashes = {source_hash(resolve(name)) for name in ("doubled(rope)", "doubled(alibi)", "rope", "alibi")}
     assert len(hashes) == 4
 
 
@@ -82,8 +83,8 @@ def test_the_source_hash_covers_what_is_wrapped():
         ("rop", "unknown encoding 'rop'; did you mean 'rope'?"),
         ("doubled(rop)", "did you mean 'rope'?"),
         ("rope(bas=1)", "unknown setting of rope 'bas'; did you mean 'base'?"),
-        ("rope(base='x')", "setting base of rope must be a float such as 10000.0, got 'x'"),
-        ("t5(buckets=1.5)", "must be a int such as 32, got 1.5"),
+        ("rope(base='x')", "setting base of rope must be of type float, such as 10000.0, got 'x'"),
+        ("t5(buckets=1.5)", "must be of type int, such as 32, got 1.5"),
         ("nope(x=1)", "nope has no settings, got 'x'"),
         ("rope(nope)", "rope wraps no other encoding"),
         ("doubled", "doubled wraps another encoding; expected doubled(name)"),
@@ -92,7 +93,7 @@ def test_the_source_hash_covers_what_is_wrapped():
         ("rope(base=__import__('os'))", "must be finite numbers, True, False or quoted words"),
         ("rope(base={[]: 1})", "must be finite numbers, True, False or quoted words"),
         ("rope(base=1, base=2)", "'rope(base=1, base=2)' gives the setting base twice"),
-        (f"rope(base=1{'0' * 400})", "setting base of rope is a number with 401 digits, too large"),
+        (f"rope(base=1{'0' * 400})", "setting base of rope is too large: a number with 401 digits"),
         ("__import__('os').system('true')", "is not an encoding"),
         ("rope.__class__", "is not an encoding"),
         ("rope(", "is not an encoding"),
@@ -100,7 +101,7 @@ def test_the_source_hash_covers_what_is_wrapped():
         ("", "is not an encoding"),
     ],
 )
-def test_what_is_no_name_is_refused(text, message):
+def test_invalid_names_are_rejected(text, message):
     with pytest.raises(InputError) as caught:
         resolve(text)
     assert message in str(caught.value)

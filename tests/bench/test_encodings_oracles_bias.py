@@ -1,4 +1,4 @@
-"""Oracles of what is added to embeddings and scores, and of relative terms: libraries where they hold one, else slow loops."""
+"""Oracles of biases and relative terms: libraries where they have a counterpart, else slow loops."""
 
 import math
 from dataclasses import replace
@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import loop_oracles as loops
 import pytest
 import torch
-from helpers import HEAD_WIDTH, assert_same, attention, make_encoding, oracle, qkv
+from helpers import HEAD_WIDTH, UNEVEN_IDS, assert_same, attention, make_encoding, oracle, perturbed, qkv
 from torch import nn
 from transformers import T5Config, XLNetConfig
 from transformers.models.t5.modeling_t5 import T5Attention
@@ -18,38 +18,25 @@ from x_transformers import x_transformers
 from bench.encodings import At, Encoding, alibi, da, fire, kerple, t5
 
 LAYER = 1
-"""Of the two that encodings have here: the one whose parameters are to be used."""
+"""The layer whose parameters are used, of two."""
 TRAIN, LONGEST = 12, 120
 SHAPES = [(1, 5), (2, 1), (3, 30), (5, 7), (6, 12), (12, 18)]
 """Heads and tokens: odd head counts, a single token, lengths below, at and past L."""
 shapes = pytest.mark.parametrize(("heads", "length"), SHAPES)
 odd_heads = pytest.mark.parametrize("heads", [1, 2, 3, 4, 5, 7, 8, 12, 15])
 
-# Ids of which no row starts at zero, none is even spaced, and rows differ: what a scheme of positions may hand to an encoding.
-IDS = torch.tensor([[0, 1, 2, 5, 9, 11, 40], [3, 4, 10, 11, 12, 90, 91]])
-
 
 def made(name: str, heads: int, **sizes: int) -> Encoding:
-    """An encoding whose parameters are away from their start, where zeros and small numbers hide much."""
-    encoding = make_encoding(name, heads, **sizes)
-    noise = 0 if name.startswith("kerple") else 0.3  # which starts at random, within walls
-    source = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for parameter in encoding.parameters():
-            parameter.add_(noise * torch.randn(parameter.shape, generator=source, dtype=torch.float64))
-    return encoding
+    """An encoding with perturbed parameters, except KERPLE's, which are random within bounds."""
+    return perturbed(make_encoding(name, heads, **sizes), 0 if name.startswith("kerple") else 0.3)
 
 
 def at_layer(encoding: Encoding, ids: torch.Tensor, layer: int = LAYER) -> At:
-    at = At(nominal=ids.shape[-1], ids=ids)
+    at = At(announced_length=ids.shape[-1], ids=ids)
     return replace(at, shared=encoding.prepare(at), layer=layer)
 
 
-# --- attention by loops, one line for each encoding: e the encoding, whose parameters the loop is told
-
-LONG_ALIBI = {1: [2**-8], 2: [2**-8], 3: [2**-4, 2**-8], 5: [2**-4, 2**-8, 2**-2], 6: [2**-4, 2**-8, 2**-2]}
-LONG_ALIBI[12] = [2**-2, 2**-4, 2**-6, 2**-8, 2**-1, 2**-3]
-"""Heads → the slopes of `alibi_half`, written out."""
+# --- encodings without a library counterpart: e is the encoding, whose parameters the loop uses
 
 
 def fire_bias(e: fire.FIRE, ids: torch.Tensor) -> torch.Tensor:
@@ -60,8 +47,6 @@ def fire_bias(e: fire.FIRE, ids: torch.Tensor) -> torch.Tensor:
 
 
 BIASES = {
-    "alibi_learned": lambda e, ids: loops.alibi(ids, e.log_slopes.exp()),
-    "alibi_half": lambda e, ids: loops.half_alibi(ids, torch.tensor(LONG_ALIBI[e.setup.heads]).double(), e.setup.heads),
     "kerple_log": lambda e, ids: loops.kerple_log(ids, e.a.flatten(), e.p.flatten()),
     "kerple_power": lambda e, ids: loops.kerple_power(ids, e.a.flatten(), e.p.flatten()),
     "sandwich": lambda e, ids: loops.sandwich(ids, e.setup.heads),
@@ -69,9 +54,6 @@ BIASES = {
     "fire": fire_bias,
     "fire(threshold=20.0)": fire_bias,
     "fire_half": fire_bias,
-    # L = 12: six buckets, three of them exact.
-    "t5_matched": lambda e, ids: loops.t5_bias(ids, e.table, lambda r: loops.t5_bucket(r, 6, 12)),
-    "t5_matched(buckets=4)": lambda e, ids: loops.t5_bias(ids, e.table, lambda r: loops.t5_bucket(r, 4, 12)),
 }
 
 
@@ -79,15 +61,11 @@ def shaw(e, q, k, v, ids):
     return loops.shaw(q, k, v, ids, e.keys[LAYER], e.values[LAYER], e.clip)
 
 
-def transformer_xl(e, q, k, v, ids):
-    return loops.transformer_xl(q, k, v, ids, e.u, e.v, e.w[LAYER].flatten(0, 1))
-
-
 def da_transformer(e, q, k, v, ids):
     return loops.da_attention(q, k, v, ids, e.w[LAYER].flatten(), e.v[LAYER].flatten())
 
 
-ATTENTIONS = {"shaw": shaw, "shaw(clip=3)": shaw, "transformer_xl": transformer_xl, "da": da_transformer}
+ATTENTIONS = {"shaw": shaw, "shaw(clip=3)": shaw, "da": da_transformer}
 
 
 def by_loops(name: str, e: Encoding, q, k, v, ids) -> torch.Tensor:
@@ -111,87 +89,9 @@ def test_attention_is_the_formula(name, heads, length):
 @every
 def test_attention_is_the_formula_at_ids_by_row(name):
     encoding, inputs = made(name, 3, train_tokens=TRAIN), qkv(3, 7)
-    slow = by_loops(name, encoding, *inputs, IDS)
+    slow = by_loops(name, encoding, *inputs, UNEVEN_IDS)
     # Sums of fast and far phases and large powers: a float32 table is good to 10⁻⁷ of the distance.
-    assert_same(attention(encoding, *inputs, ids=IDS, layer=LAYER), slow, [*inputs, *encoding.parameters()], atol=1e-5)
-
-
-# --- sinusoidal, in every layer
-
-
-@oracle("sinusoidal_every_layer", against="a loop with math.sin")
-@pytest.mark.parametrize("base", [10000.0, 100.0])
-@pytest.mark.parametrize("ids", [torch.arange(30), IDS], ids=["past L", "by row"])
-def test_sinusoids_come_in_every_layer(ids, base):
-    encoding = make_encoding(f"sinusoidal_every_layer(base={base})", 3)
-    width = 3 * HEAD_WIDTH
-    x = torch.randn(2, ids.shape[-1], width, dtype=torch.float64, requires_grad=True)
-    halves = torch.stack([loops.halved_sinusoid(p, width, base) for p in ids.flatten().tolist()])
-    expected = torch.stack(halves.chunk(2, -1), -1).reshape(*ids.shape, width)  # sine, cosine, sine …
-    for layer in (0, 1):
-        assert_same(encoding.embed(x, at_layer(encoding, ids, layer)), x + expected, [x], atol=1e-7)
-
-
-# --- learned, per layer and with offsets
-
-
-@oracle("learned_per_layer", against="torch.nn.Embedding")
-@pytest.mark.parametrize("ids", [torch.arange(7), torch.arange(TRAIN + 8), IDS], ids=["short", "past L", "by row"])
-@pytest.mark.parametrize("heads", [1, 3, 5])
-def test_each_layer_has_its_embedding_of_positions(heads, ids):
-    encoding = make_encoding("learned_per_layer", heads, train_tokens=TRAIN, longest_tokens=LONGEST)
-    assert encoding.table.shape == (2, LONGEST, heads * HEAD_WIDTH)
-    assert abs(encoding.table.std().item() - 0.02) < 0.002
-    x = torch.randn(2, ids.shape[-1], heads * HEAD_WIDTH, dtype=torch.float64, requires_grad=True)
-    for layer in (0, 1):
-        theirs = nn.Embedding.from_pretrained(encoding.table[layer].detach(), freeze=False)
-        ours, expected = encoding.embed(x, At(nominal=20, ids=ids, layer=layer)), x + theirs(ids)
-        assert_same(ours, expected, [x], atol=1e-12)
-        weights = torch.randn(ours.shape, dtype=torch.float64)
-        (found,) = torch.autograd.grad((ours * weights).sum(), encoding.table)
-        (wanted,) = torch.autograd.grad((expected * weights).sum(), theirs.weight)
-        torch.testing.assert_close(found[layer], wanted)
-        assert found[1 - layer].abs().max() == 0
-
-
-def offset_ids(encoding: Encoding, rows: int, length: int, nominal: int, seed: int = 0) -> torch.Tensor:
-    at = At(nominal=nominal, generator=torch.Generator().manual_seed(seed))
-    return encoding.positions(torch.zeros(rows, length, dtype=torch.long), at)
-
-
-@oracle("learned_offset", against="torch.nn.Embedding; the law of its offsets by counting")
-def test_learned_offset_is_an_embedding_of_moved_positions():
-    encoding = make_encoding("learned_offset", 3, train_tokens=TRAIN, longest_tokens=LONGEST)
-    theirs = nn.Embedding(LONGEST, 3 * HEAD_WIDTH)
-    theirs.weight = encoding.table
-    x = torch.randn(4, TRAIN, 3 * HEAD_WIDTH, dtype=torch.float64, requires_grad=True)
-    for training in (True, False):
-        ids = offset_ids(encoding.train(training), 4, TRAIN, TRAIN)
-        first = ids[..., :1] if training else torch.zeros(1, dtype=torch.long)
-        assert torch.equal(ids, first + torch.arange(TRAIN)), "one offset for a whole sequence, and none in a test"
-        ours = encoding.embed(x, At(nominal=TRAIN, ids=ids))
-        assert_same(ours, x + theirs(first + torch.arange(TRAIN)), [x, encoding.table], atol=1e-12)
-        assert torch.equal(encoding.embed(x, At(nominal=TRAIN, ids=ids, layer=1)), x), "added once, at the input"
-
-
-def test_offsets_are_uniform_and_reach_every_row():
-    encoding = make_encoding("learned_offset", 1, train_tokens=TRAIN, longest_tokens=LONGEST).train()
-    drawn = offset_ids(encoding, 20_000, TRAIN, TRAIN)
-    counts = torch.bincount(drawn[:, 0], minlength=LONGEST)
-    places = LONGEST - TRAIN + 1
-    assert (counts[:places] > 0).all() and (counts[places:] == 0).all(), "0 … L′ − L, both ends included"
-    expected = 20_000 / places
-    assert ((counts[:places] - expected).square() / expected).sum() < 1.5 * places  # χ² of as many degrees of freedom
-    assert torch.equal(drawn.unique(), torch.arange(LONGEST)), "every row is trained"
-
-
-def test_offsets_hang_on_the_announced_length_alone():
-    encoding = make_encoding("learned_offset", 1, train_tokens=TRAIN, longest_tokens=LONGEST).train()
-    whole = offset_ids(encoding, 50, 40, nominal=40)
-    assert torch.equal(offset_ids(encoding, 50, 9, nominal=40), whole[:, :9])
-    assert whole.max() < LONGEST
-    assert torch.equal(offset_ids(encoding, 5, LONGEST, nominal=LONGEST), torch.arange(LONGEST).expand(5, -1))
-    assert torch.equal(offset_ids(encoding, 5, 3, nominal=LONGEST + 9), torch.arange(3).expand(5, -1))
+    assert_same(attention(encoding, *inputs, ids=UNEVEN_IDS, layer=LAYER), slow, [*inputs, *encoding.parameters()], atol=1e-5)
 
 
 # --- shaw
@@ -224,7 +124,7 @@ def test_shaw_without_tables_is_nope():
     assert_same(attention(encoding, *inputs), attention(make_encoding("nope", 3), *inputs), inputs, atol=1e-12)
 
 
-def test_shaw_never_makes_a_vector_for_each_pair():
+def test_shaw_allocates_no_vector_per_pair():
     heads, length, width = 2, 64, 32
     inputs = [torch.randn(1, heads, length, width, dtype=torch.float64, requires_grad=True) for _ in range(3)]
     sizes = []
@@ -256,7 +156,7 @@ def test_transformer_xl_equals_xlnet(heads, length):
     assert_same(ours, expected, [*inputs, encoding.u, encoding.v, encoding.w], atol=1e-5)  # their sinusoids are float32
 
 
-def test_transformer_xl_never_makes_a_vector_for_each_pair():
+def test_transformer_xl_allocates_no_vector_per_pair():
     heads, length = 2, 128
     inputs = [torch.randn(1, heads, length, HEAD_WIDTH, dtype=torch.float64, requires_grad=True) for _ in range(3)]
     sizes = []
@@ -285,23 +185,23 @@ def test_t5_matched_bias_equals_transformers(heads, length, train, count):
     assert encoding.table.shape == (count, heads)
     theirs.relative_attention_bias.weight = encoding.table
     lower = torch.ones(length, length).tril()
-    ours = encoding.prepare(At(nominal=length, ids=torch.arange(length)))
+    ours = encoding.prepare(At(announced_length=length, ids=torch.arange(length)))
     assert_same(ours * lower, theirs.compute_bias(length, length)[0] * lower, [encoding.table], atol=1e-12)
 
 
 @pytest.mark.parametrize("train", [*range(4, 80), 100, 128, 200, 1000])
 def test_t5_matched_has_no_untrained_bucket(train):
     encoding = make_encoding("t5_matched", 1, train_tokens=train)
-    # The last token is never a query that counts: distances in training reach L − 2.
-    met = t5.buckets(torch.arange(train - 1), encoding.count, encoding.max_distance).unique()
+    # The last token predicts nothing, so the largest distance in training is L − 2.
+    trained = t5.buckets(torch.arange(train - 1), encoding.count, encoding.max_distance).unique()
     beyond = t5.buckets(torch.arange(train - 1, 10 * train), encoding.count, encoding.max_distance).unique()
-    assert beyond.tolist() == [encoding.count - 1] and beyond[0] in met
+    assert beyond.tolist() == [encoding.count - 1] and beyond[0] in trained
 
 
 @pytest.mark.parametrize("train", [1, 2, 3])
-def test_t5_matched_is_defined_for_the_shortest(train):
+def test_t5_matched_is_defined_for_the_shortest_sequences(train):
     encoding = make_encoding("t5_matched", 1, train_tokens=train)
-    assert encoding.prepare(At(nominal=50, ids=torch.arange(50))).isfinite().all()
+    assert encoding.prepare(At(announced_length=50, ids=torch.arange(50))).isfinite().all()
 
 
 # --- alibi, learned and halved
@@ -309,15 +209,19 @@ def test_t5_matched_is_defined_for_the_shortest(train):
 
 @oracle("alibi_learned", against="x-transformers AlibiPositionalBias")
 @odd_heads
-def test_alibi_learned_starts_as_alibi_and_follows_its_slopes(heads):
-    encoding = make_encoding("alibi_learned", heads)
-    ids = torch.arange(40)
-    start = x_transformers.AlibiPositionalBias(heads)
-    torch.testing.assert_close(encoding.prepare(At(40, ids=ids)).tril(), start(40, 40).double().tril(), atol=1e-5, rtol=1e-6)
-    with torch.no_grad():
-        encoding.log_slopes.copy_(torch.linspace(-6, 1, heads))
-    moved = x_transformers.AlibiPositionalBias(heads, slopes=torch.linspace(-6, 1, heads).exp().tolist())
-    torch.testing.assert_close(encoding.prepare(At(40, ids=ids)).tril(), moved(40, 40).double().tril(), atol=1e-5, rtol=1e-6)
+def test_alibi_learned_equals_x_transformers(heads):
+    encoding, ids = make_encoding("alibi_learned", heads), torch.arange(40)
+    slopes = torch.linspace(-6, 1, heads).exp()
+    for theirs in (
+        x_transformers.AlibiPositionalBias(heads),
+        x_transformers.AlibiPositionalBias(heads, slopes=slopes.tolist()),
+    ):
+        bias = encoding.prepare(At(40, ids=ids))
+        torch.testing.assert_close(bias.tril(), theirs(40, 40).double().tril(), atol=1e-5, rtol=1e-6)
+        (gradient,) = torch.autograd.grad(bias.sum(), encoding.log_slopes)
+        torch.testing.assert_close(gradient, bias.sum((1, 2)), msg="the bias is linear in the slope, exp(log_slope)")
+        with torch.no_grad():
+            encoding.log_slopes.copy_(slopes.log())
 
 
 @oracle("alibi_half", against="x-transformers AlibiPositionalBias with fewer heads than in total")
@@ -326,11 +230,11 @@ def test_alibi_half_equals_x_transformers(heads):
     theirs = x_transformers.AlibiPositionalBias(math.ceil(heads / 2), total_heads=heads)
     ours = make_encoding("alibi_half", heads).prepare(At(60, ids=torch.arange(60)))
     torch.testing.assert_close(ours.tril(), theirs(60, 60).tril(), atol=1e-5, rtol=1e-6)
-    by_row = make_encoding("alibi_half", heads).prepare(At(7, ids=IDS))
-    torch.testing.assert_close(by_row.tril(), theirs.forward_custom_pos(IDS).tril(), atol=1e-5, rtol=1e-6)
+    by_row = make_encoding("alibi_half", heads).prepare(At(7, ids=UNEVEN_IDS))
+    torch.testing.assert_close(by_row.tril(), theirs.forward_custom_pos(UNEVEN_IDS).tril(), atol=1e-5, rtol=1e-6)
 
 
-def test_alibi_half_leaves_the_other_half_without_encoding():
+def test_alibi_half_has_no_bias_in_the_other_heads():
     inputs = qkv(4, 30)
     ours, nope = (attention(make_encoding(name, 4), *inputs) for name in ("alibi_half", "nope"))
     assert torch.allclose(ours[:, 2:], nope[:, 2:]) and not torch.allclose(ours[:, :2], nope[:, :2], atol=1e-2)
@@ -387,16 +291,16 @@ def test_kerple_is_clamped_but_gradients_pass(name, high):
         within.a.copy_(torch.tensor([0.01, 5.0])[:, None, None]), within.p.copy_(torch.tensor([0.01, high])[:, None, None])
     at = At(9, ids=torch.arange(9))
     assert_same(encoding.prepare(at), within.prepare(at), atol=1e-12)
-    # As the authors' clamp in place has it: the gradient is that of the clamped value.
+    # As with the authors' in-place clamp, the gradient is that of the clamped value.
     for e in (encoding, within):
         e.prepare(at).sum().backward()
     torch.testing.assert_close(encoding.a.grad, within.a.grad)
     torch.testing.assert_close(encoding.p.grad, within.p.grad)
-    assert kerple.held(torch.tensor(0.5), 0.01, 2).item() == 0.5
+    assert kerple.straight_through_clamp(torch.tensor(0.5), 0.01, 2).item() == 0.5
 
 
 @pytest.mark.parametrize("name", ["kerple_log", "kerple_power"])
-def test_kerple_starts_as_declared(name):
+def test_kerple_is_initialised_as_declared(name):
     encoding = make_encoding(name, 1000)
     for tensor, most in ((encoding.a, 1), (encoding.p, 2)):
         assert 0 <= tensor.min() < 0.02 * most and 0.98 * most < tensor.max() <= most
@@ -420,12 +324,12 @@ def test_sandwich_golden_numbers():
 def test_fire_golden_numbers():
     c, threshold = torch.tensor([0.1]).double(), torch.tensor([512.0]).double()
     for (i, j), value in {(10, 0): 0.17525475, (10, 5): 0.10251746, (1000, 0): 0.99999978, (1000, 990): 0.15019047}.items():
-        found = fire.share(torch.tensor([i - j]).double(), torch.tensor([i]).double(), c, threshold)
-        assert found.item() == pytest.approx(value, abs=2e-8)  # the last of them was written down from float32
+        found = fire.normalised_distance(torch.tensor([i - j]).double(), torch.tensor([i]).double(), c, threshold)
+        assert found.item() == pytest.approx(value, abs=2e-8)  # the last one is from float32
 
 
 @pytest.mark.parametrize(("name", "threshold"), [("fire", 512), ("fire_half", TRAIN / 2)])
-def test_fire_starts_as_declared(name, threshold):
+def test_fire_is_initialised_as_declared(name, threshold):
     encoding = make_encoding(name, 12, train_tokens=TRAIN, layers=3)
     assert encoding.threshold == threshold
     assert torch.equal(encoding.c, torch.full((3, 1), 0.1).double()) and torch.equal(encoding.m, torch.ones(3, 1).double())

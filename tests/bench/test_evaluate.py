@@ -1,4 +1,4 @@
-"""Evaluation: one teacher-forced pass against real greedy decoding, counts, and batches cut by a budget of tokens."""
+"""Evaluation: teacher forcing against real greedy decoding, counts, and batches bounded by a token budget."""
 
 import math
 from types import SimpleNamespace
@@ -10,19 +10,19 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import tasks
-from bench import evaluate as module
-from bench.batches import Batch, as_batch
 from bench.encodings.nope import NoPE
-from bench.evaluate import by_budget, correct, evaluate, zero_scores
-from bench.model import Decoder
-from bench.optimizer import FlatAdamW
-from bench.train import State, train
+from bench.training import evaluate as module
+from bench.training.batches import Batch, as_batch
+from bench.training.evaluate import correct_targets, evaluate, zero_scores
+from bench.training.model import Decoder
+from bench.training.optimizer import FlatAdamW
+from bench.training.train import TrainingState, train
 from tasks import EOS, SEP
 
 TASK = tasks.get("copying", "repeat", 8)
 TEST = {n: tasks.test_set(TASK, n, 24, 0) for n in (2, 5, 8)}
 LENGTH = 4
-"""L of the models that are not trained."""
+"""L of the untrained models."""
 
 SORTING = tasks.get("sorting", "unique", 12)
 SORTED = {n: tasks.test_set(SORTING, n, 24, 0) for n in (2, 4, 6, 7, 8, 12)}
@@ -31,46 +31,45 @@ SORTING_LENGTH = 6
 
 @pytest.fixture(scope="module", params=["nope", "alibi", "rope", "learned", "sinusoidal", "t5"])
 def trained(request) -> Decoder:
-    """A model that has half learned to sort: right on some examples and wrong on others, at many lengths."""
+    """A model that sorts some examples correctly and others not, at many lengths."""
     recipe = recipe_of(steps=160, batch=32, learning_rate=5e-3, warmup_steps=20)
     model = task_model(request.param, SORTING, SORTING_LENGTH, heads=4)
-    train(model, FlatAdamW(model, recipe), SORTING, SORTING_LENGTH, recipe, 0, State())
+    train(model, FlatAdamW(model, recipe), SORTING, SORTING_LENGTH, recipe, 0, TrainingState())
     return model.eval()
 
 
 @torch.inference_mode()
-def decode(model: Decoder, prompt: list[int], nominal: int) -> list[int]:
-    """Greedy decoding as in use: one example, one token at a time, no answer in sight, until <eos> or the announced length."""
+def decode(model: Decoder, prompt: list[int], announced_length: int) -> list[int]:
+    """Greedy decoding of one prompt, token by token, until <eos> or the announced length."""
     tokens = list(prompt)
-    while len(tokens) < nominal and tokens[-1] != EOS:
-        tokens.append(int(model.logits(model(torch.tensor([tokens]), nominal)[0, -1]).argmax()))
+    while len(tokens) < announced_length and tokens[-1] != EOS:
+        tokens.append(int(model.logits(model(torch.tensor([tokens]), announced_length)[0, -1]).argmax()))
     return tokens[len(prompt) :]
 
 
 def test_teacher_forcing_gives_the_exact_match_of_greedy_decoding(trained):
     partial = []
     for score in evaluate(trained, SORTING, SORTED, 0):
-        examples, nominal = SORTED[score.length], SORTING.tokens(score.length)
+        examples, announced_length = SORTED[score.length], SORTING.tokens(score.length)
         batch = as_batch(examples)
         with torch.inference_mode():
-            hits = correct(trained, batch, nominal, None)
+            hits = correct_targets(trained, batch, announced_length, None)
         matches = 0
         for row, (tokens, start, size) in enumerate(zip(examples.tokens, examples.answer_start, examples.sizes, strict=True)):
-            match = decode(trained, tokens[:start].tolist(), nominal) == tokens[start:size].tolist()
-            assert bool(hits[batch.owner == row].all()) == match
+            match = decode(trained, tokens[:start].tolist(), announced_length) == tokens[start:size].tolist()
+            assert bool(hits[batch.example_of == row].all()) == match
             matches += match
         assert score.exact == matches / len(examples)
         if 0 < matches < len(examples):
             partial.append(score.length)
-    # Only where some examples are right and some are wrong can the two ways differ unnoticed.
-    assert partial[0] <= SORTING_LENGTH < partial[-1], "both within and past the lengths of training"
+    # Only where some examples are right and others wrong would a difference show.
+    assert partial[0] <= SORTING_LENGTH < partial[-1], "in distribution and out of distribution"
 
 
-# One that draws does so anew for each batch.
 @pytest.mark.parametrize("name", NAMES)
-def test_scores_do_not_hang_on_the_budget(name, monkeypatch):
+def test_scores_do_not_depend_on_the_budget(name, monkeypatch):
     model = task_model(name, TASK, LENGTH)
-    with torch.no_grad():  # an untrained model is right once in a while, as its scores must show
+    with torch.no_grad():  # so that an untrained model is right on some tokens
         model.embedding.weight.copy_(model.head.weight * 5)
     mixed = {TASK.longest: tasks.train_batch(TASK, TASK.longest, 70, 0, 0)}
     found = []
@@ -82,40 +81,34 @@ def test_scores_do_not_hang_on_the_budget(name, monkeypatch):
 
 
 @pytest.mark.parametrize("budget", [1, 11, 12, 13, 40, 100, 10**6])
-def test_a_batch_never_holds_more_tokens_than_the_budget(budget, monkeypatch):
+def test_batches_use_the_token_budget_and_never_exceed_it(budget, monkeypatch):
     monkeypatch.setattr(module, "TOKEN_BUDGET", {"cpu": budget})
     examples = tasks.train_batch(TASK, 8, 50, 0, 0)
     shapes = []
     model = tiny_model("nope")
-    real = model.read
-    monkeypatch.setattr(model, "read", lambda batch, *rest: (shapes.append(batch.layout.shapes), real(batch, *rest))[1])
+    real = model.target_states
+
+    def spy(batch: Batch, *rest):
+        shapes.append(batch.layout.shapes)
+        return real(batch, *rest)
+
+    monkeypatch.setattr(model, "target_states", spy)
     evaluate(model, TASK, {8: examples}, 0)
-    assert all(len(one) == 1 for one in shapes), "one rectangle: an encoding that draws does so once a batch"
+    assert all(len(one) == 1 for one in shapes), "one bucket: random encodings draw once per batch"
     shapes = [one[0] for one in shapes]
     assert sum(rows for rows, _ in shapes) == 50
     widest = examples.tokens.shape[1]
     for rows, width in shapes:
         assert rows * width <= budget or rows == 1
         assert width <= widest
-    assert all(rows == max(1, min(50, budget // widest)) for rows, _ in shapes[:-1]), "nor needlessly few"
+    assert all(rows == max(1, min(50, budget // widest)) for rows, _ in shapes[:-1]), "not fewer than possible"
 
 
-def test_batches_hold_every_example_once_and_in_order():
-    examples = tasks.train_batch(TASK, 8, 50, 0, 0)
-    batches = [batch for _, batch in by_budget(examples, 100, len(examples))]
-    rows = [row[row != tasks.PAD].tolist() for batch in batches for part in batch.tokens for row in part]
-    expected = [row[row != tasks.PAD].tolist() for row in examples.tokens]
-    size = batches[0].count
-    for start in range(0, len(expected), size):  # in order, but for sizes within a batch
-        assert sorted(rows[start : start + size]) == sorted(expected[start : start + size])
-    assert sum(len(batch.targets) for batch in batches) == examples.targets.sum()
+# --- models with known answers
 
 
-# --- models whose answers are known
-
-
-class Answers:
-    """In place of a model: gives the token that follows, but another where ``wrong`` says so."""
+class KnownAnswers:
+    """In place of a model: predicts the next token correctly, except where ``wrong`` is True."""
 
     def __init__(self, wrong=lambda tokens: torch.zeros(tokens.shape, dtype=torch.bool)):
         self.wrong = wrong
@@ -127,24 +120,24 @@ class Answers:
     def eval(self) -> None:
         self.training = False
 
-    def read(self, batch: Batch, nominal: int, generator: torch.Generator) -> Tensor:
+    def target_states(self, batch: Batch, announced_length: int, generator: torch.Generator) -> Tensor:
         assert not self.training
-        self.calls.append((nominal, generator.initial_seed()))
+        self.calls.append((announced_length, generator.initial_seed()))
         (tokens,) = batch.tokens
         following = tokens.roll(-1, 1)
         size = len(TASK.vocabulary)
         cells = F.one_hot((following + self.wrong(tokens)) % size, size).float().flatten(0, 1)
-        return (cells if batch.layout.cell_of is None else cells[batch.layout.cell_of])[batch.places]
+        return (cells if batch.layout.cell_of is None else cells[batch.layout.cell_of])[batch.target_rows]
 
     def logits(self, hidden: Tensor) -> Tensor:
         return hidden
 
 
-ASKED = {n: tasks.test_set(TASK, n, 10, 0) for n in (1, 3, 8)}
+TEST_SETS = {n: tasks.test_set(TASK, n, 10, 0) for n in (1, 3, 8)}
 
 
-def nth_of_answer(n: int):
-    """Wrong at the n-th target of each row: that of place <sep> + n."""
+def nth_target(n: int):
+    """Wrong at the n-th target of each sequence, the token after <sep> + n."""
 
     def wrong(tokens: Tensor) -> Tensor:
         sep = (tokens == SEP).int().argmax(1, keepdim=True)
@@ -158,14 +151,14 @@ def nth_of_answer(n: int):
     [
         (lambda tokens: tokens < 0, 1.0, lambda n: 0),
         (lambda tokens: tokens >= 0, 0.0, lambda n: n + 1),
-        (nth_of_answer(0), 0.0, lambda n: 1),
-        (nth_of_answer(1), 0.0, lambda n: 1),
-        (nth_of_answer(-1), 1.0, lambda n: 0),
+        (nth_target(0), 0.0, lambda n: 1),
+        (nth_target(1), 0.0, lambda n: 1),
+        (nth_target(-1), 1.0, lambda n: 0),
     ],
     ids=["always right", "always wrong", "first token wrong", "second token wrong", "prompt wrong"],
 )
-def test_known_answers_give_known_scores(wrong, exact, missed):
-    for score, (n, examples) in zip(evaluate(Answers(wrong), TASK, ASKED, 0), ASKED.items(), strict=True):
+def test_scores_of_known_answers(wrong, exact, missed):
+    for score, (n, examples) in zip(evaluate(KnownAnswers(wrong), TASK, TEST_SETS, 0), TEST_SETS.items(), strict=True):
         assert (score.length, score.count, score.tokens) == (n, 10, 10 * (n + 1)), "the answer and <eos>"
         assert score.exact == exact
         assert score.token == pytest.approx(1 - missed(n) / (n + 1))
@@ -173,62 +166,66 @@ def test_known_answers_give_known_scores(wrong, exact, missed):
         assert len(examples) == 10
 
 
-def test_a_missing_end_is_a_failure_and_what_comes_after_it_is_not():
-    at_end = Answers(lambda tokens: tokens.roll(-1, 1) == EOS)
-    assert [score.exact for score in evaluate(at_end, TASK, ASKED, 0)] == [0, 0, 0]
-    behind = Answers(lambda tokens: (tokens == EOS) | (tokens == tasks.PAD))
+def test_eos_counts_and_tokens_after_it_do_not():
+    at_end = KnownAnswers(lambda tokens: tokens.roll(-1, 1) == EOS)
+    assert [score.exact for score in evaluate(at_end, TASK, TEST_SETS, 0)] == [0, 0, 0]
+    after_end = KnownAnswers(lambda tokens: (tokens == EOS) | (tokens == tasks.PAD))
     mixed = {7: tasks.train_batch(TASK, 7, 30, 0, 0)}
-    assert [score.exact for score in evaluate(behind, TASK, ASKED | mixed, 0)] == [1, 1, 1, 1]
+    assert [score.exact for score in evaluate(after_end, TASK, TEST_SETS | mixed, 0)] == [1, 1, 1, 1]
 
 
 def test_each_example_counts_once(monkeypatch):
-    monkeypatch.setattr(module, "TOKEN_BUDGET", {"cpu": 40})  # several batches a length
-    examples = ASKED[8]
+    monkeypatch.setattr(module, "TOKEN_BUDGET", {"cpu": 40})  # several batches per length
+    examples = TEST_SETS[8]
     chosen = {tuple(examples.tokens[row]) for row in (2, 3, 7)}
-    wrong = Answers(lambda tokens: torch.tensor([[tuple(row) in chosen] for row in tokens.tolist()]) & nth_of_answer(2)(tokens))
+    wrong = KnownAnswers(
+        lambda tokens: torch.tensor([[tuple(row) in chosen] for row in tokens.tolist()]) & nth_target(2)(tokens)
+    )
     (score,) = evaluate(wrong, TASK, {8: examples}, 0)
     assert score.exact == 0.7
     assert score.token == pytest.approx(1 - 3 / 90)
 
 
-def test_the_model_is_told_the_announced_length_and_draws_that_hang_on_the_test_alone(monkeypatch):
+def test_announced_length_and_random_seeds_depend_only_on_the_test(monkeypatch):
     monkeypatch.setattr(module, "TOKEN_BUDGET", {"cpu": 60})
-    asked = {3: ASKED[3], 8: ASKED[1]}  # at 8, every sequence is shorter than it may be
-    first, again, other = Answers(), Answers(), Answers()
-    for model, seed in ((first, 0), (again, 0), (other, 1)):
-        evaluate(model, TASK, asked, seed)
-    sizes = {n: math.ceil(10 / (60 // examples.tokens.shape[1])) for n, examples in asked.items()}
-    assert [nominal for nominal, _ in first.calls] == [TASK.tokens(n) for n in asked for _ in range(sizes[n])]
-    assert first.calls == again.calls
+    test_sets = {3: TEST_SETS[3], 8: TEST_SETS[1]}  # at 8, every sequence is shorter than it may be
+    first, second, other = KnownAnswers(), KnownAnswers(), KnownAnswers()
+    for model, seed in ((first, 0), (second, 0), (other, 1)):
+        evaluate(model, TASK, test_sets, seed)
+    sizes = {n: math.ceil(10 / (60 // examples.tokens.shape[1])) for n, examples in test_sets.items()}
+    assert [announced_length for announced_length, _ in first.calls] == [
+        TASK.tokens(n) for n in test_sets for _ in range(sizes[n])
+    ]
+    assert first.calls == second.calls
     seeds = [seed for _, seed in first.calls]
-    assert len(set(seeds)) == len(asked) < len(seeds), "a draw for each length and 32 examples, however they are batched"
+    assert len(set(seeds)) == len(test_sets) < len(seeds), "one seed for each length and 32 examples, whatever the batches"
     assert not set(seeds) & {seed for _, seed in other.calls}
 
 
-def test_evaluation_asks_between_batches_and_may_be_stopped(monkeypatch):
+def test_evaluation_can_be_stopped_before_each_batch(monkeypatch):
     monkeypatch.setattr(module, "TOKEN_BUDGET", {"cpu": 60})
-    asked = []
-    model = Answers()
-    evaluate(model, TASK, ASKED, 0, lambda: asked.append(None))
-    assert len(asked) == len(model.calls)
+    calls = []
+    model = KnownAnswers()
+    evaluate(model, TASK, TEST_SETS, 0, lambda: calls.append(None))
+    assert len(calls) == len(model.calls)
 
     def stop():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        evaluate(model, TASK, ASKED, 0, stop)
-    assert len(model.calls) == len(asked), "before the first batch"
+        evaluate(model, TASK, TEST_SETS, 0, stop)
+    assert len(model.calls) == len(calls), "before the first batch"
 
 
-def test_a_diverged_run_scores_zero_with_the_same_counts():
-    found, counted = zero_scores(TASK, ASKED), evaluate(Answers(), TASK, ASKED, 0)
+def test_zero_scores_have_the_same_counts():
+    found, counted = zero_scores(TASK, TEST_SETS), evaluate(KnownAnswers(), TASK, TEST_SETS, 0)
     assert [(s.exact, s.token) for s in found] == [(0, 0)] * 3
     keys = ("length", "count", "tokens", "chance")
     assert [[getattr(s, key) for key in keys] for s in found] == [[getattr(s, key) for key in keys] for s in counted]
 
 
 @pytest.mark.parametrize("name", ["addition", "parity", "key_retrieval", "sorting"])
-def test_every_task_is_counted_by_its_answers(name):
+def test_counts_of_every_task(name):
     task = tasks.get(name, longest=6)
     examples = tasks.test_set(task, 6, 12, 0)
     (score,) = evaluate(task_model("nope", task, 3), task, {6: examples}, 0)
@@ -236,18 +233,18 @@ def test_every_task_is_counted_by_its_answers(name):
     assert 0 <= score.exact <= score.token <= 1
 
 
-def test_evaluation_leaves_weights_and_gradients_alone():
+def test_evaluation_changes_neither_weights_nor_gradients():
     model = task_model("t5", TASK, LENGTH)
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    evaluate(model, TASK, ASKED, 0)
+    evaluate(model, TASK, TEST_SETS, 0)
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
     assert all(p.grad is None for p in model.parameters())
 
 
-def test_a_model_whose_scores_are_not_numbers_is_never_right():
-    class NotANumber(NoPE):
+def test_nan_logits_are_wrong():
+    class NaN(NoPE):
         def embed(self, x, at):
             return x * math.nan
 
-    scores = evaluate(task_model(NotANumber, TASK, LENGTH), TASK, ASKED, 0)
+    scores = evaluate(task_model(NaN, TASK, LENGTH), TASK, TEST_SETS, 0)
     assert [(score.exact, score.token) for score in scores] == [(0, 0)] * 3

@@ -1,4 +1,4 @@
-"""Files are whole or absent, whatever happens while they are written."""
+"""Atomic writes of files and folders, whatever happens meanwhile."""
 
 import errno
 import os
@@ -14,11 +14,11 @@ def test_writes_and_replaces(tmp_path):
     write_atomic(path, "one")
     write_atomic(path, b"two")
     assert path.read_bytes() == b"two"
-    assert [p.name for p in path.parent.iterdir()] == ["b.txt"], "nothing temporary is left"
+    assert [p.name for p in path.parent.iterdir()] == ["b.txt"], "no temporary file is left"
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_a_full_disk_leaves_the_old_content_and_no_debris(tmp_path, monkeypatch, call):
+def test_a_full_disk_leaves_the_old_content_and_no_temporary_file(tmp_path, monkeypatch, call):
     path = tmp_path / "b.txt"
     write_atomic(path, "old")
 
@@ -32,50 +32,50 @@ def test_a_full_disk_leaves_the_old_content_and_no_debris(tmp_path, monkeypatch,
     assert [p.name for p in tmp_path.iterdir()] == ["b.txt"]
 
 
-def test_a_folder_that_is_a_file_is_named(tmp_path):
+def test_a_file_in_place_of_a_folder_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot write"):
         write_atomic(tmp_path / "file" / "inside.txt", "x")
 
 
-def folder(path, text="new", replace=False):
-    with folder_atomic(path, replace) as made:
-        (made / "inner").mkdir()
-        (made / "inner" / "a.txt").write_text(text)
+def write_folder(path, text="new", replace=False):
+    with folder_atomic(path, replace) as new:
+        (new / "inner").mkdir()
+        (new / "inner" / "a.txt").write_text(text)
 
 
-def test_a_folder_appears_whole(tmp_path):
-    with folder_atomic(tmp_path / "a" / "b") as made:
-        (made / "a.txt").write_text("x")
-        assert not (tmp_path / "a" / "b").exists(), "not before the block has ended"
+def test_a_folder_appears_when_complete(tmp_path):
+    with folder_atomic(tmp_path / "a" / "b") as new:
+        (new / "a.txt").write_text("x")
+        assert not (tmp_path / "a" / "b").exists(), "not before the block ends"
     assert (tmp_path / "a" / "b" / "a.txt").read_text() == "x"
-    assert [p.name for p in (tmp_path / "a").iterdir()] == ["b"], "nothing temporary is left"
-    assert (tmp_path / "a" / "b").stat().st_mode == (tmp_path / "a").stat().st_mode, "others may read it"
+    assert [p.name for p in (tmp_path / "a").iterdir()] == ["b"], "no temporary file is left"
+    assert (tmp_path / "a" / "b").stat().st_mode == (tmp_path / "a").stat().st_mode, "readable by others"
 
 
 def test_a_folder_is_only_replaced_when_asked(tmp_path):
-    folder(tmp_path / "f", "old")
+    write_folder(tmp_path / "f", "old")
     with pytest.raises(InputError, match=r"cannot write .*f: Directory not empty"):
-        folder(tmp_path / "f")
+        write_folder(tmp_path / "f")
     assert (tmp_path / "f" / "inner" / "a.txt").read_text() == "old"
-    folder(tmp_path / "f", replace=True)
+    write_folder(tmp_path / "f", replace=True)
     assert (tmp_path / "f" / "inner" / "a.txt").read_text() == "new"
     assert [p.name for p in tmp_path.iterdir()] == ["f"]
 
 
 @pytest.mark.parametrize("replace", [False, True])
-def test_of_a_folder_that_failed_nothing_is_left(tmp_path, replace):
+def test_nothing_is_left_of_a_failed_folder(tmp_path, replace):
     if replace:
-        folder(tmp_path / "f", "old")
+        write_folder(tmp_path / "f", "old")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(KeyError), folder_atomic(tmp_path / "f", replace) as made:
-        (made / "a.txt").write_text("half")
+    with pytest.raises(KeyError), folder_atomic(tmp_path / "f", replace) as new:
+        (new / "a.txt").write_text("half")
         raise KeyError
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path, monkeypatch):
-    folder(tmp_path / "f", "old")
+def test_a_failed_replacement_restores_the_old_folder(tmp_path, monkeypatch):
+    write_folder(tmp_path / "f", "old")
     rename, calls = os.rename, []
 
     def fails_the_second_time(*arguments, **more):
@@ -86,7 +86,7 @@ def test_a_folder_that_cannot_take_its_place_leaves_the_old_one(tmp_path, monkey
 
     monkeypatch.setattr(os, "rename", fails_the_second_time)
     with pytest.raises(InputError, match="No space left"):
-        folder(tmp_path / "f", replace=True)
+        write_folder(tmp_path / "f", replace=True)
     assert len(calls) == 3, "the old one is put back"
     assert (tmp_path / "f" / "inner" / "a.txt").read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["f"]

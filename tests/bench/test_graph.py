@@ -1,4 +1,4 @@
-"""Steps of fixed shapes, and their recordings: with a recorder that does the work again, since a CUDA graph needs a GPU."""
+"""Steps of fixed shapes and their recordings, with a recorder that works without a GPU."""
 
 import logging
 
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tasks
-from bench import encodings
-from bench.batches import IGNORED, as_batch, fixed_batch
-from bench.graph import Graphed
-from bench.model import Decoder
-from bench.optimizer import FlatAdamW
-from bench.train import State, cross_entropy, graphed, train
+from bench.plugins.registry import get_encoding
+from bench.training.batches import IGNORED, as_batch, fixed_shape_batch
+from bench.training.cuda_graphs import GraphedStep
+from bench.training.model import Decoder
+from bench.training.optimizer import FlatAdamW
+from bench.training.train import TrainingState, answer_loss, graphed_step, train
 
 LENGTH = 5
 TASKS = {name: tasks.get(name, longest=2 * LENGTH) for name in tasks.catalogue()}
@@ -25,38 +25,38 @@ STEPS = 20
 
 
 def fixed(task: tasks.Task, examples: tasks.Examples, length: int = LENGTH):
-    return fixed_batch(examples, task.tokens(length), task.widths(length)[1] + 1)
+    return fixed_shape_batch(examples, task.tokens(length), task.widths(length)[1] + 1)
 
 
-def rerun(work):
-    """Memory that stays where it is and is filled again: what a graph is to those who look at it from outside."""
-    made = work()
+def recompute(function):
+    """Like a CUDA graph, seen from outside: every replay overwrites the same tensors."""
+    outputs = function()
 
     def replay():
-        for old, new in zip(made, work(), strict=True):
+        for old, new in zip(outputs, function(), strict=True):
             old.copy_(new)
 
-    return made, replay
+    return outputs, replay
 
 
-def deaf(work):
-    """Plays the first step whatever it is given."""
-    return work(), lambda: None
+def ignore_inputs(function):
+    """Every replay returns the first step."""
+    return function(), lambda: None
 
 
-def refuses(work):
+def fail(function):
     raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore lines")
 
 
-class Plainly(Graphed):
+class WithoutRecording(GraphedStep):
     """Steps of fixed shapes without recording."""
 
-    def __call__(self, batch, nominal):
-        return self.afresh(batch, nominal)
+    def __call__(self, batch, announced_length):
+        return self.plain_step(batch, announced_length)
 
 
-def trained(name: str, graphs=None, steps: int = STEPS) -> tuple[Decoder, State, object]:
-    model, recipe, state = task_model(name, TASK, LENGTH), recipe_of(steps=steps), State()
+def trained(name: str, graphs=None, steps: int = STEPS) -> tuple[Decoder, TrainingState, object]:
+    model, recipe, state = task_model(name, TASK, LENGTH), recipe_of(steps=steps), TrainingState()
     made = graphs(model) if graphs else None
     train(model, FlatAdamW(model, recipe), TASK, LENGTH, recipe, 0, state, graphs=made)
     return model, state, made
@@ -71,17 +71,17 @@ def same(ours: Decoder, theirs: Decoder) -> bool:
 
 @given(st.sampled_from(list(TASKS)), st.integers(1, 12), st.integers(0, 100))
 @settings(deadline=None)
-def test_shapes_are_those_of_the_longest_and_every_target_is_there_once(name, count, seed):
+def test_fixed_shapes_contain_every_target_once(name, count, seed):
     task = TASKS[name]
     examples = tasks.train_batch(task, LENGTH, count, seed, 0)
     batch = fixed(task, examples)
     (tokens,) = batch.tokens
     assert tokens.shape == (count, task.tokens(LENGTH))
-    assert len(batch.places) == len(batch.targets) == len(batch.owner) == count * (task.widths(LENGTH)[1] + 1)
-    assert len(set(batch.places.tolist())) == len(batch.places), "two gradients for one row would be lost"
+    assert len(batch.target_rows) == len(batch.targets) == len(batch.example_of) == count * (task.widths(LENGTH)[1] + 1)
+    assert len(set(batch.target_rows.tolist())) == len(batch.target_rows), "two gradients for one row would be lost"
     counts = batch.targets != IGNORED
     found = sorted(
-        zip(batch.owner[counts].tolist(), batch.places[counts].tolist(), batch.targets[counts].tolist(), strict=True)
+        zip(batch.example_of[counts].tolist(), batch.target_rows[counts].tolist(), batch.targets[counts].tolist(), strict=True)
     )
     width = tokens.shape[1]
     expected = [
@@ -94,13 +94,13 @@ def test_shapes_are_those_of_the_longest_and_every_target_is_there_once(name, co
         assert np.array_equal(row[:size], drawn[:size])
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if not encodings.get(name).info.random])
-def test_padding_to_one_shape_changes_neither_loss_nor_gradient(name):
+@pytest.mark.parametrize("name", [name for name in NAMES if not get_encoding(name).info.random])
+def test_fixed_shapes_change_neither_loss_nor_gradient(name):
     examples = tasks.train_batch(TASK, LENGTH, 8, 0, 0)
-    model, nominal, found = task_model(name, TASK, LENGTH), TASK.tokens(LENGTH), []
+    model, announced_length, found = task_model(name, TASK, LENGTH), TASK.tokens(LENGTH), []
     for batch in (as_batch(examples, 8), fixed(TASK, examples)):
         model.zero_grad(set_to_none=True)
-        loss = cross_entropy(model, batch, nominal, None)
+        loss = answer_loss(model, batch, announced_length, None)
         loss.backward()
         found.append((loss, {key: p.grad for key, p in model.named_parameters()}))
     (ragged, expected), (padded, gradients) = found
@@ -116,34 +116,34 @@ def test_padding_to_one_shape_changes_neither_loss_nor_gradient(name):
 
 
 @pytest.mark.parametrize("name", ["nope", "learned", "t5", "alibi", "rope", "da", "cope"])
-def test_a_recording_trains_as_plain_steps_do(name):
-    ours, state, graphs = trained(name, lambda model: graphed(model, rerun))
-    theirs, expected, _ = trained(name, lambda model: Plainly(model, graphed(model).plain))
-    assert graphs.trusted
-    assert [recording.plays for recording in graphs.recordings.values()] == [STEPS]
+def test_recorded_steps_train_like_plain_steps(name):
+    ours, state, graphs = trained(name, lambda model: graphed_step(model, recompute))
+    theirs, expected, _ = trained(name, lambda model: WithoutRecording(model, graphed_step(model).plain))
+    assert graphs.usable
+    assert [recording.replays for recording in graphs.recordings.values()] == [STEPS]
     assert same(ours, theirs)
     assert state.loss == expected.loss
 
 
-def test_an_extra_stage_is_a_shape_of_its_own(caplog):
+def test_the_extra_stage_has_its_own_recording(caplog):
     model, recipe = task_model("finetuned(rope)", TASK, LENGTH), recipe_of(steps=200, batch=2)
-    graphs = graphed(model, rerun)
-    train(model, FlatAdamW(model, recipe), TASK, LENGTH, recipe, 0, State(), graphs=graphs)
-    assert [(key[0], recording.plays) for key, recording in graphs.recordings.items()] == [
+    graphs = graphed_step(model, recompute)
+    train(model, FlatAdamW(model, recipe), TASK, LENGTH, recipe, 0, TrainingState(), graphs=graphs)
+    assert [(key[0], recording.replays) for key, recording in graphs.recordings.items()] == [
         (TASK.tokens(LENGTH), 200),
         (TASK.tokens(TASK.longest), 2),
     ]
-    assert graphs.trusted and not caplog.records
+    assert graphs.usable and not caplog.records
 
 
 @pytest.mark.parametrize(
     ("recorder", "reason"),
-    [(deaf, "differs from a plain step"), (refuses, "cannot be recorded: CUDA error: operation not permitted")],
+    [(ignore_inputs, "differs from a plain step"), (fail, "cannot be recorded: CUDA error: operation not permitted")],
 )
-def test_a_recording_that_cannot_be_trusted_is_left(recorder, reason, caplog):
+def test_training_goes_on_without_an_unusable_recording(recorder, reason, caplog):
     caplog.set_level(logging.WARNING)
-    model, state, graphs = trained("rope", lambda model: graphed(model, recorder))
-    assert not graphs.trusted
+    model, state, graphs = trained("rope", lambda model: graphed_step(model, recorder))
+    assert not graphs.usable
     (record,) = caplog.records
     assert "rope trains without a CUDA graph" in record.message and reason in record.message
     assert "more lines" not in record.message
@@ -153,39 +153,38 @@ def test_a_recording_that_cannot_be_trusted_is_left(recorder, reason, caplog):
     assert [step for step, _ in state.loss] == [step for step, _ in expected.loss]
 
 
-def test_a_recording_gone_wrong_costs_no_step():
-    """The step in which it is noticed is the plain one."""
-    ours, _, _ = trained("nope", lambda model: graphed(model, deaf), steps=2)
-    theirs, _, _ = trained("nope", lambda model: Plainly(model, graphed(model).plain), steps=2)
+def test_the_step_that_detects_a_wrong_recording_is_the_plain_one():
+    ours, _, _ = trained("nope", lambda model: graphed_step(model, ignore_inputs), steps=2)
+    theirs, _, _ = trained("nope", lambda model: WithoutRecording(model, graphed_step(model).plain), steps=2)
     assert same(ours, theirs)
 
 
-def test_an_encoding_that_draws_is_not_recorded():
-    ours, _, graphs = trained("randomised(rope)", lambda model: graphed(model, refuses))
-    assert not graphs.trusted and not graphs.recordings
+def test_random_encodings_are_not_recorded():
+    ours, _, graphs = trained("randomised(rope)", lambda model: graphed_step(model, fail))
+    assert not graphs.usable and not graphs.recordings
     assert same(ours, trained("randomised(rope)")[0])
 
 
-def test_tables_are_kept_as_long_as_a_recording_reads_them():
+def test_a_recording_keeps_the_tables_that_it_reads():
     model = task_model("rope", TASK, LENGTH)
-    graphs = graphed(model, rerun)
+    graphs = graphed_step(model, recompute)
     examples = tasks.train_batch(TASK, LENGTH, 4, 0, 0)
     graphs(fixed(TASK, examples), TASK.tokens(LENGTH))
     (kept,) = [recording.tables for recording in graphs.recordings.values()]
-    assert kept and kept == list(model.known.values())
+    assert kept and kept == list(model.cache.values())
 
 
-# --- what can be recorded
+# --- which encodings can be recorded
 
 
 WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "repeat_interleave.Tensor", "equal")
-"""Operations that wait for a GPU, or whose shape it alone knows."""
+"""Operations that wait for the GPU, or whose output shape depends on values."""
 META = torch.device("meta")
-"""Stands for a GPU: another device than that of Python's numbers."""
+"""In place of a GPU: a device other than the CPU."""
 
 
-class Watch(TorchDispatchMode):
-    """Notes what would break a recording on a GPU: waiting for it, and bringing it numbers."""
+class FindUnrecordable(TorchDispatchMode):
+    """Collects operations that would break a recording: waiting for the GPU, and copies from the CPU."""
 
     def __init__(self):
         super().__init__()
@@ -196,40 +195,40 @@ class Watch(TorchDispatchMode):
         tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
         if name.startswith(WAITING):
             self.found.add(name)
-        if name.startswith("lift_fresh") and tensors[0].ndim > 0:  # a number alone is an argument
-            self.found.add("numbers of Python")
+        if name.startswith("lift_fresh") and tensors[0].ndim > 0:  # a single number is passed as an argument
+            self.found.add("copy from the CPU")
         if name.startswith("_to_copy") and tensors[0].device != META == keywords.get("device"):
-            self.found.add("numbers of Python")
+            self.found.add("copy from the CPU")
         if name.startswith("copy_") and len({t.device for t in tensors}) > 1:
-            self.found.add("numbers of Python")
+            self.found.add("copy from the CPU")
         masks = arguments[1] if name.startswith("index") and isinstance(arguments[1], (list, tuple)) else []
         if any(t is not None and t.dtype == torch.bool for t in masks):
-            self.found.add("a mask as index")
+            self.found.add("boolean index")
         return operation(*arguments, **keywords)
 
 
-BRINGS_NUMBERS = {
+COPY_FROM_CPU = {
     "dape(alibi)", "finetuned(interpolated(rope,fixed=True))", "grape_a", "interpolated(alibi)", "interpolated(rope)",
     "selective_rope", "ssmax(rope)", "transformer_xl",
 }  # fmt: skip
-"""Encodings with tables that are made by the CPU in every step: they take plain steps on a GPU too."""
-UNKNOWN = {"path"}
-"""That cannot be run without numbers at all."""
+"""Encodings with tables that the CPU computes in every step: on a GPU they train without recording."""
+NO_META = {"path"}
+"""Encodings that cannot run on the meta device."""
 
 
 def test_which_encodings_can_be_recorded():
-    """All that do not draw, but for those known. A tensor made for a device out of a list shows on a CPU alone."""
+    """All but the random ones and a known list. Tensors made from lists directly on a device are seen on the CPU only."""
     unfit = set()
     for name in NAMES:
-        if encodings.get(name).info.random or name in UNKNOWN:
+        if get_encoding(name).info.random or name in NO_META:
             continue
         for device in (torch.device("cpu"), META):
             model = task_model(name, TASK, LENGTH).to(device)
             batch = fixed(TASK, tasks.train_batch(TASK, LENGTH, 4, 0, 0)).to(device)
-            step = graphed(model).afresh
+            step = graphed_step(model).plain_step
             step(batch, TASK.tokens(LENGTH))  # the warm-up
-            with Watch() as watch:
+            with FindUnrecordable() as watch:
                 step(batch, TASK.tokens(LENGTH))
             if watch.found:
                 unfit.add(name)
-    assert sorted(unfit) == sorted(BRINGS_NUMBERS)
+    assert sorted(unfit) == sorted(COPY_FROM_CPU)

@@ -1,4 +1,4 @@
-"""Rows and rectangles, attention over short sequences, and tables that are kept: each against the plain way."""
+"""Packed rows and padded buckets, attention over short sequences, and cached tables: each against the plain computation."""
 
 import math
 
@@ -11,11 +11,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import tasks
-from bench import batches, encodings
-from bench.batches import as_batch
-from bench.encodings import kernel
-from bench.encodings.kernel import attention, softmax
-from bench.layout import Layout
+from bench import encodings
+from bench.encodings import attention_kernel
+from bench.encodings.attention_kernel import attention, softmax
+from bench.plugins.registry import get_encoding
+from bench.training import batches
+from bench.training.batches import as_batch
+from bench.training.layout import Layout
 
 TASK = tasks.get("copying", "repeat", 10)
 
@@ -28,14 +30,6 @@ def leaves(*shapes: tuple[int, ...], seed: int = 0) -> list[Tensor]:
 # --- attention over short sequences
 
 
-def plain(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, scale: float, causal: bool) -> Tensor:
-    s = q @ k.mT * scale
-    if bias is None and causal:
-        s = s.masked_fill(torch.ones(s.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
-    weights = (s if bias is None else s + bias).exp()
-    return (weights / weights.sum(-1, keepdim=True)) @ v
-
-
 def masked(bias: Tensor) -> Tensor:
     return bias.masked_fill(torch.ones(bias.shape[-2:], dtype=torch.bool).triu(1), -math.inf)
 
@@ -45,7 +39,7 @@ def masked(bias: Tensor) -> Tensor:
     kind=st.sampled_from(["none", "open", "T T", "H T T", "B 1 T T", "B H T T", "1 H 1 T"]),
 )  # fmt: skip
 @settings(max_examples=60, deadline=None)
-def test_short_attention_and_all_its_gradients_equal_the_formula(b, h, t, e, d, kind):
+def test_short_attention_and_its_gradients_equal_torchs(b, h, t, e, d, kind):
     q, k, v = leaves((b, h, t, e), (b, h, t, e), (b, h, t, d), seed=t)
     sizes = {"B": b, "H": h, "T": t, "1": 1}
     inputs, bias = [q, k, v], None
@@ -55,9 +49,10 @@ def test_short_attention_and_all_its_gradients_equal_the_formula(b, h, t, e, d, 
         bias = masked(raw.expand(*raw.shape[:-2], t, t))
     weights = torch.randn(b, h, t, d, dtype=torch.float64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "LEFT_OVER", 0)
+        patch.setattr(attention_kernel, "MIN_REMAINDER", 0)
         found = attention(q, k, v, bias, 0.7, kind != "open")
-    expected = plain(q, k, v, bias, 0.7, kind != "open")
+    causal = bias is None and kind != "open"
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=causal, scale=0.7)
     torch.testing.assert_close(found, expected)
     gradients = (torch.autograd.grad((out * weights).sum(), inputs, retain_graph=True) for out in (found, expected))
     for ours, theirs in zip(*gradients, strict=True):
@@ -65,21 +60,21 @@ def test_short_attention_and_all_its_gradients_equal_the_formula(b, h, t, e, d, 
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_long_sequences_go_to_the_fused_kernel_and_give_the_same(dtype, monkeypatch):
+def test_long_sequences_use_torchs_kernel_with_the_same_output(dtype, monkeypatch):
     q, k, v = (x.detach().to(dtype) for x in leaves((2, 3, 41, 8), (2, 3, 41, 8), (2, 3, 41, 8)))
     calls = []
     real = F.scaled_dot_product_attention
     monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *a, **k: (calls.append(1), real(*a, **k))[1])
     short = attention(q, k, v, None, 0.3, True)
     assert not calls
-    monkeypatch.setattr(kernel, "SHORT", 40)
+    monkeypatch.setattr(attention_kernel, "SHORT", 40)
     long = attention(q, k, v, None, 0.3, True)
     assert calls == [1]
     torch.testing.assert_close(short, long, atol=1e-6 if dtype == torch.float32 else 2e-2, rtol=1e-2)
 
 
 @pytest.mark.parametrize("count", [1, 7, 15, 16, 17, 33])
-def test_softmax_over_filled_up_keys_is_softmax(count):
+def test_softmax_over_padded_keys_equals_softmax(count):
     (s,) = leaves((2, 3, count))
     weights = torch.randn(2, 3, count, dtype=torch.float64)
     found, expected = softmax(s), s.softmax(-1)
@@ -88,12 +83,12 @@ def test_softmax_over_filled_up_keys_is_softmax(count):
     torch.testing.assert_close(ours, theirs)
 
 
-# --- rows and rectangles
+# --- packed rows and padded buckets
 
 
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8), most=st.integers(1, 4), step=st.integers(1, 6))
 @settings(max_examples=60, deadline=None)
-def test_rows_go_to_their_rectangles_and_come_back(sizes, most, step):
+def test_unpad_inverts_pad(sizes, most, step):
     count, widest = len(sizes), max(sizes)
     tokens = torch.zeros(count, widest, dtype=torch.int64)
     for n, size in enumerate(sizes):
@@ -101,74 +96,74 @@ def test_rows_go_to_their_rectangles_and_come_back(sizes, most, step):
     np_sizes = torch.tensor(sizes).numpy()
     examples = tasks.Examples(tokens.numpy(), np_sizes - 1, np_sizes, np_sizes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "STEP", step)
+        patch.setattr(batches, "SIZE_STEP", step)
         batch = as_batch(examples, most)
     layout = batch.layout
     cells = torch.cat([part.flatten() for part in batch.tokens])
     rows = (cells if layout.cell_of is None else cells[layout.cell_of]).double()[:, None].repeat(1, 3).requires_grad_()
     assert len(rows) == sum(sizes), "no padding among the rows"
-    parts = [part for (part,) in layout.spread(rows)]
+    parts = [part for (part,) in layout.pad(rows)]
     for part, padded in zip(parts, batch.tokens, strict=True):
         assert torch.equal(part[..., 0][padded > 0], padded[padded > 0].double())
-    back = layout.collect(parts)
+    back = layout.unpad(parts)
     assert torch.equal(back, rows)
     some = torch.randperm(len(rows))[: 1 + len(rows) // 2]
-    picked = layout.collect([part * 2 for part in parts], some)
-    assert torch.equal(picked, 2 * rows[some])
-    weights = torch.randn(picked.shape, dtype=torch.float64)
-    (gradient,) = torch.autograd.grad((picked * weights).sum(), rows)
+    selected = layout.unpad([part * 2 for part in parts], some)
+    assert torch.equal(selected, 2 * rows[some])
+    weights = torch.randn(selected.shape, dtype=torch.float64)
+    (gradient,) = torch.autograd.grad((selected * weights).sum(), rows)
     assert torch.equal(gradient, torch.zeros_like(rows).index_add(0, some, 2 * weights))
 
 
-def test_a_part_that_nobody_looks_at_has_no_gradient():
+def test_an_unused_view_has_a_gradient_of_zero():
     layout = Layout(((2, 3),))
     (rows,) = leaves((6, 4))
-    ((first, _),) = layout.spread(rows, lambda x: (x[..., :2], x[..., 2:]))
+    ((first, _),) = layout.pad(rows, lambda x: (x[..., :2], x[..., 2:]))
     (gradient,) = torch.autograd.grad(first.sum(), rows)
     assert gradient.tolist() == [[1, 1, 0, 0]] * 6
 
 
-# Those that draw do so once for each rectangle.
-@pytest.mark.parametrize("name", [name for name in NAMES if not encodings.get(name).info.random])
-def test_reading_a_batch_gives_what_each_example_gives_alone(name, monkeypatch):
-    """Several rectangles, none of the padding and only the rows that count, against one example at a time."""
-    monkeypatch.setattr(batches, "STEP", 3)
+# Random encodings draw new numbers for each bucket.
+@pytest.mark.parametrize("name", [name for name in NAMES if not get_encoding(name).info.random])
+def test_a_batch_gives_the_same_hidden_states_as_each_example_alone(name, monkeypatch):
+    """Several buckets and only the target rows, against one unpadded example at a time."""
+    monkeypatch.setattr(batches, "SIZE_STEP", 3)
     model, examples = task_model(name, TASK, 5).eval(), tasks.train_batch(TASK, 5, 12, 0, 0)
-    nominal, batch = TASK.tokens(5), as_batch(examples, 4)
+    announced_length, batch = TASK.tokens(5), as_batch(examples, 4)
     assert len(batch.tokens) > 1
-    found = model.read(batch, nominal, torch.Generator())
+    found = model.target_states(batch, announced_length, torch.Generator())
     expected = []
     for n in sorted(range(12), key=lambda n: examples.sizes[n]):
         start, size = examples.answer_start[n], examples.sizes[n]
-        alone = model(torch.from_numpy(examples.tokens[n : n + 1, :size]), nominal, torch.Generator())
+        alone = model(torch.from_numpy(examples.tokens[n : n + 1, :size]), announced_length, torch.Generator())
         expected.append(alone[0, start - 1 : size - 1])
     torch.testing.assert_close(found, torch.cat(expected), atol=2e-5, rtol=1e-4)
 
 
-# --- tables that are kept
+# --- cached tables
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_is_kept_by_shape_changes_nothing(name):
+def test_the_cache_changes_nothing(name):
     model = tiny_model(name).eval()
-    passes = [(length, nominal) for length in (5, 9, 5, 9) for nominal in (9, 30, 9)]
-    for length, nominal in passes:
+    passes = [(length, announced_length) for length in (5, 9, 5, 9) for announced_length in (9, 30, 9)]
+    for length, announced_length in passes:
         tokens = random_tokens(2, length)
-        warm = model(tokens, nominal, torch.Generator().manual_seed(1))
+        warm = model(tokens, announced_length, torch.Generator().manual_seed(1))
         with torch.inference_mode():
-            model(tokens, nominal, torch.Generator().manual_seed(1))
-        model.known.clear()
-        assert torch.equal(warm, model(tokens, nominal, torch.Generator().manual_seed(1)))
+            model(tokens, announced_length, torch.Generator().manual_seed(1))
+        model.cache.clear()
+        assert torch.equal(warm, model(tokens, announced_length, torch.Generator().manual_seed(1)))
     model(random_tokens(2, 5), 9, torch.Generator()).sum().backward()
     cls = type(model.encoding)
     varies = cls.info.random or "positions" in encodings.hooks(cls) or any(True for _ in model.encoding.parameters())
-    assert bool(model.known) == (not varies)
+    assert bool(model.cache) == (not varies)
 
 
-def test_only_so_many_shapes_are_kept():
+def test_the_cache_is_bounded():
     model = tiny_model("alibi")
     with torch.no_grad():
         for length in range(1, 90):
             model(random_tokens(1, length), 100)
-    assert len(model.known) == 64
-    assert min(key[0] for key in model.known) == 26, "the oldest go first"
+    assert len(model.cache) == 64
+    assert min(key[0] for key in model.cache) == 26, "the oldest go first"

@@ -1,66 +1,40 @@
-"""The decoder: against a slow model written anew from the formulas, what it asks of the attention kernel, how it starts."""
+"""The decoder: against a reference implementation, its calls of hooks and attention kernel, its initial weights."""
 
 import math
 
 import pytest
 import torch
-from helpers import NAMES, VOCABULARY, random_tokens, setup_of, spec_of, task_model, tiny_model
+from helpers import NAMES, VOCABULARY, random_tokens, setup_of, spec_of, tiny_model
 from torch import Tensor
 from torch.nn import functional as F
 
-import bench.encodings.kernel
+import bench.encodings.attention_kernel
 import tasks
-from bench import encodings
 from bench.encodings import Encoding
 from bench.encodings.nope import NoPE
-from bench.model import Decoder, build
+from bench.plugins.registry import get_encoding
+from bench.training.model import Decoder, build_decoder
 
 # --- what it computes
 
 
-def layer_norm(x: list[float], weight: list[float], bias: list[float]) -> list[float]:
-    mean = sum(x) / len(x)
-    variance = sum((a - mean) ** 2 for a in x) / len(x)
-    return [(a - mean) / math.sqrt(variance + 1e-5) * w + b for a, w, b in zip(x, weight, bias, strict=True)]
+def reference_logits(w: dict[str, Tensor], tokens: Tensor, layers: int, slopes: list[float]) -> Tensor:
+    """Logits of one sequence [T] from the weights: pre-norm blocks, exact GELU, causal softmax(q·kᵀ/√d − slope·(i − j))."""
 
+    def norm(x: Tensor, name: str) -> Tensor:
+        return F.layer_norm(x, x.shape[-1:], w[f"{name}.weight"], w[f"{name}.bias"])
 
-def times(matrix: list[list[float]], x: list[float]) -> list[float]:
-    return [sum(m * a for m, a in zip(row, x, strict=True)) for row in matrix]
-
-
-def added(x: list[float], y: list[float]) -> list[float]:
-    return [a + b for a, b in zip(x, y, strict=True)]
-
-
-def written_out(weights: dict[str, Tensor], tokens: list[int], layers: int, heads: int, slope=lambda head: 0.0):
-    """Logits of one sequence in plain Python, from the weights alone: pre-norm blocks, exact GELU, causal softmax(q·k/√d)."""
-    w = {name: tensor.tolist() for name, tensor in weights.items()}
-    stream = [w["embedding.weight"][token] for token in tokens]
-    width = len(stream[0])
-    d = width // heads
+    x, size = w["embedding.weight"][tokens], len(tokens)
+    distance = torch.arange(size)[:, None] - torch.arange(size)
+    bias = (-torch.tensor(slopes, dtype=x.dtype)[:, None, None] * distance).masked_fill(distance < 0, -math.inf)
     for n in range(layers):
-        block = f"blocks.{n}."
-        normed = [layer_norm(x, w[block + "attention_norm.weight"], w[block + "attention_norm.bias"]) for x in stream]
-        projected = [times(w[block + "qkv.weight"], h) for h in normed]
-        q, k, v = ([row[part * width : (part + 1) * width] for row in projected] for part in range(3))
-        mixed = []
-        for i in range(len(tokens)):
-            joined = []
-            for head in range(heads):
-                own = slice(head * d, (head + 1) * d)
-                scores = [
-                    sum(a * b for a, b in zip(q[i][own], k[j][own], strict=True)) / math.sqrt(d) - slope(head) * (i - j)
-                    for j in range(i + 1)
-                ]
-                exps = [math.exp(score) for score in scores]
-                joined += [sum(e * v[j][own][c] for j, e in enumerate(exps)) / sum(exps) for c in range(d)]
-            mixed.append(joined)
-        stream = [added(x, times(w[block + "out.weight"], m)) for x, m in zip(stream, mixed, strict=True)]
-        for i, x in enumerate(stream):
-            up = times(w[block + "up.weight"], layer_norm(x, w[block + "mlp_norm.weight"], w[block + "mlp_norm.bias"]))
-            activated = [u * 0.5 * (1 + math.erf(u / math.sqrt(2))) for u in up]
-            stream[i] = added(x, times(w[block + "down.weight"], activated))
-    return [times(w["head.weight"], layer_norm(x, w["norm.weight"], w["norm.bias"])) for x in stream]
+        block = f"blocks.{n}"
+        projected = norm(x, f"{block}.attention_norm") @ w[f"{block}.qkv.weight"].T
+        q, k, v = projected.view(size, 3, len(slopes), -1).permute(1, 2, 0, 3)
+        mixed = (q @ k.mT / q.shape[-1] ** 0.5 + bias).softmax(-1) @ v
+        x = x + mixed.transpose(0, 1).flatten(1) @ w[f"{block}.out.weight"].T
+        x = x + F.gelu(norm(x, f"{block}.mlp_norm") @ w[f"{block}.up.weight"].T) @ w[f"{block}.down.weight"].T
+    return norm(x, "norm") @ w["head.weight"].T
 
 
 SLOPES = {
@@ -72,20 +46,21 @@ SLOPES = {
 
 
 @pytest.mark.parametrize(("name", "heads"), SLOPES)
-def test_the_decoder_equals_one_written_out_in_plain_python(name, heads):
+def test_the_decoder_equals_a_reference_implementation(name, heads):
     model = tiny_model(name, heads=heads, train_tokens=5).double()
     with torch.no_grad():  # norms start at ones and zeros, which would hide a swap
         for key, parameter in model.named_parameters():
             if "norm" in key:
                 parameter.add_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(len(key))) * 0.3)
-    tokens = random_tokens(2, 9)  # past L
+    tokens = random_tokens(2, 9)  # longer than L
     logits = model.logits(model(tokens, 9))
-    for row, sequence in enumerate(tokens.tolist()):
-        expected = written_out(model.state_dict(), sequence, 2, heads, SLOPES[name, heads].__getitem__)
-        torch.testing.assert_close(logits[row], torch.tensor(expected, dtype=torch.float64), atol=1e-7, rtol=1e-7)
+    for row, sequence in zip(logits, tokens, strict=True):
+        torch.testing.assert_close(
+            row, reference_logits(model.state_dict(), sequence, 2, SLOPES[name, heads]), atol=1e-9, rtol=1e-9
+        )
 
 
-def test_hooks_are_called_in_their_order_and_see_where_they_are():
+def test_hooks_are_called_in_order_with_the_right_context():
     calls = []
 
     class Spy(NoPE):
@@ -124,7 +99,7 @@ def test_hooks_are_called_in_their_order_and_see_where_they_are():
         def inside(self, q, at):
             assert q.shape == (2, 3, 4, 8)
             assert at.positions.tolist() == [5, 6, 7, 8]
-            assert (at.nominal, at.shared, at.causal) == (77, "shared", True)
+            assert (at.announced_length, at.shared, at.causal) == (77, "shared", True)
             assert at.generator is source
             torch.testing.assert_close(at.h, self.norm)
 
@@ -134,13 +109,13 @@ def test_hooks_are_called_in_their_order_and_see_where_they_are():
     assert calls == [("positions", 0), ("prepare", 0), *((name, layer) for layer in range(2) for name in once)]
 
 
-# --- what it asks of the kernel
+# --- calls of the attention kernel
 
 
 @pytest.fixture
 def kernel(monkeypatch) -> list[dict]:
-    """Keywords of every call of scaled_dot_product_attention from here on, and the shape of q; it now serves all lengths."""
-    monkeypatch.setattr(bench.encodings.kernel, "SHORT", 0)
+    """Keyword arguments and shape of q of every call of scaled_dot_product_attention, which is now used at all lengths."""
+    monkeypatch.setattr(bench.encodings.attention_kernel, "SHORT", 0)
     calls, real = [], F.scaled_dot_product_attention
 
     def spy(q, k, v, **keywords):
@@ -155,7 +130,7 @@ ROWS, HEADS, LENGTH, LAYERS = 4, 3, 20, 3
 
 
 @pytest.mark.parametrize("name", ["nope", "sinusoidal", "learned", "rope"])
-def test_without_a_bias_no_mask_is_ever_made(name, kernel):
+def test_without_a_bias_no_mask_is_made(name, kernel):
     tiny_model(name, HEADS, layers=LAYERS)(random_tokens(ROWS, LENGTH), LENGTH)
     assert len(kernel) == LAYERS
     for call in kernel:
@@ -166,7 +141,7 @@ def test_without_a_bias_no_mask_is_ever_made(name, kernel):
 
 
 @pytest.mark.parametrize("name", ["alibi", "t5"])
-def test_a_bias_becomes_one_mask_that_rows_and_layers_share(name, kernel):
+def test_examples_and_layers_share_one_mask(name, kernel):
     model = tiny_model(name, HEADS, layers=LAYERS)
     model(random_tokens(ROWS, LENGTH), LENGTH)
     assert len(kernel) == LAYERS
@@ -182,7 +157,7 @@ def test_a_bias_becomes_one_mask_that_rows_and_layers_share(name, kernel):
     assert mask[:, ~later].isfinite().all()
 
 
-def test_biases_that_differ_by_layer_are_masked_each(kernel):
+def test_biases_that_differ_by_layer_are_masked_separately(kernel):
     class ByLayer(NoPE):
         def prepare(self, at):
             return torch.arange(2.0)[:, None, None].expand(2, 5, 5) + 1
@@ -194,7 +169,7 @@ def test_biases_that_differ_by_layer_are_masked_each(kernel):
     assert [call["attn_mask"][4, 0].item() for call in kernel] == [1, 2]
 
 
-def test_a_model_without_causality_attends_everywhere(kernel):
+def test_a_non_causal_model_has_no_mask(kernel):
     for name in ("nope", "alibi"):
         model = tiny_model(name)
         model.causal = False
@@ -204,14 +179,14 @@ def test_a_model_without_causality_attends_everywhere(kernel):
     assert kernel[2]["attn_mask"].isfinite().all()
 
 
-def test_the_mask_has_the_dtype_that_autocast_gives_the_queries(kernel):
+def test_under_autocast_the_mask_has_the_dtype_of_the_queries(kernel):
     model = tiny_model("t5")
     with torch.autocast("cpu", torch.bfloat16):
         model(random_tokens(2, 9), 9)
     assert [call["attn_mask"].dtype for call in kernel] == [torch.bfloat16] * 2
 
 
-# --- how it starts
+# --- initial weights
 
 
 def backbone(model: Decoder) -> dict[str, Tensor]:
@@ -219,41 +194,33 @@ def backbone(model: Decoder) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_rest_of_the_model_starts_the_same_whatever_the_encoding(name):
-    expected, found = backbone(tiny_model("nope", seed=7)), backbone(tiny_model(name, seed=7))
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[key], expected[key]) for key in expected)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_start_hangs_on_the_seed_alone(name):
-    first = tiny_model(name, seed=1).state_dict()
+def test_initial_weights_depend_only_on_the_seed(name):
+    """Not on the global random state, which stays as it is, and outside of the encoding not on the encoding."""
+    first = tiny_model(name, seed=7).state_dict()
     torch.manual_seed(123)
-    torch.randn(5)
-    again, other = tiny_model(name, seed=1).state_dict(), tiny_model(name, seed=2).state_dict()
-    assert all(torch.equal(first[key], again[key]) for key in first)
-    matrices = [key for key, x in first.items() if x.ndim == 2 and not key.startswith("encoding.")]
+    before = torch.get_rng_state()
+    second, other = tiny_model(name, seed=7).state_dict(), tiny_model(name, seed=2).state_dict()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(first[key], second[key]) for key in first)
+    backbone = {key: x for key, x in first.items() if not key.startswith("encoding.")}
+    expected = tiny_model("nope", seed=7).state_dict()
+    assert backbone.keys() == expected.keys()
+    assert all(torch.equal(backbone[key], expected[key]) for key in expected)
+    matrices = [key for key, x in backbone.items() if x.ndim == 2]
     assert len(matrices) == 2 + 4 * 2
     assert not any(torch.equal(first[key], other[key]) for key in matrices)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_building_a_model_draws_nothing_from_the_global_generator(name):
-    before = torch.get_rng_state()
-    tiny_model(name)
-    assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_matrices_start_fan_in_normal():
+def test_matrices_are_initialised_fan_in_normal():
     layers, width, mlp, symbols = 3, 96, 32, 500
     spec = spec_of(heads=12, layers=layers)
     assert (spec.width, spec.mlp_width) == (width, mlp)
     vocabulary = tasks.get("copying", "unique", symbols // 2).vocabulary
-    model = build(spec, encodings.get("nope"), setup_of(spec, vocabulary=vocabulary), seed=0)
+    model = build_decoder(spec, get_encoding("nope"), setup_of(spec, vocabulary=vocabulary), seed=0)
     residual = (2 * layers) ** -0.5
-    wanted = {"embedding.weight": (1.0, (504, width)), "head.weight": (width**-0.5, (504, width))}
+    expected = {"embedding.weight": (1.0, (504, width)), "head.weight": (width**-0.5, (504, width))}
     for n in range(layers):
-        wanted |= {
+        expected |= {
             f"blocks.{n}.qkv.weight": (width**-0.5, (3 * width, width)),
             f"blocks.{n}.out.weight": (width**-0.5 * residual, (width, width)),
             f"blocks.{n}.up.weight": (width**-0.5, (mlp, width)),
@@ -261,18 +228,18 @@ def test_matrices_start_fan_in_normal():
         }
     for name, parameter in model.named_parameters():
         x = parameter.detach()
-        if name not in wanted:
+        if name not in expected:
             assert "norm" in name, name
             assert torch.equal(x, torch.ones_like(x) if name.endswith("weight") else torch.zeros_like(x))
             continue
-        std, shape = wanted.pop(name)
+        std, shape = expected.pop(name)
         assert x.shape == shape
         z, count = x / std, x.numel()
         # Five standard errors of the mean, the variance and the fourth moment of as many normal numbers.
         assert abs(z.mean()) < 5 / count**0.5
         assert abs(z.square().mean() - 1) < 5 * (2 / count) ** 0.5
         assert abs((z**4).mean() - 3) < 5 * (96 / count) ** 0.5
-    assert not wanted
+    assert not expected
 
 
 def test_the_backbone_has_no_biases_and_no_hidden_parameters():
@@ -283,17 +250,8 @@ def test_the_backbone_has_no_biases_and_no_hidden_parameters():
     assert not [m for m in model.modules() if isinstance(m, torch.nn.Dropout)]
 
 
-def test_settings_of_a_name_reach_the_encoding():
+def test_settings_in_a_name_are_passed_to_the_encoding():
     assert tiny_model("t5(buckets=8,max_distance=20)").encoding.table.shape == (8, 3)
-
-
-def test_logits_of_any_rows():
-    task = tasks.get("copying", "repeat", 5)
-    model = task_model("nope", task, 5)
-    hidden = torch.randn(2, 3, 24)
-    whole = model.logits(hidden)
-    assert whole.shape == (2, 3, len(task.vocabulary))
-    torch.testing.assert_close(model.logits(hidden.flatten(0, 1)[[4, 1]]), whole.flatten(0, 1)[[4, 1]])
 
 
 def test_the_base_class_is_nope():
@@ -304,7 +262,7 @@ def test_the_base_class_is_nope():
     assert torch.equal(tiny_model(Base)(tokens, 9), tiny_model("nope")(tokens, 9))
 
 
-def test_no_encoding_is_given_cudnns_attention():
-    """The one of torch's kernels that has given wrong gradients with a bias."""
+def test_cudnn_attention_is_disabled():
+    """It has given wrong gradients with a bias."""
     assert not torch.backends.cuda.cudnn_sdp_enabled()
     assert torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.mem_efficient_sdp_enabled()

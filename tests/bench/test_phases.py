@@ -1,19 +1,20 @@
-"""The clock of ``lprime run --profile``."""
+"""``lprime run --profile`` and its clock."""
 
 import time
 
 import pytest
 from support import lprime, suite_dict
 
-from bench import phases
-from bench.phases import PHASES, clocked, phase
-from bench.runs import Run
-from bench.suite import Suite, validated
-from bench.work import execute
+from bench.runs.profile_run import profile_rows
+from bench.runs.run import Run
+from bench.runs.run_one import run_one
+from bench.suites.suite import Suite, validated
+from bench.training import profiler
+from bench.training.profiler import PHASES, phase, profile_phases
 
 
-def test_every_second_belongs_to_one_phase():
-    with clocked() as clock:
+def test_phases_add_up_to_the_total():
+    with profile_phases() as clock:
         with phase("data"):
             time.sleep(0.02)
         time.sleep(0.02)
@@ -26,36 +27,34 @@ def test_every_second_belongs_to_one_phase():
     assert table["forward"] == 0
 
 
-def test_without_a_clock_nothing_is_counted():
+def test_phases_without_a_clock_do_nothing():
     with phase("data"):
         pass
-    assert phases.running is None
+    assert profiler.active_clock is None
 
 
-def test_the_device_is_waited_for_before_every_reading():
+def test_the_clock_waits_for_the_device_before_every_reading():
     waits = []
-    with clocked(lambda: waits.append(len(waits))), phase("forward"):
+    with profile_phases(lambda: waits.append(len(waits))), phase("forward"):
         assert waits == [0]
     assert waits == [0, 1]
 
 
-def test_a_run_spends_time_in_every_phase(tmp_path):
+def test_a_run_has_every_phase(tmp_path):
     suite = validated(Suite, suite_dict(), "suite")
-    with clocked() as clock:
-        execute(Run(suite, suite.tasks[0].task, "nope", 0), tmp_path, "cpu")
+    with profile_phases() as clock:
+        run_one(Run(suite, suite.tasks[0].task, "nope", 0), tmp_path, "cpu")
     table = clock.table()
     assert all(table[name] > 0 for name in PHASES)
     assert sum(table.values()) == pytest.approx(clock.total)
 
 
-def test_the_command_prints_the_table_and_keeps_no_result(tiny, tmp_path):
+def test_the_command_prints_a_table_and_keeps_no_result(tiny, tmp_path):
     done = lprime("run", str(tiny()), "--profile", "--out", str(tmp_path / "runs"))
     assert done.returncode == 0, done.stderr
     assert all(name in done.stdout for name in (*PHASES, "together", "no result is kept"))
     assert not (tmp_path / "runs").exists()
 
 
-def test_a_run_that_diverges_in_its_first_step_has_a_profile():
-    from bench.profiling import rows
-
-    assert rows({"data": 1.0, "rest": 3.0}, 0)[-1] == ("together", "4.00", "100.0%", "4000.000")
+def test_profile_of_a_run_that_diverges_in_its_first_step():
+    assert profile_rows({"data": 1.0, "rest": 3.0}, 0)[-1] == ("together", "4.00", "100.0%", "4000.000")

@@ -1,12 +1,18 @@
-"""Runs: the plan of a grid, states read off the files, one process at a time."""
+"""Runs: the grid in order, states read from files, one process at a time."""
 
+import errno
+import fcntl
 import multiprocessing
+import os
+import time
 
 import pytest
 from support import suite_dict
 
-from bench.runs import LockedElsewhere, Run, lock, locked, plan
-from bench.suite import Suite, validated
+from bench.runs.run import Run, plan_runs
+from bench.runs.run_lock import LockedElsewhere, is_locked, lock_run
+from bench.runs.run_one import run_one
+from bench.suites.suite import Suite, validated
 from tasks import InputError
 
 
@@ -15,31 +21,25 @@ def suite() -> Suite:
     return validated(Suite, suite_dict(seeds=[0, 1]), "suite")
 
 
-def test_the_plan_is_the_grid_one_seed_after_the_other(suite):
-    runs = plan(suite)
+def test_runs_are_ordered_by_seed(suite):
+    runs = plan_runs(suite)
     assert len(runs) == 2 * 2 * 2 == len(set(runs))
     assert [r.seed for r in runs] == [0] * 4 + [1] * 4
-    assert [str(r) for r in plan(suite, ["rope", "rope"], ["parity"], [7])] == ["parity rope seed 7"], "named once"
+    assert [str(r) for r in plan_runs(suite, ["rope", "rope"], ["parity"], [7])] == ["parity rope seed 7"], "no duplicates"
 
 
-def test_the_plan_refuses_what_the_suite_has_not(suite):
+def test_unknown_tasks_and_negative_seeds_are_errors(suite):
     with pytest.raises(InputError, match=r"unknown task of suite tiny 'parit'; did you mean 'parity'\?"):
-        plan(suite, tasks=["parit"])
+        plan_runs(suite, tasks=["parit"])
     with pytest.raises(InputError, match="a seed must be 0 or more, got -1"):
-        plan(suite, seeds=[-1])
+        plan_runs(suite, seeds=[-1])
 
 
-def hold(folder, ready, leave):
-    with lock(folder):
-        ready.set()
-        leave.wait(30)
-
-
-def test_states_come_from_files_alone(tmp_path, suite):
-    run = plan(suite)[0]
+def test_states_are_read_from_files(tmp_path, suite):
+    run = plan_runs(suite)[0]
     folder = run.folder(tmp_path)
     assert run.state(tmp_path) == "missing"
-    with lock(folder):
+    with lock_run(folder):
         (folder / "checkpoint.safetensors").write_bytes(b"")
     assert run.state(tmp_path) == "paused"
     run.fail(tmp_path, "it broke", "Traceback …")
@@ -50,32 +50,54 @@ def test_states_come_from_files_alone(tmp_path, suite):
         run.state(tmp_path)
 
 
-def test_a_run_belongs_to_one_process_and_the_lock_dies_with_it(tmp_path, suite):
-    folder = plan(suite)[0].folder(tmp_path)
+def hold_lock(folder, ready):
+    with lock_run(folder):
+        ready.set()
+        time.sleep(30)
+
+
+def test_a_lock_excludes_other_processes_and_is_released_when_its_process_is_killed(tmp_path, suite):
+    run = plan_runs(suite)[0]
+    folder = run.folder(tmp_path)
     context = multiprocessing.get_context("spawn")
-    ready, leave = context.Event(), context.Event()
-    process = context.Process(target=hold, args=(folder, ready, leave))
+    ready = context.Event()
+    process = context.Process(target=hold_lock, args=(folder, ready))
     process.start()
     try:
         assert ready.wait(30)
-        assert locked(folder)
-        assert plan(suite)[0].state(tmp_path) == "running"
-        with pytest.raises(LockedElsewhere), lock(folder):
+        assert is_locked(folder)
+        assert run.state(tmp_path) == "running"
+        with pytest.raises(LockedElsewhere), lock_run(folder):
             pass
     finally:
         process.kill()
         process.join()
-    assert not locked(folder)
-    with lock(folder):
-        assert locked(folder)
+    assert not is_locked(folder)
+    with lock_run(folder):
+        assert is_locked(folder)
 
 
-def test_a_result_of_another_fingerprint_is_refused_not_overwritten(tmp_path, suite):
-    from bench.work import execute
+def test_runs_work_on_file_systems_without_locks(tmp_path, monkeypatch):
+    def no_locks(*_):
+        raise OSError(code, os.strerror(code))
 
-    run = plan(suite)[0]
-    execute(run, tmp_path, "cpu")
-    other = Run(validated(Suite, suite_dict(version=2), "suite"), run.task, run.encoding, run.seed)
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    code = errno.ENOLCK
+    with lock_run(tmp_path / "run"):
+        assert not is_locked(tmp_path / "run")
+    code = errno.EIO
+    with pytest.raises(InputError, match=r"cannot lock .*run: Input/output error"), lock_run(tmp_path / "run"):
+        pass
+
+
+def test_results_of_another_fingerprint_or_run_are_refused_and_kept(tmp_path, suite):
+    run = plan_runs(suite)[0]
+    run_one(run, tmp_path, "cpu")
+    other = Run(validated(Suite, suite_dict(version=2), "suite"), *run.key)
     with pytest.raises(InputError, match=r"fingerprint .* keep the two apart with another --out"):
-        execute(other, tmp_path, "cpu")
+        run_one(other, tmp_path, "cpu")
     assert run.state(tmp_path) == "done"
+    seed_7 = Run(suite, run.task, run.encoding, 7)
+    run.folder(tmp_path).rename(seed_7.folder(tmp_path))
+    with pytest.raises(InputError, match=rf"holds the result of {run.path}, expected {seed_7.path}; move it"):
+        run_one(seed_7, tmp_path, "cpu")

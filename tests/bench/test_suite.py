@@ -1,4 +1,4 @@
-"""Suites: strict reading, test lengths without off-by-one, a fingerprint of everything that can change a number."""
+"""Suites: strict reading, exact test lengths, a fingerprint of everything that can change a number."""
 
 import copy
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import suite_dict
 
-from bench.suite import Suite, load_suite, shipped, validated
+from bench.suites.suite import Suite, load_suite, shipped, validated
 from tasks import InputError, content_hash
 
 
@@ -16,7 +16,7 @@ def make(**changes: object) -> Suite:
 
 
 @pytest.mark.parametrize("name", sorted(shipped()))
-def test_shipped_suites_are_whole(name):
+def test_shipped_suites_are_complete(name):
     suite = load_suite(name)
     assert suite.name == name
     assert {t.task for t in suite.tasks} == {"copying", "addition", "parity", "key_retrieval", "sorting"}
@@ -27,21 +27,21 @@ def test_shipped_suites_are_whole(name):
         assert lengths[-1] == suite.longest(spec.task) >= 4 * spec.train_length
 
 
-def test_lengths_are_rounded_up_and_never_skip_the_first_unseen_one():
+def test_lengths_are_rounded_up_and_include_l():
     suite = make(test_at=[0.5, 1, 1.1, 1.25, 2], tasks=[{"task": "copying", "variant": "repeat", "train_length": 10}])
     assert suite.test_lengths("copying") == [5, 10, 11, 13, 20]
     suite = make(test_at=[0.5, 1.1], tasks=[{"task": "copying", "variant": "repeat", "train_length": 3}])
-    assert suite.test_lengths("copying") == [2, 3, 4], "L itself is always tested, L + 1 by 1.1 at short L"
+    assert suite.test_lengths("copying") == [2, 3, 4], "L itself is always tested; 1.1 becomes L + 1"
 
 
 @given(length=st.integers(1, 400), percent=st.integers(101, 1000))
-def test_multiples_of_the_train_length_lose_nothing_to_rounding(length, percent):
+def test_multiples_of_l_are_rounded_exactly(length, percent):
     task = {"task": "copying", "variant": "repeat", "train_length": length}
-    found = make(test_at=[1, percent / 100], tasks=[task]).longest("copying")
-    assert found == -(-length * percent // 100), "the ceiling, in whole numbers"
+    longest = make(test_at=[1, percent / 100], tasks=[task]).longest("copying")
+    assert longest == -(-length * percent // 100), "the ceiling, by integer arithmetic"
 
 
-def test_a_task_may_change_the_recipe_for_all_encodings():
+def test_a_task_may_change_the_recipe():
     suite = make(tasks=[{"task": "copying", "variant": "repeat", "train_length": 4, "recipe": {"steps": 7}}])
     assert suite.recipe_for("copying").steps == 7
     assert suite.recipe_for("copying").batch == suite.recipe.batch
@@ -65,7 +65,7 @@ def test_the_fingerprint_covers_what_can_change_a_number(key, value):
     assert make(**{key: value}).fingerprint != make().fingerprint
 
 
-def test_the_fingerprint_leaves_out_what_cannot(monkeypatch):
+def test_the_fingerprint_ignores_everything_else():
     same = make(seeds=[5, 6], encodings=["rope"], about="other words")
     assert same.fingerprint == make().fingerprint
     reordered = dict(reversed(list(copy.deepcopy(suite_dict()).items())))
@@ -73,7 +73,7 @@ def test_the_fingerprint_leaves_out_what_cannot(monkeypatch):
 
 
 def test_the_fingerprint_covers_task_and_harness_versions(monkeypatch):
-    from bench import suite as module
+    from bench.suites import suite as module
     from tasks.copying import Copying
 
     before = make().fingerprint
@@ -83,14 +83,14 @@ def test_the_fingerprint_covers_task_and_harness_versions(monkeypatch):
     assert make().fingerprint not in (before, other)
 
 
-def test_test_sets_hang_on_the_suite_alone():
+def test_test_sets_depend_only_on_the_suite():
     suite, other = make(), make(seeds=[3], test_seed=1)
     hashes = [content_hash(s.test_sets("copying").values()) for s in (suite, make(seeds=[9]), other)]
     assert hashes[0] == hashes[1] != hashes[2]
     assert list(suite.test_sets("copying")) == suite.test_lengths("copying")
 
 
-FAULTS = [
+ERRORS = [
     ({"recipe": {"step": 9}}, r"unknown key in recipe 'step'; did you mean 'steps'\?"),
     ({"recipee": {}}, r"unknown key 'recipee'; did you mean 'recipe'\?"),
     (
@@ -108,7 +108,7 @@ FAULTS = [
     ),
     ({"model": {"width": 18}}, "width must be a multiple of 2 × heads"),
     ({"model": {"norm": "rmsnorm"}}, "pre-layernorm"),
-    ({"seeds": [1, 1]}, "seeds: 1 stands twice"),
+    ({"seeds": [1, 1]}, "seeds: duplicate 1"),
     ({"seeds": []}, "at least 1 item"),
     ({"test_at": [0.5, 1]}, "above 1"),
     ({"recipe": {"steps": 0}}, "greater than or equal to 1"),
@@ -117,12 +117,12 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("changes", "message"), FAULTS)
-def test_faults_are_named_in_one_line(changes, message):
-    with pytest.raises(InputError, match=message) as caught:
+@pytest.mark.parametrize(("changes", "message"), ERRORS)
+def test_errors_are_reported_on_one_line(changes, message):
+    with pytest.raises(InputError, match=message) as error:
         make(**changes)
-    assert "\n" not in str(caught.value)
-    assert "suite tiny.yaml" in str(caught.value)
+    assert "\n" not in str(error.value)
+    assert "suite tiny.yaml" in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -130,28 +130,28 @@ def test_faults_are_named_in_one_line(changes, message):
     [
         ("- a\n- b\n", "must be a mapping"),
         ("name: [", r"not valid YAML \(line 1\)"),
-        ("name: a\nname: b\n", "key 'name' stands twice"),
+        ("name: a\nname: b\n", "duplicate key 'name'"),
         ("", "must be a mapping"),
         ("name: !!python/object/apply:os.system [true]\n", "not valid YAML"),
-        ("a: 1\nb: !!bool x\n", r"not valid YAML \(line 2\): 'x' is no bool"),
-        ("a: !!int ''\n", r"\(line 1\): '' is no int"),
-        ("a: !!float '-'\n", r"\(line 1\): '-' is no float"),
-        ("a: !!timestamp x\n", r"\(line 1\): 'x' is no timestamp"),
-        ("a: [{b: 2024-99-99}]\n", r"\(line 1\): '2024-99-99' is no timestamp"),
+        ("a: 1\nb: !!bool x\n", r"not valid YAML \(line 2\): 'x' is not a valid bool"),
+        ("a: !!int ''\n", r"\(line 1\): '' is not a valid int"),
+        ("a: !!float '-'\n", r"\(line 1\): '-' is not a valid float"),
+        ("a: !!timestamp x\n", r"\(line 1\): 'x' is not a valid timestamp"),
+        ("a: [{b: 2024-99-99}]\n", r"\(line 1\): '2024-99-99' is not a valid timestamp"),
         ("a: !!map xy\n", r"\(line 1\): expected a mapping node, but found scalar"),
         ("a: !!set [x]\n", r"\(line 1\): expected a mapping node, but found sequence"),
     ],
 )
-def test_broken_files(tmp_path, text, message):
+def test_invalid_files(tmp_path, text, message):
     path = tmp_path / "broken.yaml"
     path.write_text(text)
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=message) as error:
         load_suite(str(path))
-    assert "\n" not in str(caught.value)
-    assert str(path) in str(caught.value)
+    assert "\n" not in str(error.value)
+    assert str(path) in str(error.value)
 
 
-def test_a_file_that_is_not_there_names_the_nearest_beside_it(tmp_path):
+def test_the_error_for_a_missing_file_suggests_a_similar_one(tmp_path):
     (tmp_path / "small.yml").touch()
     (tmp_path / "smal.txt").touch()
     (tmp_path / "smalll.yaml").mkdir()
@@ -163,6 +163,6 @@ def test_a_file_that_is_not_there_names_the_nearest_beside_it(tmp_path):
             load_suite(str(tmp_path / name))
 
 
-def test_unknown_suite_names_the_nearest():
+def test_the_error_for_an_unknown_suite_suggests_a_similar_one():
     with pytest.raises(InputError, match=r"unknown suite 'quik'; did you mean 'quick'\?"):
         load_suite("quik")

@@ -1,45 +1,26 @@
-"""``lprime compare`` and ``lprime export`` as their users meet them, bad input included."""
+"""``lprime compare`` and ``lprime export``, with valid and invalid arguments."""
 
-import sys
+import os
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from commands import printed, refused
 from support import lprime
-
-from bench.cli import main
-from leaderboard.export import read_csv
-
-sys.path.append(str(Path(__file__).resolve().parents[1] / "leaderboard"))
 from synthetic_results import full, store, store_failure, suite
+
+from leaderboard.data.store import publish_runs
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch) -> Path:
-    """A folder to stand in, with results of a suite ``tiny`` under ``runs``: two encodings, and a failure of a third."""
+    """The working directory, with results of a suite ``tiny`` under ``runs``: two encodings, and a failure of a third."""
     monkeypatch.chdir(tmp_path)
     of = suite()
     runs = full(of, {"rope": (1, 1, 0.9, 0.8), "nope": (1, 1, 0.5, 0.1)})
     store(tmp_path / "runs", runs)
     store_failure(tmp_path / "runs", full(of, {"t5": (1, 1, 1, 1)})[0], "CUDA error")
     return tmp_path
-
-
-def refused(capsys: pytest.CaptureFixture, *arguments: str) -> str:
-    """One line on stderr and exit code 2; that line."""
-    with pytest.raises(SystemExit) as exit_:
-        main(list(arguments))
-    out, err = capsys.readouterr()
-    assert (exit_.value.code, out) == (2, ""), err
-    assert err.startswith("lprime: ") and err.count("\n") == 1 and "Traceback" not in err, err
-    return err
-
-
-def printed(capsys: pytest.CaptureFixture, *arguments: str) -> str:
-    with pytest.raises(SystemExit) as exit_:
-        main(list(arguments))
-    out, err = capsys.readouterr()
-    assert (exit_.value.code, err) == (0, "")
-    return out
 
 
 @pytest.mark.parametrize(
@@ -98,9 +79,7 @@ def test_compare_prints_both(place, capsys):
 
 
 @pytest.mark.parametrize("width", [60, 100])
-def test_compare_in_a_pipe_is_plain_text_of_the_asked_width(place, width):
-    import os
-
+def test_compare_in_a_pipe_is_plain_text_of_the_given_width(place, width):
     done = lprime("compare", "rope", "nope", "--suite", "tiny", env=os.environ | {"COLUMNS": str(width)})
     assert done.returncode == 0, done.stderr
     assert "\x1b" not in done.stdout
@@ -108,12 +87,10 @@ def test_compare_in_a_pipe_is_plain_text_of_the_asked_width(place, width):
 
 
 @pytest.mark.parametrize("command", ["compare rope nope --suite tiny", "export --to t.csv"])
-def test_what_is_published_reads_as_the_runs_do(place, capsys, command):
-    from leaderboard.store import publish
-
+def test_published_results_give_the_same_output_as_the_runs(place, capsys, command):
     wanted = printed(capsys, *command.split())
     table = (place / "t.csv").read_bytes() if "export" in command else b""
-    publish("tiny", place / "runs", place / "leaderboard")
+    publish_runs("tiny", place / "runs", place / "leaderboard")
     (place / "runs").rename(place / "board")  # nothing is read from there any more
     (place / "leaderboard").rename(place / "elsewhere")
     more = ["--force"] if "export" in command else []
@@ -125,15 +102,15 @@ def test_what_is_published_reads_as_the_runs_do(place, capsys, command):
     )  # fmt: skip
 
 
-def test_export_takes_the_suites_asked_for_and_says_what_has_no_rows(place, capsys):
+def test_export_takes_the_given_suites_and_reports_failed_runs(place, capsys):
     other = suite(name="other", seeds=[0])
     store(place / "runs", full(other, {"rope": (1, 1, 1, 1)}))
     assert printed(capsys, "export", "--to", "all.csv") == (
-        "56 rows of 14 runs (other, tiny) written to all.csv\n1 failed run has no result and so no rows\n"
+        "56 rows of 14 runs (other, tiny) written to all.csv\n1 failed run has no result, and so no rows\n"
     )
     assert printed(capsys, "export", "--to", "one.csv", "--suite", "other") == "8 rows of 2 runs (other) written to one.csv\n"
-    assert set(read_csv(place / "one.csv").suite) == {"other"}
-    frame = read_csv(place / "all.csv")
+    assert set(pd.read_csv(place / "one.csv").suite) == {"other"}
+    frame = pd.read_csv(place / "all.csv")
     assert frame.groupby("suite").size().to_dict() == {"tiny": 48, "other": 8}
     assert not frame.duplicated(["fingerprint", "task", "encoding", "seed", "length"]).any()
 
@@ -141,13 +118,8 @@ def test_export_takes_the_suites_asked_for_and_says_what_has_no_rows(place, caps
 def test_export_keeps_every_fingerprint_apart(place, capsys):
     store(place / "runs", full(suite(), {"old": (1, 1, 0, 0)}, fingerprint="0123456789abcdef"))
     printed(capsys, "export", "--to", "t.csv")
-    frame = read_csv(place / "t.csv")
+    frame = pd.read_csv(place / "t.csv", dtype=str)
     assert frame.groupby("fingerprint").encoding.unique().map(sorted).to_dict() == {
         suite().fingerprint: ["nope", "rope"],
         "0123456789abcdef": ["old"],
     }
-
-
-def test_the_commands_are_in_the_help():
-    text = lprime("--help").stdout
-    assert "compare" in text and "export" in text

@@ -1,16 +1,16 @@
-"""``lprime data`` writes the very examples that the harness trains and tests on: what enters the model is compared by row."""
+"""``lprime data`` writes exactly the examples that the harness trains and tests on, compared at the input of the model."""
 
 import datasets
 import pytest
 import torch
+from commands import printed
 from support import suite_dict
 
-from bench import model
-from bench.batches import Batch
-from bench.cli import main
-from bench.runs import Run
-from bench.suite import Suite, validated
-from bench.work import execute
+from bench.runs.run import Run
+from bench.runs.run_one import run_one
+from bench.suites.suite import Suite, validated
+from bench.training import model
+from bench.training.batches import Batch
 from tasks import PAD
 
 
@@ -25,36 +25,22 @@ def rows(batch: Batch) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("task", ["copying", "addition"])
-def test_what_is_written_is_what_the_model_meets(tiny, tmp_path, monkeypatch, task):
+def test_the_dataset_has_the_examples_of_the_model(tiny, tmp_path, monkeypatch, capsys, task):
     variant = {"copying": "repeat", "addition": "reversed"}[task]
     changes = {"recipe": {"steps": 4, "batch": 12}, "tasks": [{"task": task, "variant": variant, "train_length": 4}]}
     suite = validated(Suite, suite_dict(**changes), "suite")
     met: dict[bool, list[list[list[int]]]] = {True: [], False: []}
-    read = model.Decoder.read
+    read = model.Decoder.target_states
 
-    def spy(self, batch, nominal, generator=None):
+    def spy(self, batch, announced_length, generator=None):
         met[self.training].append(rows(batch))
-        return read(self, batch, nominal, generator)
+        return read(self, batch, announced_length, generator)
 
-    monkeypatch.setattr(model.Decoder, "read", spy)
-    execute(Run(suite, task, "nope", 3), tmp_path / "runs", "cpu")
+    monkeypatch.setattr(model.Decoder, "target_states", spy)
+    run_one(Run(suite, task, "nope", 3), tmp_path / "runs", "cpu")
 
-    with pytest.raises(SystemExit) as done:
-        main(
-            [
-                "data",
-                task,
-                "--suite",
-                str(tiny(**changes)),
-                "--out",
-                str(tmp_path / "data"),
-                "--train-examples",
-                "48",
-                "--seed",
-                "3",
-            ]
-        )
-    assert done.value.code == 0
+    where = ("--suite", tiny(**changes), "--out", tmp_path / "data")
+    assert "48 training examples" in printed(capsys, "data", task, *where, "--train-examples", 48, "--seed", 3)
     written = datasets.load_from_disk(str(tmp_path / "data"))
     for step, trained in enumerate(met[True]):
         assert sorted(trained) == sorted(written["train"]["ids"][step * 12 : (step + 1) * 12])

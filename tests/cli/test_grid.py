@@ -1,4 +1,4 @@
-"""The grid as its users meet it: the real command, real processes, real kills."""
+"""Running a grid with the real command, in real processes, with real kills."""
 
 import json
 import os
@@ -16,7 +16,7 @@ CHANGING = ("timings", "started", "finished", "commit")
 
 
 def results(out: Path) -> dict[str, dict]:
-    """All results under a folder, without what differs from run to run."""
+    """All results under a folder, without the fields that differ between equal runs."""
     found = {}
     for path in sorted(out.rglob("result.json")):
         content = json.loads(path.read_text())
@@ -25,14 +25,14 @@ def results(out: Path) -> dict[str, dict]:
 
 
 def start(*arguments: object) -> subprocess.Popen:
-    command = [sys.executable, "-m", "bench.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "lprime", *map(str, arguments)]
     return subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # Where the tests run in the background of a script, Ctrl-C is ignored, and that would be inherited.
+        # In the background of a script, the tests ignore Ctrl-C, and the process would inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
@@ -42,7 +42,7 @@ def children(process: subprocess.Popen) -> list[int]:
     return [int(pid) for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
 
 
-def test_asking_again_runs_only_what_is_missing(tiny, tmp_path):
+def test_running_again_skips_finished_runs(tiny, tmp_path):
     suite, out = tiny(), tmp_path / "runs"
     first = lprime("run", suite, "--out", out, "--task", "copying", "--workers", 1)
     assert first.returncode == 0, first.stderr
@@ -50,7 +50,7 @@ def test_asking_again_runs_only_what_is_missing(tiny, tmp_path):
     assert len(before) == 2
     second = lprime("run", suite, "--out", out)
     assert "2 of 4 runs to do" in second.stdout
-    assert all(p.stat().st_mtime_ns == t for p, t in before.items()), "a finished run is never run again"
+    assert all(p.stat().st_mtime_ns == t for p, t in before.items()), "finished runs are skipped"
     assert "nothing to run: 4 of 4" in lprime("run", suite, "--out", out).stdout
     states = json.loads(lprime("status", suite, "--out", out, "--json").stdout)
     assert len(states) == 4
@@ -60,16 +60,16 @@ def test_asking_again_runs_only_what_is_missing(tiny, tmp_path):
     assert not list(out.rglob("lock"))
 
 
-def test_killed_at_random_moments_it_ends_with_the_very_same_results(tiny, tmp_path):
+def test_a_grid_killed_at_random_moments_gives_the_same_results(tiny, tmp_path):
     suite = tiny(recipe={"steps": 300})
     whole = lprime("run", suite, "--out", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
     rng, kills = random.Random(0), 0
     for _ in range(4):
         process = start("run", suite, "--out", tmp_path / "cut", "--checkpoint-every", 0)
-        # The clock starts when the first run has begun: importing is no state to lose.
-        begun = time.monotonic() + 60
-        while not list((tmp_path / "cut").rglob("checkpoint*")) and process.poll() is None and time.monotonic() < begun:
+        # The clock starts with the first run: no state is lost during imports.
+        deadline = time.monotonic() + 60
+        while not list((tmp_path / "cut").rglob("checkpoint*")) and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         time.sleep(rng.uniform(0, 2.0))
         if process.poll() is None:
@@ -79,8 +79,8 @@ def test_killed_at_random_moments_it_ends_with_the_very_same_results(tiny, tmp_p
     assert kills, "the grid ended before it could be killed: make it longer"
     assert lprime("run", suite, "--out", tmp_path / "cut").returncode == 0
     assert results(tmp_path / "cut") == results(tmp_path / "whole")
-    left = {p.name for p in (tmp_path / "cut").rglob("*") if p.is_file()}
-    assert left == {"result.json"}, "neither checkpoints, locks nor half-written files stay behind"
+    remaining = {p.name for p in (tmp_path / "cut").rglob("*") if p.is_file()}
+    assert remaining == {"result.json"}, "checkpoints, locks and partial files are deleted"
     assert len(results(tmp_path / "whole")) == 4
 
 
@@ -88,15 +88,15 @@ def test_killed_at_random_moments_it_ends_with_the_very_same_results(tiny, tmp_p
 def test_ctrl_c_stops_within_two_seconds_and_loses_nothing(tiny, tmp_path, stop):
     suite, out = tiny(recipe={"steps": 100000}), tmp_path / "runs"
     process = start("run", suite, "--out", out, "--checkpoint-every", 2)
-    wait_for(process, out, "checkpoint.safetensors")  # training is under way
-    asked = time.time()
+    wait_for(process, out, "checkpoint.safetensors")  # training has started
+    stopped = time.time()
     os.killpg(process.pid, stop) if stop == signal.SIGINT else process.send_signal(stop)
     output, errors = process.communicate(timeout=20)
-    assert time.time() - asked < 5, "two seconds on an idle machine"
+    assert time.time() - stopped < 5, "two seconds on an idle machine"
     assert process.returncode == 130
-    assert "ask again to go on" in output
+    assert "re-run to resume" in output
     assert "Traceback" not in errors
-    assert any(p.stat().st_mtime > asked for p in out.rglob("checkpoint.safetensors")), "saved when it was asked to stop"
+    assert any(p.stat().st_mtime > stopped for p in out.rglob("checkpoint.safetensors")), "saved on stopping"
     states = {s["state"] for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout)}
     assert states <= {"paused", "missing"}
     assert "paused" in states
@@ -117,7 +117,7 @@ def test_workers_end_when_the_command_is_killed(tiny, tmp_path):
 
 def test_one_failed_run_never_stops_the_others(tiny, tmp_path):
     suite, out = tiny(), tmp_path / "runs"
-    # A folder where the checkpoint belongs: this run can neither go on nor save itself.
+    # A folder in place of the checkpoint: this run can neither resume nor save.
     (out / "tiny/copying/t5/seed-0/checkpoint.safetensors").mkdir(parents=True)
     first = lprime("run", suite, "--out", out)
     assert first.returncode == 1
@@ -127,7 +127,7 @@ def test_one_failed_run_never_stops_the_others(tiny, tmp_path):
     assert "checkpoint.safetensors" in failure["error"]
     again = lprime("run", suite, "--out", out)
     assert again.returncode == 1
-    assert "1 failed before and wait for --retry-failed" in again.stdout
+    assert "1 failed before; --retry-failed runs them again" in again.stdout
     assert failure["error"] in again.stdout
     (out / "tiny/copying/t5/seed-0/checkpoint.safetensors").rmdir()
     last = lprime("run", suite, "--out", out, "--retry-failed")
@@ -137,14 +137,14 @@ def test_one_failed_run_never_stops_the_others(tiny, tmp_path):
 
 
 def wait_for(process: subprocess.Popen, out: Path, pattern: str) -> None:
-    """Until a file appears under ``out``; a command that ends first, or a minute, is a failure."""
+    """Wait for a file under ``out``; fail if the command ends first, or after a minute."""
     deadline = time.monotonic() + 60
     while not list(out.rglob(pattern)):
         assert process.poll() is None and time.monotonic() < deadline, process.communicate()
         time.sleep(0.05)
 
 
-def test_a_retry_that_is_stopped_is_no_failure(tiny, tmp_path):
+def test_a_stopped_retry_is_not_a_failure(tiny, tmp_path):
     suite, out = tiny(recipe={"steps": 100000}), tmp_path / "runs"
     folder = out / "tiny/copying/nope/seed-0"
     (folder / "checkpoint.safetensors").mkdir(parents=True)
@@ -161,10 +161,10 @@ def test_a_retry_that_is_stopped_is_no_failure(tiny, tmp_path):
         for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout)
         if s["encoding"] == "nope" and s["task"] == "copying"
     ]
-    assert state == "paused", "asking again goes on"
+    assert state == "paused", "running again resumes"
 
 
-def test_settings_in_a_suite_are_filed_and_found_under_one_name(tiny, tmp_path):
+def test_settings_in_a_suite_have_one_normalised_name(tiny, tmp_path):
     suite, out = tiny(encodings=["rope( base = 500 )"], seeds=[0]), tmp_path / "runs"
     assert lprime("run", suite, "--out", out).returncode == 0
     assert {p.parent.parent.name for p in out.rglob("result.json")} == {"rope(base=500.0)"}
@@ -175,7 +175,7 @@ def test_settings_in_a_suite_are_filed_and_found_under_one_name(tiny, tmp_path):
     assert lprime("board", "--out", out).stdout.startswith("# tiny"), "without a name, every folder with results"
 
 
-def test_a_changed_source_is_told(tiny, tmp_path):
+def test_a_changed_source_is_reported(tiny, tmp_path):
     suite, out = tiny(encodings=["nope"]), tmp_path / "runs"
     assert lprime("run", suite, "--out", out).returncode == 0
     for path in out.rglob("result.json"):
@@ -185,8 +185,8 @@ def test_a_changed_source_is_told(tiny, tmp_path):
     assert "caution: the source of nope has changed since 2 of its runs" in lprime("run", suite, "--out", out).stdout
 
 
-def test_work_goes_on_when_nobody_reads(tiny, tmp_path):
-    command = f"{sys.executable} -m bench.cli run {tiny()} --out {tmp_path / 'runs'} | true"
+def test_a_closed_output_pipe_stops_no_run(tiny, tmp_path):
+    command = f"{sys.executable} -m lprime run {tiny()} --out {tmp_path / 'runs'} | true"
     subprocess.run(["bash", "-c", command], capture_output=True, timeout=120)
     assert len(results(tmp_path / "runs")) == 4
 
@@ -203,13 +203,13 @@ def test_a_worker_killed_from_outside_fails_its_run_alone(tiny, tmp_path):
     assert len(results(out)) == 3, "a new worker took the other runs"
 
 
-def test_a_worker_told_to_stop_from_outside_saves_its_run_and_another_goes_on(tiny, tmp_path):
-    """As when a cluster's job is asked to end: the signal reaches every process of it."""
+def test_a_worker_stopped_by_a_signal_saves_its_run_and_another_resumes_it(tiny, tmp_path):
+    """A cluster that ends a job sends the signal to all its processes."""
     suite, out = tiny(recipe={"steps": 800}, encodings=["nope"]), tmp_path / "runs"
     process = start("run", suite, "--out", out, "--workers", 1, "--checkpoint-every", 0)
     wait_for(process, out, "checkpoint.safetensors")
     (worker,) = [pid for pid in children(process) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    os.kill(worker, signal.SIGUSR2)  # nothing to it: a cluster sends it to every process, and it is for the one that leads
+    os.kill(worker, signal.SIGUSR2)  # ignored: a cluster sends it to every process, but only the main one acts on it
     os.kill(worker, signal.SIGTERM)
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
@@ -224,7 +224,7 @@ from pathlib import Path
 from bench.encodings import Encoding, Info
 
 class Looks(Encoding):
-    """Writes down which GPUs its process sees."""
+    """Records which GPUs its process sees."""
 
     info = Info(
         name="looks", family="test", title="A test", authors="Nobody", year=2026, link="https://example.org", formula="q·k",
@@ -238,9 +238,9 @@ class Looks(Encoding):
 
 
 def test_workers_are_spread_over_gpus(tiny, tmp_path, monkeypatch):
-    from bench.pool import LocalPool
-    from bench.runs import plan
-    from bench.suite import load_suite
+    from bench.runs.pool import LocalPool
+    from bench.runs.run import plan_runs
+    from bench.suites.suite import load_suite
 
     (tmp_path / "seen").mkdir()
     (tmp_path / "looks.py").write_text(LOOKS.replace("SEEN", str(tmp_path / "seen")))
@@ -248,7 +248,8 @@ def test_workers_are_spread_over_gpus(tiny, tmp_path, monkeypatch):
     suite = load_suite(str(tiny(encodings=[str(tmp_path / "looks.py")], seeds=[0, 1], recipe={"steps": 300})))
     failed: list[str] = []
     pool = LocalPool(workers=4, device="cpu", gpus=("GPU-a", "GPU-b"))
-    pool.execute(plan(suite), tmp_path / "runs", lambda event: failed.append(event.text) if event.kind == "failed" else None)
+    runs = plan_runs(suite)
+    pool.execute(runs, tmp_path / "runs", lambda event: failed.append(event.text) if event.kind == "failed" else None)
     assert not failed
     seen = [path.name.split()[0] for path in (tmp_path / "seen").iterdir()]
     assert sorted(seen) == ["GPU-a", "GPU-a", "GPU-b", "GPU-b"]

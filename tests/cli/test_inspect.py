@@ -1,18 +1,9 @@
-"""``lprime list``, ``show`` and ``board`` as their readers meet them."""
+"""``lprime list`` and ``lprime show``."""
 
 import json
 
 import pytest
-
-from bench.cli import main
-
-
-def printed(capsys: pytest.CaptureFixture, *arguments: object) -> str:
-    with pytest.raises(SystemExit) as done:
-        main([str(a) for a in arguments])
-    out, err = capsys.readouterr()
-    assert done.value.code == 0, err
-    return out
+from commands import printed
 
 
 @pytest.mark.parametrize(
@@ -31,7 +22,7 @@ def test_list_names_everything_of_a_kind(capsys, kind, some):
     assert all(item["name"] in table for item in items)
 
 
-def test_list_tells_of_every_encoding_what_a_reader_asks(capsys):
+def test_list_describes_every_encoding(capsys):
     for item in json.loads(printed(capsys, "list", "encodings", "--json")):
         assert item["family"] and item["title"] and item["year"] and item["link"].startswith("https://"), item["name"]
         assert item["ranking"] in ("standard", "longer", "task-aware")
@@ -43,7 +34,7 @@ def test_list_tells_of_every_encoding_what_a_reader_asks(capsys):
 
 
 @pytest.mark.parametrize("name", ["alibi", "sorting", "quick", "rope(base=500000)"])
-def test_show_tells_of_one(capsys, name):
+def test_show_describes_one(capsys, name):
     (item,) = json.loads(printed(capsys, "show", name, "--json", "--no-measure"))
     assert item["name"].startswith(name[:-1])
     assert item["name"] in printed(capsys, "show", name, "--no-measure").replace("\n", "")

@@ -1,30 +1,21 @@
-"""``lprime publish`` and ``lprime board --check``: what is published is checked to the byte, and whatever differs is named."""
+"""``lprime publish`` and ``lprime board --check``: published files are compared byte by byte, and differing ones are named."""
 
 import json
 import shutil
-import sys
-from pathlib import Path
 
+import matplotlib
 import pytest
-
-sys.path.append(str(Path(__file__).parents[1] / "leaderboard"))
+from commands import printed, refused
 from support import lprime
-from synthetic_results import full, result, store, store_failure, suite
-from test_bad_input import refused
+from synthetic_results import CURVE, full, result, store, store_failure, suite
 
-from bench.cli import main
-from leaderboard.published import MANIFEST
-
-CURVE = (1, 1, 0.5, 0.25)
+from bench.measure import measure_card
+from leaderboard.figures import board_figures
+from leaderboard.render.publish import MANIFEST
 
 
 def lines(capsys, *arguments):
-    """Run the command in this process; it must succeed. What it printed."""
-    with pytest.raises(SystemExit) as exit_:
-        main([str(a) for a in arguments])
-    out, err = capsys.readouterr()
-    assert exit_.value.code == 0, err
-    return out.splitlines()
+    return printed(capsys, *arguments).splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +24,13 @@ def once(tmp_path_factory):
     folder = tmp_path_factory.mktemp("published")
     store(folder / "runs", full(suite(), {"nope": CURVE, "my|pe": (1, 1, 1, 1)}))
     done = lprime("publish", "tiny", "--out", folder / "runs", "--to", folder / "board", "--no-measure")
-    assert done.stdout.splitlines()[0] == "tiny: 12 runs added, 0 were there already", done.stderr
+    assert done.stdout.splitlines()[0] == "tiny: 12 runs added, 0 published before", done.stderr
     return folder
 
 
 @pytest.fixture
 def published(once, tmp_path):
-    """Where runs are, and where the board is; a copy to play with."""
+    """Folders of the runs and the board; a copy for this test."""
     shutil.copytree(once, tmp_path, dirs_exist_ok=True)
     return tmp_path / "runs", tmp_path / "board"
 
@@ -51,24 +42,22 @@ def contents(board):
 def test_publish_writes_everything_and_check_agrees(published, capsys):
     _out, board = published
     before = contents(board)
-    assert {"README.md", "rendered.json", "encodings/nope.md", "encodings/my+7cpe.md", "results/tiny/my|pe.jsonl"} <= set(
-        before
-    )
-    assert {f"pictures/tiny/encodings/nope{look}.svg" for look in ("", ".dark")} <= set(before)
+    assert {"README.md", "rendered.json", "pages/nope.md", "pages/my+7cpe.md", "results/tiny/my|pe.jsonl"} <= set(before)
+    assert {f"images/tiny/pages/nope{look}.svg" for look in ("", ".dark")} <= set(before)
     (said,) = lines(capsys, "board", "--check", "--to", board)
     assert "results/cards.json" in before
     rendered = [p for p in before if not p.startswith("results/") and p != MANIFEST]
     results = [p for p in before if p.startswith("results/")]
-    assert said == f"{len(rendered)} files under {board} are what {len(results)} files of results give"
+    assert said == f"{len(rendered)} files under {board} match the {len(results)} result files"
     assert contents(board) == before, "checking writes nothing"
 
 
-def test_publishing_again_changes_nothing_and_says_so(published, capsys):
+def test_publishing_again_changes_nothing(published, capsys):
     out, board = published
     before = contents(board)
     for arguments in (["tiny", "--no-measure"], []):
         said = lines(capsys, "publish", *arguments, "--out", out, "--to", board)
-        assert said[-1] == f"everything under {board} is as it was"
+        assert said[-1] == f"everything under {board} is up to date"
     assert contents(board) == before
 
 
@@ -82,7 +71,7 @@ def pick(board, pattern):
     return sorted(p for p in board.glob(pattern) if p.is_file())[0]
 
 
-KINDS = ["README.md", "encodings/nope.md", "pictures/tiny/*.png", "pictures/tiny/encodings/nope.dark.svg"]
+KINDS = ["README.md", "pages/nope.md", "images/tiny/accuracy*.svg", "images/tiny/pages/nope.dark.svg"]
 
 
 @pytest.mark.parametrize("pattern", KINDS)
@@ -97,7 +86,7 @@ def test_check_catches_one_byte(published, capsys, pattern, change):
         path.unlink()
     missing = "" if change else " (missing)"
     said = refused(capsys, "board", "--check", "--to", board)
-    assert f"lprime: {path}{missing}: not what {board}/results gives; `lprime publish` renders all again\n" == said
+    assert f"lprime: {path}{missing}: not the rendering of {board}/results; `lprime publish` renders all again\n" == said
     assert path.read_bytes() == change(whole) if change else not path.exists()
     lines(capsys, "publish", "--to", board)
     assert path.read_bytes() == whole
@@ -108,7 +97,7 @@ def test_check_catches_a_changed_score(published, capsys):
     path = board / "results/tiny/nope.jsonl"
     path.write_text(path.read_text().replace('"exact":0.25', '"exact":0.26', 1))
     said = refused(capsys, "board", "--check", "--to", board)
-    assert f"{board}/README.md, {board}/encodings/nope.md, " in said and " more: not what" in said
+    assert f"{board}/README.md, {board}/images/tiny/" in said and " more: not the rendering of" in said
 
 
 def test_check_catches_a_changed_byte_that_no_page_shows(published, capsys):
@@ -116,45 +105,42 @@ def test_check_catches_a_changed_byte_that_no_page_shows(published, capsys):
     path = board / "results/tiny/nope.jsonl"
     assert '"loss":[[10,2.0]' in path.read_text()
     path.write_text(path.read_text().replace('"loss":[[10,2.0]', '"loss":[[10,3.0]', 1))
-    assert refused(capsys, "board", "--check", "--to", board).startswith(f"lprime: {path}: not what")
+    assert refused(capsys, "board", "--check", "--to", board).startswith(f"lprime: {path}: not the rendering of")
 
 
-@pytest.mark.parametrize("name", ["encodings/gone.md", "pictures/tiny/old.png", "pictures/older/encodings/x.svg"])
-def test_check_catches_what_is_left_over(published, capsys, name):
+@pytest.mark.parametrize("name", ["pages/gone.md", "images/tiny/old.png", "images/older/pages/x.svg"])
+def test_check_catches_leftover_files(published, capsys, name):
     _, board = published
     (board / name).parent.mkdir(parents=True, exist_ok=True)
     (board / name).write_text("left")
-    assert f"lprime: {board / name} (nothing we made: move it away): not what" in refused(
+    assert f"lprime: {board / name} (not written by lprime, move it away): not the rendering of" in refused(
         capsys, "board", "--check", "--to", board
     )
 
 
-def test_what_is_no_longer_published_is_removed_and_a_stranger_is_not(published, capsys):
+def test_obsolete_files_are_removed_and_foreign_files_are_kept(published, capsys):
     _, board = published
-    stranger = board / "pictures/holiday.png"
-    stranger.write_bytes(b"sea")
+    foreign = board / "images/holiday.png"
+    foreign.write_bytes(b"sea")
     (board / "results/tiny/my|pe.jsonl").unlink()
-    assert "my+7cpe.md" in refused(capsys, "board", "--check", "--to", board)
+    assert "not the rendering of" in refused(capsys, "board", "--check", "--to", board)
     lines(capsys, "publish", "--to", board)
-    assert [p.name for p in (board / "encodings").iterdir()] == ["nope.md"] and stranger.exists()
-    assert "holiday.png (nothing we made: move it away)" in refused(capsys, "board", "--check", "--to", board)
-    assert not list((board / "pictures/tiny/encodings").glob("my*"))
+    assert [p.name for p in (board / "pages").iterdir()] == ["nope.md"] and foreign.exists()
+    assert "holiday.png (not written by lprime, move it away)" in refused(capsys, "board", "--check", "--to", board)
+    assert not list((board / "images/tiny/pages").glob("my*"))
 
 
-def test_pictures_of_other_libraries_are_not_drawn_again_but_must_be_those_published(published, capsys, monkeypatch):
+def test_figures_of_other_library_versions_are_not_drawn_again_but_must_be_unchanged(published, capsys, monkeypatch):
     _, board = published
     written = json.loads((board / MANIFEST).read_text())
     written["drawn with"]["matplotlib"] = "3.0.0"
     (board / MANIFEST).write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n")
-    from leaderboard import pictures
 
-    monkeypatch.setattr(pictures, "draw", lambda *_: pytest.fail("drawn"))
+    monkeypatch.setattr(board_figures, "draw", lambda *_: pytest.fail("drawn"))
     (said,) = lines(capsys, "board", "--check", "--to", board)
-    drawn = [p for p in written["files"] if p.startswith("pictures/tiny/") and "/encodings/" not in p]
-    import matplotlib
-
+    drawn = [p for p in written["files"] if p.startswith("images/tiny/")]
     assert said.endswith(
-        f"; {len(drawn)} pictures were not drawn again, only found unchanged: they come from matplotlib 3.0.0 "
+        f"; {len(drawn)} figures are unchanged but were not drawn again: they come from matplotlib 3.0.0 "
         f"(here {matplotlib.__version__})"
     )
     path = board / drawn[0]
@@ -163,7 +149,7 @@ def test_pictures_of_other_libraries_are_not_drawn_again_but_must_be_those_publi
 
 
 ALIEN = [f'{{"drawn with": {{}}, "results": {{}}, "files": {{"{path}": "y"}}}}'
-         for path in ("../../x", "", "__init__.py", "results/tiny/nope.jsonl", "/etc/x", "pictures/../board.py")]  # fmt: skip
+         for path in ("../../x", "", "__init__.py", "results/tiny/nope.jsonl", "/etc/x", "images/../board.py")]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", *ALIEN, "\x00"])
@@ -171,7 +157,7 @@ def test_a_broken_manifest_is_named(published, capsys, text):
     _, board = published
     (board / MANIFEST).write_text(text)
     for command in (["board", "--check"], ["publish"]):
-        assert f"{board / MANIFEST} is not what `lprime publish` wrote" in refused(capsys, *command, "--to", board)
+        assert f"{board / MANIFEST} was not written by `lprime publish`" in refused(capsys, *command, "--to", board)
     assert (board / "results/tiny/nope.jsonl").exists()
 
 
@@ -181,7 +167,7 @@ def test_a_missing_manifest_is_named(published, capsys):
     assert f"{board / MANIFEST} is missing" in refused(capsys, "board", "--check", "--to", board)
 
 
-def test_nothing_published_passes_and_says_so(tmp_path, capsys):
+def test_an_empty_board_passes(tmp_path, capsys):
     (tmp_path / "README.md").write_text("somebody's")
     assert lines(capsys, "board", "--check", "--to", tmp_path) == [f"nothing is published under {tmp_path}"]
     assert lines(capsys, "board", "--check", "--to", tmp_path / "absent") == [
@@ -191,7 +177,7 @@ def test_nothing_published_passes_and_says_so(tmp_path, capsys):
     assert (tmp_path / "README.md").read_text() == "somebody's"
 
 
-def test_contradictions_leave_everything_as_it_was(published, capsys):
+def test_contradictions_change_nothing(published, capsys):
     out, board = published
     before = contents(board)
     store(out, [result(suite(), seed=0, exact=(1, 1, 1, 1))])
@@ -227,18 +213,16 @@ def test_failures_are_counted(tmp_path, capsys):
     store(out, [result(suite())])
     store_failure(out, result(suite(), seed=1), "boom")
     said = lines(capsys, "publish", "tiny", "--out", out, "--to", board, "--no-measure")[0]
-    assert said == "tiny: 1 runs added, 0 were there already, 1 without result because they failed"
+    assert said == "tiny: 1 runs added, 0 published before, 1 failed without a result"
 
 
-def test_cards_are_measured_for_what_the_code_knows(tmp_path, capsys, monkeypatch):
-    from leaderboard import cards
-
-    asked = []
-    monkeypatch.setattr(cards, "measured", lambda cls: asked.append(cls.info.name))
+def test_cards_are_measured_for_known_encodings(tmp_path, capsys, monkeypatch):
+    measured = []
+    monkeypatch.setattr(measure_card, "measure_encoding", lambda cls: measured.append(cls.info.name))
     out, board = tmp_path / "runs", tmp_path / "board"
     store(out, [result(suite()), result(suite(), encoding="my|pe")])
     lines(capsys, "publish", "tiny", "--out", out, "--to", board)
-    assert asked == ["nope"]
-    page = (board / "encodings/nope.md").read_text()
+    assert measured == ["nope"]
+    page = (board / "pages/nope.md").read_text()
     assert "**Formula**: s&#95;ij" in page or "**Formula**: s_ij" in page
-    assert "Formula" not in (board / "encodings/my+7cpe.md").read_text()
+    assert "Formula" not in (board / "pages/my+7cpe.md").read_text()

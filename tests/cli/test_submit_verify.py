@@ -1,20 +1,17 @@
-"""``lprime submit`` and ``lprime verify`` as commands: exit codes, forms of the report, bad input on one line."""
+"""``lprime submit`` and ``lprime verify``: exit codes, formats of the report, bad input on one line."""
 
 import json
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
-
-sys.path.append(str(Path(__file__).parents[1] / "leaderboard"))
-from submissions import NAME, made, reseal, suite
+from commands import run_command
+from submissions import NAME, make_submission, make_suite, reseal
 from support import lprime, suite_dict
 
-from bench import plugins
-from bench.cli import main
-from leaderboard.verify import STATIC, Verification, again
+from bench.plugins import registry
+from leaderboard.submission.verify import STATIC, Verification
 
 CHANGES = {"seeds": [0, 1]}
 
@@ -23,8 +20,8 @@ CHANGES = {"seeds": [0, 1]}
 def once(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("submitted")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugins, "loaded", plugins.Loaded())
-        made(folder, suite(**CHANGES))
+        patch.setattr(registry, "loaded", registry.Loaded())
+        make_submission(folder, make_suite(**CHANGES))
     (folder / "tiny.yaml").write_text(yaml.safe_dump(suite_dict(**CHANGES)))
     return folder
 
@@ -33,14 +30,8 @@ def once(tmp_path_factory) -> Path:
 def here(once, tmp_path, monkeypatch) -> Path:
     shutil.copytree(once, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(plugins, "loaded", plugins.Loaded())
+    monkeypatch.setattr(registry, "loaded", registry.Loaded())
     return tmp_path
-
-
-def command(capsys, *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as done:
-        main([str(a) for a in arguments])
-    return done.value.code, *capsys.readouterr()
 
 
 FOLDER = f"submissions/{NAME}"
@@ -48,31 +39,30 @@ VERIFY = ("verify", FOLDER, "--suite", "tiny.yaml")
 SUBMIT = ("submit", f"{NAME}.py", "--suite", "tiny.yaml")
 
 
-def test_verify_passes_and_tells_in_text_json_and_markdown(here, capsys):
-    code, printed, err = command(capsys, *VERIFY, "--markdown", "report.md")
+def test_verify_reports_as_text_json_and_markdown(here, capsys):
+    code, printed, err = run_command(capsys, *VERIFY, "--markdown", "report.md")
     assert (code, err) == (0, "")
     assert printed.endswith("s\n") and f"\nmy_encoding: {len(STATIC)} of {len(STATIC)} checks passed in " in printed
     assert printed.startswith("ok    files ")
     assert (here / "report.md").read_text().startswith("# Verification of my\\_encoding\n")
-    code, printed, err = command(capsys, *VERIFY, "--json")
+    code, printed, err = run_command(capsys, *VERIFY, "--json")
     assert (code, err) == (0, "")
     assert Verification.model_validate_json(printed).passed
 
 
-def test_verify_fails_with_what_to_do(here, capsys):
+def test_verify_fails_with_advice(here, capsys):
     reseal(here / FOLDER, lambda content: content.update(note="<script>"))
-    code, printed, err = command(capsys, *VERIFY)
+    code, printed, err = run_command(capsys, *VERIFY)
     assert (code, err) == (1, "")
     assert "FAIL  names\n      expected  names and texts are plain words" in printed
-    assert "      found     note holds markdown or HTML (<)\n      to do     write titles" in printed
-    assert json.loads(command(capsys, *VERIFY, "--json")[1])["findings"][5]["status"] == "failed"
+    assert "      found     note contains markdown or HTML (<)\n      to do     write titles" in printed
+    assert json.loads(run_command(capsys, *VERIFY, "--json")[1])["findings"][5]["status"] == "failed"
 
 
-def test_what_runs_code_says_so_first(here, capsys, monkeypatch):
-    monkeypatch.setattr(again, "checks", lambda again: [])
-    monkeypatch.setattr("leaderboard.verify.checks", lambda again: [])
+def test_options_that_run_code_warn_first(here, capsys, monkeypatch):
+    monkeypatch.setattr("leaderboard.submission.verify.RERUN_CHECKS", [])
     for option in (["--rerun", "1"], ["--fresh-seeds"]):
-        code, printed, err = command(capsys, *VERIFY, *option, "--choice-seed", "5", "--json")
+        code, printed, err = run_command(capsys, *VERIFY, *option, "--choice-seed", "5", "--json")
         assert code == 0 and json.loads(printed)
         assert err.startswith("caution: this runs the submitted code on this machine") and err.endswith("choice seed 5\n")
 
@@ -80,44 +70,44 @@ def test_what_runs_code_says_so_first(here, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["verify", "nowhere"], "nowhere is no folder; expected a submission such as"),
-        (["verify", "."], ". holds no submission.json"),
+        (["verify", "nowhere"], "nowhere is not a folder; expected a submission such as"),
+        (["verify", "."], ". contains no submission.json"),
         (["verify", FOLDER, "--suite", "smal"], "unknown suite 'smal'; did you mean 'small'?"),
-        (["verify", FOLDER, "--rerun", "-1"], "--rerun must be 0 or more, got -1"),
-        (["verify", FOLDER, "--workers", "0"], "--workers must be 1 or more, got 0"),
-        (["verify", FOLDER, "--choice-seed", "-1"], "--choice-seed must be 0 or more, got -1"),
+        (["verify", FOLDER, "--rerun", "-1"], "Input should be greater than or equal to 0, got '-1'"),
+        (["verify", FOLDER, "--workers", "0"], "Input should be greater than or equal to 1, got '0'"),
+        (["verify", FOLDER, "--choice-seed", "-1"], "Input should be greater than or equal to 0, got '-1'"),
         (["verify", FOLDER, "--time-limit", "nan"], "--time-limit must be more than 0, got nan"),
         (["verify", FOLDER, "--rerun", "some"], "some"),
         (["submit", f"{NAME}.py"], "--suite"),
         (["submit", f"{NAME}.py", "--suite", "smal"], "unknown suite 'smal'; did you mean 'small'?"),
         (["submit", "my_encodin.py", "--suite", "tiny.yaml"], "did you mean 'my_encoding.py'?"),
         (["submit", "rope", "--suite", "tiny.yaml"], "rope is built in; expected an encoding of your own"),
-        ([*SUBMIT, "--out", "nowhere", "--to", "new"], "lacks 4 of 4 runs of suite tiny"),
-        ([*SUBMIT, "--to", "submissions"], "is there already; replace it with --replace"),
-        ([*SUBMIT, "--to", "new", "--check", "tiny.yaml"], "tiny.yaml is not what"),
+        ([*SUBMIT, "--out", "nowhere", "--to", "new"], "4 of 4 runs of my_encoding in suite tiny are missing"),
+        ([*SUBMIT, "--to", "submissions"], "exists already; replace it with --replace"),
+        ([*SUBMIT, "--to", "new", "--check", "tiny.yaml"], "tiny.yaml is not a report of"),
         ([*SUBMIT, "--to", "new", "--check", "check.json", "--note", "a|b"],
-         "my_encoding cannot be submitted: names: note holds markdown or HTML (|)"),
+         "my_encoding cannot be submitted: names: note contains markdown or HTML (|)"),
         ([*SUBMIT, "--to", "tiny.yaml", "--check", "check.json"], "cannot write tiny.yaml"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(here, capsys, arguments, message):
     before = sorted(p for p in here.rglob("*") if p.is_file())
-    code, printed, err = command(capsys, *arguments)
+    code, printed, err = run_command(capsys, *arguments)
     assert (code, printed, err.count("\n")) == (2, "", 1)
     assert message in err
     assert sorted(p for p in here.rglob("*") if p.is_file()) == before, "nothing is written"
 
 
-def test_results_of_a_submission_are_as_the_store_has_them(here, capsys):
-    """What the rules tell maintainers to do with one they take."""
+def test_results_of_a_submission_have_the_format_of_the_store(here, capsys):
+    """Maintainers accept a submission by copying its results, as in the rules."""
     place = here / "board/results/tiny"
     place.mkdir(parents=True)
     shutil.copy(here / FOLDER / "results.jsonl", place / f"{NAME}.jsonl")
-    assert command(capsys, "publish", "--to", "board")[0] == 0
-    assert "my_encoding" in (here / "board/README.md").read_text() and (here / f"board/encodings/{NAME}.md").exists()
+    assert run_command(capsys, "publish", "--to", "board")[0] == 0
+    assert "my_encoding" in (here / "board/README.md").read_text() and (here / f"board/pages/{NAME}.md").exists()
     before = (place / f"{NAME}.jsonl").read_bytes()
-    code, printed, _ = command(capsys, "publish", "tiny.yaml", "--to", "board", "--no-measure")
-    assert code == 0 and printed.startswith("tiny: 0 runs added, 4 were there already")
+    code, printed, _ = run_command(capsys, "publish", "tiny.yaml", "--to", "board", "--no-measure")
+    assert code == 0 and printed.startswith("tiny: 0 runs added, 4 published before")
     assert (place / f"{NAME}.jsonl").read_bytes() == before
 
 
@@ -131,5 +121,5 @@ def test_submit_and_verify_from_a_shell(here):
     assert lprime("verify", f"sent/{NAME}", "--suite", "tiny.yaml", cwd=here).returncode == 0
     with open(here / f"sent/{NAME}/results.jsonl", "r+b") as file:
         file.truncate(2**30)
-    told = lprime("verify", f"sent/{NAME}", "--suite", "tiny.yaml", cwd=here)
-    assert told.returncode == 1 and "1,073,741,824 bytes, more than 8,388,608, and not read" in told.stdout
+    done = lprime("verify", f"sent/{NAME}", "--suite", "tiny.yaml", cwd=here)
+    assert done.returncode == 1 and "1,073,741,824 bytes, more than 8,388,608, and not read" in done.stdout

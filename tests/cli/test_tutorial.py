@@ -1,4 +1,4 @@
-"""The tutorial of CONTRIBUTING.md, command by command, on a suite of seconds; and that what it leads to is there."""
+"""The tutorial of CONTRIBUTING.md, command by command, on a suite of seconds; links in the documents."""
 
 import re
 import shlex
@@ -12,7 +12,7 @@ from support import ROOT, suite_dict
 TUTORIAL = "## Your own encoding, in an afternoon"
 
 
-def test_the_tutorials_commands_lead_from_an_idea_to_a_row_on_the_board(tmp_path):
+def test_the_tutorial_leads_to_a_row_on_the_board(tmp_path):
     section = (ROOT / "CONTRIBUTING.md").read_text().split(TUTORIAL)[1].split("\n## ")[0]
     (block,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
     commands = [shlex.split(line, comments=True) for line in block.splitlines()]
@@ -23,8 +23,14 @@ def test_the_tutorials_commands_lead_from_an_idea_to_a_row_on_the_board(tmp_path
     printed = {}
     for _, *arguments in [*(["lprime", *line.split()] for line in theirs), *commands]:
         arguments = ["tiny.yaml" if argument == "small" else argument for argument in arguments]
-        arguments += ["--suite", "tiny.yaml"] if arguments[0] == "verify" else []  # which is not among those shipped
-        command = [sys.executable, "-P", "-m", "bench.cli", *arguments]  # -P: as the installed one, which does not look here
+        arguments += ["--suite", "tiny.yaml"] if arguments[0] == "verify" else []  # not a shipped suite
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "lprime",
+            *arguments,
+        ]  # -P: without the current folder in sys.path, like the installed command
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, f"{arguments}: {done.stdout} {done.stderr}"
         printed[arguments[0]] = done.stdout
@@ -47,10 +53,12 @@ def headings(text: str) -> set[str]:
     return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "leaderboard/RULES.md", "leaderboard/submissions/README.md"])
-def test_links_lead_somewhere(name):
+@pytest.mark.parametrize(
+    "name", ["README.md", "CONTRIBUTING.md", "leaderboard/RULES.md", "leaderboard/submissions/README.md", "slurm/README.md"]
+)
+def test_links_and_images_exist(name):
     text = (ROOT / name).read_text()
-    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+    for target in re.findall(r"(?:\]\(|src=\"|srcset=\")([^)\s\"]+)[)\"]", text):
         place, _, anchor = target.partition("#")
         if place.startswith("https://"):
             continue
@@ -59,9 +67,9 @@ def test_links_lead_somewhere(name):
         assert not anchor or anchor in headings(file.read_text()), f"{name}: {target}"
 
 
-def test_the_rules_name_checks_that_there_are():
-    from bench.check.subject import load_checks
-    from leaderboard.verify import STATIC
+def test_the_rules_name_existing_checks():
+    from bench.check.checks import load_checks
+    from leaderboard.submission.verify import STATIC
 
     text = (ROOT / "leaderboard/RULES.md").read_text()
     named = {check for found in re.findall(r"\[([^\]]+)\](?!\()", text) for check in found.split(", ")}

@@ -1,4 +1,4 @@
-"""A whole submission of a suite of seconds, and ways to change one that leave its hashes true."""
+"""A complete submission of a small suite, and ways to change it that keep its hashes correct."""
 
 import hashlib
 import json
@@ -9,82 +9,82 @@ from pathlib import Path
 import pytest
 from support import ROOT, suite_dict
 
-from bench import encodings, plugins
 from bench.check import Finding, Report
-from bench.check.subject import load_checks
-from bench.results import Result
-from bench.runs import now, plan
-from bench.suite import Suite, validated
-from bench.work import execute, versions
-from leaderboard.submission import CHECK, CHECK_PAGE, RESULTS, SUBMISSION
-from leaderboard.submit import About, submit
-from leaderboard.verify import verify
+from bench.check.checks import load_checks
+from bench.plugins import registry
+from bench.plugins.registry import get_encoding
+from bench.plugins.source_hash import source_hash
+from bench.result import Result
+from bench.runs.run import now, plan_runs
+from bench.runs.run_one import package_versions, run_one
+from bench.suites.suite import Suite, validated
+from leaderboard.submission.manifest import CHECK, CHECK_PAGE, RESULTS, SUBMISSION
+from leaderboard.submission.submit import About, write_submission
+from leaderboard.submission.verify import verify_submission
 
 NAME = "my_encoding"
 SOURCE = f"source/{NAME}.py"
 ABOUT = About("Fading by the logarithm", ["Ada Lovelace", "Mary Somerville"], "https://arxiv.org/abs/1.2", note="A first try.")
 
 
-def suite(**changes: object) -> Suite:
+def make_suite(**changes: object) -> Suite:
     return validated(Suite, suite_dict(**{"seeds": [0, 1, 2]} | changes), "tiny")
 
 
-SUITE = suite()
+SUITE = make_suite()
 
 
-def run(reference: str, out: Path, of: Suite) -> str:
-    """All runs of an encoding, in this process; its name."""
-    name = encodings.get(reference).info.name
-    for one in plan(of, [name]):
-        execute(one, out, "cpu")
-    return name
+def execute_all(reference: str, out: Path, suite: Suite) -> None:
+    """All runs of an encoding, in this process."""
+    for run in plan_runs(suite, [get_encoding(reference).info.name]):
+        run_one(run, out, "cpu")
 
 
-def report(reference: str, path: Path) -> Path:
-    """What `lprime check --json` would have printed had it been run and all had passed: it takes half a minute."""
-    cls = encodings.get(reference)
-    found = [
-        Finding(check=c.name, status="passed", expected=c.expected, found="fine", advice="", seconds=0) for c in load_checks()
-    ]
-    made = Report(
+def write_passed_report(reference: str, path: Path) -> Path:
+    """What ``lprime check --json`` would print if all checks passed, which would take half a minute."""
+    cls = get_encoding(reference)
+    report = Report(
         encoding=cls.info.name,
         ranking=cls.info.ranking,
-        source_sha256=encodings.source_hash(cls),
-        versions=versions(),
+        source_sha256=source_hash(cls),
+        versions=package_versions(),
         device="cpu",
         finished=now(),
         seconds=1,
-        findings=found,
+        findings=[
+            Finding(check=c.name, status="passed", expected=c.expected, found="fine", advice="", seconds=0)
+            for c in load_checks()
+        ],
     )
-    path.write_text(made.model_dump_json())
+    path.write_text(report.model_dump_json())
     return path
 
 
-def starter(folder: Path) -> str:
-    """What `lprime new` writes, which itself would refuse a name that another test has left on Python's path."""
-    return str(shutil.copy(ROOT / "bench/starter.py", folder / f"{NAME}.py"))
+def copy_template(folder: Path) -> str:
+    """What ``lprime new`` writes; the command would refuse a name that another test has left on Python's path."""
+    return str(shutil.copy(ROOT / "bench/plugins/template.py", folder / f"{NAME}.py"))
 
 
-def made(folder: Path, of: Suite, reference: str = "") -> Path:
-    """A submission under ``folder/submissions``, by default of what `lprime new` writes."""
-    reference = reference or starter(folder)
-    run(reference, folder / "runs", of)
-    checked = report(reference, folder / "check.json")
-    return submit(reference, of, folder / "runs", folder / "submissions", ABOUT, checked)
+def make_submission(folder: Path, suite: Suite) -> Path:
+    """A submission of the template under ``folder/submissions``."""
+    reference = copy_template(folder)
+    execute_all(reference, folder / "runs", suite)
+    report = write_passed_report(reference, folder / "check.json")
+    return write_submission(reference, suite, folder / "runs", folder / "submissions", ABOUT, report)
 
 
-def made_apart(folder: Path, of: Suite) -> Path:
-    """The same, with no plugin left behind in this process."""
+def make_submission_apart(folder: Path, suite: Suite) -> Path:
+    """The same, without leaving a plugin loaded in this process."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugins, "loaded", plugins.Loaded())
-        return made(folder, of)
+        patch.setattr(registry, "loaded", registry.Loaded())
+        return make_submission(folder, suite)
 
 
-# --- changes by one who knows what is checked
+# --- changes that keep the hashes correct
 
 
 def reseal(folder: Path, change: Callable[[dict], object] = lambda content: None) -> None:
-    """Change ``submission.json``, and give it the hashes of whatever is there now."""
+    """Change ``submission.json``, and correct its sizes and hashes of the other files."""
     content = json.loads((folder / SUBMISSION).read_text())
     paths = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != SUBMISSION)
     data = {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths}
@@ -94,7 +94,7 @@ def reseal(folder: Path, change: Callable[[dict], object] = lambda content: None
 
 
 def edit_runs(folder: Path, change: Callable[[list[dict]], object]) -> None:
-    """Change the results, as lists and mappings, in place or by giving others; and reseal."""
+    """Change the list of results in place, or replace it by the list that ``change`` returns; and reseal."""
     runs = [json.loads(line) for line in (folder / RESULTS).read_text().splitlines()]
     changed = change(runs)
     runs = changed if isinstance(changed, list) else runs
@@ -103,17 +103,17 @@ def edit_runs(folder: Path, change: Callable[[list[dict]], object]) -> None:
 
 
 def edit_each(folder: Path, change: Callable[[dict], object]) -> None:
-    """Change every run alike."""
+    """Change every run in place; and reseal."""
 
-    def all_of_them(runs: list[dict]) -> None:
-        for one in runs:
-            change(one)
+    def change_all(runs: list[dict]) -> None:
+        for run in runs:
+            change(run)
 
-    edit_runs(folder, all_of_them)
+    edit_runs(folder, change_all)
 
 
 def edit_report(folder: Path, change: Callable[[dict], object]) -> None:
-    """Change the check report, and its page with it; and reseal."""
+    """Change the check report and its page; and reseal."""
     content = json.loads((folder / CHECK).read_text())
     change(content)
     (folder / CHECK).write_text(json.dumps(content))
@@ -121,22 +121,30 @@ def edit_report(folder: Path, change: Callable[[dict], object]) -> None:
     reseal(folder)
 
 
-def results(folder: Path) -> list[Result]:
+def read_results(folder: Path) -> list[Result]:
     return [Result.model_validate_json(line) for line in (folder / RESULTS).read_text().splitlines()]
 
 
-# --- what is found
+def publish_as(runs: list[Result], name: str, board: Path) -> Path:
+    """Publish runs on a board under the name of another encoding; the board."""
+    (board / "results/tiny").mkdir(parents=True)
+    renamed = [r.model_copy(update={"encoding": r.encoding.model_copy(update={"name": name})}) for r in runs]
+    (board / f"results/tiny/{name}.jsonl").write_text("".join(r.model_dump_json() + "\n" for r in renamed))
+    return board
 
 
-def verified(folder: Path, **more) -> dict[str, Finding]:
-    return {f.check: f for f in verify(folder, SUITE, **more).findings}
+# --- findings
 
 
-def told(folder: Path, check: str, **more) -> str:
-    """What one check found; that it passed is the test's failure. Nothing was loaded meanwhile."""
-    before = dict(plugins.loaded.files)
-    found = verified(folder, **more)
-    assert plugins.loaded.files == before
-    assert found[check].status == "failed", {name: (f.status, f.found) for name, f in found.items()}
-    assert found[check].expected and found[check].advice
-    return found[check].found
+def findings_of(folder: Path, **more) -> dict[str, Finding]:
+    return {f.check: f for f in verify_submission(folder, SUITE, **more).findings}
+
+
+def fault_of(folder: Path, check: str, **more) -> str:
+    """What one failed check found; no plugin was loaded meanwhile."""
+    before = dict(registry.loaded.files)
+    findings = findings_of(folder, **more)
+    assert registry.loaded.files == before
+    assert findings[check].status == "failed", {name: (f.status, f.found) for name, f in findings.items()}
+    assert findings[check].expected and findings[check].advice
+    return findings[check].found

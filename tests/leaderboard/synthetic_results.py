@@ -1,13 +1,18 @@
-"""Made-up results for the tests of the board: no training, every number chosen by the test."""
+"""Synthetic results for the tests of the board: no training, every number is chosen by the test."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bench.files import write_atomic
-from bench.results import EncodingRecord, LengthScore, Result, Timings, write_result
-from bench.runs import FAILURE, Failure
-from bench.suite import Suite
+from bench.result import EncodingRecord, LengthScore, Result, Timings, write_result
+from bench.runs.run import FAILURE, Failure
+from bench.suites.suite import Suite
+from leaderboard.data.grid import Grid, build_grids
+from leaderboard.stats.summary import Row, summarise
+
+CURVE = (1, 1, 0.5, 0.25)
+"""Exact match at the four test lengths of ``suite``."""
 
 
 def suite(**changes: Any) -> Suite:
@@ -58,10 +63,10 @@ def result(
     task: str = "sorting",
     encoding: str | EncodingRecord = "nope",
     seed: int = 0,
-    exact: Sequence[float] = (1, 1, 0.5, 0.25),
+    exact: Sequence[float] = CURVE,
     **changes: Any,
 ) -> Result:
-    """One run of a suite, with this exact match at each of its test lengths."""
+    """One run of a suite with the given exact match at each of its test lengths."""
     made = of.make_task(task)
     scores = [
         LengthScore(length=n, exact=e, token=e, count=of.test_examples, tokens=of.test_examples * n, chance=made.chance(n))
@@ -108,13 +113,23 @@ def record(name: str, **changes: Any) -> EncodingRecord:
 
 
 def full(of: Suite, curves: Mapping[str, Sequence[float]], **changes: Any) -> list[Result]:
-    """A run of every task and seed for each encoding, all with the encoding's curve."""
+    """Runs of each encoding on every task and seed, all with the encoding's curve."""
     return [
         result(of, task.task, encoding, seed, exact, **changes)
         for encoding, exact in curves.items()
         for task in of.tasks
         for seed in of.seeds
     ]
+
+
+def only_grid(of: Suite, runs: Sequence[Result], failures: Mapping[tuple[str, str, int], Failure] | None = None) -> Grid:
+    """The grid of runs that share one fingerprint."""
+    (grid,) = build_grids(of, runs, failures or {})
+    return grid
+
+
+def rows_by_name(grid: Grid) -> dict[str, Row]:
+    return {row.name: row for rows in summarise(grid).values() for row in rows}
 
 
 def place(out: Path, run: Result) -> Path:
@@ -132,5 +147,5 @@ def failure(error: str) -> Failure:
 
 
 def store_failure(out: Path, run: Result, error: str) -> None:
-    """Write a failure where this run's result would lie."""
+    """Write a failure in place of this run's result."""
     write_atomic(place(out, run) / FAILURE, failure(error).model_dump_json())

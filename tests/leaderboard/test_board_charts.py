@@ -1,20 +1,21 @@
-"""Heat map, profiles and cost: that they show the numbers they should, in the right place."""
-
-import re
+"""Heat map, profiles and cost: they show the right numbers in the right place."""
 
 import numpy as np
 import pytest
+from figure_helpers import bold_names, crowd, figure_of, line_of, lines, simple, texts
 from hypothesis import given, settings
 from hypothesis import strategies as some
 from hypothesis.extra.numpy import arrays
 from matplotlib.colors import to_hex
-from picture_parts import classes_of, crowd, lines, only, page_of, simple, texts
-from synthetic_results import failure, full, result, suite
+from synthetic_results import failure, full, only_grid, result, suite
 
-from bench.results import Timings
-from leaderboard import cost, heatmap, inference, plot, profiles, spotlight, theme
-from leaderboard import statistics as st
-from leaderboard.theme import LIGHT
+from bench.result import Timings
+from leaderboard.figures import cost, heatmap, highlight, profiles, theme
+from leaderboard.figures.theme import LIGHT
+from leaderboard.format import RANKING_TITLES
+from leaderboard.stats import bootstrap
+from leaderboard.stats import scores as st
+from leaderboard.stats.summary import summarise
 
 
 def mixed():
@@ -24,82 +25,87 @@ def mixed():
     runs = [r for r in runs if (r.encoding.name, r.task, r.seed) != ("rope", "sorting", 2)]
     runs += [result(of, "parity", "t5", s) for s in of.seeds]
     runs += [result(of, t.task, "tuned", s, (1, 1, 0.7, 0.7), longest_seen=12) for t in of.tasks for s in of.seeds]
-    return only(of, runs, {("sorting", "t5", 0): failure("boom").model_copy(update={"fingerprint": of.fingerprint})})
+    return only_grid(of, runs, {("sorting", "t5", 0): failure("boom").model_copy(update={"fingerprint": of.fingerprint})})
 
 
-def rows_of(page):
-    """Encoding → the texts right of it in its row."""
-    placed = sorted((*t.get_position(), t.get_text()) for t in page.figure.texts)
-    names = {text: y for x, y, text in placed if x == pytest.approx(heatmap.MARGIN + 0.3)}
-    cells = [(y, text) for x, y, text in placed if x > heatmap.NAMES]
-    down = sorted(names, key=names.__getitem__)
-    return {name: [text for y, text in cells if abs(y - names[name]) < 0.05] for name in down}
+def heat_map(grid, look=LIGHT):
+    return figure_of(heatmap.draw_heatmap, grid, summarise(grid), theme=look)
 
 
-def test_cells_hold_scores_and_reach():
-    found = mixed()
-    rows = rows_of(page_of(heatmap.picture, found, classes_of(found)))
-    assert rows["nope"] == ["1.000", "1.000", "1.000", "1.000", "≥ 2", "≥ 2"]  # IQM, mean, parity, sorting, reach twice
-    assert rows["rope"][1:] == [".250", ".000", ".500*", "1", "1"]  # half right of two classes is guessing
-    assert rows["alibi"][1:] == [".850", ".800", ".900", "0", "0"]
-    words = [text for text in rows["t5"] if text.isalpha()]
-    assert words == ["incomplete", "incomplete", "failed", "failed"]
+def cells(ax):
+    """(row, column) → the text of that cell."""
+    found = {}
+    for text in ax.texts:
+        x, y = text.get_position()
+        if x > 0 and not hasattr(text, "xy"):
+            found[int(y), int(x)] = text
+    return found
 
 
-def test_rows_stand_in_the_order_of_the_board_and_classes_apart():
-    found = mixed()
-    page = page_of(heatmap.picture, found, classes_of(found))
-    assert list(rows_of(page)) == ["nope", "alibi", "rope", "t5", "tuned"]
-    at = {t.get_text(): t.get_position()[1] for t in page.figure.texts}
-    assert at["t5"] < at[heatmap.HEADINGS["longer"]] < at["tuned"]
-    assert at["tuned"] - at["t5"] == pytest.approx(heatmap.HEIGHT + heatmap.APART)
+def colours(ax):
+    """(row, column) → colour of that cell, for those that have one."""
+    (mesh,) = ax.collections[:1]
+    values = mesh.get_array()
+    drawn = mesh.to_rgba(values)
+    return {i: to_hex(drawn[i]).upper() for i in np.ndindex(values.shape) if not np.ma.getmaskarray(values)[i]}
+
+
+def test_cells_hold_scores_and_reach_in_the_order_of_the_board_with_classes_apart():
+    figure = heat_map(mixed())
+    scores, reaches, longer, _ = figure.axes
+    rows = [[cells(ax)[i, j].get_text() for ax, n in ((scores, 4), (reaches, 2)) for j in range(n)] for i in range(4)]
+    assert rows[0] == ["1.000", "1.000", "1.000", "1.000", "≥ 2", "≥ 2"]  # IQM, mean, parity, sorting, reach twice
+    assert rows[1][1:] == [".850", ".800", ".900", "0", "0"]
+    assert rows[2][1:] == [".250", ".000", ".500*", "1", "1"]  # half right of two classes is guessing
+    assert [text for text in rows[3] if text.isalpha()] == ["incomplete", "incomplete", "failed", "failed"]
+    names = [text.get_text() for text in scores.texts if hasattr(text, "xy")]
+    assert names == ["1", "nope", "2", "alibi", "3", "rope", "–", "t5"]
+    assert {RANKING_TITLES["longer"], "tuned"} <= set(texts(longer)) and longer.bbox.y1 < scores.bbox.y0
+    assert [t.get_text() for t in scores.get_xticklabels()] == ["IQM", "mean", "Parity", "Sorting"]
 
 
 def test_colours_are_the_scores_and_a_failed_gate_is_marked():
-    found = mixed()
-    page = page_of(heatmap.picture, found, classes_of(found))
-    (cells,) = (a for a in page.figure.get_children() if type(a).__name__ == "PolyCollection")
-    colours = [to_hex(c).upper() for c in cells.get_facecolors()]
-    rope = classes_of(found)["standard"][2]
-    expected = [rope.iqm, rope.score, *(rope.cells[t].scores.mean() for t in ("parity", "sorting")), 0, 0]
-    assert sorted(map(theme.LIGHT.heat_at, expected)) == sorted(
-        c for c, path in zip(colours, cells.get_paths(), strict=True) if abs(path.vertices[0, 1] - row_top(page, "rope")) < 0.01
-    )
-    flagged = lines(page, "gate")
-    tops = {round(float(p.get_xy()[:, 1].min()), 3) for p in flagged}
-    assert tops == {round(row_top(page, "alibi"), 3)}
-    assert len(flagged) == 4  # two tasks, as score and as reach
+    grid = mixed()
+    scores, reaches, *_ = heat_map(grid).axes
+    rope = summarise(grid)["standard"][2]
+    expected = [rope.iqm, rope.score, *(rope.cells[t].scores.mean() for t in ("parity", "sorting"))]
+    mesh, corners = scores.collections
+    assert np.asarray(mesh.get_array())[2] == pytest.approx(expected) and (mesh.get_clim() == (0, 1))
+    assert (3, 3) not in colours(scores), "a failed task has no colour"
+    for gate, columns in ((corners, (2, 3)), (reaches.collections[1], (0, 1))):
+        assert to_hex(gate.get_facecolor()[0]).upper() == LIGHT.flag
+        assert [tuple(path.vertices[1].astype(int)) for path in gate.get_paths()] == [(column + 1, 1) for column in columns]
 
 
-def row_top(page, name):
-    (place,) = (t.get_position()[1] for t in page.figure.texts if t.get_text() == name)
-    return place - plot.MIDDLE * plot.SMALL * plot.POINT - heatmap.HEIGHT / 2 + 0.01
+@pytest.mark.parametrize("look", theme.THEMES, ids=lambda look: look.name)
+def test_numbers_are_black_or_white_whichever_can_be_read(look):
+    count = 0
+    for ax in heat_map(simple(), look).axes:
+        ground = colours(ax)
+        for place, text in cells(ax).items():
+            assert theme.contrast(text.get_color(), ground[place]) >= 4.5
+            count += 1
+    assert count == 12
 
 
-def test_numbers_are_black_or_white_whichever_can_be_read():
+def test_heat_grows_away_from_the_background_without_jumps_and_numbers_on_it_can_be_read():
     for look in theme.THEMES:
-        page = page_of(heatmap.picture, simple(), classes_of(simple()), theme=look)
-        (cells,) = (a for a in page.figure.get_children() if type(a).__name__ == "PolyCollection")
-        boxes = [(path.get_extents(), to_hex(c)) for path, c in zip(cells.get_paths(), cells.get_facecolors(), strict=True)]
-        numbers = [
-            t
-            for t in page.figure.texts
-            if re.fullmatch(r"(≥ )?[\d.]+\*?", t.get_text()) and t.get_color() in ("#000000", "#FFFFFF")
-        ]
-        assert len(numbers) == len(boxes) == 12
-        for number in numbers:
-            (ground,) = (colour for box, colour in boxes if box.contains(*number.get_position()))
-            assert theme.contrast(number.get_color(), ground) >= 4.5
+        steps = [to_hex(heatmap.heat_colours(look)(i / 100)) for i in range(101)]
+        assert (steps[0].upper(), steps[-1].upper()) == (look.heat[0], look.heat[-1])
+        away = [theme.contrast(step, look.background) for step in steps]
+        assert (np.diff(away) >= -1e-9).all() and away[-1] > 10
+        assert min(theme.contrast(theme.ink(step), step) for step in steps) >= 4.5
+        parts = np.array([[int(step[i : i + 2], 16) for i in (1, 3, 5)] for step in steps])
+        assert np.abs(np.diff(parts, axis=0)).max() <= 7
 
 
 def test_seeds_are_ticks_from_zero_at_the_left_to_one_at_the_right():
     of = suite()
-    found = only(of, [result(of, "sorting", "nope", s, (1, 1, e, e)) for s, e in enumerate((0, 0.5, 1))])
-    page = page_of(heatmap.picture, found, classes_of(found))
-    x = np.concatenate([line.get_xdata() for line in lines(page, "seeds")]).reshape(-1, 3)[:, 0]
-    (at,) = (t.get_position()[0] for t in page.figure.texts if t.get_text() == ".500")
-    assert len(x) == 3 and x.mean() == pytest.approx(at, abs=0.03)
-    assert x[1] - x[0] == pytest.approx(x[2] - x[1], abs=1e-4) and x[2] - x[0] > 0.5
+    scores = heat_map(only_grid(of, [result(of, "sorting", "nope", s, (1, 1, e, e)) for s, e in enumerate((0, 0.5, 1))])).axes[
+        0
+    ]
+    x = line_of(scores, "seeds")[0].reshape(-1, 3)[:, 0]
+    assert x == pytest.approx([3.05, 3.495, 3.94])
 
 
 TWENTIETHS = some.integers(0, 20).map(lambda i: i / 20)
@@ -108,56 +114,48 @@ SCORES = some.lists(arrays(float, some.integers(2, 5), elements=TWENTIETHS), min
 
 @settings(deadline=None, max_examples=50)
 @given(SCORES, some.floats(0, 0.999))
-def test_steps_are_the_profile_and_their_area_is_the_mean(own, at):
-    x, y = profiles.steps(own)
-    assert x[0] == 0 and x[-1] == 1 and (np.diff(x) >= 0).all()
-    place = np.searchsorted(x, at, side="right") - 1
-    assert y[place] == pytest.approx(st.profile(own, np.array([at]))[0])
-    assert np.trapezoid(y, x) == pytest.approx(st.overall(own))
+def test_steps_are_the_profile_and_their_area_is_the_mean(scores, at):
+    x, y = profiles.profile(scores)
+    assert x[0] == 0 and x[-1] == 1 and (np.diff(x) > 0).all()
+    assert y[np.searchsorted(x, at, side="right") - 1] == pytest.approx(st.performance_profile(scores, np.array([at]))[0])
+    assert (np.diff(x) * y[:-1]).sum() == pytest.approx(st.mean_score(scores))
 
 
-def test_bands_are_those_of_the_statistics():
-    own = [np.array([0.1, 0.4, 0.8]), np.array([0.0, 0.5, 0.9])]
-    low, high = profiles.band(own)
-    x, y = profiles.steps(own)
-    assert (low <= y + 1e-9).all() and (y <= high + 1e-9).all() and (high - low).max() > 0.3
-    at = np.linspace(0.005, 0.995, 100)
-    places = np.searchsorted(x, at, side="right") - 1
-    assert np.stack([low, high])[:, places] == pytest.approx(inference.profile_band(own, at), abs=1e-9)
-    assert profiles.band([np.array([0.5])]) is None
-
-
-def test_of_many_profiles_the_best_and_some_references_have_names_and_bands():
-    found = crowd(12)
-    classes = classes_of(found)
-    page = page_of(profiles.picture, classes)
-    best = [row.name for row in classes["standard"][: profiles.BEST]]
-    named = {text.rsplit("  ", 1)[0]: text.rsplit("  ", 1)[1] for text in texts(page) if re.search(r"  [.1]\d", text)}
+def test_only_the_best_profiles_and_the_references_have_names_and_bands():
+    classes = summarise(crowd(12))
+    (ax,) = figure_of(profiles.draw_profiles, classes).axes
     rows = {row.name: row for row in classes["standard"]}
-    assert named == {name: f"{rows[name].score:.3f}".removeprefix("0") for name in {*best, "nope"}}
-    (grey,) = lines(page, "others")
-    assert np.isnan(grey.get_xdata()).sum() == 12 - len(named)
-    looks = spotlight.spotlight(classes)
+    named = {"nope", *(row.name for row in classes["standard"][: profiles.BEST])}
+    ranked = sorted(named, key=lambda name: -rows[name].score)
+    assert texts(ax.get_legend()) == [f"{rows[name].score:.3f}".removeprefix("0") + f"  {name}" for name in ranked]
+    assert len(lines(ax, "others")) == 12 - len(named)
+    bands = {band.get_label(): band for band in ax.collections}
+    assert set(bands) == {f"band of {name}" for name in named}
     for name in named:
-        (line,) = lines(page, name)
-        assert line.get_color() == looks[name].colour(LIGHT), "as in all other pictures"
-        assert len(lines(page, f"band of {name}")) == 1
+        (line,) = lines(ax, name)
+        assert line.get_color() == highlight.highlighted(classes)[name].colour(LIGHT), "as in the overview"
+        assert line.get_drawstyle() == "steps-post"
+        x, y = line.get_data()
+        assert y == pytest.approx(st.performance_profile(rows[name].scores, x))
+        low, high = bootstrap.profile_band(rows[name].scores, x)
+        box = bands[f"band of {name}"].get_paths()[0].get_extents()
+        assert (box.y0, box.y1) == pytest.approx((low.min(), high.max())) and high.max() > low.min()
 
 
 def test_a_single_seed_has_no_band():
-    page = page_of(profiles.picture, classes_of(crowd(4, seeds=[0])))
-    assert lines(page, "e01") and not lines(page, "band of e01")
-    assert "stratified bootstrap" not in " ".join(texts(page))
+    figure = figure_of(profiles.draw_profiles, summarise(crowd(4, seeds=[0])))
+    assert lines(figure.axes[0], "e01") and not figure.axes[0].collections
+    assert "stratified bootstrap" not in " ".join(texts(figure))
 
 
 POINTS = some.lists(some.tuples(some.floats(0.5, 9), some.floats(0, 1), some.booleans()), min_size=1, max_size=12)
 
 
 @given(POINTS)
-def test_the_front_is_what_nobody_beats(made):
+def test_no_encoding_beats_one_on_the_front(made):
     shown = [cost.Point(f"e{i}", t, s, None, (), apart, False) for i, (t, s, apart) in enumerate(made)]
     shown = sorted(shown, key=lambda one: (-one.score, one.time, one.name))
-    front = cost.front(shown)
+    front = cost.pareto_front(shown)
     for one in shown:
         rivals = [r for r in shown if not r.apart and r.time <= 1.05 * one.time]
         beaten = any((r.score, -r.time) > (one.score, -one.time) for r in rivals)
@@ -167,38 +165,25 @@ def test_the_front_is_what_nobody_beats(made):
     assert times == sorted(times, reverse=True)  # a line can be drawn through them
 
 
-def timed(times):
-    """A grid in which the encodings have these step times and get better with their number."""
-    of = suite(encodings=list(times))
-    runs = []
-    for i, (name, pace) in enumerate(times.items()):
+def test_discs_are_at_time_and_score_with_their_seeds_and_intervals():
+    of, runs = suite(encodings=["nope", "busy", "rope"]), []
+    for i, (name, pace) in enumerate({"nope": 10, "busy": 40, "rope": 20}.items()):
         timings = Timings(step_ms=pace, train_s=8.0, evaluate_s=1.0, total_s=9.0, cpu_share=0.5 if name == "busy" else 1.0)
         for seed in of.seeds:
             exact = 1, 1, 0.6 + 0.1 * i, 0.6 + 0.1 * i + 0.01 * seed
             runs += [result(of, t.task, name, seed, exact, timings=timings) for t in of.tasks]
-    return only(of, runs)
-
-
-def test_points_stand_at_time_and_score_with_their_seeds_and_intervals():
-    classes = classes_of(timed({"nope": 10, "busy": 40, "rope": 20}))
-    page = page_of(cost.picture, classes)
-    rows = {row.name: row for row in classes["standard"]}
-    at = {name: [float(v[0]) for v in lines(page, name)[0].get_data()] for name in rows}
-    assert at["busy"][0] - at["rope"][0] == pytest.approx(at["rope"][0] - at["nope"][0])  # twice as long, logarithmic
-    scores = {name: row.score for name, row in rows.items()}
-    slope = (at["nope"][1] - at["rope"][1]) / (scores["rope"] - scores["nope"])
-    assert slope > 0 and (at["nope"][1] - at["busy"][1]) / (scores["busy"] - scores["nope"]) == pytest.approx(slope)
-    (seeds,) = lines(page, "seeds")
-    drawn = sorted(zip(*np.round(seeds.get_data(), 6), strict=True))
-    for name, row in rows.items():
-        mean_of = np.stack(row.scores).mean(0)
-        expected = sorted(at[name][1] - (value - row.score) * slope for value in mean_of)
-        assert [y for x, y in drawn if x == pytest.approx(at[name][0], abs=1e-5)] == pytest.approx(expected, abs=1e-5)
-    (intervals,) = lines(page, "intervals")
-    ends = np.asarray(intervals.get_ydata()).reshape(-1, 3)[:, :2]
-    expected = [[at[row.name][1] - (end - row.score) * slope for end in row.interval] for row in rows.values()]
-    assert sorted(map(sorted, ends.tolist())) == [pytest.approx(pair) for pair in sorted(map(sorted, expected))]
-    assert "busy *" in texts(page) and "timed while the machine did other work" in " ".join(texts(page))
+    classes = summarise(only_grid(of, runs))
+    figure = figure_of(cost.draw_cost, classes)
+    (ax,) = figure.axes
+    rows = classes["standard"]
+    intervals, discs = ax.collections
+    assert discs.get_offsets().tolist() == [[row.step_time, row.score] for row in rows] and ax.get_xscale() == "log"
+    assert sorted({row.step_time for row in rows}) == [1, 2, 4]
+    expected = [(row.step_time, score) for row in rows for score in np.stack(row.scores).mean(0)]
+    assert np.transpose(line_of(ax, "seeds")) == pytest.approx(np.array(expected))
+    for segment, row in zip(intervals.get_segments(), rows, strict=True):
+        assert segment.tolist() == [[row.step_time, pytest.approx(end)] for end in row.interval]
+    assert "busy *" in texts(figure) and "timed while the machine did other work" in " ".join(texts(figure)).lower()
 
 
 def test_the_front_is_drawn_and_bold_and_those_ranked_apart_are_hollow_and_not_on_it():
@@ -207,26 +192,19 @@ def test_the_front_is_drawn_and_bold_and_those_ranked_apart_are_hollow_and_not_o
     slow = Timings(step_ms=20, train_s=8.0, evaluate_s=1.0, total_s=9.0)
     runs += full(of, {"slow": (1, 1, 0.6, 0.6)}, timings=slow)
     runs += [result(of, t.task, "tuned", s, (1, 1, 0.9, 0.9), longest_seen=12) for t in of.tasks for s in of.seeds]
-    page = page_of(cost.picture, classes_of(only(of, runs)))
-    bold = {t.get_text() for t in page.figure.texts if t.get_fontweight() == "bold" and t.get_fontsize() == 7}
-    assert bold == {"rope"}
-    (line,) = lines(page, "front")
-    (disc,) = lines(page, "rope")
-    assert (disc.get_xdata()[0], disc.get_ydata()[0]) in list(zip(*line.get_data(), strict=True))
-    faces = {name: lines(page, name)[0].get_markerfacecolor() for name in ("rope", "slow", "tuned")}
-    assert faces["tuned"] == LIGHT.background and faces["rope"] == LIGHT.colours[0] and faces["slow"] == LIGHT.muted
-
-
-def test_names_do_not_lie_on_each_other():
-    page = page_of(cost.picture, classes_of(crowd(40)))
-    names = [t for t in page.figure.texts if re.fullmatch(r"nope|e\d\d", t.get_text())]
-    assert len(names) == 40
-    boxes = [t.get_window_extent() for t in names]
-    assert not [(a, b) for i, a in enumerate(boxes) for b in boxes[:i] if a.overlaps(b)]
+    classes = summarise(only_grid(of, runs))
+    figure = figure_of(cost.draw_cost, classes)
+    (ax,) = figure.axes
+    assert bold_names(figure) == ["rope"]
+    shown = cost.points(classes)
+    discs = ax.collections[-1]
+    place = {point.name: tuple(at) for point, at in zip(shown, discs.get_offsets(), strict=True)}
+    assert place["rope"] in list(zip(*line_of(ax, "front"), strict=True))
+    faces = {point.name: to_hex(face).upper() for point, face in zip(shown, discs.get_facecolors(), strict=True)}
+    assert (faces["tuned"], faces["rope"], faces["slow"]) == (LIGHT.background, LIGHT.colours[0], LIGHT.muted)
 
 
 def test_seeds_that_not_every_task_has_are_not_averaged():
-    found = mixed()
-    rows = {row.name: row for rows in classes_of(found).values() for row in rows}
-    assert len(cost.by_seed(rows["nope"])) == 3 and len(cost.by_seed(rows["rope"])) == 2
-    assert cost.by_seed(rows["alibi"]) == pytest.approx([0.85] * 3)
+    rows = {row.name: row for rows in summarise(mixed()).values() for row in rows}
+    assert len(cost.seed_means(rows["nope"])) == 3 and len(cost.seed_means(rows["rope"])) == 2
+    assert cost.seed_means(rows["alibi"]) == pytest.approx([0.85] * 3)

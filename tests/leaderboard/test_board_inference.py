@@ -1,4 +1,4 @@
-"""Intervals of the board: the plain bootstrap against rliable, the corrected one against the truth."""
+"""Intervals of the board: the plain bootstrap against rliable, the corrected one by its coverage."""
 
 import importlib
 import itertools
@@ -11,18 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from leaderboard import inference as ours
-from leaderboard import statistics
+from leaderboard.stats import bootstrap as ours
+from leaderboard.stats import scores as st_scores
 
 THRESHOLDS = np.linspace(0, 1, 21)
-INTERVALS = [ours.overall_interval, ours.iqm_interval]
+INTERVALS = [ours.mean_score_interval, ours.iqm_interval]
 scores = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0]))
 encodings = st.lists(st.integers(2, 6).flatmap(lambda runs: arrays(float, runs, elements=scores)), min_size=1, max_size=4)
 
 
 @pytest.fixture
 def rliable():
-    """Seeded the one way there is: it draws from numpy's global generator, and its ``random_state`` has no effect."""
+    """The library, with numpy's global generator seeded, because rliable's ``random_state`` has no effect."""
     library, state = importlib.import_module("rliable.library"), np.random.get_state()
     np.random.seed(0)
     yield library
@@ -31,26 +31,26 @@ def rliable():
 
 # Both ends of an interval are quantiles of N replicates, in a tail of p = 0.025 and density f; their error is √(p(1 − p)/N)/f,
 # which for a normal distribution is 0.034 spreads at 6,000.
-def test_plain_intervals_are_those_of_rliable(rliable):
+def test_plain_intervals_agree_with_rliable(rliable):
     matrix = np.random.default_rng(3).beta(2, 2, size=(5, 4))  # runs × tasks
-    for interval, statistic in ((ours.overall_interval, statistics.overall), (ours.iqm_interval, statistics.iqm)):
+    for interval, statistic in ((ours.mean_score_interval, st_scores.mean_score), (ours.iqm_interval, st_scores.iqm)):
         _, theirs = rliable.get_interval_estimates({"x": matrix}, lambda s, f=statistic: np.array([f(list(s.T))]), reps=6_000)
         low, high = interval(list(matrix.T), corrected=False)
         assert [low, high] == pytest.approx(theirs["x"].ravel(), abs=0.14 * (high - low) / 4)
 
 
-def test_plain_improvement_interval_is_that_of_rliable(rliable):
+def test_plain_improvement_interval_agrees_with_rliable(rliable):
     rng = np.random.default_rng(4)
     x, y = rng.beta(2, 2, size=(5, 3)), rng.beta(2, 3, size=(4, 3))
     _, theirs = rliable.get_interval_estimates(
-        {"x,y": (x, y)}, lambda a, b: np.array([statistics.improvement(list(a.T), list(b.T))]), reps=6_000
+        {"x,y": (x, y)}, lambda a, b: np.array([st_scores.probability_of_improvement(list(a.T), list(b.T))]), reps=6_000
     )
     low, high = ours.improvement_interval(list(x.T), list(y.T), corrected=False)
     step = 1 / (3 * 5 * 4)  # it is a multiple of this, and so are its quantiles
     assert [low, high] == pytest.approx(theirs["x,y"].ravel(), abs=0.14 * (high - low) / 4 + step)
 
 
-def test_plain_profile_band_is_that_of_rliable(rliable):
+def test_plain_profile_band_agrees_with_rliable(rliable):
     matrix = np.random.default_rng(5).beta(2, 2, size=(5, 4))
     _, theirs = rliable.create_performance_profile({"x": matrix}, THRESHOLDS, reps=2_000)
     band = ours.profile_band(list(matrix.T), THRESHOLDS, replicates=4_000, corrected=False)
@@ -59,9 +59,9 @@ def test_plain_profile_band_is_that_of_rliable(rliable):
     assert np.abs(band - theirs["x"]).mean() < 0.005
 
 
-def test_plain_interval_cuts_the_exact_bootstrap_distribution_at_its_tails():
+def test_plain_intervals_are_the_quantiles_of_the_exact_bootstrap_distribution():
     runs = [np.array([0.1, 0.37, 0.9]), np.array([0.2, 0.55, 0.61, 0.83])]
-    for interval, statistic in ((ours.overall_interval, statistics.overall), (ours.iqm_interval, statistics.iqm)):
+    for interval, statistic in ((ours.mean_score_interval, st_scores.mean_score), (ours.iqm_interval, st_scores.iqm)):
         draws = itertools.product(*(itertools.product(r, repeat=len(r)) for r in runs))
         exact = np.array([statistic([np.array(draw) for draw in pair]) for pair in draws])
         low, high = interval(runs, corrected=False)
@@ -69,52 +69,52 @@ def test_plain_interval_cuts_the_exact_bootstrap_distribution_at_its_tails():
         assert (exact > high + 1e-9).mean() <= 0.025 + 0.003 and (exact >= high - 1e-9).mean() >= 0.025 - 0.003
 
 
-def test_the_correction_makes_one_task_a_t_interval():
+def test_the_corrected_interval_of_one_task_is_a_t_interval():
     runs = np.random.default_rng(7).normal(0.5, 0.05, 8)
-    low, high = ours.overall_interval([runs])
+    low, high = ours.mean_score_interval([runs])
     theirs = scipy.stats.t.interval(0.95, 7, runs.mean(), scipy.stats.sem(runs))
     assert [low, high] == pytest.approx(theirs, abs=0.1 * runs.std())  # the resampled mean is not quite normal
 
 
-def test_widening_is_the_factor_of_satterthwaite():
+def test_expansion_uses_the_degrees_of_freedom_of_satterthwaite():
     # Two equal variances of five runs each: eight degrees of freedom. One variance alone: four.
-    assert ours.widening([2.0, 2.0], [5, 5]) == pytest.approx(math.sqrt(5 / 4) * scipy.stats.t.ppf(0.975, 8) / 1.959964)
-    assert ours.widening([2.0, 0.0], [5, 5]) == pytest.approx(math.sqrt(5 / 4) * scipy.stats.t.ppf(0.975, 4) / 1.959964)
+    assert ours.expansion([2.0, 2.0], [5, 5]) == pytest.approx(math.sqrt(5 / 4) * scipy.stats.t.ppf(0.975, 8) / 1.959964)
+    assert ours.expansion([2.0, 0.0], [5, 5]) == pytest.approx(math.sqrt(5 / 4) * scipy.stats.t.ppf(0.975, 4) / 1.959964)
     # Three runs and five: (3 + 1)²/(3²/2 + 1²/4) degrees of freedom; the bootstrap has 3·2/3 + 1·4/5 of a variance of 4.
     expected = math.sqrt(4 / 2.8) * scipy.stats.t.ppf(0.975, 16 / 4.75) / 1.959964
-    assert ours.widening([3.0, 1.0], [3, 5]) == pytest.approx(expected)
-    assert ours.widening([0.0, 0.0], [5, 5]) == 1
+    assert ours.expansion([3.0, 1.0], [3, 5]) == pytest.approx(expected)
+    assert ours.expansion([0.0, 0.0], [5, 5]) == 1
 
 
-def test_the_iqm_is_widened_by_the_spread_of_the_middle_half():
+def test_the_iqm_interval_is_expanded_by_the_variance_of_the_middle_half():
     # The middle eight of sixteen are the second and third task, however much the other two scatter.
     middle = [np.array([0.3, 0.4, 0.5, 0.45]), np.array([0.51, 0.55, 0.56, 0.6])]
     made = [np.array([0.0, 0.2, 0.1, 0.05]), *middle, np.array([0.7, 1.0, 0.8, 0.9])]
     (low, high), (plain_low, plain_high) = ours.iqm_interval(made), ours.iqm_interval(made, corrected=False)
-    estimate, factor = statistics.iqm(made), ours.widening([runs.var(ddof=1) for runs in middle], [4, 4])
+    estimate, factor = st_scores.iqm(made), ours.expansion([runs.var(ddof=1) for runs in middle], [4, 4])
     assert [low - estimate, high - estimate] == pytest.approx([factor * (e - estimate) for e in (plain_low, plain_high)])
-    assert factor != pytest.approx(ours.widening([runs.var(ddof=1) for runs in made], [4] * 4), rel=0.05)
+    assert factor != pytest.approx(ours.expansion([runs.var(ddof=1) for runs in made], [4] * 4), rel=0.05)
 
 
 def test_the_iqm_of_zeros_and_ones_has_an_interval():
     made = [np.array([0.0, 0, 0, 0, 1])] * 5  # the middle half is zero, but a resample may hold ones enough
     assert ours.iqm_interval(made, corrected=False)[1] > 0
-    plain, factor = ours.iqm_interval(made, corrected=False)[1], ours.widening([1.0] * 5, [5] * 5)
+    plain, factor = ours.iqm_interval(made, corrected=False)[1], ours.expansion([1.0] * 5, [5] * 5)
     assert ours.iqm_interval(made) == pytest.approx((0, factor * plain))
 
 
-def test_an_improvement_is_widened_by_the_spread_of_its_placements():
+def test_the_improvement_interval_is_expanded_by_the_variance_of_placements():
     tie = [np.array([0.5, 0.5])]  # tasks without spread, to stay off 0 and 1
     x, y = [np.array([0.1, 0.5, 0.9]), *tie * 2], [np.array([0.05, 0.2, 0.3, 0.4, 0.8]), *tie * 2]
     (low, high), plain = (ours.improvement_interval(x, y, corrected=corrected) for corrected in (True, False))
     placements = np.array([1, 4, 5]) / 5, np.array([3, 2, 2, 2, 1]) / 3  # theirs that each of ours beats; ours that beat each
-    factor = ours.widening([placements[0].var(ddof=1) / 3, placements[1].var(ddof=1) / 5], [3, 5])
+    factor = ours.expansion([placements[0].var(ddof=1) / 3, placements[1].var(ddof=1) / 5], [3, 5])
     estimate = (10 / 15 + 1 / 2 + 1 / 2) / 3
     assert 0 < low < high < 1
     assert [low - estimate, high - estimate] == pytest.approx([factor * (end - estimate) for end in plain])
 
 
-def test_both_sides_of_an_improvement_are_resampled_apart():
+def test_both_sides_of_an_improvement_are_resampled_independently():
     runs = [np.array([0.1, 0.2, 0.3, 0.4])]
     low, high = ours.improvement_interval(runs, runs)
     assert low < 0.2 and high > 0.8  # resampled as pairs, it would be ½ each time
@@ -128,55 +128,58 @@ SAME = [0.5] * 5, [0.06] * 5
 DIFFERENT = [0.3, 0.4, 0.5, 0.6, 0.7], [0.06, 0.01, 0.1, 0.03, 0.015]
 
 
-# The interval of 2,000 encodings is off by 0.5 points (one standard error) from what it covers.
+# Coverage estimated from 2,000 encodings has a standard error of 0.5 points.
 @pytest.mark.parametrize(("runs", "tolerance"), [(5, 0.02), (3, 0.03)])
 @pytest.mark.parametrize(("means", "spreads"), [SAME, DIFFERENT])
-def test_intervals_cover_what_the_board_says(runs, tolerance, means, spreads):
+def test_coverage(runs, tolerance, means, spreads):
     rng = np.random.default_rng(0)
     large = gaussian(rng, 200_000, means, spreads)
-    truths = statistics.overall(large), statistics.iqm(large)
-    held = np.zeros(2)
+    truths = st_scores.mean_score(large), st_scores.iqm(large)
+    covered = np.zeros(2)
     for _ in range(2000):
         made = gaussian(rng, runs, means, spreads)
         for i, interval in enumerate(INTERVALS):
             low, high = interval(made, replicates=500)
-            held[i] += low <= truths[i] <= high
-    assert held / 2000 == pytest.approx(0.95, abs=tolerance)
+            covered[i] += low <= truths[i] <= high
+    assert covered / 2000 == pytest.approx(0.95, abs=tolerance)
 
 
 @settings(max_examples=50)
 @given(encodings)
-def test_intervals_hold_the_estimate_and_stay_in_range(made):
-    for interval, statistic in ((ours.overall_interval, statistics.overall), (ours.iqm_interval, statistics.iqm)):
+def test_intervals_contain_the_estimate_and_stay_in_range(made):
+    for interval, statistic in ((ours.mean_score_interval, st_scores.mean_score), (ours.iqm_interval, st_scores.iqm)):
         low, high = interval(made, replicates=300)
         assert 0 <= low <= statistic(made) + 1e-12 and statistic(made) - 1e-12 <= high <= 1
         plain_low, plain_high = interval(made, replicates=300, corrected=False)
         assert low <= plain_low + 1e-12 and plain_high - 1e-12 <= high
     low, high = ours.profile_band(made, THRESHOLDS, replicates=100)
-    profile = statistics.profile(made, THRESHOLDS)
+    profile = st_scores.performance_profile(made, THRESHOLDS)
     assert (low >= 0).all() and (low <= profile + 1e-12).all() and (profile - 1e-12 <= high).all() and (high <= 1).all()
     other = [1 - runs[:2] for runs in made]
     low, high = ours.improvement_interval(made, other, replicates=100)
-    assert 0 <= low <= statistics.improvement(made, other) + 1e-12 and high >= statistics.improvement(made, other) - 1e-12
+    assert (
+        0 <= low <= st_scores.probability_of_improvement(made, other) + 1e-12
+        and high >= st_scores.probability_of_improvement(made, other) - 1e-12
+    )
     assert high <= 1
 
 
 def test_runs_are_resampled_within_tasks_only():
-    # Tasks differ, runs of a task do not: nothing to resample. A bootstrap over tasks too would give [0, 1].
-    alike = [np.zeros(5), np.ones(5), np.full(5, 0.5)]
-    assert ours.overall_interval(alike) == pytest.approx((0.5, 0.5))
-    assert ours.iqm_interval(alike) == pytest.approx((0.5, 0.5))
-    assert ours.improvement_interval(alike, [np.zeros(4)] * 3) == pytest.approx((2.5 / 3, 2.5 / 3))
-    assert ours.profile_band(alike, np.array([0.5])) == pytest.approx(np.full((2, 1), 1 / 3))
+    # Only tasks differ, so resampling runs changes nothing. A bootstrap over tasks would give [0, 1].
+    constant = [np.zeros(5), np.ones(5), np.full(5, 0.5)]
+    assert ours.mean_score_interval(constant) == pytest.approx((0.5, 0.5))
+    assert ours.iqm_interval(constant) == pytest.approx((0.5, 0.5))
+    assert ours.improvement_interval(constant, [np.zeros(4)] * 3) == pytest.approx((2.5 / 3, 2.5 / 3))
+    assert ours.profile_band(constant, np.array([0.5])) == pytest.approx(np.full((2, 1), 1 / 3))
 
 
 def test_a_task_whose_runs_agree_adds_no_width():
     runs = np.array([0.2, 0.3, 0.5, 0.4, 0.1])
-    low, high = ours.overall_interval([runs])
-    assert ours.overall_interval([runs, np.full(5, 0.7)]) == pytest.approx(((low + 0.7) / 2, (high + 0.7) / 2))
+    low, high = ours.mean_score_interval([runs])
+    assert ours.mean_score_interval([runs, np.full(5, 0.7)]) == pytest.approx(((low + 0.7) / 2, (high + 0.7) / 2))
 
 
-def test_resamples_are_stratified_and_even():
+def test_resamples_are_stratified_and_uniform():
     drawn = ours.resamples((2, 3), 30_000, 0)
     assert drawn.shape == (30_000, 5)
     assert set(np.unique(drawn[:, :2])) == {0, 1} and set(np.unique(drawn[:, 2:])) == {2, 3, 4}
@@ -187,7 +190,7 @@ def test_resamples_are_stratified_and_even():
     assert (ours.resamples((2, 3), 30_000, 0, stream=1) != drawn).any()
 
 
-def test_intervals_are_the_same_each_time_and_absent_for_a_single_run():
+def test_intervals_are_reproducible_and_need_two_runs_per_task():
     made = list(np.random.default_rng(1).random((5, 6)))
     for interval in INTERVALS:
         first = interval(made)

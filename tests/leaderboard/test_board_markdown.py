@@ -1,72 +1,46 @@
-"""Markdown that survives whatever an encoding, a task or an error message is called."""
+"""Markdown with arbitrary names of encodings and tasks and arbitrary error messages."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from synthetic_results import full, suite
+from synthetic_results import CURVE, full, only_grid, suite
 
-from leaderboard import board, grid, markdown
+from leaderboard.format import printable
+from leaderboard.render import board, markdown
 
 PARSER = MarkdownIt("commonmark").enable("table")
-CURVE = (1, 1, 0.5, 0.25)
 HOSTILE = [
-    "a|b",
-    "x\\|y",
-    "<b>bold</b>",
-    "<!--",
-    "two\nlines",
-    "`code`",
-    "**b**",
-    "_a_",
-    "[x](javascript:alert(1))",
-    "\x1b[31mred",
-]
-HOSTILE += [
-    "&lt;",
-    "$x$",
-    "~~s~~",
-    "# h #",
-    "www.example.org",
-    "https://example.org",
-    "a@b.c",
-    "\u202eevil",
-    "漢字",
-    "'\"",
-    "\\",
-]
-
-
-def only(of, runs):
-    (found,) = grid.build(of, runs, {})
-    return found
+    "a|b", "x\\|y", "<b>bold</b>", "<!--", "two\nlines", "`code`", "**b**", "_a_", "[x](javascript:alert(1))", "\x1b[31mred",
+    "&lt;", "$x$", "~~s~~", "# h #", "www.example.org", "https://example.org", "a@b.c", "\u202eevil", "漢字", "'\"", "\\",
+]  # fmt: skip
 
 
 @given(st.one_of(st.sampled_from(HOSTILE), st.text(min_size=1, max_size=60)))
 def test_any_text_survives_in_a_table_and_in_a_line(name):
-    shown = markdown.printable(name)
-    tokens = PARSER.parse(markdown.table(["encoding", "x"], [[markdown.escape(name), "1"]]))
+    shown = printable(name)
+    tokens = PARSER.parse(markdown.markdown_table(["encoding", "x"], [[markdown.escape(name), "1"]]))
     inline = [t for t in tokens if t.type == "inline"]
     assert [t.content for t in inline][2:] != [] and len(inline) == 4  # two header cells, two cells: none was split
-    assert read(inline[2]) == shown
+    assert visible_text(inline[2]) == shown
     line = [t for t in PARSER.parse(f"- failed: {markdown.escape(name)} on sorting") if t.type == "inline"]
-    assert [read(t) for t in line] == [f"failed: {shown} on sorting"]
+    assert [visible_text(t) for t in line] == [f"failed: {shown} on sorting"]
 
 
-def read(inline):
-    """The text a reader sees, if there is nothing but text."""
+def visible_text(inline):
+    """The text a reader sees, which must be nothing but text."""
     assert {child.type for child in inline.children} <= {"text", "text_special"}, inline.children
     return "".join(child.content for child in inline.children)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_escaped_text_holds_nothing_that_code_hosts_turn_into_links(name):
+def test_escaped_text_holds_nothing_that_github_turns_into_links(name):
     shown = markdown.escape(name)
     assert not any(start in shown for start in ("://", "www.", "@", "|", "<", "`", "\n", "\x1b", "\u202e"))
 
 
 @given(st.text(max_size=40))
-def test_links_stay_whole_whatever_their_target(rest):
+def test_links_are_intact_with_any_target(rest):
     text = markdown.link("name", f"https://example.org/{rest}")
     (inline,) = [t for t in PARSER.parse(f"- {text}") if t.type == "inline"]
     assert [c.type for c in inline.children] == ["link_open", "text", "link_close"]
@@ -79,14 +53,14 @@ def test_links_stay_whole_whatever_their_target(rest):
 )
 def test_targets_that_are_no_web_address_are_not_linked(target):
     assert markdown.link("name", target) == "name"
-    assert markdown.definition("name", target, "") is None
+    assert markdown.link_definition("name", target, "") is None
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_encoding_keeps_its_row(name):
     of = suite(encodings=["nope"])
     runs = full(of, {"nope": CURVE, name: (1, 1, 1, 1)})
-    html = MarkdownIt("commonmark", {"html": False}).enable("table").render(board.render([only(of, runs)]))
+    html = MarkdownIt("commonmark", {"html": False}).enable("table").render(board.render_board([only_grid(of, runs)]))
     tables_found = html.split("<table>")[1:]
     assert len(tables_found) == 7  # overall, significance, in distribution, reach, two tasks, encodings
     for table in tables_found[:4]:
@@ -96,12 +70,12 @@ def test_a_hostile_encoding_keeps_its_row(name):
 
 def test_names_of_ordinary_encodings_stay_readable():
     assert markdown.escape("key_retrieval") == "key_retrieval"
-    assert markdown.reference("rope-0.25") == "[rope-0.25]"
-    assert markdown.reference("Rope") == "Rope"
-    assert markdown.reference("a b") == "a b"
+    assert markdown.reference_link("rope-0.25") == "[rope-0.25]"
+    assert markdown.reference_link("Rope") == "Rope"
+    assert markdown.reference_link("a b") == "a b"
 
 
 def test_references_point_to_the_papers():
     of = suite(encodings=["nope"])
-    html = PARSER.render(board.render([only(of, full(of, {"nope": CURVE}))]))
+    html = PARSER.render(board.render_board([only_grid(of, full(of, {"nope": CURVE}))]))
     assert '<a href="https://example.org/nope" title="All about nope">nope</a>' in html

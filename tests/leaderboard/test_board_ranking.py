@@ -2,17 +2,19 @@
 
 import numpy as np
 import pytest
-from synthetic_results import full, record, result, suite
-from test_board_text import CURVE, cells, only, rows_of
+from board_helpers import cells, rows_of
+from synthetic_results import CURVE, full, only_grid, record, result, rows_by_name, suite
 
-from leaderboard import board, inference, significance, statistics, summary, tables
+from leaderboard.render import board, columns, tables
+from leaderboard.stats import bootstrap, significance, summary
+from leaderboard.stats import scores as st
 
 SEEDS = [0, 1, 2, 3, 4]
 JITTER = (-0.02, -0.01, 0, 0.01, 0.02)
 
 
 def runs_of(of, levels):
-    """Runs of each encoding at its level on each task (exact match at all lengths past L), a little apart by seed."""
+    """Runs of each encoding at its level on each task (exact match at all lengths past L), with a small offset by seed."""
     return [
         result(of, task.task, name, seed, (1, 1, level + jitter, level + jitter))
         for name, its in levels.items()
@@ -23,11 +25,11 @@ def runs_of(of, levels):
 
 def grid_of(levels, **changes):
     of = suite(seeds=SEEDS, encodings=sorted(levels), **changes)
-    return only(of, runs_of(of, levels))
+    return only_grid(of, runs_of(of, levels))
 
 
-def test_rows_that_nothing_separates_share_a_rank():
-    # a and b overlap on both tasks; c is under both of them, and d under all, on every run.
+def test_rows_that_are_not_separated_share_a_rank():
+    # a and b overlap on both tasks; every run of c is below both, and every run of d below all.
     grid = grid_of({"d": (0.6, 0.1), "c": (0.7, 0.4), "b": (0.9, 0.8), "a": (0.905, 0.805)})
     rows = summary.summarise(grid)["standard"]
     assert [(row.name, row.rank, row.places) for row in rows] == [
@@ -36,7 +38,7 @@ def test_rows_that_nothing_separates_share_a_rank():
         ("c", 3, (3, 3)),
         ("d", 4, (4, 4)),
     ]
-    assert [row["rank"] for row in cells(board.render([grid]), "## Overall")] == ["1", "1", "3", "4"]
+    assert [row["rank"] for row in cells(board.render_board([grid]), "## Overall")] == ["1", "1", "3", "4"]
 
 
 def test_p_is_corrected_for_all_pairs_of_the_table():
@@ -49,13 +51,13 @@ def test_p_is_corrected_for_all_pairs_of_the_table():
     assert c.below is None and a.against is None  # there is no rope
 
 
-def test_every_row_is_compared_with_rope_in_whatever_table_it_stands():
+def test_rows_of_all_tables_are_compared_with_rope():
     of = suite(seeds=SEEDS, encodings=["rope", "nope", "alibi"])
     runs = runs_of(of, {"rope": (0.8, 0.5), "nope": (0.65, 0.1), "alibi": (0.81, 0.5)})
     aware = record("abacus", ranking="task-aware")
     runs += [r.model_copy(update={"encoding": aware}) for r in runs_of(of, {"abacus": (0.98, 0.9)})]
-    grid = only(of, runs)
-    found = {row.name: row for rows in summary.summarise(grid).values() for row in rows}
+    grid = only_grid(of, runs)
+    found = rows_by_name(grid)
     assert {name: row.against and (row.against.name, row.against.separated) for name, row in found.items()} == {
         "alibi": ("rope", None),
         "rope": None,
@@ -65,13 +67,13 @@ def test_every_row_is_compared_with_rope_in_whatever_table_it_stands():
     assert found["abacus"].against.p == pytest.approx(2 / 252**2)  # the only comparison of its table
     assert found["nope"].against.p == pytest.approx(3 * 2 / 252**2)
     assert found["abacus"].places == (1, 1) and found["abacus"].below is None
-    table = {row["encoding"]: row for row in cells(board.render([grid]), "## Significance")}
-    low, high = inference.improvement_interval(found["alibi"].scores, found["rope"].scores)
-    mean = statistics.improvement(found["alibi"].scores, found["rope"].scores)
+    table = {row["encoding"]: row for row in cells(board.render_board([grid]), "## Significance")}
+    low, high = bootstrap.improvement_interval(found["alibi"].scores, found["rope"].scores)
+    mean = st.probability_of_improvement(found["alibi"].scores, found["rope"].scores)
     assert table["alibi"]["P(better)"] == f"{mean:.3f} [{low:.3f}, {high:.3f}]".replace("0.", ".")
     assert table["alibi"] | {"P(better)": "", "P(better than rope)": ""} == {
         "encoding": "alibi",
-        "places": "1–2",
+        "rank range": "1–2",
         "row below": "rope",
         "P(better)": "",
         "p (Holm)": f"{found['alibi'].below.p:.3f}".removeprefix("0"),
@@ -80,8 +82,9 @@ def test_every_row_is_compared_with_rope_in_whatever_table_it_stands():
         "p (Holm), rope": f"{found['alibi'].below.p:.3f}".removeprefix("0"),
         "separated, rope": "no",
     }
-    assert [table["nope"][c] for c in ("p (Holm), rope", "separated, rope")] == ["<.001", "yes, it is below"]
-    assert [table["rope"][c] for c in ("places", "p (Holm)", "separated", "separated, rope")] == ["1–2", "<.001", "yes", "–"]
+    assert [table["nope"][c] for c in ("p (Holm), rope", "separated, rope")] == ["<.001", "yes, below"]
+    expected = {"rank range": "1–2", "p (Holm)": "<.001", "separated": "yes", "separated, rope": "–"}
+    assert {column: table["rope"][column] for column in expected} == expected
 
 
 def test_rows_are_separated_only_where_iqm_and_mean_agree():
@@ -91,15 +94,15 @@ def test_rows_are_separated_only_where_iqm_and_mean_agree():
     even, uneven, poor = summary.summarise(grid)["standard"]
     assert (even.name, uneven.name) == ("even", "uneven")
     assert even.iqm > uneven.iqm and even.score < uneven.score
-    assert summary.separated(even, uneven, 1e-6) is None and summary.separated(uneven, even, 1e-6) is None
-    assert summary.separated(even, poor, 0.05) == "above" and summary.separated(poor, even, 0.05) == "below"
-    assert summary.separated(even, poor, 0.0501) is None
+    assert summary.separation(even, uneven, 1e-6) is None and summary.separation(uneven, even, 1e-6) is None
+    assert summary.separation(even, poor, 0.05) == "above" and summary.separation(poor, even, 0.05) == "below"
+    assert summary.separation(even, poor, 0.0501) is None
 
 
 def test_order_is_by_iqm_then_mean_then_name_as_printed():
     of = suite(seeds=[0], encodings=["d", "c", "b", "a"], tasks=[{"task": "sorting", "variant": "unique", "train_length": 6}])
     runs = [result(of, "sorting", n, 0, (1, 1, x, x)) for n, x in {"d": 0.5004, "c": 0.5, "b": 0.5, "a": 0.6}.items()]
-    assert [(row.name, row.rank) for row in summary.summarise(only(of, runs))["standard"]] == [
+    assert [(row.name, row.rank) for row in summary.summarise(only_grid(of, runs))["standard"]] == [
         ("a", 1),
         ("b", 2),
         ("c", 2),
@@ -107,58 +110,58 @@ def test_order_is_by_iqm_then_mean_then_name_as_printed():
     ]
 
 
-def test_boards_of_single_seeds_test_nothing():
+def test_boards_of_single_seeds_have_no_tests():
     of = suite(seeds=[0], encodings=["rope", "nope"])
-    grid = only(of, full(of, {"nope": (1, 1, 0.5, 0.3), "rope": (1, 1, 0.9, 0.9)}))
+    grid = only_grid(of, full(of, {"nope": (1, 1, 0.5, 0.3), "rope": (1, 1, 0.9, 0.9)}))
     rows = summary.summarise(grid)["standard"]
     assert [(row.name, row.rank, row.places, row.below, row.against) for row in rows] == [
         ("rope", 1, None, None, None),
         ("nope", 2, None, None, None),
     ]
-    assert tables.significance_of(rows) == "" and "## Significance" not in board.render([grid])
+    assert tables.significance_table(rows) == "" and "## Significance" not in board.render_board([grid])
 
 
-def test_one_entry_of_several_seeds_has_nothing_to_be_tested_against():
+def test_one_entry_of_several_seeds_cannot_be_tested():
     of = suite(seeds=SEEDS, encodings=["nope", "rope"])
     runs = runs_of(of, {"nope": (0.9, 0.8)})
     runs += [result(of, task, "rope", 0, (1, 1, 0.99, 0.99)) for task in ("parity", "sorting")]
-    rows = summary.summarise(only(of, runs))["standard"]
+    rows = summary.summarise(only_grid(of, runs))["standard"]
     assert [(row.name, row.rank, row.below) for row in rows] == [("rope", 1, None), ("nope", 2, None)]
 
 
-def test_an_entry_of_one_seed_beside_tested_ones_is_tested_too():
+def test_an_entry_of_one_seed_among_tested_ones_is_tested_too():
     of = suite(seeds=SEEDS, encodings=["nope", "rope", "alibi"])
     runs = runs_of(of, {"nope": (0.9, 0.8), "rope": (0.7, 0.2)}) + [
         result(of, task, "alibi", 0, (1, 1, 0.99, 0.99)) for task in ("parity", "sorting")
     ]
-    rows = summary.summarise(only(of, runs))["standard"]
+    rows = summary.summarise(only_grid(of, runs))["standard"]
     # The single seed scores best, but one run against five is among 6² splits: that separates nothing.
     assert [(row.name, row.rank) for row in rows] == [("alibi", 1), ("nope", 1), ("rope", 2)]
     assert rows[0].below.interval is None and rows[1].below.interval is not None
 
 
-def test_another_entry_moves_no_number_of_a_row_but_rank_and_p():
+def test_another_entry_changes_only_rank_and_p_of_a_row():
     levels = {"a": (0.9, 0.8), "b": (0.8, 0.6)}
     small, large = (grid_of(found) for found in (levels, levels | {"c": (0.85, 0.7)}))
-    before, after = ({r.name: r for r in summary.summarise(grid)["standard"]} for grid in (small, large))
+    before, after = (rows_by_name(grid) for grid in (small, large))
     for name in levels:
         for number in ("iqm", "iqm_interval", "score", "interval", "gap"):
             assert getattr(before[name], number) == getattr(after[name], number)
 
 
-def test_incomplete_rows_are_compared_with_nothing():
+def test_incomplete_rows_are_not_compared():
     of = suite()
     runs = full(of, {"nope": CURVE}) + [result(of, "sorting", "rope", seed) for seed in of.seeds]
-    nope, rope = summary.summarise(only(of, runs))["standard"]
+    nope, rope = summary.summarise(only_grid(of, runs))["standard"]
     assert (nope.name, nope.rank, nope.below, nope.against) == ("nope", 1, None, None)
     assert (rope.rank, rope.iqm, rope.gap, rope.places) == (None, None, None, None)
-    assert tables.iqm(rope) == tables.score(rope) == "incomplete"
+    assert columns.IQM.text(rope) == columns.mean_with_interval(rope) == "incomplete"
 
 
-def test_row_holds_the_statistics_of_its_runs():
+def test_a_row_has_the_statistics_of_its_runs():
     rows = rows_of(suite(seeds=SEEDS), runs_of(suite(seeds=SEEDS), {"nope": (0.9, 0.4)}))
     scores = [2 * (0.9 + np.array(JITTER)) - 1, 0.4 + np.array(JITTER)]
     row = rows["nope"]
     assert [s.tolist() for s in row.scores] == [pytest.approx(s, abs=1e-3) for s in scores]  # sorting's chance is nearly 0
-    assert row.iqm == statistics.iqm(row.scores) and row.iqm_interval == inference.iqm_interval(row.scores)
-    assert row.gap == pytest.approx(1 - row.score) and row.interval == inference.overall_interval(row.scores)
+    assert row.iqm == st.iqm(row.scores) and row.iqm_interval == bootstrap.iqm_interval(row.scores)
+    assert row.gap == pytest.approx(1 - row.score) and row.interval == bootstrap.mean_score_interval(row.scores)

@@ -1,4 +1,4 @@
-"""The test behind the ranks, against scipy's, an enumeration of all splits, and Holm's procedure step by step."""
+"""The permutation test against scipy and an enumeration of all splits; Holm's correction against its stepwise procedure."""
 
 import itertools
 import math
@@ -10,21 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from leaderboard import significance as ours
+from leaderboard.stats import significance as ours
 
 scores = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
 tasks = st.tuples(*[st.integers(1, 4).flatmap(lambda runs: arrays(float, runs, elements=scores))] * 2)
 
 
 def enumerated(x, y, slack=1e-9):
-    """The share of all splits, on all tasks at once, whose summed difference of means is no smaller than the one seen."""
+    """Share of all splits, over all tasks jointly, whose summed difference of means is at least the observed one."""
     differences = []
     for a, b in zip(x, y, strict=True):
         pooled, k = np.concatenate([a, b]), len(a)
         chosen = [list(c) for c in itertools.combinations(range(len(pooled)), k)]
         differences.append([pooled[c].mean() - np.delete(pooled, c).mean() for c in chosen])
     sums = np.array([sum(split) for split in itertools.product(*differences)])
-    return (np.abs(sums) >= abs(sums[0]) - slack).mean()  # the first of combinations() is the split that was seen
+    return (np.abs(sums) >= abs(sums[0]) - slack).mean()  # the first of combinations() is the observed split
 
 
 @settings(max_examples=100)
@@ -43,15 +43,15 @@ def test_the_permutation_test_is_exact_for_zeros_and_ones(made):
     assert ours.permutation_p(x, y) == pytest.approx(enumerated(x, y), abs=1e-9)
 
 
-def test_the_permutation_test_of_one_task_is_that_of_scipy():
+def test_the_permutation_test_of_one_task_agrees_with_scipy():
     rng = np.random.default_rng(0)
-    for runs in (3, 5, 6):  # as many on both sides: where it is not symmetric, scipy counts another second tail
+    for runs in (3, 5, 6):  # equal group sizes: otherwise scipy defines the second tail differently
         x, y = rng.random(runs), rng.random(runs) + 0.2
         theirs = scipy.stats.permutation_test((x, y), lambda a, b: a.mean() - b.mean(), n_resamples=np.inf)
         assert ours.permutation_p([x], [y]) == pytest.approx(theirs.pvalue, abs=1e-9)
 
 
-def test_the_permutation_test_of_five_tasks_by_drawing_splits():
+def test_the_permutation_test_of_five_tasks_agrees_with_sampled_splits():
     rng = np.random.default_rng(1)
     x, y = rng.random((5, 5)), rng.random((5, 5)) * 0.85
     pooled = np.concatenate([x, y], axis=1)
@@ -62,7 +62,7 @@ def test_the_permutation_test_of_five_tasks_by_drawing_splits():
     assert ours.permutation_p(list(x), list(y)) == pytest.approx(expected, abs=4 * 0.0025)
 
 
-def test_complete_separation_is_as_sure_as_the_number_of_splits_allows():
+def test_complete_separation_has_the_smallest_possible_p():
     x, y = [np.full(5, 0.9)] * 5, [np.full(5, 0.1)] * 5
     assert ours.permutation_p(x[:1], y[:1]) == pytest.approx(2 / math.comb(10, 5))
     assert ours.permutation_p(x, y) == pytest.approx(2 / math.comb(10, 5) ** 5, rel=1e-3)
@@ -71,8 +71,8 @@ def test_complete_separation_is_as_sure_as_the_number_of_splits_allows():
     assert ours.permutation_p(x, x) == 1
 
 
-def test_the_permutation_test_weighs_tasks_by_means_not_by_ranks():
-    # A great lead on one task, a tiny lag on four: rank tests would put y first.
+def test_the_permutation_test_compares_means_not_ranks():
+    # A large lead on one task, a tiny lag on four: a rank test would prefer y.
     x = [np.array([0.9, 0.91, 0.92]), *[np.array([0.1, 0.11, 0.12])] * 4]
     y = [np.array([0.1, 0.11, 0.12]), *[np.array([0.13, 0.14, 0.15])] * 4]
     assert ours.permutation_p(x, y) == pytest.approx(0.1, abs=0.01)  # the one task decides: 2 of 20 splits
@@ -96,7 +96,7 @@ def step_down(ps, alpha):
 
 
 @given(st.lists(st.floats(0, 0.2), max_size=20), st.floats(0.001, 0.999))
-def test_holm_rejects_what_stepping_down_rejects(ps, alpha):
+def test_holm_agrees_with_the_stepwise_procedure(ps, alpha):
     adjusted = ours.holm(ps)
     assert {i for i, p in enumerate(adjusted) if p <= alpha * (1 - 1e-9)} <= step_down(ps, alpha)
     assert {i for i, p in enumerate(adjusted) if p <= alpha * (1 + 1e-9)} >= step_down(ps, alpha)
@@ -105,10 +105,6 @@ def test_holm_rejects_what_stepping_down_rejects(ps, alpha):
 def test_holm_by_hand():
     assert ours.holm([0.04, 0.01, 0.02, 0.5]) == pytest.approx([0.08, 0.04, 0.06, 0.5])
     assert ours.holm([0.03, 0.031]) == pytest.approx([0.06, 0.06])  # never smaller than that of a smaller p
-
-
-def test_holm_of_no_comparison():
-    assert ours.holm([]) == []
 
 
 def ahead(rows, *pairs):
@@ -122,23 +118,27 @@ def ahead(rows, *pairs):
     ("pairs", "ranks", "places"),
     [
         ([], [1, 1, 1, 1], [(1, 4)] * 4),
-        ([(0, 2)], [1, 1, 2, 2], [(1, 3), (1, 4), (2, 4), (1, 4)]),  # the last, told from none, stays behind the third
+        (
+            [(0, 2)],
+            [1, 1, 2, 2],
+            [(1, 3), (1, 4), (2, 4), (1, 4)],
+        ),  # the last row is separated from none, but its rank is no better than the third's
         ([(0, 1), (0, 2), (0, 3)], [1, 2, 2, 2], [(1, 1), (2, 4), (2, 4), (2, 4)]),
         ([(0, 2), (0, 3), (1, 3)], [1, 1, 2, 3], [(1, 2), (1, 3), (2, 4), (3, 4)]),
         (list(itertools.combinations(range(4), 2)), [1, 2, 3, 4], [(1, 1), (2, 2), (3, 3), (4, 4)]),
     ],
 )
-def test_ranks_and_places_follow_from_what_is_separated(pairs, ranks, places):
+def test_ranks_and_rank_ranges(pairs, ranks, places):
     assert ours.shared_ranks(ahead(4, *pairs)) == ranks
-    assert ours.places(ahead(4, *pairs)) == places
+    assert ours.rank_ranges(ahead(4, *pairs)) == places
 
 
 def test_ranks_of_nothing():
-    assert ours.shared_ranks(ahead(0)) == ours.places(ahead(0)) == []
+    assert ours.shared_ranks(ahead(0)) == ours.rank_ranges(ahead(0)) == []
 
 
 @given(st.integers(1, 7).flatmap(lambda n: arrays(bool, (n, n))))
-def test_a_rank_lies_among_the_places_left_open(matrix):
-    ranks, places = ours.shared_ranks(matrix), ours.places(matrix)
+def test_a_rank_is_within_its_range(matrix):
+    ranks, places = ours.shared_ranks(matrix), ours.rank_ranges(matrix)
     assert ranks == sorted(ranks)
     assert all(best <= rank <= i + 1 <= worst for i, (rank, (best, worst)) in enumerate(zip(ranks, places, strict=True)))

@@ -1,4 +1,4 @@
-"""What the board says."""
+"""The text of a suite's board."""
 
 import random
 import re
@@ -6,16 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from markdown_it import MarkdownIt
-from synthetic_results import failure, full, record, result, store, store_failure, suite
+from board_helpers import cells, rows_of
+from synthetic_results import CURVE, failure, full, only_grid, record, result, store, store_failure, suite
 
-from bench.results import Timings
-from leaderboard import board, grid, summary, tables
-from leaderboard.grid import Price
+from bench.result import Timings
+from leaderboard.data import grid
+from leaderboard.data.grid import RelativeCost
+from leaderboard.format import ranking_title
+from leaderboard.render import board, columns, task_metrics
+from leaderboard.stats import summary
 from tasks import InputError
-
-PARSER = MarkdownIt("commonmark").enable("table")
-CURVE = (1, 1, 0.5, 0.25)
 
 
 def timings(step_ms):
@@ -23,7 +23,7 @@ def timings(step_ms):
 
 
 def golden_grids():
-    """A bit of everything: a finished encoding, gaps, a divergence, a failure, another ranking class, another fingerprint."""
+    """A finished encoding, missing runs, a divergence, a failure, another ranking class and another fingerprint."""
     of = suite()
     runs = []
     for seed, last in enumerate((0.6, 0.7, 0.8)):
@@ -39,56 +39,35 @@ def golden_grids():
     runs.append(result(of, "sorting", "rope", 2, (0, 0, 0, 0), timings=timings(20), status="diverged", steps=12))
     runs.append(result(of, "parity", record("my|pe", link="javascript:alert(1)"), 0, (1, 1, 0.25, 0.25)))
     runs.append(result(of, "sorting", "nope", 5, (1, 1, 1, 1), fingerprint="0123456789abcdef", data_hash="other"))
-    return grid.build(of, runs, {("sorting", "my|pe", 0): failure("CUDA error: <out> of\nmemory | 8 GiB")})
+    return grid.build_grids(of, runs, {("sorting", "my|pe", 0): failure("CUDA error: <out> of\nmemory | 8 GiB")})
 
 
-def only(of, runs, failures=None):
-    (found,) = grid.build(of, runs, failures or {})
-    return found
-
-
-def rows_of(of, runs, failures=None):
-    return {row.name: row for rows in summary.summarise(only(of, runs, failures)).values() for row in rows}
-
-
-def cells(text, heading):
-    """The first table below a heading: a dictionary a row, by the header's cells."""
-    lines = text.split(f"\n{heading}\n", 1)[1].splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("|"))
-    table = []
-    for line in lines[start:]:
-        if not line.startswith("|"):
-            break
-        table.append([cell.strip() for cell in line.strip("|").split("|")])
-    return [dict(zip(table[0], row, strict=True)) for row in table[2:]]
-
-
-def test_golden():
-    """To renew it: write ``board.render(golden_grids())`` to the file and read the difference."""
-    text = board.render(golden_grids()).replace(suite().fingerprint, "0" * 16)  # moves with every version of the harness
+def test_the_board_matches_the_golden_file():
+    """To update the file: write ``board.render_board(golden_grids())`` to it and read the diff."""
+    text = board.render_board(golden_grids()).replace(suite().fingerprint, "0" * 16)  # moves with every version of the harness
     assert text == (Path(__file__).parent / "golden_board.md").read_text()
 
 
-def test_prices_are_those_measured_side_by_side():
-    """Times NoPE's as a card has them, rather than by the clocks of runs that were made on different days."""
+def test_relative_costs_come_from_the_card():
+    """Relative costs come from the card if it has them, not from the timings of runs of different days."""
     of = suite()
     runs = [result(of, task, name, seed, (1, 1, 1, 0.5), timings=timings(10 if name == "nope" else 30))
             for task in ("parity", "sorting") for name in ("nope", "rope", "t5") for seed in (0, 1)]  # fmt: skip
-    prices = {"rope": Price(1.25, 1.375, 1.5, False), "t5": Price(2.0, 2.5, 0.75, True)}
-    text = board.render([replace(only(of, runs), prices=prices)])
+    costs = {"rope": RelativeCost(1.25, 1.375, 1.5, False), "t5": RelativeCost(2.0, 2.5, 0.75, True)}
+    text = board.render_board([replace(only_grid(of, runs), costs=costs)])
     rows = {row["encoding"].split("]")[0].strip("["): row for row in cells(text, "## Overall")}
     assert [rows[name]["step × nope"] for name in ("nope", "rope", "t5")] == ["1.00", "1.25", "2.00 ‡"]
-    assert [rows[name]["step × nope, past L"] for name in ("nope", "rope", "t5")] == ["–", "1.38", "2.50"]
+    assert [rows[name]["step × nope, l > L"] for name in ("nope", "rope", "t5")] == ["–", "1.38", "2.50"]
     assert [rows[name]["memory × nope"] for name in ("nope", "rope", "t5")] == ["–", "1.50", "0.75"]
 
 
-def test_main_table_by_hand():
+def test_main_table_matches_numbers_computed_by_hand():
     of = suite()
     runs = []
     for seed, last in enumerate((0.6, 0.7, 0.8)):
         runs.append(result(of, "parity", "nope", seed, (1, 1, 0.9, last)))
         runs.append(result(of, "sorting", "nope", seed, (1, 0.96, 0.5, 0.1)))
-    (row, _) = cells(board.render([only(of, runs)]), "## Overall")
+    (row, _) = cells(board.render_board([only_grid(of, runs)]), "## Overall")
     # OOD exact match on parity .75, .80, .85: s = .05, so ± 4.3027·.05/√3 = .124; corrected for chance ½: .5, .6, .7.
     # Sorting: .3 at each seed, chance nearly 0. Mean (.6 + .3)/2.
     assert row["parity"] == ".800 ± .124"
@@ -98,14 +77,14 @@ def test_main_table_by_hand():
     # both are .5 in 7 of 27, which gives .400, and .7 in 1 of 27, which gives .500. Only parity varies, so there are two
     # degrees of freedom, and both ends are moved √(3/2)·t/z = 2.689 times as far from .425.
     assert row["IQM"] == ".425 [.358, .627]"
-    assert row["in distribution"] == ".990"
+    assert row["in-distribution"] == ".990"
     assert (row["rank"], row["encoding"], row["seeds"], row["step × nope"]) == ("1", "[nope]", "3", "1.00")
     assert row["paper"] == "[2020](https://example.org/nope)"
 
 
 def test_one_seed_has_no_interval():
     of = suite(seeds=[0])
-    row, _ = cells(board.render([only(of, full(of, {"nope": (1, 1, 0.5, 0.3)}))]), "## Overall")
+    row, _ = cells(board.render_board([only_grid(of, full(of, {"nope": (1, 1, 0.5, 0.3)}))]), "## Overall")
     assert (row["sorting"], row["IQM"], row["mean"], row["seeds"]) == (".400", ".200", ".200", "1")
 
 
@@ -113,39 +92,39 @@ def test_equal_printed_scores_share_a_rank():
     of = suite(seeds=[0], encodings=["d", "c", "b", "a"])
     # Sorting's chance is far under the printed precision; a and c differ by .0001 in score.
     runs = full(of, {"a": (1, 1, 0.5, 0.5), "b": (1, 1, 0.1, 0.1), "c": (1, 1, 0.5001, 0.5001), "d": (1, 1, 1, 1)})
-    table = cells(board.render([only(of, runs)]), "## Overall")
+    table = cells(board.render_board([only_grid(of, runs)]), "## Overall")
     assert [(row["rank"], row["encoding"]) for row in table] == [("1", "[d]"), ("2", "[a]"), ("2", "[c]"), ("4", "[b]")]
 
 
-def test_missing_and_failed_cells_say_so_and_are_never_ranked():
+def test_missing_and_failed_cells_are_named_and_never_ranked():
     of = suite()
     runs = full(of, {"nope": (1, 1, 0.1, 0.1)}) + [result(of, "sorting", "rope", seed, (1, 1, 1, 1)) for seed in (0, 1)]
-    text = board.render([only(of, runs, {("parity", "rope", 1): failure("boom")})])
+    text = board.render_board([only_grid(of, runs, {("parity", "rope", 1): failure("boom")})])
     first, last = cells(text, "## Overall")
     assert (first["rank"], first["encoding"]) == ("1", "[nope]")
     # Perfect on the one task it has: still no score, no rank and no mean over fewer tasks.
-    assert (last["rank"], last["encoding"], last["IQM"], last["in distribution"]) == ("–", "[rope]", "incomplete", "–")
+    assert (last["rank"], last["encoding"], last["IQM"], last["in-distribution"]) == ("–", "[rope]", "incomplete", "–")
     assert (last["mean"], last["optimality gap"]) == ("–", "–")
     assert (last["parity"], last["sorting"], last["seeds"]) == ("failed", "1.000 ± .000 (2 of 3 seeds)", "0–2 of 3")
     assert last["step × nope"] == "–"
     assert cells(text, "## Reach")[1] == {"encoding": "rope", "parity, L = 4": "failed", "sorting, L = 6": "≥ 12 (2 L)"}
-    assert cells(text, "## In distribution")[1]["parity, l ≤ 4"] == "failed"
+    assert cells(text, "## In-distribution")[1]["parity, l ≤ 4"] == "failed"
     assert cells(text, "## Parity")[1] == {"encoding": "rope", "2": "failed", "4 = L": "failed", "6": "failed", "8": "failed"}
     assert "- failed: rope on parity, seed 1: boom\n" in text
     assert "- missing: rope on parity (seeds 0, 2); sorting (seed 2)\n" in text
-    missing = board.render([only(of, runs)])
+    missing = board.render_board([only_grid(of, runs)])
     assert cells(missing, "## Overall")[1]["parity"] == "missing"
 
 
 def test_failed_seeds_are_counted_in_their_cell():
     of = suite()
     row = rows_of(of, [result(of, seed=0)], {("sorting", "nope", 1): failure("x")})["nope"]
-    assert tables.ood(row.cells["sorting"], row) == ".375 (1 of 3 seeds, 1 failed)"
+    assert task_metrics.OOD.text(row.cells["sorting"], row) == ".375 (1 of 3 seeds, 1 failed)"
 
 
-def test_seeds_that_all_cells_lack_alike_are_said_once():
+def test_seeds_missing_from_all_cells_are_stated_once():
     of = suite()
-    text = board.render([only(of, [r for r in full(of, {"nope": (1, 1, 0.5, 0.5)}) if r.seed == 0])])
+    text = board.render_board([only_grid(of, [r for r in full(of, {"nope": (1, 1, 0.5, 0.5)}) if r.seed == 0])])
     row = cells(text, "## Overall")[0]
     assert (row["parity"], row["sorting"], row["seeds"]) == (".500", ".500", "1 of 3")
 
@@ -154,29 +133,29 @@ def test_diverged_runs_are_listed_and_count_as_zero():
     of = suite(seeds=[0, 1])
     runs = full(of, {"nope": (1, 1, 1, 1)})
     runs[0] = runs[0].model_copy(update={"status": "diverged", "steps": 1234})
-    text = board.render([only(of, runs)])
+    text = board.render_board([only_grid(of, runs)])
     assert "- diverged: nope on parity, seed 0, after 1,234 steps; counts as zero" in text
     row = cells(text, "## Overall")[0]
-    assert row["parity"].startswith(".500 ±") and row["in distribution"] == ".750 ⚑" and row["seeds"] == "2"
+    assert row["parity"].startswith(".500 ±") and row["in-distribution"] == ".750 ⚑" and row["seeds"] == "2"
 
 
-def test_the_flag_shows_what_was_not_learned():
+def test_the_flag_marks_tasks_that_were_not_learned():
     of = suite()
     # .95 at both lengths on sorting: at the gate. .95 and .93: under it, on parity alone.
     runs = [result(of, "parity", "nope", s, (0.95, 0.93, 0, 0)) for s in of.seeds]
     runs += [result(of, "sorting", "nope", s, (0.95, 0.95, 0, 0)) for s in of.seeds]
-    text = board.render([only(of, runs)])
-    assert cells(text, "## Overall")[0]["in distribution"] == ".945 ⚑"
-    assert cells(text, "## In distribution")[0] == {
+    text = board.render_board([only_grid(of, runs)])
+    assert cells(text, "## Overall")[0]["in-distribution"] == ".945 ⚑"
+    assert cells(text, "## In-distribution")[0] == {
         "encoding": "nope",
         "parity, l ≤ 4": ".940 ⚑, 3 of 3 under .950",
         "sorting, l ≤ 6": ".950",
     }
     # One seed of three is under it, the mean is not.
     runs = [result(of, "parity", "nope", s, (1, 0.8 if s == 0 else 1, 0, 0)) for s in of.seeds]
-    text = board.render([only(of, runs)])
-    assert cells(text, "## In distribution")[0]["parity, l ≤ 4"] == ".967, 1 of 3 under .950"
-    well = board.render([only(of, full(of, {"nope": (1, 0.95, 0, 0)}))])
+    text = board.render_board([only_grid(of, runs)])
+    assert cells(text, "## In-distribution")[0]["parity, l ≤ 4"] == ".967, 1 of 3 under .950"
+    well = board.render_board([only_grid(of, full(of, {"nope": (1, 0.95, 0, 0)}))])
     assert "⚑" not in well.split("## How to read this")[0]
 
 
@@ -186,40 +165,40 @@ def test_the_flag_shows_what_was_not_learned():
 )
 def test_reach_in_units_and_multiples(curve, shown):
     of = suite()
-    assert tables.reached(rows_of(of, [result(of, exact=curve)])["nope"].cells["sorting"]) == shown
+    assert task_metrics.reach_text(rows_of(of, [result(of, exact=curve)])["nope"].cells["sorting"]) == shown
 
 
 def test_chance_is_shown_where_it_matters():
     of = suite()
-    text = board.render([only(of, full(of, {"nope": CURVE}))])
+    text = board.render_board([only_grid(of, full(of, {"nope": CURVE}))])
     assert cells(text, "## Parity")[-1] == {"encoding": "*chance*", "2": ".500", "4 = L": ".500", "6": ".500", "8": ".500"}
     assert [row["encoding"] for row in cells(text, "## Sorting")] == ["nope", "rope"]
 
 
-def test_scores_of_guessers_are_zero_not_negative():
+def test_scores_below_chance_are_zero():
     of = suite()
     row = rows_of(of, full(of, {"nope": (1, 1, 0, 0)}))["nope"]
-    assert row.score == 0 and tables.score(row) == ".000 [.000, .000]"
+    assert row.score == 0 and columns.mean_with_interval(row) == ".000 [.000, .000]"
 
 
-def test_step_time_parameters_and_seeds_that_differ_by_task():
+def test_step_time_parameters_and_seeds_that_differ_between_tasks():
     of = suite()
     runs = full(of, {"nope": CURVE})
     for seed, ms in enumerate((20.0, 21.0, 500.0)):
         runs.append(result(of, "parity", "rope", seed, timings=timings(ms), parameters={"model": 9, "encoding": 1024}))
     runs.append(result(of, "sorting", "rope", 0, timings=timings(40), parameters={"model": 9, "encoding": 4096}))
-    rope = next(row for row in cells(board.render([only(of, runs)]), "## Overall") if row["encoding"] == "[rope]")
+    rope = next(row for row in cells(board.render_board([only_grid(of, runs)]), "## Overall") if row["encoding"] == "[rope]")
     assert rope["step × nope"] == "2.90"  # √(21/10 · 40/10)
     assert (rope["parameters"], rope["seeds"]) == ("1,024–4,096", "1–3 of 3")
 
 
 def test_without_nope_there_is_no_step_time():
     of = suite(encodings=["rope"])
-    (row,) = cells(board.render([only(of, full(of, {"rope": CURVE}))]), "## Overall")
+    (row,) = cells(board.render_board([only_grid(of, full(of, {"rope": CURVE}))]), "## Overall")
     assert (row["step × nope"], row["rank"]) == ("–", "1")
 
 
-def test_other_ranking_classes_have_their_own_tables_and_ranks():
+def test_ranking_classes_have_separate_tables_and_ranks():
     of = suite(encodings=["nope"])
     runs = full(of, {"nope": (1, 1, 0.2, 0.2)})
     runs += [
@@ -227,53 +206,53 @@ def test_other_ranking_classes_have_their_own_tables_and_ranks():
     ]
     # Declares nothing, but was trained past L.
     runs += full(of, {"tuned": (1, 1, 0.9, 0.9)}, longest_seen=12)
-    classes = summary.summarise(only(of, runs))
+    classes = summary.summarise(only_grid(of, runs))
     assert {name: [(row.name, row.rank) for row in rows] for name, rows in classes.items()} == {
         "standard": [("nope", 1)],
         "longer": [("tuned", 1)],
         "task-aware": [("abacus", 1)],
     }
-    text = board.render([only(of, runs)])
+    text = board.render_board([only_grid(of, runs)])
     assert [row["encoding"] for row in cells(text, "## Overall")] == ["[nope]"]
-    assert [row["encoding"] for row in cells(text, f"### {board.HEADINGS['task-aware']}")] == ["[abacus]"]
+    assert [row["encoding"] for row in cells(text, f"### {ranking_title('task-aware')}")] == ["[abacus]"]
 
 
 def test_fingerprints_never_share_a_table():
     of = suite()
     other = full(of, {"rope": (1, 1, 1, 1)}, fingerprint="feedbeef")
-    text = board.render(grid.build(of, full(of, {"nope": CURVE}) + other, {}))
+    text = board.render_board(grid.build_grids(of, full(of, {"nope": CURVE}) + other, {}))
     ours, theirs = text.split("## Another version: fingerprint `feedbeef`")
     assert cells(ours, "## Overall")[1]["IQM"] == "incomplete"
     assert "1.000 ±" not in ours and "1.000 ±" in theirs
     assert f"fingerprint `{of.fingerprint}`" in ours
 
 
-def test_a_version_without_runs_says_so_before_the_others():
+def test_a_version_without_runs_is_marked():
     of = suite()
-    text = board.render(grid.build(of, full(of, {"nope": CURVE}, fingerprint="feedbeef"), {}))
+    text = board.render_board(grid.build_grids(of, full(of, {"nope": CURVE}, fingerprint="feedbeef"), {}))
     assert "No run of this version yet." in text.split("## Another version")[0]
     assert "## Overall" not in text
 
 
-def test_cautions_name_what_makes_runs_less_comparable():
+def test_cautions():
     of = suite(seeds=[0, 1], encodings=["nope"])
     runs = full(of, {"nope": CURVE})
-    assert "## Cautions" not in board.render([only(of, runs)])
+    assert "## Cautions" not in board.render_board([only_grid(of, runs)])
     runs[0] = runs[0].model_copy(update={"device": "NVIDIA H200"})
     runs[1] = runs[1].model_copy(update={"encoding": record("nope", source_sha256="fedcba")})
-    text = board.render([only(of, runs)])
+    text = board.render_board([only_grid(of, runs)])
     assert "- The runs of nope come from 2 versions of its source or settings." in text
     assert "- Step times come from different machines and are not comparable: NVIDIA H200, 1 thread; cpu, 1 thread." in text
 
 
-def test_a_paper_is_that_of_the_shown_version_where_another_version_names_another():
+def test_the_newest_version_decides_the_paper():
     of = suite(encodings=["nope"])
     older = result(of, encoding=record("nope", link="https://example.org/old"), fingerprint="feedbeef")
-    text = board.render(grid.build(of, [*full(of, {"nope": CURVE}), older], {}))
+    text = board.render_board(grid.build_grids(of, [*full(of, {"nope": CURVE}), older], {}))
     assert '[nope]: https://example.org/nope "All about nope"' in text and "[nope]: https://example.org/old" not in text
 
 
-def test_write_gives_the_same_bytes_whatever_the_order_of_files(tmp_path):
+def test_the_order_of_files_does_not_change_a_byte(tmp_path):
     of = suite()
     runs = full(of, {"nope": CURVE, "rope": (1, 1, 0.2, 0.1), "alibi": (1, 1, 0.8, 0.5)})[1:]
     failed = result(of, "parity", "nope", 0)
@@ -283,35 +262,39 @@ def test_write_gives_the_same_bytes_whatever_the_order_of_files(tmp_path):
         random.Random(turn).shuffle(runs)
         store(out, runs)
         store_failure(out, failed, "boom")
-        path = board.write(of, out)
+        path = board.write_board(of, out)
         assert path == out / "tiny" / "board.md"
         written.append({p.name: p.read_bytes() for p in path.parent.iterdir() if p.is_file()})
     stems = {name.split(".")[0] for name in written[0]}
     assert stems == {"board", "accuracy", "accuracy-parity", "accuracy-sorting", "scores", "profiles", "cost"}
     assert written[0] == written[1]
-    before = {p: p.stat().st_ino for p in (tmp_path / "1" / "tiny").glob("*.png")}
-    assert board.write("tiny", tmp_path / "1").read_text() != ""  # without its suite: from the results alone
-    assert {p: p.stat().st_ino for p in (tmp_path / "1" / "tiny").glob("*.png")}.keys() == before.keys()
 
 
-def test_every_picture_that_the_board_shows_is_written(tmp_path):
+def test_a_board_can_be_written_without_its_suite(tmp_path):
+    of = suite()
+    store(tmp_path, full(of, {"nope": CURVE, "rope": (1, 1, 0.2, 0.1)}))
+    expected = cells(board.write_board(of, tmp_path).read_text(), "## Overall")
+    assert cells(board.write_board("tiny", tmp_path).read_text(), "## Overall") == expected
+
+
+def test_every_figure_on_the_board_is_written(tmp_path):
     of = suite()
     store(tmp_path, [result(of, "sorting", seed=s) for s in of.seeds])
-    path = board.write(of, tmp_path)
+    path = board.write_board(of, tmp_path)
     shown = re.findall(r'(?:src|srcset)="([^"]*)"', path.read_text())
     assert sorted(shown) == sorted(p.name for p in path.parent.glob("*.svg"))
     assert {"accuracy.svg", "accuracy-sorting.dark.svg"} <= set(shown) and "accuracy-parity.svg" not in shown
 
 
-def test_write_where_nothing_can_be_written_is_one_line(tmp_path):
+def test_writing_where_a_folder_is_in_the_way_is_an_input_error(tmp_path):
     of = suite()
     store(tmp_path, full(of, {"nope": CURVE}))
-    (tmp_path / "tiny" / "board.md").mkdir()  # a folder in the board's place (root may write anywhere, so no chmod)
+    (tmp_path / "tiny" / "board.md").mkdir()  # a folder in place of the file: root ignores permissions
     with pytest.raises(InputError, match=r"cannot write .*board\.md"):
-        board.write(of, tmp_path)
+        board.write_board(of, tmp_path)
 
 
-def test_a_run_that_took_no_step_hides_no_times_of_others():
+def test_a_run_without_a_step_does_not_hide_the_times_of_others():
     of = suite()
     idle = timings(0)
     busy = timings(20).model_copy(update={"cpu_share": 0.1})
@@ -319,5 +302,7 @@ def test_a_run_that_took_no_step_hides_no_times_of_others():
     for task in ("parity", "sorting"):
         runs.append(result(of, task, "rope", 0, (0, 0, 0, 0), status="diverged", steps=0, loss=[], timings=idle))
         runs += [result(of, task, "rope", seed, (1, 1, 0, 0), timings=busy) for seed in (1, 2)]
-    rows = {row["encoding"].split("]")[0].strip("["): row for row in cells(board.render([only(of, runs)]), "## Overall")}
+    rows = {
+        row["encoding"].split("]")[0].strip("["): row for row in cells(board.render_board([only_grid(of, runs)]), "## Overall")
+    }
     assert rows["rope"]["step × nope"] == "2.00 ‡"

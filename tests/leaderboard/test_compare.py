@@ -1,4 +1,4 @@
-"""Two encodings side by side: the numbers against scipy and closed forms, and what a terminal shows of them."""
+"""Comparison of two encodings: numbers against scipy and closed forms, and the text on a terminal."""
 
 import io
 import re
@@ -6,16 +6,16 @@ import re
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 from synthetic_results import failure, full, record, result, suite
 
-from bench.results import Timings
-from leaderboard import compare_text
-from leaderboard.compare import Comparison, compare, welch
-from leaderboard.grid import build
+from bench.result import Timings
+from leaderboard.data.grid import build_grids
+from leaderboard.render import compare_text
+from leaderboard.stats.compare import Comparison, compare_encodings, welch
 from tasks import InputError
 
 GOOD, BAD = (1, 1, 0.9, 0.8), (1, 1, 0.5, 0.1)
@@ -24,39 +24,31 @@ HOSTILE = ["[red]x[/red]", "a|b<c>", "位置" * 30, "\x1b[31mred", "rope\nrope",
 
 def grids(**curves):
     of = suite()
-    return build(of, full(of, curves), {})
+    return build_grids(of, full(of, curves), {})
 
 
 def shown(comparison: Comparison, width: int = 80, encoding: str = "utf-8", **how) -> str:
     raw = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="replace", newline="")
-    compare_text.show(comparison, Console(file=raw, width=width, **how))
+    compare_text.print_comparison(comparison, Console(file=raw, width=width, **how))
     raw.flush()
     return raw.buffer.getvalue().decode(encoding)
 
 
-samples = st.lists(st.integers(0, 100).map(lambda n: n / 100), min_size=2, max_size=6).map(np.array)
-
-
-@pytest.mark.filterwarnings("ignore:Precision loss")
-@given(samples, samples)
-def test_welch_is_scipys(x, y):
-    assume(x.std() + y.std() > 0)
-    difference, half = welch(x, y)
-    interval = scipy.stats.ttest_ind(x, y, equal_var=False).confidence_interval(0.95)
-    assert difference == pytest.approx(x.mean() - y.mean())
-    assert (difference - half, difference + half) == pytest.approx(tuple(interval), abs=1e-9)
-
-
-def test_welch_without_spread_or_with_a_single_run():
-    assert welch(np.array([0.5, 0.5]), np.array([0.2, 0.2, 0.2])) == (pytest.approx(0.3), pytest.approx(0, abs=1e-12))
+def test_welch():
+    # Three runs each, with sample variances 0.01 and 0.04.
+    x, y = np.array([0.4, 0.5, 0.6]), np.array([0.1, 0.3, 0.5])
+    freedom = (0.05 / 3) ** 2 / ((0.01 / 3) ** 2 / 2 + (0.04 / 3) ** 2 / 2)
+    half = scipy.stats.t.ppf(0.975, freedom) * (0.05 / 3) ** 0.5
+    assert welch(x, y) == (pytest.approx(0.2), pytest.approx(half))
+    assert welch(np.array([0.5, 0.5]), np.array([0.2, 0.2, 0.2])) == (pytest.approx(0.3), 0)
     assert welch(np.array([0.5]), np.array([0.2, 0.4])) == (pytest.approx(0.2), None)
 
 
-def test_numbers_of_two_that_never_meet_are_the_closed_forms():
-    """Three runs against three, apart on both tasks: 2 of the 20 splits of a task are as far apart, 2 of 400 of both."""
-    found = compare(grids(nope=BAD, rope=GOOD), "rope", "nope")
-    assert [d.column.task for d in found.duels] == ["parity", "sorting"]
-    for duel in found.duels:
+def test_numbers_of_complete_separation():
+    """Three runs against three, separated on both tasks: 2 of the 20 splits of a task are as extreme, 2 of 400 of both."""
+    found = compare_encodings(grids(nope=BAD, rope=GOOD), "rope", "nope")
+    assert [d.column.task for d in found.by_task] == ["parity", "sorting"]
+    for duel in found.by_task:
         assert duel.difference == (pytest.approx(0.85 - 0.3), pytest.approx(0, abs=1e-12))
         assert duel.improvement == 1
         assert duel.p == pytest.approx(2 * 2 / 20), "Holm: the smaller of two is doubled, and the other is no smaller"
@@ -71,57 +63,59 @@ curves = st.lists(st.tuples(*[st.integers(0, 4).map(lambda n: n / 4)] * 4), min_
 
 
 @given(curves, curves)
-def test_the_other_way_round_is_the_mirror_image(ours, theirs):
+def test_swapping_the_encodings_mirrors_the_numbers(ours, theirs):
     of = suite()
     runs = [
         result(of, task.task, name, seed, exact)
         for name, all_ in (("rope", ours), ("nope", theirs))
         for (task, seed), exact in zip([(t, s) for t in of.tasks for s in of.seeds], all_, strict=True)
     ]
-    there = compare(build(of, runs, {}), "rope", "nope")
-    back = compare(build(of, runs, {}), "nope", "rope")
-    assert back.p == pytest.approx(there.p)
-    assert back.difference == pytest.approx(-there.difference)
-    assert back.improvement == pytest.approx(1 - there.improvement)
-    assert (back.a.name, back.b.name) == (there.b.name, there.a.name)
-    for one, other in zip(there.duels, back.duels, strict=True):
+    forward = compare_encodings(build_grids(of, runs, {}), "rope", "nope")
+    back = compare_encodings(build_grids(of, runs, {}), "nope", "rope")
+    assert back.p == pytest.approx(forward.p)
+    assert back.difference == pytest.approx(-forward.difference)
+    assert back.improvement == pytest.approx(1 - forward.improvement)
+    assert (back.a.name, back.b.name) == (forward.b.name, forward.a.name)
+    for one, other in zip(forward.by_task, back.by_task, strict=True):
         assert other.p == pytest.approx(one.p)
         assert other.difference == pytest.approx((-one.difference[0], one.difference[1]))
         u = scipy.stats.mannwhitneyu(one.a.scores, one.b.scores).statistic
         assert one.improvement == pytest.approx(u / 9)
 
 
-def test_a_task_that_one_has_not_run_is_no_part_of_the_verdict():
+def test_only_common_tasks_count_in_the_verdict():
     of = suite()
     runs = full(of, {"nope": BAD, "rope": GOOD})
-    found = compare(build(of, [r for r in runs if (r.task, r.encoding.name) != ("sorting", "rope")], {}), "rope", "nope")
-    parity, sorting = found.duels
+    found = compare_encodings(
+        build_grids(of, [r for r in runs if (r.task, r.encoding.name) != ("sorting", "rope")], {}), "rope", "nope"
+    )
+    parity, sorting = found.by_task
     assert (sorting.difference, sorting.improvement, sorting.p) == (None, None, None)
     assert parity.p == found.p == pytest.approx(2 / 20), "one task: nothing to correct for"
-    assert found.met == [parity]
+    assert found.common == [parity]
     text = " ".join(shown(found).split())
     assert "over the 1 of 2 tasks that both have run" in text
-    assert "missing: rope on sorting, seeds 0, 1, 2" in text
+    assert "missing: rope on sorting (seeds 0, 1, 2)" in text
     assert "A missing" in text
-    assert "score, IQM incomplete" in text
+    assert "IQM incomplete" in text
 
 
-def test_no_task_in_common_is_said():
+def test_no_common_task():
     of = suite()
     runs = [result(of, "parity", "rope"), result(of, "sorting", "nope")]
-    found = compare(build(of, runs, {}), "rope", "nope")
+    found = compare_encodings(build_grids(of, runs, {}), "rope", "nope")
     assert (found.p, found.improvement, found.interval, found.difference) == (None, None, None, None)
     assert "no task on which both have a run" in shown(found)
 
 
-def test_results_of_different_fingerprints_never_meet():
+def test_results_of_different_fingerprints_are_never_compared():
     """``rope`` has runs of today's suite and of an older one, ``nope`` of the older one alone."""
     of = suite()
     now = full(of, {"rope": GOOD})
     before = full(of, {"rope": BAD, "nope": BAD}, fingerprint="0123456789abcdef", suite_version=1)
     oldest = full(of, {"rope": GOOD, "nope": BAD}, fingerprint="00", finished="2020")
     of_others = full(of, {"t5": GOOD}, fingerprint="11")
-    found = compare(build(of, [*now, *before, *oldest, *of_others], {}), "rope", "nope")
+    found = compare_encodings(build_grids(of, [*now, *before, *oldest, *of_others], {}), "rope", "nope")
     assert found.grid.fingerprint == "0123456789abcdef"
     assert found.difference == 0, "the better runs of today are left out"
     text = " ".join(shown(found).split())
@@ -130,7 +124,7 @@ def test_results_of_different_fingerprints_never_meet():
     assert "do not compare: 12 runs of version 1, fingerprint 00" in text
     assert "fingerprint 11" not in text, "it has nothing to do with these two"
     with pytest.raises(InputError, match=f"no fingerprint of suite tiny has results of both.*'rope' only of {of.fingerprint}"):
-        compare(build(of, [*now, *before[6:]], {}), "rope", "nope")
+        compare_encodings(build_grids(of, [*now, *before[6:]], {}), "rope", "nope")
 
 
 @pytest.mark.parametrize(
@@ -149,11 +143,11 @@ def test_results_of_different_fingerprints_never_meet():
 )
 def test_names_that_cannot_be_compared(a, b, message):
     with pytest.raises(InputError, match=message):
-        compare(grids(nope=BAD, rope=GOOD), a, b)
+        compare_encodings(grids(nope=BAD, rope=GOOD), a, b)
 
 
 def test_another_spelling_of_a_name_finds_its_results():
-    found = compare(grids(**{"rope(base=500000.0)": GOOD, "nope": BAD}), "rope(base=5e5)", "nope")
+    found = compare_encodings(grids(**{"rope(base=500000.0)": GOOD, "nope": BAD}), "rope(base=5e5)", "nope")
     assert found.a.name == "rope(base=500000.0)"
 
 
@@ -165,9 +159,9 @@ def curve_lines(text: str, task: str) -> list[str]:
 
 
 def test_the_curve_shows_every_number_under_a_bar_of_its_height():
-    text = shown(compare(grids(rope=(1, 0.94, 0.5, 0.125), nope=(1, 0.93, 0.06, 0)), "rope", "nope"))
+    text = shown(compare_encodings(grids(rope=(1, 0.94, 0.5, 0.125), nope=(1, 0.93, 0.06, 0)), "rope", "nope"))
     lengths, bars_a, a, bars_b, b = curve_lines(text, "sorting")
-    assert lengths.split() == ["3", "6", "│", "9", "12"], "the rule stands behind L = 6"
+    assert lengths.split() == ["3", "6", "│", "9", "12"], "the rule marks L = 6"
     assert a.split() == ["1.00", ".94", "│", ".50", ".12"]
     assert b.split() == ["1.00", ".93", "│", ".06", ".00"]
     assert bars_a.split() == ["A", "████", "████", "│", "▄▄▄▄", "▁▁▁▁"]
@@ -175,10 +169,10 @@ def test_the_curve_shows_every_number_under_a_bar_of_its_height():
     assert len({line.index("│") for line in (lengths, bars_a, a, bars_b, b)}) == 1
 
 
-def test_a_curve_too_wide_goes_on_below():
+def test_a_curve_too_wide_continues_below():
     of = suite(test_at=[0.5, *range(1, 30)])
     curve = [n / 29 for n in range(30)]
-    found = compare(build(of, full(of, {"rope": curve, "nope": curve[::-1]}), {}), "rope", "nope")
+    found = compare_encodings(build_grids(of, full(of, {"rope": curve, "nope": curve[::-1]}), {}), "rope", "nope")
     lines = curve_lines(shown(found, width=60), "sorting")
     assert len(lines) == 15
     numbers = [x for line in lines[2::5] for x in line.replace("│", "").split()]
@@ -195,7 +189,7 @@ def test_numbers_of_the_tables():
         for t in of.tasks
         for s in of.seeds
     ]
-    text = shown(compare(build(of, runs, {}), "rope", "nope"))
+    text = shown(compare_encodings(build_grids(of, runs, {}), "rope", "nope"))
     rows = [line.split() for line in text.splitlines()]
     half = scipy.stats.t(2).ppf(0.975) * 0.05 / 3**0.5
     half = f"{half:.3f}".removeprefix("0")
@@ -203,18 +197,18 @@ def test_numbers_of_the_tables():
     assert ["sorting", ".900", "⚑", "1.000", "3", "(0.5", "L)", "6", "(1", "L)", "10.0", "6.0"] in rows
     assert ["step", "×", "nope", "1.67", "1.00"] in rows
     assert ["seeds", "3", "3"] in rows
-    assert "⚑: rope is under .950 in distribution there" in text
+    assert "⚑: rope is under .950 in-distribution on a task" in text
     assert "nope is under" not in text
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [(0.25, "+.250"), (-0.25, "-.250"), (-0.0004, ".000"), (0.0, ".000"), (1, "+1.000")]
 )
-def test_signs(value, text):
+def test_signs_of_differences(value, text):
     assert compare_text.interval((value, None), signed=True) == text
 
 
-def test_times_of_a_busy_machine_count_only_where_there_are_no_others_and_are_marked():
+def test_busy_times_are_marked_and_count_only_if_no_others_exist():
     of = suite()
 
     def timed(name, task, seed, step_ms, cpu_share):
@@ -224,66 +218,66 @@ def test_times_of_a_busy_machine_count_only_where_there_are_no_others_and_are_ma
     runs = [timed("rope", "parity", 0, 50, 0.4), timed("rope", "parity", 1, 20, 1), timed("rope", "parity", 2, 22, 0.95)]
     runs += [timed("rope", "sorting", seed, 30, 0.4) for seed in of.seeds]
     runs += full(of, {"nope": BAD})
-    text = shown(compare(build(of, runs, {}), "rope", "nope"))
+    text = shown(compare_encodings(build_grids(of, runs, {}), "rope", "nope"))
     rows = {line.split()[0]: line.split()[-3:] for line in text.split("milliseconds")[1].split("Exact")[0].splitlines() if line}
     assert rows["parity"][-2:] == ["21.0", "10.0"]
     assert rows["sorting"] == ["30.0", "‡", "10.0"]
-    assert "‡: timed while the machine did other work" in text
-    assert "‡" not in shown(compare(build(of, [*runs[:3], *runs[6:]], {}), "rope", "nope"))
+    assert "‡: no run was timed on a quiet machine" in text
+    assert "‡" not in shown(compare_encodings(build_grids(of, [*runs[:3], *runs[6:]], {}), "rope", "nope"))
 
 
-def test_a_single_seed_has_no_interval_and_says_so():
+def test_a_single_seed_has_no_interval_and_is_noted():
     of = suite(seeds=[0])
-    text = shown(compare(build(of, full(of, {"rope": GOOD, "nope": BAD}), {}), "rope", "nope"))
+    text = shown(compare_encodings(build_grids(of, full(of, {"rope": GOOD, "nope": BAD}), {}), "rope", "nope"))
     assert "±" not in text.replace("± half-width", "")
     assert not re.search(r"\[\.", text)
-    assert "a single seed says nothing of the spread" in text
-    assert "a single seed" not in shown(compare(grids(rope=GOOD, nope=BAD), "rope", "nope"))
+    assert "a single seed does not show the spread" in text
+    assert "a single seed" not in shown(compare_encodings(grids(rope=GOOD, nope=BAD), "rope", "nope"))
 
 
-def test_what_is_lacking_is_said():
+def test_missing_failed_and_diverged_runs_are_noted():
     of = suite()
     runs = [r for r in full(of, {"rope": GOOD, "nope": BAD}) if (r.encoding.name, r.task, r.seed) != ("rope", "parity", 1)]
     runs[-1] = result(of, "sorting", "nope", 2, (0, 0, 0, 0), status="diverged", device="cuda")
     runs[0] = result(of, "parity", record("rope", ranking="task-aware"), 0, GOOD, finished="2026")
-    found = compare(build(of, runs, {("parity", "rope", 1): failure("CUDA [bold]error")}), "rope", "nope")
+    found = compare_encodings(build_grids(of, runs, {("parity", "rope", 1): failure("CUDA [bold]error")}), "rope", "nope")
     notes = " ".join(shown(found).split("Notes")[1].split())
     for line in [
         "failed: rope on parity, seed 1: CUDA [bold]error",
-        "diverged: nope on sorting, seed 2; counts as zero",
+        "diverged: nope on sorting, seed 2, after 800 steps; counts as zero",
         "different tables of the board, task-aware and standard",
         "different machines and do not compare: cpu, 1 thread; cuda, 1 thread",
     ]:
         assert line in notes, line
-    assert "Notes" not in shown(compare(grids(rope=GOOD, nope=GOOD), "rope", "nope"))
+    assert "Notes" not in shown(compare_encodings(grids(rope=GOOD, nope=GOOD), "rope", "nope"))
 
 
 @given(st.sampled_from(HOSTILE), st.integers(30, 200))
 def test_no_line_is_wider_than_the_terminal_and_no_name_breaks_out(name, width):
-    text = shown(compare(grids(**{name: GOOD, "nope": BAD}), name, "nope"), width)
+    text = shown(compare_encodings(grids(**{name: GOOD, "nope": BAD}), name, "nope"), width)
     assert max(cell_len(line) for line in text.splitlines()) <= width
     assert "\x1b" not in text
     if width > 100 and "\n" not in name and len(name) < 50:
         assert f"A {name}".replace("\x1b", "�") in text
 
 
-def test_what_looks_like_markup_is_text():
+def test_markup_in_names_stays_text():
     of = suite()
     made = record("rope", family=":smile: [b]x[/b]", ranking="[red]")
     runs = [result(of, t.task, made, s, GOOD) for t in of.tasks for s in of.seeds] + full(of, {"nope": BAD})
-    text = shown(compare(build(of, runs, {}), "rope", "nope"))
-    assert ":smile: [b]x[/b], 2020" in text
+    text = shown(compare_encodings(build_grids(of, runs, {}), "rope", "nope"))
+    assert ":smile: [b]x[/b]" in text
     assert "[red]" in text
 
 
 @pytest.mark.parametrize(
-    ("curve", "words"), [(BAD, "p .005: the runs tell A and B apart"), (GOOD, "p 1.000: the runs do not tell")]
+    ("curve", "words"), [(BAD, "p .005: the difference is significant"), (GOOD, "p 1.000: the difference is not significant")]
 )
 def test_the_verdict_in_words(curve, words):
-    assert words in " ".join(shown(compare(grids(rope=GOOD, nope=curve), "rope", "nope")).split())
+    assert words in " ".join(shown(compare_encodings(grids(rope=GOOD, nope=curve), "rope", "nope")).split())
 
 
-def test_eighty_columns_hold_every_number_on_one_line():
+def test_every_number_fits_on_a_line_of_eighty_columns():
     of = suite(name="small")
     spread = [
         result(of, t.task, e, s, (1, 1, x + s / 9, x))
@@ -291,19 +285,19 @@ def test_eighty_columns_hold_every_number_on_one_line():
         for t in of.tasks
         for s in (0, 1, 2)
     ]
-    text = shown(compare(build(of, spread, {}), "rope", "nope"))
+    text = shown(compare_encodings(build_grids(of, spread, {}), "rope", "nope"))
     assert re.search(r"^sorting +6 → 12 +\.\d{3} ± \.\d{3} +\.\d{3} ± \.\d{3} +\+\.\d{3} ± \.\d{3} +1\.00 +\.\d{3}", text, re.M)
 
 
-def test_colour_only_on_a_terminal_and_never_needed():
-    found = compare(grids(rope=GOOD, nope=BAD), "rope", "nope")
+def test_colour_is_used_only_on_a_terminal():
+    found = compare_encodings(grids(rope=GOOD, nope=BAD), "rope", "nope")
     coloured = shown(found, force_terminal=True, color_system="standard")
     assert "\x1b[36m" in coloured and "\x1b[35m" in coloured
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == shown(found)
 
 
-def test_a_terminal_without_unicode_gets_bars_and_signs_it_has():
-    text = shown(compare(grids(rope=BAD, nope=GOOD), "rope", "nope"), encoding="ascii")
+def test_a_terminal_without_unicode_gets_ascii_bars_and_signs():
+    text = shown(compare_encodings(grids(rope=BAD, nope=GOOD), "rope", "nope"), encoding="ascii")
     lengths, bars, *_ = curve_lines(text, "sorting")
     assert "?" not in lengths + bars
     assert bars.split() == ["A", "####", "####", "|", "====", "...."]

@@ -1,28 +1,33 @@
-"""Encoding pages: every number of every run, where it came from, and the command that makes it again."""
+"""Encoding pages: every number of every run, its origin, and the command that reproduces it."""
 
 import re
 import shlex
-from xml.etree import ElementTree as ET
 
 import pytest
+from board_helpers import table_below
+from figure_helpers import figure_of, line_of, lines, texts
 from markdown_it import MarkdownIt
-from synthetic_results import failure, full, record, result, suite
+from matplotlib.colors import to_hex
+from synthetic_results import CURVE, failure, full, only_grid, record, result, suite
 
-from bench.results import Timings
-from bench.runs import plan
-from leaderboard import cards, encoding_pictures, grid, published, summary
-from leaderboard import encoding_pages as pages
-from leaderboard.theme import DARK, LIGHT
+from bench.measure import card as card_of
+from bench.measure import measure_card
+from bench.result import Timings
+from bench.runs.run import plan_runs
+from leaderboard.data import cards, grid
+from leaderboard.figures import encoding_figure
+from leaderboard.figures.theme import LIGHT
+from leaderboard.render import encoding_pages as pages
+from leaderboard.render import publish
+from leaderboard.stats import summary
 
 PARSER = MarkdownIt("commonmark").enable("table")
-CURVE = (1, 1, 0.5, 0.25)
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def entries(of, runs, failures=None):
     """Encoding → its entries on one suite."""
     found = {}
-    for version in grid.build(of, runs, failures or {}):
+    for version in grid.build_grids(of, runs, failures or {}):
         for rows in summary.summarise(version).values():
             for row in rows:
                 if row.record:
@@ -31,48 +36,39 @@ def entries(of, runs, failures=None):
 
 
 def page(of, runs, encoding="nope", card=None, failures=None):
-    return pages.render(encoding, {of.name: entries(of, runs, failures)[encoding]}, card or cards.Card())
-
-
-def rows_below(text, heading):
-    """The first table below a heading, a list of cells a row."""
-    lines = text.split(f"\n{heading}\n", 1)[1].splitlines()
-    start = next(i for i, line in enumerate(lines) if line.startswith("|"))
-    stop = next(i for i, line in enumerate(lines[start:], start) if not line.startswith("|"))
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start:stop]]
-    return [rows[0], *rows[2:]]
+    return pages.render_encoding_page(encoding, {of.name: entries(of, runs, failures)[encoding]}, card or card_of.Card())
 
 
 def a_card(**changes):
-    declared = cards.Declared(
+    declared = card_of.Declared(
         authors="A, B", formula="s = q·k | <b>", past="goes on", provenance="the paper", hooks=["bias"], shift_invariant=True,
         random=False,
     )  # fmt: skip
-    measured = cards.Measured(
+    measured = card_of.Measured(
         properties={"unique": True, "linear": False},
-        costs=[cards.CostAt(length=23, step_ms=26.04, step_ratio=1.25, peak_mb=19.6, peak_ratio=1.1)],
+        costs=[card_of.CostAt(length=23, step_ms=26.04, step_ratio=1.25, peak_mb=19.6, peak_ratio=1.1)],
         suite="small", task="copying", source_sha256="0123456789abcdef", versions={"torch": "2"}, device="cpu (X)", threads=1,
         commit=None, cpu_share=0.99, finished="2026-01-01T00:00:00+00:00",
     )  # fmt: skip
-    return cards.Card(declared=declared, measured=measured.model_copy(update=changes))
+    return card_of.Card(declared=declared, measured=measured.model_copy(update=changes))
 
 
-def test_a_page_says_from_whom_the_tests_tell_it():
+def test_a_page_lists_the_encodings_it_is_separated_from():
     of = suite(encodings=["nope", "rope", "alibi", "t5"], seeds=[0, 1, 2, 3, 4])
     runs = []
     for name, last in {"nope": 0.9, "rope": 0.5, "alibi": 0.895, "t5": 0.1}.items():
         runs += [result(of, t.task, name, s, (1, 1, last, last + s / 100)) for t in of.tasks for s in of.seeds]
     found = entries(of, runs)
-    text = {name: pages.render(name, {of.name: found[name]}, cards.Card()) for name in found}
+    text = {name: pages.render_encoding_page(name, {of.name: found[name]}, card_of.Card()) for name in found}
     assert (
-        "- **Separated, and above**: [rope](rope.md), [t5](t5.md)\n- **Not separated from**: [alibi](alibi.md)\n"
+        "- **Separated, better than**: [rope](rope.md), [t5](t5.md)\n- **Not separated from**: [alibi](alibi.md)\n"
         in text["nope"]
     )
-    assert "- **Separated, and below**: [nope](nope.md), [alibi](alibi.md), [rope](rope.md)\n" in text["t5"]
+    assert "- **Separated, worse than**: [nope](nope.md), [alibi](alibi.md), [rope](rope.md)\n" in text["t5"]
     assert "separated" not in page(of, [run for run in runs if run.seed == 0]).lower(), "single runs are not compared"
 
 
-def test_numbers_by_length_hold_the_mean_and_every_seed():
+def test_numbers_by_length_show_the_mean_and_every_seed():
     of = suite()
     runs = [result(of, "parity", "nope", s, (1, 1, 0.9, 0.6 + s / 10)) for s in (0, 1)]
     runs += [
@@ -80,17 +76,17 @@ def test_numbers_by_length_hold_the_mean_and_every_seed():
         result(of, "sorting", "nope", 1, (0, 0, 0, 0), status="diverged"),
     ]
     text = page(of, runs, failures={("sorting", "nope", 2): failure("boom")})
-    assert rows_below(text, "### parity (answer), suite tiny") == [
+    assert table_below(text, "### parity (answer), suite tiny") == [
         ["exact match at", "2", "4 = L", "6", "8", "l ≤ L", "l > L"],
         ["**mean**", "1.000", "1.000", ".900", ".650", "1.000", "**.775**"],
         ["seed 0", "1.000", "1.000", ".900", ".600", "1.000", ".750"],
         ["seed 1", "1.000", "1.000", ".900", ".700", "1.000", ".800"],
         ["*chance*", ".500", ".500", ".500", ".500", "", ""],
     ]
-    assert [row[0] for row in rows_below(text, "### sorting (unique), suite tiny")[1:]] == [
+    assert [row[0] for row in table_below(text, "### sorting (unique), suite tiny")[1:]] == [
         "**mean**", "seed 0", "seed 1, diverged", "seed 2, failed",
     ]  # fmt: skip
-    by_task = {row[0]: row[1:] for row in rows_below(text, "## Suite tiny")[1:]}
+    by_task = {row[0]: row[1:] for row in table_below(text, "## Suite tiny")[1:]}
     assert by_task["parity"][:2] == ["4", "1.000"] and by_task["parity"][3:] == ["6 (1.5 L)", "2"]
     assert by_task["sorting"][1] == ".490 ⚑" and by_task["sorting"][3] == "0"
 
@@ -98,10 +94,10 @@ def test_numbers_by_length_hold_the_mean_and_every_seed():
 def test_a_task_without_a_run_is_named_and_has_no_table():
     of = suite()
     text = page(of, [result(of, "parity")], failures={("sorting", "nope", 0): failure("boom")})
-    assert "Not there: sorting (failed)." in text and "### sorting" not in text and "Not ranked" in text
+    assert "No result on sorting (failed)." in text and "### sorting" not in text and "Not ranked" in text
 
 
-def test_every_run_is_there_with_what_it_was_made_with():
+def test_every_run_is_listed_with_its_environment():
     of = suite()
     times = Timings(step_ms=12.5, train_s=8, evaluate_s=1, total_s=9, cpu_share=0.7)
     runs = full(of, {"nope": CURVE})
@@ -109,7 +105,7 @@ def test_every_run_is_there_with_what_it_was_made_with():
         of, "parity", "nope", 1, CURVE, timings=times, device="NVIDIA H200", commit="a" * 40, versions={"torch": "3"}
     )
     text = page(of, runs)
-    table = rows_below(text, "### Runs of suite tiny")[1:]
+    table = table_below(text, "### Runs of suite tiny")[1:]
     assert [(row[0], row[1], row[8]) for row in table] == [
         *[("parity", str(s), n) for s, n in ((0, "1"), (1, "2"), (2, "1"))],
         *[("sorting", str(s), "1") for s in (0, 1, 2)],
@@ -126,7 +122,7 @@ def test_every_run_is_there_with_what_it_was_made_with():
 @pytest.mark.parametrize(
     "encoding", ["rope", "finetuned(interpolated(rope,fixed=True))", "a'b; rm -rf $HOME `x` \"", "```", "-x"]
 )
-def test_the_command_makes_the_first_run_again_whatever_its_name(encoding):
+def test_the_command_reproduces_the_first_run_of_any_encoding(encoding):
     of = suite(encodings=["nope"])
     runs = [result(of, "sorting", record(encoding), 3), result(of, "parity", record(encoding), 4)]
     text = page(of, runs, encoding)
@@ -134,7 +130,7 @@ def test_the_command_makes_the_first_run_again_whatever_its_name(encoding):
     words = shlex.split(fence.content)
     assert words[:2] == ["lprime", "run"] and fence.info == "sh"
     options = dict(zip(words[3::2], words[4::2], strict=True))
-    (run,) = plan(of, [options["--encoding"]], [options["--task"]], [int(options["--seed"])])
+    (run,) = plan_runs(of, [options["--encoding"]], [options["--task"]], [int(options["--seed"])])
     assert (words[2], run.encoding, run.task, run.seed) == ("tiny", encoding, "parity", 4)
 
 
@@ -144,25 +140,25 @@ def test_a_clean_commit_is_checked_out_first(commit, shown):
     assert (f"git checkout {'c' * 40}\nlprime run" in page(of, [result(of, commit=commit)])) is shown
 
 
-def test_what_it_is_and_what_was_measured_of_it():
+def test_description_and_measurements():
     text = page(suite(), [result(suite(), encoding=record("nope", settings={"k": 4}))], card=a_card())
     assert "- **Formula**: s = q·k &#124; &#60;b&#62;" in text
     assert "- **Paper**: A, B, [All about nope](https://example.org/nope), 2020" in text
-    assert "- **Settings**: k = 4" in text and "- **Read from**: the paper" in text
-    assert "- every position has a code of its own: yes" in text and "nothing else: no" in text
-    assert rows_below(text, "## Measured")[1] == ["23", "26.04", "1.25", "19.6", "1.10"]
-    assert "Its source was another" not in text and "busy" not in text
+    assert "- **Settings**: k = 4" in text and "- **Implemented from**: the paper" in text
+    assert "- every position has its own code: yes" in text and "only on distances: no" in text
+    assert table_below(text, "## Measured")[1] == ["23", "26.04", "1.25", "19.6", "1.10"]
+    assert "different version" not in text and "busy" not in text
     other = page(suite(), [result(suite())], card=a_card(source_sha256="f", cpu_share=0.5))
-    assert "Its source was another than that of the runs below." in other and "The machine was busy" in other
+    assert "The runs below used a different version of its source." in other and "The machine was busy" in other
 
 
-def test_what_is_not_known_is_not_shown():
+def test_unknown_facts_are_omitted():
     text = page(suite(), [result(suite())])
-    for absent in ("Formula", "Measured", "Past the training length", "None", "commit"):
+    for absent in ("Formula", "Measured", "Behaviour beyond", "None", "commit"):
         assert absent not in text, absent
 
 
-def test_older_versions_come_after_with_their_means_alone():
+def test_older_versions_follow_with_their_means_only():
     of = suite()
     older = [result(of, "sorting", "nope", s, (1, 1, 0.2, 0.4 * s), fingerprint="0lder", data_hash="x") for s in (0, 1)]
     text = page(of, [*full(of, {"nope": CURVE}), *older])
@@ -172,7 +168,7 @@ def test_older_versions_come_after_with_their_means_alone():
     assert of.fingerprint in new
 
 
-def test_hostile_names_are_text_and_nothing_else():
+def test_hostile_names_stay_text():
     of = suite(encodings=["nope"])
     name = "<img src=x onerror=alert(1)>|[a](b)`c`**d**&amp; $e$ http:x"
     hostile = record(name, family="<b>|", title="](x) <script>", link="javascript:alert(1)", settings={"k|": "<i>"})
@@ -192,65 +188,35 @@ def test_hostile_names_are_text_and_nothing_else():
     )
 
 
-def polylines(svg):
-    """(colour, width, points) of every line of a picture."""
-    found = []
-    for path in ET.fromstring(svg).iter(f"{SVG}path"):
-        if path.get("fill") == "none":
-            numbers = [float(x) for x in re.findall(r"-?[\d.]+", path.get("d"))]
-            found.append((path.get("stroke"), path.get("stroke-width"), list(zip(numbers[::2], numbers[1::2], strict=True))))
-    return found
-
-
-def test_the_picture_shows_the_mean_every_seed_and_nope():
+def test_the_figure_shows_the_mean_every_seed_and_nope():
     of = suite()
     exact = [(1, 1, 0.5, 0.25), (1, 0.9, 0.4, 0.0), (0.8, 0.7, 0.6, 0.5)]
     runs = [result(of, "sorting", "rope", s, e) for s, e in enumerate(exact)] + [result(of, "sorting", "nope", 0, CURVE)]
-    (version,) = grid.build(of, runs, {})
-    drawn = encoding_pictures.encoding_curves(version, "rope")["light"]
-    (colour,) = {c for c, width, _ in polylines(drawn) if width == "2.5"}
-    height = encoding_pictures.up(0) - encoding_pictures.up(1)
-
-    def values(points):
-        return [round((encoding_pictures.up(0) - y) / height, 2) for _, y in points]
-
-    ours = [values(points) for c, _, points in polylines(drawn) if c == colour]
-    assert ours == [pytest.approx(list(e), abs=0.011) for e in [*exact, (2.8 / 3, 2.6 / 3, 0.5, 0.25)]]
-    dashed = [values(points) for c, width, points in polylines(drawn) if c != colour and width == "1.5"]
-    assert dashed == [pytest.approx(list(CURVE), abs=0.011)]
-    xs = [x for x, _ in polylines(drawn)[0][2]]
-    assert xs == sorted(xs) and xs[1] - xs[0] > xs[2] - xs[1], "lengths 3, 6, 9 on a logarithmic axis"
-    text = "".join(ET.fromstring(drawn).itertext())
-    assert "Sorting (unique)" in text and "past L .375, 3 seeds" in text and "Parity" not in text and "chance" not in text
+    figure = figure_of(encoding_figure.draw_encoding, only_grid(of, runs), "rope")
+    (ax,) = figure.axes
+    assert line_of(ax, "rope")[1] == pytest.approx((2.8 / 3, 2.6 / 3, 0.5, 0.25))
+    seeds = line_of(ax, "seeds")[1].reshape(3, 5)[:, :4]
+    assert seeds.tolist() == [list(one) for one in exact]
+    (base,) = lines(ax, "nope")
+    assert base.get_ydata() == pytest.approx(CURVE) and base.get_linestyle() == "--"
+    assert line_of(ax, "seeds of rope")[0].size and not lines(ax, "others")
+    shown = texts(figure)
+    assert {"Sorting (unique)", "past L .375, 3 seeds", "rope: exact match by test length"} <= set(shown)
+    assert "Parity" not in "".join(shown) and "chance" not in "".join(shown) and "Dashed: mean of nope." in " ".join(shown)
 
 
-def test_what_was_seen_in_a_later_stage_is_shaded():
+@pytest.mark.parametrize(("longest", "shown"), [(6, False), (9, True)])
+def test_lengths_seen_in_a_later_stage_are_shaded(longest, shown):
     of = suite()
-    for longest, shown in ((6, False), (9, True)):
-        (version,) = grid.build(of, [result(of, "sorting", "rope", longest_seen=longest)], {})
-        shades = [r.get("fill") for r in ET.fromstring(encoding_pictures.picture(version, "rope", LIGHT)).iter(f"{SVG}rect")]
-        assert (LIGHT.tuned_shade in shades) is shown
+    figure = figure_of(
+        encoding_figure.draw_encoding, only_grid(of, [result(of, "sorting", "rope", longest_seen=longest)]), "rope"
+    )
+    shades = [to_hex(patch.get_facecolor()).upper() for patch in figure.axes[0].patches]
+    assert (LIGHT.tuned_shade in shades) is ("in blue" in " ".join(texts(figure))) is shown
 
 
-def test_light_and_dark_differ_in_colours_alone():
-    (version,) = grid.build(suite(), full(suite(), {"rope": CURVE, "nope": CURVE}), {})
-    found = encoding_pictures.encoding_curves(version, "rope")
-    plain = [re.sub(r"#[0-9A-Fa-f]{6}", "", found[look].decode()) for look in ("light", "dark")]
-    assert plain[0] == plain[1]
-    assert set(re.findall(r"#[0-9A-Fa-f]{6}", found["dark"].decode())) <= {*DARK.colours, *vars(DARK).values()} - {DARK.heat}
-
-
-def test_hostile_names_and_single_runs_are_drawn():
-    of = suite(encodings=["nope"])
-    name = "<script>&]]>\"'漢"
-    (version,) = grid.build(of, [result(of, "sorting", record(name))], {})
-    root = ET.fromstring(encoding_pictures.encoding_curves(version, name)["dark"])
-    assert root.findtext(f"{SVG}title") == f"{name}: exact match by test length"
-    assert [e.tag for e in root.iter() if "script" in e.tag] == []
-
-
-def test_cards_come_back_as_they_were_written(tmp_path):
-    found = {"rope": a_card(), 'a|"b\n': cards.Card(), "漢": cards.Card(declared=a_card().declared)}
+def test_cards_are_read_as_written(tmp_path):
+    found = {"rope": a_card(), 'a|"b\n': card_of.Card(), "漢": card_of.Card(declared=a_card().declared)}
     cards.write_cards(tmp_path, found)
     assert cards.read_cards(tmp_path) == dict(sorted(found.items()))
     assert len((tmp_path / "results/cards.json").read_text().splitlines()) == 5
@@ -266,53 +232,56 @@ def test_broken_cards_are_named(tmp_path, text):
         cards.read_cards(tmp_path)
 
 
-def test_cards_are_measured_once_a_source(monkeypatch):
-    from bench import encodings
+def test_cards_are_measured_once_per_source(monkeypatch):
+    from bench.plugins.registry import get_encoding
+    from bench.plugins.source_hash import source_hash
 
     calls = []
-    own = encodings.source_hash(encodings.get("alibi"))
-    monkeypatch.setattr(cards, "measured", lambda cls: calls.append(cls.info.name) or a_card(source_sha256=own).measured)
-    found = cards.measure_cards(["alibi", "no_longer_there"], {"gone": a_card()})
+    own = source_hash(get_encoding("alibi"))
+    monkeypatch.setattr(
+        measure_card, "measure_encoding", lambda cls: calls.append(cls.info.name) or a_card(source_sha256=own).measured
+    )
+    found = measure_card.measure_cards(["alibi", "no_longer_there"], {"gone": a_card()})
     assert calls == ["alibi"] and set(found) == {"alibi", "gone"} and found["gone"] == a_card()
-    assert found["alibi"].declared.formula == encodings.get("alibi").info.formula
+    assert found["alibi"].declared.formula == get_encoding("alibi").info.formula
     assert found["alibi"].declared.hooks == ["prepare", "bias"]
-    cards.measure_cards(["alibi"], found)
+    measure_card.measure_cards(["alibi"], found)
     assert calls == ["alibi"], "as measured"
     stale = {"alibi": a_card(source_sha256="older")}
-    assert cards.measure_cards(["alibi"], stale, measure=False)["alibi"].measured == stale["alibi"].measured
-    cards.measure_cards(["alibi"], stale)
+    assert measure_card.measure_cards(["alibi"], stale, measure=False)["alibi"].measured == stale["alibi"].measured
+    measure_card.measure_cards(["alibi"], stale)
     assert calls == ["alibi", "alibi"]
 
 
-def test_a_name_that_is_a_file_runs_nothing(tmp_path, monkeypatch):
+def test_a_name_that_is_a_file_is_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evil.py").write_text("open('ran', 'w')")
-    assert cards.measure_cards(["evil.py", "randomised(evil.py)"]) == {}
+    assert measure_card.measure_cards(["evil.py", "randomised(evil.py)"]) == {}
     assert [p.name for p in tmp_path.iterdir()] == ["evil.py"]
 
 
-def test_a_card_is_measured_on_one_thread_and_says_so(monkeypatch):
+def test_a_card_is_measured_on_one_thread_and_records_it(monkeypatch):
     import torch
 
-    from bench import encodings
+    from bench.plugins.registry import get_encoding
 
-    monkeypatch.setattr(cards, "ROUNDS", 1)
+    monkeypatch.setattr(measure_card, "ROUNDS", 1)
     before = torch.get_num_threads()
-    found = cards.measured(encodings.get("nope"))
+    found = measure_card.measure_encoding(get_encoding("nope"))
     assert torch.get_num_threads() == before
     assert found.properties["defined_past_train"] and not found.properties["unique"]
     assert [c.length for c in found.costs] == [n * found.costs[0].length for n in (1, 2, 4)]
     assert all(c.peak_ratio == 1 for c in found.costs) and 0 < found.cpu_share <= 1.05 and found.threads == 1
 
 
-def test_an_extra_stage_and_the_announced_length_are_explained():
-    known = cards.measure_cards(["finetuned(yarn)", "yarn", "nope"], measure=False)
+def test_a_fine_tuning_stage_and_the_announced_length_are_explained():
+    known = measure_card.measure_cards(["finetuned(yarn)", "yarn", "nope"], measure=False)
     of = suite()
     runs = full(of, {"yarn": (1, 1, 0.5, 0.2), "nope": (1, 1, 0.5, 0.2)})
     runs += [result(of, t.task, "finetuned(yarn)", s, longest_seen=12) for t in of.tasks for s in of.seeds]
-    board = published.Board({"tiny": [grid.build(of, runs, {})[0]]}, known)
-    text = {name: data.decode() for name, data in board.text().items() if name.startswith("encodings/")}
-    tuned, plain = text["encodings/finetuned~yarn.md"], text["encodings/yarn.md"]
-    assert "**Extra stage**: 1 % of the steps" in tuned and "read N = L′ above" in tuned and "- **N** is" in tuned
-    assert "Extra stage" not in plain and "- **N** is" in plain
-    assert "- **N** is" not in text["encodings/nope.md"]
+    board = publish.PublishedBoard({"tiny": [grid.build_grids(of, runs, {})[0]]}, known)
+    text = {name: data.decode() for name, data in board.text_files().items() if name.startswith("pages/")}
+    tuned, plain = text["pages/finetuned~yarn.md"], text["pages/yarn.md"]
+    assert "**Fine-tuning stage**: 1 % of the steps" in tuned and "read N = L′ above" in tuned and "- **N** is" in tuned
+    assert "Fine-tuning stage" not in plain and "- **N** is" in plain
+    assert "- **N** is" not in text["pages/nope.md"]

@@ -1,4 +1,4 @@
-"""The tidy table: what comes back from a file is what the runs wrote, to the last bit; files are whole or not there."""
+"""The tidy table: files give back the numbers of the runs to the last bit, and are written atomically."""
 
 import csv
 import json
@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 from synthetic_results import full, record, result, store, suite
 
-from bench.results import LengthScore, Result
-from leaderboard import export, statistics
-from leaderboard.collect import collect
+from bench.result import LengthScore, Result
+from leaderboard.data import export
+from leaderboard.data.collect import collect
+from leaderboard.stats import scores as formulas
 from tasks import InputError
 
 HOSTILE = [
@@ -37,7 +38,7 @@ HOSTILE = [
 
 
 def runs() -> list[Result]:
-    """Two suites' worth of runs with awkward numbers: no short decimal, no loss, no share of a core, unlike versions."""
+    """Runs with awkward values: no short decimal, no loss, no CPU share, different versions."""
     of = suite(seeds=[0, 1])
     first = full(of, {"nope": (1, 0.1 + 0.2, 1 / 3, 5e-324), "rope": (1, 1, 0.5, 0.25)})
     quirks = {
@@ -51,26 +52,46 @@ def runs() -> list[Result]:
     return [*first, other, diverged]
 
 
+def read_csv(path: Path) -> pd.DataFrame:
+    """Read an exported CSV file with the right types and every number to the last bit.
+
+    With default options, pandas would read an encoding ``nan`` as missing and a fingerprint ``12e4567890123456`` as a number,
+    and might change the last digit of a number.
+    """
+    names = list(pd.read_csv(path, nrows=0).columns)
+    text = [*names[len(export.COLUMNS) :], *(name for name, column in export.COLUMNS.items() if column.kind is str)]
+    frame = pd.read_csv(
+        path,
+        dtype=dict.fromkeys(text, str),
+        keep_default_na=False,
+        na_values={name: [""] for name in names if name not in text},
+        float_precision="round_trip",
+    )
+    for name in ("commit", *names[len(export.COLUMNS) :]):  # the text columns that may be null
+        frame[name] = frame[name].where(frame[name] != "", None)
+    return frame
+
+
 def read(form: str, path: Path) -> pd.DataFrame:
     if form == "dataset":
         from datasets import load_from_disk
 
         return load_from_disk(str(path)).to_pandas()
-    return export.read_csv(path) if form == "csv" else pd.read_parquet(path)
+    return read_csv(path) if form == "csv" else pd.read_parquet(path)
 
 
 def same(found: object, wanted: object) -> bool:
-    """Equal to the last bit; NaN and None are both how pandas says null."""
+    """Equal to the last bit; pandas has NaN or None for null."""
     return bool(pd.isna(found)) if wanted is None else type(wanted)(found) == wanted
 
 
 @pytest.mark.parametrize("form", export.FORMATS)
-def test_what_comes_back_is_what_the_runs_wrote(tmp_path, form):
-    wrote = runs()
-    assert export.write(wrote, form, tmp_path / "t", False) == 4 * len(wrote)
+def test_every_format_gives_back_the_results(tmp_path, form):
+    written = runs()
+    assert export.write_export(written, form, tmp_path / "t", False) == 4 * len(written)
     frame = read(form, tmp_path / "t")
     rows = iter(frame.to_dict("records"))
-    for run in wrote:
+    for run in written:
         for score in run.scores:
             row = next(rows)
             for name in ("suite", "suite_version", "fingerprint", "task", "variant", "train_length", "longest_seen", "seed",
@@ -104,23 +125,23 @@ def leaves(model: type[BaseModel], path: str) -> set[str]:
     return found
 
 
-def test_nothing_that_a_run_wrote_is_left_out():
-    """Of the loss curve its end is there; ``format`` says how a result is filed."""
+def test_all_fields_of_a_result_are_exported():
+    """Except the loss curve (only its end) and ``format``, the version of the file format."""
     columns = {column.value for column in export.COLUMNS.values() if isinstance(column.value, str)}
     computed = {"run.encoding.settings", "run.loss", "run.scores", "run.versions"}
     assert columns | computed | {"run.format"} == leaves(Result, "run") | leaves(LengthScore, "at")
 
 
-def test_scores_recompute_the_boards():
+def test_the_scores_of_the_board_follow_from_the_table():
     of = suite()
     runs = full(of, {"nope": (1, 1, 0.4, 0.9)}) + full(of, {"rope": (1, 1, 0.5, 0.1)})
-    frame = export.table(runs).to_pandas()
+    frame = export.results_table(runs).to_pandas()
     past = frame[~frame.in_distribution]
     scores = past.groupby(["task", "encoding", "seed"]).score.mean().clip(lower=0)
-    assert (scores == 0).any() and (scores > 0.4).any(), "the floor and what is above it are both met"
+    assert (scores == 0).any() and (scores > 0.4).any(), "both cases occur: floored and positive"
     for run in runs:
         at, exact, chance = (np.array([getattr(s, name) for s in run.scores]) for name in ("length", "exact", "chance"))
-        board = statistics.score(at, exact[None], chance, run.train_length)[0]
+        board = formulas.run_scores(at, exact[None], chance, run.train_length)[0]
         assert scores[run.task, run.encoding.name, run.seed] == pytest.approx(board, abs=1e-12)
 
 
@@ -133,30 +154,30 @@ def test_hostile_names_and_all_numbers_survive_csv(tmp_path_factory, name, title
     timings = {"step_ms": time, "train_s": 1, "evaluate_s": 1, "total_s": 1}
     made = result(of, encoding=record(name, title=title, settings={name: title}), exact=(exact, 1, 1, 1), timings=timings)
     path = tmp_path_factory.mktemp("csv") / "t.csv"
-    export.write([made], "csv", path)
-    frame = export.read_csv(path)
+    export.write_export([made], "csv", path)
+    frame = read_csv(path)
     assert list(frame.encoding) == [name] * 4
     assert list(frame.title) == [title] * 4
     assert json.loads(frame.settings[0]) == {name: title}
     assert (frame.exact[0], frame.step_ms[0]) == (exact, time)
-    with path.open(newline="", encoding="utf-8") as file:  # and whoever reads it without pandas
+    with path.open(newline="", encoding="utf-8") as file:  # without pandas
         rows = list(csv.DictReader(file))
     assert len(rows) == 4
     assert (rows[0]["encoding"], rows[0]["title"], float(rows[0]["exact"])) == (name, title, exact)
 
 
 def test_hostile_names_from_the_folder_of_results(tmp_path):
-    of, names = suite(seeds=[0]), [n for n in HOSTILE]
-    store(tmp_path, [run for name in names for run in full(of, {name: (1, 1, 0.5, 0)})])
+    of = suite(seeds=[0])
+    store(tmp_path, [run for name in HOSTILE for run in full(of, {name: (1, 1, 0.5, 0)})])
     (grid,) = collect(of, tmp_path)
-    export.write(grid.all_runs, "csv", tmp_path / "t.csv")
-    assert sorted(set(export.read_csv(tmp_path / "t.csv").encoding)) == sorted(names)
+    export.write_export(grid.all_runs, "csv", tmp_path / "t.csv")
+    assert sorted(set(read_csv(tmp_path / "t.csv").encoding)) == sorted(HOSTILE)
 
 
 @pytest.mark.parametrize("form", export.FORMATS)
 def test_the_same_results_give_the_same_bytes(tmp_path, form):
     for name in "ab":
-        export.write(runs(), form, tmp_path / name / "t")
+        export.write_export(runs(), form, tmp_path / name / "t")
     files = [{p.relative_to(f): p.read_bytes() for p in f.rglob("*") if p.is_file()} for f in (tmp_path / "a", tmp_path / "b")]
     assert files[0] == files[1] and files[0]
 
@@ -165,48 +186,48 @@ def test_the_table_explains_itself(tmp_path):
     import pyarrow.parquet as pq
     from datasets import load_from_disk
 
-    export.write(runs(), "parquet", tmp_path / "t.parquet")
+    export.write_export(runs(), "parquet", tmp_path / "t.parquet")
     schema = pq.read_schema(tmp_path / "t.parquet")
     assert schema.field("relative_length").metadata[b"meaning"] == b"l / L"
     assert all(field.metadata[b"meaning"] for field in schema)
-    export.write(runs(), "dataset", tmp_path / "d")
+    export.write_export(runs(), "dataset", tmp_path / "d")
     about = load_from_disk(str(tmp_path / "d")).info.description
     assert all(f"\n{name}: " in about for name in schema.names)
 
 
 @pytest.mark.parametrize("form", export.FORMATS)
-def test_what_stands_there_is_kept_unless_forced(tmp_path, form):
+def test_existing_files_are_kept_unless_forced(tmp_path, form):
     place = tmp_path / "t"
-    export.write(runs()[:1], form, place)
+    export.write_export(runs()[:1], form, place)
     before = len(read(form, place))
     with pytest.raises(InputError, match="t exists; choose another --to, or replace it with --force"):
-        export.write(runs(), form, place)
+        export.write_export(runs(), form, place)
     assert len(read(form, place)) == before
-    export.write(runs(), form, place, force=True)
+    export.write_export(runs(), form, place, force=True)
     assert len(read(form, place)) == 4 * len(runs()) > before
     assert [p.name for p in tmp_path.iterdir()] == ["t"], "nothing temporary is left"
 
 
 @pytest.mark.parametrize("form", export.FORMATS)
-def test_force_takes_nothing_that_is_no_export(tmp_path, form):
+def test_force_replaces_only_exports(tmp_path, form):
     folder = tmp_path / "thesis"
     folder.mkdir()
     (folder / "main.tex").write_text("mine")
     with pytest.raises(InputError, match=r"thesis is (a folder|not a saved dataset)"):
-        export.write(runs(), form, folder, force=True)
+        export.write_export(runs(), form, folder, force=True)
     if form == "dataset":
         with pytest.raises(InputError, match="not a saved dataset"):
-            export.write(runs(), form, folder / "main.tex", force=True)
+            export.write_export(runs(), form, folder / "main.tex", force=True)
     assert (folder / "main.tex").read_text() == "mine"
     assert [p.name for p in tmp_path.rglob("*")] == ["thesis", "main.tex"]
 
 
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.parametrize("form", export.FORMATS)
-def test_a_full_disk_leaves_what_was_there_and_no_debris(tmp_path, monkeypatch, form, there):
+def test_a_full_disk_leaves_the_old_file_and_no_debris(tmp_path, monkeypatch, form, there):
     place = tmp_path / "t"
     if there:
-        export.write(runs()[:1], form, place)
+        export.write_export(runs()[:1], form, place)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
 
     def full_disk(*_):
@@ -214,20 +235,20 @@ def test_a_full_disk_leaves_what_was_there_and_no_debris(tmp_path, monkeypatch, 
 
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(InputError, match=r"cannot write .*t: No space left on device"):
-        export.write(runs(), form, place, force=there)
+        export.write_export(runs(), form, place, force=there)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
-def test_a_dataset_is_written_in_silence(tmp_path, capfd):
+def test_writing_a_dataset_prints_nothing(tmp_path, capfd):
     import datasets
 
     datasets.enable_progress_bars()
-    export.write(runs(), "dataset", tmp_path / "d")
+    export.write_export(runs(), "dataset", tmp_path / "d")
     assert capfd.readouterr() == ("", "")
     assert not datasets.are_progress_bars_disabled(), "as it was"
 
 
-def test_numbers_past_64_bits_are_named(tmp_path):
-    with pytest.raises(InputError, match="column seed holds a number past 64 bits"):
-        export.write([result(suite(), seed=2**70)], "csv", tmp_path / "t.csv")
+def test_numbers_of_more_than_64_bits_are_refused(tmp_path):
+    with pytest.raises(InputError, match="column seed holds a number of more than 64 bits"):
+        export.write_export([result(suite(), seed=2**70)], "csv", tmp_path / "t.csv")
     assert not list(tmp_path.iterdir())

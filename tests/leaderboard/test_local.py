@@ -1,13 +1,13 @@
-"""Runs of one's own beside the published ones: marked, never mixed with them, and measured by what ran here too."""
+"""Local runs next to published ones: marked, kept apart, and timed relative to local runs of NoPE."""
 
 import pytest
-from synthetic_results import full, result, store, store_failure, suite
+from commands import printed, refused
+from synthetic_results import full, result, rows_by_name, store, store_failure, suite
 
-from bench.cli import main
-from bench.results import Timings
-from leaderboard import board, local
-from leaderboard import store as published
-from leaderboard.summary import summarise
+from bench.result import Timings
+from leaderboard.data import local_runs
+from leaderboard.data import store as published
+from leaderboard.render import board
 from tasks import InputError
 
 THEIRS, MINE = (1, 1, 0.5, 0.25), (1, 1, 0.75, 0.5)
@@ -19,72 +19,64 @@ def timed(ms: float) -> Timings:
 
 @pytest.fixture
 def folders(tmp_path):
-    """Runs of one's own, of `rope` too, and a board with `rope` and `nope`."""
+    """Local runs of `mine` and `rope`, and a published board with `rope` and `nope`."""
     out, to = tmp_path / "runs", tmp_path / "board"
     store(tmp_path / "theirs", full(suite(), {"nope": THEIRS, "rope": THEIRS}, timings=timed(10)))
-    published.publish(suite(), tmp_path / "theirs", to)
+    published.publish_runs(suite(), tmp_path / "theirs", to)
     store(out, full(suite(), {"mine": MINE, "rope": MINE}, timings=timed(40)))
     return out, to
 
 
-def rows(grids) -> dict:
-    return {row.name: row for group in summarise(grids[0]).values() for row in group}
-
-
-def test_rows_stand_beside_each_other_and_say_whose_they_are(folders):
+def test_local_and_published_rows_share_a_table(folders):
     out, to = folders
-    found = rows(local.beside(suite(), out, to))
-    assert list(found) == ["mine (local)", "rope (local)", "nope", "rope"], "best first, whoever ran it"
-    scores = {name: row.cells["sorting"].ood[0] for name, row in found.items()}
+    by_name = rows_by_name(local_runs.with_local_runs(suite(), out, to)[0])
+    assert list(by_name) == ["mine (local)", "rope (local)", "nope", "rope"], "best first, local or not"
+    scores = {name: row.cells["sorting"].ood[0] for name, row in by_name.items()}
     assert scores == {"mine (local)": 0.625, "rope (local)": 0.625, "nope": 0.375, "rope": 0.375}
-    assert {name: row.seeds for name, row in found["rope"].cells.items()} == {"parity": (0, 1, 2), "sorting": (0, 1, 2)}
+    assert {name: row.seeds for name, row in by_name["rope"].cells.items()} == {"parity": (0, 1, 2), "sorting": (0, 1, 2)}
 
 
-def test_times_are_compared_with_those_of_the_same_machine(folders):
+def test_local_times_are_relative_to_local_nope(folders):
     out, to = folders
-    assert {name: row.step_time for name, row in rows(local.beside(suite(), out, to)).items()} == {
+    assert {name: row.step_time for name, row in rows_by_name(local_runs.with_local_runs(suite(), out, to)[0]).items()} == {
         "nope": 1.0, "rope": 1.0, "mine (local)": None, "rope (local)": None
     }  # fmt: skip
     store(out, full(suite(), {"nope": MINE}, timings=timed(20)))
-    assert rows(local.beside(suite(), out, to))["mine (local)"].step_time == pytest.approx(2)
+    assert rows_by_name(local_runs.with_local_runs(suite(), out, to)[0])["mine (local)"].step_time == pytest.approx(2)
 
 
-def test_another_version_has_a_table_of_its_own(folders):
+def test_another_version_has_its_own_table(folders):
     out, to = folders
     newer = suite(version=2)
     store(out, full(newer, {"mine": MINE}))
     store(out, full(newer, {"rope": MINE}))
-    first, second = local.beside(newer, out, to)
+    first, second = local_runs.with_local_runs(newer, out, to)
     assert [r.encoding.name for r in first.all_runs[::3]] == ["mine (local)", "rope (local)"] * 2
     assert {r.encoding.name for r in second.all_runs} == {"nope", "rope"}
 
 
-def test_failures_of_ones_own_are_marked_too(folders):
+def test_local_failures_are_marked_too(folders):
     out, to = folders
     store_failure(out, result(suite(), "parity", "broken", 2), "out of memory")
-    text = board.render(local.beside(suite(), out, to), local.NOTE)
+    text = board.render_board(local_runs.with_local_runs(suite(), out, to), local_runs.NOTE)
     assert "- failed: broken (local) on parity, seed 2: out of memory" in text
-    assert text.split("\n\n")[1] == local.NOTE
+    assert text.split("\n\n")[1] == local_runs.NOTE
 
 
-def test_nothing_published_says_so(folders, tmp_path):
+def test_an_unpublished_suite_is_refused(folders, tmp_path):
     out, _ = folders
     with pytest.raises(
-        InputError, match=r"nothing of suite tiny is published under .*nowhere; expected .*nowhere/results/tiny/"
+        InputError, match=r"no runs of suite tiny are published under .*nowhere; expected .*nowhere/results/tiny/"
     ):
-        local.beside(suite(), out, tmp_path / "nowhere")
+        local_runs.with_local_runs(suite(), out, tmp_path / "nowhere")
 
 
 def test_the_command_writes_the_board_of_both(folders, capsys):
     out, to = folders
     before = {p: p.read_bytes() for p in to.rglob("*") if p.is_file()}
     for arguments, shown in ((["--published", "--to", to], True), ([], False)):
-        with pytest.raises(SystemExit) as done:
-            main([str(a) for a in ["board", "tiny", "--out", out, *arguments]])
-        printed = capsys.readouterr().out
-        assert done.value.code == 0 and (out / "tiny/board.md").read_text() in printed
-        assert ("mine (local)" in printed, "[nope]" in printed) == (shown, shown)
-    assert {p: p.read_bytes() for p in to.rglob("*") if p.is_file()} == before, "what is published stays"
-    with pytest.raises(SystemExit) as done:
-        main(["board", "--check", "--published"])
-    assert done.value.code == 2 and "expected --check or --published, got both" in capsys.readouterr().err
+        text = printed(capsys, "board", "tiny", "--out", out, *arguments)
+        assert (out / "tiny/board.md").read_text() in text
+        assert ("mine (local)" in text, "[nope]" in text) == (shown, shown)
+    assert {p: p.read_bytes() for p in to.rglob("*") if p.is_file()} == before, "published files do not change"
+    assert "expected --check or --published, got both" in refused(capsys, "board", "--check", "--published")

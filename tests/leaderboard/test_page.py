@@ -1,4 +1,4 @@
-"""The HTML page as a file: whole, self-contained, the same bytes again, and nothing in it that results could break out of."""
+"""The HTML page as a file: complete, self-contained, reproducible, and safe against text from results."""
 
 import base64
 import hashlib
@@ -11,20 +11,20 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from board_helpers import page_runs
 from hypothesis import given
 from hypothesis import strategies as st
 from support import ROOT
-from synthetic_results import failure, full, record, result, store, suite
+from synthetic_results import CURVE, failure, full, record, result, store, suite
 
-from bench.cli import main
-from bench.suite import load_suite
-from leaderboard import page, page_data
-from leaderboard.grid import build
-from leaderboard.markdown import share
-from leaderboard.summary import row, summarise
+from bench.suites.suite import load_suite
+from leaderboard.data.grid import build_grids
+from leaderboard.format import share
+from leaderboard.render import html_data, html_page
+from leaderboard.stats.summary import summarise, summarise_encoding
+from lprime.cli import main
 from tasks import InputError
 
-CURVE = (1, 1, 0.5, 0.25)
 HOSTILE = [
     "</script><script>window.hacked=1</script>",
     "<img src=x onerror=window.hacked=1>",
@@ -73,19 +73,12 @@ class Page(HTMLParser):
 
 
 def grids(of, runs, failures=None):
-    return {of.name: build(of, runs, failures or {})}
-
-
-def small():
-    of = suite()
-    runs = full(of, {"nope": CURVE, "rope": (1, 1, 0.75, 0.0625), "alibi": (1, 0.9, 0.9, 0.9)})
-    runs += [result(of, "sorting", record("abacus", ranking="task-aware"), 0, (1, 1, 1, 1))]
-    return of, runs
+    return {of.name: build_grids(of, runs, failures or {})}
 
 
 def test_the_data_are_the_results():
-    of, runs = small()
-    (board,) = Page(page.render(grids(of, runs))).data["boards"]
+    of, runs = page_runs()
+    (board,) = Page(html_page.render_html_page(grids(of, runs))).data["boards"]
     assert [task["lengths"] for task in board["tasks"]] == [of.test_lengths(t.task) for t in of.tasks]
     found = {e["name"]: e for e in board["encodings"]}
     assert set(found) == {"nope", "rope", "alibi", "abacus"}
@@ -97,25 +90,25 @@ def test_the_data_are_the_results():
                 continue
             exact = [[s.exact for s in r.scores] for r in mine]
             assert cell["exact"] == exact and cell["mean"] == [share(x) for x in np.mean(exact, axis=0)]
-            assert cell["again"] == f"lprime run tiny --encoding {name} --task {spec.task} --seed 0 --out again"
+            assert cell["command"] == f"lprime run tiny --encoding {name} --task {spec.task} --seed 0 --out again"
 
 
 def test_the_table_is_readable_without_script():
-    of, runs = small()
-    text = page.render(grids(of, runs, {("parity", "abacus", 0): failure("out of <memory>")}))
+    of, runs = page_runs()
+    text = html_page.render_html_page(grids(of, runs, {("parity", "abacus", 0): failure("out of <memory>")}))
     cells = Page(text).cells
-    assert cells[:5] == ["rank", "encoding", "IQM", "places", "parity"]
+    assert cells[:5] == ["rank", "encoding", "IQM", "rank range", "parity"]
     at = cells.index("rope")
     # ½ and 1/16 past L; for parity less chance ½: (0.25 − 0.4375)… is under 0, so 0.
     assert cells[at + 3 : at + 5] == [".406\u00a0±\u00a0.000", ".406\u00a0±\u00a0.000"]
-    assert cells[cells.index("abacus") + 3] == "failed", "for want of parity"
+    assert cells[cells.index("abacus") + 3] == "failed", "on parity"
     assert "out of &lt;memory&gt;" in text
 
 
-def test_seeds_that_lack_everywhere_are_said_once():
+def test_seeds_missing_everywhere_are_stated_once():
     of = suite()
     runs = [run for run in full(of, {"nope": CURVE, "rope": CURVE}) if run.seed == 0 or run.encoding.name == "rope"]
-    cells = Page(page.render(grids(of, [run for run in runs if run.seed < 2 or run.task == "parity"]))).cells
+    cells = Page(html_page.render_html_page(grids(of, [run for run in runs if run.seed < 2 or run.task == "parity"]))).cells
     heads = cells[: cells.index("paper") + 1]
     nope, rope = (dict(zip(heads, cells[cells.index(name) - 1 :], strict=False)) for name in ("nope", "rope"))
     assert nope["sorting"] == ".375" and nope["seeds"] == "1 of 3"
@@ -123,20 +116,21 @@ def test_seeds_that_lack_everywhere_are_said_once():
 
 
 def test_the_same_results_give_the_same_bytes_in_any_order():
-    of, runs = small()
-    once = page.render(grids(of, runs))
-    assert once == page.render(grids(of, runs[::-1]))
+    of, runs = page_runs()
+    once = html_page.render_html_page(grids(of, runs))
+    assert once == html_page.render_html_page(grids(of, runs[::-1]))
     code = (
-        "import sys; sys.path[:0] = ['tests', 'tests/leaderboard']; import test_page as t, hashlib; of, runs = t.small();"
-        "print(hashlib.sha256(t.page.render(t.grids(of, runs)).encode()).hexdigest())"
+        "import hashlib, sys; sys.path[:0] = ['tests', 'tests/leaderboard']; from board_helpers import only_grid, page_runs\n"
+        "from leaderboard.render import html_page; text = html_page.render_html_page({'tiny': [only_grid(*page_runs())]});"
+        "print(hashlib.sha256(text.encode()).hexdigest())"
     )
     again = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={"PYTHONHASHSEED": "7"}, capture_output=True, text=True)
     assert again.stdout.strip() == hashlib.sha256(once.encode()).hexdigest(), again.stderr
 
 
-def test_nothing_is_fetched_and_only_the_pages_own_scripts_run():
-    of, runs = small()
-    text = page.render(grids(of, runs))
+def test_nothing_is_fetched_and_only_its_own_scripts_run():
+    of, runs = page_runs()
+    text = html_page.render_html_page(grids(of, runs))
     found = Page(text)
     for tag, attributes in found.found:
         for name in ("src", "srcset", "href", "action", "data", "poster", "background"):
@@ -156,13 +150,13 @@ def test_nothing_is_fetched_and_only_the_pages_own_scripts_run():
 
 def test_hostile_names_stay_text():
     of = suite()
-    plain = Page(page.render(grids(of, full(of, {f"name{i}": CURVE for i in range(len(HOSTILE))}))))
+    plain = Page(html_page.render_html_page(grids(of, full(of, {f"name{i}": CURVE for i in range(len(HOSTILE))}))))
     runs = []
     for name in HOSTILE:
         hostile = record(name, family=name, title=name, link=f"javascript:{name}", settings={name: name}, ranking=name)
         runs += full(of, {"x": CURVE})
         runs[-6:] = [r.model_copy(update={"encoding": hostile}) for r in runs[-6:]]
-    text = page.render(grids(of, runs, {("sorting", HOSTILE[0], 9): failure(HOSTILE[0])}))
+    text = html_page.render_html_page(grids(of, runs, {("sorting", HOSTILE[0], 9): failure(HOSTILE[0])}))
     text.encode()  # no lone surrogate is left
     found = Page(text)
     assert {tag for tag, _ in found.found} <= {tag for tag, _ in plain.found} | {"details", "summary", "ul", "li", "wbr"}
@@ -176,30 +170,30 @@ def test_hostile_names_stay_text():
         st.text() | st.floats(allow_nan=False) | st.none(), lambda each: st.lists(each) | st.dictionaries(st.text(), each)
     )
 )
-def test_json_in_the_page_is_what_was_given_and_ends_nothing(value):
-    text = page.embedded(value)
+def test_embedded_json_is_complete_and_ends_no_element(value):
+    text = html_page.embedded_json(value)
     assert json.loads(text) == value and "<" not in text
     assert text.encode()
 
 
-def test_what_is_filled_in_is_not_filled_again():
-    assert page.filled("{{a}} {{b}}", {"a": "{{b}}", "b": r"\1"}) == r"{{b}} \1"
+def test_inserted_text_is_not_searched_for_placeholders():
+    assert html_page.fill_template("{{a}} {{b}}", {"a": "{{b}}", "b": r"\1"}) == r"{{b}} \1"
 
 
-def test_versions_of_a_suite_and_suites_have_a_section_each():
+def test_each_version_of_each_suite_has_a_section():
     one, other = suite(), suite(name="other")
     old = [r.model_copy(update={"fingerprint": "0ld", "suite_version": 0}) for r in full(one, {"rope": CURVE})]
     suites = grids(one, full(one, {"nope": CURVE}) + old) | grids(other, full(other, {"alibi": CURVE}))
-    found = Page(page.render(suites))
+    found = Page(html_page.render_html_page(suites))
     names = [[e["name"] for e in board["encodings"]] for board in found.data["boards"]]
     assert names == [["nope", "rope"], ["rope"], ["alibi", "nope", "rope"]], "those asked for are there, whether run or not"
     assert len(found.all("table")) == 3
 
 
-def test_a_suite_without_a_run_is_a_page_too():
+def test_a_suite_without_runs_has_a_section():
     of = suite()
-    (board,) = Page(page.render(grids(of, []))).data["boards"]
-    assert board["first"] == [] and all(e["cells"] == [None, None] for e in board["encodings"])
+    (board,) = Page(html_page.render_html_page(grids(of, []))).data["boards"]
+    assert board["selected"] == [] and all(e["cells"] == [None, None] for e in board["encodings"])
 
 
 def test_a_large_board_is_a_small_file():
@@ -211,23 +205,23 @@ def test_a_large_board_is_a_small_file():
             for seed in range(5):
                 exact = generator.integers(0, 257, len(of.test_lengths(task.task))) / 256
                 runs.append(result(of, task.task, f"encoding_{i}", seed, exact.tolist()))
-    (grid,) = build(of, runs, {})[:1]
-    rows = [row(grid, f"encoding_{i}") for i in range(56)]
-    assert len(page.render({"small": [grid]}, {"small": [{"standard": rows}]}).encode()) < 1_500_000
+    (grid,) = build_grids(of, runs, {})[:1]
+    rows = [summarise_encoding(grid, f"encoding_{i}") for i in range(56)]
+    assert len(html_page.render_html_page({"small": [grid]}, {"small": [{"standard": rows}]}).encode()) < 1_500_000
 
 
 def test_every_file_of_the_page_is_shipped():
-    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["leaderboard"]
-    shipped = {path for pattern in patterns for path in (ROOT / "leaderboard").glob(pattern) if path.is_file()}
-    files = {path for path in (ROOT / "leaderboard" / "web").rglob("*") if path.is_file()}
-    assert files == shipped and {ROOT / "leaderboard" / "web" / name for name in page.SCRIPTS} < files
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["leaderboard.render"]
+    shipped = {path for pattern in patterns for path in (ROOT / "leaderboard/render").glob(pattern) if path.is_file()}
+    files = {path for path in (ROOT / "leaderboard/render/web").rglob("*") if path.is_file()}
+    assert files == shipped and {ROOT / "leaderboard/render/web" / name for name in html_page.SCRIPTS} < files
 
 
-def test_the_library_is_the_version_that_is_noted():
-    folder = ROOT / "leaderboard" / "web" / "vendor"
+def test_chart_js_has_the_documented_version_and_its_licence():
+    folder = ROOT / "leaderboard/render/web" / "vendor"
     noted = re.search(r"`chart\.js` ([\d.]+)", (folder / "README.md").read_text())[1]
     assert f"Chart.js v{noted}" in (folder / "chart.umd.min.js").read_text()[:200]
-    assert "Permission is hereby granted" in page.vendored(), "MIT asks for its text in every copy"
+    assert "Permission is hereby granted" in html_page.chart_library(), "MIT asks for its text in every copy"
 
 
 def refused(capsys, *arguments):
@@ -238,8 +232,8 @@ def refused(capsys, *arguments):
     return err
 
 
-def test_the_command_writes_the_page_of_runs_and_of_what_is_published(tmp_path, capsys):
-    _, runs = small()
+def test_the_command_writes_the_page_of_own_runs_or_published_ones(tmp_path, capsys):
+    _, runs = page_runs()
     store(tmp_path / "runs", runs)
     for arguments in (["publish", "tiny", "--out", tmp_path / "runs", "--to", tmp_path / "board", "--no-measure"],
                       ["board", "--html", tmp_path / "a", "--out", tmp_path / "runs"],
@@ -254,7 +248,7 @@ def test_the_command_writes_the_page_of_runs_and_of_what_is_published(tmp_path, 
 
 
 def test_bad_input_is_one_line(tmp_path, capsys):
-    _, runs = small()
+    _, runs = page_runs()
     store(tmp_path / "runs", runs)
     (tmp_path / "file").write_text("x")
     (tmp_path / "index.html").write_text("<h1>somebody's own</h1>")
@@ -270,18 +264,18 @@ def test_bad_input_is_one_line(tmp_path, capsys):
     assert not (tmp_path / "page").exists()
 
 
-def test_a_place_that_cannot_be_read_is_bad_input(tmp_path):
+def test_a_page_that_cannot_be_read_is_an_input_error(tmp_path):
     (tmp_path / "index.html").mkdir()
-    of, runs = small()
+    of, runs = page_runs()
     with pytest.raises(InputError, match="cannot write"):
-        page.write(grids(of, runs), tmp_path)
+        html_page.write_html_page(grids(of, runs), tmp_path)
 
 
-def test_pairs_are_those_of_the_tests():
-    of, runs = small()
-    classes = summarise(build(of, runs, {})[0])
-    rows = page_data.in_order(classes)
-    found = page_data.pairs(rows)
+def test_pairs_match_the_significance_tests():
+    of, runs = page_runs()
+    classes = summarise(build_grids(of, runs, {})[0])
+    rows = html_data.all_rows(classes)
+    found = html_data.pair_data(rows)
     for i, a in enumerate(rows):
         for j, b in enumerate(rows[i + 1 :]):
             if not (a.complete and b.complete):

@@ -1,6 +1,6 @@
-"""The HTML page in a real Chromium: what a reader does with pointer, keyboard and thumb, and that the network is never asked.
+"""The HTML page in Chromium: pointer, keyboard, touch screen, and no network request.
 
-What must be there is worked out from the results themselves, by numpy and the board's own formatting, never from the page.
+Expected values are computed from the results with numpy and the board's own formatting, never from the page.
 """
 
 import io
@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 from synthetic_results import failure, full, record, result, suite
 
-from leaderboard import page
-from leaderboard import statistics as st
-from leaderboard.grid import build
-from leaderboard.markdown import share, times
-from leaderboard.theme import DARK, LIGHT
+from leaderboard.data.grid import build_grids
+from leaderboard.figures.theme import DARK, LIGHT
+from leaderboard.format import share, times
+from leaderboard.render import html_page
+from leaderboard.stats import scores as st
 
 pytestmark = pytest.mark.browser
 
@@ -24,11 +24,11 @@ CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 ABSENT = {"–", "missing", "failed", "incomplete"}
 HOSTILE = ("</script><script>window.hacked=1</script>", '"><img src=x onerror=window.hacked=1>', "{{data}} `x` |", "__proto__")
 OF = suite(test_examples=16)  # odd sixteenths are where Python and JavaScript round apart
-BESIDE = suite(name="beside", version=2)
+SECOND = suite(name="second", version=2)
 
 
 def runs_of(of):
-    """A dozen encodings, each with its own curves, over all ranking classes, with a gap and the worst of names."""
+    """A dozen encodings of all ranking classes, each with its own curves; one lacks a task, some have hostile names."""
     generator = np.random.default_rng(0)
     families = {"rope": "rotary", "yarn": "rotary", "alibi": "bias", "t5": "bias", "nope": "none"}
     names = [*families, "finetuned(rope)", "abacus", *HOSTILE]
@@ -46,7 +46,7 @@ def runs_of(of):
 
 
 RUNS = runs_of(OF)
-(GRID,) = build(OF, RUNS, {("parity", "t5", 1): failure("out of memory")})
+(GRID,) = build_grids(OF, RUNS, {("parity", "t5", 1): failure("out of memory")})
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +67,15 @@ def browser():
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
     other = [
-        run.model_copy(update={"fingerprint": "0ld", "suite_version": 1}) for run in full(BESIDE, {"shaw": (1, 1, 0.5, 0.5)})
+        run.model_copy(update={"fingerprint": "0ld", "suite_version": 1}) for run in full(SECOND, {"shaw": (1, 1, 0.5, 0.5)})
     ]
-    beside = build(BESIDE, full(BESIDE, {f"e{i:02}": (1, 1, i / 30, 0) for i in range(30)}) + other, {})
-    return page.write({"tiny": [GRID], "beside": beside}, tmp_path_factory.mktemp("page")).as_uri()
+    second = build_grids(SECOND, full(SECOND, {f"e{i:02}": (1, 1, i / 30, 0) for i in range(30)}) + other, {})
+    return html_page.write_html_page({"tiny": [GRID], "second": second}, tmp_path_factory.mktemp("page")).as_uri()
 
 
 @pytest.fixture
 def opened(browser, address):
-    """Opens the page, in a window of its own; whatever it complains of or asks for fails the test in the end."""
+    """Opens the page in a new window; any error or network request fails the test at the end."""
     faults, contexts = [], []
 
     def open_(width=1280, height=900, **more):
@@ -96,7 +96,7 @@ def opened(browser, address):
 
 
 def shown(tab):
-    """Names in the table as they stand, top to bottom."""
+    """Names in the table, top to bottom."""
     return tab.locator(".board:visible tr[data-row]:visible .name").all_inner_texts()
 
 
@@ -109,19 +109,19 @@ def row(tab, name):
 
 
 def past(name, task):
-    """Mean exact match past L, from the results."""
+    """OOD accuracy, from the results."""
     mine = [r for r in RUNS if (r.encoding.name, r.task) == (name, task)]
     return np.mean([[s.exact for s in r.out_of_distribution] for r in mine]) if mine else None
 
 
-def choose(tab, *names):
+def select(tab, *names):
     tab.get_by_role("button", name="None", exact=True).click()
     for name in names:
         row(tab, name).get_by_role("checkbox").check()
 
 
 def at(tab, panel, name, i, on=0.0):
-    """Where on the screen the curve of an encoding is: at the i-th length, or that share of the way to the next."""
+    """Screen position of an encoding's curve at the i-th length, or that share of the way to the next."""
     means = GRID.exact(OF.tasks[panel].task, name).mean(0)
     y = float(np.interp(i + on, range(len(means)), means))
     find = """([panel, i, on, y]) => {
@@ -136,7 +136,7 @@ def at(tab, panel, name, i, on=0.0):
 
 
 def key_of(text):
-    """What a cell is sorted by, read from what it shows."""
+    """The key that a cell is sorted by, read from its text."""
     if text in ABSENT:
         return None
     number = re.match(r"≥?\s*([\d,]*\.?\d+)", text)
@@ -164,7 +164,7 @@ def test_every_column_sorts_both_ways_within_the_classes(opened):
                 words = [text.strip().lower() for text in group]
                 keys = words if column == 1 else [*map(key_of, words)]
                 there = [key for key in keys if key is not None]
-                assert keys[: len(there)] == there, "what is not there comes last"
+                assert keys[: len(there)] == there, "missing values come last"
                 assert there == sorted(there, reverse=order == "descending"), (column, order)
 
 
@@ -182,7 +182,7 @@ def test_sorting_by_a_task_is_sorting_by_its_results(opened):
     assert shown(tab)[len(expected) - 1] == "t5", "without a run on parity"
 
 
-def test_filters_leave_what_was_asked_for_and_count_it(opened):
+def test_filters_leave_matching_rows_and_count_them(opened):
     tab = opened()
     everything = len(GRID.encodings)
     assert len(shown(tab)) == everything and tab.locator("#count").inner_text() == f"{everything} of {everything} encodings"
@@ -199,16 +199,16 @@ def test_filters_leave_what_was_asked_for_and_count_it(opened):
     tab.get_by_label("Class").select_option(index=2)
     assert shown(tab) == ["finetuned(rope)"]
     tab.get_by_label("Class").select_option("all")
-    choose(tab, "alibi", "yarn")
-    tab.get_by_label("only chosen").check()
+    select(tab, "alibi", "yarn")
+    tab.get_by_label("selected only").check()
     assert sorted(shown(tab)) == ["alibi", "yarn"]
     row(tab, "yarn").get_by_role("checkbox").uncheck()
     assert shown(tab) == ["alibi"]
 
 
-def test_choosing_draws_the_curves_of_the_results(opened):
+def test_selecting_draws_the_curves_of_the_results(opened):
     tab = opened()
-    choose(tab, "alibi")
+    select(tab, "alibi")
     row(tab, "rope").locator("td").nth(2).click()
     assert sorted(chips(tab)) == ["alibi", "rope"]
     drawn = tab.evaluate(
@@ -232,24 +232,24 @@ def test_choosing_draws_the_curves_of_the_results(opened):
 @pytest.mark.parametrize("name", ["rope", "nope"])
 def test_pointing_at_a_curve_shows_its_numbers(opened, name):
     tab = opened()
-    choose(tab, "rope", "alibi")
+    select(tab, "rope", "alibi")
     for i, from_, on in ((2, 2, 0), (3, 3, 0), (1, 1, 0.3), (2, 1, 0.7)):
         tab.mouse.move(*at(tab, 1, name, from_, on))
         exact, column = GRID.exact("sorting", name), GRID.columns[1]
-        box = tab.locator(".tip").nth(1)
+        box = tab.locator(".tooltip").nth(1)
         text = box.inner_text().replace("\u00a0", " ")
         assert f"length {column.lengths[i]} = {times(column.lengths[i] / column.train_length)} L" in text
         assert f"{name} by seed " + ", ".join(f"{seed}: {share(x)}" for seed, x in enumerate(exact[:, i])) in text
         assert box.locator("tr.here").inner_text().split() == [share(exact[:, i].mean()), name]
         listed = [line.split()[-1] for line in box.locator("tr").all_inner_texts()]
-        assert set(listed) == {"rope", "alibi", name}, "all that are chosen, and what is pointed at"
+        assert set(listed) == {"rope", "alibi", name}, "all selected, and the one under the pointer"
     tab.mouse.move(5, 5)
-    assert tab.locator(".tip:visible").count() == 0
+    assert tab.locator(".tooltip:visible").count() == 0
 
 
-def test_a_click_on_a_curve_chooses_it(opened):
+def test_a_click_on_a_curve_selects_it(opened):
     tab = opened()
-    choose(tab, "rope")
+    select(tab, "rope")
     best = max(GRID.encodings, key=lambda name: past(name, "sorting"))
     place = at(tab, 1, best, 2)
     tab.mouse.click(*place)
@@ -263,10 +263,10 @@ def test_everything_works_by_keyboard(opened):
     press = tab.keyboard.press
     tab.get_by_label("Task columns").focus()
     press("Tab")
-    press("Tab")  # past "only chosen", into the table's box
+    press("Tab")  # past "selected only", into the table's box
     assert tab.evaluate("document.activeElement.className") == "scroll"
     press("Tab")
-    for _ in range(4):  # rank, encoding, IQM, places, then parity
+    for _ in range(4):  # rank, encoding, IQM, rank range, then parity
         press("Tab")
     assert tab.evaluate("document.activeElement.innerText") == "parity"
     assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", "the focus is seen"
@@ -280,7 +280,7 @@ def test_everything_works_by_keyboard(opened):
     press("Space")
     assert row(tab, best).get_by_role("checkbox").is_checked() is not before
 
-    choose(tab, "rope", "alibi", "yarn")
+    select(tab, "rope", "alibi", "yarn")
     plot = tab.locator(".plot").nth(1)
     plot.focus()
     press("End")
@@ -292,7 +292,7 @@ def test_everything_works_by_keyboard(opened):
     for name in order:
         said = tab.locator("#live").inner_text()
         assert said.startswith(f"{name}, Sorting (unique), length 12 = 2 L: exact match {share(means[name][-1])}")
-        assert plot.locator(".tip tr.here").inner_text().split()[1] == name
+        assert plot.locator(".tooltip tr.here").inner_text().split()[1] == name
         press("ArrowDown")
     press("ArrowLeft")
     assert f"exact match {share(means[order[-1]][-2])}" in tab.locator("#live").inner_text()
@@ -301,27 +301,27 @@ def test_everything_works_by_keyboard(opened):
     press("Enter")
     assert len(chips(tab)) == 2
     press("Escape")
-    assert tab.locator(".tip:visible").count() == 0
+    assert tab.locator(".tooltip:visible").count() == 0
     press("ArrowLeft")
-    assert tab.locator(".tip:visible").count() == 1
+    assert tab.locator(".tooltip:visible").count() == 1
     press("Tab")
-    assert tab.locator(".tip:visible").count() == 0
+    assert tab.locator(".tooltip:visible").count() == 0
 
 
-def test_task_columns_show_what_they_are_asked_to(opened):
+def test_task_columns_show_the_selected_metric(opened):
     tab = opened()
     tab.get_by_role("button", name="sorting", exact=True).click()
     for view, number in (("reach", lambda n: st.reach(GRID.columns[1].at, GRID.exact("sorting", n))),
-                         ("score", lambda n: st.score(*parts(n)).mean())):  # fmt: skip
+                         ("OOD score", lambda n: st.run_scores(*parts(n)).mean())):  # fmt: skip
         tab.get_by_label("Task columns").select_option(view)
         heading = tab.get_by_role("button", name="sorting")
-        assert heading.inner_text().split() == ["sorting", view]
+        assert heading.inner_text().split(None, 1) == ["sorting", view]
         names = [name for name in shown(tab) if name not in ("abacus", "finetuned(rope)")]
         assert [number(name) for name in names] == sorted(map(number, names), reverse=True), "sorted by the new numbers"
         for name in names:
             text = row(tab, name).locator("td.task").nth(1).inner_text()
             assert float(re.search(r"\d*\.?\d+", text)[0]) == pytest.approx(number(name), abs=5.1e-4)
-    tab.get_by_label("Task columns").select_option("accuracy past L")
+    tab.get_by_label("Task columns").select_option("OOD accuracy")
     assert row(tab, "rope").locator("td.task").nth(1).inner_text().startswith(share(past("rope", "sorting")))
 
 
@@ -330,31 +330,33 @@ def parts(name):
     return column.at, GRID.exact("sorting", name), np.array(column.chance), column.train_length
 
 
-def test_who_beats_whom(opened):
+def test_pairs_show_the_probability_of_improvement(opened):
     tab = opened()
-    choose(tab, "rope")
-    assert "Choose two" in tab.locator("#beats").inner_text()
-    choose(tab, "rope", "alibi", "finetuned(rope)", "t5")
-    lines = [re.split(r"\t+", line.strip()) for line in tab.locator("#beats tr").all_inner_texts()]
+    select(tab, "rope")
+    assert "Select two" in tab.locator("#pairs").inner_text()
+    select(tab, "rope", "alibi", "finetuned(rope)", "t5")
+    lines = [re.split(r"\t+", line.strip()) for line in tab.locator("#pairs tr").all_inner_texts()]
     names = [line[0].strip() for line in lines[1:]]
     assert sorted(names) == ["alibi", "finetuned(rope)", "rope"], "t5 lacks a task"
     scores = {
-        n: [st.score(c.at, GRID.exact(c.task, n), np.array(c.chance), c.train_length) for c in GRID.columns] for n in names
+        n: [st.run_scores(c.at, GRID.exact(c.task, n), np.array(c.chance), c.train_length) for c in GRID.columns] for n in names
     }
     for name, (_, *cells) in zip(names, lines[1:], strict=True):
         for other, cell in zip(names, cells, strict=True):
             if name != other:
-                assert float(cell.split()[0]) == pytest.approx(st.improvement(scores[name], scores[other]), abs=1.1e-3)
+                assert float(cell.split()[0]) == pytest.approx(
+                    st.probability_of_improvement(scores[name], scores[other]), abs=1.1e-3
+                )
 
 
-def test_numbers_by_length_and_how_to_run_one_again(opened):
+def test_numbers_by_length_and_the_command_to_reproduce_them(opened):
     tab = opened()
-    choose(tab, "rope", "t5")
+    select(tab, "rope", "t5")
     tab.get_by_text("Numbers by length").click()
     table = tab.locator("#numbers table").nth(1)
     cells = table.locator("tr", has_text="rope").locator("td").all_inner_texts()
     assert cells == [share(x) for x in GRID.exact("sorting", "rope").mean(0)]
-    tab.get_by_text("the command that runs one again").click()
+    tab.get_by_text("the command to reproduce a run").click()
     assert tab.get_by_text("lprime run tiny --encoding rope --task parity --seed 0 --out again").is_visible()
     tab.get_by_text("Failed, diverged and missing runs").first.click()
     assert tab.get_by_text("out of memory").is_visible()
@@ -363,19 +365,19 @@ def test_numbers_by_length_and_how_to_run_one_again(opened):
 def test_hostile_names_do_nothing(opened):
     tab = opened()
     assert {*HOSTILE} < {*shown(tab)}
-    choose(tab, *HOSTILE)
+    select(tab, *HOSTILE)
     assert {*HOSTILE} == {*chips(tab)}
     tab.get_by_text("Numbers by length").click()
-    tab.get_by_text("the command that runs one again").click()
+    tab.get_by_text("the command to reproduce a run").click()
     tab.locator(".plot").nth(1).focus()
     for _ in HOSTILE:
         tab.keyboard.press("ArrowDown")
-    assert {*HOSTILE} == {*tab.locator(".plot").nth(1).locator(".tip tr td:nth-child(3)").all_inner_texts()}
+    assert {*HOSTILE} == {*tab.locator(".plot").nth(1).locator(".tooltip tr td:nth-child(3)").all_inner_texts()}
     assert tab.evaluate("window.hacked") is None
     assert tab.locator("img").count() == 0 and tab.locator("script").count() == 3
 
 
-def test_no_more_are_chosen_than_can_be_told_apart(opened):
+def test_no_more_encodings_are_selected_than_there_are_line_styles(opened):
     tab = opened()
     tab.locator("#suite").select_option(index=1)
     tab.get_by_role("button", name="All in the table").click()
@@ -393,8 +395,8 @@ def test_suites_and_versions_are_shown_one_at_a_time(opened):
     tab = opened()
     suites = tab.locator("#suite").locator("option").all_inner_texts()
     assert suites[0] == "Suite tiny" and [s.split(" (")[0] for s in suites[1:]] == [
-        "Suite beside, version 2",
-        "Suite beside, version 1",
+        "Suite second, version 2",
+        "Suite second, version 1",
     ]
     tab.locator("#suite").select_option(suites[2])
     assert tab.locator(".board:visible").count() == 1 and shown(tab) == ["shaw"] == chips(tab)
@@ -408,7 +410,7 @@ def test_on_a_phone_nothing_scrolls_sideways_but_tables(opened, width):
     tab = opened(width, 844, is_mobile=True, has_touch=True, device_scale_factor=2)
     tab.locator("#suite").select_option(index=1)
     tab.locator("#suite").select_option(index=0)
-    choose(tab, *HOSTILE, "rope")
+    select(tab, *HOSTILE, "rope")
     for summary in tab.locator("summary:visible").all():
         summary.click()
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
@@ -416,21 +418,21 @@ def test_on_a_phone_nothing_scrolls_sideways_but_tables(opened, width):
     widest = max(cell.bounding_box()["width"] for cell in tab.locator(".board:visible tr[data-row] th").all())
     assert widest < 0.6 * width, "names, which stay in place, leave room for numbers"
     tab.touchscreen.tap(*at(tab, 1, "rope", 2))
-    box = tab.locator(".tip:visible").bounding_box()
-    assert "rope" in tab.locator(".tip:visible").inner_text() and box["x"] >= 0 and box["x"] + box["width"] <= width
+    box = tab.locator(".tooltip:visible").bounding_box()
+    assert "rope" in tab.locator(".tooltip:visible").inner_text() and box["x"] >= 0 and box["x"] + box["width"] <= width
 
 
-def test_light_and_dark_follow_the_system_until_the_reader_says_otherwise(opened):
+def test_the_theme_follows_the_system_until_it_is_switched(opened):
     tab = opened(color_scheme="dark")
     ground = "getComputedStyle(document.body).backgroundColor"
-    place = at(tab, 0, "rope", 0)
 
     def rgb(colour):
         return [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
 
     def is_(theme):
+        x, y = at(tab, 0, "rope", 0)
         seen = [int(n) for n in re.findall(r"\d+", tab.evaluate(ground))]
-        clip = {"x": place[0] + 3, "y": place[1] + 70, "width": 1, "height": 1}
+        clip = {"x": x + 3, "y": y + 70, "width": 1, "height": 1}
         shade = Image.open(io.BytesIO(tab.screenshot(clip=clip))).convert("RGB").getpixel((0, 0))
         return seen == rgb(theme.background) and list(shade) == rgb(theme.shade)
 
@@ -442,11 +444,10 @@ def test_light_and_dark_follow_the_system_until_the_reader_says_otherwise(opened
     toggle.click()
     assert is_(DARK) and toggle.get_attribute("aria-pressed") == "true"
     tab.reload()
-    at(tab, 0, "rope", 0)
     assert is_(DARK), "remembered"
 
 
-def test_without_javascript_there_is_the_table(opened):
+def test_the_table_is_shown_without_javascript(opened):
     tab = opened(java_script_enabled=False)
     assert tab.locator("tr[data-row]:visible").count() == len(GRID.encodings) + 32 + 1
     assert tab.locator("noscript p").is_visible()

@@ -1,35 +1,28 @@
-"""The published board: what a reader meets first, that links lead somewhere, that the same results give the same bytes."""
+"""The published board: first tables, working links, and the same bytes from the same results."""
 
 import html
 import random
 import re
 import subprocess
 import sys
-from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 from markdown_it import MarkdownIt
-from synthetic_results import full, record, result, store, store_failure, suite
+from support import ROOT
+from synthetic_results import CURVE, full, record, result, store, store_failure, suite
 
-from bench.results import Timings
-from leaderboard import published, readme, tables
-from leaderboard import store as stored
+from bench.result import Timings
+from leaderboard.data import store as stored
+from leaderboard.format import BUSY
+from leaderboard.render import front_page
+from leaderboard.render import publish as published
 
 PARSER = MarkdownIt("commonmark").enable("table")
-CURVE = (1, 1, 0.5, 0.25)
 HOSTILE = [
-    "my|pe",
-    "<img src=x onerror=alert(1)>",
-    "a](javascript:x)",
-    "`code`",
-    "**bold**",
-    "a_b_",
-    "$x$",
-    "&amp;",
-    "# head",
+    "my|pe", "<img src=x onerror=alert(1)>", "a](javascript:x)", "`code`", "**bold**", "a_b_", "$x$", "&amp;", "# head",
     "漢字 é",
-]
+]  # fmt: skip
 
 
 def publish(tmp_path, runs, of=None, failures=()):
@@ -40,8 +33,8 @@ def publish(tmp_path, runs, of=None, failures=()):
         store(out, [run for run in runs if (run.suite, run.fingerprint) == (name, fingerprint)])
         for run in failures if of and fingerprint == of.fingerprint else ():
             store_failure(out, run, "out of <memory> | 8 GiB")
-        stored.publish(of or name, out, board)
-    published.render(board)
+        stored.publish_runs(of or name, out, board)
+    published.render_published(board)
     return board
 
 
@@ -62,7 +55,7 @@ def first_tables(text):
 
 
 def places(file):
-    """Every place that a markdown file links to or shows, as written."""
+    """Every link target and picture of a markdown file, as written."""
     tokens = [child for t in PARSER.parse(file.read_text()) for child in [t, *(t.children or [])]]
     found = [t.attrs.get("href") or t.attrs.get("src") for t in tokens if t.type in ("link_open", "image")]
     for t in tokens:
@@ -89,13 +82,18 @@ def mixed(of):
     return runs
 
 
-def test_the_first_thing_is_a_table_a_ranking_class_best_first(tmp_path):
+@pytest.fixture(scope="module")
+def mixed_text(tmp_path_factory):
     of = suite()
-    text = text_of(publish(tmp_path, mixed(of), of, [result(of, "parity", "rope", 0)]))
+    return text_of(publish(tmp_path_factory.mktemp("mixed"), mixed(of), of, [result(of, "parity", "rope", 0)]))
+
+
+def test_a_table_for_each_ranking_class_comes_first(mixed_text):
+    text = mixed_text
     assert text.index("\n|") < 1500, "within the first screen"
     standard, longer, aware = first_tables(text)
-    assert [row["encoding"] for row in standard] == ["[interpolated(rope)](encodings/interpolated~rope.md)", "[nope]", "[rope]"]
-    assert [row["encoding"] for row in longer] == ["[finetuned(rope)](encodings/finetuned~rope.md)"]
+    assert [row["encoding"] for row in standard] == ["[interpolated(rope)](pages/interpolated~rope.md)", "[nope]", "[rope]"]
+    assert [row["encoding"] for row in longer] == ["[finetuned(rope)](pages/finetuned~rope.md)"]
     assert [row["encoding"] for row in aware] == ["[abacus]"]
     # Sorting's chance is far under the printed precision; parity's is ½: (.85 − .5)/.5 = .7.
     assert standard[0]["sorting"] == ".850" and standard[0]["parity"] == ".850"
@@ -104,34 +102,37 @@ def test_the_first_thing_is_a_table_a_ranking_class_best_first(tmp_path):
     )  # fmt: skip
     assert standard[0]["seeds"] == "3" and aware[0]["seeds"] == "2 of 3"
     assert standard[0]["l ≤ L"] == "1.000" and re.fullmatch(r"\.\d{3} \[\.\d{3}, \.\d{3}\]", standard[0]["IQM"])
-    for title in ("**Standard**", "**Saw longer lengths", "**Task-aware"):
+    for title in ("**Standard: ", "**Longer lengths: ", "**Task-aware: "):
         assert title in text
 
 
-def test_seeds_have_a_column_only_where_some_are_lacking(tmp_path):
-    of = suite()
-    runs = full(of, {"nope": CURVE, "rope": CURVE})
-    (whole,) = first_tables(text_of(publish(tmp_path / "whole", runs, of)))
-    (lacking,) = first_tables(text_of(publish(tmp_path / "lacking", runs[1:], of)))
-    assert "seeds" not in whole[0] and [row["seeds"] for row in lacking] == ["2–3 of 3", "3"]
+def test_seeds_and_rank_ranges_have_a_column_only_where_they_inform(tmp_path):
+    of, single = suite(), suite(seeds=[0])
+    curves = {"nope": CURVE, "rope": (1, 1, 0.9, 0.8)}
+    (complete,) = first_tables(text_of(publish(tmp_path / "complete", full(of, curves), of)))
+    (incomplete,) = first_tables(text_of(publish(tmp_path / "incomplete", full(of, curves)[1:], of)))
+    (untested,) = first_tables(text_of(publish(tmp_path / "single", full(single, curves))))
+    assert "seeds" not in complete[0] and {row["encoding"]: row["seeds"] for row in incomplete} == {
+        "[nope]": "2–3 of 3",
+        "[rope]": "3",
+    }
+    assert list(complete[0])[:2] == ["rank", "rank range"] and "rank range" not in untested[0]
 
 
-def test_which_runs_failed_is_said(tmp_path):
-    of = suite()
-    text = text_of(publish(tmp_path, mixed(of), of, [result(of, "parity", "rope", 0)]))
-    below = text.split("### Failed, diverged and missing runs, tiny")[1]
+def test_failed_runs_are_listed(mixed_text):
+    below = mixed_text.split("### Failed, diverged and missing runs, tiny")[1]
     assert "- failed: rope on parity, seed 0: out of &#60;memory&#62; &#124; 8 GiB" in below
     assert (
         "- diverged: rope on sorting, seed 1" in below and "- missing: rope on parity (seeds 1, 2); sorting (seed 2)" in below
     )
 
 
-def test_every_link_of_every_file_leads_somewhere(tmp_path):
+def test_every_link_of_every_file_resolves(tmp_path):
     of = suite()
     older = full(of, {"nope": CURVE}, fingerprint="0lder", data_hash="x", finished="2024-01-01T00:00:00Z")
     runs = mixed(of) + older + [result(of, t, name) for name in HOSTILE for t in ("parity", "sorting")]
     board = publish(tmp_path, runs, of)
-    files = [board / "README.md", *sorted((board / "encodings").glob("*.md"))]
+    files = [board / "README.md", *sorted((board / "pages").glob("*.md"))]
     assert len(files) == 1 + 5 + len(HOSTILE)
     seen = set()
     for file in files:
@@ -158,7 +159,7 @@ def test_hostile_names_stay_text(tmp_path):
     for t in tokens:
         children = t.children or []
         for i, child in enumerate(children):
-            if child.type == "link_open" and child.attrs["href"].startswith("encodings/"):
+            if child.type == "link_open" and child.attrs["href"].startswith("pages/"):
                 end = next(j for j in range(i, len(children)) if children[j].type == "link_close")
                 linked.add("".join(c.content for c in children[i + 1 : end]))
     assert linked == set(HOSTILE)
@@ -171,11 +172,11 @@ def test_hostile_names_stay_text(tmp_path):
 def test_encodings_without_a_run_have_no_page_and_no_link(tmp_path):
     of = suite(encodings=["nope", "rope"])
     board = publish(tmp_path, full(of, {"nope": CURVE}), of)
-    assert [p.name for p in (board / "encodings").iterdir()] == ["nope.md"]
+    assert [p.name for p in (board / "pages").iterdir()] == ["nope.md"]
     assert "[rope]" not in text_of(board)
 
 
-def test_older_versions_come_below_and_apart(tmp_path):
+def test_older_versions_have_separate_sections_below(tmp_path):
     of = suite()
     older = full(
         of, {"nope": (1, 1, 0, 0), "alibi": (1, 1, 1, 1)}, fingerprint="0lder", data_hash="x", finished="2024-01-01T00:00:00Z"
@@ -186,20 +187,20 @@ def test_older_versions_come_below_and_apart(tmp_path):
     assert "[Older version 1" in new, "the line of links names it"
 
 
-def test_suites_have_sections_of_their_own_the_fullest_first(tmp_path):
+def test_suites_have_separate_sections_sorted_by_number_of_runs(tmp_path):
     few, many = suite(name="aa"), suite(name="zz")
     board = publish(tmp_path, [result(few), *full(many, {"nope": CURVE})])
     text = text_of(board)
     assert [line for line in text.splitlines() if line.startswith("## Suite")] == ["## Suite zz", "## Suite aa"]
     assert "[zz](#suite-zz) · [aa](#suite-aa)" in text and "do not compare" in text
     assert "Suites:" not in text_of(publish(tmp_path / "one", [result(few)]))
-    assert {p.name for p in (board / "pictures").iterdir()} == {"aa", "zz"}
+    assert {p.name for p in (board / "images").iterdir()} == {"aa", "zz"}
 
 
 @pytest.mark.parametrize(
     ("shares", "marked", "time"), [((0.5, 0.5), True, "3.00"), ((0.5, 0.95), False, "2.00"), ((None, None), False, "3.00")]
 )
-def test_times_of_a_busy_machine_are_marked_and_left_out_where_there_are_others(tmp_path, shares, marked, time):
+def test_busy_times_are_marked_and_ignored_if_others_exist(tmp_path, shares, marked, time):
     of = suite(seeds=[0, 1], encodings=["nope", "rope"])
     runs = full(of, {"nope": CURVE})
     for seed, (share, step_ms) in enumerate(zip(shares, (40, 20), strict=True)):
@@ -207,15 +208,15 @@ def test_times_of_a_busy_machine_are_marked_and_left_out_where_there_are_others(
         runs += [result(of, task, "rope", seed, CURVE, timings=busy) for task in ("parity", "sorting")]
     text = text_of(publish(tmp_path, runs, of))
     ((row,),) = [[row for row in table if row["encoding"] == "[rope]"] for table in first_tables(text)]
-    assert row["step × nope"] == time + (f" {tables.BUSY}" if marked else "")
-    assert f"{tables.BUSY} marks" in text, "explained"
+    assert row["step × nope"] == time + (f" {BUSY}" if marked else "")
+    assert f"{BUSY} marks" in text, "explained"
 
 
-def test_slugs_are_those_of_the_code_host():
-    assert readme.slug("Suite small") == "suite-small"
-    assert readme.slug("RoPE and its stretched forms, small") == "rope-and-its-stretched-forms-small"
-    assert readme.slug("Older version 1, fingerprint `0a1b`, a_b") == "older-version-1-fingerprint-0a1b-a_b"
-    assert readme.slug("a &#124; b") == "a--b"
+def test_heading_anchors_are_those_of_github():
+    assert front_page.heading_anchor("Suite small") == "suite-small"
+    assert front_page.heading_anchor("RoPE and its stretched forms, small") == "rope-and-its-stretched-forms-small"
+    assert front_page.heading_anchor("Older version 1, fingerprint `0a1b`, a_b") == "older-version-1-fingerprint-0a1b-a_b"
+    assert front_page.heading_anchor("a &#124; b") == "a--b"
 
 
 def test_the_same_results_give_the_same_bytes_in_any_order_and_any_process(tmp_path):
@@ -227,42 +228,37 @@ def test_the_same_results_give_the_same_bytes_in_any_order_and_any_process(tmp_p
         random.Random(turn).shuffle(runs)
         for part in (runs[:7], runs):
             store(out, part)
-            stored.publish(of, out, board)
-        published.render(board)
+            stored.publish_runs(of, out, board)
+        published.render_published(board)
         found.append({p.relative_to(board).as_posix(): p.read_bytes() for p in board.rglob("*") if p.is_file()})
     assert found[0] == found[1]
-    code = "import sys; from pathlib import Path; from leaderboard import published; print(published.check(Path(sys.argv[1])))"
-    env = {"PYTHONHASHSEED": "11", "TZ": "Asia/Tokyo", "LC_ALL": "C", "PATH": ""}
-    root = Path(published.__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", code, str(board)], capture_output=True, text=True, env=env, cwd=root)
-    assert "are what" in done.stdout and "not drawn again" not in done.stdout, done.stderr
+    said = check_in_a_new_process(board, "print(said)", PYTHONHASHSEED="11", TZ="Asia/Tokyo", LC_ALL="C", PATH="")
+    assert " match the " in said and "not drawn again" not in said
 
 
 def test_rendering_needs_neither_torch_nor_the_encodings(tmp_path):
     board = publish(tmp_path, full(suite(), {"nope": CURVE}))
-    code = (
-        "import sys; from pathlib import Path; from leaderboard import published; published.check(Path(sys.argv[1]))\n"
-        "print([m for m in ('torch', 'bench.encodings', 'pandas') if m in sys.modules])"
-    )
-    root = Path(published.__file__).parents[1]
-    done = subprocess.run([sys.executable, "-c", code, str(board)], capture_output=True, text=True, cwd=root)
-    assert done.stdout == "[]\n", done.stderr
+    loaded = "print([m for m in ('torch', 'bench.encodings', 'pandas') if m in sys.modules])"
+    assert check_in_a_new_process(board, loaded) == "[]\n"
 
 
-def test_what_guessing_gives_where_the_recipe_is_and_who_has_no_run_is_said(tmp_path):
+def check_in_a_new_process(board, then, **environment):
+    """Check the board in a new process, which then runs some code; its output."""
+    code = f"""import sys; from pathlib import Path; from leaderboard.render.publish import check_rendered
+said = check_rendered(Path(sys.argv[1])); {then}"""
+    command = [sys.executable, "-c", code, str(board)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment or None, cwd=ROOT, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_chance_recipe_and_encodings_without_runs_are_stated(tmp_path):
     of = suite()
     board = publish(tmp_path, full(of, {"nope": CURVE, "rope": (1, 1, 0.9, 0.8)}))
     text = (board / "README.md").read_text()
-    assert "Guessing alone gives .500 on parity." in text
+    assert "Guessing gives .500 on parity." in text
     assert "suites/tiny.yaml" not in text  # no suite of ours
-    grids = published.read_board(board)
-    again = readme.render(grids.suites, grids.classes, ["t5", "nope", "a|b"])
-    assert "Built in, and not run here yet: a&#124;b, t5." in again
-    assert "not run here yet" not in readme.render(grids.suites, grids.classes, ["nope", "rope"])
-
-
-def test_places_stand_beside_ranks_where_anything_was_tested(tmp_path):
-    text = (publish(tmp_path, full(suite(), {"nope": CURVE, "rope": (1, 1, 0.9, 0.8)})) / "README.md").read_text()
-    assert "| rank | places |" in " ".join(text.split())
-    single = publish(tmp_path / "single", full(suite(seeds=[0]), {"nope": CURVE, "rope": (1, 1, 0.9, 0.8)}))
-    assert "places |" not in (single / "README.md").read_text()
+    grids = published.read_published_board(board)
+    again = front_page.render_front_page(grids.suites, grids.classes, ["t5", "nope", "a|b"])
+    assert "Built in, not yet run here: a&#124;b, t5." in again
+    assert "not yet run here" not in front_page.render_front_page(grids.suites, grids.classes, ["nope", "rope"])

@@ -1,4 +1,4 @@
-"""The store: what is published stays published, once, whole, and under names that file systems can bear."""
+"""The store: published runs stay, complete, without duplicates, and under valid file names."""
 
 import re
 import shutil
@@ -6,21 +6,20 @@ import shutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from synthetic_results import full, place, record, result, store, store_failure, suite
+from synthetic_results import CURVE, full, place, record, result, store, store_failure, suite
 
-from bench.results import Timings
-from bench.suite import load_suite
-from leaderboard import store as published
-from leaderboard.names import check_names, file_name, page_name
+from bench.result import Timings
+from bench.suites.suite import load_suite
+from leaderboard.data import store as published
+from leaderboard.data.file_names import check_names, file_name, page_name
 from tasks import InputError
 
-CURVE = (1, 1, 0.5, 0.25)
 COMPOSED = "finetuned(interpolated(rope,fixed=True))"
 
 
 @pytest.fixture
 def folders(tmp_path):
-    """Where runs are, and where the board is."""
+    """Folders of the runs and the board."""
     return tmp_path / "runs", tmp_path / "board"
 
 
@@ -28,11 +27,11 @@ def files(board):
     return {p.relative_to(board / "results").as_posix(): p.read_bytes() for p in board.rglob("*") if p.is_file()}
 
 
-def test_one_file_an_encoding_one_line_a_run(folders):
+def test_one_file_per_encoding_and_one_line_per_run(folders):
     out, board = folders
     runs = full(suite(), {"nope": CURVE, COMPOSED: (1, 1, 1, 1)})
     store(out, runs)
-    assert published.publish(suite(), out, board) == published.Published("tiny", added=12, kept=0, failures=0)
+    assert published.publish_runs(suite(), out, board) == published.Publication("tiny", added=12, kept=0, failures=0)
     assert set(files(board)) == {"tiny/nope.jsonl", f"tiny/{COMPOSED}.jsonl"}
     lines = files(board)["tiny/nope.jsonl"].decode().splitlines()
     order = [(t, s) for t in ("parity", "sorting") for s in (0, 1, 2)]
@@ -45,30 +44,30 @@ def test_one_file_an_encoding_one_line_a_run(folders):
 def test_publishing_again_changes_no_byte_and_no_file(folders):
     out, board = folders
     store(out, full(suite(), {"nope": CURVE}))
-    published.publish(suite(), out, board)
+    published.publish_runs(suite(), out, board)
     before, inodes = files(board), {p: p.stat().st_ino for p in board.rglob("*.jsonl")}
-    assert published.publish(suite(), out, board) == published.Published("tiny", added=0, kept=6, failures=0)
+    assert published.publish_runs(suite(), out, board) == published.Publication("tiny", added=0, kept=6, failures=0)
     assert files(board) == before and inodes == {p: p.stat().st_ino for p in board.rglob("*.jsonl")}
 
 
-def test_new_runs_join_those_whose_folder_is_long_gone(folders):
+def test_new_runs_are_added_to_those_whose_folder_was_deleted(folders):
     out, board = folders
     first, second = result(suite(), seed=1), result(suite(), seed=0)
     store(out, [first])
-    published.publish(suite(), out, board)
+    published.publish_runs(suite(), out, board)
     shutil.rmtree(out)
     store(out, [second])
-    assert published.publish(suite(), out, board).added == 1
+    assert published.publish_runs(suite(), out, board).added == 1
     assert published.read_store(board)["tiny"] == [second, first]
 
 
-def test_only_some_encodings(folders):
+def test_publish_only_some_encodings(folders):
     out, board = folders
     store(out, full(suite(), {"nope": CURVE, "rope": CURVE}))
-    assert published.publish(suite(), out, board, ["rope"]).added == 6
+    assert published.publish_runs(suite(), out, board, ["rope"]).added == 6
     assert set(files(board)) == {"tiny/rope.jsonl"}
     with pytest.raises(InputError, match=r"unknown encoding with results of suite tiny 'rop'; did you mean 'rope'"):
-        published.publish(suite(), out, board, ["rop"])
+        published.publish_runs(suite(), out, board, ["rop"])
 
 
 @pytest.mark.parametrize(
@@ -86,15 +85,15 @@ def test_only_some_encodings(folders):
 def test_a_run_that_contradicts_a_published_one_is_refused_and_nothing_is_written(folders, change, named):
     out, board = folders
     store(out, [result(suite(), seed=0)])
-    published.publish(suite(), out, board)
+    published.publish_runs(suite(), out, board)
     before = files(board)
     store(out, [result(suite(), **{"seed": 0} | change), result(suite(), seed=1), result(suite(), encoding="alibi")])
     with pytest.raises(InputError) as error:
-        published.publish(suite(), out, board)
+        published.publish_runs(suite(), out, board)
     (path,) = out.glob("tiny/sorting/nope/seed-0/result.json")
     assert str(error.value) == (
         f"{path} contradicts the published sorting seed 0 of {board}/results/tiny/nope.jsonl in {named}, though suite and seed "
-        "are the same; find out why (another processor or version rounds otherwise), then delete one"
+        "are the same; find out why (another processor or version may round differently), then delete one"
     )
     assert files(board) == before
 
@@ -111,10 +110,10 @@ def test_a_run_that_contradicts_a_published_one_is_refused_and_nothing_is_writte
 def test_the_same_outcome_at_another_time_or_place_leaves_the_published_run(folders, change):
     out, board = folders
     store(out, [result(suite())])
-    published.publish(suite(), out, board)
+    published.publish_runs(suite(), out, board)
     before = files(board)
     store(out, [result(suite(), **change)])
-    assert published.publish(suite(), out, board) == published.Published("tiny", added=0, kept=1, failures=0)
+    assert published.publish_runs(suite(), out, board) == published.Publication("tiny", added=0, kept=1, failures=0)
     assert files(board) == before
 
 
@@ -122,10 +121,10 @@ def test_results_of_an_older_version_stay_and_never_mix(folders):
     out, board = folders
     older = full(suite(), {"nope": CURVE}, fingerprint="older", suite_version=1, data_hash="other")
     store(out, older)
-    published.publish("tiny", out, board)
+    published.publish_runs("tiny", out, board)
     store(out, full(suite(), {"nope": (1, 1, 1, 1)}, fingerprint="newer", suite_version=2))
-    assert published.publish("tiny", out, board).added == 6
-    first, second = published.grids(board)["tiny"]
+    assert published.publish_runs("tiny", out, board).added == 6
+    first, second = published.published_grids(board)["tiny"]
     assert (first.version, first.fingerprint, len(first.all_runs)) == (2, "newer", 6)
     assert (second.version, second.fingerprint, len(second.all_runs)) == (1, "older", 6)
     assert len(files(board)["tiny/nope.jsonl"].splitlines()) == 12
@@ -135,32 +134,32 @@ def test_results_that_contradict_each_other_are_refused_before_anything_is_writt
     out, board = folders
     store(out, [result(suite()), result(suite(), seed=1, data_hash="another")])
     with pytest.raises(InputError, match="tested on different examples"):
-        published.publish(suite(), out, board)
+        published.publish_runs(suite(), out, board)
     assert not board.exists()
 
 
-def test_no_results_says_what_to_do(folders):
+def test_publishing_without_results_gives_advice(folders):
     out, board = folders
     (out / "tiny").mkdir(parents=True)
     with pytest.raises(InputError, match=r"no results of suite tiny under .*; run `lprime run tiny` first"):
-        published.publish("tiny", out, board)
+        published.publish_runs("tiny", out, board)
     assert not board.exists()
 
 
-def test_failures_are_published_without_what_tells_of_the_machine_until_the_run_succeeds(folders):
+def test_failures_are_published_without_traceback_until_the_run_succeeds(folders):
     out, board = folders
     run, broken = result(suite(), seed=0), result(suite(), "parity", "rope|x", 2)
     store(out, [run])
     store_failure(out, broken, "out of <memory>")
-    assert published.publish(suite(), out, board).failures == 1
+    assert published.publish_runs(suite(), out, board).failures == 1
     text = files(board)["tiny/failures.json"].decode()
     assert "out of <memory>" in text and "Traceback" not in text
-    (grid,) = published.grids(board)["tiny"]
+    (grid,) = published.published_grids(board)["tiny"]
     assert [(key, f.error) for key, f in grid.failures.items()] == [(("parity", "rope|x", 2), "out of <memory>")]
-    shutil.rmtree(place(out, broken))  # gone from the runs, but still without result
-    assert published.publish(suite(), out, board).failures == 1
+    shutil.rmtree(place(out, broken))  # deleted locally, but still without a result
+    assert published.publish_runs(suite(), out, board).failures == 1
     store(out, [broken])
-    assert published.publish(suite(), out, board).failures == 0
+    assert published.publish_runs(suite(), out, board).failures == 0
     assert "tiny/failures.json" not in files(board)
 
 
@@ -168,12 +167,12 @@ def test_failures_of_an_older_version_are_not_those_of_the_newer(folders):
     out, board = folders
     store(out, [result(suite())])
     store_failure(out, result(suite(), seed=1), "boom")
-    published.publish(suite(), out, board)
+    published.publish_runs(suite(), out, board)
     newer = suite(version=2)
     shutil.rmtree(out)
     store(out, [result(newer, finished="2026-01-01T00:00:00Z")])
-    published.publish(newer, out, board)
-    first, second = published.grids(board)["tiny"]
+    published.publish_runs(newer, out, board)
+    first, second = published.published_grids(board)["tiny"]
     assert (first.version, dict(first.failures), second.version) == (2, {}, 1)
 
 
@@ -188,22 +187,22 @@ def test_failures_of_an_older_version_are_not_those_of_the_newer(folders):
 def test_broken_failures_are_named(folders, text):
     out, board = folders
     store(out, [result(suite())])
-    published.publish(suite(), out, board)
+    published.publish_runs(suite(), out, board)
     path = board / "results/tiny/failures.json"
     path.write_text(text)
     with pytest.raises(InputError, match=f"{re.escape(str(path))} is not a list of failed runs"):
-        published.grids(board)
+        published.published_grids(board)
 
 
 @pytest.mark.parametrize("cut", [1, 40, -2, -40])
 def test_truncated_lines_are_named_by_file_and_line_and_kept(folders, cut):
     out, board = folders
     store(out, full(suite(), {"nope": CURVE}))
-    published.publish(suite(), out, board)
+    published.publish_runs(suite(), out, board)
     path = board / "results/tiny/nope.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(broken := b"".join([*lines[:2], lines[2][:cut], b"\n" if cut > 0 else b"", *lines[3:]]))
-    for call in (lambda: published.read_store(board), lambda: published.publish(suite(), out, board)):
+    for call in (lambda: published.read_store(board), lambda: published.publish_runs(suite(), out, board)):
         with pytest.raises(InputError, match=rf"^{re.escape(str(path))}, line 3, is not a whole result \("):
             call()
     assert path.read_bytes() == broken
@@ -219,45 +218,45 @@ def test_files_without_results_are_named(folders, text):
         published.read_store(board)
 
 
-def test_lines_in_the_wrong_file_and_lines_that_stand_twice_are_refused(folders):
+def test_lines_in_the_wrong_file_and_duplicate_lines_are_refused(folders):
     out, board = folders
     store(out, [result(suite())])
-    published.publish(suite(), out, board)
+    published.publish_runs(suite(), out, board)
     path = board / "results/tiny/nope.jsonl"
     path.write_text(path.read_text() * 2)
-    with pytest.raises(InputError, match=r"line 2, holds sorting seed 0 for the second time; delete one"):
+    with pytest.raises(InputError, match=r"line 2, is a duplicate of sorting seed 0; delete one"):
         published.read_store(board)
     for wrong in ("tiny/rope.jsonl", "other/nope.jsonl"):
         shutil.rmtree(board)
-        published.publish(suite(), out, board)
+        published.publish_runs(suite(), out, board)
         path.parent.parent.joinpath(wrong).parent.mkdir(exist_ok=True)
         path.rename(board / "results" / wrong)
-        with pytest.raises(InputError, match=r"line 1, holds a run of tiny and 'nope'; move it there"):
+        with pytest.raises(InputError, match=rf"line 1, holds the result of tiny/nope\.jsonl, expected {wrong}; "):
             published.read_store(board)
 
 
-def test_strangers_in_the_store_are_let_be(folders):
+def test_foreign_files_in_the_store_are_ignored(folders):
     out, board = folders
     store(out, [result(suite())])
-    published.publish(suite(), out, board)
+    published.publish_runs(suite(), out, board)
     for stray in ("README.md", "tiny/notes.txt", "tiny/.nope.jsonl.x.tmp", ".git/nope.jsonl", "tiny/.hidden.jsonl"):
         (board / "results" / stray).parent.mkdir(exist_ok=True)
         (board / "results" / stray).write_text("nothing")
     assert len(published.read_store(board)["tiny"]) == 1
 
 
-def test_a_shipped_suite_says_what_is_missing_as_long_as_it_is_the_one_that_ran(folders):
+def test_a_shipped_suite_defines_the_expected_runs_only_of_its_present_fingerprint(folders):
     out, board = folders
     quick = load_suite("quick")
     run = result(quick, "sorting", exact=[1.0] * len(quick.test_lengths("sorting")))
     store(out, [run])
-    published.publish("quick", out, board)
-    (grid,) = published.grids(board)["quick"]
+    published.publish_runs("quick", out, board)
+    (grid,) = published.published_grids(board)["quick"]
     assert grid.suite == quick and len(grid.columns) == len(quick.tasks) and set(grid.encodings) >= set(quick.encodings)
     shutil.rmtree(board)
     store(out, [run.model_copy(update={"fingerprint": "older"})])
-    published.publish("quick", out, board)
-    (grid,) = published.grids(board)["quick"]
+    published.publish_runs("quick", out, board)
+    (grid,) = published.published_grids(board)["quick"]
     assert grid.suite is None and grid.encodings == ("nope",)
 
 
@@ -288,28 +287,28 @@ def test_hostile_names_are_refused_in_one_line(name):
 
 
 @pytest.mark.parametrize("name", ["a\nb", "a\x1bb", "x" * 220])
-def test_hostile_names_that_a_disk_can_hold_are_refused_before_anything_is_written(folders, name):
+def test_hostile_names_are_refused_before_anything_is_written(folders, name):
     out, board = folders
     store(out, [result(suite()), result(suite(), encoding=record(name))])
     with pytest.raises(InputError, match="cannot be published: its name"):
-        published.publish(suite(), out, board)
+        published.publish_runs(suite(), out, board)
     assert not board.exists()
 
 
-def test_names_that_some_file_systems_hold_for_one_are_refused(folders):
+def test_names_that_some_file_systems_do_not_distinguish_are_refused(folders):
     out, board = folders
     store(out, [result(suite(), encoding="nope")])
-    published.publish(suite(), out, board)
+    published.publish_runs(suite(), out, board)
     shutil.rmtree(out)
     store(out, [result(suite(), encoding="Nope")])
     with pytest.raises(InputError, match="encodings 'Nope' and 'nope' cannot both be published"):
-        published.publish(suite(), out, board)
+        published.publish_runs(suite(), out, board)
     with pytest.raises(InputError):
         check_names(["é", "e\u0301"])
     check_names(["nope", "rope", "rope_partial"])
 
 
-def test_page_names_can_be_read():
+def test_page_names():
     assert page_name("rope_partial") == "rope_partial"
     assert page_name("interpolated(rope)") == "interpolated~rope"
     assert page_name(COMPOSED) == "finetuned~interpolated~rope,fixed=True"
@@ -332,8 +331,3 @@ def test_no_two_names_share_a_page(name):
     page = page_name(name)
     assert re.fullmatch(r"[A-Za-z0-9._=,+~-]*", page)
     assert unpage(page) == name
-
-
-@given(st.text(max_size=5), st.text(max_size=5))
-def test_no_two_names_of_any_letters_share_a_page(one, other):
-    assert (page_name(one) == page_name(other)) == (one == other)

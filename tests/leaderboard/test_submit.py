@@ -1,134 +1,148 @@
-"""``lprime submit``: all that a row hangs on, or one line that says what is lacking, and nothing written."""
+"""``lprime submit``: writes everything that a row needs, or reports in one line what is missing and writes nothing."""
 
 import json
 import shutil
 from pathlib import Path
 
 import pytest
-from submissions import ABOUT, NAME, made, report, results, run, starter, suite
+from submissions import (
+    ABOUT,
+    NAME,
+    copy_template,
+    execute_all,
+    make_submission,
+    make_suite,
+    publish_as,
+    read_results,
+    write_passed_report,
+)
+from support import ROOT
 
-from bench import encodings, plugins
 from bench.check import Finding, Report
-from bench.runs import plan
-from leaderboard import submit as module
-from leaderboard.submission import Submission, chain, source_hash
-from leaderboard.submit import About, submit
-from leaderboard.verify import verify
+from bench.plugins import registry
+from bench.plugins.registry import get_encoding
+from bench.plugins.source_hash import source_hash
+from bench.runs.run import plan_runs
+from leaderboard.submission import submit
+from leaderboard.submission.manifest import Submission, encoding_chain, submitted_source_hash
+from leaderboard.submission.submit import About, write_submission
+from leaderboard.submission.verify import verify_submission
 from tasks import InputError
 
-SUITE = suite(seeds=[0, 1])
+SUITE = make_suite(seeds=[0, 1])
 
 
 @pytest.fixture(autouse=True)
-def nothing_loaded(monkeypatch):
-    """Each test loads plugins anew, as a new process would."""
-    monkeypatch.setattr(plugins, "loaded", plugins.Loaded())
+def no_plugins_loaded(monkeypatch):
+    monkeypatch.setattr(registry, "loaded", registry.Loaded())
 
 
 @pytest.fixture(scope="module")
-def once(tmp_path_factory) -> Path:
-    """An encoding with all its runs, and its check report."""
-    folder = tmp_path_factory.mktemp("once")
+def finished(tmp_path_factory) -> Path:
+    """A folder with an encoding, all its runs and its check report."""
+    folder = tmp_path_factory.mktemp("finished")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plugins, "loaded", plugins.Loaded())
-        run(starter(folder), folder / "runs", SUITE)
-        report(f"{folder}/{NAME}.py", folder / "check.json")
+        patch.setattr(registry, "loaded", registry.Loaded())
+        execute_all(copy_template(folder), folder / "runs", SUITE)
+        write_passed_report(f"{folder}/{NAME}.py", folder / "check.json")
     return folder
 
 
 @pytest.fixture
-def here(once, tmp_path, monkeypatch) -> Path:
-    shutil.copytree(once, tmp_path, dirs_exist_ok=True)
+def here(finished, tmp_path, monkeypatch) -> Path:
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def submitted(**changes) -> Path:
     arguments = {"reference": f"{NAME}.py", "suite": SUITE, "out": Path("runs"), "to": Path("board/submissions")}
-    return submit(**arguments | {"about": ABOUT, "report": Path("check.json")} | changes)
+    return write_submission(**arguments | {"about": ABOUT, "report": Path("check.json")} | changes)
 
 
-def refused(**changes) -> str:
+def refusal(**changes) -> str:
     with pytest.raises(InputError) as caught:
         submitted(**changes)
-    assert not list(Path("board").rglob("*.*")) if Path("board").exists() else True, "nothing is left"
+    assert not list(Path("board").rglob("*.*")), "nothing is written"
     return str(caught.value)
 
 
-def passes(folder: Path, of=SUITE) -> bool:
-    return verify(folder, of).passed
+def submit_new(reference: str) -> Path:
+    """Run an encoding, check it and submit it."""
+    execute_all(reference, Path("runs"), SUITE)
+    return submitted(reference=reference, report=write_passed_report(reference, Path("its.json")))
 
 
-def test_everything_is_there(here):
+def read_submission(folder: Path) -> Submission:
+    return Submission.model_validate_json((folder / "submission.json").read_text())
+
+
+def passes(folder: Path, suite=SUITE) -> bool:
+    return verify_submission(folder, suite).passed
+
+
+def test_a_submission_is_complete(here):
     folder = submitted()
     assert folder == Path("board/submissions") / NAME
     files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
     assert files == ["check.json", "check.md", "results.jsonl", f"source/{NAME}.py", "submission.json"]
     assert (folder / f"source/{NAME}.py").read_bytes() == (here / f"{NAME}.py").read_bytes()
-    of = Submission.model_validate_json((folder / "submission.json").read_text())
-    assert (of.title, of.authors, of.paper, of.licence) == (ABOUT.title, ABOUT.authors, ABOUT.paper, "Apache-2.0")
-    assert (of.suite.fingerprint, of.ranking, of.training.longest) == (
-        SUITE.fingerprint,
-        "standard",
-        {"copying": 4, "parity": 4},
-    )
-    written = [r for one in plan(SUITE, [NAME]) if (r := one.result(here / "runs"))]
-    assert sorted(results(folder), key=str) == sorted(written, key=str)
+    submission = read_submission(folder)
+    texts = (submission.title, submission.authors, submission.paper, submission.licence)
+    assert texts == (ABOUT.title, ABOUT.authors, ABOUT.paper, "Apache-2.0")
+    assert (submission.suite.fingerprint, submission.ranking) == (SUITE.fingerprint, "standard")
+    assert submission.training.longest == {"copying": 4, "parity": 4}
+    runs = [result for run in plan_runs(SUITE, [NAME]) if (result := run.result(here / "runs"))]
+    assert sorted(read_results(folder), key=str) == sorted(runs, key=str)
     assert passes(folder)
 
 
-def test_what_is_not_said_is_taken_from_the_encoding(here):
-    of = Submission.model_validate_json((submitted(about=None) / "submission.json").read_text())
-    assert (of.title, of.authors, of.paper, of.note) == ("My encoding", ["Your Name"], "https://example.org", "")
+def test_texts_default_to_the_encodings_info(here):
+    submission = read_submission(submitted(about=None))
+    texts = (submission.title, submission.authors, submission.paper, submission.note)
+    assert texts == ("My encoding", ["Your Name"], "https://example.org", "")
 
 
-def test_a_submission_is_replaced_on_demand_only(here):
+def test_a_submission_is_replaced_only_with_replace(here):
     folder = submitted()
     (folder / "mine.txt").write_text("mine")
-    with pytest.raises(InputError, match=r"is there already; replace it with --replace, or choose another --to"):
+    with pytest.raises(InputError, match=r"exists already; replace it with --replace, or choose another --to"):
         submitted()
     assert (folder / "mine.txt").exists()
     assert submitted(replace=True) == folder and not (folder / "mine.txt").exists() and passes(folder)
 
 
-def test_what_is_missing_is_named(here):
+def test_missing_and_failed_runs_are_listed(here):
     shutil.rmtree("runs/tiny/parity/my_encoding/seed-1")
     shutil.rmtree("runs/tiny/copying")
-    assert refused() == (
-        "my_encoding lacks 3 of 4 runs of suite tiny under runs/tiny: copying seeds 0, 1; parity seed 1; `lprime run` the "
-        "suite with --encoding (and --retry-failed), all seeds count"
+    plan_runs(SUITE, [NAME], ["parity"], [1])[0].fail(here / "runs", "out of memory")
+    assert refusal() == (
+        "3 of 4 runs of my_encoding in suite tiny are missing under runs/tiny: copying seeds 0, 1; parity seed 1 (failed); run "
+        "the suite with `lprime run --encoding` (and --retry-failed)"
     )
 
 
-def test_what_failed_is_named(here):
-    shutil.rmtree("runs/tiny/parity/my_encoding/seed-1")
-    plan(SUITE, [NAME], ["parity"], [1])[0].fail(here / "runs", "out of memory")
-    assert "parity seed 1 (failed)" in refused()
-
-
-def test_other_source_is_told(here):
+def test_runs_of_other_source_are_refused(here):
     (here / f"{NAME}.py").write_text((here / f"{NAME}.py").read_text() + "\n# changed")
-    said = refused()
-    assert "4 of 4 runs of my_encoding were made from other source than it has now" in said
-    assert "such as runs/tiny/copying/my_encoding/seed-0; delete them and run again" in said
+    message = refusal()
+    assert "4 of 4 runs of my_encoding do not have the current source" in message
+    assert "such as runs/tiny/copying/my_encoding/seed-0; delete them and run again" in message
 
 
-def test_another_version_of_the_suite_is_told(here):
-    assert "was made by suite tiny with fingerprint" in refused(suite=suite(seeds=[0, 1], version=2))
+def test_runs_of_another_suite_version_are_refused(here):
+    assert "was made by suite tiny with fingerprint" in refusal(suite=make_suite(seeds=[0, 1], version=2))
 
 
-def test_a_seed_more_is_asked_for(here):
-    assert "lacks 2 of 6 runs" in refused(suite=suite(seeds=[0, 1, 2]))
-
-
-def test_a_seed_more_than_asked_for_stays_behind(here):
-    folder = submitted(suite=suite(seeds=[1]))
-    assert {r.seed for r in results(folder)} == {1} and passes(folder, suite(seeds=[1]))
+def test_exactly_the_seeds_of_the_suite_are_submitted(here):
+    assert "2 of 6 runs of my_encoding" in refusal(suite=make_suite(seeds=[0, 1, 2]))
+    fewer = make_suite(seeds=[1])
+    folder = submitted(suite=fewer)
+    assert {r.seed for r in read_results(folder)} == {1} and passes(folder, fewer)
 
 
 @pytest.mark.parametrize("name", ["rope", "randomised(rope)", "rope(base=2.0)"])
-def test_built_ins_are_not_submitted(here, name):
-    assert refused(reference=name).endswith("(`lprime publish` is for those that are here)")
+def test_built_in_encodings_are_refused(here, name):
+    assert refusal(reference=name).endswith("(`lprime publish` is for built-in ones)")
 
 
 @pytest.mark.parametrize(
@@ -136,102 +150,81 @@ def test_built_ins_are_not_submitted(here, name):
     [
         ({"source_sha256": "0" * 64}, "is of 'my_encoding', source 000000000000; expected my_encoding, source"),
         ({"encoding": "rope"}, "is of 'rope', source"),
-        ({"extra": 1}, "is not what `lprime check --json` prints: extra"),
-        ({"findings": "none"}, "is not what `lprime check --json` prints: findings"),
+        ({"extra": 1}, "is not a report of `lprime check --json`: extra"),
+        ({"findings": "none"}, "is not a report of `lprime check --json`: findings"),
     ],
 )
 def test_a_report_of_something_else_is_refused(here, change, message):
     content = json.loads(Path("check.json").read_text())
     Path("check.json").write_text(json.dumps(content | change))
-    assert message in refused()
+    assert message in refusal()
 
 
-def test_a_report_is_one(here):
+def test_an_unreadable_report_is_refused(here):
     Path("check.json").write_text("")
-    assert "check.json is not what `lprime check --json` prints: not JSON" in refused()
-    assert "cannot read absent.json: No such file" in refused(report=Path("absent.json"))
+    assert "check.json is not a report of `lprime check --json`: not JSON" in refusal()
+    assert "cannot read absent.json: No such file" in refusal(report=Path("absent.json"))
 
 
-def test_a_report_of_a_failed_check_is_refused(here):
+def test_a_report_with_a_failed_check_is_refused(here):
     content = json.loads(Path("check.json").read_text())
     content["findings"][1]["status"] = "failed"
     Path("check.json").write_text(json.dumps(content))
-    assert "checks passed in 1 s; expected all to pass" in refused()
+    assert "checks passed in 1 s; expected all to pass" in refusal()
 
 
-def test_the_checks_are_made_where_no_report_is_given(here, monkeypatch):
-    whole = Report.model_validate_json(Path("check.json").read_text())
-    broken = Finding(check="causality", status="failed", expected="e", found="peeks", advice="do not", seconds=1)
-    monkeypatch.setattr(module, "run_checks", lambda reference: whole.model_copy(update={"findings": [broken]}))
-    assert refused(report=None) == "my_encoding does not pass `lprime check my_encoding.py`: causality: peeks; do not"
-    monkeypatch.setattr(module, "run_checks", lambda reference: whole)
+def test_without_a_report_the_checks_run(here, monkeypatch):
+    report = Report.model_validate_json(Path("check.json").read_text())
+    failed = Finding(check="causality", status="failed", expected="e", found="peeks", advice="do not", seconds=1)
+    monkeypatch.setattr(submit, "check_encoding", lambda reference: report.model_copy(update={"findings": [failed]}))
+    assert refusal(report=None) == "my_encoding does not pass `lprime check my_encoding.py`: causality: peeks; do not"
+    monkeypatch.setattr(submit, "check_encoding", lambda reference: report)
     assert passes(submitted(report=None))
 
 
-def test_nothing_is_written_that_would_not_pass(here):
-    assert refused(about=About(title="<b>Mine")).startswith("my_encoding cannot be submitted: names: title holds markdown")
-    assert "link" in refused(about=About(paper="javascript:x"))
+def test_nothing_is_written_that_would_not_pass_verify(here):
+    assert refusal(about=About(title="<b>Mine")).startswith("my_encoding cannot be submitted: names: title contains markdown")
+    assert "link" in refusal(about=About(paper="javascript:x"))
 
 
-def on_the_board(board: Path, name: str) -> Path:
-    """The very runs, as published under another name."""
-    (board / "results/tiny").mkdir(parents=True)
-    runs = [r for one in plan(SUITE, [NAME]) if (r := one.result(Path("runs")))]
-    renamed = [r.model_copy(update={"encoding": r.encoding.model_copy(update={"name": name})}) for r in runs]
-    (board / f"results/tiny/{name}.jsonl").write_text("".join(r.model_dump_json() + "\n" for r in renamed))
-    return board
+def published_runs(name: str, board: Path) -> Path:
+    """A board that has these runs under another name."""
+    return publish_as([r for run in plan_runs(SUITE, [NAME]) if (r := run.result(Path("runs")))], name, board)
 
 
-COPIES = "my_encoding cannot be submitted: copies: copying seed 0 is copying seed 0 of theirs, as published"
+def test_copies_of_published_runs_are_refused(here):
+    copied = "my_encoding cannot be submitted: copies: copying seed 0 is a copy of the published copying seed 0 of theirs"
+    board = published_runs("theirs", here / "elsewhere")
+    assert refusal(published=board).startswith(copied)
+    own = publish_as([r for run in plan_runs(SUITE, [NAME]) if (r := run.result(Path("runs")))], NAME, here / "own")
+    assert passes(submitted(published=own)), "the encoding's own published runs are not copies"
+    shutil.rmtree("board")
+    published_runs("theirs", Path("leaderboard/published"))
+    assert refusal().startswith(copied), "the default board is that of verify"
 
 
-def test_a_copy_of_the_board_is_refused(here):
-    board = on_the_board(here / "elsewhere", "theirs")
-    assert refused(published=board).startswith(COPIES)
-    assert passes(submitted())  # nobody said that there is a board
-
-
-def test_the_board_is_where_verify_looks_for_it(here):
-    on_the_board(Path("leaderboard"), "theirs")
-    assert refused().startswith(COPIES)
-
-
-def test_ones_own_row_is_no_copy(here):
-    assert passes(submitted(published=on_the_board(here / "elsewhere", NAME)))
-
-
-def test_what_it_imports_comes_along(here):
+def test_imported_files_are_included(here):
     (here / "helper.py").write_text("RATE = 1.0")
     (here / "other.py").write_text("import helper\n" + (here / f"{NAME}.py").read_text().replace(NAME, "other"))
-    folder = made_of("other.py")
+    folder = submit_new("other.py")
     assert sorted(p.name for p in (folder / "source").iterdir()) == ["helper.py", "other.py"] and passes(folder)
 
 
-def made_of(reference: str) -> Path:
-    """Runs of it, its report, and the submission."""
-    run(reference, Path("runs"), SUITE)
-    return submitted(reference=reference, report=report(reference, Path("its.json")))
-
-
-def test_what_cannot_come_along_is_refused(here, monkeypatch):
+def test_imports_from_other_folders_are_refused(here, monkeypatch):
     (here / "elsewhere").mkdir()
     (here / "elsewhere/tables_of_mine.py").write_text("RATE = 1.0")
     monkeypatch.syspath_prepend(here / "elsewhere")
     (here / "other.py").write_text("import tables_of_mine\n" + (here / f"{NAME}.py").read_text().replace(NAME, "other"))
-    with pytest.raises(
-        InputError, match="other cannot be submitted: source: imports tables_of_mine, which it does not bring along"
-    ):
-        made_of("other.py")
+    message = "other cannot be submitted: source: imports tables_of_mine, which is neither allowed nor among its files"
+    with pytest.raises(InputError, match=message):
+        submit_new("other.py")
 
 
-RECENT = Path(__file__).resolve().parents[1] / "plugins/lprime_recency"
-
-
-def test_a_package_is_submitted_whole(here, monkeypatch):
-    monkeypatch.syspath_prepend(str(RECENT))
-    folder = made_of("lprime_recency.encoding:Recency")
-    there = sorted(p.relative_to(folder / "source").as_posix() for p in folder.rglob("*.py"))
-    assert there == ["lprime_recency/__init__.py", "lprime_recency/curve.py", "lprime_recency/encoding.py"]
+def test_a_package_is_included_completely(here, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tests/plugins/lprime_recency"))
+    folder = submit_new("lprime_recency.encoding:Recency")
+    files = sorted(p.relative_to(folder / "source").as_posix() for p in folder.rglob("*.py"))
+    assert files == ["lprime_recency/__init__.py", "lprime_recency/curve.py", "lprime_recency/encoding.py"]
     assert passes(folder)
 
 
@@ -258,38 +251,39 @@ class Wraps(Wrapper):
         ("randomised(wraps.py(rope))", "randomised~wraps~rope"),
     ],
 )
-def test_settings_and_wrappers_are_submitted_and_their_hash_is_told_without_running_them(here, reference, folder):
+def test_source_hash_of_settings_and_wrappers_without_running_them(here, reference, folder):
     (here / "mine.py").write_text(OF_ROPE)
     (here / "wraps.py").write_text(WRAPS)
-    place = made_of(reference)
+    place = submit_new(reference)
     assert place.name == folder and passes(place)
-    of = Submission.model_validate_json((place / "submission.json").read_text())
     sources = {p.name: p.read_bytes() for p in (place / "source").iterdir()}
-    assert source_hash(of, sources) == encodings.source_hash(encodings.get(reference))
+    assert submitted_source_hash(read_submission(place), sources) == source_hash(get_encoding(reference))
 
 
-def test_two_plugins_are_two_submissions(here):
+def test_an_encoding_of_two_plugins_is_refused(here):
     (here / "mine.py").write_text(OF_ROPE)
     (here / "wraps.py").write_text(WRAPS)
-    assert "is made of 2 plugins" in refused(reference="wraps.py(mine.py)")
+    assert "contains 2 plugins" in refusal(reference="wraps.py(mine.py)")
 
 
-def test_who_trains_on_at_longer_lengths_says_so(here):
+def test_a_further_stage_is_declared(here):
     source = WRAPS.replace("Wraps(Wrapper):", "Wraps(Wrapper):\n    stage = Stage()").replace("Info, ", "Info, Stage, ")
     (here / "wraps.py").write_text(source.replace("shift_invariant=True", "ranking='longer', shift_invariant=True"))
-    of = Submission.model_validate_json((made_of("wraps.py(rope)") / "submission.json").read_text())
-    assert (of.ranking, of.training.extra_stage, of.training.longest) == ("longer", True, {"copying": 8, "parity": 8})
+    submission = read_submission(submit_new("wraps.py(rope)"))
+    assert (submission.ranking, submission.training.extra_stage) == ("longer", True)
+    assert submission.training.longest == {"copying": 8, "parity": 8}
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "a(1)", "a(b, c)", "f(x)(y)", "(" * 5000, "-" * 5000 + "a", "a[0]"])
-def test_what_is_no_name_is_none(name):
+def test_invalid_names(name):
     with pytest.raises(ValueError, match="not a name"):
-        chain(name)
+        encoding_chain(name)
 
 
-def test_names_fall_into_their_parts():
-    assert chain("a(b(c(x=1.0),y='z'))") == ["a", "b", "c"] and chain("a") == ["a"] and chain("a(x=1)") == ["a"]
+def test_encodings_in_a_name():
+    assert encoding_chain("a(b(c(x=1.0),y='z'))") == ["a", "b", "c"]
+    assert encoding_chain("a") == encoding_chain("a(x=1)") == ["a"]
 
 
-def test_the_example_is_one(tmp_path):
-    assert passes(made(tmp_path, SUITE))
+def test_the_template_is_a_valid_submission(tmp_path):
+    assert passes(make_submission(tmp_path, SUITE))

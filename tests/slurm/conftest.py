@@ -1,4 +1,4 @@
-"""The running test cluster, for tests marked ``slurm``: quiet before and after each. Without one they fail; they never skip."""
+"""Fixtures of the running test cluster, empty before and after each test marked ``slurm``. Without a cluster they fail."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ class Queued(NamedTuple):
 
 
 class Accounted(NamedTuple):
-    """A line of sacct: one incarnation of a job, or of one of an array's."""
+    """A line of sacct: one start of a job or array member."""
 
     job: str
     state: str
@@ -41,7 +41,7 @@ class Accounted(NamedTuple):
 
 @dataclass(frozen=True)
 class RunningCluster:
-    """What tests do to it. It takes its time: 5 s from SIGTERM to SIGKILL, 10 s of grace, 10 s until a dead node is noticed."""
+    """Operations on it. SIGKILL follows SIGTERM after 5 s, grace lasts 10 s, a dead node is noticed after 10 s."""
 
     folder: Path
 
@@ -50,13 +50,13 @@ class RunningCluster:
         return [Queued(*line.split("|")) for line in lines]
 
     def sacct(self, job: str) -> list[Accounted]:
-        """All incarnations of a job, the earliest first; steps left out."""
+        """All starts of a job, in order, without its steps."""
         lines = slurm("sacct", "-n", "-P", "-X", "-D", "-j", job, "-o", "JobID,State,ExitCode,NodeList,Start").splitlines()
         rows = [line.split("|") for line in lines]
         return sorted((Accounted(id, state.split()[0], *rest) for id, state, *rest in rows), key=lambda row: row.start)
 
     def submit(self, folder: Path, script: str, *options: str) -> str:
-        """A batch job of these lines of bash, with its log in the folder; its id."""
+        """Submit a batch job of these lines of bash, with its log in the folder. Returns its id."""
         done = subprocess.run(
             ["sbatch", "--parsable", f"--chdir={folder}", *options],
             input=f"#!/bin/bash\n{script}\n",
@@ -67,19 +67,19 @@ class RunningCluster:
         return done.stdout.strip()
 
     def high_priority_job(self, seconds: float) -> str:
-        """A job that wants both nodes, and preempts whatever runs on partition ``low``; its id."""
+        """Submit a job that needs both nodes and preempts jobs on partition ``low``. Returns its id."""
         both = ("--partition=high", f"--nodes={len(NODES)}", "--exclusive", "--output=/dev/null")
         return self.submit(self.folder, f"sleep {seconds}", *both)
 
     def running(self, job: str) -> str:
-        """Wait until a job runs; on which node."""
+        """Wait until a job runs. Returns its node."""
         return wait_until(f"job {job} to run", lambda: next((q.node for q in self.squeue() if q[::2] == (job, "RUNNING")), ""))
 
     def ended(self, job: str) -> list[Accounted]:
-        """Wait until a job has left the queue, and accounting knows; its incarnations."""
+        """Wait until a job has left the queue and the accounting is complete. Returns its starts."""
         wait_until(f"job {job} to end", lambda: all(q.job.split("_")[0] != job for q in self.squeue()))
 
-        def accounted() -> list[Accounted]:  # which lags behind, by whole incarnations and by tasks of an array
+        def accounted() -> list[Accounted]:  # the accounting lags behind, by starts and by array members
             restarts = re.findall(r"\bRestarts=(\d+)", slurm("scontrol", "show", "job", "-o", job))
             rows = self.sacct(job)
             settled = all(row.state not in ("PENDING", "RUNNING") for row in rows)
@@ -93,7 +93,7 @@ class RunningCluster:
         return done.stdout
 
     def kill_node(self, node: str) -> None:
-        """slurmd and all processes of its jobs, with SIGKILL, at once."""
+        """SIGKILL slurmd and all processes of its jobs at once."""
         self.script("kill-node", node)
 
     def start_node(self, node: str) -> None:
@@ -103,7 +103,7 @@ class RunningCluster:
         return dict(line.split("|") for line in slurm("sinfo", "-h", "-N", "-p", "main", "-o", "%N|%T").splitlines())
 
     def drain(self) -> None:
-        """Nothing in the queue, and both nodes there and idle: what a test before may have left is undone."""
+        """Empty the queue and bring both nodes back to idle, whatever an earlier test has left."""
         slurm("scancel", f"--user={os.getuid()}")
         self.script("start")  # nodes that were killed
         for node, state in self.nodes().items():
@@ -115,9 +115,7 @@ class RunningCluster:
 
 @pytest.fixture(scope="session")
 def running_cluster() -> Iterator[RunningCluster]:
-    """The cluster of SLURM_CONF, by default the one of the script's own folder; where make asks for it one for each of pytest's
-    workers, since tests wait more than they work.
-    """
+    """The cluster of SLURM_CONF or of the script's default folder; with TESTCLUSTERS set, one for each of pytest's workers."""
     if each := os.environ.get("TESTCLUSTERS"):
         folder = Path(f"{each}-{os.environ.get('PYTEST_XDIST_WORKER', 'alone')}")
         done = subprocess.run([SCRIPT, "start", folder], capture_output=True, text=True)
@@ -125,7 +123,7 @@ def running_cluster() -> Iterator[RunningCluster]:
             pytest.fail(f"the test cluster does not start: {done.stderr}", pytrace=False)
         os.environ["SLURM_CONF"] = str(folder / "slurm.conf")
     folder = Path(os.environ.get("SLURM_CONF", DEFAULT / "slurm.conf")).parent
-    if not (folder / ".testcluster").exists():  # never another one: all of its jobs are cancelled
+    if not (folder / ".testcluster").exists():  # never a site's own: all jobs are cancelled
         pytest.fail(f"no test cluster in {folder}: `make test-slurm`, or `{SCRIPT.relative_to(ROOT)} start`", pytrace=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLURM_CONF", str(folder / "slurm.conf"))
@@ -136,19 +134,19 @@ def running_cluster() -> Iterator[RunningCluster]:
 
 @pytest.fixture
 def cluster(running_cluster: RunningCluster) -> Iterator[RunningCluster]:
-    """The running cluster, with nothing on it, and left that way."""
+    """The running cluster, empty before and after the test."""
     running_cluster.drain()
     yield running_cluster
     running_cluster.drain()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test first, so that all others run beside it."""
+    """Start the longest test first, in parallel with all others."""
     items.sort(key=lambda item: "quick_grid" not in item.name)
 
 
-# A test of the cluster that is skipped has not been made. Where it asks to be, it fails.
-def no_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+# A skipped test of the cluster counts as failed.
+def fail_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
     if report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"a test of the cluster is never skipped: {report.longrepr}"
@@ -156,9 +154,9 @@ def no_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport():
-    no_skip((yield).get_result())
+    fail_skipped((yield).get_result())
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report():
-    no_skip((yield).get_result())
+    fail_skipped((yield).get_result())

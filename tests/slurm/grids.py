@@ -1,10 +1,11 @@
-"""A grid on the test cluster, as its users meet it: the real command, real jobs."""
+"""A grid on the test cluster, run by the real command in real jobs."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,12 +18,12 @@ from support import suite_dict
 CHANGING = ("timings", "started", "finished", "commit")
 PATIENCE_S = 240
 GRID_S = 1500
-"""Longest that a command may take: ``quick`` to its end, with two other clusters on the same cores."""
+"""Timeout of a command: all of ``quick``, with two other clusters on the same cores."""
 T = TypeVar("T")
 
 
 def wait_until(what: str, look: Callable[[], T], patience_s: float = PATIENCE_S) -> T:
-    """What ``look`` sees once it sees something."""
+    """Call ``look`` until it returns something true. Returns that."""
     deadline = time.monotonic() + patience_s
     while not (seen := look()):
         if time.monotonic() > deadline:
@@ -36,7 +37,7 @@ def slurm(*command: str) -> str:
 
 
 def results(out: Path) -> dict[str, dict]:
-    """All results below a folder, without what differs from run to run."""
+    """All results below a folder, without keys that differ from run to run."""
     found = {}
     for path in sorted(out.rglob("result.json")):
         content = json.loads(path.read_text())
@@ -68,15 +69,15 @@ class Grid:
     def command(self, *arguments: object) -> list[str]:
         command, *rest = arguments
         place = ["--out", str(self.out)]
-        return [sys.executable, "-m", "bench.cli", str(command), str(self.suite_file), *place, *map(str, rest)]
+        return [sys.executable, "-m", "lprime", str(command), str(self.suite_file), *place, *map(str, rest)]
 
     def lprime(self, *arguments: object) -> subprocess.CompletedProcess:
-        """The command, to its end."""
+        """Run the command to its end."""
         environment = os.environ | self.environment
         return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=GRID_S, env=environment)
 
     def start(self, *arguments: object) -> subprocess.Popen:
-        """The command, left running."""
+        """Start the command in the background."""
         return subprocess.Popen(
             self.command(*arguments),
             stdout=subprocess.PIPE,
@@ -84,12 +85,12 @@ class Grid:
             text=True,
             start_new_session=True,
             env=os.environ | self.environment,
-            # Where the tests run in the background of a script, Ctrl-C is ignored, and that would be inherited.
+            # Tests in the background of a script ignore Ctrl-C, and child processes would inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def submit(self, *arguments: object) -> str:
-        """All runs into the queue; what the command said."""
+        """Submit all runs. Returns the command's output."""
         done = self.lprime("run", "--on", self.cluster_file, "--detach", *arguments)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -107,15 +108,15 @@ class Grid:
         return sorted(path.parent for path in self.out.glob(f"{self.name}/.slurm/*/plan.json"))
 
     def progress(self) -> list[dict[str, Any]]:
-        """What jobs say of themselves."""
+        """Progress files of all jobs."""
         return [json.loads(path.read_text()) for folder in self.records() for path in folder.glob("progress/*.json")]
 
     def trained(self, step: int) -> bool:
-        """Has some run under way made as many steps?"""
+        """Whether some run under way has reached this step."""
         return any(beat["step"] >= step for progress in self.progress() for beat in progress["beats"])
 
     def log(self) -> str:
-        """What all jobs printed."""
+        """Output of all jobs."""
         return "".join(path.read_text() for path in sorted(self.out.glob(f"{self.name}/.slurm/*/*_log.*")))
 
     def queue(self) -> dict[str, str]:
@@ -125,19 +126,37 @@ class Grid:
         return {id: state for id, name, state in rows if name.startswith(f"lprime-{self.name}-")}
 
     def local(self) -> dict[str, dict]:
-        """The same grid by the local pool, undisturbed: the oracle."""
+        """Results of the same grid by the local pool, the oracle."""
         out = self.folder / "local"
-        command = [sys.executable, "-m", "bench.cli", "run", str(self.suite_file), "--out", str(out)]
+        command = [sys.executable, "-m", "lprime", "run", str(self.suite_file), "--out", str(out)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=GRID_S, env=os.environ | self.environment)
         assert done.returncode == 0, done.stdout + done.stderr
         return results(out)
 
     def finish(self) -> None:
-        """Wait for the grid to be over."""
+        """Wait until no job is in the queue."""
         wait_until("the grid's jobs to end", lambda: not self.queue())
 
 
+def write_encoding(path: Path, body: str = "pass") -> Path:
+    """Write an encoding that is named like the file and does what ``body``, the end of its class, says."""
+    path.write_text(
+        f"""
+from bench.encodings import Encoding, Info
+
+class {path.stem.capitalize()}(Encoding):
+    info = Info(
+        name="{path.stem}", family="test", title="A test", authors="Nobody", year=2026, link="https://example.org",
+        formula="q·k", past="a test", provenance="a test", shift_invariant=True
+    )
+
+{textwrap.indent(body, "    ")}
+"""
+    )
+    return path
+
+
 def paced(name: str, steps: int, **changes: object) -> dict:
-    """A tiny suite whose runs last: some 200 steps a second."""
+    """A tiny suite with long runs, at some 200 steps a second."""
     recipe = {"steps": steps, "batch": 16, "warmup_steps": 5}
     return suite_dict(name=name, recipe=recipe, **changes)

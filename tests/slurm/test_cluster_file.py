@@ -1,33 +1,34 @@
-"""Cluster files: strict, and told in one line what is wrong with them. Without a cluster."""
+"""Cluster files: strict, errors reported on one line. Without a cluster."""
 
 from pathlib import Path
 
 import pytest
 import yaml
+from grids import write_encoding
 from support import lprime
 
-from slurm import site
-from slurm.cluster import load_cluster, shipped
-from slurm.submit import parameters
+from slurm import commands
+from slurm.cluster import example_clusters, load_cluster
+from slurm.submit import submitit_parameters
 from tasks import InputError
 
 
-def written(folder: Path, **changes: object) -> Path:
+def write_cluster(folder: Path, **changes: object) -> Path:
     path = folder / "cluster.yaml"
     path.write_text(yaml.safe_dump({"partition": "main", "time_minutes": 60} | changes))
     return path
 
 
-@pytest.mark.parametrize("name", shipped())
-def test_every_example_is_a_cluster(name):
+@pytest.mark.parametrize("name", example_clusters())
+def test_every_example_is_valid(name):
     cluster = load_cluster(name)
     assert cluster.at_once >= 1
-    assert load_cluster(str(shipped()[name])) == cluster
-    assert shipped()[name].read_text().startswith("#"), "an example says what it is for"
+    assert load_cluster(str(example_clusters()[name])) == cluster
+    assert example_clusters()[name].read_text().startswith("#"), "an example says what it is for"
 
 
-def test_the_examples_are_the_common_shapes():
-    clusters = {name: load_cluster(name) for name in shipped()}
+def test_the_examples_cover_common_sites():
+    clusters = {name: load_cluster(name) for name in example_clusters()}
     assert clusters["gpu-packed"].gpus_per_job and clusters["gpu-packed"].at_once > clusters["gpu-packed"].gpus_per_job
     assert all(clusters[name].gpus_per_job == 0 for name in ("one-partition", "preemptible", "cpu-only"))
 
@@ -40,7 +41,7 @@ def test_the_examples_are_the_common_shapes():
         ({"time_minutes": 0}, ["time_minutes"]),
         ({"partition": "two words"}, ["partition", "two words"]),
         ({"gpus_per_job": -1}, ["gpus_per_job"]),
-        ({"sbatch": {"time": 5}}, ["sbatch.time", "lprime's to set"]),
+        ({"sbatch": {"time": 5}}, ["sbatch.time", "set by lprime"]),
         ({"sbatch": {"--job-name": "x"}}, ["sbatch.--job-name"]),
         ({"mps": True}, ["mps", "gpus_per_job is 0"]),
         ({"time_minutes": 1, "save_before_s": 60}, ["save_before_s", "60"]),
@@ -48,8 +49,8 @@ def test_the_examples_are_the_common_shapes():
         ({"setup": "module load"}, ["setup"]),
     ],
 )
-def test_mistakes_are_one_line(tmp_path, changes, words):
-    done = lprime("run", "quick", "--on", written(tmp_path, **changes), "--dry-run", cwd=tmp_path)
+def test_errors_are_one_line(tmp_path, changes, words):
+    done = lprime("run", "quick", "--on", write_cluster(tmp_path, **changes), "--dry-run", cwd=tmp_path)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     for word in words:
@@ -69,7 +70,7 @@ def test_mistakes_are_one_line(tmp_path, changes, words):
         (["--on", "preemptible", "--profile"], ["--profile", "cluster file"]),
     ],
 )
-def test_options_that_do_not_go_together(tmp_path, arguments, words):
+def test_conflicting_options_are_one_line(tmp_path, arguments, words):
     done = lprime("run", "quick", *arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
@@ -78,35 +79,23 @@ def test_options_that_do_not_go_together(tmp_path, arguments, words):
     assert not list(tmp_path.iterdir())
 
 
-def test_results_belong_into_the_shared_folder(tmp_path, monkeypatch):
+def test_results_must_be_in_the_shared_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("SHARED", str(tmp_path / "shared"))
-    cluster = load_cluster(str(written(tmp_path, shared_folder="$SHARED")))
-    with pytest.raises(InputError, match="is not a folder here"):
-        cluster.out(None)
+    cluster = load_cluster(str(write_cluster(tmp_path, shared_folder="$SHARED")))
+    with pytest.raises(InputError, match="is not a folder on this machine"):
+        cluster.results_folder(None)
     (tmp_path / "shared").mkdir()
-    assert cluster.out(None) == tmp_path / "shared/runs"
-    assert cluster.out(tmp_path / "shared/mine") == tmp_path / "shared/mine"
+    assert cluster.results_folder(None) == tmp_path / "shared/runs"
+    assert cluster.results_folder(tmp_path / "shared/mine") == tmp_path / "shared/mine"
     with pytest.raises(InputError, match="compute nodes would not see it"):
-        cluster.out(tmp_path / "elsewhere")
-
-
-PLUGIN = """
-from bench.encodings import Encoding, Info
-
-class Mine(Encoding):
-    info = Info(
-        name="mine", family="test", title="A test", authors="Nobody", year=2026, link="https://example.org", formula="q·k",
-        past="the same", provenance="a test", shift_invariant=True
-    )
-"""
+        cluster.results_folder(tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize("name", ["{}", "{}:Mine", "randomised({}:Mine)"])
-def test_the_file_of_an_encoding_belongs_into_the_shared_folder(tmp_path, name):
+def test_the_file_of_an_encoding_must_be_in_the_shared_folder(tmp_path, name):
     (tmp_path / "shared").mkdir()
-    mine = tmp_path / "mine.py"
-    mine.write_text(PLUGIN)
-    cluster = written(tmp_path, shared_folder=str(tmp_path / "shared"))
+    mine = write_encoding(tmp_path / "mine.py")
+    cluster = write_cluster(tmp_path, shared_folder=str(tmp_path / "shared"))
     command = ["run", "quick", "--on", cluster, "--encoding", "nope", "--encoding"]
     for how in ("--dry-run", "--detach"):
         done = lprime(*command, name.format(mine), how, cwd=tmp_path)
@@ -120,9 +109,9 @@ def test_the_file_of_an_encoding_belongs_into_the_shared_folder(tmp_path, name):
     assert "10 runs in" in done.stdout
 
 
-def test_no_slurm_here(tmp_path):
-    """Without SLURM a dry run still shows the script; the rest says where it belongs."""
-    cluster = written(tmp_path)
+def test_without_slurm(tmp_path):
+    """A dry run still shows the script; the other commands fail on one line."""
+    cluster = write_cluster(tmp_path)
     alone = {"env": {"PATH": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2]), "HOME": str(tmp_path)}}
     shown = lprime("run", "quick", "--on", cluster, "--dry-run", cwd=tmp_path, **alone)
     assert shown.returncode == 0, shown.stderr
@@ -135,14 +124,14 @@ def test_no_slurm_here(tmp_path):
     cancelled = lprime("cancel", "quick", cwd=tmp_path, **alone)
     assert cancelled.returncode == 2
     assert "was not found" in cancelled.stderr
-    assert "no job of suite quick" in lprime("logs", "quick", cwd=tmp_path, **alone).stderr
+    assert "no cluster job and no failed run in suite quick" in lprime("logs", "quick", cwd=tmp_path, **alone).stderr
 
 
-def test_a_cluster_file_in_submitits_words(tmp_path):
-    cluster = load_cluster(
-        str(written(tmp_path, gpus_per_job=2, cpus_per_job=6, memory_gb=1.5, mps=True, sbatch={"--exclude": "n7", "nice": 5}))
-    )
-    chosen = parameters(cluster, "name", tmp_path / "a folder")
+def test_a_cluster_file_as_submitits_parameters(tmp_path):
+    sbatch = {"--exclude": "n7", "nice": 5}
+    path = write_cluster(tmp_path, gpus_per_job=2, cpus_per_job=6, memory_gb=1.5, mps=True, sbatch=sbatch)
+    cluster = load_cluster(str(path))
+    chosen = submitit_parameters(cluster, "name", tmp_path / "a folder")
     assert chosen["mem"] == "1536M"
     assert chosen["gpus_per_node"] == 2
     assert chosen["additional_parameters"] == {"requeue": True, "exclude": "n7", "nice": 5}
@@ -164,12 +153,12 @@ def test_a_cluster_file_in_submitits_words(tmp_path):
         ("UNLIMITED", float("inf")),
     ],
 )
-def test_slurms_way_to_write_times(text, expected):
+def test_slurms_time_format(text, expected):
     """``sinfo -o %l`` writes days-hours:minutes:seconds, from the right."""
-    assert site.minutes(text) == expected
+    assert commands.parse_minutes(text) == expected
 
 
-def test_a_refusal_that_nobody_foresaw_is_told_as_it_is(tmp_path):
-    cluster = load_cluster(str(written(tmp_path)))
+def test_an_unknown_refusal_is_passed_on(tmp_path):
+    cluster = load_cluster(str(write_cluster(tmp_path)))
     said = "sbatch: error: The moon is in the wrong house\nsbatch: error: Batch job submission failed: Unspecified error"
-    assert str(site.refusal(said, cluster)) == "sbatch refused the jobs: The moon is in the wrong house"
+    assert str(commands.explain_refusal(said, cluster)) == "sbatch refused the jobs: The moon is in the wrong house"

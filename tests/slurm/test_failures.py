@@ -1,4 +1,4 @@
-"""What goes wrong with runs and jobs is told, and loses nothing that is finished."""
+"""Failures of runs and jobs are reported, and no finished result is lost."""
 
 import os
 import shutil
@@ -7,40 +7,28 @@ import subprocess
 import time
 
 import pytest
-from grids import Grid, paced, results, slurm, wait_until
+from grids import Grid, paced, results, slurm, wait_until, write_encoding
 
 pytestmark = pytest.mark.slurm
-BREAKS = '''
-from bench.encodings import Encoding, Info
+FRAGILE = """
+calls = 0
 
-class Fragile(Encoding):
-    """Breaks at its fiftieth training step."""
-
-    info = Info(
-        name="fragile", family="test", title="A test", authors="Nobody", year=2026, link="https://example.org", formula="q·k",
-        past="breaks", provenance="a test", shift_invariant=True
-    )
-
-    def __init__(self, setup):
-        super().__init__(setup)
-        self.calls = 0
-
-    def embed(self, x, at):
-        self.calls += 1
-        if self.calls == 50 and BROKEN:
-            raise RuntimeError("it breaks at step 50")
-        return x
-'''
+def embed(self, x, at):
+    self.calls += 1
+    if self.calls == 50 and BROKEN:
+        raise RuntimeError("it breaks at step 50")
+    return x
+"""
+BROKEN, WORKING = (FRAGILE.replace("BROKEN", value) for value in ("True", "False"))
 
 
 @pytest.fixture
 def fragile(tmp_path):
-    path = tmp_path / "fragile.py"
-    path.write_text(BREAKS.replace("BROKEN", "True"))
-    return path
+    """An encoding that fails at its fiftieth training step."""
+    return write_encoding(tmp_path / "fragile.py", BROKEN)
 
 
-def test_a_run_that_breaks(cluster, tmp_path, fragile):
+def test_a_run_fails(cluster, tmp_path, fragile):
     grid = Grid(tmp_path / "grid", paced("broken", 200, encodings=["nope", str(fragile)]), {"runs_per_job": 4})
     done = grid.lprime("run", "--on", grid.cluster_file)
     assert done.returncode == 1
@@ -52,36 +40,36 @@ def test_a_run_that_breaks(cluster, tmp_path, fragile):
     assert "--retry-failed" in shown
     logs = grid.lprime("logs", "--encoding", "fragile").stdout
     assert "raise RuntimeError" in logs
-    # Without being asked to, nobody runs them again; asked to, with the fault mended, they run.
+    # Failed runs are repeated only with --retry-failed.
     again = grid.lprime("run", "--on", grid.cluster_file)
     assert again.returncode == 1
-    assert "2 failed before and wait for --retry-failed" in again.stdout
+    assert "2 failed before; --retry-failed runs them again" in again.stdout
     assert len(grid.records()) == 1
-    fragile.write_text(BREAKS.replace("BROKEN", "False"))
-    mended = grid.lprime("run", "--on", grid.cluster_file, "--retry-failed")
-    assert mended.returncode == 0, mended.stdout + mended.stderr
-    assert "2 runs submitted" in mended.stdout
+    write_encoding(fragile, WORKING)
+    fixed = grid.lprime("run", "--on", grid.cluster_file, "--retry-failed")
+    assert fixed.returncode == 0, fixed.stdout + fixed.stderr
+    assert "2 runs submitted" in fixed.stdout
     assert grid.states() == ["done"] * 4
 
 
-def test_a_plugin_that_changes_in_the_queue(cluster, tmp_path, fragile):
-    fragile.write_text(BREAKS.replace("BROKEN", "False"))
+def test_a_plugin_changes_while_its_jobs_are_queued(cluster, tmp_path, fragile):
+    write_encoding(fragile, WORKING)
     suite = paced("changed", 100, encodings=[str(fragile)])
     grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"begin": "now+8"}})
     grid.submit()
-    fragile.write_text(BREAKS.replace("BROKEN", "False") + "# changed\n")
+    write_encoding(fragile, WORKING + "# changed")
     grid.finish()
     assert grid.states() == ["failed", "failed"]
     assert all("changed after this run was asked for" in row["reason"] for row in grid.status())
 
 
-def test_a_plugin_that_a_node_cannot_load(cluster, tmp_path, fragile):
+def test_a_node_cannot_load_a_plugin(cluster, tmp_path, fragile):
     suite = paced("unloadable", 100, encodings=["nope", str(fragile)])
     grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"begin": "now+8"}})
     grid.submit()
     fragile.unlink()
     grid.finish()
-    # The suite names the file too, so that it takes another one to ask for the status.
+    # The suite names the deleted file too, so the status needs another suite file.
     grid.suite_file.write_text(grid.suite_file.read_text().replace(str(fragile), "nope").replace("- nope\n- nope", "- nope"))
     rows = [row for row in grid.status() if row["encoding"] == "fragile"]
     assert [row["state"] for row in rows] == ["failed", "failed"]
@@ -108,13 +96,13 @@ def test_cancelled_by_the_user(cluster, tmp_path):
     assert results(grid.out) == grid.local()
 
 
-def test_a_job_that_is_lost_is_sent_again(cluster, tmp_path):
-    """It ends by no fault of its run, and nobody requeues it: whoever watches does."""
+def test_a_lost_job_is_submitted_again(cluster, tmp_path):
+    """Its node fails and SLURM does not requeue it: the watching command submits its runs again."""
     grid = Grid(tmp_path / "grid", paced("lostjob", 2000, encodings=["nope"]), {"runs_per_job": 2})
     watcher = grid.start("run", "--on", grid.cluster_file)
     wait_until("steps", lambda: grid.trained(300))
     (id,) = grid.queue()
-    # As after a node's failure on a site that does not requeue.
+    # As on a site that does not requeue jobs.
     slurm("scontrol", "update", f"jobid={id}", "requeue=0")
     node = grid.progress()[0]["node"]
     cluster.kill_node(node)
@@ -123,24 +111,24 @@ def test_a_job_that_is_lost_is_sent_again(cluster, tmp_path):
     finally:
         cluster.start_node(node)
     assert watcher.returncode == 0, said
-    assert "lost its job and is sent again" in said
+    assert "lost its job and is submitted again" in said
     assert results(grid.out) == grid.local()
 
 
-def test_ctrl_c_leaves_the_jobs_alone(cluster, tmp_path):
+def test_ctrl_c_does_not_affect_the_jobs(cluster, tmp_path):
     grid = Grid(tmp_path / "grid", paced("watched", 5000, encodings=["nope"]))
     watcher = grid.start("run", "--on", grid.cluster_file)
     wait_until("steps", lambda: grid.trained(100))
     watcher.send_signal(signal.SIGINT)
     said, _ = watcher.communicate(timeout=60)
     assert watcher.returncode == 130
-    assert "the jobs go on" in said
+    assert "the jobs continue" in said
     assert len(grid.queue()) == 2
     grid.finish()
     assert grid.states() == ["done", "done"]
 
 
-def test_status_is_watched_to_the_end(cluster, tmp_path):
+def test_status_watch_ends_with_the_grid(cluster, tmp_path):
     grid = Grid(tmp_path / "grid", paced("looked", 800, encodings=["nope"]))
     grid.submit()
     watcher = grid.start("status", "--watch", "--every", 1)
@@ -150,7 +138,7 @@ def test_status_is_watched_to_the_end(cluster, tmp_path):
 
 
 def test_the_shared_disk_is_full(cluster, tmp_path):
-    """Results that were there stay; what cannot be saved is told by the job's end, since nothing can be written down."""
+    """Earlier results remain; the job's exit code reports the error, since no file can be written."""
     grid = Grid(tmp_path / "grid", paced("fulldisk", 3000, encodings=["nope"]), {"runs_per_job": 2, "cpus_per_job": 1})
     grid.out.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", grid.out], check=True)
@@ -179,7 +167,7 @@ def test_the_shared_disk_is_full(cluster, tmp_path):
         subprocess.run(["umount", grid.out], check=True)
 
 
-def test_the_jobs_folder_is_deleted_while_it_runs(cluster, tmp_path):
+def test_the_records_are_deleted_while_the_job_runs(cluster, tmp_path):
     grid = Grid(tmp_path / "grid", paced("deleted", 2500, encodings=["nope"]), {"runs_per_job": 2})
     grid.submit()
     wait_until("steps", lambda: grid.trained(200))
@@ -191,11 +179,11 @@ def test_the_jobs_folder_is_deleted_while_it_runs(cluster, tmp_path):
     assert grid.lprime("status").returncode == 0
     grid.finish()
     time.sleep(1)
-    assert results(grid.out) == grid.local(), "the job knew what to do, and did it"
+    assert results(grid.out) == grid.local(), "the job had read its plan and finished it"
 
 
-def test_a_gpu_that_is_not_there(cluster, tmp_path):
-    """SLURM gives the job one, and torch on the node sees none: no run is tried, none has failed."""
+def test_a_gpu_that_torch_does_not_see(cluster, tmp_path):
+    """SLURM allocates a GPU, but torch on the node sees none: no run is tried, none has failed."""
     grid = Grid(tmp_path / "grid", paced("nogpu", 60, encodings=["nope"]), {"runs_per_job": 2, "gpus_per_job": 1})
     done = grid.lprime("run", "--on", grid.cluster_file)
     assert done.returncode == 1
@@ -208,12 +196,12 @@ def test_a_gpu_that_is_not_there(cluster, tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"python": "/no/such/python"}, "cannot load lprime"),
-        ({"setup": ["export PYTHONHOME=/nowhere"]}, "cannot load lprime"),
+        ({"python": "/no/such/python"}, "cannot import lprime"),
+        ({"setup": ["export PYTHONHOME=/nowhere"]}, "cannot import lprime"),
         ({"mps": True, "gpus_per_job": 1}, "Multi-Process Service"),
     ],
 )
-def test_a_node_that_is_not_set_up(cluster, tmp_path, change, words):
+def test_a_node_is_not_set_up(cluster, tmp_path, change, words):
     grid = Grid(tmp_path / "grid", paced("unset", 60, encodings=["nope"]), {"runs_per_job": 2} | change)
     grid.submit()
     grid.finish()
@@ -221,8 +209,8 @@ def test_a_node_that_is_not_set_up(cluster, tmp_path, change, words):
     assert grid.states() == ["missing", "missing"]
 
 
-def test_a_folder_that_a_node_does_not_see(cluster, tmp_path):
-    """It is there when the jobs are submitted, and away when they start: a mount that the nodes do not have."""
+def test_a_node_does_not_see_the_results_folder(cluster, tmp_path):
+    """The folder exists when the jobs are submitted and not when they start, like a mount that nodes do not have."""
     suite = paced("unshared", 60, encodings=["nope"])
     grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 2, "sbatch": {"hold": True}})
     (tmp_path / "disk").mkdir()
@@ -244,7 +232,7 @@ def test_a_folder_that_a_node_does_not_see(cluster, tmp_path):
 
 
 def test_a_site_without_accounting(cluster, tmp_path):
-    """Everything works; what only the accounts know is said to be unknown."""
+    """Everything works, and the status says that hours used are unknown."""
     stub = tmp_path / "bin" / "sacct"
     stub.parent.mkdir()
     stub.write_text("#!/bin/sh\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n")

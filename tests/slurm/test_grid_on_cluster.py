@@ -1,16 +1,16 @@
-"""A grid through SLURM gives what the local pool gives, whatever SLURM does to its jobs."""
+"""A grid on SLURM gives the results of the local pool, whatever SLURM does to its jobs."""
 
 import re
 
 import pytest
 import yaml
-from grids import Grid, paced, results, slurm, wait_until
+from grids import Grid, paced, results, slurm, wait_until, write_encoding
 from support import ROOT
 
 pytestmark = pytest.mark.slurm
 
 
-def test_the_quick_grid_equals_the_local_pools(cluster, tmp_path):
+def test_the_quick_grid_equals_that_of_the_local_pool(cluster, tmp_path):
     """All of ``quick``, 6 × 5 runs."""
     suite = yaml.safe_load((ROOT / "bench/suites/quick.yaml").read_text())
     grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 8, "time_minutes": 30})
@@ -38,18 +38,18 @@ def test_preempted_several_times(cluster, tmp_path):
     grid.finish()
     assert results(grid.out) == grid.local()
     assert max(progress["starts"] for progress in grid.progress()) >= 4
-    went_on(grid, "copying nope seed 0", reached)
+    assert_resumed(grid, "copying nope seed 0", reached)
 
 
-def went_on(grid: Grid, run: str, reached: list[int]) -> None:
-    """At each start a run was no further back than when its job was last stopped."""
+def assert_resumed(grid: Grid, run: str, reached: list[int]) -> None:
+    """At each start the run continues at or after the step at which its job was last stopped."""
     begun = [int(step) for step in re.findall(rf"^{run}: at step (\d+)$", grid.log(), re.MULTILINE)]
     assert len(begun) == len(reached)
     assert all(at >= before for at, before in zip(begun, reached, strict=True)), (begun, reached)
 
 
 def test_one_member_of_an_array_is_preempted(cluster, tmp_path):
-    """The last one, whose id in SLURM is also that of the whole array: the others never notice."""
+    """The last one, whose SLURM_JOB_ID is also the id of the array: the others are not affected."""
     suite = paced("member", 4000, encodings=["nope"])
     grid = Grid(tmp_path / "grid", suite, {"partition": "low", "cpus_per_job": 2})
     grid.submit()
@@ -62,7 +62,7 @@ def test_one_member_of_an_array_is_preempted(cluster, tmp_path):
 
 
 def test_one_member_of_an_array_is_cancelled(cluster, tmp_path):
-    """It stays cancelled, and nobody else is."""
+    """It stays cancelled; the other is not affected."""
     grid = Grid(tmp_path / "grid", paced("onegone", 2500, encodings=["nope"]))
     grid.submit()
     wait_until("both at work", lambda: len([p for p in grid.progress() if p["beats"]]) == 2)
@@ -87,28 +87,19 @@ def test_a_node_dies(cluster, tmp_path):
     assert results(grid.out) == grid.local()
 
 
-SLEEPY = '''
-import time
-from bench.encodings import Encoding, Info
+SLEEPY = """
+def embed(self, x, at):
+    import time
 
-class Sleepy(Encoding):
-    """Takes its time, on a fast machine too."""
-
-    info = Info(
-        name="sleepy", family="test", title="A test", authors="Nobody", year=2026, link="https://example.org", formula="q·k",
-        past="the same", provenance="a test", shift_invariant=True
-    )
-
-    def embed(self, x, at):
-        time.sleep(0.02)
-        return x
-'''
+    time.sleep(0.02)  # slow on any machine
+    return x
+"""
 
 
 def test_a_time_limit_shorter_than_a_run(cluster, tmp_path):
-    (tmp_path / "sleepy.py").write_text(SLEEPY)
+    sleepy = write_encoding(tmp_path / "sleepy.py", SLEEPY)
     task = {"task": "parity", "variant": "answer", "train_length": 4}
-    suite = paced("limited", 2600, encodings=[str(tmp_path / "sleepy.py")], tasks=[task])
+    suite = paced("limited", 2600, encodings=[str(sleepy)], tasks=[task])
     grid = Grid(tmp_path / "grid", suite, {"time_minutes": 1, "save_before_s": 15})
     grid.submit()
     wait_until("a second start", lambda: any(p["starts"] > 1 for p in grid.progress()))

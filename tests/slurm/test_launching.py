@@ -1,4 +1,4 @@
-"""Every run is submitted exactly once, whatever happens to the launcher; mistakes are told in words of the site."""
+"""Every run is submitted exactly once, whatever happens to the launcher; errors are explained in terms of the cluster file."""
 
 import contextlib
 import getpass
@@ -13,19 +13,21 @@ import pytest
 import yaml
 from grids import Grid, paced, slurm, wait_until
 
+from slurm.records import load_submissions
+
 pytestmark = pytest.mark.slurm
 HELD = {"sbatch": {"hold": True}}
 """Jobs that stay in the queue, so that they can be counted."""
 
 
 def descendants(pid: int) -> list[int]:
-    """Of a process, itself first; whoever is not there any more has none."""
-    found = [pid]
-    for each in found:
+    """Process ids of a process and its descendants, the process first."""
+    pids = [pid]
+    for each in pids:
         for task in Path(f"/proc/{each}/task").glob("*/children"):
             with contextlib.suppress(OSError):
-                found += [int(child) for child in task.read_text().split()]
-    return found
+                pids += [int(child) for child in task.read_text().split()]
+    return pids
 
 
 def kill(pids: list[int]) -> None:
@@ -35,23 +37,20 @@ def kill(pids: list[int]) -> None:
 
 
 def submitted(grid: Grid) -> list[tuple[str, str, int]]:
-    """Runs of all jobs that were ever submitted, according to SLURM and the shares in the records."""
-    from slurm.records import submissions
-
-    names = [line for line in slurm("sacct", "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobName").split()]
+    """Runs of all submissions. Asserts that SLURM has exactly the jobs that the records contain."""
+    submissions = load_submissions(grid.out, grid.name)
+    names = slurm("sacct", "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobName").split()
     queue = slurm("squeue", "-h", "-r", "-u", getpass.getuser(), "-o", "%j|%i").splitlines()
     runs = []
-    for submission in submissions(grid.out, grid.name):
+    for submission in submissions:
         jobs = [line for line in queue if line.startswith(f"{submission.plan.name}|")]
         assert len(jobs) == len(submission.plan.shares), (jobs, submission.plan.shares)
         assert names.count(submission.plan.name) <= len(jobs)
         runs += submission.plan.runs
-    known = {s.plan.name for s in submissions(grid.out, grid.name)}
-    of_this_folder = {next(iter(known))[: -len("12345678")]} if known else set()
-    strangers = [
-        line for line in queue if any(line.startswith(start) for start in of_this_folder) and line.split("|")[0] not in known
-    ]
-    assert not strangers, "jobs in the queue that no record knows"
+    recorded = {submission.plan.name for submission in submissions}
+    prefixes = tuple(name[: -len("12345678")] for name in recorded)  # without the random part
+    unrecorded = [line for line in queue if line.startswith(prefixes) and line.split("|")[0] not in recorded]
+    assert not unrecorded, "jobs in the queue without a record"
     return runs
 
 
@@ -62,8 +61,7 @@ touch PLACE/asking; sleep 0.4
 touch PLACE/answered; sleep 0.4
 exit $code
 """
-"""Stands before the real one, so that there is time to strike just before it asks and just after it was answered."""
-
+"""Wraps the real sbatch, so that there is time to kill the launcher just before the request and just after the answer."""
 
 POINTS = {
     "the plan is written": "runs/killed/.slurm/*/plan.json",
@@ -72,12 +70,12 @@ POINTS = {
     "sbatch was answered": "answered",
     "pickles get their names": "runs/killed/.slurm/*/*_submitted.pkl",
 }
-"""Of submitting, in their order, and the file that tells that it is there. A random moment after it the launcher is killed."""
+"""Stages of a submission in order, and the file that marks each. The launcher is killed a random moment after it appears."""
 
 
-@pytest.mark.parametrize("with_all_that_it_started", [True, False])
+@pytest.mark.parametrize("with_descendants", [True, False])
 @pytest.mark.parametrize("point", POINTS)
-def test_the_launcher_is_killed_while_it_submits(cluster, tmp_path, point, with_all_that_it_started):
+def test_the_launcher_is_killed_while_it_submits(cluster, tmp_path, point, with_descendants):
     grid = Grid(tmp_path / "grid", paced("killed", 100, seeds=[0, 1, 2]), HELD)
     stub = tmp_path / "bin" / "sbatch"
     stub.parent.mkdir()
@@ -88,8 +86,8 @@ def test_the_launcher_is_killed_while_it_submits(cluster, tmp_path, point, with_
     grid.environment = {}
     wait_until(point, lambda: list(grid.folder.glob(POINTS[point])) or launcher.poll() is not None)
     time.sleep(random.Random(point).uniform(0, 0.05))
-    assert launcher.poll() is None, "it was to be killed before it was through"
-    kill(descendants(launcher.pid) if with_all_that_it_started else [launcher.pid])
+    assert launcher.poll() is None, "it must be killed before it has finished"
+    kill(descendants(launcher.pid) if with_descendants else [launcher.pid])
     launcher.wait()
     said = grid.submit()
     runs = submitted(grid)
@@ -100,13 +98,13 @@ def test_the_launcher_is_killed_while_it_submits(cluster, tmp_path, point, with_
     again = grid.submit()
     assert "12 runs are in the queue already" in again
     assert submitted(grid) == runs
-    # What the jobs wait for is there, also where another launcher had to write it.
+    # The pickles that the jobs wait for exist, even if another launcher had to write them.
     for id in grid.queue():
         assert list(grid.out.glob(f"{grid.name}/.slurm/*/{id}_submitted.pkl"))
 
 
 def test_killed_between_sbatch_and_the_record(cluster, tmp_path):
-    """The worst moment: SLURM has the jobs, and nobody wrote down which. They are found by their name, and do their work."""
+    """The worst moment: SLURM has the jobs but their id is not recorded. They are found by their name, and finish."""
     grid = Grid(tmp_path / "grid", paced("orphaned", 60), {"runs_per_job": 2} | HELD)
     grid.submit()
     (folder,) = grid.records()
@@ -120,7 +118,7 @@ def test_killed_between_sbatch_and_the_record(cluster, tmp_path):
     assert grid.states() == ["done"] * 4
 
 
-def test_a_record_that_was_never_submitted_is_thrown_away(cluster, tmp_path):
+def test_a_record_that_was_never_submitted_is_deleted(cluster, tmp_path):
     grid = Grid(tmp_path / "grid", paced("neverwas", 60), HELD)
     grid.submit()
     (folder,) = grid.records()
@@ -148,20 +146,20 @@ def test_lost_records_stop_a_second_submission(cluster, tmp_path):
 
 
 def test_as_many_jobs_as_the_site_allows(cluster, tmp_path):
-    """Shares grow rather than that jobs are refused; that others fill the queue for a while makes none larger."""
+    """Shares grow with the limit on jobs, but not because other jobs are in the queue."""
     grid = Grid(tmp_path / "grid", paced("crowded", 60, seeds=[0, 1, 2]), HELD | {"max_jobs": 5})
     assert "12 runs submitted in 4 jobs" in grid.submit()
     grid.suite_file.write_text(yaml.safe_dump(paced("crowded", 60, seeds=list(range(6)))))
     said = grid.submit()
     assert "12 runs are in the queue already" in said
     assert "3 runs submitted in 1 jobs" in said
-    assert "9 runs wait outside" in said
-    assert "nobody watches them" in said
+    assert "9 runs not yet submitted" in said
+    assert "not submitted later with --detach" in said
     assert len(grid.queue()) == 5
 
 
-def test_the_surroundings_of_the_launcher_do_not_count(cluster, tmp_path, monkeypatch):
-    """As from inside of another job, with sbatch's own variables set, and modules of our names lying around."""
+def test_the_launchers_environment_has_no_effect(cluster, tmp_path, monkeypatch):
+    """Variables as inside of another job, sbatch's own variables, and modules named like ours in the working directory."""
     (tmp_path / "tasks.py").write_text("raise ImportError('the wrong one')")
     monkeypatch.chdir(tmp_path)
     grid = Grid(tmp_path / "grid", paced("leaky", 60), {"runs_per_job": 4})
@@ -181,7 +179,7 @@ def test_the_surroundings_of_the_launcher_do_not_count(cluster, tmp_path, monkey
     assert grid.states() == ["done"] * 4
 
 
-def test_any_name_of_other_jobs(cluster, tmp_path):
+def test_other_jobs_may_have_any_name(cluster, tmp_path):
     slurm("sbatch", "-p", "main", "--hold", "--output=/dev/null", "-J", "train|lr=0.1|x", "--wrap", "true")
     grid = Grid(tmp_path / "grid", paced("named", 60), HELD)
     grid.submit()
@@ -190,8 +188,8 @@ def test_any_name_of_other_jobs(cluster, tmp_path):
     assert "train|lr=0.1|x" in slurm("squeue", "-h", "-o", "%j")
 
 
-def test_runs_that_the_site_keeps_out_come_later(cluster, tmp_path):
-    """Whoever watches submits them as soon as there is room."""
+def test_runs_beyond_the_limit_are_submitted_later(cluster, tmp_path):
+    """The watching command submits them as soon as there is room."""
     first = Grid(tmp_path / "first", paced("first", 60), HELD)
     first.submit()
     second = Grid(tmp_path / "second", paced("second", 60), {"max_jobs": 4, "runs_per_job": 4})
@@ -202,7 +200,7 @@ def test_runs_that_the_site_keeps_out_come_later(cluster, tmp_path):
     assert first.lprime("cancel").returncode == 0
     said, _ = watcher.communicate(timeout=240)
     assert watcher.returncode == 0, said
-    assert "4 runs wait outside" in said
+    assert "4 runs not yet submitted" in said
     assert second.states() == ["done"] * 4
 
 
@@ -220,7 +218,7 @@ def test_runs_that_the_site_keeps_out_come_later(cluster, tmp_path):
         ({"sbatch": {"no-such-option": True}}, ["sbatch refused", "no-such-option"]),
     ],
 )
-def test_mistakes_are_told_in_words_of_the_site(cluster, tmp_path, change, words):
+def test_errors_are_explained_in_terms_of_the_cluster_file(cluster, tmp_path, change, words):
     grid = Grid(tmp_path / "grid", paced("mistaken", 60), change)
     done = grid.lprime("run", "--on", grid.cluster_file, "--detach")
     assert done.returncode == 2, done.stdout + done.stderr
@@ -231,8 +229,8 @@ def test_mistakes_are_told_in_words_of_the_site(cluster, tmp_path, change, words
     assert not grid.queue()
 
 
-def test_no_answer_from_slurm(cluster, tmp_path, monkeypatch):
-    """Nothing is concluded, and nothing submitted."""
+def test_slurm_does_not_answer(cluster, tmp_path, monkeypatch):
+    """Nothing is concluded and nothing submitted."""
     grid = Grid(tmp_path / "grid", paced("silent", 60), HELD)
     grid.submit()
     config = tmp_path / "slurm.conf"

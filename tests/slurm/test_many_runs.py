@@ -1,4 +1,4 @@
-"""The benchmark on many runs says what is there; how fast it is, ``make speed-slurm`` says. Without a cluster."""
+"""The benchmark on a large grid: its content and output. Without a cluster."""
 
 import re
 import subprocess
@@ -6,11 +6,11 @@ import sys
 
 from support import ROOT, lprime
 
-from slurm.speed import build
+from slurm.benchmarks.large_grid import write_large_grid
 
 
-def test_ten_thousand_runs_of_which_half_are_done(tmp_path):
-    assert build(tmp_path, 10_000) == (10_000, 5_000)
+def test_status_and_dry_run_of_ten_thousand_runs_of_which_half_are_done(tmp_path):
+    assert write_large_grid(tmp_path, 10_000) == (10_000, 5_000)
     shown = lprime("status", "big.yaml", cwd=tmp_path)
     assert shown.returncode == 0, shown.stderr
     assert "10000 runs: 5000 done, 5000 missing" in shown.stdout
@@ -20,7 +20,7 @@ def test_ten_thousand_runs_of_which_half_are_done(tmp_path):
 
 
 def test_each_command_is_timed():
-    command = [sys.executable, "-m", "slurm.speed", "--runs=80", "--repeats=1"]
+    command = [sys.executable, "-m", "slurm.benchmarks.large_grid", "--runs=80", "--repeats=1"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^(.+?) +median \d+\.\d\d", done.stdout, re.MULTILINE) == ["status", "status --json", "run --dry-run"]

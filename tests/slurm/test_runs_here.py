@@ -1,30 +1,21 @@
-"""Runs that no job ever had: ``lprime status`` and ``lprime logs`` read them off the results folder. Without a cluster."""
+"""``lprime status`` and ``lprime logs`` of runs that were never in a job, from the results folder alone. Without a cluster."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from grids import write_encoding
 from support import lprime
 
-from bench.cli import main
-from bench.runs import Run, lock
-from bench.suite import load_suite
-
-BREAKS = """
-from bench.encodings import Encoding, Info
-
-class Fragile(Encoding):
-    info = Info(
-        name="fragile", family="test", title="A test", authors="Nobody", year=2026, link="https://example.org", formula="q·k",
-        past="breaks", provenance="a test", shift_invariant=True
-    )
-
-    def embed(self, x, at):
-        raise RuntimeError("it breaks at once")
-"""
+from bench.runs.run import Run
+from bench.runs.run_lock import lock_run
+from bench.suites.suite import load_suite
+from lprime.cli import main
 
 
-def said(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str, str]:
+def run_here(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str, str]:
     """Exit code, output and errors of the command, run in this process."""
     with pytest.raises(SystemExit) as exit_:
         main([str(a) for a in arguments])
@@ -32,7 +23,7 @@ def said(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str, s
 
 
 def rows(capsys: pytest.CaptureFixture, suite: Path, out: Path) -> dict[tuple[str, str, int], dict]:
-    code, shown, _ = said(capsys, "status", suite, "--out", out, "--json")
+    code, shown, _ = run_here(capsys, "status", suite, "--out", out, "--json")
     assert code == 0
     return {(row["task"], row["encoding"], row["seed"]): row for row in json.loads(shown)}
 
@@ -56,7 +47,7 @@ def test_runs_of_other_encodings_and_seeds_are_listed(tiny, tmp_path, capsys):
         run.folder(out).mkdir(parents=True)
     (paused.folder(out) / "checkpoint.safetensors").touch()
     failed.fail(out, "for a reason")
-    # What is named as no run is, belongs to another suite, or is a file.
+    # Not runs of this suite: wrong names, another suite, a file.
     for place in (
         "tiny/copying/nope/seed-01",
         "tiny/copying/.old/seed-1",
@@ -66,14 +57,12 @@ def test_runs_of_other_encodings_and_seeds_are_listed(tiny, tmp_path, capsys):
         (out / place).mkdir(parents=True)
         (out / place / "checkpoint.safetensors").touch()
     (out / "tiny/copying/notes.txt").touch()
-    with lock(running.folder(out)):
+    with lock_run(running.folder(out)):
         found = rows(capsys, suite, out)
-        code, shown, _ = said(capsys, "status", suite, "--out", out)
+        code, shown, _ = run_here(capsys, "status", suite, "--out", out)
     assert code == 0
     others = {key: row["state"] for key, row in found.items() if key not in own and key[0] == "copying"}
-    assert others == {("copying", name, 10): name for name in ("paused", "failed", "running")}, (
-        "and nothing was ever begun in left"
-    )
+    assert others == {("copying", name, 10): name for name in ("paused", "failed", "running")}, "an empty folder is not a run"
     assert found["copying", "failed", 10]["reason"] == "for a reason"
     assert "13 runs: 2 done, 1 failed, 1 running, 1 paused, 8 missing" in shown
     assert "copying failed seed 10: for a reason" in shown
@@ -83,58 +72,55 @@ def test_a_damaged_result_of_another_encoding_is_named(tiny, tmp_path, capsys):
     place = tmp_path / "runs/tiny/parity/mine/seed-0"
     place.mkdir(parents=True)
     (place / "result.json").write_text("{")
-    code, _, err = said(capsys, "status", tiny(), "--out", tmp_path / "runs")
+    code, _, err = run_here(capsys, "status", tiny(), "--out", tmp_path / "runs")
     assert code == 2
     assert f"{place / 'result.json'} is not a whole result" in err
 
 
-def test_a_folder_where_nothing_is(tiny, tmp_path, capsys):
+def test_a_folder_without_results(tiny, tmp_path, capsys):
     suite = tiny()
-    code, shown, err = said(capsys, "status", suite, "--out", tmp_path / "nowhere")
+    code, shown, err = run_here(capsys, "status", suite, "--out", tmp_path / "nowhere")
     assert (code, err) == (0, "")
     assert f"4 runs: 4 missing; there is no folder {tmp_path / 'nowhere'}" in shown
-    code, shown, err = said(capsys, "status", suite, "--out", tmp_path, "--json")
+    code, shown, err = run_here(capsys, "status", suite, "--out", tmp_path, "--json")
     assert code == 0
     assert {row["state"] for row in json.loads(shown)} == {"missing"}
     assert err == f"lprime: nothing of suite tiny is in {tmp_path}\n"
 
 
 def test_why_a_local_run_failed(tiny, tmp_path, capsys):
-    suite, out, plugin = tiny(seeds=[0]), tmp_path / "runs", tmp_path / "fragile.py"
-    plugin.write_text(BREAKS)
+    suite, out = tiny(seeds=[0]), tmp_path / "runs"
+    plugin = write_encoding(tmp_path / "fragile.py", 'def embed(self, x, at):\n    raise RuntimeError("it breaks at once")')
     done = lprime("run", suite, "--out", out, "--encoding", plugin, "--encoding", "nope", "--task", "parity")
     assert done.returncode == 1
     report = out / "tiny/parity/fragile/seed-0/failure.json"
     for asked in ((), ("--encoding", "fragile"), ("--encoding", plugin, "--seed", 0), ("--task", "parity")):
-        code, shown, _ = said(capsys, "logs", suite, "--out", out, *asked)
+        code, shown, _ = run_here(capsys, "logs", suite, "--out", out, *asked)
         assert code == 0
         first, *traceback, reason, _, _ = shown.split("\n")
         assert first == f"==> {report} <=="
         assert 'raise RuntimeError("it breaks at once")' in "".join(traceback)
         assert reason == "RuntimeError: it breaks at once"
-    assert said(capsys, "logs", suite, "--out", out, "--encoding", "fragil")[2].endswith("did you mean 'fragile'?\n")
+    assert run_here(capsys, "logs", suite, "--out", out, "--encoding", "fragil")[2].endswith("did you mean 'fragile'?\n")
     for asked, whose in ((("--encoding", "nope"), "nope"), (("--encoding", "fragile", "--seed", 3), "fragile 3")):
-        code, _, err = said(capsys, "logs", suite, "--out", out, *asked)
+        code, _, err = run_here(capsys, "logs", suite, "--out", out, *asked)
         assert code == 2
-        assert f"ever had a run of {whose}, and none failed here" in err
+        assert f"no cluster job and no failed run of {whose}" in err
     assert not Run(load_suite(str(suite)), "parity", "nope", 0).failure(out)
 
 
-def test_names_of_the_shipped_suites_and_of_runs_here_need_no_torch(tiny, tmp_path):
-    """It takes longer to load than all the rest of ``lprime status``."""
-    import subprocess
-    import sys
-
+def test_status_of_known_encodings_does_not_load_torch(tiny, tmp_path):
+    """Loading torch would take longer than all the rest of ``lprime status``."""
     (tmp_path / "runs/tiny/parity/mine").mkdir(parents=True)
     suite = tiny(encodings=["rope", "mine"])
-    code = f"import sys; from bench.cli import main\ntry: main(['status', {str(suite)!r}])\nexcept SystemExit: pass\n"
+    code = f"import sys; from lprime.cli import main\ntry: main(['status', {str(suite)!r}])\nexcept SystemExit: pass\n"
     code += "print(sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert "4 runs: 4 missing" in done.stdout, done.stderr
     assert "'torch'" not in done.stdout
 
 
-def test_watching_waits_for_no_run_that_nobody_asked_for(tiny, tmp_path, capsys):
+def test_watching_does_not_wait_for_paused_runs_of_other_encodings(tiny, tmp_path, capsys):
     suite, out = tiny(encodings=["nope"], seeds=[0]), tmp_path / "runs"
     loaded = load_suite(str(suite))
     for spec in loaded.tasks:
@@ -143,5 +129,5 @@ def test_watching_waits_for_no_run_that_nobody_asked_for(tiny, tmp_path, capsys)
     left.mkdir(parents=True)
     (left / "checkpoint.safetensors").touch()
     assert [row["state"] for row in rows(capsys, suite, out).values()].count("paused") == 1
-    code, shown, _ = said(capsys, "status", suite, "--out", out, "--watch", "--every", 3600)  # it would not end
+    code, shown, _ = run_here(capsys, "status", suite, "--out", out, "--watch", "--every", 3600)  # waiting would never end
     assert code == 0 and "paused" in shown

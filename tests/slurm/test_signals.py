@@ -1,7 +1,7 @@
-"""What SLURM does to a job that it wants gone, and what the job can know of it: the ground that ``slurm.job`` stands on.
+"""How SLURM ends jobs, and what a job can find out about it: the behaviour that ``slurm.job`` relies on.
 
-An experiment, kept as tests. A program runs under srun, as submitit runs its own, and writes down each signal, and what
-``scontrol show job`` says at that moment.
+A program runs under srun, as submitit runs its own, and records each signal with the output of ``scontrol show job`` at that
+moment.
 """
 
 import json
@@ -30,7 +30,7 @@ def note(event):
 
 
 def react(number, frame):
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one comes soon; what counts is the state at the first
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second signal follows soon; the state at the first counts
     note(signal.Signals(number).name)
     if reaction == "exit":
         os._exit(0)
@@ -59,7 +59,7 @@ note("ends")
 
 
 class Job:
-    """The program in a job, with one reaction to SIGTERM (and USR2), on its way since it has begun."""
+    """The program in a running job, with one reaction to SIGTERM and SIGUSR2."""
 
     def __init__(self, cluster, folder: Path, reaction: str, *options: str) -> None:
         self.cluster, self.notes = cluster, folder / "notes"
@@ -72,7 +72,7 @@ class Job:
         return [tuple(json.loads(line)) for line in self.notes.read_text().splitlines()] if self.notes.exists() else []
 
     def preempted(self) -> list[str]:
-        """Preempt it, and wait for the end; the states of its incarnations."""
+        """Preempt it and wait for its end. Returns the state of each start."""
         self.cluster.ended(self.cluster.high_priority_job(0))
         return [row.state for row in self.cluster.ended(self.id)]
 
@@ -89,7 +89,7 @@ AGAIN = [(1, "main", "begins", "RUNNING", False), (1, "main", "ends", "RUNNING",
 
 @pytest.mark.parametrize(("reaction", "state"), [("exit", "COMPLETED"), ("fail", "FAILED")])
 def test_a_preempted_program_that_exits_is_not_requeued(cluster, tmp_path, reaction, state):
-    """Who wants to go on after a preemption must not leave within the grace time without a word to SLURM."""
+    """So a preempted job must not simply exit within the grace time."""
     job = Job(cluster, tmp_path, reaction, "--partition=low")
     assert job.preempted() == [state]
     assert job.noted() == [BEGINS, PREEMPTED]
@@ -108,26 +108,26 @@ def test_a_preempted_program_that_stays_is_killed_and_requeued(cluster, tmp_path
 
 
 def test_a_cancelled_program_sees_that_its_job_is_completing(cluster, tmp_path):
-    """JobState tells scancel from a preemption, at the very first SIGTERM."""
+    """JobState distinguishes scancel from preemption at the first SIGTERM."""
     job = Job(cluster, tmp_path, "stay", "--partition=low")
     assert job.cancelled() == ["CANCELLED"]
     assert job.noted() == [BEGINS, CANCELLED]
 
 
-def test_a_cancelled_program_that_requeues_itself_is_back_from_the_dead(cluster, tmp_path):
-    """What nobody who cancels wants: so a job looks at its JobState first."""
+def test_a_cancelled_program_that_requeues_itself_runs_again(cluster, tmp_path):
+    """Against the user's wish: so a job reads its JobState first."""
     job = Job(cluster, tmp_path, "requeue", "--partition=low")
     assert job.cancelled() == ["REQUEUED", "COMPLETED"]
     assert job.noted() == [BEGINS, CANCELLED, *AGAIN]
 
 
 def test_the_signal_ahead_of_a_time_limit_reaches_every_process_of_the_task(cluster, tmp_path):
-    """Children too, with proctrack/linuxproc; proctrack/cgroup, which most sites have, tells the task's first process alone."""
+    """Children too, with proctrack/linuxproc; with proctrack/cgroup, as on most sites, only the task's first process."""
     job = Job(cluster, tmp_path, "tree", "--time=1", "--signal=USR2@15")
     family = {"main", "child", "grandchild", "leader of a session"}
-    told = wait_until(
-        "USR2", lambda: told if len(told := {note[1:3] for note in job.noted() if note[2] != "begins"}) == 4 else ()
+    signals = wait_until(
+        "USR2", lambda: seen if len(seen := {note[1:3] for note in job.noted() if note[2] != "begins"}) == 4 else ()
     )
-    assert told == {(who, "SIGUSR2") for who in family}
+    assert signals == {(who, "SIGUSR2") for who in family}
     assert {note[3:] for note in job.noted()} == {("RUNNING", False)}
     assert job.cancelled() == ["CANCELLED"]

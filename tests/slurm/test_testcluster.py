@@ -1,4 +1,4 @@
-"""The test cluster itself: is it a SLURM as sites have it, and does its script keep its word?"""
+"""The test cluster itself: it behaves like a site's SLURM, and its script does what its README says."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ def run_script(*arguments: object, **environment: str) -> subprocess.CompletedPr
 
 @pytest.fixture
 def elsewhere() -> Iterator[Path]:
-    """A folder for a cluster of the test's own; its path is short, as sockets want it."""
+    """A folder for another cluster; its path is short because sockets need that."""
     folder = Path(tempfile.mkdtemp(prefix="lprime-"))
     yield folder
     run_script("stop", folder)
@@ -35,7 +35,7 @@ def elsewhere() -> Iterator[Path]:
 
 
 def alive(pid: int) -> bool:
-    """A zombie has been killed; here it only waits for somebody to notice."""
+    """False for zombies."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -43,14 +43,14 @@ def alive(pid: int) -> bool:
 
 
 def processes_of(folder: Path) -> set[int]:
-    """Processes that were given a cluster's configuration when they started, by their environment or their command line."""
-    found = set()
+    """Processes whose environment or command line contains a cluster's folder."""
+    pids = set()
     for process in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
             words = (process / "environ").read_bytes() + (process / "cmdline").read_bytes()
             if os.fsencode(folder) in words and alive(int(process.name)):
-                found.add(int(process.name))
-    return found
+                pids.add(int(process.name))
+    return pids
 
 
 def test_two_nodes_of_two_cpus(cluster):
@@ -75,7 +75,7 @@ def test_an_array_with_a_limit_runs_one_at_a_time(cluster, tmp_path):
     assert sorted(row.job for row in rows) == [f"{job}_{task}" for task in range(3)]
     assert {row.state for row in rows} == {"COMPLETED"}
     assert sorted(read(tmp_path / "done").split()) == ["0", "1", "2"]
-    assert not (tmp_path / "overlap").exists(), "two of them ran at once"
+    assert not (tmp_path / "overlap").exists(), "two of them ran at the same time"
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_second_start_leaves_a_cluster_and_its_jobs_alone(cluster, tmp_path):
 
 
 def test_leftovers_of_a_killed_cluster_are_cleared_away(cluster, elsewhere):
-    """The cluster under test stands by, untouched."""
+    """Another cluster is not affected."""
     assert (done := run_script("start", elsewhere)).returncode == 0, done.stderr
     for daemon in ("slurmctld", "mariadbd"):
         os.kill(int(read(elsewhere / f"run/{daemon}.pid")), signal.SIGKILL)
@@ -173,7 +173,7 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(running_cluster, elsewhe
     broken.parent.mkdir()
     broken.write_text("#!/bin/sh\necho 'the disk is full of eels' >&2\nexit 7\n")
     broken.chmod(0o755)
-    elsewhere.chmod(0o755)  # munged wants its socket to be within everybody's reach
+    elsewhere.chmod(0o755)  # munged needs its socket to be accessible to everybody
     folder = elsewhere / "cluster"
     done = run_script("start", folder, PATH=f"{broken.parent}:{os.environ['PATH']}")
     assert done.returncode == 7
@@ -183,7 +183,7 @@ def test_a_start_that_fails_says_why_and_leaves_nothing(running_cluster, elsewhe
     assert not folder.exists()
 
 
-def test_a_folder_of_others_is_never_deleted(running_cluster, elsewhere):
+def test_other_folders_are_never_deleted(running_cluster, elsewhere):
     (elsewhere / "thesis.tex").write_text("years of work")
     for command in ("start", "stop"):
         done = run_script(command, elsewhere)
@@ -210,7 +210,7 @@ def test_bad_input(running_cluster, arguments, said):
     assert said in done.stderr.splitlines()[-1]
 
 
-def test_a_node_that_is_dead_or_alive_already(cluster):
+def test_starting_a_live_node_or_killing_a_dead_one_fails(cluster):
     assert (done := run_script("start-node", "n1", cluster.folder)).returncode == 1
     assert "already running" in done.stderr
     cluster.kill_node("n1")

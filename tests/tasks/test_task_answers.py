@@ -1,4 +1,4 @@
-"""Each answer is worked out again from the decoded text, by plain Python that shares nothing with the generators."""
+"""Every answer is recomputed from the decoded text, by plain Python that shares no code with the generators."""
 
 import inspect
 
@@ -12,7 +12,7 @@ from tasks.splits import stream
 
 
 def number(digits: list[str], variant: str) -> int:
-    """The number that some digit symbols stand for, which must not start with a zero."""
+    """The number that digit symbols represent; it must not have leading zeros."""
     text = "".join(digits if variant == "plain" else digits[::-1])
     value = int(text)
     assert text == str(value)
@@ -44,20 +44,20 @@ def check_copying(variant: str, length: int, prompt: list[str], answer: list[str
 
 def check_key_retrieval(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
     query = prompt.index("?")
-    told, asked = prompt[:query], prompt[query + 1 :]
+    pairs, queries = prompt[:query], prompt[query + 1 :]
     if variant == "needle":
-        mark = told.index("#")
-        filler = told[:mark] + told[mark + 3 :]
+        mark = pairs.index("#")
+        filler = pairs[:mark] + pairs[mark + 3 :]
         assert len(filler) == length
         assert all(symbol.startswith("v") for symbol in filler)
-        told = told[mark + 1 : mark + 3]
+        pairs = pairs[mark + 1 : mark + 3]
     else:
-        assert len(told) == 2 * length
-    table = dict(zip(told[::2], told[1::2], strict=True))
-    assert len(table) == len(told) // 2, "a key comes twice"
+        assert len(pairs) == 2 * length
+    table = dict(zip(pairs[::2], pairs[1::2], strict=True))
+    assert len(table) == len(pairs) // 2, "duplicate key"
     assert all(key.startswith("k") and value.startswith("v") for key, value in table.items())
-    assert len(set(asked)) == len(asked) == (min(4, length) if variant == "multi_query" else 1)
-    assert answer == [table[key] for key in asked]
+    assert len(set(queries)) == len(queries) == (min(4, length) if variant == "multi_query" else 1)
+    assert answer == [table[key] for key in queries]
 
 
 def check_parity(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
@@ -83,7 +83,7 @@ CHECKS = {
 
 
 def check(task: tasks.Task, examples: tasks.Examples) -> None:
-    """Structure and answer of every row."""
+    """Check structure and answer of every row."""
     for row, start, size, length in zip(examples.tokens, examples.answer_start, examples.sizes, examples.lengths, strict=True):
         assert (row[size:] == tasks.PAD).all()
         row = row[:size]
@@ -96,7 +96,7 @@ def check(task: tasks.Task, examples: tasks.Examples) -> None:
         assert 1 <= len(prompt) <= most_prompt
         assert 1 <= len(answer) <= most_answer
         CHECKS[task.name](task.variant, int(length), prompt, answer)
-    assert examples.sizes.max() == examples.tokens.shape[1], "no column holds padding alone"
+    assert examples.sizes.max() == examples.tokens.shape[1], "no column is all padding"
 
 
 @settings(max_examples=25, deadline=None, derandomize=True)
@@ -116,7 +116,7 @@ def test_many_examples_of_each_length(task):
         check(task, tasks.test_set(task, length, 40, 0))
 
 
-def test_nominal_size_is_reached(task):
+def test_announced_size_is_reached(task):
     for length in (1, 2, 5, 10):
         assert tasks.test_set(task, length, 1000, 0).sizes.max() == task.tokens(length)
 
@@ -149,7 +149,7 @@ def test_zero_is_an_operand_but_starts_none(operand):
 
 
 def test_module_docstrings_show_real_examples(task):
-    # Under this seed the examples show what matters: additions have carries, the needle lies inside, and symbols recur.
+    # With this seed, additions have carries, the needle is inside the filler, and symbols recur.
     examples = task.sample(4, 1, stream(task, "docstring", 2503))
     line = f"\n    {task.vocabulary.decode(examples.tokens[0])}\n"
     module = inspect.getmodule(type(task))

@@ -1,4 +1,4 @@
-"""Examples are drawn as documented. Seeds are fixed, so a bound that holds once holds always."""
+"""Examples are drawn as documented. Seeds are fixed, so the tests are deterministic."""
 
 from collections import Counter
 from itertools import product
@@ -61,7 +61,7 @@ def best_constant_answer(task: tasks.Task, length: int, count: int) -> float:
 def test_chance_is_the_best_constant_answer(task, length):
     small = tasks.get(task.name, task.variant, longest=3)
     chance, count = small.chance(length), 20_000
-    # The luckiest of many equally likely answers lies up to some four standard deviations above their probability.
+    # The most frequent of many equally likely answers can exceed their probability by about four standard deviations.
     assert abs(best_constant_answer(small, length, count) - chance) < 5 * np.sqrt(chance / count)
 
 

@@ -1,4 +1,4 @@
-"""Export holds exactly the harness's examples, or nothing."""
+"""An export contains exactly the examples of the harness, or nothing is written."""
 
 import re
 import resource
@@ -29,7 +29,7 @@ def sorting() -> tasks.Task:
 
 
 def rows(task: tasks.Task, *sets: tasks.Examples) -> list[dict]:
-    """What the columns of a split must hold."""
+    """Expected rows of a split."""
     expected = []
     for examples in sets:
         for row, start, size, length in zip(
@@ -100,7 +100,7 @@ def test_empty_directory_is_taken_and_parents_are_made(sorting, tmp_path):
     assert made.stat().st_mode == (tmp_path / "a").stat().st_mode
 
 
-def test_full_directory_and_file_are_refused(sorting, tmp_path):
+def test_full_directory_and_file_are_rejected(sorting, tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "thesis.tex").write_text("mine")
     for target in (tmp_path / "full", tmp_path / "full" / "thesis.tex"):
@@ -116,11 +116,11 @@ def test_full_directory_and_file_are_refused(sorting, tmp_path):
         ({"train_examples": 0}, "train_examples must be at least 1, got 0"),
         ({"batch": -1}, "batch must be at least 1, got -1"),
         ({"test_count": 0}, "test_count must be at least 1, got 0"),
-        ({"train_length": 11}, "sorting: length must lie in 1 … 10, got 11"),
-        ({"test_lengths": [5, 0]}, "sorting: length must lie in 1 … 10, got 0"),
+        ({"train_length": 11}, "sorting: length must be in 1 … 10, got 11"),
+        ({"test_lengths": [5, 0]}, "sorting: length must be in 1 … 10, got 0"),
     ],
 )
-def test_bad_numbers_are_refused(sorting, tmp_path, changed, message):
+def test_invalid_numbers_are_rejected(sorting, tmp_path, changed, message):
     with pytest.raises(InputError, match=re.escape(message)):
         export(sorting, tmp_path / "out", **HOW | changed)
     assert list(tmp_path.iterdir()) == []

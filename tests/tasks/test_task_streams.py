@@ -1,4 +1,4 @@
-"""Which examples come out: the same for the same names and seeds, on any machine and in any order."""
+"""Examples depend only on names and seeds, not on machine or order."""
 
 import dataclasses
 import inspect
@@ -15,7 +15,7 @@ def same(a: tasks.Examples, b: tasks.Examples) -> bool:
     return all(np.array_equal(getattr(a, name), getattr(b, name)) for name in fields)
 
 
-# Content of the test sets of lengths 1, 4 and 10. Published results hang on it: who changes it raises ``version`` of that task.
+# Content of the test sets of lengths 1, 4 and 10. Published results depend on it: a change requires a new ``version``.
 GOLDEN = {
     ("addition", "reversed", 1): "60f8af06f3619f9aa92ff26eac6edac6822a1d9b54be3a19b73baf8fb7b2ac96",
     ("addition", "plain", 1): "6022187bb5371ad14c39233872a960e872ecacf4b9dc26289103351769978189",

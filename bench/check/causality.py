@@ -1,0 +1,156 @@
+"""Causality: outputs must not depend on later tokens, nor on where the sequence ends."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from bench.training.model import Decoder
+
+from .checks import Fault, encoding_check
+from .subject import Case, Subject, hidden_states, mode, rows_differ
+
+BATCH = 64
+"""Sequences per forward pass."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Sequences in which all tokens after some position change, each position in turn."""
+
+    case: Case
+    width: int
+    """Tokens of the sequences."""
+    announced_length: int
+    positions: Sequence[int]
+    """Last unchanged position of each sequence."""
+    training: bool
+    autocast: bool = False
+    """Under bf16 autocast, as on a GPU."""
+
+    def __str__(self) -> str:
+        announced = "" if self.width == self.announced_length else f" announced as {self.announced_length}"
+        return f"{mode(self.training)}, {self.width} tokens{announced} (L is {self.case.setup.train_tokens}), {self.case}"
+
+
+def spread(count: int, width: int) -> list[int]:
+    """Evenly spaced positions from the first to the second to last."""
+    return sorted({round(n * (width - 2) / (count - 1)) for n in range(count)})
+
+
+def probes(subject: Subject) -> Iterable[Probe]:
+    """Every position at L and at L′ on one task; some at every length up to L′, on other tasks and in other suites."""
+    main = subject.main
+    train, longest = main.setup.train_tokens, main.setup.longest_tokens
+    for training in (True, False):
+        yield Probe(main, train, train, range(train - 1), training)
+        yield Probe(main, longest, longest, range(longest - 1), training)
+        yield Probe(main, train, longest, spread(8, train), training)
+        yield Probe(main, longest, longest, spread(8, longest), training, autocast=True)
+        for case in subject.cases[1:]:
+            for width in (case.setup.train_tokens, case.setup.longest_tokens):
+                yield Probe(case, width, width, spread(8, width), training)
+        for case in subject.other_cases:
+            for width in (case.setup.train_tokens, min(2 * case.setup.train_tokens, case.setup.longest_tokens)):
+                yield Probe(case, width, width, spread(3, width), training)
+    for width in range(2, longest):
+        yield Probe(main, width, width, [(7 * width) % (width - 1)], training=False)
+
+
+def replace_later(
+    tokens: Int[Tensor, "N T"], donors: Int[Tensor, "N T"], positions: Sequence[int], symbols: int
+) -> Int[Tensor, "N T"]:
+    """Replace the tokens of row n after ``positions[n]`` with the donor's; the first replacement always differs."""
+    later = torch.arange(tokens.shape[1]) > torch.tensor(positions)[:, None]
+    mixed = torch.where(later, donors, tokens)
+    rows, first = torch.arange(len(positions)), torch.tensor(positions) + 1
+    same = mixed[rows, first] == tokens[rows, first]
+    mixed[rows, first] = (mixed[rows, first] + same.long()) % symbols
+    return mixed
+
+
+def find_leaks(model: Decoder, probe: Probe) -> list[tuple[int, int, int]]:
+    """Outputs that depend on later tokens: last unchanged position, position of the output, and layer, from 0."""
+    leaks = []
+    bases = probe.case.sequences(2, probe.width, seed=probe.width)
+    pairs = [(base, position) for base in range(len(bases)) for position in probe.positions]
+    for start in range(0, len(pairs), BATCH):
+        base_rows, positions = (list(part) for part in zip(*pairs[start : start + BATCH], strict=True))
+        before = bases[base_rows]
+        donors = probe.case.sequences(len(positions), probe.width, seed=1000 + start)
+        after = replace_later(before, donors, positions, len(probe.case.setup.symbols))
+        # Both batches have the same shape and seed, so random draws and rounding are the same too.
+        with torch.autocast("cpu", torch.bfloat16, enabled=probe.autocast):
+            outputs = [layer_outputs(model, tokens, probe) for tokens in (before, after)]
+        for layer, (a, b) in enumerate(zip(*outputs, strict=True)):
+            wrong = rows_differ(a, b) & (torch.arange(probe.width) <= torch.tensor(positions)[:, None])
+            leaks += [(positions[n], int(position), layer) for n, position in wrong.nonzero().tolist()]
+    return sorted(leaks, key=lambda leak: (leak[2], leak[1]))
+
+
+def layer_outputs(model: Decoder, tokens: Int[Tensor, "B T"], probe: Probe) -> list[Tensor]:
+    outputs: list[Tensor] = []
+    handles = [
+        block.register_forward_hook(lambda _, __, x: outputs.append(x.detach().float().view(*tokens.shape, -1)))
+        for block in model.blocks
+    ]
+    try:
+        hidden_states(model, tokens, probe.announced_length, probe.training)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return outputs
+
+
+@encoding_check(
+    "causality",
+    expected="no output depends on a later token: in training and evaluation, in every layer, at every position, up to L and "
+    "beyond it up to L′",
+    advice="find the hook that mixes positions: an entry for query i may use keys, values and inputs up to i only "
+    "(check roll, flip, sums and means over all of T, and tokens in `positions`)",
+)
+def check_causality(subject: Subject) -> str:
+    faults: list[str] = []
+    models: dict[str, Decoder] = {}
+    tried = 0
+    for probe in probes(subject):
+        key = str(probe.case)
+        models[key] = models.get(key) or subject.model(probe.case)
+        tried += 2 * len(probe.positions)
+        if leaks := find_leaks(models[key], probe):
+            last, position, layer = leaks[0]
+            where = f"first in layer {layer} of 0 … {probe.case.setup.layers - 1}"
+            faults.append(f"{probe}: the output at position {position} changes with tokens after {last}, {where}")
+        if len(faults) == 3:
+            break
+    if faults:
+        raise Fault("; ".join(faults))
+    return f"none of {tried:,} changes of later tokens affected an earlier output"
+
+
+@encoding_check(
+    "cutting",
+    expected="cutting a sequence short does not change the outputs before the cut, whatever length was announced",
+    advice="use at.announced_length as the length of a sequence, never the T of a tensor",
+)
+def check_cutting(subject: Subject) -> str:
+    tried = 0
+    for case in subject.cases:
+        model, setup = subject.model(case), case.setup
+        for training in (True, False):
+            for announced_length in (setup.train_tokens, setup.longest_tokens):
+                tokens = case.sequences(2, announced_length, seed=0)
+                whole = hidden_states(model, tokens, announced_length, training)
+                for size in range(1, announced_length) if case is subject.main else spread(5, announced_length):
+                    size = max(1, size)
+                    cut = hidden_states(model, tokens[:, :size], announced_length, training)
+                    tried += 1
+                    wrong = rows_differ(cut, whole[:, :size])
+                    if wrong.any():
+                        raise Fault(
+                            f"{mode(training)}, {announced_length} tokens announced, {case}: the output at position "
+                            f"{int(wrong.any(0).nonzero()[0])} changes when the sequence is cut after {size} tokens"
+                        )
+    return f"the same after each of {tried} cuts"

@@ -1,0 +1,63 @@
+"""Validation of names and titles in submissions.
+
+Each function returns the fault of a text, or None. ``lprime check`` applies these rules too, before the runs: ``info`` is
+part of a plugin's source hash, so correcting a title afterwards would require all runs again.
+"""
+
+import re
+import unicodedata
+from typing import Any
+
+NAME = re.compile(r"[A-Za-z0-9_(),=.'+-]{1,200}")
+LINK = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[A-Za-z0-9._~/?=%&#:;+,@-]*)?")
+WORD = re.compile(r"[A-Za-z0-9_]{1,100}")
+MAX_LENGTH = 200
+INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Unicode categories of control and format characters, lone surrogates, line and paragraph separators."""
+STRUCTURAL = re.compile(r"""[\\`*\[\]<>#|~&@$"]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.""")
+"""Characters that can start a structure of markdown or HTML; an underscore inside a word starts none."""
+
+
+def invisible_character(text: str, allowed: str = "") -> str:
+    """The first control or invisible character, or an empty string."""
+    return next((c for c in text if c not in allowed and unicodedata.category(c) in INVISIBLE), "")
+
+
+def plain_text_fault(text: str, max_length: int = MAX_LENGTH) -> str | None:
+    if not text.strip() or text != " ".join(text.split()):
+        return "is not one line of words separated by single spaces"
+    if len(text) > max_length:
+        return f"has {len(text):,} characters, more than {max_length:,}"
+    if invisible_character(text):
+        return "contains a control or invisible character"
+    if any(c in "/\\" for c in text):
+        return "contains a path separator"
+    if match := STRUCTURAL.search(text):
+        return f"contains markdown or HTML ({match[0]})"
+    return None
+
+
+def pattern_fault(pattern: re.Pattern, kind: str, text: str) -> str | None:
+    return None if len(text) <= 2000 and pattern.fullmatch(text) else f"is not {kind}"
+
+
+def link_fault(text: str) -> str | None:
+    return pattern_fault(LINK, "an https link of plain characters", text)
+
+
+def settings_fault(settings: Any, depth: int = 4) -> str | None:
+    """Settings are numbers, True, False and words by name; those of a wrapped encoding are nested under its name."""
+    if depth and isinstance(settings, dict) and len(settings) <= 100:
+        values = all(
+            settings_fault(value, depth - 1) is None if isinstance(value, dict) else is_setting(value)
+            for value in settings.values()
+        )
+        if values and all(NAME.fullmatch(key) for key in settings):
+            return None
+    return "are not all numbers, True, False or words"
+
+
+def is_setting(value: Any) -> bool:
+    if isinstance(value, str):
+        return bool(WORD.fullmatch(value))
+    return isinstance(value, (bool, int, float)) and abs(value) < 2**63

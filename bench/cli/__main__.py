@@ -1,5 +1,0 @@
-"""``python -m bench.cli`` is ``lprime``."""
-
-from . import main
-
-main()

@@ -1,0 +1,108 @@
+"""softmax(q·k/√d + bias)·v, fast for the many short sequences of training on a CPU core.
+
+torch's fused kernel and its softmax are optimised for multiples of 16 keys: a softmax over 13 keys takes 12 times as long as
+over 16, and the kernel rejects a learned bias. Here all heads share one batched product, and keys are padded with −∞ to a
+multiple of the vector width.
+"""
+
+import math
+from functools import lru_cache
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+LANES = 16
+"""Floats in the widest vector register; keys are padded to a multiple of it."""
+SHORT = 64
+"""Tokens up to which ``ShortAttention`` can be faster on a CPU. Beyond, the fused kernel is, and it allocates no T × T."""
+MIN_REMAINDER = 7
+"""T modulo ``LANES`` from which on ``ShortAttention`` is faster."""
+
+
+def attention(
+    q: Float[Tensor, "B H T e"],
+    k: Float[Tensor, "B H T e"],
+    v: Float[Tensor, "B H T d"],
+    bias: Float[Tensor, "*B H T T"] | None,
+    scale: float,
+    causal: bool,
+) -> Float[Tensor, "B H T d"]:
+    """Softmax attention by the fastest available method. ``bias`` already contains the mask; if None, ``causal`` decides."""
+    count = q.shape[-2]
+    fused_is_slow = count % LANES >= MIN_REMAINDER or (bias is not None and bias.requires_grad)
+    if q.device.type == "cpu" and count <= SHORT and fused_is_slow:
+        return ShortAttention.apply(q, k, v, bias, scale, causal)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=bias is None and causal, scale=scale)
+
+
+def softmax(s: Float[Tensor, "*shape T"]) -> Float[Tensor, "*shape T"]:
+    """Softmax over the last axis, padded internally to whole vectors."""
+    count = s.shape[-1]
+    if s.device.type != "cpu" or not padding(count):
+        return s.softmax(-1)
+    return F.pad(s, (0, padding(count)), value=-math.inf).softmax(-1)[..., :count]
+
+
+def padding(count: int) -> int:
+    """Keys to add to ``count`` to reach a multiple of ``LANES``."""
+    return -count % LANES
+
+
+@lru_cache(SHORT)
+def causal_bias(count: int, dtype: torch.dtype) -> Float[Tensor, "T keys"]:
+    """0 where query i sees key j; −∞ at j > i and at padded keys."""
+    with torch.inference_mode(False):  # cached, and a later call may need gradients
+        return torch.full((count, count + padding(count)), -math.inf, dtype=dtype).triu(1)
+
+
+def stack_padded(x: Float[Tensor, "B H T e"], keys: int) -> Float[Tensor, "B*H keys e"]:
+    """Stack heads and rows into one contiguous batch of matrices, padded with rows of zeros."""
+    b, h, t, e = x.shape
+    out = x.new_empty(b, h, keys, e)
+    out[:, :, :t] = x
+    out[:, :, t:] = 0
+    return out.view(b * h, keys, e)
+
+
+class ShortAttention(torch.autograd.Function):
+    """Attention as batched products over all heads at once, with a hand-written backward pass.
+
+    P = softmax(S), S = scale·QKᵀ + bias, O = PV; so dV = Pᵀ dO, dP = dO Vᵀ, dS = P ∘ (dP − rowsum(P ∘ dP)),
+    dQ = scale·dS K, dK = scale·dSᵀ Q, and dbias is dS summed over the axes along which bias was broadcast.
+    """
+
+    @staticmethod
+    def forward(ctx, q, k, v, bias, scale, causal):
+        b, h, t, _ = q.shape
+        keys = t + padding(t)
+        q, k, v = stack_padded(q, t).mul_(scale), stack_padded(k, keys), stack_padded(v, keys)
+        s = torch.bmm(q, k.mT)
+        if bias is not None:
+            s.view(b, h, t, keys).add_(F.pad(bias, (0, keys - t), value=-math.inf))
+        elif causal:
+            s.add_(causal_bias(t, s.dtype))
+        else:
+            s[..., t:] = -math.inf
+        p = s.softmax(-1)
+        ctx.save_for_backward(q, k, v, p)
+        ctx.scale, ctx.bias_shape, ctx.heads = scale, bias.shape if bias is not None else None, h
+        return torch.bmm(p, v).view(b, h, t, -1)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        q, k, v, p = ctx.saved_tensors
+        t, h = q.shape[1], ctx.heads
+        gradient = stack_padded(gradient, t)
+
+        def by_head(x: Tensor) -> Tensor:
+            return x.unflatten(0, (-1, h))[:, :, :t]
+
+        dv = torch.bmm(p.mT, gradient)
+        ds = torch._softmax_backward_data(torch.bmm(gradient, v.mT), p, -1, p.dtype)
+        dq = torch.bmm(ds, k).mul_(ctx.scale)
+        dk = torch.bmm(ds.mT, q)
+        dbias = by_head(ds)[..., :t].sum_to_size(ctx.bias_shape) if ctx.needs_input_grad[3] else None
+        return by_head(dq), by_head(dk), by_head(dv), dbias, None, None

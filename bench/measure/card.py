@@ -1,0 +1,64 @@
+"""Format of an encoding's card: its declaration, its measured properties and its measured cost.
+
+``measure_card.py`` creates cards when results are published. Reading one needs neither torch nor the encoding's source.
+"""
+
+from bench.result import QUIET, Record
+
+
+class Declared(Record):
+    """Declarations that results do not contain. See ``bench.encodings.Info``."""
+
+    authors: str
+    formula: str
+    past: str
+    provenance: str
+    hooks: list[str]
+    shift_invariant: bool
+    random: bool
+    stage_share: float | None = None
+    """Steps of the extra training stage as a share of the recipe's steps; None without one."""
+
+
+class CostAt(Record):
+    """Cost of a training step at one length, absolute and relative to NoPE. See ``bench.measure.cost``."""
+
+    length: int
+    """Tokens."""
+    step_ms: float
+    step_ratio: float
+    peak_mb: float
+    """Largest total size of the step's tensors, in MiB."""
+    peak_ratio: float
+
+
+class Measured(Record):
+    """Measured properties and costs, and the conditions of the measurement."""
+
+    properties: dict[str, bool]
+    costs: list[CostAt]
+    """Costs at lengths L, 2 L and 4 L, in this order."""
+    suite: str
+    """Suite and task of the cost measurements."""
+    task: str
+    source_sha256: str
+    """Source hash of the encoding when it was measured."""
+    versions: dict[str, str]
+    device: str
+    threads: int
+    commit: str | None
+    cpu_share: float
+    """CPU seconds of the process per wall-clock second; below ``QUIET`` the machine was busy with other work."""
+    finished: str
+    """ISO 8601, UTC."""
+
+    @property
+    def busy(self) -> bool:
+        return self.cpu_share < QUIET
+
+
+class Card(Record):
+    """The card of one encoding. An unknown part is None and is not displayed."""
+
+    declared: Declared | None = None
+    measured: Measured | None = None

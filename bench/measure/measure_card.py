@@ -1,0 +1,99 @@
+"""Create and update the cards of encodings; ``lprime publish`` stores them with the results."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+
+import torch
+
+from bench import encodings
+from bench.plugins.references import has_reference
+from bench.plugins.registry import get_encoding
+from bench.plugins.source_hash import source_hash
+from bench.runs.git_commit import current_commit
+from bench.runs.run import now
+from bench.runs.run_one import device_name, package_versions
+from tasks import InputError
+
+from .card import Card, CostAt, Declared, Measured
+from .cost import COST_SUITE, COST_TASK, measure_costs
+from .properties import measure_properties
+
+ROUNDS = 11
+"""Steps timed at each length. On a machine with other load, the median of five can be off by a sixth."""
+
+
+def measure_cards(names: Iterable[str], known: Mapping[str, Card] | None = None, measure: bool = True) -> dict[str, Card]:
+    """Return ``known`` with up-to-date cards of the named encodings.
+
+    Encodings without a measurement, or whose source has changed, are measured (seconds each).
+
+    Arguments:
+        known: existing cards, by name. Cards of encodings that no longer exist are kept.
+        measure: False to update only the declarations.
+    """
+    cards = dict(known or {})
+    for name in sorted(set(names)):
+        if has_reference(name):
+            continue  # the name in a result must not execute code from a file
+        try:
+            cls = get_encoding(name)
+        except InputError:
+            continue
+        card = cards.get(name, Card())
+        if measure and (card.measured is None or card.measured.source_sha256 != source_hash(cls)):
+            card = card.model_copy(update={"measured": measure_encoding(cls)})
+        cards[name] = card.model_copy(update={"declared": declared(cls)})
+    return cards
+
+
+def with_catalogue(cards: Mapping[str, Card], published: Iterable[str]) -> dict[str, Card]:
+    """Return cards of the published and of all built-in encodings; other cards are dropped.
+
+    Built-in encodings without runs get cards with declarations only, so that the board can list them.
+
+    Arguments:
+        published: names of encodings that have results.
+    """
+    built_in = set(encodings.catalogue())
+    kept = {name: card for name, card in cards.items() if name in {*published} | built_in}
+    return measure_cards(built_in, kept, measure=False)
+
+
+def declared(cls) -> Declared:
+    info = cls.info
+    return Declared(
+        authors=info.authors,
+        formula=info.formula,
+        past=info.past,
+        provenance=info.provenance,
+        hooks=encodings.hooks(cls),
+        shift_invariant=info.shift_invariant,
+        random=info.random,
+        stage_share=cls.stage.share if cls.stage else None,
+    )
+
+
+def measure_encoding(cls) -> Measured:
+    """Measure one encoding on one CPU thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        cpu, wall = time.process_time(), time.perf_counter()
+        costs = [CostAt(**{k: round(v, 3) for k, v in cost}) for cost in measure_costs(cls, rounds=ROUNDS)]
+        cpu_share = (time.process_time() - cpu) / (time.perf_counter() - wall)
+        return Measured(
+            properties=asdict(measure_properties(cls)),
+            costs=costs,
+            suite=COST_SUITE,
+            task=COST_TASK,
+            source_sha256=source_hash(cls),
+            versions=package_versions(),
+            device=device_name(torch.device("cpu")),
+            threads=1,
+            commit=current_commit(),
+            cpu_share=round(cpu_share, 3),
+            finished=now(),
+        )
+    finally:
+        torch.set_num_threads(threads)

@@ -1,0 +1,149 @@
+"""Measure which properties of an ideal encoding an encoding has.
+
+The measurements compare *codes* of positions, as the rest of the model can see them: what ``embed`` adds at a position, and the
+attention weight of a fixed query on a fixed key there. The content is the same at every position, so only the encoding differs.
+"""
+
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from bench.encodings import At, Encoding, Setup
+from bench.training.model import Mask
+
+POSITIONS = 96
+"""Number of positions whose codes are compared; the training length of the probe is a quarter of it."""
+SAME = 1e-9
+"""Codes closer than this (float64, unit scale) count as equal."""
+
+
+@dataclass(frozen=True)
+class Properties:
+    """Properties of an ideal encoding (Zhao et al. 2024, *Length Extrapolation of Transformers: A Survey from the
+    Perspective of Positional Encoding*), each measured on an untrained instance."""
+
+    unique: bool
+    """All positions, seen from the end of the sequence, have different codes."""
+    linear: bool
+    """One linear map takes the code of every p to that of p + 3; or attention depends only on differences of positions."""
+    defined_past_train: bool
+    """Outputs are finite at ten times the training length, which is beyond the longest length of its setup."""
+    deterministic: bool
+    """Two passes with different generators give the same codes."""
+    several_dimensions: bool
+    """Codes depend on the given ids, not on the order of the sequence: each axis of a grid can have its own ids."""
+
+
+class Probe:
+    """One encoding without a model, in float64, with fixed content."""
+
+    def __init__(self, cls: type[Encoding], positions: int = POSITIONS, generator_seed: int = 0):
+        self.positions, self.generator_seed = positions, generator_seed
+        heads, head_width = 4, 8
+        self.setup = Setup(
+            layers=2, width=32, heads=heads, head_width=head_width, train_tokens=positions // 4, longest_tokens=2 * positions,
+            symbols=("<pad>", "<bos>", "<sep>", "<eos>", "0", "1"), roles=("special",) * 4 + ("digit",) * 2,
+        )  # fmt: skip
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.encoding = cls.make(self.setup).double().eval()
+            # Parameters with a neutral initial value (zeros, for example) would hide what the method can distinguish.
+            for parameter in self.encoding.parameters():
+                parameter.data += 0.1 * torch.randn_like(parameter)
+            self.q, self.k = torch.randn(2, 1, heads, 1, head_width, dtype=torch.float64)
+            self.h = torch.randn(1, 1, self.setup.width, dtype=torch.float64)
+
+    def at(self, ids: Int[Tensor, " T"] | None, count: int) -> At:
+        at = At(
+            announced_length=count,
+            generator=torch.Generator().manual_seed(self.generator_seed),
+            source=lambda: self.h.expand(1, count, -1),
+        )
+        tokens = torch.full((1, count), 4)
+        at = replace(at, ids=self.encoding.positions(tokens, at) if ids is None else ids)
+        return replace(at, shared=self.encoding.prepare(at))
+
+    @torch.no_grad()
+    def embedding(self, ids: Int[Tensor, " T"] | None = None, count: int | None = None) -> Float[Tensor, "T D"]:
+        """What ``embed`` adds at each position in the first layer."""
+        count = len(ids) if ids is not None else count or self.positions
+        zero = torch.zeros(1, count, self.setup.width, dtype=torch.float64)
+        return self.encoding.embed(zero, self.at(ids, count)).squeeze(0)
+
+    @torch.no_grad()
+    def attention(self, ids: Int[Tensor, " T"] | None = None, count: int | None = None) -> Float[Tensor, "H T"]:
+        """Attention weights of the last query over all positions, read from one-hot values."""
+        count = len(ids) if ids is not None else count or self.positions
+        width = self.setup.head_width
+        at = self.at(ids, count)
+        parts = []
+        for start in range(0, count, width):
+            v = torch.zeros(1, self.setup.heads, count, width, dtype=torch.float64)
+            for channel in range(min(width, count - start)):
+                v[:, :, start + channel, channel] = 1
+            q, k = (x.expand(-1, -1, count, -1) for x in (self.q, self.k))
+            q, k = self.encoding.rotate(q, k, at)
+            bias = Mask(causal=True)(self.encoding.bias(q, k, at), q)
+            parts.append(self.encoding.attend(q, k, v, bias, at)[0, :, -1])
+        return torch.cat(parts, -1)[:, :count]
+
+    def codes(self, ids: Int[Tensor, " T"] | None = None) -> Float[Tensor, "T F"]:
+        """Codes of all positions: embedding, and logarithm of the attention from the last query."""
+        log_attention = self.attention(ids).clamp(min=1e-300).log()
+        return torch.cat([self.embedding(ids), log_attention.T], 1)
+
+
+def measure_properties(cls: type[Encoding]) -> Properties:
+    """Measure the five properties of one encoding."""
+    probe = Probe(cls)
+    other_draw = Probe(cls, generator_seed=1)
+    return Properties(
+        unique=are_distinct(probe.codes()[:-1]),  # without the query itself, which some encodings treat specially
+        linear=is_linear(probe),
+        defined_past_train=is_finite_past_train(cls),
+        deterministic=torch.equal(probe.codes(), other_draw.codes()),
+        several_dimensions=depends_on_ids(probe),
+    )
+
+
+def are_distinct(codes: Float[Tensor, "T F"]) -> bool:
+    gaps = torch.cdist(codes, codes, p=math.inf) + torch.eye(len(codes)) * 1e9
+    return bool(gaps.min() > SAME)
+
+
+def is_linear(probe: Probe) -> bool:
+    """Return whether p ↦ p + 3 is one linear map of embeddings; or, without them, attention depends only on differences."""
+    codes = probe.embedding()
+    if bool(codes.abs().max() > SAME):
+        before, after = codes[:-3], codes[3:]
+        # Fitted on even positions, tested on odd ones. Cut-off and tolerance allow for tables in float32.
+        linear_map = torch.linalg.lstsq(before[::2], after[::2], rcond=1e-5, driver="gelsd").solution
+        error = before[1::2] @ linear_map - after[1::2]
+        return bool(error.abs().max() < 1e-2 * codes.abs().max())
+    ids = probe.at(None, probe.positions).positions
+    if not bool((probe.attention().std(-1) > SAME).any()):
+        return False  # no code
+    shifted = probe.attention(ids + 5)
+    return bool((probe.attention(ids) - shifted).abs().max() < 1e-6) and depends_on_ids(probe)
+
+
+def is_finite_past_train(cls: type[Encoding]) -> bool:
+    probe = Probe(cls)
+    count = 10 * probe.setup.train_tokens
+    try:
+        return bool(probe.embedding(count=count).isfinite().all() and probe.attention(count=count).isfinite().all())
+    except (IndexError, ValueError, RuntimeError):
+        return False
+
+
+def depends_on_ids(probe: Probe) -> bool:
+    """Return whether other ids give other codes."""
+    ids = probe.at(None, probe.positions).positions
+    if ids.ndim > 1 or ids.is_floating_point():
+        return False
+    permuted = ids.clone()
+    permuted[: probe.positions // 2] = ids[: probe.positions // 2].flip(0)
+    return bool((probe.codes(ids) - probe.codes(permuted)).abs().max() > SAME)

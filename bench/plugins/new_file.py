@@ -1,0 +1,42 @@
+"""Write the file of a new encoding: a copy of ``template.py`` under another name."""
+
+import importlib.util
+import keyword
+import sys
+from importlib import resources
+from pathlib import Path
+
+from bench.files import write_atomic
+from tasks import InputError
+
+from . import registry
+
+NAME, CLASS = "my_encoding", "MyEncoding"
+"""Names in the template."""
+
+
+def write_new_encoding(name: str) -> Path:
+    """Write ``<name>.py`` in the current folder, a working encoding of that name, and return its path.
+
+    Raises:
+        InputError: the name is invalid or taken, or the file exists.
+    """
+    registry.validate_name(name, "lprime new")
+    path = Path(f"{name}.py")
+    if path.exists():
+        raise InputError(f"{path} already exists; move it away, or choose another name")
+    if name in registry.Known():
+        raise InputError(f"the name {name!r} is that of an installed plugin ({registry.distributions(name)}); choose another")
+    module = importlib.util.find_spec(name)
+    if name in sys.stdlib_module_names or (module and module.origin):  # a folder without code has no origin
+        raise InputError(f"{path} would hide the Python module {name!r}; choose another name")
+    text = (resources.files("bench.plugins") / "template.py").read_text(encoding="utf-8")
+    write_atomic(path, text.replace(CLASS, class_name(name)).replace(NAME, name))
+    return path
+
+
+def class_name(name: str) -> str:
+    """``my_encoding`` → ``MyEncoding``; avoids names that the template already uses."""
+    camel = "".join(part.capitalize() for part in name.split("_"))
+    taken = camel in ("At", "Encoding", "Float", "Info", "Tensor") or keyword.iskeyword(camel)
+    return f"{camel}Encoding" if taken else camel

@@ -1,0 +1,48 @@
+"""Syntax of references to plugins: ``my_encoding.py``, ``folder/file.py:Class`` or ``package.module:Class``.
+
+A reference can be used wherever a name of an encoding can, also inside compositions: ``randomised(my_encoding.py)``,
+``my_encoding.py(strength=2.0)``. A path that contains blanks, brackets, commas, quotes or ``=`` must be the whole name.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+CLASS = r"[^\W\d]\w*"
+WHOLE = re.compile(rf".+\.py(?::{CLASS})?")
+EMBEDDED = re.compile(rf"[^\s(),='\"]+\.py(?::{CLASS})?|{CLASS}(?:\.{CLASS})*:{CLASS}")
+
+
+def has_reference(text: str) -> bool:
+    """Return whether the name of an encoding contains a reference."""
+    return bool(WHOLE.fullmatch(text.strip()) or EMBEDDED.search(text))
+
+
+def map_references(text: str, change: Callable[[str], str]) -> str:
+    """Replace every reference in the name of an encoding with ``change(reference)``."""
+    if WHOLE.fullmatch(text.strip()):
+        return change(text.strip())
+    return EMBEDDED.sub(lambda match: change(match.group()), text)
+
+
+def parts(reference: str) -> tuple[str, str]:
+    """Split a reference into file or module, and class; the class is empty if not given."""
+    place, colon, name = reference.rpartition(":")
+    return (place, name) if colon and name.isidentifier() else (reference, "")
+
+
+def is_file(reference: str) -> bool:
+    return parts(reference)[0].endswith(".py")
+
+
+def absolute(text: str, folder: Path) -> str:
+    """Return the name of an encoding with the paths in it made absolute, relative to ``folder``."""
+
+    def absolute_reference(reference: str) -> str:
+        place, name = parts(reference)
+        if not is_file(reference):
+            return reference
+        return os.path.abspath(folder / place) + (f":{name}" if name else "")
+
+    return map_references(text, absolute_reference)

@@ -1,0 +1,188 @@
+"""The result of a run, ``result.json``: everything needed to compute any number on the leaderboard."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from tasks import InputError
+
+from .files import write_atomic
+
+RESULT = "result.json"
+QUIET = 0.9
+"""CPU share from which on a run's timings count as taken on an idle machine."""
+
+RankingClass = Literal["standard", "longer", "task-aware"]
+"""``longer``: trains on lengths past L. ``task-aware``: uses what the tokens mean. Each class has its own table."""
+RANKING_CLASSES: tuple[RankingClass, ...] = get_args(RankingClass)
+"""In this order: a composition has the last of its parts' classes."""
+
+Positive = Annotated[int, Field(ge=1)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Record(BaseModel):
+    """Base of all records: unknown fields are errors, instances are immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class LengthScore(Record):
+    """Accuracy at one test length."""
+
+    length: Positive
+    exact: Share
+    """Share of the examples whose whole answer, ``<eos>`` included, is right."""
+    token: Share
+    """Share of the answer tokens (``<eos>`` included) that are right."""
+    count: Positive
+    """Number of examples."""
+    tokens: Positive
+    """Number of answer tokens."""
+    chance: Annotated[float, Field(ge=0, lt=1)]
+    """Exact match of random guessing."""
+
+
+class EncodingRecord(Record):
+    """The encoding of a run: metadata, settings and source hash."""
+
+    name: str
+    family: str
+    ranking: str
+    """See ``RankingClass``."""
+    year: int
+    title: str
+    link: str
+    settings: dict[str, Any]
+    source_sha256: str
+    """Hash of all source files of the encoding: see ``bench.plugins.source_hash``."""
+
+
+class Timings(Record):
+    """Wall times. Apart from dates, only these values differ between two identical runs."""
+
+    step_ms: float
+    """Median wall time of a training step, in milliseconds."""
+    train_s: float
+    evaluate_s: float
+    total_s: float
+    """Seconds from start to end, summed over all sessions of an interrupted run."""
+    cpu_share: float | None = None
+    """CPU seconds per wall second of training, since the last interruption. Below ``QUIET`` other processes slowed the run
+    down. None on a GPU or with several threads, where it says nothing about the machine."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether other processes are known to have slowed the run down."""
+        return self.cpu_share is not None and self.cpu_share < QUIET
+
+
+class Parameters(Record):
+    """Numbers of trainable parameters."""
+
+    model: Positive
+    """Whole model, encoding included."""
+    encoding: Annotated[int, Field(ge=0)]
+
+
+class Result(Record):
+    """One finished run: one task, one encoding, one seed."""
+
+    format: Literal[1] = 1
+    suite: str
+    suite_version: int
+    fingerprint: str
+    """Fingerprint of the suite: results with different fingerprints never share a table."""
+    task: str
+    variant: str
+    train_length: int
+    longest_seen: int
+    """Longest length seen in training; above ``train_length`` only for encodings with a declared extra stage."""
+    encoding: EncodingRecord
+    seed: int
+    status: Literal["done", "diverged"]
+    """``diverged``: loss or gradient became infinite or NaN; all scores are zero."""
+    steps: int
+    """Number of training steps."""
+    loss: list[tuple[int, float]]
+    """Loss curve: step, and mean training loss since the previous entry."""
+    scores: Annotated[list[LengthScore], Field(min_length=1)]
+    """One per test length, ascending."""
+    parameters: Parameters
+    timings: Timings
+    data_hash: str
+    """Hash of all test examples (``tasks.content_hash``)."""
+    versions: dict[str, str]
+    device: str
+    threads: int
+    started: str
+    """ISO 8601, UTC."""
+    finished: str
+    commit: str | None = None
+    """Git commit of the code, with suffix ``-dirty`` if it was modified; None if it did not run from a checkout."""
+
+    @model_validator(mode="after")
+    def ascending(self) -> "Result":
+        lengths = [s.length for s in self.scores]
+        if lengths != sorted(set(lengths)):
+            raise ValueError(f"scores must be ordered by length, each length once, got {lengths}")
+        return self
+
+    @property
+    def path(self) -> str:
+        return run_path(self.suite, self.task, self.encoding.name, self.seed)
+
+    @property
+    def in_distribution(self) -> list[LengthScore]:
+        return [s for s in self.scores if s.length <= self.train_length]
+
+    @property
+    def out_of_distribution(self) -> list[LengthScore]:
+        return [s for s in self.scores if s.length > self.train_length]
+
+
+def run_path(suite: str, task: str, encoding: str, seed: int | str) -> str:
+    """The identity of a run, which is also its folder below the results folder."""
+    return f"{suite}/{task}/{encoding}/seed-{seed}"
+
+
+def write_result(folder: Path, result: Result) -> None:
+    write_atomic(folder / RESULT, result.model_dump_json(indent=1) + "\n")
+
+
+def read_result(path: Path, expected: str | None = None) -> Result:
+    """Read one ``result.json``.
+
+    Arguments:
+        expected: expected run, as ``run_path`` returns it; by default any.
+
+    Raises:
+        InputError: the file cannot be read, is not a complete result, or is the result of another run.
+    """
+    try:
+        result = Result.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    except ValidationError as error:
+        raise InputError(f"{path} is not a whole result ({first_fault(error)}); delete it to run it again") from error
+    if expected is not None:
+        check_identity(str(path), result.path, expected)
+    return result
+
+
+def check_identity(place: str, path: str, expected: str) -> None:
+    """Check that the result stored at ``place`` belongs to the expected run.
+
+    Raises:
+        InputError: it belongs to another run.
+    """
+    if path != expected:
+        raise InputError(f"{place} holds the result of {path}, expected {expected}; move it to its own place or delete it")
+
+
+def first_fault(error: ValidationError) -> str:
+    """The first error of a pydantic validation on one line: field and message."""
+    fault = error.errors(include_url=False)[0]
+    where = ".".join(map(str, fault["loc"]))
+    return f"{where}: {fault['msg']}" if where else str(fault["msg"]).splitlines()[0]

@@ -1,0 +1,87 @@
+"""Checkpoints: one safetensors file with weights, optimizer state and training state, written atomically."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from bench.files import write_atomic
+from bench.training.model import Decoder
+from bench.training.optimizer import FlatAdamW
+from bench.training.train import TrainingState
+from tasks import InputError
+
+from .run import CHECKPOINT
+
+
+def collect_tensors(model: Decoder, optimizer: FlatAdamW) -> dict[str, Tensor]:
+    """All tensors of a run: ``model/<name>``; ``step/``, ``exp_avg/`` and ``exp_avg_sq/<name>`` of the optimizer's vectors."""
+    tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
+    for name, vector in optimizer.vectors.items():
+        for key, value in optimizer.state.get(vector, {}).items():
+            tensors[f"{key}/{name}"] = value
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+
+
+def checksum(tensors: Mapping[str, Tensor], *texts: str) -> str:
+    """SHA-256 of texts, tensor names, shapes and bytes; safetensors itself has no checksum."""
+    sha = hashlib.sha256("\n".join(texts).encode())
+    for name in sorted(tensors):
+        sha.update(f"{name} {tuple(tensors[name].shape)}".encode())
+        sha.update(tensors[name].flatten().view(torch.uint8).numpy().data)
+    return sha.hexdigest()
+
+
+def save_checkpoint(folder: Path, model: Decoder, optimizer: FlatAdamW, state: TrainingState, identity: str) -> None:
+    """Write everything needed to resume a run.
+
+    Arguments:
+        identity: suite fingerprint, task, encoding, seed, source hash, torch version and device; a checkpoint with another
+            identity is never resumed.
+    """
+    tensors, text = collect_tensors(model, optimizer), json.dumps(asdict(state))
+    metadata = {"identity": identity, "state": text, "digest": checksum(tensors, identity, text)}
+    write_atomic(folder / CHECKPOINT, save(tensors, metadata))
+
+
+def load_checkpoint(folder: Path, model: Decoder, optimizer: FlatAdamW, identity: str) -> TrainingState | None:
+    """Restore model and optimizer from a checkpoint; None if there is no usable one.
+
+    A file that is damaged or belongs to another run is renamed to ``checkpoint.safetensors.unusable`` before anything is
+    restored from it. The run then starts from the beginning and gives the same result.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    path = folder / CHECKPOINT
+    if not path.exists():
+        return None
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata()
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        if metadata["identity"] != identity or metadata["digest"] != checksum(tensors, identity, metadata["state"]):
+            raise ValueError("damaged, or of another run")
+        state = TrainingState(**json.loads(metadata["state"]))
+        weights = {name.removeprefix("model/"): t for name, t in tensors.items() if name.startswith("model/")}
+        if {n: t.shape for n, t in weights.items()} != {n: t.shape for n, t in model.state_dict().items()}:
+            raise ValueError("of another model")
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error}") from error
+    except (SafetensorError, KeyError, TypeError, ValueError):
+        path.replace(path.with_name(CHECKPOINT + ".unusable"))
+        return None
+    state.loss = [(step, loss) for step, loss in state.loss]
+    model.load_state_dict(weights)
+    for name, vector in optimizer.vectors.items():
+        moments = {key: tensors[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in tensors}
+        if moments:
+            # The fused kernel needs the step counter in float32 on the same device as the vector.
+            optimizer.state[vector] = {key: value.to(vector.device) for key, value in moments.items()}
+    return state

@@ -1,0 +1,161 @@
+"""The local executor: a pool of worker processes, each of which imports torch once and executes many runs."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+from tasks import InputError
+
+from .executor import Event
+from .run import Run
+from .worker import RunRequest, worker_main
+
+MALLOC = ":".join(
+    f"glibc.malloc.{key}={value}"
+    for key, value in {"hugetlb": 1, "mmap_threshold": 2**25, "trim_threshold": 2**32, "top_pad": 2**26}.items()
+)
+"""Keep freed memory for the next step, in huge pages: a step of a small model allocates some 20 MB in thousands of pieces, and
+new pages and page tables take 5 to 10 % of its time. Linux only."""
+BLOCKED_SIGNALS = {signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2}
+"""Signals sent to every process of a terminal or a cluster job. Workers start with them blocked, even during imports; only
+the pool reacts to them and stops its workers."""
+
+
+@dataclass
+class Worker:
+    """A worker process and the run it executes."""
+
+    process: multiprocessing.process.BaseProcess
+    pipe: Connection
+    run: Run | None = None
+    ready: bool = False
+    """Whether its imports are done."""
+    gpu: str = ""
+
+
+@dataclass
+class LocalPool:
+    """Executes as many runs at a time as there are workers; one thread per run is faster than several.
+
+    Arguments:
+        workers: number of processes; by default one per available core.
+        threads: torch threads per worker.
+        checkpoint_every_s: seconds between checkpoints of a run.
+        stop_within_s: seconds that workers have to save their runs when the pool stops; then they are killed, and their runs
+            resume from their last checkpoints.
+        gpus: CUDA devices to distribute the workers over, one per worker; by default all see the devices of this process.
+        request: creates the request sent to a worker for a run.
+    """
+
+    workers: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    threads: int = 1
+    device: str = "auto"
+    checkpoint_every_s: float = 10.0
+    stop_within_s: float = 1.5
+    gpus: Sequence[str] = ()
+    request: Callable[[Run], RunRequest] = RunRequest.of
+    active: list[Worker] = field(default_factory=list, init=False)
+
+    def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
+        """See ``Executor``."""
+        queue, active = deque(runs), self.active
+        try:
+            while queue or any(worker.run for worker in active):
+                while queue and len(active) < min(self.workers, len(queue) + sum(worker.run is not None for worker in active)):
+                    self.start_worker(out)
+                for worker in active:
+                    if queue and worker.ready and worker.run is None:
+                        self.assign(worker, queue, on_event)
+                ready = wait([worker.pipe for worker in active] + [worker.process.sentinel for worker in active], timeout=1.0)
+                for worker in list(active):
+                    if worker.pipe in ready:
+                        self.receive(worker, on_event)
+                    if worker.process.sentinel in ready and not worker.process.is_alive():
+                        active.remove(worker)
+                        self.handle_exit(worker, queue, out, on_event)
+        finally:
+            self.stop()
+
+    def start_worker(self, out: Path) -> None:
+        """Start a worker process and append it to the pool."""
+        ours, theirs = multiprocessing.Pipe()
+        context = multiprocessing.get_context("spawn")
+        arguments = (theirs, str(out), self.threads, self.device, self.checkpoint_every_s)
+        worker = Worker(context.Process(target=worker_main, args=arguments, daemon=True), ours)
+        # numpy and torch read these variables when they are imported.
+        os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(self.threads)
+        os.environ.setdefault("GLIBC_TUNABLES", MALLOC)
+        if self.gpus:  # the one with the fewest workers
+            used = [other.gpu for other in self.active]
+            worker.gpu = os.environ["CUDA_VISIBLE_DEVICES"] = min(self.gpus, key=used.count)
+        resource_tracker.ensure_running()  # otherwise the first process start does it, and unblocks the signals
+        signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
+        try:
+            worker.process.start()
+            theirs.close()
+            self.active.append(worker)
+        finally:  # pending signals arrive now, when the worker is in the pool
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
+
+    def assign(self, worker: Worker, queue: deque[Run], on_event: Callable[[Event], None]) -> None:
+        """Send the next run to an idle worker."""
+        try:
+            worker.pipe.send(self.request(queue[0]))
+        except OSError:
+            return  # it died while idle; handle_exit follows, and another worker takes the run
+        worker.run = queue.popleft()
+        on_event(Event("started", worker.run))
+
+    def receive(self, worker: Worker, on_event: Callable[[Event], None]) -> None:
+        """Forward all pending messages of a worker as events."""
+        try:
+            while worker.pipe.poll():
+                kind, step, text = worker.pipe.recv()
+                if kind == "ready":
+                    worker.ready = True
+                    continue
+                assert worker.run is not None
+                on_event(Event(kind, worker.run, step, text))
+                if kind != "step":
+                    worker.run = None
+        except (EOFError, ConnectionError):
+            worker.process.join(1)  # its exit is handled by the caller
+
+    def handle_exit(self, worker: Worker, queue: deque[Run], out: Path, on_event: Callable[[Event], None]) -> None:
+        """Handle a worker that ended: its run failed, unless exit code 0 says that it was asked to stop and saved the run."""
+        code = worker.process.exitcode or 0
+        if worker.run and code == 0:
+            queue.appendleft(worker.run)
+            return
+        reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+        if worker.run is None and worker.ready:
+            return  # killed while idle: another worker replaces it
+        if worker.run is None:
+            raise InputError(f"a worker process ended with {reason} before its first run; see its message above")
+        error = f"its worker process died ({reason}{', out of memory?' if code == -signal.SIGKILL else ''})"
+        try:
+            worker.run.fail(out, error)
+        except InputError as unwritable:
+            error = f"{error}; {unwritable}"
+        on_event(Event("failed", worker.run, text=error))
+
+    def stop(self) -> None:
+        """Stop all workers; busy ones save their runs first."""
+        active = list(self.active)
+        self.active.clear()
+        for worker in active:
+            worker.process.terminate()
+        deadline = time.monotonic() + self.stop_within_s
+        for worker in active:
+            worker.process.join(max(0.0, deadline - time.monotonic()))
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+            worker.pipe.close()

@@ -1,0 +1,161 @@
+"""A run: one task, one encoding and one seed of a suite. Its state is read from the files in its folder and nowhere else.
+
+::
+
+    <out>/<suite>/<task>/<encoding>/seed-<n>/
+        result.json               finished
+        failure.json              failed; run again only with --retry-failed
+        checkpoint.safetensors    started
+        lock                      held by the process that works on it
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ValidationError
+
+from bench.files import write_atomic
+from bench.result import RESULT, Result, first_fault, read_result, run_path
+from bench.suites.suite import Suite
+from tasks import InputError
+
+from .run_lock import is_locked
+
+CHECKPOINT = "checkpoint.safetensors"
+FAILURE = "failure.json"
+RunState = Literal["done", "diverged", "failed", "running", "paused", "missing"]
+
+
+class Failure(BaseModel):
+    """Failure report of a run, ``failure.json``."""
+
+    error: str
+    """One line."""
+    traceback: str
+    finished: str
+    """ISO 8601, UTC."""
+    fingerprint: str = ""
+    """Fingerprint of the suite, if known."""
+
+    def of(self, suite: Suite) -> bool:
+        """Whether the failure is of this version of the suite."""
+        return self.fingerprint in ("", suite.fingerprint)
+
+
+def read_failure(path: Path | str) -> Failure | None:
+    """Read a failure report; None if it does not exist.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        with open(path, "rb") as file:
+            return Failure.model_validate_json(file.read())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValidationError) as error:
+        reason = first_fault(error) if isinstance(error, ValidationError) else error.strerror
+        raise InputError(f"{path} is not a failure report ({reason}); delete it to run it again") from None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One cell of a suite's grid: task, encoding and seed."""
+
+    suite: Suite = field(hash=False)  # holds lists; equality still compares it
+    task: str
+    encoding: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.encoding} seed {self.seed}"
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """Identity within the suite."""
+        return self.task, self.encoding, self.seed
+
+    @property
+    def path(self) -> str:
+        """Identity, which is also the folder below the results folder."""
+        return run_path(self.suite.name, *self.key)
+
+    @property
+    def steps(self) -> int:
+        return self.suite.recipe_for(self.task).steps
+
+    def folder(self, out: Path) -> Path:
+        return out / self.path
+
+    def result(self, out: Path) -> Result | None:
+        """The run's result, or None if it is not finished.
+
+        Raises:
+            InputError: the file is damaged, or belongs to another run or another version of the suite.
+        """
+        file = f"{out}/{self.path}/{RESULT}"  # Path is slow, and most of a grid of thousands may not exist yet
+        if not os.path.exists(file):
+            return None
+        result = read_result(Path(file), self.path)
+        if result.fingerprint != self.suite.fingerprint:
+            raise InputError(
+                f"{file} was made by suite {self.suite.name} with fingerprint {result.fingerprint}, the suite now has "
+                f"{self.suite.fingerprint}; keep the two apart with another --out"
+            )
+        return result
+
+    def failure(self, out: Path) -> Failure | None:
+        """The run's failure report, or None if there is none for this version of the suite.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+        failure = read_failure(f"{out}/{self.path}/{FAILURE}")
+        return failure if failure and failure.of(self.suite) else None
+
+    def state(self, out: Path) -> RunState:
+        """State of the run, read from its folder."""
+        if result := self.result(out):
+            return result.status
+        folder = self.folder(out)
+        if not folder.exists():
+            return "missing"
+        if is_locked(folder):
+            return "running"
+        if self.failure(out):
+            return "failed"
+        return "paused" if (folder / CHECKPOINT).exists() else "missing"
+
+    def fail(self, out: Path, error: str, traceback: str = "") -> None:
+        failure = Failure(error=error, traceback=traceback, finished=now(), fingerprint=self.suite.fingerprint)
+        write_atomic(self.folder(out) / FAILURE, failure.model_dump_json(indent=1) + "\n")
+
+
+def now() -> str:
+    """Current time: ISO 8601, UTC, in seconds."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def plan_runs(
+    suite: Suite, encodings: Sequence[str] | None = None, tasks: Sequence[str] | None = None, seeds: Sequence[int] | None = None
+) -> list[Run]:
+    """The runs of a suite, or of the given part of it: all tasks and encodings of one seed before the next seed.
+
+    Raises:
+        InputError: a task that is not in the suite, or a negative seed. (Encodings are checked when they run.)
+    """
+    for task in tasks or []:
+        suite.spec(task)
+    for seed in seeds or []:
+        if seed < 0:
+            raise InputError(f"a seed must be 0 or more, got {seed}")
+    return [
+        Run(suite, task, encoding, seed)
+        for seed in dict.fromkeys(seeds or suite.seeds)
+        for task in dict.fromkeys(tasks or [t.task for t in suite.tasks])
+        for encoding in dict.fromkeys(encodings or suite.encoding_names)
+    ]

@@ -1,0 +1,56 @@
+"""The lock file of a run's folder: one process at a time works on a run."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.files import remove_stale_files, try_lock
+from tasks import InputError
+
+LOCK = "lock"
+LOCK_WAIT_S = 0.35
+"""Longer than a status command holds the lock while probing it, much shorter than a run."""
+NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
+"""Errors of file systems without locks. Two processes may then work on one run; both write the same result."""
+
+
+class LockedElsewhere(Exception):
+    """Another process works on the run."""
+
+
+@contextmanager
+def lock_run(folder: Path) -> Iterator[None]:
+    """Lock a run's folder; the lock is released when the block or the process ends, however it ends.
+
+    Raises:
+        LockedElsewhere: another process holds it.
+        InputError: the folder cannot be written.
+    """
+    path = folder / LOCK
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(path, "ab")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror or error}") from error
+    with file:
+        try:
+            locked = try_lock(file, LOCK_WAIT_S)
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise InputError(f"cannot lock {folder}: {error.strerror or error}") from error
+            locked = True
+        if not locked:
+            raise LockedElsewhere(str(folder))
+        remove_stale_files(folder)
+        yield
+        path.unlink(missing_ok=True)
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process works on this run; False on file systems without locks."""
+    try:
+        with open(folder / LOCK, "rb") as file:
+            return not try_lock(file, shared=True)
+    except OSError:
+        return False

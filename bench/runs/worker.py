@@ -1,0 +1,154 @@
+"""A worker process of the local pool: executes the runs it receives through a pipe, one after the other.
+
+It sends ``("ready", 0, "")`` once its imports are done. For every run it sends any number of ``("step", step, "")``, and at the
+end one of ``finished``, ``failed`` and ``locked``. When the pool dies, the worker saves its run and ends.
+"""
+
+import os
+import signal
+import statistics
+import sys
+import traceback
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from bench.result import Result
+from bench.suites.suite import Suite
+from tasks import InputError
+
+from .run import Run
+from .run_lock import LockedElsewhere
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A run as plain data, to be sent to another process."""
+
+    suite: str
+    """The suite as JSON."""
+    task: str
+    encoding: str
+    seed: int
+    plugins: tuple[str, ...] = ()
+    """References to load first, if the encoding is neither built in nor installed."""
+    source: str = ""
+    """Source hash of the encoding when the request was made."""
+
+    @classmethod
+    def of(cls, run: Run) -> "RunRequest":
+        from bench.plugins import registry
+        from bench.plugins.source_hash import source_hash
+
+        suite = run.suite.model_dump_json()
+        try:
+            encoding = registry.get_encoding(run.encoding)
+        except InputError:  # the run will fail, and say why
+            return cls(suite, *run.key)
+        return cls(suite, *run.key, registry.references(encoding), source_hash(encoding))
+
+    def run(self) -> Run:
+        return Run(Suite.model_validate_json(self.suite), self.task, self.encoding, self.seed)
+
+    def load_encoding(self) -> None:
+        """Register the encoding in this process.
+
+        Raises:
+            InputError: it cannot be loaded, or its source has changed since the request was made.
+        """
+        from bench.plugins import registry
+        from bench.plugins.source_hash import source_hash
+
+        for reference in self.plugins:
+            registry.load_reference(reference)
+        source = source_hash(registry.get_encoding(self.encoding))
+        if self.source and source != self.source:
+            raise InputError(
+                f"the source of {self.encoding} changed after this run was asked for (hash {self.source[:12]} then, "
+                f"{source[:12]} now); ask again with --retry-failed to run it as it is now"
+            )
+
+
+class PoolConnection:
+    """The worker's end of the pipe. Knows whether the worker should stop: after SIGTERM, or when the pool has died."""
+
+    def __init__(self, pipe: Connection):
+        self.pipe, self.parent = pipe, os.getppid()
+        self.stop_requested, self.idle = False, True
+        signal.signal(signal.SIGTERM, self.on_signal)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pool handles Ctrl-C
+
+    def on_signal(self, *_: object) -> None:
+        self.stop_requested = True
+        if self.idle:
+            sys.exit(0)
+
+    def should_stop(self) -> bool:
+        return self.stop_requested or os.getppid() != self.parent
+
+    def send(self, kind: str, step: int = 0, text: str = "") -> None:
+        try:
+            self.pipe.send((kind, step, text))
+        except (BrokenPipeError, ConnectionError):
+            self.stop_requested = True
+
+
+def worker_main(pipe: Connection, out: str, threads: int, device: str, checkpoint_every_s: float) -> None:
+    """Entry point of the process."""
+    pool = PoolConnection(pipe)
+    import torch  # slow: once per worker, after the signal handler is installed
+    import torch._dynamo  # otherwise the first optimizer imports it, in the middle of a run
+
+    from bench.training.train import Stopped
+
+    from .run_one import run_one
+
+    torch.set_num_threads(threads)
+    pool.send("ready")
+    while True:
+        try:
+            request: RunRequest = pipe.recv()
+        except (EOFError, ConnectionError):
+            return
+        pool.idle = False
+        run = request.run()
+        try:
+            request.load_encoding()
+            result = run_one(
+                run,
+                Path(out),
+                device,  # type: ignore[arg-type]
+                checkpoint_every_s,
+                report=lambda step: pool.send("step", step),
+                should_stop=pool.should_stop,
+            )
+            pool.send("finished", result.steps, summarize_result(result))
+        except Stopped:
+            return
+        except LockedElsewhere:
+            pool.send("locked")
+        except (Exception, SystemExit) as error:  # a hook that calls exit() must not look like a requested stop
+            pool.send("failed", 0, report_failure(run, Path(out), error))
+        pool.idle = True
+        if pool.stop_requested:
+            return
+
+
+def report_failure(run: Run, out: Path, error: BaseException) -> str:
+    """Write the run's failure report; returns the reason on one line."""
+    reason = " ".join(str(error).split())
+    if not isinstance(error, InputError):  # whose message is complete without the type
+        reason = f"{type(error).__name__}{': ' if reason else ''}{reason}"
+    try:
+        run.fail(out, reason, "".join(traceback.format_exception(error)))
+    except ValueError as unwritable:
+        return f"{reason}; {unwritable}"
+    return reason
+
+
+def summarize_result(result: Result) -> str:
+    """Summary of a finished run on one line."""
+    if result.status == "diverged":
+        return f"diverged at step {result.steps}"
+    inside, outside = (statistics.fmean(s.exact for s in part) for part in (result.in_distribution, result.out_of_distribution))
+    return f"in distribution {inside:.2f}, past L {outside:.2f}, {result.timings.total_s:.1f} s"

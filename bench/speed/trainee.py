@@ -1,0 +1,69 @@
+"""Our training and evaluation as in a run, one step at a time."""
+
+import math
+
+import torch
+
+import tasks
+from bench.runs.run import Run
+from bench.runs.run_one import build_model, count_parameters
+from bench.suites.suite import Suite
+from bench.training.batches import fixed_shape_batch
+from bench.training.evaluate import evaluate
+from bench.training.optimizer import FlatAdamW
+from bench.training.train import TrainingState, forward_backward, graphed_step, seeded_generator, train
+from tasks import Examples
+
+CPU = torch.device("cpu")
+
+
+class Trainee:
+    """One encoding's model on one task of a suite, ready to train.
+
+    Arguments:
+        graphs: record steps as CUDA graphs, on a GPU.
+    """
+
+    def __init__(self, suite: Suite, task: str, encoding: str, device: torch.device = CPU, graphs: bool = True):
+        self.suite, self.task = suite, suite.make_task(task)
+        self.recipe, self.train_length = suite.recipe_for(task), suite.spec(task).train_length
+        self.model = build_model(Run(suite, task, encoding, 0)).to(device)
+        self.device, self.graphs = device, graphed_step(self.model) if graphs and device.type == "cuda" else None
+        self.parameters = count_parameters(self.model)
+        self.optimizer = FlatAdamW(self.model, self.recipe)
+        self.model.train()
+
+    def step(self, examples: Examples, announced_length: int | None = None) -> float:
+        """One step of ``bench.training.train.train``, given its examples; returns the loss.
+
+        Arguments:
+            announced_length: tokens announced to the encoding; by default those of length L.
+        """
+        announced_length = announced_length or self.task.tokens(self.train_length)
+        self.optimizer.zero_grad()
+        if self.graphs and self.graphs.usable:
+            batch = fixed_shape_batch(examples, announced_length, self.task.widths(self.train_length)[1] + 1)
+            loss = self.graphs(batch, announced_length)
+        else:
+            loss = forward_backward(self.model, examples, announced_length, seeded_generator("train", 0, 0, device=self.device))
+        norm = self.optimizer.clip(self.recipe.clip_norm)
+        value = loss.item()
+        if not (math.isfinite(value) and math.isfinite(norm.item())):
+            raise ArithmeticError(f"loss {value}, norm of the gradient {norm.item()}")
+        self.optimizer.step()
+        return value
+
+    def loop(self, steps: int) -> None:
+        """Run the real training loop, drawing of examples included."""
+        recipe = self.recipe.model_copy(update={"steps": steps})
+        train(self.model, self.optimizer, self.task, self.train_length, recipe, 0, TrainingState(), lambda state: None)
+
+    def exact_match(self, examples: Examples) -> float:
+        """Share of exact matches on examples of one length."""
+        (score,) = evaluate(self.model, self.task, {int(examples.lengths[0]): examples}, self.suite.test_seed)
+        return score.exact
+
+
+def training_batch(suite: Suite, task: str, size: int, step: int) -> Examples:
+    """The examples of one training step of seed 0."""
+    return tasks.train_batch(suite.make_task(task), suite.spec(task).train_length, size, 0, step)

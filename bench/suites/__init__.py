@@ -1,0 +1,1 @@
+"""Suites: YAML files that specify what is trained and tested, and the code that reads them."""

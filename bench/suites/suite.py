@@ -1,0 +1,178 @@
+"""Suites: the specification of a benchmark in YAML, and its fingerprint, a hash of everything that can change a number."""
+
+import hashlib
+import json
+import math
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+import tasks as generators
+from bench.plugins.references import absolute
+from tasks import Examples, Task, unknown
+
+from .yaml_config import Section, read_yaml, validated, yaml_file, yaml_files
+
+PROTOCOL = 2
+"""Version of the arithmetic: increased by any change to model, training or evaluation that can change a number."""
+
+# Upper bounds are far beyond sensible values: they catch typos before these exhaust the memory.
+Size = Annotated[int, Field(ge=1, le=2**16)]
+Count = Annotated[int, Field(ge=1, le=2**31)]
+Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
+class ModelSpec(Section):
+    """The decoder, the same for every encoding. Fields with one valid value document choices that affect every number."""
+
+    layers: Size
+    width: Size
+    heads: Size
+    mlp_width: Size
+    norm: Literal["pre-layernorm"]
+    activation: Literal["gelu"]
+    score_scale: Literal["1/sqrt(d)"]
+    dropout: Literal[0]
+    init: Literal["fan-in normal"]
+
+    @model_validator(mode="after")
+    def heads_divide_width(self) -> "ModelSpec":
+        if self.width % (2 * self.heads):
+            raise ValueError(f"width must be a multiple of 2 × heads, got width {self.width} and heads {self.heads}")
+        return self
+
+
+class Recipe(Section):
+    """Training hyperparameters, the same for every encoding."""
+
+    optimizer: Literal["adamw"]
+    steps: Count
+    batch: Count
+    """Examples per step."""
+    learning_rate: Annotated[float, Field(gt=0)]
+    warmup_steps: Annotated[int, Field(ge=0)]
+    schedule: Literal["cosine to zero"]
+    betas: Annotated[list[Beta], Field(min_length=2, max_length=2)]
+    weight_decay: Annotated[float, Field(ge=0)]
+    """Of the matrices of the layers and the head; not of token embeddings, norms or the encoding's parameters."""
+    clip_norm: Annotated[float, Field(gt=0)]
+    lengths: Literal["uniform 1..L"]
+    precision: Literal["fp32 on cpu, bf16 autocast on cuda"]
+
+
+class TaskSpec(Section):
+    """One task of a suite: its variant, L, and its changes to the recipe (the same for every encoding)."""
+
+    task: str
+    variant: str
+    train_length: Annotated[int, Field(ge=1, le=4096)]
+    recipe: dict[str, Any] = {}
+
+
+class Suite(Section):
+    """A benchmark: model, recipe, tasks, test lengths, seeds, and the encodings that run by default."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+    version: Count
+    about: str
+    model: ModelSpec
+    recipe: Recipe
+    test_at: Annotated[list[Annotated[float, Field(gt=0, le=100)]], Field(min_length=1)]
+    """Test lengths as multiples of L, rounded up; L itself is always tested."""
+    test_examples: Count
+    """Number of test examples at each length."""
+    test_seed: Annotated[int, Field(ge=0)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    encodings: Annotated[list[str], Field(min_length=1)]
+    tasks: Annotated[list[TaskSpec], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def consistent(self) -> "Suite":
+        lists: tuple[tuple[str, list], ...] = (
+            ("seeds", self.seeds),
+            ("encodings", self.encodings),
+            ("tasks", [t.task for t in self.tasks]),
+        )
+        for label, values in lists:
+            if duplicates := [v for v in values if values.count(v) > 1]:
+                raise ValueError(f"{label}: duplicate {duplicates[0]!r}")
+        if not (any(x <= 1 for x in self.test_at) and any(x > 1 for x in self.test_at)):
+            raise ValueError("test_at needs multiples of L up to 1 and above 1")
+        for spec in self.tasks:
+            if spec.task not in generators.catalogue():
+                raise unknown("task", spec.task, generators.catalogue())
+            self.recipe_for(spec.task)
+            lengths = self.test_lengths(spec.task)
+            if not lengths[0] <= spec.train_length < lengths[-1]:
+                raise ValueError(f"{spec.task} needs test lengths up to L = {spec.train_length} and past it, got {lengths}")
+            self.make_task(spec.task)
+        return self
+
+    def spec(self, task: str) -> TaskSpec:
+        """The suite's entry for one task.
+
+        Raises:
+            InputError: the suite has no such task.
+        """
+        for spec in self.tasks:
+            if spec.task == task:
+                return spec
+        raise unknown(f"task of suite {self.name}", task, [s.task for s in self.tasks])
+
+    def recipe_for(self, task: str) -> Recipe:
+        """The recipe with the task's own changes."""
+        return validated(Recipe, self.recipe.model_dump() | self.spec(task).recipe, f"tasks.{task}.recipe")
+
+    def test_lengths(self, task: str) -> list[int]:
+        """All test lengths of a task, ascending: in-distribution (l ≤ L) and out-of-distribution (l > L)."""
+        length = self.spec(task).train_length
+        # Rounded to nine places first: 1.1 · 10 is slightly above 11 in floating point and must not become 12.
+        return sorted({math.ceil(round(x * length, 9)) for x in [*self.test_at, 1]})
+
+    @cached_property
+    def encoding_names(self) -> list[str]:
+        """The encodings by their full names, as in results: ``rope(base=500000)`` becomes ``rope(base=500000.0)``."""
+        if all(name.isidentifier() for name in self.encodings):
+            return self.encodings  # names without settings are full names; avoids importing torch
+        from bench.plugins.registry import get_encoding
+
+        return [get_encoding(name).info.name for name in self.encodings]
+
+    def longest(self, task: str) -> int:
+        return self.test_lengths(task)[-1]
+
+    def make_task(self, task: str) -> Task:
+        return generators.get(task, self.spec(task).variant, self.longest(task))
+
+    def test_sets(self, task: str) -> dict[int, Examples]:
+        """Length → test examples; they depend only on the suite."""
+        generator = self.make_task(task)
+        return {n: generators.test_set(generator, n, self.test_examples, self.test_seed) for n in self.test_lengths(task)}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of everything that can change a number of a run; excludes ``about`` and the lists of seeds and encodings."""
+        content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings"})
+        content["protocol"] = PROTOCOL
+        content["task_versions"] = {s.task: generators.catalogue()[s.task].version for s in self.tasks}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def shipped() -> dict[str, Path]:
+    """Name → file of the suites included in the package."""
+    return yaml_files("bench", "suites")
+
+
+def load_suite(name: str) -> Suite:
+    """Load a shipped suite by name, or a YAML file by path; paths of encodings in it are relative to the file.
+
+    Raises:
+        InputError: no such suite, not YAML, or not a valid suite.
+    """
+    path = yaml_file(name, "suite", shipped())
+    content = read_yaml(path, "suite", "name, model and tasks")
+    if isinstance(names := content.get("encodings"), list):
+        content["encodings"] = [absolute(name, path.parent) if isinstance(name, str) else name for name in names]
+    return validated(Suite, content, f"suite {path.name}")

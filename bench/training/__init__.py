@@ -1,0 +1,1 @@
+"""Training and evaluation of one model: batches, decoder, optimizer, training loop, exact match by length."""

@@ -1,0 +1,101 @@
+"""Examples as tensors, for training and evaluation: input tokens, target tokens, and the rows that predict them.
+
+The model works on packed rows: the tokens of all examples, one after the other, without padding. Attention needs rectangles, so
+examples of similar size share a padded bucket, and a ``Layout`` maps rows to the cells of the buckets.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from tasks import PAD, Examples
+
+from .layout import Layout
+
+IGNORED = -100
+"""Target of a row that does not count (``ignore_index`` of ``torch.nn.functional.cross_entropy``)."""
+SIZE_STEP = 16
+"""Bucket boundaries are multiples of this many tokens, the vector width to which attention pads its keys."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples sorted by size, as padded buckets. M packed rows predict an answer token."""
+
+    tokens: tuple[Int[Tensor, "B T"], ...]
+    """Padded tokens of each bucket."""
+    layout: Layout
+    target_rows: Int[Tensor, " M"]
+    """Rows whose next token is a target: from ``<sep>`` to the token before ``<eos>``."""
+    targets: Int[Tensor, " M"]
+    """The next token of each target row."""
+    example_of: Int[Tensor, " M"]
+    """The example of each target row, as an index into the examples sorted by size."""
+    count: int
+    """Number of examples."""
+
+    def to(self, device: torch.device) -> "Batch":
+        if device.type == "cpu":
+            return self
+
+        def move(t: Tensor) -> Tensor:
+            return t.to(device, non_blocking=True)
+
+        tokens, layout = tuple(map(move, self.tokens)), self.layout.to(device)
+        return Batch(tokens, layout, move(self.target_rows), move(self.targets), move(self.example_of), self.count)
+
+
+def as_batch(examples: Examples, max_buckets: int = 1) -> Batch:
+    """Batch of examples in at most ``max_buckets`` buckets; every answer token and ``<eos>`` is a target."""
+    order = np.argsort(examples.sizes, kind="stable")
+    tokens, starts, sizes = examples.tokens[order], examples.answer_start[order], examples.sizes[order]
+    first = np.concatenate([[0], np.cumsum(sizes)])  # row of each example's first token
+    buckets, shapes, row_of, cell_of, cells = [], [], [], [], 0
+    for low, high in bucket_bounds(sizes, max_buckets):
+        width = int(sizes[high - 1])
+        column = np.arange(width)
+        buckets.append(torch.from_numpy(np.ascontiguousarray(tokens[low:high, :width])))
+        shapes.append((high - low, width))
+        inside = column < sizes[low:high, None]
+        row_of.append((first[low:high, None] + np.minimum(column, sizes[low:high, None] - 1)).ravel())
+        cell_of.append(np.flatnonzero(inside) + cells)
+        cells += inside.size
+    column = np.arange(tokens.shape[1])
+    example_of, target_column = np.nonzero((column >= starts[:, None]) & (column < sizes[:, None]))
+    full = cells == first[-1]
+    layout = Layout(tuple(shapes), *(() if full else map(torch.from_numpy, map(np.concatenate, (row_of, cell_of)))))
+    target_rows = torch.from_numpy(first[example_of] + target_column - 1)
+    targets = torch.from_numpy(tokens[example_of, target_column])
+    return Batch(tuple(buckets), layout, target_rows, targets, torch.from_numpy(example_of), len(tokens))
+
+
+def fixed_shape_batch(examples: Examples, width: int, answer: int) -> Batch:
+    """Batch in one bucket with shapes that depend only on the arguments, so that they are equal in all steps.
+
+    Padding tokens are rows too, and every example has the same number of target rows; those past its end have the target
+    ``IGNORED``.
+
+    Arguments:
+        width: tokens per example, at least those of the longest.
+        answer: target rows per example, at least the tokens of the longest answer including ``<eos>``.
+    """
+    count = len(examples)
+    tokens = np.full((count, width), PAD, np.int64)
+    tokens[:, : examples.tokens.shape[1]] = examples.tokens
+    columns = examples.answer_start[:, None] - 1 + np.arange(answer)
+    inside = columns + 1 < examples.sizes[:, None]
+    targets = np.where(inside, np.take_along_axis(tokens, np.minimum(columns + 1, width - 1), 1), IGNORED)
+    rows = columns + np.arange(count)[:, None] * width
+    flat = [torch.from_numpy(part.ravel()) for part in (rows, targets, np.repeat(np.arange(count), answer))]
+    return Batch((torch.from_numpy(tokens),), Layout(((count, width),)), flat[0], flat[1], flat[2], count)
+
+
+def bucket_bounds(sizes: Int[np.ndarray, " N"], max_buckets: int) -> list[tuple[int, int]]:
+    """First and last (exclusive) index of each bucket of the sorted sizes; bucket widths are at least ``SIZE_STEP`` apart."""
+    step = max(SIZE_STEP, -(-int(sizes[-1]) // max_buckets))
+    edges = np.flatnonzero(np.diff((sizes - 1) // step)) + 1
+    return list(pairwise([0, *edges.tolist(), len(sizes)]))

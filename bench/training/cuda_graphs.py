@@ -1,0 +1,162 @@
+"""Forward and backward pass of a training step as a CUDA graph, which is recorded once and then replayed.
+
+A small model leaves a GPU idle, because launching each of its hundreds of kernels takes longer than running it. Replaying a
+graph is one launch, but needs shapes and memory addresses that never change. So every step is padded to the announced length
+(``batches.fixed_shape_batch``), and its examples are copied into the tensors of the first step. The optimizer is not recorded:
+on two flat vectors it needs few kernels anyway.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from .batches import Batch
+from .model import Decoder
+
+log = logging.getLogger(__name__)
+
+StaticFunction = Callable[[], list[Tensor]]
+"""Computes tensors from others that keep their addresses."""
+Recorder = Callable[[StaticFunction], tuple[list[Tensor], Callable[[], Any]]]
+"""Returns the outputs of a function, and a callable that recomputes them in place."""
+PlainStep = Callable[[Batch, int], Float[Tensor, ""]]
+"""A step without recording: from batch and announced length to the loss, with gradients left in the parameters."""
+
+WARM_UP = 3
+"""Calls before recording, in which libraries choose their kernels and the model fills its cache."""
+TOLERANCE = 0.02
+"""Largest accepted relative difference of loss and gradient between a replay and a plain step: bf16 has 8 bits."""
+
+
+def cuda_graph(function: StaticFunction) -> tuple[list[Tensor], Callable[[], Any]]:
+    """Warm up on a separate stream, then record (PyTorch's notes on CUDA semantics, "Whole-network capture")."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(WARM_UP):
+            function()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    # The outer block restores the current stream: after a failed recording torch does not.
+    with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
+        outputs = function()
+    return outputs, graph.replay
+
+
+@dataclass
+class Recording:
+    """The recorded graph for steps of one shape."""
+
+    batch: Batch
+    """Its tensors are the inputs of the graph."""
+    loss: Float[Tensor, ""]
+    gradients: list[tuple[nn.Parameter, Tensor]]
+    replay: Callable[[], Any]
+    tables: list[object]
+    """Cached position tables and masks that the graph reads, kept alive."""
+    replays: int = 0
+
+    def run(self, batch: Batch) -> Float[Tensor, ""]:
+        for place, value in zip(step_inputs(self.batch), step_inputs(batch), strict=True):
+            place.copy_(value, non_blocking=True)
+        self.replay()
+        for parameter, gradient in self.gradients:
+            parameter.grad = gradient
+        self.replays += 1
+        return self.loss
+
+
+class GraphedStep:
+    """Training steps by CUDA graphs, one per shape, as long as they can be trusted.
+
+    The second step of each shape is also computed without the graph, because a replay repeats values that a hook computed from
+    the first batch on the CPU. If the two differ, if recording fails (a hook waits for the GPU, memory runs out), or if
+    the encoding draws random numbers, ``usable`` becomes False and the caller must train without graphs.
+
+    Arguments:
+        plain: the step without a graph.
+        recorder: replaced in tests, which have no GPU.
+    """
+
+    def __init__(self, model: Decoder, plain: PlainStep, recorder: Recorder = cuda_graph):
+        self.model, self.plain, self.recorder = model, plain, recorder
+        self.recordings: dict[tuple[int, ...], Recording] = {}
+        self.usable = not model.encoding.info.random
+
+    def __call__(self, batch: Batch, announced_length: int) -> Float[Tensor, ""]:
+        """The loss, valid until the next call, with gradients left in the parameters.
+
+        Arguments:
+            batch: from ``fixed_shape_batch``, on the CPU.
+            announced_length: in tokens.
+        """
+        try:
+            return self.replayed(batch, announced_length)
+        except RuntimeError as error:
+            # If recording fails, the first error is the cause; the last only says that recording failed.
+            reason = f"it cannot be recorded: {str(error.__context__ or error).splitlines()[0]}"
+        # Outside of the except block, where the failed step and its memory are freed.
+        self.give_up(reason)
+        return self.plain_step(batch, announced_length)
+
+    def replayed(self, batch: Batch, announced_length: int) -> Float[Tensor, ""]:
+        key = (announced_length, *batch.tokens[0].shape, len(batch.target_rows))
+        if key not in self.recordings:
+            self.recordings[key] = self.record(batch, announced_length)
+        recording = self.recordings[key]
+        self.model.zero_grad()
+        loss = recording.run(batch)
+        return loss if recording.replays != 2 else self.compare(recording, batch, announced_length)
+
+    def plain_step(self, batch: Batch, announced_length: int) -> Float[Tensor, ""]:
+        self.model.zero_grad()
+        return self.plain(batch.to(self.model.embedding.weight.device), announced_length)
+
+    def record(self, batch: Batch, announced_length: int) -> Recording:
+        device = self.model.embedding.weight.device
+        # Everything is copied now, so that `to` has nothing to copy during the recording.
+        parts = (*step_inputs(batch), batch.example_of)
+        tokens, target_rows, targets, example_of = (part.to(device, copy=True) for part in parts)
+        static = Batch((tokens,), batch.layout, target_rows, targets, example_of, batch.count)
+        parameters = list(self.model.parameters())
+
+        def step() -> list[Tensor]:
+            loss = self.plain_step(static, announced_length)
+            return [loss, *(p.grad for p in parameters if p.grad is not None)]
+
+        (loss, *gradients), replay = self.recorder(step)
+        with_gradient = [p for p in parameters if p.grad is not None]
+        tables: list[object] = list(self.model.cache.values())
+        return Recording(static, loss, list(zip(with_gradient, gradients, strict=True)), replay, tables)
+
+    def compare(self, recording: Recording, batch: Batch, announced_length: int) -> Float[Tensor, ""]:
+        """Repeat the step just replayed without the graph, compare the two, and return the loss of the plain one."""
+        replayed = [recording.loss.clone(), *(gradient.clone() for _, gradient in recording.gradients)]
+        loss = self.plain_step(batch, announced_length)
+        expected = [loss, *(torch.zeros_like(p) if p.grad is None else p.grad for p, _ in recording.gradients)]
+        for ours, theirs in ((replayed[:1], expected[:1]), (replayed[1:], expected[1:])):
+            difference = joint_norm([a - b for a, b in zip(ours, theirs, strict=True)])
+            if not difference <= TOLERANCE * joint_norm(theirs):  # also true for NaN
+                self.give_up("its recording differs from a plain step")
+                break
+        return loss
+
+    def give_up(self, reason: str) -> None:
+        self.usable = False
+        self.recordings.clear()
+        log.warning("%s trains without a CUDA graph: %s", self.model.encoding.info.name, reason)
+
+
+def step_inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    """The tensors that differ from step to step."""
+    return batch.tokens[0], batch.target_rows, batch.targets
+
+
+def joint_norm(tensors: list[Tensor]) -> Tensor:
+    """L2 norm of all tensors as one vector."""
+    return torch.stack([torch.linalg.vector_norm(t.float()) for t in tensors]).norm()

@@ -1,0 +1,202 @@
+"""The training loop and its loss, with one recipe for every encoding.
+
+Besides weights and optimizer, all state is in ``TrainingState``, and randomness depends only on (seed, step). A run that is
+interrupted and resumed at any step therefore repeats the uninterrupted run bit for bit (on a GPU, where CUDA graphs are
+recorded again, up to rounding).
+"""
+
+import hashlib
+import math
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import tasks
+from bench.encodings import Stage
+from bench.suites.suite import Recipe
+
+from .batches import IGNORED, Batch, as_batch, fixed_shape_batch
+from .cuda_graphs import GraphedStep, Recorder, cuda_graph
+from .model import Decoder
+from .optimizer import FlatAdamW
+from .profiler import phase
+
+MAX_BUCKETS = {"cpu": 8, "cuda": 1}
+"""Maximum number of padded buckets per step."""
+STAGE_RATE = 0.1
+"""Initial learning rate of an extra stage, as a fraction of the recipe's peak."""
+LOG_POINTS = 20
+"""Number of entries of a run's loss curve."""
+
+
+@dataclass
+class TrainingState:
+    """Everything that training changes besides the weights and the optimizer; part of the checkpoint."""
+
+    step: int = 0
+    diverged: bool = False
+    loss: list[tuple[int, float]] = field(default_factory=list)
+    loss_sum: float = 0.0
+    """Sum of losses since the last entry of ``loss``."""
+    loss_steps: int = 0
+    """Number of steps since then."""
+    step_ms: list[float] = field(default_factory=list)
+    """Mean step time of each logging interval, in milliseconds."""
+    train_s: float = 0.0
+    total_s: float = 0.0
+    """Total seconds spent on the run until the last checkpoint."""
+    started: str = ""
+    """Start of the run's first session: ISO 8601, UTC."""
+
+
+class Stopped(Exception):
+    """Training stopped on request; its state is saved."""
+
+
+def derive_seed(*parts: object) -> int:
+    """A 63-bit seed derived from all parts, so that no two uses of a training seed share a random stream."""
+    return int.from_bytes(hashlib.sha256("/".join(map(str, parts)).encode()).digest()[:8], "big") >> 1
+
+
+def seeded_generator(*parts: object, device: torch.device) -> torch.Generator:
+    return torch.Generator(device).manual_seed(derive_seed(*parts))
+
+
+def stage_steps(recipe: Recipe, stage: Stage | None) -> int:
+    """Number of steps of an encoding's extra stage, rounded down; they follow the steps of the recipe."""
+    return math.floor(recipe.steps * stage.share) if stage else 0
+
+
+def learning_rate(recipe: Recipe, step: int, extra_steps: int = 0) -> float:
+    """Linear warmup to the peak, then cosine decay to zero; ``step`` counts from 0.
+
+    Arguments:
+        extra_steps: steps of an extra stage, which decays linearly from a tenth of the peak to zero.
+    """
+    if extra_steps and step >= recipe.steps:
+        return recipe.learning_rate * STAGE_RATE * (1 - (step - recipe.steps) / extra_steps)
+    if step < recipe.warmup_steps:
+        return recipe.learning_rate * (step + 1) / recipe.warmup_steps
+    done = (step - recipe.warmup_steps) / max(1, recipe.steps - recipe.warmup_steps)
+    return recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def autocast(device: torch.device):
+    """fp32 on CPU, bf16 autocast on CUDA."""
+    return torch.autocast("cuda", torch.bfloat16) if device.type == "cuda" else nullcontext()
+
+
+def forward_backward(model: Decoder, examples: tasks.Examples, announced_length: int, generator: torch.Generator) -> Tensor:
+    """Compute the loss of a step's examples and its gradients; returns the loss."""
+    device = model.embedding.weight.device
+    with phase("data"):
+        batch = as_batch(examples, MAX_BUCKETS[device.type]).to(device)
+    with phase("forward"):
+        loss = answer_loss(model, batch, announced_length, generator)
+    with phase("backward"):
+        loss.backward()
+    return loss.detach()
+
+
+def answer_loss(model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator | None) -> Tensor:
+    """Mean cross-entropy over the answer tokens of a batch, ``<eos>`` included."""
+    with autocast(batch.targets.device):
+        hidden = model.target_states(batch, announced_length, generator)
+    logits = model.logits(hidden.float())  # head in fp32, so that rounding does not decide near-ties
+    return F.cross_entropy(logits, batch.targets, ignore_index=IGNORED)
+
+
+def graphed_step(model: Decoder, recorder: Recorder = cuda_graph) -> GraphedStep:
+    """Training steps of a model as CUDA graphs."""
+
+    def plain(batch: Batch, announced_length: int) -> Tensor:
+        loss = answer_loss(model, batch, announced_length, None)  # random encodings are not recorded
+        loss.backward()
+        return loss.detach()
+
+    return GraphedStep(model, plain, recorder)
+
+
+def train(
+    model: Decoder,
+    optimizer: FlatAdamW,
+    task: tasks.Task,
+    train_length: int,
+    recipe: Recipe,
+    seed: int,
+    state: TrainingState,
+    after_step: Callable[[TrainingState], None] = lambda state: None,
+    graphs: GraphedStep | None = None,
+) -> None:
+    """Train from ``state.step`` to the end of the recipe, and of the encoding's extra stage if it has one.
+
+    Ends early and sets ``state.diverged`` if loss or gradient is infinite or NaN.
+
+    Arguments:
+        after_step: called with the updated state after every step; may save, report or raise ``Stopped``.
+        graphs: used while it is ``usable``; by default there is one on a GPU and none on a CPU.
+    """
+    model.train()
+    device = model.embedding.weight.device
+    if graphs is None and device.type == "cuda":
+        graphs = graphed_step(model)
+    extra_steps = stage_steps(recipe, model.encoding.stage)
+    end = recipe.steps + extra_steps
+    log_interval = max(1, recipe.steps // LOG_POINTS)
+    interval_start, interval_first = time.perf_counter(), state.step
+
+    def length_at(step: int) -> int:
+        return train_length if step < recipe.steps else task.longest
+
+    def draw(step: int) -> tasks.Examples:
+        with phase("data"):
+            return tasks.train_batch(task, length_at(step), recipe.batch, seed, step)
+
+    prefetched: tasks.Examples | None = None
+    while state.step < end and not state.diverged:
+        start = time.perf_counter()
+        examples, announced_length = prefetched or draw(state.step), task.tokens(length_at(state.step))
+        optimizer.zero_grad()
+        if graphs and graphs.usable:
+            with phase("data"):
+                batch = fixed_shape_batch(examples, announced_length, task.widths(length_at(state.step))[1] + 1)
+            with phase("backward"):  # includes forward: both are in one graph
+                loss = graphs(batch, announced_length)
+        else:
+            generator = seeded_generator("train", seed, state.step, device=device)
+            loss = forward_backward(model, examples, announced_length, generator)
+        with phase("optimiser"):
+            norm = optimizer.clip(recipe.clip_norm)
+        if device.type == "cuda" and state.step + 1 < end:
+            prefetched = draw(state.step + 1)  # while the GPU computes
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(recipe, state.step, extra_steps)
+        value = loss.item()
+        if not (math.isfinite(value) and math.isfinite(norm.item())):
+            state.diverged = True  # and the weights stay as before this step
+        else:
+            with phase("optimiser"):
+                optimizer.step()
+            state.loss_sum += value
+            state.loss_steps += 1
+            state.step += 1
+        now = time.perf_counter()
+        state.train_s += now - start
+        if state.step % log_interval == 0 or state.step == end:
+            if state.loss_steps:
+                state.loss.append((state.step, state.loss_sum / state.loss_steps))
+            state.loss_sum, state.loss_steps = 0.0, 0
+            if state.step > interval_first:
+                state.step_ms.append((now - interval_start) * 1e3 / (state.step - interval_first))
+            interval_start, interval_first = now, state.step
+        after_step(state)
+
+
+def median_step_ms(state: TrainingState) -> float:
+    return statistics.median(state.step_ms) if state.step_ms else 0.0

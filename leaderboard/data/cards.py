@@ -1,0 +1,55 @@
+"""Cards in the published store: declarations of each encoding, and its properties and costs measured by ``bench.measure``."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from bench.measure.card import Card
+from bench.result import first_fault
+from tasks import InputError
+
+from .grid import Grid, RelativeCost
+from .store import RESULTS, read_file, write_if_changed
+
+CARDS = "cards.json"
+
+
+def read_cards(folder: Path) -> dict[str, Card]:
+    """Encoding → card; empty without a file of cards.
+
+    Raises:
+        InputError: a broken file.
+    """
+    path = folder / RESULTS / CARDS
+    if not path.exists():
+        return {}
+    try:
+        return {name: Card.model_validate(card) for name, card in sorted(json.loads(read_file(path)).items())}
+    except (ValueError, AttributeError) as error:  # pydantic's ValidationError is a ValueError
+        fault = first_fault(error) if isinstance(error, ValidationError) else "not JSON"
+        raise InputError(
+            f"{path} does not hold cards ({fault}); restore it from git, or delete it and publish again"
+        ) from error
+
+
+def write_cards(folder: Path, cards: Mapping[str, Card]) -> None:
+    """Write all cards, one encoding per line, sorted by name.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    rows = [f"{json.dumps(name, ensure_ascii=False)}: {cards[name].model_dump_json()}" for name in sorted(cards)]
+    write_if_changed(folder / RESULTS / CARDS, "{\n" + ",\n".join(rows) + "\n}\n" if rows else None)
+
+
+def with_costs(suites: Mapping[str, Iterable[Grid]], cards: Mapping[str, Card]) -> dict[str, list[Grid]]:
+    """Add to all grids (by suite) the relative costs of the encodings whose cards have them."""
+    costs = {}
+    for name, card in cards.items():
+        if card.measured and (measured := card.measured.costs):
+            first, last = measured[0], measured[-1]
+            costs[name] = RelativeCost(first.step_ratio, last.step_ratio, last.peak_ratio, card.measured.busy)
+    return {suite: [replace(grid, costs=costs) for grid in grids] for suite, grids in suites.items()}

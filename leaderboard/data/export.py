@@ -1,0 +1,192 @@
+"""All results as one tidy table: one row per run and test length, with the exact numbers of the run's result."""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bench.files import folder_atomic, write_atomic
+from bench.result import RANKING_CLASSES, LengthScore, Result
+from tasks import InputError, unknown
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+FORMATS = ("csv", "parquet", "dataset")
+
+
+class Entry(NamedTuple):
+    """The source of a row: a run and its score at one length."""
+
+    run: Result
+    at: LengthScore
+
+
+class ExportColumn(NamedTuple):
+    kind: type
+    meaning: str
+    value: str | Callable[[Entry], Any]
+    """Path of an attribute of ``Entry``, or a function of it."""
+
+
+COLUMNS = {
+    "suite": ExportColumn(str, "name of the suite", "run.suite"),
+    "suite_version": ExportColumn(int, "version of the suite", "run.suite_version"),
+    "fingerprint": ExportColumn(
+        str, "hash of everything that can change a number; rows with different fingerprints do not compare", "run.fingerprint"
+    ),
+    "task": ExportColumn(str, "name of the task", "run.task"),
+    "variant": ExportColumn(str, "variant of the task", "run.variant"),
+    "train_length": ExportColumn(int, "L, in the task's units", "run.train_length"),
+    "longest_seen": ExportColumn(int, "longest length seen in training, including any extra stage", "run.longest_seen"),
+    "encoding": ExportColumn(str, "name of the encoding", "run.encoding.name"),
+    "family": ExportColumn(str, "family of the encoding", "run.encoding.family"),
+    "ranking": ExportColumn(str, f"declared ranking class: {', '.join(RANKING_CLASSES)}", "run.encoding.ranking"),
+    "year": ExportColumn(int, "year of its paper", "run.encoding.year"),
+    "title": ExportColumn(str, "title of its paper", "run.encoding.title"),
+    "link": ExportColumn(str, "link to its paper", "run.encoding.link"),
+    "settings": ExportColumn(
+        str,
+        "settings of the encoding, as JSON",
+        lambda e: json.dumps(e.run.encoding.settings, sort_keys=True, ensure_ascii=False),
+    ),
+    "source_sha256": ExportColumn(str, "hash of the encoding's source", "run.encoding.source_sha256"),
+    "seed": ExportColumn(int, "seed of initialisation and training data", "run.seed"),
+    "status": ExportColumn(str, "done or diverged; a diverged run scores zero", "run.status"),
+    "steps": ExportColumn(int, "training steps taken", "run.steps"),
+    "final_loss": ExportColumn(float, "last logged training loss", lambda e: e.run.loss[-1][1] if e.run.loss else None),
+    "length": ExportColumn(int, "test length l, in the task's units", "at.length"),
+    "relative_length": ExportColumn(float, "l / L", lambda e: e.at.length / e.run.train_length),
+    "in_distribution": ExportColumn(bool, "l ≤ L", lambda e: e.at.length <= e.run.train_length),
+    "exact": ExportColumn(float, "exact match: share of test examples with the whole answer and <eos> correct", "at.exact"),
+    "token": ExportColumn(float, "share of correct answer tokens, <eos> included", "at.token"),
+    "count": ExportColumn(int, "number of test examples", "at.count"),
+    "tokens": ExportColumn(int, "number of answer tokens", "at.tokens"),
+    "chance": ExportColumn(float, "exact match expected of guessing", "at.chance"),
+    "score": ExportColumn(
+        float,
+        "(exact − chance) / (1 − chance); the score of a run is its mean over l > L, then floored at 0",
+        lambda e: (e.at.exact - e.at.chance) / (1 - e.at.chance),
+    ),
+    "parameters": ExportColumn(int, "trainable parameters of the model, encoding included", "run.parameters.model"),
+    "encoding_parameters": ExportColumn(int, "trainable parameters of the encoding", "run.parameters.encoding"),
+    "step_ms": ExportColumn(float, "median time of a training step, in milliseconds", "run.timings.step_ms"),
+    "train_s": ExportColumn(float, "training time, in seconds", "run.timings.train_s"),
+    "evaluate_s": ExportColumn(float, "evaluation time, in seconds", "run.timings.evaluate_s"),
+    "total_s": ExportColumn(float, "time of the whole run, in seconds, interruptions excluded", "run.timings.total_s"),
+    "cpu_share": ExportColumn(
+        float,
+        "CPU time over wall time in training; under 0.9 the machine was busy and times are unreliable",
+        "run.timings.cpu_share",
+    ),
+    "data_hash": ExportColumn(str, "hash of all test examples", "run.data_hash"),
+    "device": ExportColumn(str, "device of the run", "run.device"),
+    "threads": ExportColumn(int, "number of CPU threads", "run.threads"),
+    "started": ExportColumn(str, "start of the run, ISO 8601, UTC", "run.started"),
+    "finished": ExportColumn(str, "end of the run, ISO 8601, UTC", "run.finished"),
+    "commit": ExportColumn(str, "git commit of the checkout; -dirty if its code was changed", "run.commit"),
+}
+"""The columns in order. A column ``version_<package>`` follows for each package that any run lists."""
+VERSION = "version_"
+
+
+def results_table(results: Sequence[Result]) -> "pa.Table":
+    """The tidy table; null where a run has no value: loss, CPU share, commit, version of a package.
+
+    Arguments:
+        results: in the order of their rows; each run has its lengths in ascending order.
+
+    Raises:
+        InputError: a seed or another integer exceeds 64 bits.
+    """
+    import pyarrow as pa
+
+    arrow = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
+    entries = [Entry(run, score) for run in results for score in run.scores]
+    columns, fields = [], []
+    for name, column in COLUMNS.items():
+        value = attrgetter(column.value) if isinstance(column.value, str) else column.value
+        try:
+            columns.append(pa.array([value(entry) for entry in entries], arrow[column.kind]))
+        except OverflowError as error:
+            raise InputError(f"column {name} holds a number of more than 64 bits") from error
+        fields.append(pa.field(name, arrow[column.kind], metadata={"meaning": column.meaning}))
+    for package in sorted({package for run in results for package in run.versions}):
+        columns.append(pa.array([entry.run.versions.get(package) for entry in entries], pa.string()))
+        fields.append(pa.field(VERSION + package, pa.string(), metadata={"meaning": f"version of {package}"}))
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))
+
+
+def write_export(results: Sequence[Result], form: str, to: Path, force: bool = False) -> int:
+    """Write the tidy table of some results, atomically.
+
+    Arguments:
+        form: ``csv`` (UTF-8, text in quotation marks), ``parquet``, or ``dataset`` (a folder for
+            ``datasets.load_from_disk``). Equal results give equal bytes.
+        to: the file or folder to write; missing parents are created.
+        force: replace an earlier export.
+
+    Returns:
+        The number of rows.
+
+    Raises:
+        InputError: see ``refuse_occupied``; ``to`` cannot be written or the disk is full, and nothing is left behind.
+    """
+    refuse_occupied(form, to, force)
+    table = results_table(results)
+    if form == "csv":
+        write_atomic(to, as_csv(table))
+    elif form == "parquet":
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+        buffer = io.BytesIO()
+        pq.write_table(table, buffer)
+        write_atomic(to, buffer.getvalue())
+    else:
+        write_dataset(table, to, force)
+    return table.num_rows
+
+
+def refuse_occupied(form: str, to: Path, force: bool = False) -> None:
+    """Refuse an unknown format, and a path whose content must not be lost.
+
+    Raises:
+        InputError: an unknown format; ``to`` exists without ``force``, or is not what this format may replace: a file, or a
+            folder saved by ``datasets``.
+    """
+    if form not in FORMATS:
+        raise unknown("format", form, FORMATS)
+    if not os.path.lexists(to):
+        return
+    if not force:
+        raise InputError(f"{to} exists; choose another --to, or replace it with --force")
+    if form != "dataset" and to.is_dir():
+        raise InputError(f"{to} is a folder, and --format {form} writes a file; choose another --to")
+    if form == "dataset" and not (to / "dataset_info.json").is_file():
+        raise InputError(f"{to} is not a saved dataset, and --force replaces nothing else; choose another --to")
+
+
+def as_csv(table: "pa.Table") -> str:
+    """Numbers in their shortest exact form, all text in quotation marks, an empty field for null."""
+    text = io.StringIO()
+    # Minimal quoting would leave a lone carriage return in a name unquoted.
+    writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    writer.writerow(table.column_names)
+    writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    return text.getvalue()
+
+
+def write_dataset(table: "pa.Table", to: Path, replace: bool) -> None:
+    from datasets import Dataset, DatasetInfo
+
+    from tasks.export import no_progress_bars
+
+    meanings = [f"{field.name}: {field.metadata[b'meaning'].decode()}" for field in table.schema]
+    about = "lprime results, one row per run and test length.\n" + "\n".join(meanings)
+    dataset = Dataset(table, info=DatasetInfo(description=about, license="apache-2.0"))
+    with folder_atomic(to, replace) as folder, no_progress_bars():
+        dataset.save_to_disk(folder)

@@ -1,0 +1,243 @@
+"""The store of published runs: text files, kept in git.
+
+::
+
+    <folder>/results/<suite>/<encoding>.jsonl    one finished run per line, by task and seed; all versions of the suite
+    <folder>/results/<suite>/failures.json       failed runs that have no result
+    <folder>/results/cards.json                  see ``cards``
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from bench.files import write_atomic
+from bench.result import RESULT, Record, Result, check_identity, first_fault
+from bench.runs.run import Failure
+from bench.suites.suite import Suite, load_suite, shipped
+from tasks import InputError, unknown
+
+from .collect import no_results, read_suite_runs
+from .file_names import SUFFIX, check_names, file_name
+from .grid import Failures, Grid, build_grids
+
+RESULTS = "results"
+FAILURES = "failures.json"
+
+OUTCOME = ("variant", "train_length", "longest_seen", "status", "steps", "loss", "scores", "parameters", "data_hash")
+"""Fields that are the outcome of a run. Two results of one run may differ in dates, timings and machine, but not in these."""
+
+RunKey = tuple[str, str, str, int]
+"""Fingerprint, task, encoding, seed."""
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Changes that ``publish_runs`` made to the store."""
+
+    suite: str
+    added: int
+    """New runs."""
+    kept: int
+    """Runs published before, with the same outcome."""
+    failures: int
+    """Failed runs of the suite without a result, now in the store."""
+
+
+def publish_runs(suite_or_name: Suite | str, out: Path, folder: Path, encodings: Sequence[str] | None = None) -> Publication:
+    """Add the finished runs under ``<out>/<suite>`` to the store. Publishing the same runs again changes nothing.
+
+    Arguments:
+        suite_or_name: see ``collect``.
+        folder: the published board; the store is its ``results``.
+        encodings: publish only these; None publishes all that have runs.
+
+    Raises:
+        InputError: no runs, a broken or contradictory one, a name that no file can have, or a run published before with
+            another outcome. Nothing is written then.
+    """
+    suite, name, results, failures = read_suite_runs(suite_or_name, out)
+    if not results:
+        raise no_results(suite_or_name, out / name)
+    if encodings:
+        have = sorted({r.encoding.name for r in results})
+        for encoding in encodings:
+            if encoding not in have:
+                raise unknown(f"encoding with results of suite {name}", encoding, have)
+        results = [r for r in results if r.encoding.name in encodings]
+        failures = {key: failure for key, failure in failures.items() if key[1] in encodings}
+    place = folder / RESULTS / name
+    runs, kept = merge_runs(place, read_runs(place), results, out)
+    all_failures = merge_failures(suite, runs, read_stored_failures(place), failures)
+    check_names({r.encoding.name for r in runs.values()})
+    build_grids(suite, runs.values(), {})  # refuses contradictions before anything is written
+
+    for encoding in sorted({r.encoding.name for r in results}):
+        own = sorted((r for r in runs.values() if r.encoding.name == encoding), key=line_order)
+        write_if_changed(place / file_name(encoding), "".join(r.model_dump_json() + "\n" for r in own))
+    write_if_changed(place / FAILURES, failures_json(all_failures) if all_failures else None)
+    return Publication(name, len(results) - kept, kept, len(all_failures))
+
+
+def merge_runs(place: Path, stored: Iterable[Result], new: Iterable[Result], out: Path) -> tuple[dict[RunKey, Result], int]:
+    """All runs by key, the stored one where both sides have it, and how many both sides have."""
+    runs, kept = {run_key(r): r for r in stored}, 0
+    for result in new:
+        old = runs.setdefault(run_key(result), result)
+        if old is result:
+            continue
+        kept += 1
+        differ = [name for name in OUTCOME if getattr(old, name) != getattr(result, name)]
+        differ += ["settings"] if old.encoding.settings != result.encoding.settings else []
+        if differ:
+            path = out / result.path / RESULT
+            raise InputError(
+                f"{path} contradicts the published {result.task} seed {result.seed} of {place / file_name(old.encoding.name)} "
+                f"in {', '.join(differ)}, though suite and seed are the same; find out why (another processor or version "
+                "may round differently), then delete one"
+            )
+    return runs, kept
+
+
+def merge_failures(
+    suite: Suite | None,
+    runs: Mapping[RunKey, Result],
+    stored: Mapping[RunKey, Failure],
+    new: Failures,
+) -> dict[RunKey, Failure]:
+    """Failures of runs without a result. New ones replace stored ones, and lose their traceback, which shows machine paths."""
+    merged = dict(stored)
+    for (task, encoding, seed), failure in new.items():
+        fingerprint = suite.fingerprint if suite and failure.of(suite) else failure.fingerprint
+        merged[fingerprint, task, encoding, seed] = failure.model_copy(update={"fingerprint": fingerprint, "traceback": ""})
+    return {key: merged[key] for key in sorted(merged, key=lambda key: (*key[1:], key[0])) if key not in runs}
+
+
+def read_store(folder: Path) -> dict[str, list[Result]]:
+    """Suite → all its published runs, of every version, by encoding, task and seed.
+
+    Raises:
+        InputError: a file that cannot be read, or a line that is not a complete result of that suite and encoding.
+    """
+    return {place.name: read_runs(place) for place in suite_folders(folder)}
+
+
+def suite_folders(folder: Path) -> list[Path]:
+    """The folders of the published suites, sorted."""
+    return [path for path in sorted((folder / RESULTS).glob("*")) if path.is_dir() and re.fullmatch(r"[a-z0-9_-]+", path.name)]
+
+
+def read_runs(place: Path) -> list[Result]:
+    """All runs in one suite's folder; see ``read_store``."""
+    runs: dict[RunKey, Result] = {}
+    for path in sorted(place.glob(f"*{SUFFIX}")):
+        if path.name.startswith("."):
+            continue  # a temporary file of a killed process
+        for number, line in enumerate(read_file(path).removesuffix(b"\n").split(b"\n"), 1):
+            result = read_line(path, number, line)
+            identity = f"{result.suite}/{file_name(result.encoding.name)}"
+            check_identity(f"{path}, line {number},", identity, f"{place.name}/{path.name}")
+            if runs.setdefault(run_key(result), result) is not result:
+                raise InputError(f"{path}, line {number}, is a duplicate of {result.task} seed {result.seed}; delete one")
+    return sorted(runs.values(), key=lambda r: (r.encoding.name, *line_order(r)))
+
+
+def read_line(path: Path, number: int, line: bytes) -> Result:
+    try:
+        return Result.model_validate_json(line)
+    except ValidationError as error:
+        raise InputError(
+            f"{path}, line {number}, is not a whole result ({first_fault(error)}); restore it from git, or delete the line"
+        ) from error
+
+
+class FailedRun(Record):
+    """Identifies the run of a stored failure."""
+
+    task: str
+    encoding: str
+    seed: int
+
+
+def read_stored_failures(place: Path) -> dict[RunKey, Failure]:
+    """The failed runs in one suite's folder.
+
+    Raises:
+        InputError: a broken file.
+    """
+    path = place / FAILURES
+    if not path.exists():
+        return {}
+    try:
+        records = [
+            (FailedRun(**{k: f.pop(k) for k in ("task", "encoding", "seed")}), Failure(**f))
+            for f in json.loads(read_file(path))
+        ]
+    except (ValueError, TypeError, KeyError, AttributeError) as error:  # pydantic's ValidationError is a ValueError
+        raise InputError(f"{path} is not a list of failed runs; restore it from git, or delete it") from error
+    return {(failure.fingerprint, run.task, run.encoding, run.seed): failure for run, failure in records}
+
+
+def read_file(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def published_grids(folder: Path) -> dict[str, list[Grid]]:
+    """Suite → its grids, newest version first; suites with most runs in the newest first.
+
+    Missing runs are listed only for shipped suites with results of their current fingerprint.
+    """
+    grids = {}
+    for name, results in read_store(folder).items():
+        suite = load_suite(name) if name in shipped() else None
+        if suite and not any(r.fingerprint == suite.fingerprint for r in results):
+            suite = None
+        newest = build_grids(suite, results, {})[0].fingerprint
+        failures = read_stored_failures(folder / RESULTS / name)
+        grids[name] = build_grids(suite, results, {key[1:]: f for key, f in failures.items() if key[0] in ("", newest)})
+    return dict(sorted(grids.items(), key=lambda item: (-len(item[1][0].all_runs), item[0])))
+
+
+def run_key(result: Result) -> RunKey:
+    return result.fingerprint, result.task, result.encoding.name, result.seed
+
+
+def line_order(result: Result) -> tuple[str, int, int, str]:
+    """Sort key of the lines of a file."""
+    return result.task, result.seed, result.suite_version, result.fingerprint
+
+
+def failures_json(failures: Mapping[RunKey, Failure]) -> str:
+    """A JSON list with one failed run per line."""
+    records = [
+        json.dumps({"task": task, "encoding": encoding, "seed": seed} | failure.model_dump(), ensure_ascii=False)
+        for (_, task, encoding, seed), failure in failures.items()
+    ]
+    return "[\n" + ",\n".join(records) + "\n]\n"
+
+
+def write_if_changed(path: Path, content: bytes | str | None) -> bool:
+    """Write a file unless it already has that content; None deletes it. Returns whether anything changed.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    data = content.encode() if isinstance(content, str) else content
+    try:
+        if data is None:
+            existed = path.exists()
+            path.unlink(missing_ok=True)
+            return existed
+        if path.is_file() and path.read_bytes() == data:
+            return False
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+    write_atomic(path, data)
+    return True

@@ -1,0 +1,1 @@
+"""Static figures of the board, drawn with matplotlib."""

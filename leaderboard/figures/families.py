@@ -1,0 +1,97 @@
+"""Exact match by test length on one task: one panel per family, its members in colour, all other encodings grey."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import tasks
+from leaderboard.data.grid import Column, Grid
+from leaderboard.format import VISIBLE_CHANCE, printable, share
+from leaderboard.stats.summary import Row
+
+from .highlight import ranked_apart
+from .panels import APART, Panel, axes_note, draw_panels, styles, task_title
+from .theme import Theme
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+ORDER = ("none", "absolute", "relative", "bias", "rotary", "scaling", "contextual", "ids", "training", "task-aware")
+"""Families in the order of their panels, related ones next to each other; others follow by name."""
+TITLES = {"none": "no encoding", "bias": "attention bias", "ids": "position ids", "training": "extra training stage"}
+"""Titles of the families whose names are unclear outside the catalogue."""
+MOST = 6
+"""Most encodings in one panel, limited by colours and room for names. Larger families take several panels."""
+NAMED = 3
+"""Best encodings named above the panels."""
+APART_NOTE = f"{APART} ranked apart: saw longer lengths, or knows what the tokens mean"
+
+
+def families(classes: Mapping[str, Sequence[Row]]) -> dict[str, list[str]]:
+    """Title of a panel → its encodings, in the order of the tables; families of more than ``MOST`` are split evenly."""
+    members: dict[str, list[str]] = {}
+    for rows in classes.values():
+        for row in rows:
+            if row.record:
+                members.setdefault(row.record.family, []).append(row.name)
+    known = [family for family in ORDER if family in members]
+    panels, taken = {}, set()
+    for family in known + sorted(set(members) - set(known)):
+        names, title = members[family], TITLES.get(family) or printable(family, 24)
+        parts = -(-len(names) // MOST)
+        while title in taken:  # two long names may be shortened to the same title
+            title += "′"
+        taken.add(title)
+        for i in range(parts):
+            cut = slice(len(names) * i // parts, len(names) * (i + 1) // parts)
+            panels[title if parts == 1 else f"{title}, {i + 1} of {parts}"] = names[cut]
+    return panels
+
+
+def leaders(column: Column, classes: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+    """Ranking class → its rows with runs of this task, by exact match past L, highest first; ties by name."""
+    ordered = {}
+    for name, rows in classes.items():
+        have = [(row.cells[column.task].ood, row) for row in rows]
+        order = sorted(((-ood[0], row.name, row) for ood, row in have if ood), key=lambda entry: entry[:2])
+        if order:
+            ordered[name] = [row for _, _, row in order]
+    return ordered
+
+
+def best_line(column: Column, classes: Mapping[str, Sequence[Row]]) -> str:
+    """``Highest past L: a .710 ± .050, b …; ranked apart: c …``."""
+    ahead = leaders(column, classes)
+    main = [with_score(row, column) for row in ahead.get("standard", ())[:NAMED]]
+    others = [with_score(rows[0], column) for name, rows in ahead.items() if name != "standard"]
+    parts = [f"Highest mean past L: {', '.join(main)}"] if main else []
+    parts += [f"ranked apart{APART}: {', '.join(others)}"] if others else []
+    return "; ".join(parts)
+
+
+def with_score(row: Row, column: Column) -> str:
+    """``rope .840 ± .021``."""
+    ood = row.cells[column.task].ood
+    assert ood is not None
+    return f"{printable(row.name, 40)} {share(ood[0])}" + (f" ± {share(ood[1])}" if ood[1] is not None else "")
+
+
+def draw_families(grid: Grid, column: Column, classes: Mapping[str, Sequence[Row]], theme: Theme) -> "Figure":
+    """One panel per family with runs of this task."""
+    ahead = leaders(column, classes)
+    best = ahead["standard"][0].name if "standard" in ahead else None
+    panels = []
+    for title, names in families(classes).items():
+        names = [name for name in names if (column.task, name) in grid.runs]
+        if names:
+            panels.append(Panel(title, column, styles(names), best))
+    known = tasks.catalogue().get(column.task)
+    chance = max(column.chance)
+    notes = axes_note(grid, panels, f"L = {column.train_length}" + (f" ({printable(known.length_is)})" if known else ""))
+    notes.append("chance is dotted" if chance > VISIBLE_CHANCE else f"chance is under {max(chance, 0.001):.2g}")
+    notes += ["grey: all other encodings", "number: mean past L; bold: the highest"]
+    if apart := ranked_apart(classes):
+        notes.append(APART_NOTE)
+    title, subtitle = f"{task_title(column)}: exact match by test length, one panel per family", best_line(column, classes)
+    return draw_panels(
+        grid, panels, theme, title, height=1.28, names=1.5, others=grid.encodings, apart=apart, subtitle=subtitle, notes=notes
+    )

@@ -1,0 +1,73 @@
+"""Numbers and names as text. Figures and tables share no other formatting."""
+
+import shlex
+import unicodedata
+from collections.abc import Sequence
+
+from bench.result import Result
+from leaderboard.stats.scores import DIGITS
+
+FLAG = "⚑"
+BUSY = "‡"
+"""Marks a time measured while the machine was busy with other work."""
+VISIBLE_CHANCE = 0.02
+"""Chance levels above this are shown next to the accuracies."""
+ABSENT = "–"
+RANKING_TITLES = {
+    "standard": "Standard: trained at lengths up to L only",
+    "longer": "Longer lengths: saw lengths beyond L in training or fine-tuning",
+    "task-aware": "Task-aware: uses the meaning of the tokens",
+}
+"""Ranking class → its heading, in tables, figures and pages."""
+
+
+def ranking_title(name: str) -> str:
+    """The heading of a ranking class, whether built in or declared by a plugin."""
+    return RANKING_TITLES.get(name) or f"Ranking class {printable(name)}"
+
+
+def printable(text: str, limit: int = 80) -> str:
+    """One non-empty line of visible text.
+
+    White space becomes single blanks, control and format characters and those that XML forbids become U+FFFD, and text beyond
+    ``limit`` characters is cut with an ``…``.
+    """
+    shown = "".join(" " if c.isspace() else "�" if is_unprintable(c) else c for c in text)
+    shown = " ".join(shown.split()) or "(blank)"
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def is_unprintable(character: str) -> bool:
+    """Whether it is a control or format character, half a surrogate pair, or one of Unicode's 66 noncharacters."""
+    code = ord(character)
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs") or code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+
+
+def share(value: float) -> str:
+    """A number in 0 … 1 to the printed precision, without its leading zero: ``.423``, ``1.000``."""
+    return f"{value:.{DIGITS}f}".removeprefix("0")
+
+
+def p_value(p: float) -> str:
+    return "<.001" if p < 0.001 else share(p)
+
+
+def times(value: float) -> str:
+    """A factor with up to two decimals: ``1.5``, ``2``, ``1.17``."""
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 seed``, ``3 seeds``."""
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def seed_list(seeds: Sequence[int]) -> str:
+    """``seed 3`` or ``seeds 0, 1, 2``."""
+    return f"seed{'s' * (len(seeds) != 1)} {', '.join(map(str, seeds))}"
+
+
+def rerun_command(run: Result) -> str:
+    """``lprime run small --encoding rope --task copying --seed 0 --out again``."""
+    words = ["lprime", "run", run.suite, "--encoding", run.encoding.name, "--task", run.task, "--seed", str(run.seed)]
+    return shlex.join([*words, "--out", "again"])

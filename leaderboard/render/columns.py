@@ -1,0 +1,236 @@
+"""The columns of the board's tables, each defined once: title, text, explanation and sort key.
+
+Markdown (``tables``, ``front_page``), the HTML page (``html_table``, ``html_data``) and the terminal (``compare_text``) pick
+from these. Columns of a single task come from ``task_metrics``.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import tasks
+from leaderboard.data.grid import Column
+from leaderboard.format import ABSENT, BUSY, FLAG, p_value, printable, share, times
+from leaderboard.stats.summary import ANCHOR, BASE, Cell, Row, Versus
+
+from .markdown import escape, link
+from .task_metrics import IN_DISTRIBUTION, TaskMetric, flagged, with_interval
+
+SEPARATED = "✓"
+"""Marks a probability of improvement on the HTML page if the test separates the two."""
+
+
+@dataclass(frozen=True)
+class TableColumn:
+    """One column: what it shows of an encoding."""
+
+    title: str
+    text: Callable[[Row], str]
+    """The entry as plain text."""
+    value: Callable[[Row], float | str | None] = lambda row: None
+    """The key to sort by on the HTML page; None sorts last."""
+    hint: str = ""
+    """What it means, in a sentence: the tooltip on the HTML page."""
+    best: Literal["ascending", "descending"] = "descending"
+    """The order that puts the better end first."""
+    short: str = ""
+    """Title for narrow tables, where it differs."""
+    markdown: Callable[[Row], str] | None = None
+    """The entry as markdown; None where ``text`` needs no escaping."""
+    task: str | None = None
+    """Name of the task, for a column of one task."""
+
+    @property
+    def narrow_title(self) -> str:
+        return self.short or self.title
+
+    def as_markdown(self, row: Row) -> str:
+        return (self.markdown or self.text)(row)
+
+
+def task_column(column: Column, metric: TaskMetric) -> TableColumn:
+    """The column of a metric on one task, titled by the task."""
+    task = column.task
+    return TableColumn(
+        escape(task),
+        lambda row: metric.text(row.cells[task], row),
+        lambda row: metric.value(row.cells[task]),
+        f"{task_title(task)}, L = {column.train_length}. {metric.hint}",
+        short=task_title(task),
+        task=task,
+    )
+
+
+def task_title(task: str) -> str:
+    """``key retrieval`` of ``key_retrieval``: a narrow column can break it between words."""
+    known = tasks.catalogue().get(task)
+    return known.title.lower() if known else printable(task)
+
+
+def encoding_column(as_markdown: Callable[[Row], str]) -> TableColumn:
+    """The name of the encoding.
+
+    Arguments:
+        as_markdown: the name with its link.
+    """
+
+    def name(row: Row) -> str:
+        return printable(row.name, 120)
+
+    hint = "Name of the positional encoding"
+    return TableColumn("encoding", name, lambda row: name(row).casefold(), hint, "ascending", markdown=as_markdown)
+
+
+def number_column(
+    title: str,
+    value: Callable[[Row], float | None],
+    hint: str,
+    best: Literal["ascending", "descending"] = "descending",
+    text: Callable[[float], str] = share,
+    short: str = "",
+) -> TableColumn:
+    """A column of numbers, which may be absent."""
+
+    def shown(row: Row) -> str:
+        return ABSENT if (number := value(row)) is None else text(number)
+
+    return TableColumn(title, shown, value, hint, best, short)
+
+
+def factor(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def seed_counts(row: Row) -> str:
+    """``5``; ``3–5 of 5`` where tasks differ or runs are missing."""
+    counts = [len(c.runs) for c in row.cells.values()]
+    asked = max(c.asked for c in row.cells.values())
+    span = str(min(counts)) if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
+    return span if min(counts) == asked else f"{span} of {asked}"
+
+
+def parameter_counts(row: Row) -> str:
+    """``582``, or ``336–624`` where tasks differ."""
+    return ABSENT if row.parameters is None else "–".join(f"{count:,}" for count in sorted({*row.parameters}))
+
+
+def reach_multiples(row: Row) -> str:
+    """Reach by task, as multiples of L: ``1.5 · 0 · ≥5``."""
+
+    def multiple(cell: Cell) -> str:
+        if cell.reach is None:
+            return ABSENT
+        return ("≥" if cell.reach == cell.column.lengths[-1] else "") + times(cell.reach / cell.column.train_length)
+
+    return " · ".join(multiple(cell) for cell in row.cells.values())
+
+
+def mean_with_interval(row: Row) -> str:
+    return with_interval(row.score, row.interval) if row.complete else "incomplete"
+
+
+ENCODING = encoding_column(lambda row: escape(row.name))
+RANK = TableColumn(
+    "rank",
+    lambda row: str(row.rank) if row.rank else ABSENT,
+    lambda row: row.rank,
+    "1 + the number of rows above that are separated from this one; see rank range",
+    "ascending",
+)
+"""Decided in ``stats.summary`` and ``stats.significance``."""
+RANK_RANGE = TableColumn(
+    "rank range",
+    lambda row: "–".join(map(str, sorted({*row.places}))) if row.places else ABSENT,
+    lambda row: row.places and row.places[0] + row.places[1] / 1e6,
+    "Best and worst position in its table that the tests leave open",
+    "ascending",
+)
+IQM = TableColumn(
+    "IQM",
+    lambda row: with_interval(row.iqm, row.iqm_interval) if row.complete else "incomplete",
+    lambda row: row.iqm,
+    "Interquartile mean of the chance-corrected OOD accuracy (l > L) over all runs, with its 95 % interval",
+)
+MEAN = number_column("mean", lambda row: row.score, "Mean over tasks of the chance-corrected OOD accuracy (l > L)")
+GAP = number_column("optimality gap", lambda row: row.gap, "1 minus the mean", "ascending", short="gap")
+IN_DISTRIBUTION_MEAN = TableColumn(
+    IN_DISTRIBUTION.title,
+    lambda row: flagged(row.in_distribution, row.flagged),
+    lambda row: row.in_distribution,
+    f"Exact match at the training lengths (l ≤ L), mean over tasks; {FLAG}: not learned on some task",
+    short=IN_DISTRIBUTION.short,
+)
+REACHES = TableColumn("reach ÷ L by task", reach_multiples)
+SEEDS = TableColumn("seeds", seed_counts, lambda row: min(len(c.runs) for c in row.cells.values()), "Runs per task")
+RANKING_CLASS = TableColumn("ranking class", lambda row: printable(row.ranking))
+FAMILY = TableColumn(
+    "family",
+    lambda row: printable(row.record.family) if row.record else ABSENT,
+    lambda row: printable(row.record.family) if row.record else ABSENT,
+    "Kind of encoding",
+    "ascending",
+)
+PARAMETERS = TableColumn(
+    "parameters",
+    parameter_counts,
+    lambda row: row.parameters and row.parameters[0],
+    "Parameters of the encoding alone",
+    "ascending",
+)
+STEP_TIME = TableColumn(
+    f"step × {BASE}",
+    lambda row: ABSENT if row.step_time is None else factor(row.step_time) + (f" {BUSY}" if row.busy else ""),
+    lambda row: row.step_time,
+    f"Time of a training step at L, relative to {BASE}; {BUSY}: measured on a busy machine",
+    "ascending",
+)
+LONGEST = f"of a training step at the longest length measured, relative to {BASE}"
+STEP_TIME_PAST = number_column(f"step × {BASE}, l > L", lambda row: row.step_time_past, f"Time {LONGEST}", "ascending", factor)
+MEMORY = number_column(f"memory × {BASE}", lambda row: row.memory, f"Peak memory {LONGEST}", "ascending", factor)
+PAPER = TableColumn(
+    "paper",
+    lambda row: str(row.record.year) if row.record else ABSENT,
+    lambda row: row.record.year if row.record else None,
+    "Year of the paper, with a link to it",
+    markdown=lambda row: link(str(row.record.year), row.record.link) if row.record else ABSENT,
+)
+ROW_BELOW = TableColumn(
+    "row below",
+    lambda row: printable(row.below.name) if row.below else ABSENT,
+    markdown=lambda row: escape(row.below.name) if row.below else ABSENT,
+)
+
+
+def versus_columns(
+    versus: Callable[[Row], Versus | None], opponent: str, titles: tuple[str, str, str, str]
+) -> list[TableColumn]:
+    """Against another row: the probability of improvement, p of the test, and whether it separates the two.
+
+    Arguments:
+        opponent: the other row, in words.
+        titles: of the three columns, and a short one of the first.
+    """
+    verdicts = {"above": "yes", "below": "yes, below", None: "no"}
+
+    def text(describe: Callable[[Versus], str]) -> Callable[[Row], str]:
+        return lambda row: describe(found) if (found := versus(row)) else ABSENT
+
+    return [
+        TableColumn(
+            titles[0],
+            text(lambda found: with_interval(found.improvement, found.interval)),
+            lambda row: found.improvement if (found := versus(row)) else None,
+            f"Probability that one of its runs beats a run of {opponent} on the same task; {SEPARATED}: separated",
+            short=titles[3],
+        ),
+        TableColumn(titles[1], text(lambda found: p_value(found.p))),
+        TableColumn(titles[2], text(lambda found: verdicts[found.separated])),
+    ]
+
+
+AGAINST_NEXT = versus_columns(lambda row: row.below, "the row below", ("P(better)", "p (Holm)", "separated", "beats next"))
+AGAINST_ANCHOR = versus_columns(
+    lambda row: row.against,
+    ANCHOR,
+    (f"P(better than {ANCHOR})", f"p (Holm), {ANCHOR}", f"separated, {ANCHOR}", f"beats {ANCHOR}"),
+)

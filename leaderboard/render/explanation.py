@@ -1,0 +1,91 @@
+"""The board's prose, as markdown: what it shows, how to read its words and numbers, and how its runs were trained."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench.result import QUIET
+from leaderboard.data.grid import Grid
+from leaderboard.format import BUSY, FLAG, VISIBLE_CHANCE, plural, share
+from leaderboard.stats import bootstrap, significance
+from leaderboard.stats import scores as st
+from leaderboard.stats.summary import ANCHOR, BASE
+
+from .markdown import code, escape
+from .task_metrics import REACH
+
+TITLE = "Length-generalisation leaderboard of positional encodings"
+ABOUT = """\
+Transformers are trained from scratch at lengths up to L and tested at lengths up to L′; only the positional encoding differs
+between rows. **IQM**, which the rows are sorted by, is the interquartile mean over all runs of the accuracy at lengths l > L
+(out-of-distribution, OOD), corrected for chance: 1 is perfect at every length, 0 is guessing. Task columns show the plain OOD
+accuracy, and **l ≤ L** the accuracy at the training lengths (in-distribution). The **rank** of a row is one more than the
+number of rows above it that a significance test separates from it, and never better than the rank above; the **rank range**
+lists all positions that the tests leave open."""
+
+EXPLANATION = f"""\
+- **Exact match**: the share of test examples whose whole answer, `<eos>` included, is correct under greedy decoding. All runs
+  of a suite are tested on the same examples, so two runs with the same answers have the same numbers. Accuracy below chance
+  often means that the output is no valid answer at all: on parity, `<eos>` in place of the bit.
+- **In-distribution** (l ≤ L): the mean over test lengths up to L, where examples may have occurred in training (on parity, all
+  have). **Task columns**: *out-of-distribution* (OOD) exact match, the mean over test lengths l > L, as mean over seeds ±
+  half-width of its 95 % Student-t interval, which covers variation between seeds but not between sets of test examples.
+- **IQM**, the interquartile mean: the scores of all runs on all tasks are sorted, a quarter of them (rounded down: 6 of 25, 3
+  of 15) is dropped at each end, and the rest is averaged; all tasks weigh the same, whatever their number of runs. The score of
+  a run is its mean over l > L of (exact match − chance) / (1 − chance), floored at 0: 1 is perfect, 0 is guessing. In brackets
+  its 95 % interval: stratified bootstrap (seeds are resampled within each task, {bootstrap.REPLICATES:,} replicates), widened
+  for the small number of seeds. In simulations with five tasks these intervals cover the true value in 93 to 97 % of cases,
+  with three seeds as with five; in 87 % where three seeds succeed or fail by chance on only two tasks. A single seed gives no
+  interval.
+- **Mean**: the scores averaged over seeds, then over tasks. **Optimality gap**: the difference between the mean and 1. Both
+  show what the IQM hides: a task that only one encoding solves, or only one fails.
+- **Separated**: two encodings are separated if their mean scores differ by more than chance explains, by a permutation test
+  that exchanges their runs within each task, p ≤ {significance.ALPHA:g}, and if their IQMs have the same order as their means.
+  Printed p-values are Holm-corrected over all pairs of encodings in the table and all pairs with {ANCHOR}: the probability of
+  even one false separation in a table is at most {100 * significance.ALPHA:g} %, provided that runs of equal encodings have
+  equal spread; with unequal spreads and numbers of seeds it can be somewhat higher. Not separated does not mean equal.
+- **Rank**: rows are sorted by IQM, then by mean. A rank is 1 + the number of rows above that are separated from the row, but
+  never better than the rank of the row above. Where all encodings have a single seed, nothing can be tested: ranks then follow
+  the printed numbers, and small differences mean nothing. An encoding without a run on some task has no rank.
+- **Significance**: the *rank range* holds the positions in the table that remain possible for an encoding, given which pairs
+  are separated. *P(better)*, the probability of improvement, is how often one of its runs beats a run of the row below on the
+  same task, averaged over tasks; a tie counts ½. In brackets its 95 % interval, computed as above. The interval has no width if
+  on every task all runs of one encoding beat all runs of the other, or none do: more seeds could still show a difference.
+- **{FLAG}**: on some task the in-distribution accuracy is below {share(st.GATE)}. The encoding has not learned that task at its
+  training lengths, so its OOD numbers there say little about extrapolation. Nothing is excluded for it. The flag depends on the
+  mean over seeds; the table *In-distribution* also counts the seeds below the threshold.
+- **Reach**: {REACH.hint}.
+- **Parameters**: those of the encoding alone. **Step × {BASE}**: the time of forward and backward pass at L relative to
+  {BASE}'s, measured side by side with it on one task (its name, and times at longer lengths, are on the encoding's page),
+  accurate to some 5 %; where that was not measured, from the timings of the runs: medians over seeds, geometric mean over
+  tasks. *l > L*: at the longest length measured. {BUSY} marks times measured while the machine was busy with other work, and
+  the process had less than {QUIET:.0%} of a core. **Memory × {BASE}**: peak memory of a step at the longest length measured.
+- *missing*: no result yet. *failed*: the run ended in an error. A *diverged* run (its loss was not finite) counts as zero."""
+
+OTHER_VERSION = "Produced by another version of the suite or harness; these numbers do not compare with those above."
+
+
+def experiment_setup(grid: Grid) -> str:
+    """One paragraph: which model was trained, on which tasks and lengths, and how it was tested."""
+    model = grid.suite.model if grid.suite else None
+    size = f" of {model.layers} layers, {model.heads} heads and width {model.width}" if model else ""
+    spans = [f"{escape(c.task)} ({escape(c.variant)}) {c.train_length} → {c.lengths[-1]}" for c in grid.columns]
+    return (
+        f"Causal transformers{size}, trained from scratch at lengths 1 … L and tested up to L′, L → L′: {', '.join(spans)}. "
+        f"{plural(len(grid.seeds), 'seed')}; {number_range([c.examples for c in grid.columns])} test examples per length; "
+        f"{number_range([c.steps for c in grid.columns])} training steps. {chance_levels(grid)}"
+        f"Suite version {grid.version}, fingerprint {code(grid.fingerprint)}."
+    )
+
+
+def chance_levels(grid: Grid) -> str:
+    """The accuracy of guessing at l > L, for tasks where it is visible."""
+    levels = [(escape(c.task), float(np.mean(np.array(c.chance)[c.at > c.train_length]))) for c in grid.columns]
+    visible = [f"{share(level)} on {task}" for task, level in levels if level > VISIBLE_CHANCE]
+    return f"Guessing gives {' and '.join(visible)}. " if visible else ""
+
+
+def number_range(values: Sequence[int]) -> str:
+    """``800``, or ``800 to 1,200`` where tasks differ."""
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -1,0 +1,171 @@
+"""All results as one HTML page that needs no network. Its template, style and script are in ``web``.
+
+Text from results enters the page in only two ways: escaped, in tables and lists that can be read without any script, and as
+JSON that the script inserts as text. A content security policy allows the page's own two scripts, no other, and no request.
+"""
+
+import base64
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from html import escape
+from importlib import resources
+from pathlib import Path
+
+from bench.files import write_atomic
+from leaderboard.data.grid import Grid
+from leaderboard.figures.highlight import highlighted
+from leaderboard.figures.theme import DARK, LIGHT, Theme
+from leaderboard.format import printable
+from leaderboard.stats.summary import summarise
+from tasks import InputError
+
+from . import html_data, html_table, tables
+from .explanation import ABOUT, EXPLANATION, TITLE, experiment_setup
+from .tables import Classes
+
+PAGE = "index.html"
+GENERATOR = "lprime board"
+"""Marks a page as written by lprime."""
+LIBRARY = "vendor/chart.umd"
+SCRIPTS = ("core.js", "table.js", "axes.js", "labels.js", "curves.js", "selection.js", "main.js")
+"""Parts of the script, in order."""
+
+
+def write_html_page(suites: Mapping[str, Sequence[Grid]], folder: Path) -> Path:
+    """Write ``<folder>/index.html``.
+
+    Arguments:
+        suites: suite → its versions, newest first, as ``collect`` and ``store.published_grids`` return them.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        InputError: the file cannot be written, or is a page that lprime did not write.
+    """
+    path = Path(folder) / PAGE
+    if path.parent.exists() and not path.parent.is_dir():
+        raise InputError(f"{path.parent} is a file; expected a folder for {PAGE}")
+    try:
+        foreign = path.exists() and f'content="{GENERATOR}"' not in path.read_text(encoding="utf-8", errors="replace")[:2000]
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+    if foreign:
+        raise InputError(f"{path} is not a page of lprime; expected a folder without one, or with one that lprime wrote")
+    write_atomic(path, render_html_page(suites))
+    return path
+
+
+def render_html_page(suites: Mapping[str, Sequence[Grid]], classes: Mapping[str, Sequence[Classes]] | None = None) -> str:
+    """The page's HTML. The same results give the same bytes.
+
+    Arguments:
+        suites: suite → its versions, newest first.
+        classes: the same, summarised, if available.
+    """
+    if classes is None:
+        classes = {name: [summarise(grid) for grid in versions] for name, versions in suites.items()}
+    boards = [pair for name, versions in suites.items() for pair in zip(versions, classes[name], strict=True)]
+    rows = [row for _, found in boards for row in html_data.all_rows(found)]
+    data = {"boards": [html_data.board_data(*pair, highlighted(pair[1])) for pair in boards]} | html_data.page_settings()
+    library, script = chart_library(), "".join(["(() => {\n'use strict';\n", *map(web_file, SCRIPTS), "})();\n"])
+    titles = [board_title(grid, boards) for grid, _ in boards]
+    options = "".join(f'<option value="{i}">{title}</option>' for i, title in enumerate(titles))
+    sections = [board_section(i, title, *pair) for i, (title, pair) in enumerate(zip(titles, boards, strict=True))]
+    return fill_template(
+        web_file("index.html"),
+        {
+            "title": TITLE,
+            "generator": GENERATOR,
+            "policy": content_security_policy(library, script),
+            "style": theme_css() + web_file("style.css"),
+            "about": markdown_to_html(ABOUT.replace("\n", " ")),
+            "suites": options,
+            "families": "".join(f"<option>{escape(name)}</option>" for name in html_table.families(rows)),
+            "views": "".join(f"<option>{escape(view.title)}</option>" for view in html_data.VIEWS),
+            "boards": "\n".join(sections),
+            "explanation": markdown_to_html(EXPLANATION),
+            "data": embedded_json(data),
+            "library": library,
+            "script": script,
+        },
+    )
+
+
+def board_section(index: int, heading: str, grid: Grid, classes: Classes) -> str:
+    """One version of a suite, readable without script: the setup, the table, and failed runs."""
+    rows = html_data.all_rows(classes)
+    unfinished, cautions = tables.unfinished_runs(grid, rows), tables.cautions(grid, rows)
+    about = f"<p>{escape(printable(grid.suite.about, 1000))}</p>" if grid.suite else ""
+    parts = [f'<section class="board" data-board="{index}"><h2>{heading}</h2>{about}']
+    table = html_table.board_table(grid, classes)
+    parts.append(f'<div class="scroll" role="region" tabindex="0" aria-label="Table of {heading}">{table}</div>')
+    parts.append(f'<div class="setup">{markdown_to_html(experiment_setup(grid))}</div>')
+    failed = f"Failed, diverged and missing runs ({len(unfinished)})"
+    parts.append(details_element(failed, unfinished) if unfinished else "<p>No run failed.</p>")
+    parts.append(details_element(f"Cautions ({len(cautions)})", cautions) if cautions else "")
+    return "\n".join(parts) + "</section>"
+
+
+def details_element(heading: str, lines: Sequence[str]) -> str:
+    return f"<details><summary>{heading}</summary>{markdown_to_html(tables.bullets(lines))}</details>"
+
+
+def board_title(grid: Grid, boards: Sequence[tuple[Grid, Classes]]) -> str:
+    """The name of a suite, with version and fingerprint if the page holds several versions of it."""
+    name = f"Suite {escape(printable(grid.name))}"
+    if sum(other.name == grid.name for other, _ in boards) == 1:
+        return name
+    return f"{name}, version {grid.version} ({escape(printable(grid.fingerprint))})"
+
+
+def markdown_to_html(text: str) -> str:
+    """HTML of the board's own markdown, where all text from results is escaped already; raw HTML in it stays text."""
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).render(text)
+
+
+def embedded_json(data: object) -> str:
+    """JSON that can neither end the element that holds it nor start a comment."""
+    return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
+
+
+def web_file(name: str) -> str:
+    return resources.files(__package__).joinpath("web", name).read_text(encoding="utf-8")
+
+
+def chart_library() -> str:
+    """Chart.js with its licence, which every copy must contain; without its source map, which developer tools would fetch."""
+    code = re.sub(r"//# sourceMappingURL=.*\n?", "", web_file(f"{LIBRARY}.min.js"))
+    return f"/*\n{web_file(f'{LIBRARY}.LICENSE.md').strip()}\n*/\n{code}"
+
+
+def content_security_policy(*scripts: str) -> str:
+    """A policy that allows these scripts and nothing else. Inline styles stay allowed: the bars need them."""
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    rules = ["default-src 'none'", "script-src " + " ".join(f"'sha256-{value}'" for value in hashes)]
+    return "; ".join([*rules, "style-src 'unsafe-inline'", "img-src data:", "base-uri 'none'", "form-action 'none'"])
+
+
+def theme_css() -> str:
+    """Both themes as CSS: the system's preference applies unless the page's own switch overrides it."""
+    dark = css_properties(DARK)
+    return (
+        f":root {{ {css_properties(LIGHT)} }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme=light]) {{ {dark} }} }}\n"
+        f":root[data-theme=dark] {{ {dark} }}\n"
+    )
+
+
+def css_properties(theme: Theme) -> str:
+    roles = {name: getattr(theme, name) for name in ("background", "text", "muted", "grid", "grey", "shade")}
+    roles |= {f"line-{i}": colour for i, colour in enumerate(theme.colours)} | {"heat": theme.heat[2]}
+    return f"color-scheme: {theme.name}; " + " ".join(f"--{role}: {value};" for role, value in roles.items())
+
+
+def fill_template(template: str, values: Mapping[str, str]) -> str:
+    """Replace every ``{{name}}`` once; inserted text is not searched again."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], template)

@@ -1,0 +1,98 @@
+"""The HTML page's table: readable without script, which sorts, filters and colours it by the values behind the cells."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from html import escape
+
+from leaderboard.data.grid import Grid
+from leaderboard.format import printable, ranking_title
+from leaderboard.stats.summary import Row
+
+from . import columns
+from .columns import TableColumn, task_column
+from .html_data import rounded, unbroken_interval
+from .markdown import web_address
+from .tables import Classes
+from .task_metrics import OOD
+
+
+def board_columns(grid: Grid) -> list[TableColumn]:
+    """The columns, from left to right."""
+    ood = replace(OOD, of_runs=lambda cell, row: unbroken_interval(OOD.of_runs(cell, row)))
+    return [
+        *(columns.RANK, columns.ENCODING, columns.IQM, columns.RANK_RANGE),
+        *(task_column(column, ood) for column in grid.columns),
+        *(columns.IN_DISTRIBUTION_MEAN, columns.SEEDS, columns.FAMILY, columns.MEAN, columns.GAP),
+        *(columns.AGAINST_NEXT[0], columns.AGAINST_ANCHOR[0]),
+        *(columns.PARAMETERS, columns.STEP_TIME, columns.MEMORY, columns.PAPER),
+    ]
+
+
+def board_table(grid: Grid, classes: Classes) -> str:
+    """All rows, a ``tbody`` for each ranking class; ``data-row`` is a row's index in the script's data."""
+    shown = board_columns(grid)
+    tasks = iter(range(len(grid.columns)))
+    head = "".join(header_cell(column, next(tasks) if column.task else None) for column in shown)
+    parts, index = [f"<thead><tr>{head}</tr></thead>"], 0
+    for name, rows in classes.items():
+        title = escape(ranking_title(name))
+        lines = [f'<tr class="class"><th scope="rowgroup" colspan="{len(shown)}"><span>{title}</span></th></tr>']
+        for row in rows:
+            lines.append(f'<tr data-row="{index}">{"".join(body_cell(column, row) for column in shown)}</tr>')
+            index += 1
+        parts.append("<tbody>" + "\n".join(lines) + "</tbody>")
+    caption = f"Encodings on suite {escape(printable(grid.name))}, best first within each ranking class"
+    return f"<table><caption>{caption}</caption>" + "\n".join(parts) + "</table>"
+
+
+def header_cell(column: TableColumn, task: int | None) -> str:
+    """A column's heading with its tooltip.
+
+    Arguments:
+        task: index of the column's task, if it has one.
+    """
+    attributes = f' data-task="{task}"' if task is not None else ""
+    attributes += ' class="left"' if column is columns.FAMILY else ""
+    hint, title = escape(column.hint), escape(column.narrow_title)
+    return f'<th scope="col" data-first="{column.best}"{attributes} title="{hint}">{title}</th>'
+
+
+def body_cell(column: TableColumn, row: Row) -> str:
+    value = column.value(row)
+    attributes = "" if value is None else f' data-value="{escape(str(rounded(value) if isinstance(value, float) else value))}"'
+    if column.task:
+        attributes += ' class="task"' if value is not None else ' class="task none"'
+    elif column is columns.FAMILY:
+        attributes += ' class="left"'
+    tag, scope = ("th", ' scope="row"') if column is columns.ENCODING else ("td", "")
+    return f"<{tag}{scope}{attributes}>{cell_html(column, row)}</{tag}>"
+
+
+def cell_html(column: TableColumn, row: Row) -> str:
+    """What a cell shows; everything in it escaped."""
+    text = escape(column.text(row))
+    if column is columns.ENCODING:
+        return text.replace("(", "(<wbr>")  # where space is scarce, a name is broken before what it wraps
+    if column is columns.PAPER and row.record and (address := web_address(row.record.link)):
+        title = escape(printable(row.record.title, 300))
+        return f'<a href="{address}" title="{title}" rel="noreferrer">{text}</a>'
+    if column is columns.IQM and row.iqm is not None:
+        low, high = row.iqm_interval or (row.iqm, row.iqm)
+        mean, *interval = small_interval(text).split(" ", 1)
+        bar = f"--at:{rounded(row.iqm)};--low:{rounded(low)};--high:{rounded(high)}"
+        return f'<b>{mean}</b>{"".join(" " + part for part in interval)}<span class="bar" style="{bar}"></span>'
+    for against, versus in ((columns.AGAINST_NEXT, row.below), (columns.AGAINST_ANCHOR, row.against)):
+        if column is against[0] and versus:
+            return small_interval(text) + (f" {columns.SEPARATED}" if versus.separated else "")
+    return text
+
+
+def small_interval(text: str) -> str:
+    """``.423 [.392, .455]`` with the brackets in small print."""
+    number, bracket, interval = text.partition("[")
+    return f"{number}<small>{bracket}{interval}</small>" if bracket else text
+
+
+def families(rows: Sequence[Row]) -> list[str]:
+    """The families of all rows, each once, by name."""
+    return sorted({printable(row.record.family) for row in rows if row.record})

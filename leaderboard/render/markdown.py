@@ -1,0 +1,74 @@
+"""Markdown from text that may hold anything: escaping, links, pictures and tables."""
+
+import re
+from collections.abc import Sequence
+from urllib.parse import quote, urlsplit
+
+from tabulate import tabulate
+
+from bench.check.text_rules import STRUCTURAL
+from leaderboard.format import printable
+
+REFERABLE = re.compile(r"(?=.{1,40}\Z)[a-z0-9][a-z0-9.+-]*(_[a-z0-9.+-]+)*")
+"""Names that can label a link as they are. Lower case only, because labels ignore case."""
+
+
+def escape(text: str, limit: int = 80) -> str:
+    """``printable`` text that no markdown renderer takes for structure, inside or outside a table.
+
+    Uses numeric entities rather than backslashes: CommonMark never reads structure from an entity, and some renderers split
+    table rows at ``|`` before they handle backslashes.
+    """
+    return STRUCTURAL.sub(lambda match: f"&#{ord(match[0])};", printable(text, limit))
+
+
+def code(text: str) -> str:
+    """A plain name as code; anything else escaped, because escapes do not work inside code."""
+    return f"`{text}`" if re.fullmatch(r"[A-Za-z0-9_.+/-]{1,80}", text) else escape(text)
+
+
+def web_address(target: str) -> str | None:
+    """An http(s) address, quoted so that nothing in it ends it early; None for anything else (``javascript:`` and the like)."""
+    try:
+        is_web = urlsplit(target).scheme in ("http", "https")
+    except ValueError:
+        is_web = False
+    # quote() leaves no blank, bracket, quotation mark, pipe, backslash or control character.
+    quoted = quote(target, safe="/:?=#%&;+,@", errors="replace").replace("&", "&amp;")
+    return quoted if is_web and len(target) <= 2000 else None
+
+
+def link(text: str, target: str) -> str:
+    """A link with escaped text; the text alone where the target is no web address."""
+    address = web_address(target)
+    return f"[{escape(text)}]({address})" if address else escape(text)
+
+
+def reference_link(name: str) -> str:
+    """A name linked by reference, which keeps the source of tables narrow; ``link_definition`` defines the target."""
+    return f"[{name}]" if REFERABLE.fullmatch(name) else escape(name)
+
+
+def link_definition(name: str, target: str, title: str) -> str | None:
+    """The target of ``reference_link(name)``; None where the name cannot be a label or the target is no web address."""
+    address = web_address(target)
+    return f'[{name}]: {address} "{escape(title, 200)}"' if address and REFERABLE.fullmatch(name) else None
+
+
+def themed_picture(alt: str, light: str, dark: str) -> str:
+    """A picture that follows the reader's light or dark theme: HTML that GitHub and browsers accept in a paragraph or cell.
+
+    Arguments:
+        light, dark: paths relative to the text.
+    """
+    source = f'<source media="(prefers-color-scheme: dark)" srcset="{quote(dark)}">'
+    return f'<picture>{source}<img alt="{escape(alt, 200)}" src="{quote(light)}"></picture>'
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """A GitHub table of cells that are markdown already; the first ``left`` columns are left-aligned, the others right-aligned.
+
+    ``pipe`` is tabulate's name for GitHub's table *with* its alignment row; its ``github`` leaves alignment out.
+    """
+    align = ["left"] * left + ["right"] * (len(header) - left)
+    return tabulate(rows, headers=list(header), tablefmt="pipe", colalign=align if rows else None, disable_numparse=True)

@@ -1,0 +1,168 @@
+"""The board's tables and lists as markdown."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from bench.result import Result
+from leaderboard.data.grid import Column, Grid
+from leaderboard.format import ABSENT, VISIBLE_CHANCE, plural, seed_list, share
+from leaderboard.stats import scores as st
+from leaderboard.stats.summary import Cell, Row
+
+from . import columns, task_metrics
+from .columns import TableColumn, task_column
+from .markdown import code, escape, link, link_definition, markdown_table, reference_link
+
+Classes = Mapping[str, Sequence[Row]]
+"""Ranking class → its rows, as ``summarise`` returns them."""
+
+
+def paper_link(row: Row) -> str:
+    """The encoding's name, linked to its paper: by reference (see ``paper_definitions``) where possible, else in place."""
+    if row.record is None:
+        return escape(row.name)
+    by_reference = link_definition(row.name, row.record.link, row.record.title)
+    return reference_link(row.name) if by_reference else link(row.name, row.record.link)
+
+
+PAPER_LINK = columns.encoding_column(paper_link)
+
+
+def paper_definitions(rows: Sequence[Row]) -> list[str]:
+    """The link definitions that ``paper_link`` relies on, by name; the first of two with the same name wins."""
+    lines: dict[str, str] = {}
+    for row in rows:
+        if row.record and (line := link_definition(row.name, row.record.link, row.record.title)):
+            lines.setdefault(row.name, line)
+    return [lines[name] for name in sorted(lines)]
+
+
+def rows_table(shown: Sequence[TableColumn], rows: Sequence[Row], left: int = 1) -> str:
+    """A line per encoding with these columns."""
+    return markdown_table([c.title for c in shown], [[c.as_markdown(row) for c in shown] for row in rows], left)
+
+
+def overall_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
+    """The main table: rank, scores, OOD accuracy by task, in-distribution accuracy and cost.
+
+    Arguments:
+        encoding: the column of names.
+    """
+    shown = [columns.RANK, encoding, columns.IQM, columns.MEAN, columns.GAP]
+    shown += [task_column(c, task_metrics.OOD) for c in grid.columns]
+    shown += [columns.IN_DISTRIBUTION_MEAN, columns.REACHES, columns.SEEDS, columns.PARAMETERS]
+    shown += [columns.STEP_TIME, columns.STEP_TIME_PAST, columns.MEMORY, columns.PAPER]
+    return rows_table(shown, rows, left=2)
+
+
+def significance_table(rows: Sequence[Row]) -> str:
+    """Each row against the next and against ``ANCHOR``; empty where nothing could be compared."""
+    if not any(row.below or row.against for row in rows):
+        return ""
+    shown = [columns.ENCODING, columns.RANK_RANGE, columns.ROW_BELOW, *columns.AGAINST_NEXT, *columns.AGAINST_ANCHOR]
+    return rows_table(shown, [row for row in rows if row.places])
+
+
+def in_distribution_table(grid: Grid, rows: Sequence[Row]) -> str:
+    """Exact match over l ≤ L by task, flagged under the gate, with the number of seeds under it."""
+    metric = replace(task_metrics.IN_DISTRIBUTION, of_runs=gate_text)
+    shown = [(c, task_column(c, metric)) for c in grid.columns]
+    return rows_table([columns.ENCODING, *(replace(t, title=f"{t.title}, l ≤ {c.train_length}") for c, t in shown)], rows)
+
+
+def gate_text(cell: Cell, row: Row) -> str:
+    """``.979 ⚑, 1 of 5 under .950``: the mean over seeds, and how many of them fail the gate."""
+    each = st.in_distribution(cell.column.at, cell.exact, cell.column.train_length)
+    under = sum(not st.passes_gate(float(x)) for x in each)
+    failed = f", {under} of {len(each)} under {share(st.GATE)}" if under and len(each) > 1 else ""
+    return task_metrics.flagged(cell.in_distribution, cell.flagged) + failed
+
+
+def reach_table(grid: Grid, rows: Sequence[Row]) -> str:
+    """Reach by task, in the task's units and as a multiple of L."""
+    shown = [(c, task_column(c, task_metrics.REACH)) for c in grid.columns]
+    return rows_table([columns.ENCODING, *(replace(t, title=f"{t.title}, L = {c.train_length}") for c, t in shown)], rows)
+
+
+def length_titles(column: Column) -> list[str]:
+    """Titles for a column per test length: ``8``, ``10 = L``."""
+    return [f"{n} = L" if n == column.train_length else str(n) for n in column.lengths]
+
+
+def chance_line(column: Column) -> list[list[str]]:
+    """Chance at each test length as a table's last line; nothing where it is too small to see."""
+    return [["*chance*", *map(share, column.chance)]] if max(column.chance) > VISIBLE_CHANCE else []
+
+
+def length_table(column: Column, rows: Sequence[Row]) -> str:
+    """Exact match at each test length, mean over seeds."""
+    titles, body = length_titles(column), []
+    for row in rows:
+        cell = row.cells[column.task]
+        body.append([escape(row.name), *(map(share, cell.by_length) if cell.runs else [cell.state] * len(titles))])
+    return markdown_table(["encoding", *titles], [*body, *chance_line(column)])
+
+
+def encodings_table(rows: Sequence[Row]) -> str:
+    """Family, settings, paper and source hash of each row."""
+    body = []
+    for row in rows:
+        entries = [ABSENT] * 4
+        if row.record:
+            settings = ", ".join(f"{k} = {v}" for k, v in sorted(row.record.settings.items()))
+            paper = f"{link(row.record.title, row.record.link)} ({row.record.year})"
+            entries = [escape(row.record.family), escape(settings, 200) if settings else ABSENT, paper]
+            entries.append(code(row.record.source_sha256[:12]))
+        body.append([escape(row.name), *entries])
+    return markdown_table(["encoding", "family", "settings", "paper", "source SHA-256"], body, left=5)
+
+
+def bullets(lines: Sequence[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def unfinished_runs(grid: Grid, rows: Sequence[Row], show: Callable[..., str] = escape) -> list[str]:
+    """One line for each failed run, each diverged run, and each encoding with missing runs.
+
+    Arguments:
+        show: makes names and messages safe for the output, at a limit of characters (``escape``, ``printable``).
+    """
+    names, lines = {row.name for row in rows}, []
+    for (task, encoding, seed), failure in sorted(grid.failures.items()):
+        if encoding in names:
+            lines.append(f"failed: {show(encoding)} on {show(task)}, seed {seed}: {show(failure.error, 200)}")
+    for run in grid.all_runs:
+        if run.status == "diverged" and run.encoding.name in names:
+            where = f"{show(run.encoding.name)} on {show(run.task)}, seed {run.seed}"
+            lines.append(f"diverged: {where}, after {run.steps:,} steps; counts as zero")
+    for row in rows:
+        absent = [f"{show(c.column.task)} ({seed_list(c.absent)})" for c in row.cells.values() if c.absent]
+        if absent:
+            lines.append(f"missing: {show(row.name)} on {'; '.join(absent)}")
+    return lines
+
+
+def machines(runs: Sequence[Result], show: Callable[..., str] = escape) -> list[str]:
+    """The devices and thread counts of runs, each once."""
+    return [f"{show(device)}, {plural(threads, 'thread')}" for device, threads in sorted({(r.device, r.threads) for r in runs})]
+
+
+def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
+    """One line for each reason why the runs of a table are less comparable than they look."""
+    lines = []
+    for row in rows:
+        runs = [run.encoding for cell in row.cells.values() for run in cell.runs]
+        records = {(record.source_sha256, str(sorted(record.settings.items()))) for record in runs}
+        if len(records) > 1:
+            lines.append(f"The runs of {escape(row.name)} come from {len(records)} versions of its source or settings.")
+    versions = {tuple(sorted(r.versions.items())) for r in grid.all_runs}
+    if len(versions) > 1:
+        mixed = sorted({package for v in versions for package, _ in set(v).symmetric_difference(min(versions))})
+        lines.append(f"Runs used different versions of {escape(', '.join(mixed))}.")
+    if len({r.device.startswith("cpu") for r in grid.all_runs}) > 1:
+        lines.append("Some runs trained in fp32 on CPU, others in bf16 on a GPU.")
+    if len(devices := machines(grid.all_runs)) > 1:
+        priced = all(row.name in grid.costs for row in rows if row.record)
+        where = "in ms, on the pages of encodings, " if priced else ""
+        lines.append(f"Step times {where}come from different machines and are not comparable: {'; '.join(devices)}.")
+    return lines

@@ -1,0 +1,153 @@
+"""Shared by the checks of a submission: its files, the data that earlier checks parsed, and the suite's expectations."""
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+import tasks
+from bench.check.checks import Check, Fault, Skipped, register
+from bench.result import Result
+from bench.runs.run import Run
+from bench.runs.run_one import build_model, count_parameters
+from bench.suites.suite import Suite
+from leaderboard.data.store import line_order
+from leaderboard.submission.manifest import Submission
+
+from .read_untrusted import Contents
+
+CHECKS: list[Check] = []
+submission_check: Callable[..., Callable] = partial(register, CHECKS)
+RERUN_CHECKS: list[Check] = []
+"""Checks that run submitted code."""
+rerun_check: Callable[..., Callable] = partial(register, RERUN_CHECKS)
+MAX_SHOWN = 4
+"""Most faults listed on one line."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a suite expects of the runs of one task, generated from its definition."""
+
+    task: tasks.Task
+    train_length: int
+    steps: int
+    sizes: Mapping[int, Int[np.ndarray, " N"]]
+    """Test length → answer tokens of each test example."""
+    data_hash: str
+    parameters: int
+    """Parameters of the model without an encoding."""
+
+
+@dataclass(frozen=True)
+class RerunOptions:
+    """Options of the checks that run submitted code.
+
+    Arguments:
+        rerun: number of runs, chosen at random, to compare with the submitted ones.
+        fresh: test these runs, or one per task, on newly drawn examples too.
+        seed: of the choice and of the new examples.
+    """
+
+    rerun: int
+    fresh: bool
+    seed: int
+    workers: int | None = None
+    time_limit_s: float | None = None
+    say: Callable[[str], None] = lambda text: None
+
+    def choose(self, results: Sequence[Result]) -> list[Result]:
+        count = self.rerun or len({r.task for r in results})
+        return sorted(random.Random(self.seed).sample(list(results), min(count, len(results))), key=line_order)
+
+    @property
+    def test_seed(self) -> int:
+        """Seed of the new test sets; suites are unlikely to have it."""
+        return random.Random(f"test sets {self.seed}").randrange(2**40, 2**41)
+
+
+NO_RERUN = RerunOptions(rerun=0, fresh=False, seed=0)
+
+
+@dataclass
+class SubmissionData:
+    """A submission's files as data.
+
+    Arguments:
+        name: of its folder.
+        given_suite: the suite to verify it against; by default the shipped one that it names.
+        published: runs on the board, which must not be copied.
+        rerun: what to run again.
+        parsed: data parsed by earlier checks: ``submission``, ``results`` and ``suite``.
+    """
+
+    name: str
+    contents: Contents
+    given_suite: Suite | None = None
+    published: Sequence[Result] = ()
+    rerun: RerunOptions = NO_RERUN
+    parsed: dict[str, Any] = field(default_factory=dict)
+
+    def require(self, check: str) -> Any:
+        """The data that a check has parsed.
+
+        Raises:
+            Skipped: that check failed.
+        """
+        if check not in self.parsed:
+            raise Skipped(f"{check} did not pass")
+        return self.parsed[check]
+
+    @property
+    def submission(self) -> Submission:
+        return self.require("submission")
+
+    @property
+    def results(self) -> list[Result]:
+        return self.require("results")
+
+    @property
+    def suite(self) -> Suite:
+        return self.require("suite")
+
+    @property
+    def by_task(self) -> dict[str, list[Result]]:
+        """The runs of each task of the suite, by seed."""
+        by_seed = sorted(self.results, key=lambda r: r.seed)
+        return {spec.task: [r for r in by_seed if r.task == spec.task] for spec in self.suite.tasks}
+
+    @cached_property
+    def expected(self) -> dict[str, Expected]:
+        """Task → the expectations for its runs."""
+        return {spec.task: self.expected_of(spec.task) for spec in self.suite.tasks}
+
+    @property
+    def pairs(self) -> list[tuple[Result, Expected]]:
+        """The runs of the suite's tasks, each with its expectations."""
+        return [(run, self.expected[task]) for task, runs in self.by_task.items() for run in runs]
+
+    def expected_of(self, name: str) -> Expected:
+        suite, test_sets = self.suite, self.suite.test_sets(name)
+        return Expected(
+            suite.make_task(name),
+            suite.spec(name).train_length,
+            suite.recipe_for(name).steps,
+            {length: examples.targets.sum(1) for length, examples in test_sets.items()},
+            tasks.content_hash(test_sets.values()),
+            count_parameters(build_model(Run(suite, name, "nope", 0))),
+        )
+
+
+def label(run: Result) -> str:
+    return f"{run.task} seed {run.seed}"
+
+
+def raise_faults(faults: Sequence[str]) -> None:
+    """Raise a ``Fault`` with the first of the faults and the number of the others, if there are any."""
+    if faults:
+        rest = len(faults) - MAX_SHOWN
+        raise Fault("; ".join(faults[:MAX_SHOWN]) + (f"; and {rest} more" if rest > 0 else ""))

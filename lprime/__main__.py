@@ -1,0 +1,5 @@
+"""``python -m lprime`` is ``lprime``."""
+
+from lprime.cli import main
+
+main()

@@ -1,0 +1,57 @@
+"""The command line, ``lprime``: one module per command. Heavy imports are inside the commands, so that help is instant."""
+
+import gc
+import io
+import sys
+from typing import Any
+
+import typer
+
+from . import board, cancel, check, compare, data, export, listing, logs, new, publish, run, show, status, submit, verify
+
+app = typer.Typer(
+    name="lprime",
+    help="Train at L, test at L′: a benchmark of length generalisation by positional encodings.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for module in (run, status, logs, cancel, board, publish, listing, show, compare, export, data, new, check, submit, verify):
+    name = module.__name__.rpartition(".")[2]
+    app.command("list" if module is listing else name)(getattr(module, name))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Entry point. Bad input of any kind is one line on stderr and exit code 2; Ctrl-C is 130."""
+    gc.set_threshold(200_000)  # commands read thousands of results at once, hardly any of them garbage
+    arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ± shows ?
+    try:
+        code = app(arguments, prog_name="lprime", standalone_mode=False)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # `lprime list | head`
+        sys.stderr.close()
+        sys.exit(0)
+    except Exception as error:
+        from tasks import InputError  # not at the top: it loads numpy
+
+        # Errors of the parser format themselves; any other exception is a defect and keeps its traceback.
+        if not (isinstance(error, InputError) or hasattr(error, "format_message")):
+            raise
+        message = str(error) if isinstance(error, InputError) else parser_message(error, arguments)
+        print(f"lprime: {' '.join(message.split())}", file=sys.stderr)  # always one line
+        sys.exit(2)
+    else:
+        sys.exit(code or 0)
+
+
+def parser_message(error: Any, arguments: list[str]) -> str:
+    """The parser's message, followed by the refused value of an option and the command that prints the help."""
+    options = getattr(getattr(error, "param", None), "opts", [])
+    positions = [i for i, argument in enumerate(arguments[:-1]) if argument in options]
+    value = f", got {arguments[positions[-1] + 1]!r}" if positions else ""
+    message = error.format_message().rstrip(".") + value
+    return message if message.endswith("?") or error.ctx is None else f"{message}; see {error.ctx.command_path} --help"

@@ -1,0 +1,60 @@
+"""``lprime board``: render the leaderboard from results."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leaderboard import PUBLISHED
+
+from .options import Out, To
+from .read_results import read_grids
+
+
+def board(
+    suite: Annotated[str | None, typer.Argument(metavar="SUITE", help="One suite [default: all with results].")] = None,
+    out: Out = Path("runs"),
+    check: Annotated[
+        bool, typer.Option("--check", help="Write nothing; check that the published board matches its results.")
+    ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="DIR", help="Write DIR/index.html instead: an interactive page."),
+    ] = None,
+    published: Annotated[
+        bool,
+        typer.Option(
+            "--published", help="Add your runs, marked (local), to the published board; with --html, published results only."
+        ),
+    ] = False,
+    to: To = PUBLISHED,
+) -> None:
+    """Render the board of a suite as markdown, or all as one page.
+
+    The markdown comes with figures; the HTML page works offline.
+    """
+    from tasks import InputError
+
+    if html is not None:
+        if check:
+            raise InputError("expected --check or --html, got both")
+        from leaderboard.render.html_page import write_html_page
+
+        print(
+            f"written to {write_html_page(read_grids([suite] if suite else None, to if published else out, published), html)}"
+        )
+        return
+    if check:
+        if published:
+            raise InputError("expected --check or --published, got both")
+        from leaderboard.render.publish import check_rendered
+
+        print(check_rendered(to))
+        return
+    from leaderboard.data.collect import suites_with_results
+    from leaderboard.render.board import write_board
+
+    for name in [suite] if suite else suites_with_results(out):
+        path = write_board(name, out, to if published else None)
+        print(path.read_text(encoding="utf-8"))
+        print(f"written to {path}")

@@ -1,0 +1,22 @@
+"""``lprime cancel``: cancel a suite's cluster jobs."""
+
+from pathlib import Path
+
+from .options import Out, Suite, runs_folder
+
+
+def cancel(suite: Suite, out: Out = Path("runs")) -> None:
+    """Cancel a suite's cluster jobs. Their runs are saved: lprime run resumes them."""
+    from bench.suites.suite import load_suite
+    from slurm import commands
+    from slurm.status import Queue
+
+    loaded, out = load_suite(suite), runs_folder(out)
+    queue = Queue.read(out, loaded.name)
+    names = {s.plan.name for s in queue.submissions}
+    ids = [id for id, (name, _) in queue.live.items() if name in names]
+    if not ids:
+        print(f"no job of suite {loaded.name} under {out} is in the queue")
+        return
+    commands.cancel_jobs(sorted({id.split("_")[0] for id in ids}))
+    print(f"{len(ids)} jobs cancelled; their runs are saved: lprime run {suite} --on … resumes them")

@@ -1,0 +1,100 @@
+"""``lprime list``: list encodings, tasks and suites."""
+
+import json
+import sys
+from contextlib import redirect_stdout
+from typing import Annotated, Any
+
+import typer
+
+from .options import Json
+
+KINDS = ("encodings", "tasks", "suites")
+
+
+def listing(
+    kind: Annotated[str | None, typer.Argument(metavar="encodings|tasks|suites", help="One kind [default: all].")] = None,
+    as_json: Json = False,
+) -> None:
+    """List encodings, tasks and suites."""
+    from tasks import unknown
+
+    if kind is not None and kind not in KINDS:
+        raise unknown("kind", kind, KINDS)
+    kinds = [kind] if kind else list(KINDS)
+    if as_json:
+        print(json.dumps([item for k in kinds for item in describe(k)], indent=1, ensure_ascii=False))
+        return
+    from tabulate import tabulate
+
+    columns: dict[str, tuple[str, ...]] = {
+        "encodings": ("name", "family", "year", "hooks", "parameters"),
+        "tasks": ("name", "length"),
+        "suites": ("name", "version", "about"),
+        "plugins": ("name", "distribution", "broken"),
+    }
+    for k in kinds:
+        items = describe(k)
+        broken = [item for item in items if "broken" in item]
+        shown = columns[k] + (("distribution",) if any("distribution" in item for item in items if item not in broken) else ())
+        tables = [(k[:-1], shown, [item for item in items if item not in broken])]
+        tables += [("broken plugin", columns["plugins"], broken)] if broken else []
+        for title, names, members in tables:
+            rows = [[", ".join(v) if isinstance(v := item.get(c, ""), list) else v for c in names] for item in members]
+            widths = [None] * (len(names) - 1) + [80]
+            print(tabulate(rows, headers=[title, *names[1:]], tablefmt="simple", maxcolwidths=widths))
+            print()
+
+
+def describe(kind: str) -> list[dict[str, Any]]:
+    """All encodings, tasks or suites, as plain data."""
+    if kind == "tasks":
+        import tasks
+
+        return [
+            {"name": t.name, "kind": "task", "title": t.title, "variants": dict(t.variants), "length": t.length_is}
+            for t in tasks.catalogue().values()
+        ]
+    if kind == "suites":
+        from bench.suites.suite import load_suite, shipped
+
+        suites = [load_suite(name) for name in shipped()]
+        return [
+            {"name": s.name, "kind": "suite", "version": s.version, "fingerprint": s.fingerprint, "about": s.about,
+             "tasks": [f"{t.task} {t.variant}, L {t.train_length}, L′ {s.longest(t.task)}" for t in s.tasks],
+             "encodings": s.encodings, "seeds": s.seeds}
+            for s in suites
+        ]  # fmt: skip
+    from bench import encodings
+
+    return [describe_encoding(cls) for cls in encodings.catalogue().values()] + describe_plugins()
+
+
+def describe_plugins() -> list[dict[str, Any]]:
+    """Encodings of installed packages. A broken one is listed with its error and does not affect the others."""
+    from bench.plugins import registry
+    from tasks import InputError
+
+    plugins = []
+    for name in registry.entry_points():
+        plugin: dict[str, Any] = {"name": name, "kind": "encoding", "distribution": registry.distributions(name)}
+        try:
+            with redirect_stdout(sys.stderr):  # stdout may be parsed as JSON
+                plugins.append(describe_encoding(registry.load_installed(name)) | plugin)
+        except Exception as error:  # anything may go wrong in a plugin
+            reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+            plugins.append(plugin | {"broken": " ".join(reason.split())})
+    return plugins
+
+
+def describe_encoding(cls) -> dict[str, Any]:
+    """The info of an encoding, with its hooks, settings and parameters, as plain data."""
+    from dataclasses import asdict
+
+    from bench import encodings
+    from bench.measure.cost import extra_parameters
+    from bench.plugins.loading import one_line_errors
+
+    with one_line_errors(cls):
+        derived = {"hooks": encodings.hooks(cls), "settings": encodings.settings(cls), "parameters": extra_parameters(cls)}
+    return asdict(cls.info) | {"kind": "encoding"} | derived

@@ -1,0 +1,50 @@
+"""``lprime logs``: logs of cluster jobs, and failures."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import Out, Suite, runs_folder
+from .read_results import full_name
+
+
+def logs(
+    suite: Suite,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this task.")] = None,
+    encoding: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this encoding.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Only runs of this seed.")] = None,
+    lines: Annotated[int, typer.Option(metavar="N", min=1, help="Last lines of each log.")] = 40,
+    out: Out = Path("runs"),
+) -> None:
+    """Show logs of cluster jobs, and why runs failed.
+
+    The log of a run is that of its latest job. Failures on this machine are shown too.
+    """
+    from bench.runs.run import Run
+    from bench.suites.suite import load_suite
+    from slurm.status import Queue, runs_on_disk
+    from slurm.status_text import log_lines
+    from tasks import InputError, unknown
+
+    loaded, out = load_suite(suite), runs_folder(out)
+    queue = Queue.read(out, loaded.name, need=False)
+    known = dict.fromkeys([*queue.latest, *runs_on_disk(loaded, out)])
+    tasks = dict.fromkeys([*(spec.task for spec in loaded.tasks), *(key[0] for key in known)])
+    encodings = dict.fromkeys([*filter(str.isidentifier, loaded.encodings), *(key[1] for key in known)])
+    if task not in (None, *tasks):
+        raise unknown(f"task of suite {loaded.name}", str(task), tasks)
+    if encoding not in (None, *encodings):
+        encoding = full_name(str(encoding))
+        if encoding not in encodings:
+            raise unknown(f"encoding among the runs of suite {loaded.name}", encoding, encodings)
+    wanted = (task, encoding, seed)
+    chosen = [Run(loaded, *key) for key in known if all(w in (None, k) for w, k in zip(wanted, key, strict=True))]
+    runs = [run for run in chosen if run.key in queue.latest or run.failure(out)]
+    if not runs:
+        which = " ".join(str(value) for value in wanted if value is not None)
+        raise InputError(
+            f"no cluster job and no failed run{f' of {which}' if which else ''} in suite {loaded.name} under {out}"
+        )
+    for line in log_lines(queue, runs, out, lines):
+        print(line)

@@ -1,0 +1,42 @@
+"""``lprime publish``: add finished runs to the published board."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leaderboard import PUBLISHED
+
+from .options import Out, To
+from .read_results import full_name
+
+
+def publish(
+    suite: Annotated[
+        str | None, typer.Argument(metavar="SUITE", help="The suite to publish; without it, only render again.")
+    ] = None,
+    out: Out = Path("runs"),
+    to: To = PUBLISHED,
+    encoding: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these encodings (repeatable).")] = None,
+    measure: Annotated[
+        bool, typer.Option(help="Measure properties and costs of encodings that lack them (seconds each).")
+    ] = True,
+) -> None:
+    """Publish a suite's finished runs, and render the board."""
+    from bench.measure.measure_card import measure_cards, with_catalogue
+    from leaderboard.data.cards import read_cards, write_cards
+    from leaderboard.data.store import publish_runs, read_store
+    from leaderboard.render.publish import render_published
+
+    if suite is not None:
+        done = publish_runs(suite, out, to, encoding and [full_name(name) for name in encoding])
+        failures = f", {done.failures} failed without a result" if done.failures else ""
+        print(f"{done.suite}: {done.added} runs added, {done.kept} published before{failures}")
+        names = {run.encoding.name for runs in read_store(to).values() for run in runs}
+        cards = read_cards(to)
+        for name in sorted(names):
+            cards = measure_cards([name], cards, measure)
+            write_cards(to, cards)  # one at a time: measuring all takes minutes, and may be interrupted
+        write_cards(to, with_catalogue(cards, names))
+    changed = render_published(to)
+    print(f"{len(changed)} files written under {to}" if changed else f"everything under {to} is up to date")

@@ -1,0 +1,52 @@
+"""Read results for commands: those of your runs, or the published ones."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from leaderboard import PUBLISHED
+
+if TYPE_CHECKING:
+    from leaderboard.data.grid import Grid
+
+
+def read_grids(suites: Iterable[str] | None, out: Path | None, published: bool) -> "dict[str, list[Grid]]":
+    """Suite → its grids, newest version first; None reads all suites that have results.
+
+    Raises:
+        InputError: no such suite, no results, a broken file, or results that contradict each other.
+    """
+    if not published:
+        from leaderboard.data.collect import NoResults, collect, suites_with_results
+
+        out = out or Path("runs")
+        try:
+            return {name: collect(name, out) for name in suites or suites_with_results(out)}
+        except NoResults as error:
+            raise NoResults(f"{error}, or use --published") from None
+
+    from leaderboard.data.cards import read_cards, with_costs
+    from leaderboard.data.store import published_grids
+    from tasks import InputError, unknown
+
+    out = out or PUBLISHED
+    grids = with_costs(published_grids(out), read_cards(out))
+    if not grids:
+        raise InputError(
+            f"nothing is published under {out}; expected results/<suite>/<encoding>.jsonl as lprime publish writes them"
+        )
+    for name in suites or ():
+        if name not in grids:
+            raise unknown("published suite", name, grids)
+    return {name: grids[name] for name in suites or grids}
+
+
+def full_name(name: str) -> str:
+    """The name under which an encoding's results are stored, if it is given as a file or with settings."""
+    from bench.plugins.references import has_reference
+
+    if not ("(" in name or has_reference(name)):
+        return name  # a look-up would load torch
+    from bench.plugins.registry import get_encoding
+
+    return get_encoding(name).info.name

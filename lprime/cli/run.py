@@ -1,0 +1,202 @@
+"""``lprime run``: train and test the grid of a suite, or a part of it, on this machine or a cluster."""
+
+import shlex
+import signal
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import Suite
+
+
+def run(
+    suite: Suite,
+    encoding: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only these encodings, by name or file (repeatable).")
+    ] = None,
+    task: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these tasks (repeatable).")] = None,
+    seed: Annotated[list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable).")] = None,
+    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Parallel runs [default: one per core].")] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder of the runs [default: runs].")] = None,
+    device: Annotated[str | None, typer.Option(metavar="auto|cpu|cuda", help="Device [default: auto].")] = None,
+    checkpoint_every: Annotated[
+        float | None, typer.Option(metavar="S", min=0, help="Seconds between checkpoints of a run [default: 10].")
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed runs again.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Profile one run by phase; keep no result.")] = False,
+    on: Annotated[str | None, typer.Option(metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="With --on: return once all jobs are queued.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --on: show script, jobs and cost; submit nothing.")] = False,
+) -> int:
+    """Train and test a suite's grid. Re-running the command resumes; finished runs are skipped."""
+    from bench.files import check_writable
+    from bench.runs.progress import progress_display, say
+    from bench.runs.run import FAILURE, plan_runs
+    from bench.suites.suite import load_suite
+    from tasks import unknown
+
+    local = {"--workers": workers, "--device": device, "--checkpoint-every": checkpoint_every, "--profile": profile or None}
+    cluster = load_on(on, detach, dry_run, [option for option, value in local.items() if value is not None])
+    device, every = device or "auto", 10.0 if checkpoint_every is None else checkpoint_every
+    if device not in ("auto", "cpu", "cuda"):
+        raise unknown("device", device, ("auto", "cpu", "cuda"))
+    out = cluster.results_folder(out) if cluster else out or Path("runs")
+    loaded = load_suite(suite)
+    runs = plan_runs(loaded, full_names(encoding or loaded.encodings), task, seed)
+    if not cluster:
+        from bench.runs.run_one import resolve_device
+
+        resolve_device(device)  # type: ignore[arg-type]
+    if profile:
+        return print_profile(runs[0], device)
+    if not dry_run:
+        check_writable(out)
+    finished = {r: result for r in runs if (result := r.result(out))}
+    queued = keys_in_queue(out, loaded.name) if cluster else set()
+    failed = {
+        r: failure
+        for r in runs
+        if r not in finished and r.key not in queued and (failure := r.failure(out)) and r.state(out) == "failed"
+    }
+    warn_of_changes(finished, out)
+    skipped = {} if retry_failed else failed
+    if skipped:
+        say(f"{len(skipped)} failed before; --retry-failed runs them again:")
+        for r, failure in skipped.items():
+            say(f"  {r}: {failure.error}")
+    todo = [r for r in runs if r not in finished and r not in skipped]
+    if not todo:
+        say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
+        return 1 if skipped else 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops like Ctrl-C
+    if dry_run:
+        from slurm.executor import dry_run as preview
+
+        for line in preview(todo, out, cluster):
+            say(line)
+        return 0
+    say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
+    executor = executor_for(cluster, detach, workers, device, every)
+    if detach:
+        executor.execute(todo, out, lambda event: None)
+        say(f"all jobs are queued; follow them with: lprime status {suite} --out {out}")
+        return 0
+    progress = progress_display(todo)
+    tally = progress.tally
+    try:
+        with progress:
+            executor.execute(todo, out, progress.on_event)
+    except KeyboardInterrupt:
+        others = (
+            f"the jobs continue: lprime status {suite} --out {out}" if cluster else "the others are saved; re-run to resume"
+        )
+        say(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
+        raise
+    if tally.locked:
+        say(f"{tally.locked} of {len(todo)} runs are in progress in another process")
+    if tally.failed:
+        say(f"{len(tally.failed)} of {len(todo)} runs failed; --retry-failed runs them again:")
+        for event in tally.failed:
+            say(f"  {event.run}: {event.text}")
+        say(f"  the first one's traceback: {tally.failed[0].run.folder(out) / FAILURE}")
+    if tally.lost:
+        say(f"{len(tally.lost)} of {len(todo)} runs lost their jobs; re-run to resume them:")
+        for event in tally.lost:
+            say(f"  {event.run}: {event.text}")
+    say(f"the board: lprime board {suite}{'' if out == Path('runs') else f' --out {out}'}")
+    return 1 if tally.failed or tally.lost or skipped else 0
+
+
+def load_on(on: str | None, detach: bool, dry_run: bool, local: list[str]):
+    """The cluster of ``--on``, or None for this machine.
+
+    Arguments:
+        local: the given options that only apply to this machine.
+
+    Raises:
+        InputError: a bad cluster file, or conflicting options.
+    """
+    from tasks import InputError
+
+    if on is None:
+        if detach or dry_run:
+            raise InputError(f"{'--detach' if detach else '--dry-run'} needs a cluster; expected --on FILE too")
+        return None
+    from slurm.cluster import load_cluster
+
+    if local:
+        raise InputError(f"{local[0]} applies to this machine only; with --on, the cluster file decides")
+    return load_cluster(on)
+
+
+def keys_in_queue(out: Path, suite: str) -> set:
+    """Keys of the runs that are in cluster jobs; their earlier failures are obsolete."""
+    from slurm.records import records_folder
+    from slurm.status import Queue
+
+    return Queue.read(out, suite, need=False).taken() if records_folder(out, suite).exists() else set()
+
+
+def executor_for(cluster, detach: bool, workers: int | None, device: str, checkpoint_every_s: float):
+    """The executor of a grid: local processes, or jobs on a cluster."""
+    if cluster:
+        from slurm.executor import SlurmExecutor
+
+        return SlurmExecutor(cluster, watch=not detach)
+    from bench.runs.pool import LocalPool
+
+    pool = LocalPool(threads=1, device=device, checkpoint_every_s=checkpoint_every_s)
+    if workers:
+        pool.workers = workers
+    return pool
+
+
+def print_profile(run, device: str) -> int:
+    """Execute one run here, on one thread, and print the time of each phase."""
+    import torch
+    from tabulate import tabulate
+
+    from bench.plugins.loading import one_line_errors
+    from bench.plugins.registry import get_encoding
+    from bench.runs.profile_run import PROFILE_HEADER, profile_rows, profile_run
+    from bench.runs.progress import say
+
+    torch.set_num_threads(1)
+    say(f"profile of {run} on suite {run.suite.name}: no result is kept")
+    with one_line_errors(get_encoding(run.encoding)):
+        table = profile_rows(*profile_run(run, device))  # type: ignore[arg-type]
+    print(tabulate(table, headers=PROFILE_HEADER, colalign=("left", "right", "right", "right"), disable_numparse=True))
+    if device != "cpu" and torch.cuda.is_available():
+        say("on a GPU, forward and backward may be one CUDA graph, counted as backward")
+    return 0
+
+
+def warn_of_changes(finished: dict, out: Path) -> None:
+    """Warn of encodings whose source has changed since their finished runs."""
+    from bench.plugins.registry import get_encoding
+    from bench.plugins.source_hash import source_hash
+    from bench.runs.progress import say
+
+    for name in dict.fromkeys(run.encoding for run in finished):
+        now = source_hash(get_encoding(name))
+        stale = [r for r, result in finished.items() if r.encoding == name and result.encoding.source_sha256 != now]
+        if stale:
+            say(f"caution: the source of {name} has changed since {len(stale)} of its runs; delete them to run them again:")
+            folders = [r.folder(out).parent for r in stale]
+            say(f"  rm -r {' '.join(dict.fromkeys(shlex.quote(str(folder)) for folder in folders))}")
+
+
+def full_names(names: list[str]) -> list[str]:
+    """The names under which results of these encodings are stored.
+
+    Raises:
+        InputError: an unknown name, with the nearest match; a plugin that cannot be loaded.
+    """
+    from bench.plugins.registry import get_encoding
+    from bench.plugins.source_hash import source_hash
+
+    encodings = [get_encoding(name) for name in names]
+    for cls in encodings:
+        source_hash(cls)  # caches the present hash, so that workers notice later changes
+    return [cls.info.name for cls in encodings]

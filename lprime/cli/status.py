@@ -1,0 +1,93 @@
+"""``lprime status``: the state of each run of a suite, on this machine and on a cluster."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import Json, Out, Suite, check_positive, runs_folder
+
+if TYPE_CHECKING:
+    from bench.suites.suite import Suite as LoadedSuite
+
+DAY_S = 86400
+
+
+def status(
+    suite: Suite,
+    out: Out = Path("runs"),
+    as_json: Json = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Refresh until all runs have ended, or Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(metavar="S", help="Seconds between refreshes of --watch.")] = 15,
+) -> None:
+    """Show the state of each run of a suite.
+
+    States are done, diverged, failed, running, queued, paused and missing.
+    """
+    from bench.runs.run import plan_runs
+    from bench.suites.suite import load_suite
+    from slurm.status import Queue
+    from slurm.status_text import all_finished, empty_folder_hint, status_rows, status_text
+    from tasks import InputError
+
+    check_positive("--every", every, DAY_S)
+    if watch and as_json:
+        raise InputError("expected --watch or --json, got both")
+    loaded, out = load_suite(suite), runs_folder(out)
+    refuse_unknown(loaded, out)
+
+    def read_statuses():
+        queue = Queue.read(out, loaded.name, need=False)
+        return queue, queue.all_statuses(loaded, out)
+
+    if as_json:
+        if nothing := empty_folder_hint(loaded.name, out):
+            print(f"lprime: {nothing}", file=sys.stderr)
+        print(json.dumps(status_rows(read_statuses()[1]), indent=1))
+    elif watch:
+        from rich.live import Live
+
+        def ended():
+            # Do not wait for abandoned runs of encodings outside the suite.
+            ours = {run.key for run in plan_runs(loaded)} | set(queue.latest)
+            return all_finished(
+                {run: status for run, status in statuses.items() if run.key in ours or status.state == "running"}
+            )
+
+        queue, statuses = read_statuses()
+        with Live(status_text(queue, statuses, out), auto_refresh=False, vertical_overflow="visible") as live:
+            while not ended():
+                time.sleep(every)
+                queue, statuses = read_statuses()
+                live.update(status_text(queue, statuses, out), refresh=True)
+    else:
+        from rich.console import Console
+
+        queue, statuses = read_statuses()
+        Console(soft_wrap=True, highlight=False, markup=False).print(status_text(queue, statuses, out))
+
+
+def refuse_unknown(suite: "LoadedSuite", out: Path) -> None:
+    """Refuse a suite's unknown encoding, as ``lprime run`` does.
+
+    Names in a shipped suite or with runs under ``out`` are known; looking up any other loads torch, which is slow.
+
+    Raises:
+        InputError: with the nearest match.
+    """
+    from bench.suites.suite import shipped
+    from bench.suites.yaml_config import read_yaml
+
+    started = {name for name in suite.encodings for s in suite.tasks if os.path.isdir(out / suite.name / s.task / name)}
+    if started.issuperset(suite.encodings):
+        return
+    shipped_names = {name for path in shipped().values() for name in read_yaml(path, "suite", "encodings")["encodings"]}
+    for name in suite.encodings:
+        if name not in started | shipped_names:
+            from bench.plugins.registry import get_encoding
+
+            get_encoding(name)

@@ -1,0 +1,66 @@
+"""``lprime verify``: check a submission against the rules."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leaderboard import PUBLISHED
+
+from .options import Json, Markdown, check_positive
+
+
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A submission, as written by lprime submit.")],
+    suite: Annotated[
+        str | None, typer.Option(metavar="SUITE", help="The suite it must match [default: the shipped one it names].")
+    ] = None,
+    rerun: Annotated[int, typer.Option(metavar="K", min=0, help="RUNS ITS CODE: train K randomly chosen runs again.")] = 0,
+    fresh_seeds: Annotated[
+        bool,
+        typer.Option("--fresh-seeds", help="RUNS ITS CODE: test K runs, or one per task, on new test sets."),
+    ] = False,
+    choice_seed: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Seed of the choice and of new test sets [default: random].")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Parallel runs [default: one per core].")] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds for the runs [default: ten times their recorded time].")
+    ] = None,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The published board, to detect copied results.")] = PUBLISHED,
+    as_json: Json = False,
+    markdown: Markdown = None,
+) -> int:
+    """Verify a submission, by default without running its code.
+
+    Exit code 1 if a check failed.
+    """
+    import secrets
+    import sys
+
+    from bench.files import write_atomic
+    from bench.suites.suite import load_suite
+    from leaderboard.submission.verify import RerunOptions, verify_submission
+    from leaderboard.submission.verify.rerun import CAUTION
+
+    if time_limit is not None:
+        check_positive("--time-limit", time_limit)
+
+    def say(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    expected = load_suite(suite) if suite else None
+    seed = secrets.randbelow(2**31) if choice_seed is None else choice_seed
+    options = RerunOptions(rerun, fresh_seeds, seed, workers, time_limit, say)
+    if rerun or fresh_seeds:
+        say(f"{CAUTION}\nchoice seed {seed}")
+
+    def print_finding(finding) -> None:
+        if not as_json:
+            print("\n".join(finding.lines()), flush=True)
+
+    report = verify_submission(folder, expected, to, options, print_finding)
+    if markdown is not None:
+        write_atomic(markdown, report.markdown())
+    print(report.model_dump_json(indent=1) if as_json else f"\n{report.summary()}")
+    return 0 if report.passed else 1

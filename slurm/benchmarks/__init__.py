@@ -1,0 +1,1 @@
+"""Benchmarks of the launcher; not part of the wheel."""

@@ -1,0 +1,200 @@
+"""The state of every run: files in the shared folder merged with SLURM's answers."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from bench.runs.run import Run, plan_runs
+from bench.suites.suite import Suite
+from tasks import InputError
+
+from . import commands
+from .commands import JobInfo
+from .job import EXIT_REASONS
+from .records import Submission, folder_hash, job_name_prefix, load_submissions
+
+Key = tuple[str, str, int]
+"""Task, encoding, seed."""
+State = Literal["done", "diverged", "failed", "running", "queued", "paused", "missing"]
+STATES = ("done", "diverged", "failed", "running", "queued", "paused", "missing")
+NORMAL = ("COMPLETED", "RUNNING", "PENDING", "REQUEUED", "COMPLETING", "SUSPENDED")
+"""Accounting states of jobs that completed, or are still in the queue (the accounting lags behind)."""
+NOT_RESENT = ("CANCELLED", "OUT_OF_MEMORY")
+"""States of jobs whose runs are not submitted again automatically."""
+END_REASONS = {
+    "CANCELLED": "was cancelled",
+    "OUT_OF_MEMORY": "ran out of memory: raise memory_gb",
+    "TIMEOUT": "hit its time limit before it could save: raise save_before_s",
+    "NODE_FAIL": "lost its node, and the site did not requeue it",
+    "BOOT_FAIL": "got a node that did not start",
+    "DEADLINE": "missed a deadline of the site",
+    "PREEMPTED": "was preempted, and the site did not requeue it",
+}
+"""Why a job ended before its runs, by its state."""
+SEED_FOLDER = re.compile(r"seed-(0|[1-9][0-9]*)")  # as ``Run.folder`` names it
+
+
+@dataclass(frozen=True)
+class Status:
+    """State of one run."""
+
+    state: State
+    job: str = ""
+    node: str = ""
+    time_left: str = ""
+    """Remaining part of the job's time limit."""
+    step: int = 0
+    rate: float = 0.0
+    """Training steps per second."""
+    reason: str = ""
+    """Why it waits, failed, or lost its job."""
+
+
+@dataclass
+class Queue:
+    """A suite's submissions, and a snapshot of their jobs in SLURM."""
+
+    suite: str
+    submissions: list[Submission]
+    live: dict[str, tuple[str, JobInfo]]
+    """Pending and running jobs of this suite and folder: id → name, job."""
+    jobs_of_user: int = 0
+    """Number of jobs of this user in the queue."""
+    no_answer: str = ""
+    """Why SLURM did not answer, if it did not."""
+    latest: dict[Key, tuple[Submission, int, int]] = field(init=False)
+    """Run → the last submission that contains it, and the indices of its share and of the run in the plan."""
+
+    def __post_init__(self) -> None:
+        self.latest = {}
+        for submission in self.submissions:
+            for share, places in enumerate(submission.plan.shares):
+                for place in places:
+                    self.latest[submission.plan.runs[place]] = (submission, share, place)
+
+    @classmethod
+    def read(cls, out: Path, suite: str, need: bool = True) -> "Queue":
+        """Read the records and ask SLURM.
+
+        Arguments:
+            need: raise if SLURM does not answer.
+
+        Raises:
+            InputError: SLURM does not answer, or a record is damaged.
+        """
+        submissions = load_submissions(out, suite)
+        me = commands.current_user()
+        try:
+            jobs = commands.queued_jobs([me, *(s.plan.user for s in submissions)])
+        except InputError as error:
+            if need:
+                raise
+            return cls(suite, submissions, {}, no_answer=str(error))
+        names, prefix = {s.plan.name for s in submissions}, f"{job_name_prefix(suite)}{folder_hash(out)}"
+        live = {id: (name, info) for id, (name, info) in jobs.items() if name in names or name.startswith(prefix)}
+        return cls(suite, submissions, live, sum(info.user == me for _, info in jobs.values()))
+
+    def all_statuses(self, suite: Suite, out: Path) -> dict[Run, Status]:
+        """Statuses of the suite's runs, of submitted runs, and of runs of other encodings and seeds with files in ``out``."""
+        submitted = [Run(suite, *key) for key in self.latest]
+        statuses = self.statuses(dict.fromkeys([*plan_runs(suite), *submitted]), out)
+        known = {run.key for run in statuses}
+        others = [Run(suite, *key) for key in runs_on_disk(suite, out) if key not in known]
+        return statuses | {run: s for run, s in self.statuses(others, out).items() if s.state != "missing"}
+
+    def taken(self) -> set[Key]:
+        """Runs that a job in the queue will finish."""
+        taken = set()
+        for submission in self.submissions:
+            for share, places in enumerate(submission.plan.shares):
+                if submission.job and submission.job_of(share) in self.live:
+                    taken |= {submission.plan.runs[place] for place in places if not submission.plan.failed(place)}
+        return taken
+
+    @cached_property
+    def accounted(self) -> dict[str, JobInfo] | None:
+        """All jobs, including those that have ended; None if the site keeps no accounts."""
+        return {} if self.no_answer else commands.accounted_jobs([s.job for s in self.submissions if s.job])
+
+    def end_reason(self, id: str) -> str:
+        """Why a job has left the queue; empty if it completed normally."""
+        info = (self.accounted or {}).get(id)
+        if info is None or info.state in NORMAL:
+            return ""
+        if info.exit_code in EXIT_REASONS:
+            return f"job {id} on {info.node}: {EXIT_REASONS[info.exit_code]}"
+        if info.state == "FAILED" and info.exit_code == 0:
+            return f"job {id} on {info.node}: SLURM could not start it; does the node see the results folder?"
+        return f"job {id} {END_REASONS.get(info.state, f'ended with {info.reason}, exit code {info.exit_code}')}"
+
+    def worth_resending(self, id: str) -> bool:
+        """Whether a job ended for a reason other than its runs or its cluster file."""
+        info = (self.accounted or {}).get(id)
+        return info is None or not (info.state in NOT_RESENT or info.exit_code in EXIT_REASONS)
+
+    def status(self, run: Run, out: Path) -> Status:
+        last = self.latest.get(run.key)
+        if last is None:
+            state = run.state(out)
+            failure = run.failure(out) if state == "failed" else None
+            return Status(state, reason=failure.error if failure else "")
+        if result := run.result(out):
+            return Status(result.status)
+        submission, share, place = last
+        id = submission.job_of(share)
+        failure = run.failure(out)
+        if failure and (id not in self.live or submission.plan.failed(place)):
+            return Status("failed", job=id, reason=failure.error)
+        if id not in self.live:
+            state = run.state(out)
+            if state == "running":
+                return Status(state)  # in another process
+            return Status(state, job=id, reason=self.end_reason(id))
+        info = self.live[id][1]
+        progress = submission.progress(share)
+        beat = next((b for b in progress.beats if b.run == run.key), None) if progress else None
+        if info.state == "RUNNING" and beat and progress:
+            return Status("running", id, progress.node, info.time_left, beat.step, beat.rate)
+        reason = "" if info.state in ("RUNNING", "COMPLETING") else info.reason
+        return Status("queued", id, info.node, info.time_left, beat.step if beat else 0, reason=reason)
+
+    def statuses(self, runs: Iterable[Run], out: Path) -> dict[Run, Status]:
+        return {run: self.status(run, out) for run in runs}
+
+    def hours_used(self) -> tuple[float, float] | None:
+        """GPU-hours and CPU-hours of all jobs so far; None without accounting."""
+        if self.accounted is None:
+            return None
+        jobs = self.accounted.values()
+        return sum(j.gpus * j.seconds for j in jobs) / 3600, sum(j.cpus * j.seconds for j in jobs) / 3600
+
+
+def unfinished(statuses: dict[Run, Status]) -> Sequence[Run]:
+    return [run for run, status in statuses.items() if status.state not in ("done", "diverged", "failed")]
+
+
+def runs_on_disk(suite: Suite, out: Path) -> Iterator[Key]:
+    """Runs of this suite's tasks that have a folder; only the names of folders are read."""
+    for spec in suite.tasks:
+        for encoding in subfolders(task_folder := f"{out}/{suite.name}/{spec.task}"):
+            seeds = map(SEED_FOLDER.fullmatch, subfolders(f"{task_folder}/{encoding}"))
+            yield from ((spec.task, encoding, seed) for seed in sorted(int(match[1]) for match in seeds if match))
+
+
+def subfolders(folder: str) -> list[str]:
+    """Sorted names of the folders in a folder; empty if it does not exist.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        with os.scandir(folder) as entries:  # needs no further system call to recognise folders
+            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise InputError(f"cannot read {folder}: {error.strerror or error}") from None

@@ -1,0 +1,174 @@
+"""``lprime status`` and ``lprime logs``: the state of every run as text and as JSON."""
+
+import os
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.runs.progress import format_duration
+from bench.runs.run import FAILURE, Run
+
+from .estimate import Estimate
+from .status import STATES, Queue, Status, unfinished
+
+MOST_ROWS = 20
+"""Maximum number of rows shown of a list; the others are only counted."""
+LOG_LINES = 3
+
+
+def status_rows(statuses: dict[Run, Status]) -> list[dict[str, Any]]:
+    """One JSON object per run; keys about its job are present if they have a value."""
+    rows = []
+    for run, status in statuses.items():
+        row: dict[str, Any] = {"task": run.task, "encoding": run.encoding, "seed": run.seed, "state": status.state}
+        if status.state == "running" and status.job:
+            row |= {
+                "step": status.step,
+                "steps": run.steps,
+                "steps_per_s": round(status.rate, 2),
+                "time_left": status.time_left,
+            }
+        row |= {key: value for key in ("job", "node", "reason") if (value := getattr(status, key))}
+        rows.append(row)
+    return rows
+
+
+def all_finished(statuses: dict[Run, Status]) -> bool:
+    return not unfinished(statuses)
+
+
+def status_text(queue: Queue, statuses: dict[Run, Status], out: Path):
+    """The output of ``lprime status``."""
+    from rich.text import Text
+
+    counts = format_counts(Counter(status.state for status in statuses.values()))
+    hint = empty_folder_hint(queue.suite, out)
+    parts = [
+        state_table(statuses),
+        f"\n{len(statuses)} runs: {counts}{f'; {hint}' if hint else ''}",
+        *job_lines(queue, statuses, out),
+        *running_lines(statuses),
+        *failure_lines(queue, statuses),
+    ]
+    return Text("\n".join(parts))
+
+
+def state_table(statuses: dict[Run, Status]) -> str:
+    """Encodings by tasks, with the number of runs in each state."""
+    from tabulate import tabulate
+
+    cells: dict[tuple[str, str], Counter[str]] = {}
+    for run, status in statuses.items():
+        cells.setdefault((run.encoding, run.task), Counter())[status.state] += 1
+    tasks = [spec.task for spec in next(iter(statuses)).suite.tasks]
+    encodings = dict.fromkeys(run.encoding for run in statuses)
+    table = [[encoding, *(format_counts(cells.get((encoding, task), Counter())) for task in tasks)] for encoding in encodings]
+    return tabulate(table, headers=["encoding", *tasks], tablefmt="simple")
+
+
+def format_counts(counts: Counter[str]) -> str:
+    return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+
+
+def empty_folder_hint(suite: str, out: Path) -> str:
+    """A hint that the folder may be the wrong one, if it has no results of this suite at all."""
+    if not os.path.isdir(out):
+        return f"there is no folder {out}"
+    return "" if os.path.isdir(f"{out}/{suite}") else f"nothing of suite {suite} is in {out}"
+
+
+def job_lines(queue: Queue, statuses: dict[Run, Status], out: Path) -> list[str]:
+    """Jobs in the queue, hours used, and an estimate of the hours left."""
+    if not queue.submissions:
+        return []
+    if queue.no_answer:
+        return [f"SLURM was not asked about the jobs: {queue.no_answer}"]
+    states = Counter(info.state.lower() for _, info in queue.live.values())
+    lines = [f"{len(queue.live)} jobs in the queue"]
+    if states:
+        lines[0] += f": {', '.join(f'{n} {state}' for state, n in states.most_common())}"
+    waits = Counter(info.reason for _, info in queue.live.values() if info.state == "PENDING")
+    if reasons := [f"{n} {reason}" for reason, n in waits.most_common(3) if reason not in ("None", "")]:
+        lines[0] += f" ({', '.join(reasons)})"
+    if (hours := queue.hours_used()) is None:
+        lines.append("this cluster keeps no accounts (sacct does not answer): hours used and how jobs ended are not known")
+    elif any(hours):
+        gpu, cpu = hours
+        lines.append(f"used so far: {f'{gpu:.2f} GPU-hours, ' if gpu else ''}{cpu:.2f} CPU-hours")
+    if todo := unfinished(statuses):
+        lines.append(hours_left(queue, statuses, todo, out))
+    return lines
+
+
+def hours_left(queue: Queue, statuses: dict[Run, Status], todo: Sequence[Run], out: Path) -> str:
+    """Estimated hours of the unfinished runs."""
+    cluster = queue.submissions[-1].plan.cluster
+    estimate = Estimate(todo[0].suite, out, cluster.device)
+    seconds = sum(estimate.seconds(run) * (1 - min(1.0, statuses[run].step / run.steps)) for run in todo)
+    kind, devices = ("GPU", cluster.gpus_per_job) if cluster.gpus_per_job else ("CPU", cluster.cpus_per_job)
+    hours = seconds * devices / cluster.at_once / 3600
+    line = f"left: about {hours:.2f} {kind}-hours{' (guessed)' if estimate.guessed else ''}"
+    if at_once := sum(status.state == "running" for status in statuses.values()):
+        line += f", {format_duration(seconds / at_once)} at {at_once} runs at a time"
+    return line
+
+
+def running_lines(statuses: dict[Run, Status]) -> list[str]:
+    """Runs that a job is working on."""
+    from tabulate import tabulate
+
+    running = [(run, status) for run, status in statuses.items() if status.state == "running" and status.job]
+    if not running:
+        return []
+    table = [[run, f"{s.step}/{run.steps}", f"{s.rate:.1f}", s.node, s.job, s.time_left] for run, s in running[:MOST_ROWS]]
+    header = ["running", "step", "steps/s", "node", "job", "time left"]
+    text = tabulate(table, headers=header, tablefmt="simple", disable_numparse=True)
+    rate = statistics.fmean(status.rate for _, status in running)
+    more = f"\n… and {len(running) - MOST_ROWS} more" if len(running) > MOST_ROWS else ""
+    return ["", text + more, f"{len(running)} running, {rate:.1f} steps/s each"]
+
+
+def failure_lines(queue: Queue, statuses: dict[Run, Status]) -> list[str]:
+    """Failed runs with reasons and last log lines, and why other runs lost their jobs."""
+    lines: list[str] = []
+    failed = [(run, status) for run, status in statuses.items() if status.state == "failed"]
+    for run, status in failed[:MOST_ROWS]:
+        lines.append(f"  {run}: {status.reason}")
+        if status.job and (last := queue.latest.get(run.key)):
+            lines += [f"      | {line}" for path in last[0].logs(last[1])[:1] for line in last_lines(path, LOG_LINES)]
+    if failed:
+        lines = ["", f"{len(failed)} failed; lprime run … --retry-failed runs them again:", *lines]
+    if len(failed) > MOST_ROWS:
+        lines.append(f"  … and {len(failed) - MOST_ROWS} more")
+    lost = Counter(status.reason for status in statuses.values() if status.state in ("missing", "paused") and status.reason)
+    if lost:
+        lines += ["", "runs without a job, which lprime run … --on … submits again:"]
+        lines += [f"  {count}: {reason}" for reason, count in lost.most_common(MOST_ROWS)]
+    return lines
+
+
+def log_lines(queue: Queue, runs: Sequence[Run], out: Path, lines: int) -> list[str]:
+    """The last lines of the logs of these runs' last jobs, and the tracebacks of failed runs."""
+    text: list[str] = []
+    seen: set[Path] = set()
+    for run in runs:
+        last = queue.latest.get(run.key)
+        for path in last[0].logs(last[1]) if last else []:
+            if path not in seen and (log := last_lines(path, lines)):
+                text += [f"==> {path} <==", *log, ""]
+            seen.add(path)
+        if failure := run.failure(out):
+            text += [f"==> {run.folder(out) / FAILURE} <==", *failure.traceback.splitlines()[-lines:], failure.error, ""]
+    return text or ["these jobs have not printed anything yet"]
+
+
+def last_lines(path: Path, count: int) -> list[str]:
+    """The last lines of a log, which may be long; empty if it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, path.stat().st_size - 200 * count))
+            return file.read().decode(errors="replace").splitlines()[-count:]
+    except OSError:
+        return []

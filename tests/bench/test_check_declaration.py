@@ -1,0 +1,105 @@
+"""``lprime check`` applies the rules of ``lprime verify`` on texts and source, so that they fail before the runs."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+from support import ROOT
+
+from bench import encodings
+from bench.check.checks import Fault
+from bench.check.declaration import check_declaration
+from bench.check.subject import Subject
+from bench.plugins import registry
+from bench.plugins.registry import get_encoding
+
+
+@pytest.fixture(autouse=True)
+def no_plugins_loaded(monkeypatch):
+    monkeypatch.setattr(registry, "loaded", registry.Loaded())
+
+
+def fault_of(subject: Subject) -> str:
+    with pytest.raises(Fault) as caught:
+        check_declaration(subject)
+    return str(caught.value)
+
+
+PLAIN = """
+from bench.encodings import Encoding, Info
+class Plain(Encoding):
+    info = Info("plain", "none", "A title", "Ada", 2026, "https://a.org", formula="f", past="p", provenance="o")
+    def __init__(self, setup, *, rate: float = 1.0, kind: str = "slow"):
+        super().__init__(setup)
+"""
+
+
+def make_subject(folder: Path, text: str = "", other: str = "", around: str = "{}") -> Subject:
+    """An encoding with valid texts, or with ``other`` in place of ``text``."""
+    assert text in PLAIN
+    (folder / "plain.py").write_text(PLAIN.replace(text, other) if text else PLAIN)
+    return Subject(get_encoding(around.format(folder / "plain.py")))
+
+
+@pytest.mark.parametrize("around", ["{}", "{}(rate=2.0)", "randomised({})"])
+@pytest.mark.parametrize(
+    ("text", "other", "message"),
+    [
+        ("A title", "Either/or", "title contains a path separator: 'Either/or'"),
+        ("A title", "A title [extended]", "title contains markdown or HTML ([): 'A title [extended]'"),
+        ("A title", "Two  blanks", "title is not one line of words separated by single spaces: 'Two  blanks'"),
+        ('"none"', '"a|b"', "family contains markdown or HTML (|): 'a|b'"),
+        ("Ada", "Ada & Mary", "authors contains markdown or HTML (&): 'Ada & Mary'"),
+        ("https://a.org", "https://a.org/wiki/RoPE_(ML)", "link is not an https link of plain characters: 'https://a.org/wiki/RoPE_"),
+        ("slow", "as slow as can be", "settings are not all numbers, True, False or words: {"),
+        ("super", "import einops; super", "imports einops, which is neither allowed nor among its files"),
+        ("class", "from transformers.models import llama\nclass", "imports transformers, which is neither allowed nor"),
+        ("slow", "sl\u200bow", "plain.py contains an invisible character (U+200B)"),
+    ],
+)  # fmt: skip
+def test_texts_and_imports_that_verify_refuses(tmp_path, monkeypatch, text, other, message, around):
+    monkeypatch.setitem(sys.modules, "transformers", ModuleType("transformers"))
+    monkeypatch.setitem(sys.modules, "transformers.models", SimpleNamespace(llama=None))
+    assert message in fault_of(make_subject(tmp_path, text, other, around))
+
+
+@pytest.mark.parametrize("around", ["{}", "{}(rate=2.0)", "randomised({})"])
+def test_valid_texts_pass(tmp_path, around):
+    assert check_declaration(make_subject(tmp_path, around=around))
+
+
+def test_imports_of_neighbouring_files_are_checked_too(tmp_path):
+    (tmp_path / "curve_of_plain.py").write_text("import numpy, jaxtyping, math, tasks\n")
+    assert check_declaration(make_subject(tmp_path, "class", "import curve_of_plain\nclass"))
+    (tmp_path / "curve_of_plain.py").write_text("def curve():\n    import scipy.special\n")
+    registry.loaded.files.clear()
+    registry.loaded.plugins.clear()
+    assert "imports scipy, which" in fault_of(make_subject(tmp_path, "class", "import curve_of_plain\nclass"))
+
+
+def test_installed_packages_follow_the_same_rules(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tests/plugins/lprime_recency"))
+    subject = Subject(get_encoding("lprime_recency.encoding:Recency"))
+    assert check_declaration(subject).startswith("recency")
+    monkeypatch.setattr(subject.cls, "info", replace(subject.cls.info, title="<b>Recency"))
+    assert "title contains markdown or HTML (<)" in fault_of(subject)
+
+
+@pytest.mark.parametrize("name", encodings.catalogue())
+def test_built_in_encodings_pass(name):
+    assert check_declaration(Subject(get_encoding(name)))
+
+
+@pytest.mark.parametrize(
+    ("share", "refused"),
+    [("0.01", False), ("0.0101", True), ("5.0", True), ("0.0", True), ("-0.01", True), ("float('nan')", True)],
+)
+def test_the_share_of_a_further_stage_is_limited(tmp_path, share, refused):
+    stage = f'provenance="o", ranking="longer")\n    from bench.encodings import Stage\n    stage = Stage(share={share})\n'
+    subject = make_subject(tmp_path, 'provenance="o")\n', stage)
+    if refused:
+        assert "its further stage takes" in fault_of(subject) and "at most 0.01" in fault_of(subject)
+    else:
+        assert "ranking longer" in check_declaration(subject)

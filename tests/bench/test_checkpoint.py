@@ -1,0 +1,213 @@
+"""Runs that are interrupted and resumed end bit for bit the same; unusable checkpoints are set aside."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import recipe_of, task_model
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tasks
+from bench.encodings.nope import NoPE
+from bench.runs.checkpoint import load_checkpoint, save_checkpoint
+from bench.runs.run import CHECKPOINT
+from bench.training.model import Decoder
+from bench.training.optimizer import FlatAdamW
+from bench.training.train import Stopped, TrainingState, train
+
+LENGTH = 5
+TASK = tasks.get("copying", "repeat", 2 * LENGTH)
+RECIPE = recipe_of(steps=45)
+COMPLETE = TrainingState(3, True, [(2, 1 / 3)], 0.1 + 0.2, 1, [1.5], 2.5, 3.5, "2026-01-01T00:00:00+00:00")
+
+
+class RandomBias(NoPE):
+    """Adds noise to the scores during training: random numbers must be the same after an interruption too."""
+
+    info = replace(NoPE.info, name="test random bias", random=True)
+
+    def bias(self, q, k, at):
+        noise = torch.randn(q.shape[2], q.shape[2], generator=at.generator)
+        return noise if self.training else torch.zeros_like(noise)
+
+
+def fresh(encoding="t5") -> tuple[Decoder, FlatAdamW]:
+    model = task_model(encoding, TASK, LENGTH, seed=1, layers=1)
+    return model, FlatAdamW(model, RECIPE)
+
+
+def finish(model, optimizer, state, after_step=lambda state: None) -> None:
+    train(model, optimizer, TASK, LENGTH, RECIPE, 6, state, after_step)
+
+
+def stop_at(step: int, folder: Path, model: Decoder, optimizer: FlatAdamW, state: TrainingState) -> None:
+    """Train to a step, save a checkpoint there and stop."""
+
+    def after_step(state):
+        if state.step == step:
+            save_checkpoint(folder, model, optimizer, state, "run")
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        finish(model, optimizer, state, after_step)
+
+
+def interrupted(folder: Path, encoding, stops: list[int]) -> tuple[Decoder, TrainingState]:
+    """A run that is interrupted after the given steps, and resumed with a new model each time."""
+    for stop in stops:
+        model, optimizer = fresh(encoding)
+        stop_at(stop, folder, model, optimizer, load_checkpoint(folder, model, optimizer, "run") or TrainingState())
+    model, optimizer = fresh(encoding)
+    state = load_checkpoint(folder, model, optimizer, "run")
+    assert state is not None
+    finish(model, optimizer, state)
+    return model, state
+
+
+def assert_equal_runs(model: Decoder, state: TrainingState, other: Decoder, other_state: TrainingState) -> None:
+    weights, others = model.state_dict(), other.state_dict()
+    assert weights.keys() == others.keys()
+    assert all(torch.equal(weights[key], others[key]) for key in weights)
+    timings = {"step_ms": [], "train_s": 0.0, "total_s": 0.0}
+    assert replace(state, **timings) == replace(other_state, **timings)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted() -> dict:
+    runs = {}
+    for encoding in ("nope", "learned", "t5", RandomBias):
+        model, optimizer = fresh(encoding)
+        state = TrainingState()
+        finish(model, optimizer, state)
+        runs[encoding] = model, state
+    return runs
+
+
+@pytest.fixture
+def saved(tmp_path) -> Path:
+    """The checkpoint of a run after nine steps."""
+    stop_at(9, tmp_path, *fresh(), TrainingState())
+    return tmp_path / CHECKPOINT
+
+
+# --- resume
+
+
+@pytest.mark.parametrize(
+    ("encoding", "stops"),
+    [
+        *(("t5", [stop]) for stop in (1, 2, 5, 6, 31, 44, 45)),
+        *((encoding, [7, 20]) for encoding in ("nope", "learned", RandomBias)),
+    ],
+)
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(uninterrupted, encoding, stops, tmp_path):
+    assert_equal_runs(*interrupted(tmp_path, encoding, stops), *uninterrupted[encoding])
+
+
+@given(stops=st.sets(st.integers(1, 45), min_size=1, max_size=3))
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+def test_so_does_one_interrupted_several_times(uninterrupted, stops, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    assert_equal_runs(*interrupted(folder, "t5", sorted(stops)), *uninterrupted["t5"])
+
+
+def test_saving_changes_nothing(uninterrupted, tmp_path):
+    model, optimizer = fresh()
+    state = TrainingState()
+    finish(model, optimizer, state, lambda state: save_checkpoint(tmp_path, model, optimizer, state, "run"))
+    assert_equal_runs(model, state, *uninterrupted["t5"])
+    assert [path.name for path in tmp_path.iterdir()] == [CHECKPOINT]
+
+
+@pytest.mark.parametrize("state", [COMPLETE, TrainingState(diverged=True)])
+def test_a_checkpoint_contains_the_whole_state(tmp_path, state):
+    save_checkpoint(tmp_path, *fresh(), state, "run")
+    assert load_checkpoint(tmp_path, *fresh(), "run") == state
+
+
+# --- checkpoints that cannot be used
+
+
+def read_parts(path: Path) -> tuple[dict, bytes]:
+    """Header and tensors of a safetensors file: eight bytes of size, JSON, data."""
+    content = path.read_bytes()
+    size = int.from_bytes(content[:8], "little")
+    return json.loads(content[8 : 8 + size]), content[8 + size :]
+
+
+def write_parts(path: Path, header: dict, data: bytes) -> None:
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def truncate(share: float):
+    return lambda path: path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+
+
+def rename_tensor(old: str, new: str):
+    """As by a flipped bit in the header."""
+
+    def damage(path: Path) -> None:
+        header, data = read_parts(path)
+        assert old in header
+        write_parts(path, {new if key == old else key: value for key, value in header.items()}, data)
+
+    return damage
+
+
+def change_metadata(**changes: object):
+    def damage(path: Path) -> None:
+        header, data = read_parts(path)
+        header["__metadata__"] |= {key: json.dumps(value) for key, value in changes.items()}
+        write_parts(path, header, data)
+
+    return damage
+
+
+def remove_metadata(path: Path) -> None:
+    header, data = read_parts(path)
+    del header["__metadata__"]
+    write_parts(path, header, data)
+
+
+DAMAGES = {
+    "empty": truncate(0),
+    "a few bytes": lambda path: path.write_bytes(path.read_bytes()[:5]),
+    "cut in the header": truncate(0.02),
+    "cut in the middle": truncate(0.5),
+    "cut at the end": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    "other file": lambda path: path.write_bytes(b"PK\x03\x04" + bytes(range(256)) * 40),
+    "of another run": change_metadata(identity="another run"),
+    "no metadata": remove_metadata,
+    "state is no mapping": change_metadata(state=[1, 2]),
+    "state of another version": change_metadata(state={"steps": 3}),
+    "weight missing": rename_tensor("model/head.weight", "model/heap.weight"),
+    "moment missing": rename_tensor("exp_avg/decayed", "exp_avg/decoyed"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_an_unusable_checkpoint_is_set_aside_and_the_run_starts_again(uninterrupted, saved, damage):
+    damage(saved)
+    content = saved.read_bytes()
+    model, optimizer = fresh()
+    assert load_checkpoint(saved.parent, model, optimizer, "run") is None
+    assert not saved.exists()
+    assert saved.with_name(CHECKPOINT + ".unusable").read_bytes() == content
+    state = TrainingState()
+    finish(model, optimizer, state)
+    assert_equal_runs(model, state, *uninterrupted["t5"])
+
+
+def test_a_checkpoint_of_another_encoding_is_set_aside(saved):
+    assert load_checkpoint(saved.parent, *fresh("learned"), "run") is None
+    assert not saved.exists()
+
+
+def test_without_a_checkpoint_nothing_is_loaded(tmp_path):
+    assert load_checkpoint(tmp_path, *fresh(), "run") is None
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,168 @@
+"""Plugins written by ``lprime new``, and plugins of installed packages."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from plugin_files import command, source_of_one, written
+from support import ROOT, lprime, suite_dict
+
+from bench import encodings
+from bench.plugins import registry
+from bench.plugins.registry import get_encoding
+from tasks import InputError
+
+pytestmark = pytest.mark.usefixtures("fresh_registry")
+
+
+# --- lprime new
+
+
+def test_new_writes_a_valid_encoding(here, capsys):
+    code, printed, err = command(capsys, "new", "far_sight")
+    assert (code, err) == (0, "") and "lprime check far_sight.py" in printed
+    cls = get_encoding("far_sight.py")
+    assert (cls.__name__, cls.info.name, encodings.settings(cls)) == ("FarSight", "far_sight", {"rate": 1.0})
+    text = (here / "far_sight.py").read_text()
+    assert "my_encoding" not in text and "MyEncoding" not in text
+    assert text.count("the line to change first") == 1
+    places = [text.index(f"def {hook}(") for hook in encodings.HOOKS]
+    assert places == sorted(places), "every hook is explained, in call order"
+
+
+@pytest.mark.parametrize("name", ["encoding", "at", "x", "t5_two", "none", "true"])
+def test_new_accepts_names_that_the_template_uses(here, capsys, name):
+    assert command(capsys, "new", name)[0] == 0
+    assert get_encoding(f"{name}.py").info.name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("there", "there.py already exists; move it away"),
+        ("rope", "the name 'rope' is that of a built-in encoding"),
+        ("random", "random.py would hide the Python module 'random'"),
+        ("torch", "torch.py would hide the Python module 'torch'"),
+        ("My_Encoding", "the name of an encoding must be a-z, 0-9 and _"),
+        ("../up", "the name of an encoding must be a-z, 0-9 and _"),
+        ("lambda", "not be a keyword"),
+        ("a.py", "the name of an encoding must be a-z, 0-9 and _"),
+        ("", "the name of an encoding must be a-z, 0-9 and _"),
+    ],
+)
+def test_new_rejects(here, capsys, name, message):
+    (here / "there.py").write_text("kept")
+    code, printed, err = command(capsys, "new", name)
+    assert (code, printed, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert [(p.name, p.read_text()) for p in here.iterdir()] == [("there.py", "kept")]
+
+
+# --- installed packages
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """The example package installed by pip, offline, and packages that are each broken in one way."""
+    folder = tmp_path_factory.mktemp("installed")
+    shutil.copytree(ROOT / "tests/plugins/lprime_recency", folder / "source")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", folder / "site", folder / "source"], check=True, capture_output=True, timeout=120)
+    for package, point in {
+        "broken": "broken = broken_module:Broken",
+        "taker": "rope = taker_module:Rope",
+        "first": "twin = twin_module:Twin",
+        "second": "twin = twin_module:Twin",
+        "liar": "liar = liar_module:Liar",
+        "fragile": "fragile = fragile_module:Fragile",
+    }.items():
+        info = folder / f"site/{package}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[lprime.encodings]\n{point}\n")
+    (folder / "site/broken_module.py").write_text("import no_such_thing")
+    written(folder / "site/liar_module.py", "honest", cls="Liar")
+    text = (
+        source_of_one("fragile", "Fragile")
+        + "        print('made')\n        raise KeyError('two\\nlines')\nprint('imported')\n"
+    )
+    (folder / "site/fragile_module.py").write_text(text)
+    return folder / "site"
+
+
+@pytest.fixture
+def site(installed, monkeypatch):
+    """Make the installed packages visible in this process."""
+    monkeypatch.syspath_prepend(str(installed))
+    registry.entry_points.cache_clear()
+    yield installed
+    registry.entry_points.cache_clear()
+    for name in [n for n in sys.modules if n.startswith(("lprime_recency", "liar_", "fragile_"))]:
+        del sys.modules[name]
+
+
+def test_installed_plugins_are_listed_and_broken_ones_break_nothing(site, capsys):
+    code, printed, err = command(capsys, "list", "encodings", "--json")
+    assert code == 0, err
+    items = {(item["name"], item.get("distribution")): item for item in json.loads(printed)}
+    assert items["recency", "lprime-recency 0.1.0"]["parameters"] == 4
+    assert items["rope", None]["family"] == "rotary", "the built-in encoding is unchanged"
+    reasons = {
+        ("broken", "broken 1.0"): "ModuleNotFoundError: No module named 'no_such_thing'",
+        ("rope", "taker 1.0"): "the name 'rope' is that of a built-in encoding",
+        ("twin", "first 1.0 and second 1.0"): "two plugins are named 'twin': first 1.0 and second 1.0",
+        ("liar", "liar 1.0"): "names itself 'honest'",
+        ("fragile", "fragile 1.0"): "KeyError: 'two\\nlines'",
+    }
+    for key, reason in reasons.items():
+        assert reason in items[key]["broken"]
+    _, table, _ = command(capsys, "list", "encodings")
+    assert "lprime-recency 0.1.0" in table and "broken plugin" in table and "no_such_thing" in table
+    assert "two plugins are named 'twin'" in command(capsys, "show", "twin", "--no-measure")[2]
+    assert "did you mean 'recency'?" in command(capsys, "run", "quick", "--encoding", "recenzy")[2]
+
+
+def test_a_file_cannot_take_the_name_of_an_installed_plugin(site, here, capsys):
+    written(here / "mine.py", "recency")
+    with pytest.raises(InputError, match=r"two plugins are named 'recency': lprime-recency 0\.1\.0 and mine\.py"):
+        get_encoding("mine.py")
+    installed = get_encoding("recency")
+    assert get_encoding("lprime_recency.encoding:Recency") is installed
+    assert registry.references(installed) == (), "a worker finds it by its name"
+    assert "that of an installed plugin (lprime-recency 0.1.0)" in command(capsys, "new", "recency")[2]
+
+
+def test_plugins_run_and_their_results_are_stored_under_their_names(installed, here, capsys):
+    content = written(here / "plugin/mine.py", "mine", imports="import curve")
+    (here / "plugin/curve.py").write_text("# none")
+    (here / "tiny.yaml").write_text(yaml.safe_dump(suite_dict(encodings=["plugin/mine.py", "nope"])))
+    chosen = [
+        x for name in ("plugin/mine.py(strength=2)", "rope", "randomised(recency(reach=2))") for x in ("--encoding", name)
+    ]
+    path = os.pathsep.join([str(installed), str(ROOT)])
+    arguments = ("run", "tiny.yaml", "--out", "runs", "--task", "copying", "--workers", 1, *chosen)
+    done = lprime(*arguments, env=os.environ | {"PYTHONPATH": path})
+    assert done.returncode == 0, done.stderr
+    records = [json.loads(path.read_text())["encoding"] for path in here.rglob("result.json")]
+    found = {record["name"]: record for record in records}
+    assert found.keys() == {"mine(strength=2.0)", "rope", "randomised(recency(reach=2.0))"}
+    mine = found["mine(strength=2.0)"]
+    assert mine["source_sha256"] == hashlib.sha256(b"# none" + content).hexdigest()
+    assert mine["settings"] == {"strength": 2.0}
+    files = b"".join((installed / "lprime_recency" / name).read_bytes() for name in ("__init__.py", "curve.py", "encoding.py"))
+    outer, inner = (ROOT / "bench/encodings/randomised.py").read_bytes(), hashlib.sha256(files).hexdigest()
+    assert found["randomised(recency(reach=2.0))"]["source_sha256"] == hashlib.sha256(outer + inner.encode()).hexdigest()
+    code, printed, _ = command(capsys, "status", "tiny.yaml", "--out", "runs", "--json")
+    assert code == 0 and {row["encoding"] for row in json.loads(printed)} == {
+        "mine",
+        "nope",
+        "mine(strength=2.0)",
+        "randomised(recency(reach=2.0))",
+        "rope",
+    }

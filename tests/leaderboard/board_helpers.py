@@ -1,0 +1,30 @@
+"""Helpers for tests of what is rendered: grids and rows of made-up runs, and tables read back from markdown."""
+
+from synthetic_results import CURVE, full, only_grid, record, result, rows_by_name, suite
+
+
+def rows_of(of, runs, failures=None):
+    return rows_by_name(only_grid(of, runs, failures))
+
+
+def table_below(text, heading):
+    """The first table below a heading: the header and each row, as lists of cells."""
+    lines = text.split(f"\n{heading}\n", 1)[1].splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("|"))
+    stop = next((i for i, line in enumerate(lines[start:], start) if not line.startswith("|")), len(lines))
+    header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[start:stop]]
+    return [header, *rows]
+
+
+def cells(text, heading):
+    """The first table below a heading: a dictionary for each row, by the header's cells."""
+    header, *rows = table_below(text, heading)
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def page_runs():
+    """Runs of two ranking classes, one of them incomplete, for the HTML page."""
+    of = suite()
+    runs = full(of, {"nope": CURVE, "rope": (1, 1, 0.75, 0.0625), "alibi": (1, 0.9, 0.9, 0.9)})
+    runs += [result(of, "sorting", record("abacus", ranking="task-aware"), 0, (1, 1, 1, 1))]
+    return of, runs

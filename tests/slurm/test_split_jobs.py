@@ -1,0 +1,95 @@
+"""Runs split into jobs. Without a cluster."""
+
+import json
+from itertools import chain
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from support import lprime, suite_dict
+
+from bench.runs.run import Run, plan_runs
+from bench.suites.suite import Suite
+from bench.suites.yaml_config import validated
+from slurm.cluster import Cluster
+from slurm.estimate import Estimate
+from slurm.split_jobs import TIME_LIMIT_FRACTION, split_into_arrays, split_into_shares
+
+SUITE = validated(Suite, suite_dict(), "suite")
+
+
+def runs_of(count: int) -> list[Run]:
+    return [Run(SUITE, "copying", "nope", seed) for seed in range(count)]
+
+
+def cluster(**changes: object) -> Cluster:
+    return validated(Cluster, {"partition": "p", "time_minutes": 60, **changes}, "cluster")
+
+
+times = st.lists(st.floats(0.1, 5000), min_size=1, max_size=60)
+
+
+@given(times, st.integers(1, 8), st.integers(1, 300), st.one_of(st.none(), st.integers(1, 10)))
+def test_every_run_is_in_one_share_in_its_order(seconds, at_once, job_minutes, most):
+    runs = runs_of(len(seconds))
+    site = cluster(cpus_per_job=at_once, job_minutes=job_minutes)
+    shares = split_into_shares(runs, site, lambda run: seconds[run.seed], most)
+    assert [place for share in shares for place in share] == list(range(len(runs)))
+    assert all(shares)
+    if most:
+        assert len(shares) <= most
+        return
+    planned = 60 * min(job_minutes, TIME_LIMIT_FRACTION * 60)
+    for share in shares:
+        # A share has no run that makes it too long, unless its processes would be idle otherwise.
+        if len(share) > at_once:
+            assert sum(seconds[place] for place in share) / at_once <= planned + 1e-6
+
+
+@given(st.integers(1, 500), st.integers(1, 50), st.one_of(st.none(), st.integers(1, 10)))
+def test_runs_per_job_is_the_size_of_shares(count, size, most):
+    shares = split_into_shares(runs_of(count), cluster(runs_per_job=size), lambda run: 1e9, most)
+    assert list(chain(*shares)) == list(range(count))
+    expected = max(size, -(-count // most)) if most else size
+    assert {len(share) for share in shares[:-1]} <= {expected}
+    assert len(shares) <= (most or count)
+
+
+@given(st.integers(0, 5000), st.integers(1, 1001))
+def test_no_array_exceeds_the_sites_limit(count, largest):
+    shares = [[place] for place in range(count)]
+    parts = split_into_arrays(shares, largest)
+    assert list(chain(*parts)) == shares
+    assert all(1 <= len(part) <= largest for part in parts)
+    assert len(parts) == -(-count // largest)
+
+
+def test_ten_thousand_runs_are_split_at_slurms_default_array_limit(tmp_path):
+    suite, site = tmp_path / "big.yaml", tmp_path / "cluster.yaml"
+    suite.write_text(yaml.safe_dump(suite_dict(name="big", seeds=list(range(2500)))))
+    site.write_text(yaml.safe_dump({"partition": "p", "time_minutes": 60, "runs_per_job": 1}))
+    shown = lprime("run", suite, "--on", site, "--dry-run", cwd=tmp_path, env={"PATH": str(tmp_path)})
+    assert shown.returncode == 0, shown.stderr
+    assert "#SBATCH --array=0-1000" in shown.stdout
+    assert "10000 runs in 10000 jobs, 10 arrays of at most 1001" in shown.stdout
+
+
+def test_estimates_come_from_results_of_the_same_kind(tmp_path):
+    """The median over results of the task; a guess if there are none."""
+    suite = tmp_path / "tiny.yaml"
+    suite.write_text(yaml.safe_dump(suite_dict(seeds=[0, 1, 2], encodings=["nope"])))
+    assert lprime("run", suite, "--task", "copying", cwd=tmp_path).returncode == 0
+    for seed, took in enumerate((10.0, 70.0, 20.0)):
+        path = tmp_path / f"runs/tiny/copying/nope/seed-{seed}/result.json"
+        content = json.loads(path.read_text())
+        content["timings"]["total_s"] = took
+        path.write_text(json.dumps(content))
+    loaded = validated(Suite, yaml.safe_load(suite.read_text()), "suite")
+    copying, parity = (next(run for run in plan_runs(loaded) if run.task == task) for task in ("copying", "parity"))
+    estimate = Estimate(loaded, tmp_path / "runs", "cpu")
+    assert estimate.seconds(copying) == 20.0
+    assert not estimate.guessed
+    assert estimate.seconds(parity) > 0
+    assert estimate.guessed
+    assert Estimate(loaded, tmp_path / "runs", "cuda").seconds(copying) != pytest.approx(20.0), "another kind of device"

@@ -1,0 +1,42 @@
+"""The public Python API: names of ``lprime`` are loaded on first use, and suffice for an encoding."""
+
+import subprocess
+import sys
+
+import pytest
+
+import lprime
+from bench.check.source_rules import source_faults
+from bench.plugins.registry import get_encoding
+
+SOURCE = """
+import lprime
+
+
+class Plain(lprime.Encoding):
+    info = lprime.Info(
+        name="plain", family="test", title="A test", authors="Nobody", year=2026, link="https://example.org", formula="q·k",
+        past="the same", provenance="a test", shift_invariant=True
+    )
+
+    def bias(self, q, k, at: lprime.At):
+        return None
+"""
+
+
+def test_names_are_loaded_on_first_use():
+    code = "import sys, lprime; print({'torch', 'numpy', 'bench'} & {*sys.modules}); print(lprime.Task, lprime.__version__)"
+    lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert lines == ["set()", "<class 'tasks.base.Task'> 0.1.0"]
+    assert all(hasattr(lprime, name) for name in dir(lprime))
+    with pytest.raises(AttributeError, match="module 'lprime' has no attribute 'Encodin'"):
+        lprime.Encodin  # noqa: B018
+
+
+def test_an_encoding_written_with_public_names_alone(tmp_path):
+    path = tmp_path / "plain.py"
+    path.write_text(SOURCE)
+    assert issubclass(get_encoding(str(path)), lprime.Encoding)
+    assert source_faults({"plain.py": path.read_bytes()}) == []
+    with pytest.raises(lprime.InputError, match="did you mean 'rope'"):
+        get_encoding("rop")
