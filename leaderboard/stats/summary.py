@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
-from bench.result import EncodingRecord, Result
+from bench.result import RANKING_CLASSES, EncodingRecord, Result
 from leaderboard.data.grid import LOCAL, Column, Grid
 
 from . import bootstrap, significance
@@ -21,8 +21,6 @@ BASE = "nope"
 """The baseline: costs are relative to those of this encoding."""
 ANCHOR = "rope"
 """The encoding that every row is compared with, in addition to the next row."""
-CLASSES = ("standard", "longer", "task-aware")
-"""Ranking classes in the order of their tables; others follow by name."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ def summarise(grid: Grid) -> dict[str, list[Row]]:
     classes: dict[str, list[Row]] = {}
     for row in rows:
         classes.setdefault(row.ranking, []).append(row)
-    order = [c for c in CLASSES if c in classes] + sorted(set(classes) - set(CLASSES))
+    order = [c for c in RANKING_CLASSES if c in classes] + sorted(set(classes) - {*RANKING_CLASSES})
     return {name: rank_rows(classes[name], anchor) for name in order}
 
 
