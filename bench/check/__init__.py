@@ -6,7 +6,7 @@ raises ``Fault``. To add one, decorate it with ``@encoding_check(name, expected=
 
 ``check_encoding`` (``run_checks.py``) starts ``python -m bench.check`` as a ``SupervisedProcess``, which has limits on time and
 memory. In it, ``child_process.py`` loads the plugin, runs every check and sends each finding through a pipe. ``report.py``
-formats the findings. ``text_rules.py`` and ``source_rules.py`` are also used by ``leaderboard/submission/verify``.
+formats the findings. ``source_rules.py`` and ``bench/text_rules.py`` are also used by ``leaderboard/submission/verify``.
 
 Checks detect mistakes and shortcuts, not malice: a plugin's code runs in the process that checks it. Never run an untrusted
 plugin, under ``check`` or otherwise, on a machine with private data.

@@ -10,14 +10,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bench import encodings
+from bench import encodings, text_rules
 from bench.encodings import At, Encoding, Info, Stage, Wrapper
 from bench.plugins.registry import get_encoding
 from bench.result import RANKING_CLASSES
 from bench.training.model import Mask, build_decoder
 from tasks import InputError
 
-from . import text_rules
 from .checks import Fault, encoding_check
 from .source_rules import ALLOWED_IMPORTS, plugin_files, source_faults
 from .subject import Case, Subject, hidden_states, rows_differ

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from bench.encodings import Encoding
 from bench.plugins.loading import OURS, imported_names
 from bench.plugins.source_hash import closure
+from bench.text_rules import invisible_character
 from tasks import InputError
-
-from .text_rules import invisible_character
 
 LIBRARIES = ("torch", "numpy", "jaxtyping")
 """What an encoding may import in addition to the standard library, ``lprime``, ``bench`` and ``tasks``."""

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from bench.check.text_rules import INVISIBLE
+from bench.text_rules import INVISIBLE
 from tasks import InputError
 
 PAGES, IMAGES = "pages", "images"

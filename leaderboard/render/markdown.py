@@ -6,7 +6,7 @@ from urllib.parse import quote, urlsplit
 
 from tabulate import tabulate
 
-from bench.check.text_rules import STRUCTURAL
+from bench.text_rules import STRUCTURAL
 from leaderboard.format import printable
 
 REFERABLE = re.compile(r"(?=.{1,40}\Z)[a-z0-9][a-z0-9.+-]*(_[a-z0-9.+-]+)*")

@@ -86,7 +86,7 @@ IN_DISTRIBUTION = TaskMetric(
 REACH = TaskMetric(
     "reach",
     f"the longest tested length up to which exact match, averaged over seeds, never falls below {st.REACH:g}; ≥ if that is the "
-    "longest length tested, 0 if already the shortest fails",
+    "longest length tested, 0 if even the shortest fails",
     reach_text,
     lambda cell: None if cell.reach is None else cell.reach / cell.column.lengths[-1],
 )

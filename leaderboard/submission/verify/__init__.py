@@ -9,7 +9,7 @@
     training_log.py       checks of losses, times and copied runs
     rerun.py              trains runs again; child_process.py is the process that does it, agreement.py compares the results
 
-Rules that ``lprime check`` applies too, before any run, are in ``bench/check/text_rules.py`` and ``source_rules.py``.
+Rules that ``lprime check`` applies too, before any run, are in ``bench/text_rules.py`` and ``bench/check/source_rules.py``.
 
 Only ``rerun.py`` runs submitted code, and only it detects carefully invented numbers; all other modules read data and detect
 what is impossible.

@@ -5,9 +5,9 @@ import hashlib
 from bench.check.checks import Fault, load_checks
 from bench.check.report import Report
 from bench.check.source_rules import ALLOWED_IMPORTS, source_faults, top_level_names
-from bench.check.text_rules import invisible_character
 from bench.result import Result
 from bench.suites.suite import load_suite, shipped
+from bench.text_rules import invisible_character
 from leaderboard.data.store import line_order
 from leaderboard.submission import manifest
 from leaderboard.submission.manifest import Submission

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
-from bench.check.text_rules import NAME, WORD, link_fault, pattern_fault, plain_text_fault, settings_fault
 from bench.encodings import classes
 from bench.result import Result
+from bench.text_rules import NAME, WORD, link_fault, pattern_fault, plain_text_fault, settings_fault
 from leaderboard.data.file_names import file_name, page_name
 from leaderboard.submission.manifest import Submission, encoding_chain
 from tasks import InputError
