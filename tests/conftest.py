@@ -24,3 +24,11 @@ def tiny(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def fresh_registry(monkeypatch) -> None:
+    """No plugin is loaded, as in a new process."""
+    from bench.plugins import registry  # imports torch, which most tests do without
+
+    monkeypatch.setattr(registry, "loaded", registry.Loaded())

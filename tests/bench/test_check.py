@@ -16,7 +16,6 @@ from bench.check import Finding, Report, check_encoding, hook_contract
 from bench.check.checks import Fault, load_checks
 from bench.check.statefulness import output_sample
 from bench.check.subject import Subject
-from bench.plugins import registry
 from bench.plugins.registry import get_encoding
 from bench.suites.suite import Suite, validated
 from lprime.cli import main
@@ -34,9 +33,7 @@ DEEP = validated(Suite, suite_dict(name="deep", model={"layers": 4}), "deep")
 """A model with another number of layers, as the shipped suites have."""
 
 
-@pytest.fixture(autouse=True)
-def no_plugins_loaded(monkeypatch):
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
+pytestmark = pytest.mark.usefixtures("fresh_registry")
 
 
 @cache

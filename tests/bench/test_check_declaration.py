@@ -8,17 +8,13 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from support import ROOT
 
-from bench import encodings
 from bench.check.checks import Fault
 from bench.check.declaration import check_declaration
 from bench.check.subject import Subject
 from bench.plugins import registry
 from bench.plugins.registry import get_encoding
 
-
-@pytest.fixture(autouse=True)
-def no_plugins_loaded(monkeypatch):
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
+pytestmark = pytest.mark.usefixtures("fresh_registry")
 
 
 def fault_of(subject: Subject) -> str:
@@ -85,11 +81,6 @@ def test_installed_packages_follow_the_same_rules(monkeypatch):
     assert check_declaration(subject).startswith("recency")
     monkeypatch.setattr(subject.cls, "info", replace(subject.cls.info, title="<b>Recency"))
     assert "title contains markdown or HTML (<)" in fault_of(subject)
-
-
-@pytest.mark.parametrize("name", encodings.catalogue())
-def test_built_in_encodings_pass(name):
-    assert check_declaration(Subject(get_encoding(name)))
 
 
 @pytest.mark.parametrize(

@@ -113,11 +113,11 @@ def test_the_hash_covers_the_built_in_files_it_uses(here):
 
 
 def test_a_class_of_a_neighbouring_file_may_be_a_base_class(here):
-    written(here / "beside.py", "base", cls="Base")
-    written(here / "mine.py", "mine", imports="from beside import Base\nEncoding = Base")
+    written(here / "base_class.py", "base", cls="Base")
+    written(here / "mine.py", "mine", imports="from base_class import Base\nEncoding = Base")
     cls = get_encoding("mine.py:Mine")
-    texts = [(here / name).read_bytes() for name in ("beside.py", "mine.py")]
+    texts = [(here / name).read_bytes() for name in ("base_class.py", "mine.py")]
     assert source_hash(cls) == hashlib.sha256(b"".join(texts)).hexdigest()
-    assert {Path(path).name for path in Subject(cls).files} == {"beside.py", "mine.py"}
-    with pytest.raises(InputError, match=r"mine.py imports Base from beside.py; refer to it as beside.py:Base"):
+    assert {Path(path).name for path in Subject(cls).files} == {"base_class.py", "mine.py"}
+    with pytest.raises(InputError, match=r"mine.py imports Base from base_class.py; refer to it as base_class.py:Base"):
         get_encoding("mine.py:Base")

@@ -27,10 +27,9 @@ def once(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def here(once, tmp_path, monkeypatch) -> Path:
+def here(once, tmp_path, monkeypatch, fresh_registry) -> Path:
     shutil.copytree(once, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
     return tmp_path
 
 

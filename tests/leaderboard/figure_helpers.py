@@ -47,12 +47,6 @@ def figure_of(draw, *arguments, theme=LIGHT):
     return figure
 
 
-def panel_at(figure, title):
-    """The axes with this title."""
-    (ax,) = (ax for ax in figure.axes if ax.get_title(loc="left") == title)
-    return ax
-
-
 def lines(ax, name):
     """The lines of that name in an axes."""
     return [line for line in ax.get_lines() if line.get_label() == name]

@@ -32,9 +32,7 @@ from tasks import InputError
 SUITE = make_suite(seeds=[0, 1])
 
 
-@pytest.fixture(autouse=True)
-def no_plugins_loaded(monkeypatch):
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
+pytestmark = pytest.mark.usefixtures("fresh_registry")
 
 
 @pytest.fixture(scope="module")
