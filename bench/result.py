@@ -18,6 +18,11 @@ RankingClass = Literal["standard", "longer", "task-aware"]
 RANKING_CLASSES: tuple[RankingClass, ...] = get_args(RankingClass)
 """In this order: a composition has the last of its parts' classes."""
 
+SourceKind = Literal["official code", "port", "paper only", "second-hand", "own variant"]
+"""What an encoding was written from and compared with: its authors' code; a widely used port of it; the complete paper; notes,
+abstracts or memory; or nothing, since it is a variant of our own."""
+SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
+
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from bench import encodings, text_rules
 from bench.encodings import At, Encoding, Info, Stage, Wrapper
 from bench.plugins.registry import get_encoding
-from bench.result import RANKING_CLASSES
+from bench.result import RANKING_CLASSES, SOURCE_KINDS
 from bench.training.model import Mask, build_decoder
 from tasks import InputError
 
@@ -43,7 +43,9 @@ def check_declaration(subject: Subject) -> str:
         faults.append(f"year is not a year of publication: {info.year!r:.60}")
     if info.ranking not in RANKING_CLASSES:
         faults.append(f"ranking is none of {', '.join(RANKING_CLASSES)}: {info.ranking!r:.60}")
-    elif cls.stage and info.ranking == "standard":
+    if info.source not in SOURCE_KINDS:
+        faults.append(f"source is none of {', '.join(SOURCE_KINDS)}: {info.source!r:.60}")
+    if info.ranking in RANKING_CLASSES and cls.stage and info.ranking == "standard":
         faults.append("has a further training stage, but its ranking is not 'longer'")
     if cls.stage and not 0 < cls.stage.share <= Stage().share:
         faults.append(
@@ -79,6 +81,8 @@ def info_faults(info: Info, plugin: bool) -> list[str]:
 def field_faults(info: Info, plugin: bool) -> Iterator[tuple[str, str]]:
     for field in fields(Info):
         value = getattr(info, field.name)
+        if value == field.default == "":
+            continue
         if field.type in (str, "str"):
             if not isinstance(value, str) or not value.strip() or value != value.strip() or not value.isprintable():
                 yield field.name, "is not one line of text"

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .base import At, Encoding, Info, distances
+from .base import At, Encoding, Info
 
 
 def slopes(heads: int) -> list[float]:
@@ -40,7 +40,7 @@ class ALiBi(Encoding):
     def prepare(self, at: At) -> Float[Tensor, "*B H T T"]:
         m = self.slopes().to(at.positions.device)
         # Subtract ids before multiplying: m·j − m·i loses digits in float32 at large j. Later keys get 0; the mask hides them.
-        return -m[:, None, None] * distances(at.positions).clamp(min=0).float().unsqueeze(-3)
+        return -m[:, None, None] * at.distances.clamp(min=0).float().unsqueeze(-3)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B H T T"]:
         return at.shared

@@ -35,7 +35,7 @@ import torch
 from jaxtyping import Float, Int, Real
 from torch import Tensor, nn
 
-from bench.result import RankingClass
+from bench.result import RankingClass, SourceKind
 
 from .attention_kernel import attention
 
@@ -57,6 +57,11 @@ class Info:
     """Behaviour beyond the training length (l > L)."""
     provenance: str
     """Source of the formula and defaults: the code or paper they come from, and which parts are second-hand or our choice."""
+    source: SourceKind = "second-hand"
+    """How sure the source is: the best one that the implementation was compared with."""
+    lengths: str = ""
+    """Settings that are lengths in tokens (clip, window, table size, …) and the rule of each, as in ``k = 16, as published`` or
+    ``k = L/2, scaled``. Empty without such a setting."""
     shift_invariant: bool = False
     """Adding a constant to all position ids does not change the scores."""
     random: bool = False
@@ -77,6 +82,10 @@ class Setup:
     """Announced tokens of a sequence of the training length L."""
     longest_tokens: int
     """Announced tokens of a sequence of the longest test length, L′."""
+    train_length: int
+    """The training length L in the task's own unit, such as digits per operand."""
+    longest_length: int
+    """The longest test length L′ in the task's own unit."""
     symbols: tuple[str, ...] = ()
     """The vocabulary: token id → symbol."""
     roles: tuple[str, ...] = ()
@@ -92,6 +101,8 @@ class At:
     layer: int = 0
     ids: Real[Tensor, "*B T"] | None = None
     """Output of ``positions``: integers, or fractions if the encoding accepts them (``float_ids``)."""
+    drawn_distances: Real[Tensor, "*B T T"] | None = None
+    """Distances that replace the differences of ids, from a wrapper such as ``randomised``."""
     shared: Any = None
     """Output of ``prepare``."""
     source: Callable[[], Float[Tensor, "B T D"]] | None = None
@@ -104,6 +115,11 @@ class At:
     def positions(self) -> Real[Tensor, "*B T"]:
         assert self.ids is not None, "position ids are available from `prepare` on"
         return self.ids
+
+    @property
+    def distances(self) -> Real[Tensor, "*B T T"]:
+        """r = i − j for every query i and key j, from the ids; negative for later keys, which the mask hides."""
+        return distances(self.positions) if self.drawn_distances is None else self.drawn_distances
 
     @property
     def h(self) -> Float[Tensor, "B T D"]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from bench.result import RANKING_CLASSES
+from bench.result import RANKING_CLASSES, SOURCE_KINDS
 from tasks import InputError, unknown
 
 from .base import Encoding, Wrapper
@@ -86,6 +86,8 @@ def wrapped_class(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encodin
         formula=f"{outer.formula}; {base.name}: {base.formula}",
         past=f"{outer.past}; {base.name}: {base.past}",
         provenance=f"{outer.provenance}; {base.name}: {base.provenance}",
+        source=max(outer.source, base.source, key=SOURCE_KINDS.index),  # the less sure one
+        lengths="; ".join(filter(None, [outer.lengths, base.lengths and f"{base.name}: {base.lengths}"])),
         shift_invariant=outer.shift_invariant and base.shift_invariant,
         random=outer.random or base.random,
         ranking=max(outer.ranking, base.ranking, key=RANKING_CLASSES.index),

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .attention import masked_softmax, scores
-from .base import At, Encoding, Info, distances
+from .base import At, Encoding, Info
 
 
 def sigmoid_of_distance(x: Tensor, v: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ class DATransformer(Encoding):
         self.v = nn.Parameter(torch.zeros(setup.layers, setup.heads, 1, 1))
 
     def prepare(self, at: At) -> Float[Tensor, "*B 1 T T"]:
-        return distances(at.positions).abs().float().unsqueeze(-3)
+        return at.distances.abs().float().unsqueeze(-3)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, at: At) -> Float[Tensor, "B H T d"]:
         f = sigmoid_of_distance(self.w[at.layer] * at.shared, self.v[at.layer])

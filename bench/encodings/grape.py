@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from .alibi import slopes
 from .attention import at_least_float32
-from .base import At, Encoding, Info, distances
+from .base import At, Encoding, Info
 
 
 class GrapeA(Encoding):
@@ -38,7 +38,7 @@ class GrapeA(Encoding):
 
     def prepare(self, at: At) -> Float[Tensor, "*B H T T"]:
         m = torch.tensor(slopes(self.setup.heads), device=at.positions.device)
-        return -m[:, None, None] * distances(at.positions).clamp(min=0).float().unsqueeze(-3)
+        return -m[:, None, None] * at.distances.clamp(min=0).float().unsqueeze(-3)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
         u = F.normalize(self.u[at.layer], dim=-1)[:, None]

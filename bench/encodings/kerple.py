@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .base import At, Encoding, Info, distances
+from .base import At, Encoding, Info
 
 
 def straight_through_clamp(x: Tensor, least: float, most: float | None = None) -> Tensor:
@@ -39,7 +39,7 @@ class KerpleLog(Encoding):
         self.p = nn.Parameter(2 * torch.rand(setup.heads, 1, 1))
 
     def prepare(self, at: At) -> Float[Tensor, "*B H T T"]:
-        return self.kernel(distances(at.positions).clamp(min=0).float().unsqueeze(-3))
+        return self.kernel(at.distances.clamp(min=0).float().unsqueeze(-3))
 
     def kernel(self, r: Float[Tensor, "*B 1 T T"]) -> Float[Tensor, "*B H T T"]:
         return -straight_through_clamp(self.p, 0.01) * torch.log1p(straight_through_clamp(self.a, 0.01) * r)

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from .attention import masked_softmax, scores
-from .base import At, Encoding, Info, distances
+from .base import At, Encoding, Info
 
 
 class Shaw(Encoding):
@@ -37,7 +37,7 @@ class Shaw(Encoding):
         self.values = nn.Parameter(torch.randn(setup.layers, clip + 1, setup.head_width) * init_std)
 
     def prepare(self, at: At) -> Int[Tensor, "*B 1 T T"]:
-        return distances(at.positions).clamp(0, self.clip).unsqueeze(-3)
+        return at.distances.clamp(0, self.clip).unsqueeze(-3)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
         """q_i·aK[c]/√d: the product of every query with every row, gathered for each key."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from tasks import InputError
 
-from .base import At, Encoding, Info, distances
+from .base import At, Encoding, Info
 
 
 def buckets(distance: Int[Tensor, "*shape"], count: int, max_distance: int) -> Int[Tensor, "*shape"]:
@@ -45,7 +45,7 @@ class T5(Encoding):
         self.table = nn.Parameter(torch.randn(buckets, setup.heads) * setup.width**-0.5)
 
     def prepare(self, at: At) -> Float[Tensor, "*B H T T"]:
-        return self.table[buckets(distances(at.positions), self.count, self.max_distance)].movedim(-1, -3)
+        return self.table[buckets(at.distances, self.count, self.max_distance)].movedim(-1, -3)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B H T T"]:
         return at.shared

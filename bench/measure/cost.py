@@ -22,10 +22,12 @@ def cost_setup(multiple: int = 1) -> tuple[Suite, Setup]:
     """Return the suite of the cost measurements, and a setup with tables long enough for ``multiple`` times L."""
     suite = load_suite(COST_SUITE)
     task, model = suite.make_task(COST_TASK), suite.model
-    tokens = task.tokens(suite.spec(COST_TASK).train_length)
+    length, longest = suite.spec(COST_TASK).train_length, task.longest
+    tokens = task.tokens(length)
     return suite, Setup(
         model.layers, model.width, model.heads, model.width // model.heads, tokens,
-        max(multiple * tokens, task.tokens(suite.longest(COST_TASK))), task.vocabulary.symbols, task.vocabulary.roles,
+        max(multiple * tokens, task.tokens(longest)), length, max(multiple * length, longest),
+        task.vocabulary.symbols, task.vocabulary.roles,
     )  # fmt: skip
 
 

@@ -45,6 +45,7 @@ class Probe:
         heads, head_width = 4, 8
         self.setup = Setup(
             layers=2, width=32, heads=heads, head_width=head_width, train_tokens=positions // 4, longest_tokens=2 * positions,
+            train_length=positions // 4, longest_length=2 * positions,
             symbols=("<pad>", "<bos>", "<sep>", "<eos>", "0", "1"), roles=("special",) * 4 + ("digit",) * 2,
         )  # fmt: skip
         with torch.random.fork_rng(devices=[]):

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bench.encodings import At, Encoding, Info, distances
+from bench.encodings import At, Encoding, Info
 
 
 class MyEncoding(Encoding):
@@ -24,6 +24,8 @@ class MyEncoding(Encoding):
         formula="s_ij = q_i·k_j/√d − m_h·ln(1 + i − j), ln m_h learned",
         past="the same curve continues",  # behaviour beyond the training length
         provenance="our own; written from the template of `lprime new`",  # source of formula and defaults
+        source="official code",  # or "port", "paper only", "second-hand": what it was compared with
+        lengths="",  # settings that are lengths, with their rule, such as "k = L/2, scaled"
         shift_invariant=True,  # adding a constant to all position ids changes nothing
         random=False,  # draws nothing from at.generator
         ranking="standard",  # or "longer" (trains past L), or "task-aware" (uses what the tokens mean)
@@ -41,7 +43,7 @@ class MyEncoding(Encoding):
 
     def prepare(self, at: At) -> Float[Tensor, "*B H T T"]:
         """Compute what depends only on position ids, once per forward pass; the other hooks read it as `at.shared`."""
-        distance = distances(at.positions).clamp(min=0).float().unsqueeze(-3)  # i − j [*B, 1, T, T]; 0 for later keys
+        distance = at.distances.clamp(min=0).float().unsqueeze(-3)  # i − j [*B, 1, T, T]; 0 for later keys
         return -self.log_rates.exp() * distance.log1p()  # the line to change first: the bias as a function of distance
 
     # def embed(self, x, at):               return x [B, T, D], the residual stream at the input of layer at.layer

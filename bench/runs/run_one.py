@@ -76,14 +76,16 @@ def resolve_device(device: Device) -> torch.device:
 
 def encoding_setup(run: Run) -> Setup:
     """Sizes and vocabulary that the run's encoding is built with."""
-    task, model = run.suite.make_task(run.task), run.suite.model
+    task, model, length = run.suite.make_task(run.task), run.suite.model, run.suite.spec(run.task).train_length
     return Setup(
         layers=model.layers,
         width=model.width,
         heads=model.heads,
         head_width=model.width // model.heads,
-        train_tokens=task.tokens(run.suite.spec(run.task).train_length),
-        longest_tokens=task.tokens(run.suite.longest(run.task)),
+        train_tokens=task.tokens(length),
+        longest_tokens=task.tokens(task.longest),
+        train_length=length,
+        longest_length=task.longest,
         symbols=task.vocabulary.symbols,
         roles=task.vocabulary.roles,
     )

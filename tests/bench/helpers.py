@@ -57,7 +57,15 @@ VOCABULARY = tasks.get("addition", "reversed", 4).vocabulary
 """A real vocabulary with digits, an operator and special tokens: encodings may depend on the roles of tokens."""
 
 
-def setup_of(spec: ModelSpec, train_tokens: int = 12, longest_tokens: int = 120, vocabulary=VOCABULARY) -> Setup:
+def setup_of(
+    spec: ModelSpec,
+    train_tokens: int = 12,
+    longest_tokens: int = 120,
+    vocabulary=VOCABULARY,
+    lengths: tuple[int, int] | None = None,
+) -> Setup:
+    """A setup; ``lengths`` are L and L′ in the task's unit, by default those in tokens."""
+    train_length, longest_length = lengths or (train_tokens, longest_tokens)
     return Setup(
         layers=spec.layers,
         width=spec.width,
@@ -65,6 +73,8 @@ def setup_of(spec: ModelSpec, train_tokens: int = 12, longest_tokens: int = 120,
         head_width=spec.width // spec.heads,
         train_tokens=train_tokens,
         longest_tokens=longest_tokens,
+        train_length=train_length,
+        longest_length=longest_length,
         symbols=vocabulary.symbols,
         roles=vocabulary.roles,
     )
@@ -81,7 +91,8 @@ def task_model(encoding: str | type[Encoding], task: tasks.Task, train_length: i
     """A tiny model for one task."""
     cls = get_encoding(encoding) if isinstance(encoding, str) else encoding
     spec = spec_of(**shape)
-    setup = setup_of(spec, task.tokens(train_length), task.tokens(task.longest), task.vocabulary)
+    lengths = train_length, task.longest
+    setup = setup_of(spec, *map(task.tokens, lengths), task.vocabulary, lengths)
     return build_decoder(spec, cls, setup, seed)
 
 
@@ -182,7 +193,7 @@ ORACLES: dict[str, dict[str, str]] = {}
 def oracle(*names: str, against: str) -> Callable:
     """Register a test as the oracle of encodings: it compares values and gradients with an independent implementation.
 
-    Oracle tests are in files named ``test_encodings_oracles*.py``; ``test_every_encoding_has_an_oracle`` imports them all.
+    Oracle tests are in files named ``test_encodings_*.py``; ``test_every_encoding_has_an_oracle`` imports them all.
     """
 
     def register(test: Callable) -> Callable:

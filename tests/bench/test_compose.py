@@ -9,7 +9,7 @@ from bench.encodings.base import Info
 from bench.plugins.source_hash import source_hash
 from tasks import InputError
 
-SETUP = Setup(layers=2, width=16, heads=2, head_width=8, train_tokens=8, longest_tokens=40)
+SETUP = Setup(layers=2, width=16, heads=2, head_width=8, train_tokens=8, longest_tokens=40, train_length=8, longest_length=40)
 
 
 class Doubled(Wrapper):

@@ -392,6 +392,6 @@ def test_rope_angles_are_exact_at_large_positions():
 
 
 def test_every_encoding_has_an_oracle():
-    for path in sorted(Path(__file__).parent.glob("test_encodings_oracles*.py")):
+    for path in sorted(Path(__file__).parent.glob("test_encodings_*.py")):
         importlib.import_module(path.stem)
     assert sorted(ORACLES) == sorted(NAMES), "every encoding needs an @oracle test, and nothing else"
