@@ -17,12 +17,15 @@ STALE_S = 86400.0
 LOCK_POLL_S = 0.05
 
 
-def remove_stale_files(folder: Path) -> None:
-    """Delete temporary files left by killed processes, in a folder where no other process of this machine works.
+def remove_stale_files(folder: Path, kind: str = "") -> None:
+    """Delete temporary files left by killed processes, in a folder where no other process of this machine writes such files.
 
     Another machine's recent files stay: it may be working there too if the shared file system has no locks.
+
+    Arguments:
+        kind: only temporary files of files with this extension; by default all.
     """
-    for path in folder.glob(".*.tmp"):
+    for path in folder.glob(f".*{kind}.*.tmp"):
         try:
             if f".{platform.node()}." in path.name or time.time() - path.stat().st_mtime > STALE_S:
                 path.unlink()
@@ -62,8 +65,11 @@ def check_writable(folder: Path) -> None:
     probe.unlink()
 
 
-def write_atomic(path: Path, data: bytes | str) -> None:
+def write_atomic(path: Path, data: bytes | str, sync: bool = True) -> None:
     """Write ``data`` to ``path`` in one step: after a crash ``path`` holds either the old content or the new.
+
+    Arguments:
+        sync: wait until the data is on disk. Without it, a crash of the machine may leave an empty or damaged file.
 
     Raises:
         InputError: the folder cannot be written or the disk is full; no temporary file remains.
@@ -78,11 +84,13 @@ def write_atomic(path: Path, data: bytes | str) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(data.encode() if isinstance(data, str) else data)
             file.flush()
-            os.fsync(file.fileno())
+            if sync:
+                os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, path)
         temporary = None
-        fsync(path.parent)  # the rename itself must reach the disk too
+        if sync:
+            fsync(path.parent)  # the rename itself must reach the disk too
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
     finally:

@@ -19,9 +19,16 @@ RANKING_CLASSES: tuple[RankingClass, ...] = get_args(RankingClass)
 """In this order: a composition has the last of its parts' classes."""
 
 SourceKind = Literal["official code", "port", "paper only", "second-hand", "own variant"]
-"""What an encoding was written from and compared with: its authors' code; a widely used port of it; the complete paper; notes,
-abstracts or memory; or nothing, since it is a variant of our own."""
+"""What an encoding was written from and compared with, the surest first: see ``SOURCE_MEANINGS``."""
 SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
+SOURCE_MEANINGS: dict[SourceKind, str] = {
+    "official code": "compared with the code of its authors",
+    "port": "compared with a widely used port of its authors' code",
+    "paper only": "written from the complete paper, without code of its authors",
+    "second-hand": "written from what others say of it, so it may differ from the published method",
+    "own variant": "a variant that no paper describes",
+}
+"""Kind of source → what it says of an encoding, for readers."""
 
 Positive = Annotated[int, Field(ge=1)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -59,6 +66,12 @@ class EncodingRecord(Record):
     year: int
     title: str
     link: str
+    source: str = ""
+    """See ``SourceKind``. Empty in results from before this field; the card of the encoding then has it."""
+    lengths: str = ""
+    """Settings that are lengths in tokens, with the rule of each: see ``bench.encodings.Info``."""
+    stage_share: float | None = None
+    """Steps of an extra training stage as a share of the recipe's steps; None without one."""
     settings: dict[str, Any]
     source_sha256: str
     """Hash of all source files of the encoding: see ``bench.plugins.source_hash``."""
@@ -104,6 +117,9 @@ class Result(Record):
     train_length: int
     longest_seen: int
     """Longest length seen in training; above ``train_length`` only for encodings with a declared extra stage."""
+    trained_as: str = ""
+    """Encoding whose training this run shares up to the recipe's last step; empty: its own. The loss, ``step_ms`` and
+    ``train_s`` include the shared training; ``total_s`` is this run's own time."""
     encoding: EncodingRecord
     seed: int
     status: Literal["done", "diverged"]

@@ -23,14 +23,19 @@ def invisible_character(text: str, allowed: str = "") -> str:
     return next((c for c in text if c not in allowed and unicodedata.category(c) in INVISIBLE), "")
 
 
-def plain_text_fault(text: str, max_length: int = MAX_LENGTH) -> str | None:
+def plain_text_fault(text: str, max_length: int = MAX_LENGTH, allowed: str = "") -> str | None:
+    """The fault of a text in plain words.
+
+    Arguments:
+        allowed: path separators that are allowed, such as the slash of ``k = L/2``.
+    """
     if not text.strip() or text != " ".join(text.split()):
         return "is not one line of words separated by single spaces"
     if len(text) > max_length:
         return f"has {len(text):,} characters, more than {max_length:,}"
     if invisible_character(text):
         return "contains a control or invisible character"
-    if any(c in "/\\" for c in text):
+    if any(c in "/\\" and c not in allowed for c in text):
         return "contains a path separator"
     if match := STRUCTURAL.search(text):
         return f"contains markdown or HTML ({match[0]})"

@@ -12,6 +12,8 @@ BUSY = "‡"
 """Marks a time measured while the machine was busy with other work."""
 VISIBLE_CHANCE = 0.02
 """Chance levels above this are shown next to the accuracies."""
+SECOND_HAND = "≈"
+"""Marks the name of an encoding whose source is second-hand."""
 ABSENT = "–"
 RANKING_TITLES = {
     "standard": "Standard: trained at lengths up to L only",

@@ -32,6 +32,8 @@ class Cluster(Section):
     cpus_per_job: Positive = 1
     gpus_per_job: Annotated[int, Field(ge=0, le=64)] = 0
     memory_gb: Annotated[float, Field(gt=0, le=10**5)] = 4
+    """Of a whole job. A process that trains ``small`` takes 0.4 to 0.7 GB (``make speed``); the default leaves room for larger
+    models and for the libraries of a GPU."""
     runs_at_once: Positive | None = None
     """Processes in one job, one run each; by default one per GPU, or one per CPU without GPUs."""
     runs_per_job: Positive | None = None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bench.result import RESULT, read_result
 from bench.runs.run import Run
+from bench.runs.shared_training import steps_to_make
 from bench.suites.suite import Suite
 from bench.training.flops import step_flops
 from tasks import InputError
@@ -19,28 +20,35 @@ MOST_RESULTS = 20
 
 
 class Estimate:
-    """Estimated seconds of a run; equal for all runs of a task."""
+    """Estimated seconds of a run; equal for all runs of a task, except for those whose training is made by another run."""
 
     guessed = False
     """Whether any estimate so far was guessed from FLOPs."""
 
     def __init__(self, suite: Suite, out: Path, device: str):
         self.suite, self.out, self.device = suite, out, device
+        self.evaluation: dict[str, float] = {}
+        """By task: estimated seconds of the evaluation."""
         self.by_task = {spec.task: self.measured_seconds(spec.task) for spec in suite.tasks}
 
     def measured_seconds(self, task: str) -> float | None:
-        """Median over results of the same kind of device; None without results."""
-        seconds = []
+        """Median over results of the same kind of device whose runs made their own training; None without results."""
+        seconds, evaluation = [], []
         for path in (self.out / self.suite.name / task).glob(f"*/seed-*/{RESULT}"):
             try:
                 result = read_result(path)
             except InputError:
                 continue  # reported by the command that needs this result
-            if result.fingerprint == self.suite.fingerprint and result.device.startswith("cpu") == (self.device == "cpu"):
+            same_device = result.device.startswith("cpu") == (self.device == "cpu")
+            if result.fingerprint == self.suite.fingerprint and same_device and not result.trained_as:
                 seconds.append(result.timings.total_s)
+                evaluation.append(result.timings.evaluate_s)
             if len(seconds) == MOST_RESULTS:
                 break
-        return statistics.median(seconds) if seconds else None
+        if not seconds:
+            return None
+        self.evaluation[task] = statistics.median(evaluation)
+        return statistics.median(seconds)
 
     def guess_seconds(self, task: str) -> float:
         """Estimate from the FLOPs of training and evaluation."""
@@ -55,8 +63,14 @@ class Estimate:
 
         step = recipe.batch * flops(range(1, spec.train_length + 1)) / rate
         test = self.suite.test_lengths(task)
-        evaluation = len(test) * self.suite.test_examples * flops(test) / 3 / rate
-        return recipe.steps * max(step, GPU_STEP_S if self.device == "cuda" else 0) + evaluation
+        self.evaluation[task] = len(test) * self.suite.test_examples * flops(test) / 3 / rate
+        return recipe.steps * max(step, GPU_STEP_S if self.device == "cuda" else 0) + self.evaluation[task]
+
+    def seconds_of(self, runs: Sequence[Run]) -> dict[Run, float]:
+        """Estimated seconds of runs executed in this order: those whose training exists by then only evaluate."""
+        steps = steps_to_make(runs, self.out)
+        seconds = {run: self.seconds(run) for run in runs}
+        return {run: seconds[run] if steps[run] else self.evaluation[run.task] for run in runs}
 
     def seconds(self, run: Run) -> float:
         seconds = self.by_task[run.task]

@@ -37,17 +37,19 @@ class SlurmExecutor:
     Arguments:
         watch: stay until all runs have ended; otherwise return once they are in the queue.
         poll_every_s: seconds between two reads of the shared folder.
+        keep_weights: whether all runs keep their weights.
     """
 
     cluster: Cluster
     watch: bool = True
     poll_every_s: float = 3.0
+    keep_weights: bool = False
 
     def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
         """See ``Executor``. Ctrl-C does not affect the jobs."""
         check_encoding_files(runs, self.cluster)
         commands.check_cluster(self.cluster)
-        watch = Watch(self.cluster, runs, out, on_event)
+        watch = Watch(self.cluster, runs, out, on_event, self.keep_weights)
         watch.submit(runs)
         if self.watch:
             watch.until_all_ended(self.poll_every_s)
@@ -58,8 +60,15 @@ class SlurmExecutor:
 class Watch:
     """Submits runs and follows their progress, from the shared folder and SLURM's answers."""
 
-    def __init__(self, cluster: Cluster, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]):
-        self.cluster, self.out, self.on_event = cluster, out, on_event
+    def __init__(
+        self,
+        cluster: Cluster,
+        runs: Sequence[Run],
+        out: Path,
+        on_event: Callable[[Event], None],
+        keep_weights: bool = False,
+    ):
+        self.cluster, self.out, self.on_event, self.keep_weights = cluster, out, on_event, keep_weights
         self.open = dict.fromkeys(runs)
         """Runs that have not ended."""
         self.suite = runs[0].suite.name
@@ -74,7 +83,7 @@ class Watch:
         self.queue: Queue | None = None
 
     def submit(self, runs: Sequence[Run]) -> None:
-        launched = launch(runs, self.out, self.cluster)
+        launched = launch(runs, self.out, self.cluster, self.keep_weights)
         if launched.already:
             say(f"{launched.already} runs are in the queue already, or running")
         if submissions := launched.submissions:
@@ -168,12 +177,13 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     if not plans:
         return ["nothing to submit now: the site's limit on your jobs in the queue is reached"]
     estimate = Estimate(suite, out, cluster.device)
-    seconds = [estimate.seconds(run) for run in todo]
+    by_run = estimate.seconds_of(todo)
+    seconds = list(by_run.values())
     hours = sum(seconds) / 3600 / cluster.at_once
     price = f"{hours * cluster.gpus_per_job:.1f} GPU-hours, " if cluster.gpus_per_job else ""
     price += f"{hours * cluster.cpus_per_job:.1f} CPU-hours"
     basis = "guessed from the FLOPs" if estimate.guessed else "from finished runs of the same tasks"
-    jobs = [sum(estimate.seconds(plan.run(place)) for place in share) for plan in plans for share in plan.shares]
+    jobs = [sum(by_run[plan.run(place)] for place in share) for plan in plans for share in plan.shares]
     return [
         sbatch_script(plans[0], records / plans[0].token),
         f"{len(todo) - len(held)} runs in {len(jobs)} jobs, {len(plans)} array{'s' if len(plans) > 1 else ''} "

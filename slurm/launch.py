@@ -23,6 +23,7 @@ from bench.plugins.references import is_file, parts
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.run import Run, now
+from bench.runs.shared_training import group_by_training
 from tasks import InputError
 
 from . import commands
@@ -51,8 +52,11 @@ class Launched:
         return sum(len(s.plan.shares) for s in self.submissions)
 
 
-def launch(runs: Sequence[Run], out: Path, cluster: Cluster) -> Launched:
+def launch(runs: Sequence[Run], out: Path, cluster: Cluster, keep_weights: bool = False) -> Launched:
     """Submit the runs that are in no job yet, as many as the site's limits allow.
+
+    Arguments:
+        keep_weights: see ``Plan``.
 
     Raises:
         InputError: SLURM does not answer, refuses all jobs, or has jobs of this suite without records.
@@ -66,7 +70,7 @@ def launch(runs: Sequence[Run], out: Path, cluster: Cluster) -> Launched:
         refuse_unrecorded_jobs(out, queue)
         taken = queue.taken()
         todo = [run for run in runs if run.key not in taken]
-        plans, held = plan_submissions(todo, out, cluster, queue.jobs_of_user) if todo else ([], [])
+        plans, held = plan_submissions(todo, out, cluster, queue.jobs_of_user, keep_weights) if todo else ([], [])
         why = "the site's limit on your jobs in the queue is reached" if held else ""
         launched = Launched([], len(runs) - len(todo), held, why)
         for number, plan in enumerate(plans):
@@ -81,7 +85,9 @@ def launch(runs: Sequence[Run], out: Path, cluster: Cluster) -> Launched:
         return launched
 
 
-def plan_submissions(runs: Sequence[Run], out: Path, cluster: Cluster, in_queue: int) -> tuple[list[Plan], list[Run]]:
+def plan_submissions(
+    runs: Sequence[Run], out: Path, cluster: Cluster, in_queue: int, keep_weights: bool = False
+) -> tuple[list[Plan], list[Run]]:
     """One plan per array of jobs, and the runs whose jobs exceed the site's limit. Writes nothing.
 
     Arguments:
@@ -90,7 +96,9 @@ def plan_submissions(runs: Sequence[Run], out: Path, cluster: Cluster, in_queue:
     suite = runs[0].suite
     largest, most = commands.job_limits(cluster)
     estimate = Estimate(suite, out, cluster.device)
-    all_shares = split_into_shares(runs, cluster, estimate.seconds, most)
+    runs = group_by_training(runs)  # so that most runs of one training are in one job
+    seconds = estimate.seconds_of(runs)
+    all_shares = split_into_shares(runs, cluster, seconds.__getitem__, most)
     room = len(all_shares) if most is None else max(0, most - in_queue)
     held = [runs[place] for share in all_shares[room:] for place in share]
     sources = {name: encoding_source(name) for name in dict.fromkeys(run.encoding for run in runs)}
@@ -110,6 +118,7 @@ def plan_submissions(runs: Sequence[Run], out: Path, cluster: Cluster, in_queue:
                 runs=[run.key for run in chosen],
                 failed_before=[failure.finished if (failure := run.failure(out)) else "" for run in chosen],
                 shares=[[next(places) for _ in share] for share in shares],
+                keep_weights=keep_weights,
             )
         )
     return plans, held

@@ -63,6 +63,8 @@ class Plan(Record):
     """By run: time of its failure before this submission, which retries it; empty if it had not failed."""
     shares: list[list[int]]
     """By job: indices into ``runs``."""
+    keep_weights: bool = False
+    """Whether all runs keep their weights, and not only those whose training others share."""
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from bench.runs.heartbeat import Heartbeat, read_heartbeat
 from bench.runs.run import Run, plan_runs
 from bench.suites.suite import Suite
 from tasks import InputError
@@ -15,7 +16,7 @@ from tasks import InputError
 from . import commands
 from .commands import JobInfo
 from .job import EXIT_REASONS
-from .records import Submission, folder_hash, job_name_prefix, load_submissions
+from .records import Beat, Progress, Submission, folder_hash, job_name_prefix, load_submissions
 
 Key = tuple[str, str, int]
 """Task, encoding, seed."""
@@ -47,11 +48,14 @@ class Status:
     node: str = ""
     time_left: str = ""
     """Remaining part of the job's time limit."""
-    step: int = 0
-    rate: float = 0.0
-    """Training steps per second."""
+    heartbeat: Heartbeat | None = None
+    """Its last reported step; None if it has not reported any."""
     reason: str = ""
     """Why it waits, failed, or lost its job."""
+
+    @property
+    def step(self) -> int:
+        return self.heartbeat.step if self.heartbeat else 0
 
 
 @dataclass
@@ -141,7 +145,8 @@ class Queue:
         if last is None:
             state = run.state(out)
             failure = run.failure(out) if state == "failed" else None
-            return Status(state, reason=failure.error if failure else "")
+            heartbeat = read_heartbeat(run.folder(out)) if state == "running" else None
+            return Status(state, heartbeat=heartbeat, reason=failure.error if failure else "")
         if result := run.result(out):
             return Status(result.status)
         submission, share, place = last
@@ -152,15 +157,18 @@ class Queue:
         if id not in self.live:
             state = run.state(out)
             if state == "running":
-                return Status(state)  # in another process
+                return Status(state, heartbeat=read_heartbeat(run.folder(out)))  # in another process
             return Status(state, job=id, reason=self.end_reason(id))
         info = self.live[id][1]
         progress = submission.progress(share)
         beat = next((b for b in progress.beats if b.run == run.key), None) if progress else None
-        if info.state == "RUNNING" and beat and progress:
-            return Status("running", id, progress.node, info.time_left, beat.step, beat.rate)
+        heartbeat = None
+        if progress and beat:
+            heartbeat = read_heartbeat(run.folder(out)) or as_heartbeat(run, progress, beat)
+            if info.state == "RUNNING":
+                return Status("running", id, progress.node, info.time_left, heartbeat)
         reason = "" if info.state in ("RUNNING", "COMPLETING") else info.reason
-        return Status("queued", id, info.node, info.time_left, beat.step if beat else 0, reason=reason)
+        return Status("queued", id, info.node, info.time_left, heartbeat, reason)
 
     def statuses(self, runs: Iterable[Run], out: Path) -> dict[Run, Status]:
         return {run: self.status(run, out) for run in runs}
@@ -171,6 +179,11 @@ class Queue:
             return None
         jobs = self.accounted.values()
         return sum(j.gpus * j.seconds for j in jobs) / 3600, sum(j.cpus * j.seconds for j in jobs) / 3600
+
+
+def as_heartbeat(run: Run, progress: Progress, beat: Beat) -> Heartbeat:
+    """A run's progress as its job has reported it."""
+    return Heartbeat(step=beat.step, steps=max(run.steps, beat.step), rate=max(0.0, beat.rate), at=progress.at)
 
 
 def unfinished(statuses: dict[Run, Status]) -> Sequence[Run]:

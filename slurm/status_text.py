@@ -2,11 +2,14 @@
 
 import os
 import statistics
+import time
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.runs.heartbeat import Heartbeat
 from bench.runs.progress import format_duration
 from bench.runs.run import FAILURE, Run
 
@@ -16,6 +19,8 @@ from .status import STATES, Queue, Status, unfinished
 MOST_ROWS = 20
 """Maximum number of rows shown of a list; the others are only counted."""
 LOG_LINES = 3
+SILENT_S = 120.0
+"""Seconds without a report from a running run after which this is shown."""
 
 
 def status_rows(statuses: dict[Run, Status]) -> list[dict[str, Any]]:
@@ -23,16 +28,25 @@ def status_rows(statuses: dict[Run, Status]) -> list[dict[str, Any]]:
     rows = []
     for run, status in statuses.items():
         row: dict[str, Any] = {"task": run.task, "encoding": run.encoding, "seed": run.seed, "state": status.state}
-        if status.state == "running" and status.job:
-            row |= {
-                "step": status.step,
-                "steps": run.steps,
-                "steps_per_s": round(status.rate, 2),
-                "time_left": status.time_left,
-            }
+        if status.state == "running":
+            row |= heartbeat_row(status.heartbeat) if status.heartbeat else {}
+            row |= {"job_time_left": status.time_left} if status.job else {}
         row |= {key: value for key in ("job", "node", "reason") if (value := getattr(status, key))}
         rows.append(row)
     return rows
+
+
+def heartbeat_row(beat: Heartbeat) -> dict[str, Any]:
+    """The progress of a running run as keys of its JSON object."""
+    left = beat.seconds_left
+    return {
+        "step": beat.step,
+        "steps": beat.steps,
+        "share": round(beat.share, 4),
+        "steps_per_s": round(beat.rate, 2),
+        "seconds_left": None if left is None else round(left),
+        "reported": datetime.fromtimestamp(beat.at, UTC).isoformat(timespec="seconds"),
+    }
 
 
 def all_finished(statuses: dict[Run, Status]) -> bool:
@@ -116,18 +130,33 @@ def hours_left(queue: Queue, statuses: dict[Run, Status], todo: Sequence[Run], o
 
 
 def running_lines(statuses: dict[Run, Status]) -> list[str]:
-    """Runs that a job is working on."""
+    """Progress of the active runs, and the job that works on each, if any."""
     from tabulate import tabulate
 
-    running = [(run, status) for run, status in statuses.items() if status.state == "running" and status.job]
+    running = [(run, status) for run, status in statuses.items() if status.state == "running"]
     if not running:
         return []
-    table = [[run, f"{s.step}/{run.steps}", f"{s.rate:.1f}", s.node, s.job, s.time_left] for run, s in running[:MOST_ROWS]]
-    header = ["running", "step", "steps/s", "node", "job", "time left"]
+    header = ["running", "step", "share", "steps/s", "time left"]
+    table = [[run, *progress_cells(status.heartbeat)] for run, status in running[:MOST_ROWS]]
+    if any(status.job for _, status in running):
+        header += ["node", "job", "job's time left"]
+        table = [[*row, s.node, s.job, s.time_left] for row, (_, s) in zip(table, running, strict=False)]
     text = tabulate(table, headers=header, tablefmt="simple", disable_numparse=True)
-    rate = statistics.fmean(status.rate for _, status in running)
     more = f"\n… and {len(running) - MOST_ROWS} more" if len(running) > MOST_ROWS else ""
-    return ["", text + more, f"{len(running)} running, {rate:.1f} steps/s each"]
+    rates = [status.heartbeat.rate for _, status in running if status.heartbeat and status.heartbeat.rate]
+    return ["", text + more, f"{len(running)} running" + (f", {statistics.fmean(rates):.1f} steps/s each" if rates else "")]
+
+
+def progress_cells(beat: Heartbeat | None) -> list[str]:
+    """Step, share, steps per second and time left of a run."""
+    if beat is None:
+        return ["starting", "", "", ""]
+    left = "evaluation" if beat.step == beat.steps else ""
+    if not left and beat.seconds_left is not None:
+        left = format_duration(beat.seconds_left)
+    if (silent := time.time() - beat.at) > SILENT_S:
+        left = f"silent for {format_duration(silent)}"
+    return [f"{beat.step}/{beat.steps}", f"{beat.share:.0%}", f"{beat.rate:.1f}" if beat.rate else "", left]
 
 
 def failure_lines(queue: Queue, statuses: dict[Run, Status]) -> list[str]:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bench import encodings, text_rules
 from bench.encodings import At, Encoding, Info, Stage, Wrapper
+from bench.encodings.base import LONGEST_SHARE
 from bench.plugins.registry import get_encoding
 from bench.result import RANKING_CLASSES, SOURCE_KINDS
 from bench.training.model import Mask, build_decoder
@@ -22,19 +23,23 @@ from .source_rules import ALLOWED_IMPORTS, plugin_files, source_faults
 from .subject import Case, Subject, hidden_states, rows_differ
 
 MAX_TEXT = 500
-PLAIN_FIELDS = ("family", "title", "authors")
-"""Plain text in submissions and results."""
-SHIFTS = (1, 37, 500)
+MAX_LENGTHS = 60
+"""Characters of ``lengths``, which is a column of the board."""
+PLAIN_FIELDS = {"family": "", "title": "", "authors": "", "lengths": "/"}
+"""Plain text in submissions and results → path separators allowed in it."""
+SHIFTS = (1, 37, 5000)
 """Constants added to position ids."""
 
 
 @encoding_check(
     "declaration",
-    expected="info is complete: texts on one line, an https link, a year, a ranking class; settings are keyword arguments with "
-    "plain defaults; in a plugin, as `lprime verify` requires: family, title and authors in plain words (no markdown, HTML or "
-    f"path separators), a link of plain characters, imports only of {ALLOWED_IMPORTS}",
+    expected="info is complete: texts on one line, an https link, a year, a ranking class, a kind of source, length settings "
+    f"in at most {MAX_LENGTHS} characters; settings are keyword arguments with plain defaults; in a plugin, as `lprime verify` "
+    "requires: family, title, authors and lengths in plain words (no markdown, HTML or path separators), a link of plain "
+    f"characters, imports only of {ALLOWED_IMPORTS}",
     advice="correct info in the encoding's class (bench.encodings.Info documents its fields) and the imports before the runs: "
-    "both are part of the source hash",
+    "both are part of the source hash. source says what the encoding was compared with, such as 'official code' or, for one "
+    "of your own, 'own variant'; lengths gives each setting that is a length with its rule, such as 'k = L/2, scaled'",
 )
 def check_declaration(subject: Subject) -> str:
     cls, info, plugins = subject.cls, subject.cls.info, plugin_classes(subject.cls)
@@ -45,12 +50,12 @@ def check_declaration(subject: Subject) -> str:
         faults.append(f"ranking is none of {', '.join(RANKING_CLASSES)}: {info.ranking!r:.60}")
     if info.source not in SOURCE_KINDS:
         faults.append(f"source is none of {', '.join(SOURCE_KINDS)}: {info.source!r:.60}")
-    if info.ranking in RANKING_CLASSES and cls.stage and info.ranking == "standard":
-        faults.append("has a further training stage, but its ranking is not 'longer'")
-    if cls.stage and not 0 < cls.stage.share <= Stage().share:
-        faults.append(
-            f"its further stage takes {cls.stage.share!r:.20} of the steps; expected more than 0, at most {Stage().share:g}"
-        )
+    # A composition joins the texts of its parts, each after its name.
+    parts = [part.rpartition(": ")[2] for part in str(info.lengths).split("; ")]
+    if (longest := max(map(len, parts if issubclass(cls, Wrapper) else [str(info.lengths)]))) > MAX_LENGTHS:
+        faults.append(f"lengths has {longest} characters, more than {MAX_LENGTHS}: {info.lengths!r:.60}")
+    if cls.stage:
+        faults += stage_faults(cls.stage, info, bool(plugins))
     faults += settings_faults(cls, bool(plugins))
     for plugin in plugins:
         faults += info_faults(plugin.info, True)
@@ -64,6 +69,17 @@ def check_declaration(subject: Subject) -> str:
         raise Fault(f"the name {info.name!r} loads another encoding")
     hooks = ", ".join(encodings.hooks(cls)) or "no hook"
     return f"{info.name}, family {info.family}, ranking {info.ranking}; overrides {hooks}"
+
+
+def stage_faults(stage: Stage, info: Info, plugin: bool) -> Iterator[str]:
+    """Faults of a further training stage."""
+    most = Stage().share if stage.longer else LONGEST_SHARE
+    if stage.longer and info.ranking == "standard":
+        yield "has a further training stage, but its ranking is not 'longer'"
+    if not stage.longer and plugin:
+        yield "has a further training stage at lengths up to L, which the rules of submissions do not allow"
+    if not 0 < stage.share <= most:
+        yield f"its further stage takes {stage.share!r:.20} of the steps; expected more than 0, at most {most:g}"
 
 
 def plugin_classes(cls: type[Encoding]) -> list[type[Encoding]]:
@@ -88,7 +104,7 @@ def field_faults(info: Info, plugin: bool) -> Iterator[tuple[str, str]]:
                 yield field.name, "is not one line of text"
             elif len(value) > MAX_TEXT:
                 yield field.name, f"has {len(value)} characters, more than {MAX_TEXT}"
-            elif plugin and field.name in PLAIN_FIELDS and (fault := text_rules.plain_text_fault(value)):
+            elif plugin and field.name in PLAIN_FIELDS and (fault := plain_field_fault(field.name, value)):
                 yield field.name, fault
         elif field.type in (bool, "bool") and type(value) is not bool:
             yield field.name, "is neither True nor False"
@@ -96,6 +112,10 @@ def field_faults(info: Info, plugin: bool) -> Iterator[tuple[str, str]]:
         yield "link", "does not begin with https://"
     elif plugin and (fault := text_rules.link_fault(str(info.link))):
         yield "link", fault
+
+
+def plain_field_fault(name: str, value: str) -> str | None:
+    return text_rules.plain_text_fault(value, allowed=PLAIN_FIELDS[name])
 
 
 def settings_faults(cls: type[Encoding], plugin: bool) -> list[str]:

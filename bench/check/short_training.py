@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 import tasks
+from bench.encodings.compose import training_form
 from bench.encodings.nope import NoPE
 from bench.measure.cost import cost_setup, extra_parameters, measure_costs
 from bench.suites.suite import Recipe, load_suite
@@ -25,6 +26,8 @@ from .subject import Subject
 SUITE, LAYERS = "small", 2
 """Suite of the model to train, and its reduced number of layers."""
 STEPS, BATCH, LENGTH, LONGEST = 200, 32, 4, 8
+SHARED_STEPS = 5
+"""Steps in which a training that is declared to be another's is compared with it."""
 LEARNED = 0.5
 """The loss must fall below this share of ``blind_loss``. NoPE reaches 0.14."""
 MAX_STEP_RATIO = 30
@@ -66,19 +69,31 @@ def check_learning(subject: Subject) -> str:
     task, suite = tasks.get("copying", "repeat", LONGEST), load_suite(SUITE)
     train_tokens, longest_tokens = task.tokens(LENGTH), task.tokens(LONGEST)
     setup = replace(cost_setup()[1], layers=LAYERS, train_tokens=train_tokens, longest_tokens=longest_tokens)
-    model = build_decoder(suite.model.model_copy(update={"layers": LAYERS}), subject.cls, setup, 0)
+    spec = suite.model.model_copy(update={"layers": LAYERS})
+    model = build_decoder(spec, subject.cls, setup, 0)
     recipe = suite.recipe.model_copy(update={"steps": STEPS, "batch": BATCH, "warmup_steps": STEPS // 10})
     optimizer, state = GuardedAdamW(model, recipe), TrainingState()
     train(model, optimizer, task, LENGTH, recipe, 0, state)
     if state.diverged:
         raise Fault(f"the loss is not finite at step {state.step}")
-    # Losses of an extra stage do not count: they are on longer sequences.
+    # Losses of an extra stage do not count: they may be on longer sequences.
     losses = [loss for step, loss in state.loss if step <= recipe.steps]
     first, last, blind = losses[0], losses[-1], blind_loss(task)
     outcome = f"the loss went from {first:.2f} to {last:.2f} in {STEPS} steps; {blind:.2f} is reached without the prompt"
     if not last < LEARNED * blind:
         raise Fault(outcome)
-    return outcome
+    form = training_form(subject.cls)
+    if form is subject.cls:
+        return outcome
+    first_steps = recipe.model_copy(update={"steps": SHARED_STEPS})
+    curves = []
+    for cls in (subject.cls, form):
+        model, state = build_decoder(spec, cls, setup, 0), TrainingState()
+        train(model, FlatAdamW(model, first_steps), task, LENGTH, first_steps, 0, state)
+        curves.append(state.loss[:SHARED_STEPS])
+    if curves[0] != curves[1]:
+        raise Fault(f"it says that it is trained as {form.info.name}, but the losses differ", "correct or delete trained_as")
+    return f"{outcome}; trained as {form.info.name}: {SHARED_STEPS} equal losses"
 
 
 class GuardedAdamW(FlatAdamW):

@@ -15,7 +15,7 @@ from torch import Tensor
 import tasks
 from bench.encodings import Encoding, Setup, Wrapper
 from bench.runs.run import Run
-from bench.runs.run_one import encoding_setup
+from bench.runs.run_training import encoding_setup
 from bench.suites.suite import Suite, load_suite, shipped
 from bench.training.model import Decoder, build_decoder
 from tasks import Task

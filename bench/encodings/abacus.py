@@ -1,5 +1,7 @@
 """Learned embeddings of a digit's place within its number."""
 
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -11,7 +13,7 @@ class Abacus(Encoding):
     """x_p = tok_p + W[id]; id is the 1-based place of a digit in its run of digits, 0 for other tokens. Otherwise NoPE.
 
     If digits are written least significant first, equal ids mean equal significance; otherwise ids count from the left. In
-    training, one random offset per forward pass is added to the ids of all digits. In a task without digits, all ids are 0.
+    training, one random offset per call is added to the ids of all digits. In a task without digits, all ids are 0.
     """
 
     info = Info(
@@ -23,7 +25,10 @@ class Abacus(Encoding):
         link="https://arxiv.org/abs/2405.17399",
         formula="x_p = tok_p + W[id_p], id_p = place in the run of digits (+ U{0…99} in training), 0 for non-digits",
         past="rows up to the training length plus 99 are trained; later ones keep their random initialisation",
-        provenance="the authors' code, mcleish7/arithmetic, abacus.py, with its initialisation N(0, 1)",
+        provenance="the authors' code, mcleish7/arithmetic, abacus.py, with its initialisation N(0, 1) and one offset for each "
+        "call, there a microbatch of 128, here a padded bucket of a batch",
+        source="official code",
+        lengths="offsets 0 … 99, as published",
         random=True,
         ranking="task-aware",
     )
@@ -47,3 +52,19 @@ class Abacus(Encoding):
 
     def embed(self, x: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T D"]:
         return x + self.table[at.positions] if at.layer == 0 else x
+
+
+class AbacusScaled(Abacus):
+    """Abacus with offsets 0 … L′ − 1: with places 1 … L, every row up to L′ is trained as often as the others."""
+
+    info = replace(
+        Abacus.info,
+        name="abacus_scaled",
+        formula="x_p = tok_p + W[id_p], id_p = place in the run of digits (+ U{0 … L′ − 1} in training), 0 for non-digits",
+        past="every row used in a test is trained",
+        provenance="`abacus`; the authors' 99 is L′ − 1 for their tests to 100 digits",
+        lengths="offsets 0 … L′ − 1, scaled",
+    )
+
+    def __init__(self, setup):
+        super().__init__(setup, offset=setup.longest_length - 1)

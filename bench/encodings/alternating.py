@@ -1,4 +1,4 @@
-"""Alternating layers: most use RoPE on a local window, the others attend to all tokens without positions."""
+"""Alternating layers: most use RoPE, in one form on a local window; the others attend to all tokens without positions."""
 
 from dataclasses import replace
 
@@ -7,14 +7,15 @@ from torch import Tensor
 
 from tasks import InputError
 
-from .base import At, distances
-from .rope import RoPE, rotate_pairs
+from .base import At
+from .rope import RoPE
 
 
 class RoPENoPE(RoPE):
-    """Every fourth layer (the last, if there are fewer) is NoPE over all keys; the others are RoPE over keys with i − j < w.
+    """Every fourth layer is NoPE, the others are RoPE.
 
-    w = L/2 by default. So RoPE never sees a distance it was not trained on; only the NoPE layers look further back.
+    In a model of fewer than four layers the last one is NoPE; Cohere 2 then has none. The published window of RoPE layers, 4096
+    tokens, is longer than every sequence here and left out.
     """
 
     info = replace(
@@ -24,28 +25,55 @@ class RoPENoPE(RoPE):
         authors="Yang, Venkitesh, Talupuru, Lin, Cairuz, Blunsom, Locatelli",
         year=2025,
         link="https://arxiv.org/abs/2501.18795",
-        formula="`nope` in layers l with l + 1 divisible by 4, else `rope` over i − j < w = L/2",
-        past="RoPE layers see no untrained distance; NoPE layers are unchanged",
-        provenance="transformers' cohere2 (RNoPE-SWA, w = 4096); Llama 4's iRoPE has chunks and a temperature; w is our choice",
+        formula="`nope` in layers l with l + 1 divisible by 4, else `rope` (over i − j < 4096, which is all)",
+        past="as `rope` in RoPE layers; NoPE layers are unchanged",
+        provenance="cohere2 (RNoPE-SWA) in transformers, with its default base (released models: 50,000); with fewer than 4 "
+        "layers the last one is NoPE, our choice; Llama 4's iRoPE has chunks and a temperature",
+        source="port",
+        lengths="w = 4096, as published: more than any test has",
     )
 
-    def __init__(self, setup, *, base: float = 10000.0, every: int = 4, window: int = 0):
+    def __init__(self, setup, *, base: float = 10000.0, every: int = 4):
         super().__init__(setup, base=base)
-        if every < 1 or window < 0:
-            raise InputError(f"rope_nope needs every ≥ 1 and window ≥ 0 (0 means L/2), got every {every} and window {window}")
+        if every < 1:
+            raise InputError(f"rope_nope needs every ≥ 1, got {every}")
         self.every = min(every, setup.layers)
-        self.window = window or (setup.train_tokens + 1) // 2
 
     def is_nope(self, at: At) -> bool:
         return (at.layer + 1) % self.every == 0
 
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        return (q, k) if self.is_nope(at) else super().rotate(q, k, at)
+
+
+class RoPENoPEScaled(RoPENoPE):
+    """rope_nope with RoPE over keys with i − j < w, w = L/2 tokens by default.
+
+    So RoPE never sees a distance it was not trained on; only the NoPE layers look further back.
+    """
+
+    info = replace(
+        RoPENoPE.info,
+        name="rope_nope_scaled",
+        formula="`nope` in layers l with l + 1 divisible by 4, else `rope` over i − j < w = L/2",
+        past="RoPE layers see no untrained distance; NoPE layers are unchanged",
+        provenance="`rope_nope`; the width of the window is our choice",
+        source="own variant",
+        lengths="w = L/2, scaled",
+    )
+
+    def __init__(self, setup, *, base: float = 10000.0, every: int = 4, window: int = 0):
+        super().__init__(setup, base=base, every=every)
+        if window < 0:
+            raise InputError(f"rope_nope_scaled needs window ≥ 0 (0 means L/2), got {window}")
+        self.window = window or (setup.train_tokens + 1) // 2
+
     def prepare(self, at: At) -> tuple[Tensor, ...]:
-        outside = distances(at.positions) >= self.window
+        outside = at.distances >= self.window
         return *super().prepare(at), -1e4 * outside.float().unsqueeze(-3)
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
-        cos, sin, _ = at.shared
-        return (q, k) if self.is_nope(at) else (rotate_pairs(q, cos, sin), rotate_pairs(k, cos, sin))
+        return super().rotate(q, k, replace(at, shared=at.shared[:2]))
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B 1 T T"] | None:
         return None if self.is_nope(at) else at.shared[-1]

@@ -98,6 +98,8 @@ class At:
 
     announced_length: int
     """Announced tokens of the sequence: those of L in training, those of the test length in evaluation."""
+    after_stage: bool = False
+    """True in an extra stage (``Stage``) and in the evaluation after it."""
     layer: int = 0
     ids: Real[Tensor, "*B T"] | None = None
     """Output of ``positions``: integers, or fractions if the encoding accepts them (``float_ids``)."""
@@ -130,10 +132,17 @@ class At:
 
 @dataclass(frozen=True)
 class Stage:
-    """An extra training stage, at lengths drawn uniformly from 1 … L′ and announced as L′."""
+    """An extra training stage after the recipe's last step."""
 
     share: float = 0.01
-    """Its steps as a share of the recipe's steps; at most this default."""
+    """Its steps as a share of the recipe's steps; at most this default at longer lengths, ``LONGEST_SHARE`` otherwise."""
+    longer: bool = True
+    """Lengths are drawn from 1 … L′ and announced as L′, in the tests too. False: lengths and announced lengths stay those of
+    training and testing."""
+
+
+LONGEST_SHARE = 0.125
+"""Largest share of a stage that is not ``longer``: that of ``drope``, the only one."""
 
 
 class Encoding(nn.Module):
@@ -149,7 +158,7 @@ class Encoding(nn.Module):
     float_ids: ClassVar[bool] = True
     """Position ids may be fractions. False for encodings that look them up in a table."""
     stage: ClassVar[Stage | None] = None
-    """Extra training stage, if any; requires ``ranking="longer"``."""
+    """Extra training stage, if any; requires ``ranking="longer"`` if its lengths are longer."""
 
     def __init__(self, setup: Setup):
         super().__init__()
@@ -159,6 +168,15 @@ class Encoding(nn.Module):
     def make(cls, setup: Setup) -> "Encoding":
         """Create an instance with the settings given in the name."""
         return cls(setup, **cls.chosen)
+
+    @classmethod
+    def trained_as(cls) -> "type[Encoding] | None":
+        """The encoding whose training is the same bit for bit up to the recipe's last step, if any: the two share one training.
+
+        For encodings that change only the tests past L, or have an extra stage. Valid for the class that defines it; a subclass
+        with its own ``info`` declares its own.
+        """
+        return None
 
     def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Int[Tensor, "*B T"]:
         """Return position ids. Called once per forward pass."""
@@ -201,13 +219,18 @@ class Encoding(nn.Module):
 
 
 class Wrapper(Encoding):
-    """An encoding that modifies another. Hooks it does not override are forwarded to the wrapped encoding, ``self.base``."""
+    """An encoding that modifies another. Hooks it does not override are forwarded to the wrapped encoding, ``self.base``, with
+    the context that ``inner_at`` returns."""
 
     inner: ClassVar[type[Encoding]] = Encoding
 
     def __init__(self, setup: Setup):
         super().__init__(setup)
         self.base = self.inner.make(setup)
+
+    def inner_at(self, at: At) -> At:
+        """Return the context for hooks of the wrapped encoding after ``prepare``; override it to change ids or ``shared``."""
+        return at
 
     def positions(self, tokens, at):
         return self.base.positions(tokens, at)
@@ -216,16 +239,16 @@ class Wrapper(Encoding):
         return self.base.prepare(at)
 
     def embed(self, x, at):
-        return self.base.embed(x, at)
+        return self.base.embed(x, self.inner_at(at))
 
     def rotate(self, q, k, at):
-        return self.base.rotate(q, k, at)
+        return self.base.rotate(q, k, self.inner_at(at))
 
     def bias(self, q, k, at):
-        return self.base.bias(q, k, at)
+        return self.base.bias(q, k, self.inner_at(at))
 
     def attend(self, q, k, v, bias, at):
-        return self.base.attend(q, k, v, bias, at)
+        return self.base.attend(q, k, v, bias, self.inner_at(at))
 
 
 def distances(ids: Real[Tensor, "*B T"]) -> Real[Tensor, "*B T T"]:

@@ -96,6 +96,24 @@ def wrapped_class(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encodin
     return type(wrapper.__name__, (wrapper,), members)
 
 
+def training_form(cls: type[Encoding]) -> type[Encoding]:
+    """Return the encoding whose training, up to the recipe's last step, is that of ``cls`` bit for bit; often ``cls`` itself.
+
+    A built-in wrapper around an encoding trains as the wrapper around that encoding's form. A plugin's wrapper trains as
+    itself unless it declares another, because it may call the wrapped encoding with announced lengths past L.
+    """
+    # The declaration is not inherited by classes with an `info` of their own, which may train differently.
+    plain = next(c for c in cls.__mro__ if issubclass(c, Encoding) and "info" in vars(c) and "(" not in c.info.name)
+    if "trained_as" in vars(plain) and (form := cls.trained_as()):
+        return training_form(form)
+    if not (issubclass(cls, Wrapper) and issubclass(plain, Wrapper)) or not plain.__module__.startswith(f"{__package__}."):
+        return cls
+    inner = training_form(cls.inner)
+    if inner is cls.inner or plain.stage:
+        return cls
+    return with_settings(wrapped_class(plain, inner), cls.chosen)
+
+
 def settings(cls: type[Encoding]) -> dict[str, Any]:
     """Return the settings of an encoding and their values; those of a wrapped encoding are nested under its name."""
     parameters = inspect.signature(cls.__init__).parameters.values()

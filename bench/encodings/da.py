@@ -29,7 +29,8 @@ class DATransformer(Encoding):
         link="https://arxiv.org/abs/2010.06925",
         formula="s_ij = ReLU(q_i·k_j)·f(w_h·|i − j|; v_h)/√d, f(x; v) = (1 + e^v)/(1 + e^(v−x))",
         past="f approaches its limit, 0 or 1 + e^v",
-        provenance="second-hand, from notes on the paper (no public code); initialisation w ~ N(0, 0.02²), v = 0 is our choice",
+        provenance="from notes on the paper; no public code was found; initialisation w ~ N(0, 0.02²), v = 0 is our choice",
+        source="second-hand",
         shift_invariant=True,
     )
 

@@ -1,5 +1,9 @@
 """A bias adapted to the content by a small network that sees the scores of all heads."""
 
+import math
+from dataclasses import replace
+from typing import ClassVar
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -7,19 +11,21 @@ from torch.nn import functional as F
 
 from .attention import scores
 from .base import At, Info, Wrapper
+from .kerple import KerpleLog
 
-ENTRIES = ("dape(alibi)", "dape(kerple_log)")
+ENTRIES = ("dape(alibi)", "dape(kerple_log)", "dape_v2(alibi)", "dape_v2(kerple_log)")
 
 
 def uniform(*shape: int, inputs: int) -> nn.Parameter:
-    """A parameter drawn from U(−1/√inputs, 1/√inputs), as in ``nn.Linear``."""
+    """A parameter drawn from U(−1/√inputs, 1/√inputs), as in ``nn.Linear`` and ``nn.Conv2d``."""
     return nn.Parameter((2 * torch.rand(shape) - 1) * inputs**-0.5)
 
 
 class DAPE(Wrapper):
     """s_ij + b_ij + F([s_ij; b_ij]): F maps the scores and biases of all heads at (i, j) to one more bias per head.
 
-    F is Linear(2H, 32), LeakyReLU, Linear(32, H), one per layer. If the wrapped encoding has no bias, b is 0.
+    F is Linear(2H, 32), LeakyReLU, Linear(32, H), one per layer. If the wrapped encoding has no bias, b is 0. A wrapped KERPLE
+    has parameters per layer. A wrapped FIRE is `fire`; the authors' has LeakyReLU and a last bias in its own MLP.
     """
 
     info = Info(
@@ -31,19 +37,70 @@ class DAPE(Wrapper):
         link="https://arxiv.org/abs/2405.14722",
         formula="s_ij = q_i·k_j/√d + b_ij + F([q_i·k_j/√d; b_ij]), F = Linear(32, H)∘LeakyReLU∘Linear(2H, 32) over heads",
         past="F sees biases outside its training range wherever b leaves it",
-        provenance="the authors' code, chuanyang-Zheng/DAPE, DAPE.py, version 1",
+        provenance="chuanyang-Zheng/DAPE, DAPE.py, version 1, which has one KERPLE per layer",
+        source="official code",
         shift_invariant=True,
     )
+    kernel: ClassVar[tuple[int, ...]] = ()
+    """Neighbouring keys that each map of F sees, as the shape of an axis; none in version 1."""
 
     def __init__(self, setup, *, hidden: int = 32):
         super().__init__(setup)
-        layers, heads = setup.layers, setup.heads
-        self.w1, self.b1 = uniform(layers, hidden, 2 * heads, inputs=2 * heads), uniform(layers, hidden, inputs=2 * heads)
-        self.w2, self.b2 = uniform(layers, heads, hidden, inputs=hidden), uniform(layers, heads, inputs=hidden)
+        if isinstance(self.base, KerpleLog):
+            self.base.draw(setup.layers, setup.heads, 1, 1)
+        layers, heads, keys = setup.layers, setup.heads, math.prod(self.kernel)
+        fan1, fan2 = 2 * heads * keys, hidden * keys
+        self.w1, self.b1 = uniform(layers, hidden, 2 * heads, *self.kernel, inputs=fan1), uniform(layers, hidden, inputs=fan1)
+        self.w2, self.b2 = uniform(layers, heads, hidden, *self.kernel, inputs=fan2), uniform(layers, heads, inputs=fan2)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
         s, b = scores(q, k, self.setup), self.base.bias(q, k, at)
-        b = torch.zeros_like(s) if b is None else b.expand_as(s)
-        x = torch.cat([s, b.to(s.dtype)], 1)  # [B, 2H, T, T]: a linear map over heads is a 1 × 1 convolution
-        x = F.leaky_relu(F.conv2d(x, self.w1[at.layer, :, :, None, None], self.b1[at.layer]))
-        return b + F.conv2d(x, self.w2[at.layer, :, :, None, None], self.b2[at.layer])
+        b = torch.zeros_like(s[0]) if b is None else b.expand(torch.broadcast_shapes(b.shape, s.shape[1:]))
+        return b + self.adapt(s, b.to(s.dtype), at.layer)
+
+    def adapt(self, s: Float[Tensor, "B H T T"], b: Float[Tensor, "*B H T T"], layer: int) -> Float[Tensor, "B H T T"]:
+        """F([s; b]). The first map is applied to s and to b separately, so that b is not repeated for each sequence."""
+        w1_s, w1_b = self.w1[layer].chunk(2, 1)
+        hidden = F.leaky_relu(over_heads(s.flatten(2), w1_s, w1_b @ b.flatten(-2) + self.b1[layer][:, None]), inplace=True)
+        return over_heads(hidden, self.w2[layer], self.b2[layer][:, None]).view_as(s)
+
+
+def over_heads(x: Float[Tensor, "B h N"], w: Float[Tensor, "g h"], start: Float[Tensor, "*B g N"]) -> Float[Tensor, "B g N"]:
+    """start + w·x, for every sequence."""
+    return torch.baddbmm(start.expand(len(x), -1, x.shape[-1]), w.expand(len(x), -1, -1), x)
+
+
+class DAPEv2(DAPE):
+    """DAPE with convolutions over three neighbouring keys in place of linear maps, and 0 in place of keys after i.
+
+    The authors' second convolution pads with zeros after the last key of the sequence, so that the score of the last query with
+    itself depends on whether the sequence goes on. Here it is computed as if it does.
+    """
+
+    info = replace(
+        DAPE.info,
+        name="dape_v2",
+        title="DAPE V2: Process Attention Score as Feature Map for Length Extrapolation",
+        authors="Zheng, Gao, Shi, Xiong, Sun, Li, Huang, Ren, Ng, Jiang, Li, Li",
+        link="https://arxiv.org/abs/2410.04798",
+        formula="s_ij = q_i·k_j/√d + b_ij + F([q_i·k_j/√d; b_ij]), F = Conv(32, H)∘LeakyReLU∘Conv(2H, 32) over 3 keys",
+        provenance="chuanyang-Zheng/DAPE, positional_embeddings.py, Alibi_DAPEV2 and Kerple_DAPEV2, kernel 3; the last key's "
+        "right neighbour is ours",
+        lengths="kernel 3 keys, as published",
+    )
+    kernel = (3,)
+
+    def adapt(self, s: Tensor, b: Tensor, layer: int) -> Float[Tensor, "B H T T"]:
+        w1_s, w1_b = self.w1[layer].chunk(2, 1)
+        hidden = over_keys(next_key_zero(s), w1_s) + over_keys(next_key_zero(b), w1_b, self.b1[layer])
+        return over_keys(F.leaky_relu(hidden, inplace=True), self.w2[layer], self.b2[layer])[..., :-1]
+
+
+def next_key_zero(x: Float[Tensor, "*B H T T"]) -> Float[Tensor, "*B H T T+1"]:
+    """0 at the keys after each query, one of them after the last query."""
+    return F.pad(x.tril(), (0, 1))
+
+
+def over_keys(x: Tensor, w: Float[Tensor, "g h 3"], offset: Tensor | None = None) -> Tensor:
+    """Convolution along keys, over all heads."""
+    return F.conv2d(x, w[:, :, None], offset, padding=(0, 1))

@@ -23,7 +23,13 @@ class Finetuned(Wrapper):
         formula="1 % more training steps, at lengths 1 … L′",
         past="lengths up to L′ are seen in the extra stage",
         provenance="idea of this paper and of YaRN (about 0.1 % of the training there); share and lengths are our choice",
+        source="own variant",
+        lengths="extra stage at lengths 1 … L′, scaled",
         shift_invariant=True,
         ranking="longer",
     )
     stage = Stage()
+
+    @classmethod
+    def trained_as(cls):
+        return cls.inner

@@ -29,7 +29,9 @@ class FIRE(Encoding):
         link="https://arxiv.org/abs/2310.04418",
         formula="s_ij = q_i·k_j/√d + MLP_h(ψ(i − j)/ψ(max(T₀, i))), ψ(x) = ln(|c|·x + 1), T₀ = |m|·512, c and m learned",
         past="the same curve up to T₀; beyond, distances are rescaled into the trained range",
-        provenance="chuanyang-Zheng/DAPE, DAPE.py, class FIRE; one MLP per layer from memory of the paper",
+        provenance="chuanyang-Zheng/DAPE, DAPE.py, class FIRE; one MLP per layer, as there",
+        source="port",
+        lengths="T₀ = 512, as published",
     )
 
     def __init__(self, setup, *, threshold: float = 512.0, hidden: int = 32):
@@ -52,15 +54,17 @@ class FIRE(Encoding):
         return (hidden @ self.w2[at.layer].T).movedim(-1, -3)
 
 
-class FIREHalf(FIRE):
+class FIREScaled(FIRE):
     """FIRE with T₀ initialised to L/2 tokens, so that the longer half of the training lengths is already rescaled."""
 
     info = replace(
         FIRE.info,
-        name="fire_half",
+        name="fire_scaled",
         formula="s_ij = q_i·k_j/√d + MLP_h(ψ(i − j)/ψ(max(T₀, i))), ψ(x) = ln(|c|·x + 1), T₀ = |m|·L/2, c and m learned",
         past="distances are rescaled into the trained range",
-        provenance="`fire`; L/2 as in the training code of chuanyang-Zheng/DAPE",
+        provenance="`fire`; T₀ = L/2 as in one configuration of chuanyang-Zheng/DAPE, 125M_fire_capev2; 125M_fire has L/8",
+        source="port",
+        lengths="T₀ = L/2, scaled",
     )
 
     def __init__(self, setup, *, hidden: int = 32):

@@ -9,6 +9,15 @@ from .attention import at_least_float32
 from .base import At, Encoding, Info
 
 
+def forget_bias(
+    h: Float[Tensor, "B T D"], weight: Float[Tensor, "H D"], offset: Float[Tensor, " H"]
+) -> Float[Tensor, "B H T T"]:
+    """Σ_{l=j+1..i} log σ(w_h·h_l + b_h): the logarithm of what the gates between key j and query i leave."""
+    gates = F.linear(h, weight, offset).mT  # [B, H, T]
+    kept = F.logsigmoid(at_least_float32(gates)).cumsum(-1)
+    return kept[..., :, None] - kept[..., None, :]
+
+
 class FoX(Encoding):
     """s_ij + Σ_{l=j+1..i} log f_l with forget gates f_l = σ(w_h·h_l + b_h) per head; the bias of i itself is 0.
 
@@ -25,6 +34,7 @@ class FoX(Encoding):
         formula="s_ij = q_i·k_j/√d + Σ_{l=j+1..i} log σ(w_h·h_l + b_h)",
         past="gates keep accumulating, token by token",
         provenance="the authors' code, zhixuan-lin/forgetting-transformer; initialisation w ~ N(0, 0.02²), b = 0, so f = ½",
+        source="official code",
         shift_invariant=True,
     )
 
@@ -34,6 +44,4 @@ class FoX(Encoding):
         self.offset = nn.Parameter(torch.full((setup.layers, setup.heads), gate_bias))
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
-        gates = F.linear(at.h, self.weight[at.layer], self.offset[at.layer]).mT  # [B, H, T]
-        kept = F.logsigmoid(at_least_float32(gates)).cumsum(-1)
-        return kept[..., :, None] - kept[..., None, :]
+        return forget_bias(at.h, self.weight[at.layer], self.offset[at.layer])

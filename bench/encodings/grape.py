@@ -1,6 +1,7 @@
-"""A penalty linear in the distance, with a slope that depends on the key."""
+"""Penalties that grow with each token between key and query, at a rate that depends on content."""
 
 import math
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -10,6 +11,9 @@ from torch.nn import functional as F
 from .alibi import slopes
 from .attention import at_least_float32
 from .base import At, Encoding, Info
+from .rope import rotate_pairs
+
+PATH_WIDTH = 8
 
 
 class GrapeA(Encoding):
@@ -28,6 +32,7 @@ class GrapeA(Encoding):
         formula="s_ij = q_i·k_j/√d − (i − j)·m_h·softplus(ω_h)·softplus(û_h·k_j/√d), m_h = 2^(−8h/H)",
         past="the bias stays linear in the distance, with a slope per key",
         provenance="the authors' code, model-architectures/GRAPE, key-gated GRAPE-A, without its norm of q and k",
+        source="official code",
         shift_invariant=True,
     )
 
@@ -45,3 +50,38 @@ class GrapeA(Encoding):
         gate = F.softplus((at_least_float32(k) * u).sum(-1) / math.sqrt(self.setup.head_width))  # [B, H, T], one per key
         rate = F.softplus(self.omega[at.layer])[:, None] * gate
         return at.shared * rate[:, :, None]
+
+
+class GrapeAP(Encoding):
+    """Every token l on the path from key j to query i adds m_h·log σ(p_i·R_l p̂_l/8) ≤ 0; p is a projection of h to width 8.
+
+    p̂ is p divided by its root mean square. R_l rotates every channel pair by l radians, on the key side alone, so that a token
+    counts by its absolute position. In the paper the query side is normalised too; in the authors' code it is not.
+    """
+
+    info = replace(
+        GrapeA.info,
+        name="grape_ap",
+        formula="s_ij = q_i·k_j/√d + m_h·Σ_{l=j+1..i} log σ(p_i·R_l p̂_l/8), p = W h, m_h = 2^(−8h/H), R_l: by l radians",
+        past="the penalty keeps accumulating, token by token; the rotation has period 2π",
+        provenance="the authors' code, model-architectures/GRAPE, grape-ap-v1, own p of width 8, without its norm of q and k",
+        shift_invariant=False,
+    )
+    slopes: Tensor
+
+    def __init__(self, setup):
+        super().__init__(setup)
+        shape = setup.layers, setup.heads * PATH_WIDTH, setup.width
+        self.weight = nn.Parameter(torch.randn(shape) * 0.5 * setup.width**-0.5)
+        self.register_buffer("slopes", torch.tensor(slopes(setup.heads))[:, None, None], persistent=False)
+
+    def prepare(self, at: At) -> tuple[Float[Tensor, "*B 1 T 1"], Float[Tensor, "*B 1 T 1"]]:
+        angles = at.positions[..., None, :, None].double()  # the same for all heads and channel pairs
+        return angles.cos().float(), angles.sin().float()
+
+    def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
+        cos, sin = at.shared
+        p = at_least_float32(F.linear(at.h, self.weight[at.layer])).unflatten(-1, (-1, PATH_WIDTH)).transpose(1, 2)
+        turned = rotate_pairs(F.rms_norm(p, (PATH_WIDTH,)), cos, -sin)  # by −l, as in the authors' code
+        steps = (self.slopes * F.logsigmoid(at_least_float32(p @ turned.mT) / PATH_WIDTH)).tril()
+        return steps.sum(-1, keepdim=True) - steps.cumsum(-1)

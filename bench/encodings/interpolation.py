@@ -7,7 +7,7 @@ from tasks import InputError
 
 from .base import At, Info, Setup, Wrapper
 
-ENTRIES = ("interpolated(rope)", "interpolated(sinusoidal)", "interpolated(alibi)")
+ENTRIES = ("interpolated(rope)", "interpolated(rope_scaled)", "interpolated(sinusoidal)", "interpolated(alibi)")
 
 
 def stretch_factor(setup: Setup, at: At, dynamic: bool) -> float:
@@ -32,8 +32,10 @@ class Interpolated(Wrapper):
         link="https://arxiv.org/abs/2306.15595",
         formula="p ← p·L/N when N > L",
         past="ids stay in the trained range, at untrained fractions",
-        provenance="transformers, rope type `linear`; N is the length of each test, without tuning: our choice "
-        "(around `alibi`, that of Al-Khateeb et al. 2023, https://arxiv.org/abs/2310.13017, from memory)",
+        provenance="transformers, rope type `linear`, and jquesnelle/yarn; N is the length of each test, without tuning, as in "
+        "yarn's dynamic form (around `alibi`: Al-Khateeb et al. 2023, arXiv 2310.13017, from memory)",
+        source="port",
+        lengths="s = N/L (fixed: L′/L)",
         shift_invariant=True,
     )
 
@@ -44,9 +46,13 @@ class Interpolated(Wrapper):
             inner = inner.inner
         if not inner.float_ids:
             raise InputError(
-                f"interpolated turns position ids into fractions, which {inner.info.name} cannot look up in its table; "
-                "expected an encoding that computes with ids, such as rope"
+                f"interpolated turns position ids into fractions, which {inner.info.name} does not accept; "
+                "expected an encoding that computes with given ids, such as rope"
             )
+
+    @classmethod
+    def trained_as(cls):
+        return cls.inner
 
     def __init__(self, setup, *, fixed: bool = False):
         super().__init__(setup)

@@ -25,7 +25,9 @@ class Learned(Encoding):
         link="https://arxiv.org/abs/1705.03122",
         formula="x_p = tok_p + W[p]",
         past="rows past L stay at their random initialisation",
-        provenance="as in GPT-2; initialisation N(0, 0.02²) from memory of GPT-2",
+        provenance="GPT-2; initialisation N(0, 0.02²) as in transformers' port, where openai/gpt-2, src/model.py, has 0.01",
+        source="port",
+        lengths="rows to L′, scaled",
     )
     float_ids = False
 
@@ -45,6 +47,7 @@ class LearnedPerLayer(Learned):
         name="learned_per_layer",
         formula="x_p += W_l[p] before each layer l",
         provenance="`learned` with one table per layer, our own variant; not taken from a paper",
+        source="own variant",
     )
 
     def __init__(self, setup, *, init_std: float = 0.02):
@@ -56,7 +59,10 @@ class LearnedPerLayer(Learned):
 
 
 class LearnedOffset(Learned):
-    """x_p = tok_p + W[p + o]; o is drawn for each sequence in training, so that every row is trained, and 0 in evaluation."""
+    """x_p = tok_p + W[p + o]; o is drawn for each sequence in training, and 0 in evaluation.
+
+    W has L′ + L rows and o is in 0 … L′, so that every position of a training sequence meets every row a test uses.
+    """
 
     info = replace(
         Learned.info,
@@ -65,16 +71,22 @@ class LearnedOffset(Learned):
         authors="Kiyono, Kobayashi, Suzuki, Inui",
         year=2021,
         link="https://arxiv.org/abs/2109.05644",
-        formula="x_p = tok_p + W[p + o], o ~ U{0 … L′ − L} per sequence in training, 0 in evaluation",
+        formula="x_p = tok_p + W[p + o], o ~ U{0 … L′} per sequence in training, 0 in evaluation",
         past="rows past L are trained, but never in the same sequence as row 0",
-        provenance="the paper's abstract, which shifts sinusoids; the learned table and the distribution of o are our choice",
+        provenance="the authors' code, butsugiri/shape, shifts sinusoids, o < 500; a learned table as in "
+        "lacoco-lab/length_generalization, where o is at most L′ less the sequence's own length; the range of o is our choice",
+        source="own variant",
+        lengths="offsets 0 … L′, rows to L′ + L, scaled",
         random=True,
     )
+
+    def __init__(self, setup, *, init_std: float = 0.02):
+        super().__init__(replace(setup, longest_tokens=setup.longest_tokens + setup.train_tokens), init_std=init_std)
 
     def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Int[Tensor, "*B T"]:
         ids = super().positions(tokens, at)
         if not self.training:
             return ids
         # Bounded by the announced length, not by T: the draw must not depend on where the sequence is truncated.
-        offsets = max(0, self.setup.longest_tokens - at.announced_length) + 1
+        offsets = max(0, len(self.table) - at.announced_length) + 1
         return ids + torch.randint(offsets, (len(tokens), 1), device=tokens.device, generator=at.generator)

@@ -16,5 +16,6 @@ class NoPE(Encoding):
         formula="s_ij = q_i·k_j/√d",
         past="unchanged: there are no positions",
         provenance="the paper's authors' code, McGill-NLP/length-generalization, type `none`",
+        source="official code",
         shift_invariant=True,
     )

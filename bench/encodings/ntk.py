@@ -7,8 +7,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from .base import At
+from .compose import with_settings
 from .interpolation import stretch_factor
-from .rope import RoPE, frequencies
+from .rope import RoPE, RoPEScaled, frequencies
 
 
 def ntk_base(base: float, s: float, width: int) -> float:
@@ -29,9 +30,14 @@ class NTK(RoPE):
         link="https://www.reddit.com/r/LocalLLaMA/comments/14lz7j5/",
         formula="`rope` with θ_t = (10000·s^(d/(d−2)))^(−2t/d), s = L′/L when N > L, else 1",
         past="the slowest pair stays within trained phases, faster pairs less and less",
-        provenance="x-transformers, rotary_base_rescale_factor, and YaRN's code; applied only past L, our choice",
+        provenance="the author's code in jquesnelle/yarn, LlamaNTKScaledRotaryEmbedding; applied only past L, our choice",
+        lengths="s = L′/L; base 10000, as published",
     )
     dynamic: ClassVar[bool] = False
+
+    @classmethod
+    def trained_as(cls):
+        return with_settings(RoPE, cls.chosen)
 
     def thetas(self, at: At) -> Float[Tensor, " d/2"]:
         d = self.setup.head_width
@@ -48,6 +54,28 @@ class NTKDynamic(NTK):
         authors="emozilla",
         link="https://www.reddit.com/r/LocalLLaMA/comments/14mrgpr/",
         formula="`rope` with θ_t = (10000·s^(d/(d−2)))^(−2t/d), s = max(1, N/L)",
-        provenance="transformers, rope type `dynamic` with factor 1; the link from memory",
+        provenance="the author's code in jquesnelle/yarn, LlamaDynamicScaledRotaryEmbedding with ntk; the link is from memory",
+        lengths="s = N/L; base 10000, as published",
     )
     dynamic = True
+
+    @classmethod
+    def trained_as(cls):
+        return with_settings(RoPE, cls.chosen)
+
+
+class NTKScaled(RoPEScaled, NTK):
+    """NTK on ``rope_scaled``."""
+
+    info = replace(
+        NTK.info,
+        name="ntk_scaled",
+        formula="`ntk` with (L/2π)² in place of 10000",
+        provenance="`ntk` and `rope_scaled`, our choice",
+        source="own variant",
+        lengths="s = L′/L; base (L/2π)², scaled",
+    )
+
+    @classmethod
+    def trained_as(cls):
+        return RoPEScaled

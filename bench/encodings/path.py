@@ -1,6 +1,7 @@
 """Each token applies a Householder reflection to all earlier keys."""
 
 import math
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -9,8 +10,11 @@ from torch.nn import functional as F
 
 from .attention import at_least_float32
 from .base import At, Encoding, Info
+from .fox import forget_bias
+from .path_kernel import ReflectedScores
 
 RANK, TAPS = 32, 3
+INIT_STD, NORM_EPS = 0.02, 1e-6
 
 
 class PaTH(Encoding):
@@ -30,7 +34,9 @@ class PaTH(Encoding):
         link="https://arxiv.org/abs/2505.16381",
         formula="s_ij = q_iᵀ H_i … H_{j+1} k_j/√d, H_t = I − β_t w_t w_tᵀ, β = 2σ(W_β h), w = norm(silu(conv₃(W₂W₁h)))",
         past="reflections continue, token by token",
-        provenance="the authors' code, fla-org/flash-linear-attention, layers/path_attn.py; start N(0, 1/inputs) is our choice",
+        provenance="the authors' code, fla-org/flash-linear-attention, layers/path_attn.py; initialisation N(0, 0.02²), bias 0",
+        source="official code",
+        lengths="convolution over 3 tokens, as published",
         shift_invariant=True,
     )
 
@@ -38,24 +44,48 @@ class PaTH(Encoding):
         super().__init__(setup)
         layers, width, heads = setup.layers, setup.width, setup.heads
         channels = heads * setup.head_width
-        self.down = nn.Parameter(torch.randn(layers, RANK, width) * width**-0.5)
-        self.up = nn.Parameter(torch.randn(layers, channels, RANK) * RANK**-0.5)
-        self.taps = nn.Parameter(torch.randn(layers, channels, 1, TAPS) * TAPS**-0.5)
-        self.strength = nn.Parameter(torch.randn(layers, heads, width) * width**-0.5)
+        self.down = nn.Parameter(torch.randn(layers, RANK, width) * INIT_STD)
+        self.up = nn.Parameter(torch.randn(layers, channels, RANK) * INIT_STD)
+        self.taps = nn.Parameter(torch.randn(layers, channels, 1, TAPS) * INIT_STD)
+        self.strength = nn.Parameter(torch.randn(layers, heads, width) * INIT_STD)
         self.offset = nn.Parameter(torch.zeros(layers, heads))
 
-    def reflections(self, at: At) -> tuple[Float[Tensor, "B H T d"], Float[Tensor, "B H 1 T"]]:
+    def reflections(self, at: At) -> tuple[Float[Tensor, "B H T d"], Float[Tensor, "B H T 1"]]:
         """w and β of each token."""
-        low_rank = F.linear(F.linear(at.h, self.down[at.layer]), self.up[at.layer]).mT  # [B, H·d, T]
-        w = F.conv1d(F.pad(low_rank, (TAPS - 1, 0)), self.taps[at.layer], groups=low_rank.shape[1])
-        w = F.normalize(F.silu(at_least_float32(w)).unflatten(1, (self.setup.heads, -1)), dim=2).mT
+        low_rank = F.pad(F.linear(at.h, self.down[at.layer]), (0, 0, TAPS - 1, 0))  # [B, T + 2, rank]
+        window = torch.cat([low_rank[:, m : m + at.h.shape[1]] for m in range(TAPS)], -1)  # tokens t − 2, t − 1, t
+        # Projection and convolution in one product: channel c of tap m has the weights taps_cm·up_c.
+        w = F.linear(window, (self.taps[at.layer].mT * self.up[at.layer].unsqueeze(1)).flatten(1))
+        w = F.silu(at_least_float32(w)).unflatten(-1, (self.setup.heads, -1)).transpose(1, 2)
         beta = 2 * at_least_float32(F.linear(at.h, self.strength[at.layer], self.offset[at.layer])).sigmoid()
-        return w, beta.mT.unsqueeze(-2)
+        return w * (w.square().sum(-1, keepdim=True) + NORM_EPS).rsqrt(), beta.mT.unsqueeze(-1)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
         w, beta = self.reflections(at)
         with torch.autocast(q.device.type, enabled=False):  # products of many reflections lose their norm in bf16
             q, k = at_least_float32(q), at_least_float32(k)
-            system = (w @ w.mT) * beta  # the solver reads only the part below the diagonal
-            u = torch.linalg.solve_triangular(system, (w @ k.mT).tril(-1), upper=False, unitriangular=True)
-            return -((q @ w.mT).tril() * beta) @ u / math.sqrt(self.setup.head_width)
+            return ReflectedScores.apply(q / math.sqrt(self.setup.head_width), k, w, beta * w)
+
+
+class PaTHFoX(PaTH):
+    """PaTH plus FoX's forget gate: s_ij = (q_iᵀ H_i … H_{j+1} k_j + Σ_{l=j+1..i} log f_l)/√d.
+
+    Unlike FoX, the sum of the gates is divided by √d as well, in the authors' reference code and in their kernels.
+    """
+
+    info = replace(
+        PaTH.info,
+        name="path_fox",
+        formula="s_ij = (q_iᵀ H_i … H_{j+1} k_j + Σ_{l=j+1..i} log σ(w_h·h_l + b_h))/√d, H_t as in path",
+        past="reflections continue and gates keep accumulating, token by token",
+        provenance=PaTH.info.provenance.replace("; initialisation", " with use_forget_gate; initialisation"),
+    )
+
+    def __init__(self, setup):
+        super().__init__(setup)
+        self.gate = nn.Parameter(torch.randn(setup.layers, setup.heads, setup.width) * INIT_STD)
+        self.gate_offset = nn.Parameter(torch.zeros(setup.layers, setup.heads))
+
+    def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
+        forgotten = forget_bias(at.h, self.gate[at.layer], self.gate_offset[at.layer])
+        return super().bias(q, k, at) + forgotten / math.sqrt(self.setup.head_width)

@@ -33,7 +33,10 @@ class PoPE(Encoding):
         link="https://arxiv.org/abs/2509.10534",
         formula="s_ij = Σ_c softplus(q_ic)·softplus(k_jc)·cos((i − j)θ_c − δ_hc)/√d, θ_c = 10000^(−c/d), δ in [−2π, 0] learned",
         past="defined, but slow channels reach untrained phases",
-        provenance="second-hand: x-transformers' PolarEmbedding, δ initialised to 0; it shares δ between layers, we do not",
+        provenance="lucidrains/PoPE-pytorch, pope.py, and x-transformers' PolarEmbedding, which agree; δ starts at 0; "
+        "x-transformers shares δ between layers, we do not; no code of the authors was found",
+        source="port",
+        lengths="base 10000, as published",
         shift_invariant=True,
     )
 

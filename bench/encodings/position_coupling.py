@@ -1,20 +1,27 @@
-"""Coupled positions: digits of equal significance in both operands and in the sum share one position id."""
+"""Coupled positions: tokens with the same part in a task share one position id."""
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .base import At, Encoding, Info
+from .base import At, Encoding, Info, Setup
+
+OUTSIDE = ("<bos>", "<eos>", "<pad>")
+COUNTED = ("digit", "symbol", "bit")
+"""Roles of the tokens that are coupled, in addition, copying and parity."""
 
 
 class PositionCoupling(Encoding):
-    """x_p = tok_p + W[id]; ``+``, ``<sep>`` and ``=`` have id s, the t-th digit after one of them or after ``<bos>`` has s + t.
+    """x_p = tok_p + W[id]. Training draws a start s for each sequence; in evaluation s = 1.
 
-    If numbers are written least significant digit first, this couples equal significance; otherwise places from the left. A
-    carry has the id of its digit; ``<bos>``, ``<eos>`` and ``<pad>`` have 0. In evaluation s = 1; training draws one s per
-    forward pass from 1 … S, with S large enough that the longest test uses only trained ids.
+    - Addition: ``+``, ``<sep>`` and ``=`` have id s, the t-th digit of a number s + t, a carry that of its digit. If numbers
+      are written least significant digit first, this couples equal significance; otherwise places from the left.
+    - Copying, and parity with scratchpad: ``<sep>`` has s, the t-th token of the prompt and of the answer s + t.
+    - Parity without scratchpad: all bits, the answer too, have s, ``<sep>`` has s + 1.
+    - Other tasks: nothing is coupled, ids are s + 1, s + 2, …
 
-    A task without ``+`` has nothing to couple: its ids are s, s + 1, …; 1, 2, … in evaluation.
+    ``<bos>``, ``<eos>`` and ``<pad>`` have 0. The starts are 1 … L′ + 2, the largest id of a test (where nothing is coupled: L′
+    in tokens), so that every row a test uses is trained often.
     """
 
     info = Info(
@@ -24,10 +31,14 @@ class PositionCoupling(Encoding):
         authors="Cho, Cha, Awasthi, Bhojanapalli, Gupta, Yun",
         year=2024,
         link="https://arxiv.org/abs/2405.20671",
-        formula="x_p = tok_p + W[id_p], id_p = s at + and <sep>, s + t at the digit of significance t (s ~ U{1…S} in training)",
-        past="every id used in a test is trained",
-        provenance="the authors' code, HanseulJo/position-coupling, with its initialisation N(0, 1); there, ids fall with "
-        "significance and operands start with the most significant digit; the ids of carries are our choice",
+        formula="x_p = tok_p + W[id_p]; addition, copying: s at + and <sep>, s + t at the t-th digit or symbol of a number or "
+        "text; parity: s at bits, s + 1 at <sep>; s ~ U{1 … L′ + 2} per sequence in training, 1 in evaluation",
+        past="every id used in a test is trained; in sorting and key retrieval, nothing is coupled",
+        provenance="the authors' code, HanseulJo/position-coupling, src/data/addition.py, copy.py and parity.py, with its "
+        "initialisation N(0, 1); there, the last start depends on the sequence's own length. Our choice: ids of carries and "
+        "of addition `plain`, where theirs depend on later tokens. The authors have no rule for sorting and retrieval",
+        source="official code",
+        lengths="starts to L′ + 2, scaled as the authors'",
         random=True,
         ranking="task-aware",
     )
@@ -37,31 +48,33 @@ class PositionCoupling(Encoding):
 
     def __init__(self, setup, *, init_std: float = 1.0):
         super().__init__(setup)
-        self.coupled = "+" in setup.symbols
-        self.starts = 1 + self.largest_offset(setup.longest_tokens) - self.largest_offset(setup.train_tokens)
+        coupled = any(role in COUNTED for role in setup.roles)
+        self.starts = setup.longest_length + 2 if coupled else setup.longest_tokens
         # Enough rows for any generated text: a number may fill the whole sequence.
         self.table = nn.Parameter(torch.randn(1 + self.starts + setup.longest_tokens, setup.width) * init_std)
-        kinds = [token_kind(symbol, role) for symbol, role in zip(setup.symbols, setup.roles, strict=True)]
+        kinds = [token_kind(symbol, role, setup) for symbol, role in zip(setup.symbols, setup.roles, strict=True)]
         self.register_buffer("kinds", torch.tensor(kinds).T, persistent=False)
 
-    def largest_offset(self, tokens: int) -> int:
-        """The largest id − s. In task ``addition``, a sequence of 3·L + 5 tokens has a sum of L + 1 digits."""
-        return (tokens - 2) // 3 if self.coupled else tokens - 1
-
-    def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Int[Tensor, "*B T"]:
-        s = torch.randint(self.starts, (), generator=at.generator, device=tokens.device) + 1 if self.training else 1
-        if not self.coupled:
-            return torch.arange(tokens.shape[1], device=tokens.device) + s
-        separates, counts, outside = self.kinds[:, tokens]
+    def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Int[Tensor, "B T"]:
+        s: Tensor | int = 1
+        if self.training:
+            s = 1 + torch.randint(self.starts, (len(tokens), 1), generator=at.generator, device=tokens.device)
+        separates, counts, shift, inside = self.kinds[:, tokens]
         counted = counts.cumsum(1)
-        t = counted - counted.where(separates, 0).cummax(1).values  # digits since the last separator
-        return (s + t).where(~outside, 0)
+        t = counted - (counted * separates).cummax(1).values  # counted tokens since the last separator
+        return (s + t + shift) * inside
 
     def embed(self, x: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T D"]:
         return x + self.table[at.positions] if at.layer == 0 else x
 
 
-def token_kind(symbol: str, role: str) -> tuple[bool, bool, bool]:
-    """Whether a symbol separates numbers, whether it counts as a digit, and whether it is outside all numbers."""
-    outside = symbol in ("<bos>", "<eos>", "<pad>")
-    return outside or symbol == "<sep>" or role == "operator", role == "digit", outside
+def token_kind(symbol: str, role: str, setup: Setup) -> tuple[bool, bool, bool, bool]:
+    """Whether a symbol separates numbers or texts, is counted within one, has id s + 1 without counting, has an id at all."""
+    if symbol in OUTSIDE:
+        return True, False, False, False
+    if not any(r in COUNTED for r in setup.roles):
+        return False, True, False, True
+    # Both variants of parity have the same vocabulary; with scratchpad, the answer is as long as the prompt.
+    one_bit = "bit" in setup.roles and setup.longest_tokens < 2 * setup.longest_length + 3
+    separates = symbol == "<sep>" or role == "operator"
+    return separates, role in COUNTED and not one_bit, separates and one_bit, True

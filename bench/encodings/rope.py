@@ -1,4 +1,4 @@
-"""Queries and keys rotated by their position: RoPE, and variants that rotate only some channels."""
+"""Queries and keys rotated by their position: RoPE, and variants that choose other frequencies or rotate only some channels."""
 
 import math
 from dataclasses import replace
@@ -12,9 +12,9 @@ from tasks import InputError
 from .base import At, Encoding, Info
 
 
-def frequencies(width: int, base: float) -> Float[Tensor, " width/2"]:
+def frequencies(width: int, base: float, device: torch.device | None = None) -> Float[Tensor, " width/2"]:
     """θ_t = base^(−2t/width), t = 0 … width/2 − 1, in float64."""
-    return base ** -(torch.arange(0, width, 2, dtype=torch.float64) / width)
+    return base ** -(torch.arange(0, width, 2, dtype=torch.float64, device=device) / width)
 
 
 def rotate_pairs(
@@ -58,7 +58,9 @@ class RoPE(Encoding):
         link="https://arxiv.org/abs/2104.09864",
         formula="s_ij = R(i)q_i·R(j)k_j/√d, R(p) rotates pair t by p·θ_t, θ_t = 10000^(−2t/d)",
         past="defined, but slow pairs reach untrained phases",
-        provenance="the paper; pairs (t, t + d/2) as in Llama, equal to the paper's up to a permutation of channels",
+        provenance="ZhuiyiTechnology/roformer, README; pairs (t, t + d/2) as in Llama, a permutation of the paper's channels",
+        source="official code",
+        lengths="base 10000, as published",
         shift_invariant=True,
     )
 
@@ -80,6 +82,32 @@ class RoPE(Encoding):
         return rotate_pairs(q, *at.shared), rotate_pairs(k, *at.shared)
 
 
+def scaled_base(length: int) -> float:
+    """(L/2π)², at least 2 (L = 9). Pair t = d/4 has the wavelength 2π·√base, so that half of the pairs turn fully within L."""
+    return max(2.0, (length / (2 * math.pi)) ** 2)
+
+
+class RoPEScaled(RoPE):
+    """RoPE with a base that follows from L, in tokens: half of the pairs make a full turn within L.
+
+    In RoFormer (L = 512, d = 64, base 10,000) 16 of 32 pairs do. The rule gives 6,640 at L = 512 and 13.4 at L = 23.
+    ``ntk_scaled`` and ``yarn_scaled`` inherit the base from this class.
+    """
+
+    info = replace(
+        RoPE.info,
+        name="rope_scaled",
+        formula="`rope` with θ_t = b^(−2t/d), b = max(2, (L/2π)²)",
+        past="as `rope`, but only half of the pairs reach untrained phases",
+        provenance="`rope`, whose authors fix the base for L = 512; the base for other L is our choice",
+        source="own variant",
+        lengths="base (L/2π)², scaled: half of the pairs turn within L",
+    )
+
+    def __init__(self, setup):
+        super().__init__(setup, base=scaled_base(setup.train_tokens))
+
+
 class RoPEPartial(RoPE):
     """RoPE on the first quarter of the channels, with θ_t from 1 to 1/base; the other channels have no position."""
 
@@ -92,7 +120,8 @@ class RoPEPartial(RoPE):
         link="https://arxiv.org/abs/2204.06745",
         formula="`rope` on the first r = d/4 channels, θ_t = 10000^(−2t/r)",
         past="as `rope`, but three quarters of the channels are unchanged",
-        provenance="the code of GPT-NeoX and McGill-NLP/length-generalization, both with share 0.25",
+        provenance="GPT-NeoX in transformers, and McGill-NLP/length-generalization, both with share 0.25",
+        source="port",
     )
 
     def __init__(self, setup, *, base: float = 10000.0, share: float = 0.25):
@@ -122,7 +151,8 @@ class PRoPE(RoPE):
         link="https://arxiv.org/abs/2410.06205",
         formula="`rope` with θ_t = 0 except for the fastest p = 0.75 of the pairs",
         past="as `rope`, without its slowest pairs",
-        provenance="transformers, rope type `proportional`; second-hand: p = 0.75 as the paper's preferred value",
+        provenance="transformers, rope type `proportional`; p = 0.75, the paper's preferred value, is second-hand",
+        source="port",
     )
 
     def __init__(self, setup, *, base: float = 10000.0, p: float = 0.75):
@@ -149,7 +179,11 @@ class HoPE(RoPE):
         link="https://arxiv.org/abs/2410.21216",
         formula="`rope` with θ_t = 0 where θ_t < 2π/L",
         past="no pair reaches an untrained phase",
-        provenance="second-hand: two independent ports that agree; two later papers use the same name",
+        provenance="no code of the authors was found, and of the paper only the abstract was read: two notes and a port "
+        "(praxis, encoding/hope.py) keep θ ≥ 2π/L; another family of ports keeps θ·2πL ≥ 1 and adds angles to the scores "
+        "instead of rotating; two later papers use the same name",
+        source="second-hand",
+        lengths="θ ≥ 2π/L, from L; base 10000, as published",
     )
 
     def thetas(self, at: At) -> Float[Tensor, " d/2"]:

@@ -23,7 +23,9 @@ class Sandwich(Encoding):
         link="https://arxiv.org/abs/2212.10356",
         formula="s_ij = q_i·k_j/√d + (Σ_t cos(r·10000^(−2t/d̄)) − d̄/2)·H/(8h), r = i − j, t = 0 … d̄/2 − 1, d̄ = 128, h = 1 … H",
         past="the same curve continues",
-        provenance="d̄ = 128 and t from 0 from memory of the paper's listing; NVIDIA/NeMo starts at t = 1 and has d̄ = d",
+        provenance="after NVIDIA/NeMo, sandwich_relative_position_embedding.py, which has t = 1 … d̄/2 and d̄ = d; "
+        "t from 0 and d̄ = 128 from memory of the paper's listing",
+        source="port",
         shift_invariant=True,
     )
 

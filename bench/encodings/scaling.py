@@ -31,7 +31,10 @@ class SSMax(Wrapper):
         link="https://arxiv.org/abs/2501.19399",
         formula="q_i ← s_h·ln(i + 1)·q_i",
         past="the scale grows with ln n",
-        provenance="second-hand: notes on the paper; s starts at 1/mean ln n, n ≤ L (paper: 0.168, from memory, n ≤ 1024)",
+        provenance="notes on the paper; no code of the author was found; s starts at 1/mean ln n, n ≤ L (paper: 0.168, from "
+        "memory, which is this rule at L = 1024)",
+        source="second-hand",
+        lengths="s starts at L/ln L!, from L",
         shift_invariant=True,
     )
 
@@ -60,9 +63,15 @@ class LogN(Wrapper):
         link="https://kexue.fm/archives/8823",
         formula="q_i ← ln(i + 1)/ln L·q_i",
         past="the scale grows with ln n",
-        provenance="from memory of the blog post; the InfoScale paper cites it",
+        provenance="the blog post, from memory; with `only_past`, the code of Qwen (QwenLM/Qwen-Audio, modeling_qwen.py)",
+        source="second-hand",
+        lengths="ln L in the denominator, from L",
         shift_invariant=True,
     )
+
+    @classmethod
+    def trained_as(cls):
+        return cls.inner if cls.chosen.get("only_past") else None
 
     def __init__(self, setup, *, only_past: bool = False):
         super().__init__(setup)

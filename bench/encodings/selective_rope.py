@@ -1,5 +1,8 @@
 """RoPE with content-dependent angles: each token sets how far the pairs rotate."""
 
+import math
+from dataclasses import replace
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -10,12 +13,43 @@ from .base import At, Encoding, Info
 from .rope import frequencies, rotate_pairs
 
 
-class SelectiveRoPE(Encoding):
+class Selective(Encoding):
     """RoPE with Φ_i = Σ_{l≤i} φ_l in place of i, per head and pair; q_i and k_j differ by φ_{j+1} + … + φ_i.
 
-    φ is a depthwise causal convolution over four tokens of W₂W₁ĥ; ĥ is the attention's input with the slice of each head
-    normalised to length 1. Position ids are not used. φ = 1 would be RoPE.
+    φ is computed from W₂W₁ĥ; ĥ is the attention's input with the slice of each head normalised to length 1. Position ids are
+    not used. φ = 1 would be RoPE.
     """
+
+    def __init__(self, setup, rank: int, init_std: float):
+        super().__init__(setup)
+        self.pairs = setup.heads * setup.head_width // 2
+        self.down = nn.Parameter(torch.randn(setup.layers, rank, setup.width) * init_std)
+        self.up = nn.Parameter(torch.randn(setup.layers, self.pairs, rank) * init_std)
+
+    def prepare(self, at: At) -> Float[Tensor, " d/2"]:
+        """θ_t, the factors of Φ (the authors' temperatures), in float64."""
+        raise NotImplementedError
+
+    def phi(self, h: Float[Tensor, "B T D"], x: Float[Tensor, "B T P"], at: At) -> Float[Tensor, "B T P"]:
+        """Increments of all heads and pairs, P = H·d/2, from ĥ and x = W₂W₁ĥ."""
+        raise NotImplementedError
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        heads = self.setup.heads
+        h = F.normalize(at.h.unflatten(-1, (heads, -1)), dim=-1).flatten(-2)
+        phi = at_least_float32(self.phi(h, F.linear(F.linear(h, self.down[at.layer]), self.up[at.layer]), at))
+        angles = phi.cumsum(1).unflatten(-1, (heads, -1)).transpose(1, 2) * at.shared.to(phi.dtype)
+        cos, sin = angles.cos(), angles.sin()
+        return rotate_pairs(q, cos, sin), rotate_pairs(k, cos, sin)
+
+
+def shifted(x: Float[Tensor, "B T P"], by: int) -> Float[Tensor, "B T P"]:
+    """x of ``by`` tokens earlier; zero before the first token."""
+    return F.pad(x, (0, 0, by, 0))[:, : x.shape[1]]
+
+
+class SelectiveRoPE(Selective):
+    """φ is a causal convolution of x over four tokens, separate for each pair. It starts near 0, so near NoPE."""
 
     info = Info(
         name="selective_rope",
@@ -26,26 +60,56 @@ class SelectiveRoPE(Encoding):
         link="https://openreview.net/forum?id=AQo1SEElNb",
         formula="`rope` with angles θ_t·Σ_{l≤i} φ_lt, φ = conv₄(W₂W₁ĥ), θ_t = 500000^(−2t/d)",
         past="phases grow with the content of all tokens",
-        provenance="the authors' code, timurcarstensen/selective-rope, modules/rotary.py: rank 16, initialisation N(0, 0.02²)",
+        provenance="timurcarstensen/selective-rope, modules/rotary.py with model/position_embedding/selective_rope.yaml, the "
+        "same in the configs of all experiments; weights start as N(0, 0.02²), as in its models, so near NoPE there too",
+        source="official code",
+        lengths="convolution over 4 tokens, as published",
         shift_invariant=True,
     )
 
-    def __init__(self, setup, *, base: float = 500000.0, rank: int = 16, kernel: int = 4, init_std: float = 0.02):
-        super().__init__(setup)
+    def __init__(self, setup, *, base: float = 500000.0, rank: int = 32, kernel: int = 4, init_std: float = 0.02):
+        super().__init__(setup, rank, init_std)
         self.base = base
-        pairs = setup.heads * setup.head_width // 2
-        self.down = nn.Parameter(torch.randn(setup.layers, rank, setup.width) * init_std)
-        self.up = nn.Parameter(torch.randn(setup.layers, pairs, rank) * init_std)
-        self.kernel = nn.Parameter(torch.randn(setup.layers, pairs, kernel) * init_std)
+        self.kernel = nn.Parameter(torch.randn(setup.layers, self.pairs, kernel) * init_std)
 
-    def phi(self, at: At) -> Float[Tensor, "B H d/2 T"]:
-        h = F.normalize(at.h.unflatten(-1, (self.setup.heads, -1)), dim=-1).flatten(-2)
-        x = F.linear(F.linear(h, self.down[at.layer]), self.up[at.layer]).mT  # [B, H·d/2, T]
-        kernel = self.kernel[at.layer, :, None]
-        x = F.conv1d(F.pad(x, (kernel.shape[-1] - 1, 0)), kernel, groups=len(kernel))
-        return x.unflatten(1, (self.setup.heads, -1))
+    def prepare(self, at: At) -> Float[Tensor, " d/2"]:
+        return frequencies(self.setup.head_width, self.base, at.positions.device)
 
-    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
-        phases = at_least_float32(self.phi(at)).cumsum(-1).mT
-        angles = phases * frequencies(self.setup.head_width, self.base).to(phases)
-        return rotate_pairs(q, angles.cos(), angles.sin()), rotate_pairs(k, angles.cos(), angles.sin())
+    def phi(self, h, x, at):
+        taps = self.kernel[at.layer].flip(-1).unbind(-1)
+        return sum((shifted(x, by) * tap for by, tap in enumerate(taps[1:], 1)), x * taps[0])
+
+
+class SelectiveRoPEGated(Selective):
+    """φ_l = g_l·(x_l − x_{l−1} + e^b), g = sigmoid(Wĥ + c) per head, b learned per pair: as the authors train it to copy.
+
+    θ_t = τ·tan(u_t)/tan(u_max), u_t in equal steps from 0 to u_max = 0.9999·π/2 (their temperatures of type ``rfa``). The last
+    pair has θ = τ, all others almost 0. It starts at φ = 1/2, so as RoPE on the last pair.
+    """
+
+    info = replace(
+        SelectiveRoPE.info,
+        name="selective_rope_gated",
+        formula="`selective_rope` with φ_l = g_l(x_l − x_{l−1} + e^b), x = W₂W₁ĥ, g = σ(Wĥ + c), "
+        "θ_t = 0.25·tan(0.9999·πt/(d − 2))/tan(0.9999·π/2)",
+        provenance="timurcarstensen/selective-rope, modules/rotary.py with configs/copying/copying.yaml, gate and bias both on "
+        "(its grid has each on and off); θ_t in float64 (in float32, as there, all but the last are 10 % larger)",
+        lengths="",
+    )
+
+    def __init__(self, setup, *, temperature: float = 0.25, rank: int = 32, init_std: float = 0.02):
+        super().__init__(setup, rank, init_std)
+        self.temperature = temperature
+        self.gate = nn.Parameter(torch.randn(setup.layers, setup.heads, setup.width) * init_std)
+        self.gate_bias = nn.Parameter(torch.zeros(setup.layers, setup.heads))
+        self.log_step = nn.Parameter(torch.zeros(setup.layers, self.pairs))
+
+    def prepare(self, at: At) -> Float[Tensor, " d/2"]:
+        pairs, largest = self.setup.head_width // 2, 0.9999 * math.pi / 2
+        slopes = torch.linspace(0, largest, pairs, dtype=torch.float64, device=at.positions.device).tan()
+        return self.temperature / math.tan(largest) * slopes
+
+    def phi(self, h, x, at):
+        steps = x - shifted(x, 1) + self.log_step[at.layer].exp()
+        gate = F.linear(h, self.gate[at.layer], self.gate_bias[at.layer]).sigmoid()
+        return (steps.unflatten(-1, (self.setup.heads, -1)) * gate[..., None]).flatten(-2)

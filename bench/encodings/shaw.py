@@ -1,6 +1,7 @@
 """Learned vectors per distance, added to keys and values."""
 
 import math
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int
@@ -23,9 +24,12 @@ class Shaw(Encoding):
         authors="Shaw, Uszkoreit, Vaswani",
         year=2018,
         link="https://arxiv.org/abs/1803.02155",
-        formula="s_ij = q_i·(k_j + aK[c])/√d, o_i = Σ_j A_ij (v_j + aV[c]), c = min(i − j, 16)",
-        past="all distances from 16 on share one vector",
-        provenance="tensor2tensor, dot_product_attention_relative; k = 16 from memory; initial N(0, 0.02²) is our choice",
+        formula="s_ij = q_i·(k_j + aK[c])/√d, o_i = Σ_j A_ij (v_j + aV[c]), c = min(i − j, k), k = 16",
+        past="all distances from 16 on share one vector, which is untrained if L < 18 tokens",
+        provenance="tensorflow/tensor2tensor, common_attention.py, dot_product_attention_relative; k is 20 there; "
+        "k = 16 from memory of the paper; initial N(0, 0.02²) is our choice",
+        source="official code",
+        lengths="k = 16, as published",
         shift_invariant=True,
     )
     float_ids = False
@@ -49,3 +53,20 @@ class Shaw(Encoding):
         # Σ_j A_ij aV[c]: sum the weights per row, then multiply with the rows.
         by_row = weights.new_zeros(*q.shape[:3], self.clip + 1).scatter_add(-1, at.shared.expand_as(weights), weights)
         return weights.to(v.dtype) @ v + by_row.to(v.dtype) @ self.values[at.layer].to(v.dtype)
+
+
+class ShawScaled(Shaw):
+    """Shaw's vectors with k = L/2 tokens, so that training reaches every row, and reaches the last one often."""
+
+    info = replace(
+        Shaw.info,
+        name="shaw_scaled",
+        formula="s_ij = q_i·(k_j + aK[c])/√d, o_i = Σ_j A_ij (v_j + aV[c]), c = min(i − j, k), k = L/2",
+        past="all distances from L/2 on share one vector, which is trained",
+        provenance="`shaw`; k = L/2 is our choice",
+        source="own variant",
+        lengths="k = L/2, scaled",
+    )
+
+    def __init__(self, setup, *, init_std: float = 0.02):
+        super().__init__(setup, clip=setup.train_tokens // 2, init_std=init_std)

@@ -28,7 +28,9 @@ class Sinusoidal(Encoding):
         link="https://arxiv.org/abs/1706.03762",
         formula="x_p = tok_p + PE(p), PE(p, 2t) = sin(p·10000^(−2t/D)), PE(p, 2t+1) = cos(p·10000^(−2t/D))",
         past="defined, but with untrained combinations of phases",
-        provenance="the paper, without its factor √D on token embeddings: ours are initialised with unit variance",
+        provenance="the paper, without its factor √D on token embeddings: ours are initialised with unit variance; compared "
+        "with kimiyoung/transformer-xl, whose sines come first",
+        source="port",
     )
 
     def __init__(self, setup, *, base: float = 10000.0):
@@ -53,7 +55,9 @@ class SinusoidalEveryLayer(Sinusoidal):
         year=2019,
         link="https://arxiv.org/abs/1807.03819",
         formula="x_p += PE(p) before each layer, PE(p, 2t) = sin(p·10000^(−2t/D)), PE(p, 2t+1) = cos(p·10000^(−2t/D))",
-        provenance="from memory of Universal Transformers, without its depth signal; PE as in `sinusoidal`",
+        provenance="tensor2tensor, universal_transformer_util.py, step_preprocess (read, not run), without its signal for the "
+        "depth; PE as in `sinusoidal`, where tensor2tensor divides by D/2 − 1 in the exponent",
+        source="official code",
     )
 
     def embed(self, x: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T D"]:

@@ -24,7 +24,8 @@ class StickBreaking(Encoding):
         link="https://arxiv.org/abs/2410.17980",
         formula="o_i = Σ_{j<i} A_ij v_j + (1 − Σ_{j<i} A_ij) v_i, A_ij = σ(z_ij) Π_{j<m<i} (1 − σ(z_im)), z = q·k/√d",
         past="farther keys get the weight left by nearer ones",
-        provenance="the authors' code, shawntan/stickbreaking-attention, sb_ref.py",
+        provenance="the authors' code, shawntan/stickbreaking-attention, sb_ref.py; the rest goes to v_i as in its tests",
+        source="official code",
         shift_invariant=True,
     )
 

@@ -32,7 +32,9 @@ class T5(Encoding):
         link="https://arxiv.org/abs/1910.10683",
         formula="s_ij = q_i·k_j/√d + b_h[bucket(i − j)], 32 buckets, logarithmic from 16 to 128",
         past="distances from 113 on share one bucket; buckets past L keep their random initialisation",
-        provenance="mesh's transformer_layers.py and transformers' T5Attention; initialisation N(0, 1/D) as in transformers",
+        provenance="tensorflow/mesh, transformer_layers.py; initialisation N(0, 1/D) as in transformers' T5Attention",
+        source="official code",
+        lengths="32 buckets to 128, as published",
         shift_invariant=True,
     )
     float_ids = False
@@ -51,18 +53,20 @@ class T5(Encoding):
         return at.shared
 
 
-class T5Matched(T5):
-    """T5 with buckets matched to L: the last bucket starts before L, so that every bucket is trained.
+class T5Scaled(T5):
+    """T5 with buckets scaled to L: the last bucket starts before L, so that every bucket is trained.
 
     At most L/2 buckets: with 32 buckets and L = 23, distances from 23 on would use an untrained one.
     """
 
     info = replace(
         T5.info,
-        name="t5_matched",
+        name="t5_scaled",
         formula="s_ij = q_i·k_j/√d + b_h[bucket(i − j)], n = min(32, L/2) buckets, logarithmic from n/2 to L",
         past="distances past L share the last bucket, which is trained",
         provenance="`t5`; both sizes are our choice",
+        source="own variant",
+        lengths="min(32, L/2) buckets to L, scaled",
     )
 
     def __init__(self, setup, *, buckets: int = 32):

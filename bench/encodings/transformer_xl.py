@@ -26,7 +26,8 @@ class TransformerXL(Encoding):
         link="https://arxiv.org/abs/1901.02860",
         formula="s_ij = (q_i·k_j + q_i·W R_r + u·k_j + v·W R_r)/√d, r = i − j, R_r = (sin rθ_t, cos rθ_t), θ_t = 10000^(−2t/D)",
         past="defined, but with untrained combinations of phases",
-        provenance="kimiyoung/transformer-xl, RelPartialLearnableMultiHeadAttn, without memory; its initialisation N(0, 0.02²)",
+        provenance="the authors' code, kimiyoung/transformer-xl, without memory and clamp_len; its initialisation N(0, 0.02²)",
+        source="official code",
         shift_invariant=True,
     )
 

@@ -14,8 +14,8 @@ from .rope import RoPE, rotate_pairs
 class XPos(RoPE):
     """q_i times ζ_t^((i − c)/γ) and k_j times ζ_t^(−(j − c)/γ) on top of RoPE: pair t of their product decays with i − j.
 
-    γ = L/2 tokens, as in the paper (512 for L = 1024). The centre c cancels; N/2 tokens after the first one, with N the
-    announced length, keeps the powers in range. The paper's blockwise attention in evaluation is left out.
+    The centre c cancels; N/2 tokens after the first one, with N the announced length, keeps the powers in range. The paper's
+    blockwise attention in evaluation is left out.
     """
 
     info = replace(
@@ -25,25 +25,43 @@ class XPos(RoPE):
         authors="Sun, Dong, Patra, Ma, Huang, Benhaim, Chaudhary, Song, Wei",
         year=2022,
         link="https://arxiv.org/abs/2212.10554",
-        formula="`rope`, pair t of the product times ζ_t^((i − j)/γ), ζ_t = (2t + 0.4d)/(1.4d), γ = L/2",
+        formula="`rope`, pair t of the product times ζ_t^((i − j)/γ), ζ_t = (2t + 0.4d)/(1.4d), γ = 512",
         past="as `rope`, but far keys fade; fast pairs fade first",
-        provenance="torchscale, xpos_relative_position.py, where γ = 512; L = 1024 in the paper is from memory",
+        provenance="microsoft/torchscale, xpos_relative_position.py; pairs (t, t + d/2), not (2t, 2t + 1)",
+        source="official code",
+        lengths="γ = 512, as published",
     )
 
-    def __init__(self, setup, *, base: float = 10000.0, scale: float = 0.5):
+    def __init__(self, setup, *, base: float = 10000.0, scale_base: float = 512.0):
         super().__init__(setup, base=base)
-        if scale <= 0:
-            raise InputError(f"scale of xpos must be positive, got {scale}")
-        self.scale = scale
+        if scale_base <= 0:
+            raise InputError(f"scale_base of xpos must be positive, got {scale_base}")
+        self.scale_base = scale_base
 
     def prepare(self, at: At) -> tuple[Tensor, ...]:
         cos, sin = super().prepare(at)
         d = self.setup.head_width
         zeta = (torch.arange(0, d, 2, device=cos.device, dtype=torch.float64) + 0.4 * d) / (1.4 * d)
-        powers = (at.positions - at.positions[..., :1] - at.announced_length / 2) / (self.scale * self.setup.train_tokens)
+        powers = (at.positions - at.positions[..., :1] - at.announced_length / 2) / self.scale_base
         decay = (zeta ** powers[..., None]).unsqueeze(-3).float()  # axis for the heads
         return cos * decay, sin * decay, cos / decay, sin / decay
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         cos_q, sin_q, cos_k, sin_k = at.shared
         return rotate_pairs(q, cos_q, sin_q), rotate_pairs(k, cos_k, sin_k)
+
+
+class XPosScaled(XPos):
+    """xPos with γ = L/2 tokens: the paper has γ = 512 and trains on L = 1024."""
+
+    info = replace(
+        XPos.info,
+        name="xpos_scaled",
+        formula="`xpos` with γ = L/2",
+        provenance="`xpos`; γ = L/2 is our choice, from the paper's L = 1024 (from memory)",
+        source="own variant",
+        lengths="γ = L/2, scaled",
+    )
+
+    def __init__(self, setup, *, base: float = 10000.0):
+        super().__init__(setup, base=base, scale_base=setup.train_tokens / 2)

@@ -9,8 +9,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from .base import At
+from .compose import with_settings
 from .interpolation import stretch_factor
-from .rope import RoPE
+from .rope import RoPE, RoPEScaled
 
 
 def ramp_range(width: int, base: float, length: int, fast: float = 32, slow: float = 1) -> tuple[int, int]:
@@ -44,9 +45,14 @@ class YaRN(RoPE):
         formula="`rope` with θ_t·(1 − γ_t·(1 − 1/s)), γ_t = clip((t − lo)/(hi − lo), 0, 1), and q, k times m = 0.1·ln s + 1; "
         "s = L′/L when N > L, else 1",
         past="slow pairs stay within trained phases, fast pairs do not change",
-        provenance="the authors' code, jquesnelle/yarn, and transformers; applied only past L, our choice",
+        provenance="jquesnelle/yarn, LlamaYaRNScaledRotaryEmbedding; applied only past L, our choice",
+        lengths="s = L′/L; ramp from 32 turns to 1 within L",
     )
     dynamic: ClassVar[bool] = False
+
+    @classmethod
+    def trained_as(cls):
+        return with_settings(RoPE, cls.chosen)
 
     def thetas(self, at: At) -> Float[Tensor, " d/2"]:
         thetas = super().thetas(at)
@@ -67,6 +73,28 @@ class YaRNDynamic(YaRN):
         YaRN.info,
         name="yarn_dynamic",
         formula="`yarn` with s = max(1, N/L)",
-        provenance="the authors' code, jquesnelle/yarn, LlamaDynamicYaRNScaledRotaryEmbedding",
+        provenance="jquesnelle/yarn, LlamaDynamicYaRNScaledRotaryEmbedding",
+        lengths="s = N/L; ramp from 32 turns to 1 within L",
     )
     dynamic = True
+
+    @classmethod
+    def trained_as(cls):
+        return with_settings(RoPE, cls.chosen)
+
+
+class YaRNScaled(RoPEScaled, YaRN):
+    """YaRN on ``rope_scaled``."""
+
+    info = replace(
+        YaRN.info,
+        name="yarn_scaled",
+        formula="`yarn` on `rope_scaled`, θ_t = (L/2π)^(−4t/d)",
+        provenance="`yarn` and `rope_scaled`, our choice",
+        source="own variant",
+        lengths="as `yarn`; base (L/2π)², scaled",
+    )
+
+    @classmethod
+    def trained_as(cls):
+        return RoPEScaled

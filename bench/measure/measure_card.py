@@ -71,6 +71,8 @@ def declared(cls) -> Declared:
         shift_invariant=info.shift_invariant,
         random=info.random,
         stage_share=cls.stage.share if cls.stage else None,
+        source=info.source,
+        lengths=info.lengths,
     )
 
 

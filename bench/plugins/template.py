@@ -24,8 +24,8 @@ class MyEncoding(Encoding):
         formula="s_ij = q_i·k_j/√d − m_h·ln(1 + i − j), ln m_h learned",
         past="the same curve continues",  # behaviour beyond the training length
         provenance="our own; written from the template of `lprime new`",  # source of formula and defaults
-        source="official code",  # or "port", "paper only", "second-hand": what it was compared with
-        lengths="",  # settings that are lengths, with their rule, such as "k = L/2, scaled"
+        source="own variant",  # of another's method: the code it was compared with ("official code", "port"), or "paper only"
+        lengths="",  # settings that are lengths in tokens, with their rule, such as "k = 16, as published" or "k = L/2, scaled"
         shift_invariant=True,  # adding a constant to all position ids changes nothing
         random=False,  # draws nothing from at.generator
         ranking="standard",  # or "longer" (trains past L), or "task-aware" (uses what the tokens mean)

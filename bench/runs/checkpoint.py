@@ -50,16 +50,21 @@ def save_checkpoint(folder: Path, model: Decoder, optimizer: FlatAdamW, state: T
     write_atomic(folder / CHECKPOINT, save(tensors, metadata))
 
 
-def load_checkpoint(folder: Path, model: Decoder, optimizer: FlatAdamW, identity: str) -> TrainingState | None:
+def load_checkpoint(
+    folder: Path, model: Decoder, optimizer: FlatAdamW, identity: str, name: str = CHECKPOINT
+) -> TrainingState | None:
     """Restore model and optimizer from a checkpoint; None if there is no usable one.
 
-    A file that is damaged or belongs to another run is renamed to ``checkpoint.safetensors.unusable`` before anything is
-    restored from it. The run then starts from the beginning and gives the same result.
+    A file that is damaged or belongs to another run is renamed to ``<name>.unusable`` before anything is restored from it. The
+    run then starts from the beginning and gives the same result.
+
+    Arguments:
+        name: ``CHECKPOINT``, or ``WEIGHTS`` of a finished training.
 
     Raises:
         InputError: the file cannot be read.
     """
-    path = folder / CHECKPOINT
+    path = folder / name
     if not path.exists():
         return None
     try:
@@ -75,7 +80,7 @@ def load_checkpoint(folder: Path, model: Decoder, optimizer: FlatAdamW, identity
     except OSError as error:
         raise InputError(f"cannot read {path}: {error}") from error
     except (SafetensorError, KeyError, TypeError, ValueError):
-        path.replace(path.with_name(CHECKPOINT + ".unusable"))
+        path.replace(path.with_name(name + ".unusable"))
         return None
     state.loss = [(step, loss) for step, loss in state.loss]
     model.load_state_dict(weights)

@@ -5,8 +5,8 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -15,6 +15,7 @@ from tasks import InputError
 
 from .executor import Event
 from .run import Run
+from .shared_training import is_trained, shared_trainings, training_run
 from .worker import RunRequest, worker_main
 
 MALLOC = ":".join(
@@ -52,6 +53,7 @@ class LocalPool:
             resume from their last checkpoints.
         gpus: CUDA devices to distribute the workers over, one per worker; by default all see the devices of this process.
         request: creates the request sent to a worker for a run.
+        keep_weights: encodings whose runs keep their weights; by default those whose training others share.
     """
 
     workers: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
@@ -61,18 +63,20 @@ class LocalPool:
     stop_within_s: float = 1.5
     gpus: Sequence[str] = ()
     request: Callable[[Run], RunRequest] = RunRequest.of
+    keep_weights: Collection[str] | None = None
     active: list[Worker] = field(default_factory=list, init=False)
 
     def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
         """See ``Executor``."""
         queue, active = deque(runs), self.active
+        keep = shared_trainings(run.encoding for run in runs) if self.keep_weights is None else self.keep_weights
         try:
             while queue or any(worker.run for worker in active):
                 while queue and len(active) < min(self.workers, len(queue) + sum(worker.run is not None for worker in active)):
                     self.start_worker(out)
                 for worker in active:
-                    if queue and worker.ready and worker.run is None:
-                        self.assign(worker, queue, on_event)
+                    if worker.ready and worker.run is None and (run := self.next_run(queue, out)):
+                        self.assign(worker, run, queue, run.encoding in keep, on_event)
                 ready = wait([worker.pipe for worker in active] + [worker.process.sentinel for worker in active], timeout=1.0)
                 for worker in list(active):
                     if worker.pipe in ready:
@@ -104,14 +108,22 @@ class LocalPool:
         finally:  # pending signals arrive now, when the worker is in the pool
             signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
 
-    def assign(self, worker: Worker, queue: deque[Run], on_event: Callable[[Event], None]) -> None:
-        """Send the next run to an idle worker."""
+    def next_run(self, queue: deque[Run], out: Path) -> Run | None:
+        """The first run whose training no worker is making at present."""
+        in_progress = {training_run(worker.run) for worker in self.active if worker.run and not is_trained(worker.run, out)}
+        return next((run for run in queue if training_run(run) not in in_progress), None)
+
+    def assign(
+        self, worker: Worker, run: Run, queue: deque[Run], keep_weights: bool, on_event: Callable[[Event], None]
+    ) -> None:
+        """Send a run of the queue to an idle worker."""
         try:
-            worker.pipe.send(self.request(queue[0]))
+            worker.pipe.send(replace(self.request(run), keep_weights=keep_weights))
         except OSError:
             return  # it died while idle; handle_exit follows, and another worker takes the run
-        worker.run = queue.popleft()
-        on_event(Event("started", worker.run))
+        queue.remove(run)
+        worker.run = run
+        on_event(Event("started", run))
 
     def receive(self, worker: Worker, on_event: Callable[[Event], None]) -> None:
         """Forward all pending messages of a worker as events."""

@@ -1,12 +1,18 @@
-"""Progress of a grid: a live display on a terminal, otherwise one line per finished run."""
+"""Progress of a grid: a live display on a terminal, otherwise lines for a log."""
 
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from .executor import Event
 from .run import Run
+
+LINE_EVERY_S = 60.0
+"""Seconds without output after which a log gets a line."""
+MOST_SHOWN = 3
+"""Maximum number of active runs on one line of a log."""
 
 
 def format_duration(seconds: float) -> str:
@@ -17,17 +23,22 @@ def format_duration(seconds: float) -> str:
 
 
 class Tally:
-    """Counts an executor's events; computes speed and remaining time."""
+    """Counts an executor's events; computes speed and remaining time.
 
-    def __init__(self, runs: Sequence[Run]):
+    Arguments:
+        steps: steps that each run makes; by default all of its recipe. See ``shared_training.steps_to_make``.
+    """
+
+    def __init__(self, runs: Sequence[Run], steps: Mapping[Run, int] | None = None):
+        self.steps = steps or {run: run.steps for run in runs}
         self.total = len(runs)
         self.ended = 0
         self.failed: list[Event] = []
         self.lost: list[Event] = []
         self.locked = 0
-        self.steps_total = sum(run.steps for run in runs)
+        self.steps_total = sum(self.steps.values())
         self.steps_ended = 0
-        """Steps in the recipes of all ended runs, even of those that failed early."""
+        """Steps of all ended runs, even of those that failed early."""
         self.active: dict[Run, int] = {}
         """Current step of each active run. The first report only sets it: earlier sessions may have made those steps."""
         self.steps_made = 0
@@ -37,13 +48,13 @@ class Tally:
     def on_event(self, event: Event) -> None:
         run = event.run
         if event.kind in ("started", "step"):
-            if before := self.active.get(run):
-                self.steps_made += event.step - before
+            if event.kind == "step" and (before := self.active.get(run)):
+                self.steps_made += max(0, event.step - before)
             self.active[run] = event.step
             return
         if before := self.active.pop(run, 0):
             self.steps_made += max(0, event.step - before)
-        self.steps_ended += run.steps
+        self.steps_ended += self.steps[run]
         self.ended += 1
         self.locked += event.kind == "locked"
         if event.kind == "failed":
@@ -53,7 +64,7 @@ class Tally:
 
     @property
     def steps_done(self) -> int:
-        return self.steps_ended + sum(self.active.values())
+        return self.steps_ended + sum(min(step, self.steps[run]) for run, step in self.active.items())
 
     @property
     def rate(self) -> float:
@@ -85,11 +96,27 @@ def outcome(event: Event) -> str:
     return {"failed": "FAILED: ", "lost": "LOST: "}.get(event.kind, "") + event.text
 
 
-class PlainProgress:
-    """Prints one line for every run that ends: for logs and pipes."""
+@dataclass
+class Pace:
+    """Progress of an active run since its first report."""
 
-    def __init__(self, runs: Sequence[Run]):
-        self.tally = Tally(runs)
+    first: int
+    since: float
+    """First reported step, and its time."""
+    tenth: int
+    tenth_since: float
+    """The last tenth of the run that it completed, and the time of that."""
+
+
+class PlainProgress:
+    """Prints lines, for logs and pipes: one for every run that ends, one for every tenth of a long run, whose tenths take
+    ``LINE_EVERY_S`` or more, and otherwise one for the whole grid if nothing was printed for that time.
+    """
+
+    def __init__(self, runs: Sequence[Run], steps: Mapping[Run, int] | None = None):
+        self.tally = Tally(runs, steps)
+        self.paces: dict[Run, Pace] = {}
+        self.last_line = time.monotonic()
 
     def __enter__(self) -> "PlainProgress":
         return self
@@ -99,17 +126,50 @@ class PlainProgress:
 
     def on_event(self, event: Event) -> None:
         self.tally.on_event(event)
+        now = time.monotonic()
         if event.kind not in ("started", "step"):
-            say(f"[{self.tally.line()}] {event.run}: {outcome(event)}")
+            self.paces.pop(event.run, None)
+            self.say(f"{event.run}: {outcome(event)}", now)
+        elif event.kind == "started":
+            self.paces.pop(event.run, None)  # of a worker that has ended
+        elif self.is_long_tenth(event, now):
+            self.say(self.progress(event.run, now), now)
+        elif now - self.last_line >= LINE_EVERY_S:
+            shown = [self.progress(run, now) for run in list(self.paces)[:MOST_SHOWN]]
+            more = len(self.tally.active) - len(shown)
+            self.say("; ".join([*shown, *([f"{more} more running"] if more else [])]), now)
+
+    def say(self, text: str, now: float) -> None:
+        say(f"[{self.tally.line()}] {text}")
+        self.last_line = now
+
+    def is_long_tenth(self, event: Event, now: float) -> bool:
+        """Whether the run has just completed a tenth of its steps, which took long."""
+        tenth = 10 * event.step // event.run.steps
+        pace = self.paces.setdefault(event.run, Pace(event.step, now, tenth, now))
+        if tenth <= pace.tenth:
+            return False
+        took, pace.tenth, pace.tenth_since = now - pace.tenth_since, tenth, now
+        return took >= LINE_EVERY_S
+
+    def progress(self, run: Run, now: float) -> str:
+        """Step, share and time left of an active run."""
+        pace, step = self.paces[run], self.tally.active[run]
+        text = f"{run}: step {step}/{run.steps}, {min(1.0, step / run.steps):.0%}"
+        if step >= run.steps:
+            return f"{text}, evaluation"  # or an extra stage
+        if step <= pace.first:
+            return text
+        return f"{text}, {format_duration((run.steps - step) * (now - pace.since) / (step - pace.first))} left"
 
 
 class LiveProgress:
     """Shows a bar for the grid and one for every active run; ended runs scroll by above."""
 
-    def __init__(self, runs: Sequence[Run]):
+    def __init__(self, runs: Sequence[Run], steps: Mapping[Run, int] | None = None):
         from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-        self.tally = Tally(runs)
+        self.tally = Tally(runs, steps)
         self.bars = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"), transient=True)
         self.total_bar = self.bars.add_task("all runs", total=self.tally.steps_total, note="")
         self.run_bars: dict[Run, TaskID] = {}
@@ -135,5 +195,5 @@ class LiveProgress:
         self.bars.update(self.total_bar, completed=self.tally.steps_done, note=self.tally.line())
 
 
-def progress_display(runs: Sequence[Run]) -> PlainProgress | LiveProgress:
-    return LiveProgress(runs) if sys.stdout and sys.stdout.isatty() else PlainProgress(runs)
+def progress_display(runs: Sequence[Run], steps: Mapping[Run, int] | None = None) -> PlainProgress | LiveProgress:
+    return (LiveProgress if sys.stdout and sys.stdout.isatty() else PlainProgress)(runs, steps)

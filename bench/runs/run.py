@@ -6,7 +6,10 @@
         result.json               finished
         failure.json              failed; run again only with --retry-failed
         checkpoint.safetensors    started
+        weights.safetensors       its training is finished, and shared or kept (--keep-weights)
         lock                      held by the process that works on it
+        training.lock             held by the process that trains it, perhaps for a run that shares its training
+        heartbeat.json            step and speed of that process
 """
 
 import os
@@ -26,6 +29,8 @@ from tasks import InputError
 from .run_lock import is_locked
 
 CHECKPOINT = "checkpoint.safetensors"
+WEIGHTS = "weights.safetensors"
+"""The last checkpoint of a finished training."""
 FAILURE = "failure.json"
 RunState = Literal["done", "diverged", "failed", "running", "paused", "missing"]
 
@@ -128,7 +133,7 @@ class Run:
             return "running"
         if self.failure(out):
             return "failed"
-        return "paused" if (folder / CHECKPOINT).exists() else "missing"
+        return "paused" if (folder / CHECKPOINT).exists() or (folder / WEIGHTS).exists() else "missing"
 
     def fail(self, out: Path, error: str, traceback: str = "") -> None:
         failure = Failure(error=error, traceback=traceback, finished=now(), fingerprint=self.suite.fingerprint)

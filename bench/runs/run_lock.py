@@ -1,14 +1,19 @@
-"""The lock file of a run's folder: one process at a time works on a run."""
+"""The lock files of a run's folder: one process at a time works on a run, and one at a time on its training.
+
+There are two, because a run of another encoding that shares the training may do it: see ``shared_training``.
+"""
 
 import errno
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from bench.files import remove_stale_files, try_lock
 from tasks import InputError
 
-LOCK = "lock"
+LOCK, TRAINING_LOCK = "lock", "training.lock"
+WRITES = {LOCK: ".json", TRAINING_LOCK: ".safetensors"}
+"""Files that the holder of each lock writes, by extension."""
 LOCK_WAIT_S = 0.35
 """Longer than a status command holds the lock while probing it, much shorter than a run."""
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
@@ -20,14 +25,17 @@ class LockedElsewhere(Exception):
 
 
 @contextmanager
-def lock_run(folder: Path) -> Iterator[None]:
+def lock_run(folder: Path, name: str = LOCK) -> Iterator[None]:
     """Lock a run's folder; the lock is released when the block or the process ends, however it ends.
+
+    Arguments:
+        name: ``LOCK`` or ``TRAINING_LOCK``.
 
     Raises:
         LockedElsewhere: another process holds it.
         InputError: the folder cannot be written.
     """
-    path = folder / LOCK
+    path = folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = open(path, "ab")  # noqa: SIM115 (closed below)
@@ -42,9 +50,26 @@ def lock_run(folder: Path) -> Iterator[None]:
             locked = True
         if not locked:
             raise LockedElsewhere(str(folder))
-        remove_stale_files(folder)
+        remove_stale_files(folder, WRITES[name])
         yield
         path.unlink(missing_ok=True)
+
+
+@contextmanager
+def lock_training(folder: Path, while_waiting: Callable[[], None]) -> Iterator[None]:
+    """Lock the training of a run's folder, as soon as no other process trains there.
+
+    Arguments:
+        while_waiting: called about three times a second; may raise to stop waiting.
+    """
+    with ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(lock_run(folder, TRAINING_LOCK))
+                break
+            except LockedElsewhere:
+                while_waiting()
+        yield
 
 
 def is_locked(folder: Path) -> bool:

@@ -34,6 +34,8 @@ class RunRequest:
     """References to load first, if the encoding is neither built in nor installed."""
     source: str = ""
     """Source hash of the encoding when the request was made."""
+    keep_weights: bool = False
+    """See ``run_one``."""
 
     @classmethod
     def of(cls, run: Run) -> "RunRequest":
@@ -121,6 +123,7 @@ def worker_main(pipe: Connection, out: str, threads: int, device: str, checkpoin
                 checkpoint_every_s,
                 report=lambda step: pool.send("step", step),
                 should_stop=pool.should_stop,
+                keep_weights=request.keep_weights,
             )
             pool.send("finished", result.steps, summarize_result(result))
         except Stopped:
@@ -151,4 +154,5 @@ def summarize_result(result: Result) -> str:
     if result.status == "diverged":
         return f"diverged at step {result.steps}"
     inside, outside = (statistics.fmean(s.exact for s in part) for part in (result.in_distribution, result.out_of_distribution))
-    return f"in distribution {inside:.2f}, past L {outside:.2f}, {result.timings.total_s:.1f} s"
+    shared = f", trained as {result.trained_as}" if result.trained_as else ""
+    return f"in distribution {inside:.2f}, past L {outside:.2f}, {result.timings.total_s:.1f} s{shared}"

@@ -50,6 +50,8 @@ class Plan:
     """Examples per test length; None: as many as the suite has."""
     memory_steps: int
     """Training steps of each run in the memory measurement."""
+    memory_long: tuple[int, int]
+    """Training steps after which the memory of a long training is read; the second at most 1.2 times the first."""
     memory_examples: tuple[int, int]
     """A small and a large number of test examples."""
     growth: Budget
@@ -78,6 +80,7 @@ FULL = Plan(
     evaluation=Budget(5, 3),
     test_examples=None,
     memory_steps=20,
+    memory_long=(100, 600),
     memory_examples=(256, 2048),
     growth=Budget(1, 3),
     growth_examples=8,
@@ -93,6 +96,7 @@ QUICK = Plan(
     evaluation=Budget(0, 2),
     test_examples=8,
     memory_steps=1,
+    memory_long=(1, 3),
     memory_examples=(8, 32),
     growth=Budget(0, 2),
     growth_examples=2,

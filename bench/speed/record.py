@@ -52,7 +52,7 @@ class Evaluation(Record):
 class Memory(Record):
     """Peak memory of one process."""
 
-    what: Literal["imports", "training", "evaluation"]
+    what: Literal["imports", "training", "long training", "evaluation"]
     detail: str
     mb: float
     """MiB."""

@@ -133,7 +133,8 @@ def memory_tables(record: Speed) -> list[Table]:
         return []
     text = (
         "Peak memory of a process so far, MiB. One process for training, a worker that trains run after run of `small`; one "
-        "for evaluation, T5 on every task at L′, first with few examples and then with many."
+        "for each long training, NoPE on copying, whose memory must not grow with its steps; one for evaluation, T5 on every "
+        "task at L′, first with few examples and then with many."
     )
     rows = [[row.what, row.detail, f"{row.mb:,.0f}"] for row in record.memory]
     return [Table("Peak memory", text, ["what", "of", "MiB"], rows, left=2)]

@@ -1,12 +1,14 @@
 """Our training and evaluation as in a run, one step at a time."""
 
 import math
+from collections.abc import Callable
 
 import torch
 
 import tasks
 from bench.runs.run import Run
-from bench.runs.run_one import build_model, count_parameters
+from bench.runs.run_one import count_parameters
+from bench.runs.run_training import build_model
 from bench.suites.suite import Suite
 from bench.training.batches import fixed_shape_batch
 from bench.training.evaluate import evaluate
@@ -53,10 +55,10 @@ class Trainee:
         self.optimizer.step()
         return value
 
-    def loop(self, steps: int) -> None:
+    def loop(self, steps: int, after_step: Callable[[TrainingState], None] = lambda state: None) -> None:
         """Run the real training loop, drawing of examples included."""
         recipe = self.recipe.model_copy(update={"steps": steps})
-        train(self.model, self.optimizer, self.task, self.train_length, recipe, 0, TrainingState(), lambda state: None)
+        train(self.model, self.optimizer, self.task, self.train_length, recipe, 0, TrainingState(), after_step)
 
     def exact_match(self, examples: Examples) -> float:
         """Share of exact matches on examples of one length."""

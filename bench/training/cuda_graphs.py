@@ -105,7 +105,7 @@ class GraphedStep:
         return self.plain_step(batch, announced_length)
 
     def replayed(self, batch: Batch, announced_length: int) -> Float[Tensor, ""]:
-        key = (announced_length, *batch.tokens[0].shape, len(batch.target_rows))
+        key = (announced_length, self.model.in_stage, *batch.tokens[0].shape, len(batch.target_rows))
         if key not in self.recordings:
             self.recordings[key] = self.record(batch, announced_length)
         recording = self.recordings[key]

@@ -39,12 +39,12 @@ def evaluate(
     """
     model.eval()
     device = model.embedding.weight.device
-    scores = []
+    stage, scores = model.encoding.stage, []
     for length, examples in test_sets.items():
         exact, right, total = 0, 0, 0
         per_draw = EXAMPLES_PER_DRAW if model.encoding.info.random else len(examples)
-        # An extra stage announces L′ for every sequence, so the test after it does the same.
-        announced_length = task.tokens(task.longest if model.encoding.stage else length)
+        # A stage at longer lengths announces L′ for every sequence, so the test after it does the same.
+        announced_length = task.tokens(task.longest if stage and stage.longer else length)
         for start, batch in evaluation_batches(examples, TOKEN_BUDGET[device.type], per_draw):
             before_batch()
             generator = seeded_generator("test", test_seed, length, start // per_draw, device=device)

@@ -10,12 +10,12 @@ from functools import cache
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from bench.encodings import At, Encoding, Setup, hooks
 from bench.suites.suite import ModelSpec
 
 from .batches import Batch
+from .gelu import gelu
 from .layout import Layout
 
 MAX_CACHED_SHAPES = 64
@@ -62,7 +62,7 @@ class Block(nn.Module):
             # By default softmax(q·kᵀ/√d + bias)·v, see ``bench.encodings.attention_kernel``.
             mixed.append(encoding.attend(q, k, v, bias, at).transpose(1, 2).flatten(2))
         x = (x if rows is None else x[rows]) + self.out(layout.unpad(mixed, rows))
-        return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
+        return x + self.down(gelu(self.up(self.mlp_norm(x)), context.gelu_sizes))
 
     def split_heads(self, qkv: Float[Tensor, "B T 3*D"]) -> tuple[Float[Tensor, "B H T d"], ...]:
         """Queries, keys and values of all heads, as views."""
@@ -104,6 +104,8 @@ class Context:
     masks: list[Mask]
     embeds: bool
     """Whether the encoding overrides ``embed``."""
+    gelu_sizes: set[int]
+    """See ``bench.training.gelu``."""
 
 
 class Decoder(nn.Module):
@@ -125,10 +127,13 @@ class Decoder(nn.Module):
         self.encoding = make_encoding()
         used = hooks(type(self.encoding))
         self.embeds = "embed" in used
+        self.in_stage = False
+        """Whether the present training step is one of an extra stage."""
         # Without parameters, randomness and its own position ids, `prepare` depends only on the shape.
         parameters = any(True for _ in self.encoding.parameters())
         self.cacheable = not (parameters or self.encoding.info.random or "positions" in used)
         self.cache: dict[Hashable, tuple[At, Mask]] = {}
+        self.gelu_sizes: set[int] = set()
 
     def init(self, spec: ModelSpec) -> None:
         """Embeddings are N(0, 1), matrices N(0, 1/inputs); the two that write to the stream are scaled by 1/√(2·layers)."""
@@ -172,17 +177,22 @@ class Decoder(nn.Module):
             x = block(x, self.encoding, context, layer, rows if layer == len(self.blocks) - 1 else None)
         return self.norm(x)
 
+    @property
+    def after_stage(self) -> bool:
+        """See ``At.after_stage``: an encoding with a stage is always tested after it."""
+        return self.in_stage or (self.encoding.stage is not None and not self.training)
+
     def context(
         self, tokens: Sequence[Int[Tensor, "B T"]], layout: Layout, announced_length: int, generator: torch.Generator | None
     ) -> Context:
         """Position ids, results of ``prepare``, and masks for each bucket, cached where possible."""
         ats, masks = [], []
         for part in tokens:
-            key = (part.shape[1], announced_length, part.device, torch.is_inference_mode_enabled())
+            key = (part.shape[1], announced_length, self.after_stage, part.device, torch.is_inference_mode_enabled())
             if self.cacheable and key in self.cache:
                 at, mask = self.cache[key]
             else:
-                at, mask = At(announced_length, generator=generator, causal=self.causal), Mask(self.causal)
+                at, mask = At(announced_length, self.after_stage, generator=generator, causal=self.causal), Mask(self.causal)
                 at = replace(at, ids=self.encoding.positions(part, at))
                 at = replace(at, shared=self.encoding.prepare(at))
                 if self.cacheable:
@@ -191,7 +201,7 @@ class Decoder(nn.Module):
                         del self.cache[next(iter(self.cache))]
             ats.append(replace(at, generator=generator))
             masks.append(mask)
-        return Context(layout, ats, masks, self.embeds)
+        return Context(layout, ats, masks, self.embeds, self.gelu_sizes)
 
     def logits(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Logits of the next token."""

@@ -53,6 +53,8 @@ class TrainingState:
     """Total seconds spent on the run until the last checkpoint."""
     started: str = ""
     """Start of the run's first session: ISO 8601, UTC."""
+    cpu_share: float | None = None
+    """See ``Timings.cpu_share``; set at the end of the training."""
 
 
 class Stopped(Exception):
@@ -146,13 +148,16 @@ def train(
     device = model.embedding.weight.device
     if graphs is None and device.type == "cuda":
         graphs = graphed_step(model)
-    extra_steps = stage_steps(recipe, model.encoding.stage)
+    stage = model.encoding.stage
+    extra_steps = stage_steps(recipe, stage)
     end = recipe.steps + extra_steps
     log_interval = max(1, recipe.steps // LOG_POINTS)
+    if state.loss and state.loss[-1][0] % log_interval and state.step < end:
+        state.loss.pop()  # the end of the training that a stage continues; its sums are kept
     interval_start, interval_first = time.perf_counter(), state.step
 
     def length_at(step: int) -> int:
-        return train_length if step < recipe.steps else task.longest
+        return task.longest if step >= recipe.steps and stage and stage.longer else train_length
 
     def draw(step: int) -> tasks.Examples:
         with phase("data"):
@@ -163,6 +168,7 @@ def train(
         start = time.perf_counter()
         examples, announced_length = prefetched or draw(state.step), task.tokens(length_at(state.step))
         optimizer.zero_grad()
+        model.in_stage = state.step >= recipe.steps
         if graphs and graphs.usable:
             with phase("data"):
                 batch = fixed_shape_batch(examples, announced_length, task.widths(length_at(state.step))[1] + 1)
@@ -191,7 +197,8 @@ def train(
         if state.step % log_interval == 0 or state.step == end:
             if state.loss_steps:
                 state.loss.append((state.step, state.loss_sum / state.loss_steps))
-            state.loss_sum, state.loss_steps = 0.0, 0
+            if state.step % log_interval == 0:
+                state.loss_sum, state.loss_steps = 0.0, 0
             if state.step > interval_first:
                 state.step_ms.append((now - interval_start) * 1e3 / (state.step - interval_first))
             interval_start, interval_first = now, state.step

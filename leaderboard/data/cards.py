@@ -4,11 +4,12 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import ValidationError
 
 from bench.measure.card import Card
-from bench.result import first_fault
+from bench.result import Result, first_fault
 from tasks import InputError
 
 from .grid import Grid, RelativeCost
@@ -45,11 +46,36 @@ def write_cards(folder: Path, cards: Mapping[str, Card]) -> None:
     write_if_changed(folder / RESULTS / CARDS, "{\n" + ",\n".join(rows) + "\n}\n" if rows else None)
 
 
-def with_costs(suites: Mapping[str, Iterable[Grid]], cards: Mapping[str, Card]) -> dict[str, list[Grid]]:
-    """Add to all grids (by suite) the relative costs of the encodings whose cards have them."""
+def with_cards(suites: Mapping[str, Iterable[Grid]], cards: Mapping[str, Card]) -> dict[str, list[Grid]]:
+    """Add to all grids (by suite) the declarations and the relative costs of the encodings whose cards have them."""
     costs = {}
     for name, card in cards.items():
         if card.measured and (measured := card.measured.costs):
             first, last = measured[0], measured[-1]
             costs[name] = RelativeCost(first.step_ratio, last.step_ratio, last.peak_ratio, card.measured.busy)
-    return {suite: [replace(grid, costs=costs) for grid in grids] for suite, grids in suites.items()}
+    return {
+        suite: [
+            replace(grid, costs=costs, runs={cell: tuple(with_declarations(runs, cards)) for cell, runs in grid.runs.items()})
+            for grid in grids
+        ]
+        for suite, grids in suites.items()
+    }
+
+
+def with_declarations(results: Iterable[Result], cards: Mapping[str, Card]) -> list[Result]:
+    """Results whose encodings are described as their cards declare them now.
+
+    So results from before these fields have them too, and a corrected source needs no new runs. Encodings without a card, such
+    as submitted ones, keep what their results say.
+    """
+    return [with_declaration(result, cards.get(result.encoding.name, Card())) for result in results]
+
+
+def with_declaration(result: Result, card: Card) -> Result:
+    declared = card.declared
+    if declared is None:
+        return result
+    changes: dict[str, Any] = {"stage_share": declared.stage_share}
+    if declared.source:  # cards from before these fields know neither
+        changes |= {"source": declared.source, "lengths": declared.lengths}
+    return result.model_copy(update={"encoding": result.encoding.model_copy(update=changes)})

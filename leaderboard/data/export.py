@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.files import folder_atomic, write_atomic
-from bench.result import RANKING_CLASSES, LengthScore, Result
+from bench.result import RANKING_CLASSES, SOURCE_KINDS, LengthScore, Result
 from tasks import InputError, unknown
 
 if TYPE_CHECKING:
@@ -43,12 +43,22 @@ COLUMNS = {
     "variant": ExportColumn(str, "variant of the task", "run.variant"),
     "train_length": ExportColumn(int, "L, in the task's units", "run.train_length"),
     "longest_seen": ExportColumn(int, "longest length seen in training, including any extra stage", "run.longest_seen"),
+    "trained_as": ExportColumn(str, "encoding whose training the run shares; empty: its own", "run.trained_as"),
     "encoding": ExportColumn(str, "name of the encoding", "run.encoding.name"),
     "family": ExportColumn(str, "family of the encoding", "run.encoding.family"),
     "ranking": ExportColumn(str, f"declared ranking class: {', '.join(RANKING_CLASSES)}", "run.encoding.ranking"),
     "year": ExportColumn(int, "year of its paper", "run.encoding.year"),
     "title": ExportColumn(str, "title of its paper", "run.encoding.title"),
     "link": ExportColumn(str, "link to its paper", "run.encoding.link"),
+    "source": ExportColumn(
+        str, f"what it was written from and compared with: {', '.join(SOURCE_KINDS)}; empty if unknown", "run.encoding.source"
+    ),
+    "lengths": ExportColumn(
+        str, "its settings that are lengths in tokens, with the rule of each; empty if it has none", "run.encoding.lengths"
+    ),
+    "stage_share": ExportColumn(
+        float, "steps of an extra training stage as a share of the recipe's steps; null without one", "run.encoding.stage_share"
+    ),
     "settings": ExportColumn(
         str,
         "settings of the encoding, as JSON",
@@ -95,7 +105,7 @@ VERSION = "version_"
 
 
 def results_table(results: Sequence[Result]) -> "pa.Table":
-    """The tidy table; null where a run has no value: loss, CPU share, commit, version of a package.
+    """The tidy table; null where a run has no value: stage share, loss, CPU share, commit, version of a package.
 
     Arguments:
         results: in the order of their rows; each run has its lengths in ascending order.

@@ -5,6 +5,7 @@ from pathlib import Path
 from bench.suites.suite import Suite
 from tasks import InputError
 
+from .cards import read_cards, with_declarations
 from .collect import collect
 from .grid import LOCAL, Grid, build_grids
 from .store import RESULTS, read_runs
@@ -25,7 +26,7 @@ def with_local_runs(suite: Suite | str, out: Path, board: Path) -> list[Grid]:
     local_grids = collect(suite, out)
     newest = local_grids[0]
     place = board / RESULTS / newest.name
-    published = read_runs(place)
+    published = with_declarations(read_runs(place), read_cards(board))
     if not published:
         raise InputError(f"no runs of suite {newest.name} are published under {board}; expected {place}/<encoding>.jsonl")
     local = [

@@ -135,13 +135,14 @@ def detail_sections(grid: Grid, classes: Classes, section: BoardSection) -> list
 
 
 def ranking_tables(grid: Grid, classes: Classes, section: BoardSection) -> list[str]:
-    """The main table, and one table for every other ranking class."""
+    """The main table, one table for every other ranking class, and what is special about the training of some rows."""
     parts = []
     for name, rows in classes.items():
         if name != "standard":
             parts.append(section.heading(escape(ranking_title(name)), 2))
         parts.append(tables.overall_table(grid, rows, section.encoding))
-    return parts
+    notes = tables.training_notes([row for rows in classes.values() for row in rows])
+    return [*parts, tables.bullets(notes)]
 
 
 def task_section(column: Column, rows: Sequence[Row], section: BoardSection) -> list[str]:

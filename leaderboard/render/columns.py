@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import tasks
+from bench.result import SOURCE_KINDS, SOURCE_MEANINGS
 from leaderboard.data.grid import Column
 from leaderboard.format import ABSENT, BUSY, FLAG, p_value, printable, share, times
 from leaderboard.stats.summary import ANCHOR, BASE, Cell, Row, Versus
@@ -169,6 +170,22 @@ FAMILY = TableColumn(
     lambda row: printable(row.record.family) if row.record else ABSENT,
     "Kind of encoding",
     "ascending",
+)
+SOURCE = TableColumn(
+    "source",
+    lambda row: printable(row.record.source) if row.record and row.record.source else ABSENT,
+    lambda row: SOURCE_KINDS.index(row.record.source) if row.record and row.record.source in SOURCE_KINDS else None,
+    "What the implementation was written from and compared with: " + "; ".join(f"{k}: {v}" for k, v in SOURCE_MEANINGS.items()),
+    "ascending",
+    markdown=lambda row: escape(row.record.source) if row.record and row.record.source else ABSENT,
+)
+LENGTHS = TableColumn(
+    "length settings",
+    lambda row: printable(row.record.lengths, 200) if row.record and row.record.lengths else ABSENT,
+    lambda row: printable(row.record.lengths, 200) if row.record and row.record.lengths else None,
+    "Settings that are lengths in tokens, with their rule: as published, or scaled with L and L′",
+    "ascending",
+    markdown=lambda row: escape(row.record.lengths, 200) if row.record and row.record.lengths else ABSENT,
 )
 PARAMETERS = TableColumn(
     "parameters",

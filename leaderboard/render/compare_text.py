@@ -28,7 +28,7 @@ SHOWN = (
     columns.IQM,
     replace(columns.MEAN, text=columns.mean_with_interval),
     *(columns.IN_DISTRIBUTION_MEAN, columns.SEEDS, columns.PARAMETERS, columns.STEP_TIME),
-    *(columns.RANKING_CLASS, columns.FAMILY, columns.PAPER),
+    *(columns.RANKING_CLASS, columns.FAMILY, columns.SOURCE, columns.LENGTHS, columns.PAPER),
 )
 """One line each, the same numbers as in the board's tables."""
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bench.measure.card import Card, Measured
-from bench.result import Result
+from bench.result import SOURCE_MEANINGS, Result
 from leaderboard.data.file_names import IMAGES, PAGES, page_name
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.canvas import file_name
@@ -16,7 +16,7 @@ from leaderboard.stats.summary import BASE, Row, separation
 from . import columns
 from .explanation import OTHER_VERSION
 from .markdown import code, escape, markdown_table, themed_picture, web_address
-from .tables import chance_line, length_titles
+from .tables import chance_line, length_titles, saw_longer, stage_text
 from .task_metrics import IN_DISTRIBUTION, OOD, REACH
 
 BOARD = "README.md"
@@ -84,15 +84,17 @@ def description(entry: Entry, card: Card) -> str:
             lines.append(
                 "- **N** is the announced length of a sequence, in tokens: in a test, that of an example of the tested length"
             )
-        if declared.stage_share:
-            lines.append(
-                f"- **Fine-tuning stage**: {100 * declared.stage_share:g} % of the steps, at lengths up to L′. From then on "
-                "every sequence is announced with length L′, also within L: read N = L′ above for all lengths"
-            )
+    if stage := stage_text(entry.row):
+        announced = "From then on every sequence is announced with length L′, also within L: read N = L′ above for all lengths"
+        lines.append(f"- **Fine-tuning stage**: {stage}" + (f". {announced}" if saw_longer(entry.row) else ""))
     lines.append(f"- **Paper**: {authors}{f'[{paper}]({address})' if address else paper}, {record.year}")
+    if record.source:
+        meaning = SOURCE_MEANINGS.get(record.source)  # type: ignore[call-overload]
+        lines.append(f"- **Source**: {escape(record.source)}" + (f", {meaning}" if meaning else ""))
     lines.append(f"- **Family**: {escape(record.family)}")
     lines.append(f"- **Ranking class**: {escape(ranking_title(entry.row.ranking))}")
     lines += [f"- **Settings**: {escape(settings, 500)}"] if settings else []
+    lines += [f"- **Length settings**: {escape(record.lengths, 500)}"] if record.lengths else []
     lines.append(f"- **Parameters** of its own: {columns.PARAMETERS.text(entry.row)}")
     if declared:
         lines.append(f"- **Hooks**: {escape(', '.join(declared.hooks) or 'none', 200)}")
@@ -198,12 +200,25 @@ def run_table(entry: Entry) -> list[str]:
         line += [f"{run.timings.train_s:.1f}", f"{run.timings.step_ms:.2f}" + (f" {BUSY}" if run.timings.busy else "")]
         body.append([*line, str(number)])
     titles = ["task", "seed", "status", "steps", "started", "finished", "training, s", "step, ms", "environment"]
-    parts = [markdown_table(titles, body, left=3)]
+    parts = [markdown_table(titles, body, left=3), *shared_training(entry)]
     if any(run.timings.busy for run in entry.runs):
         parts.append(f"{BUSY} {BUSY_TEXT}")
     parts.append("Environments:\n\n" + "\n".join(f"{number}. {text}" for text, number in environments.items()))
     hashes = {run.task: run.data_hash for run in entry.runs}
     return [*parts, "Test examples (data hash): " + ", ".join(f"{escape(t)} {code(h)}" for t, h in hashes.items()) + "."]
+
+
+def shared_training(entry: Entry) -> list[str]:
+    """One line for each other encoding whose training some of the runs share."""
+    tasks: dict[str, list[str]] = {}
+    for run in entry.runs:
+        if run.trained_as not in ("", entry.row.name) and run.task not in tasks.setdefault(run.trained_as, []):
+            tasks[run.trained_as].append(run.task)
+    return [
+        f"On {', '.join(map(escape, names))}, the training is that of {code(name)}, which is the same up to the recipe's last "
+        "step: it ran once for both."
+        for name, names in tasks.items()
+    ]
 
 
 def run_environment(run: Result) -> str:

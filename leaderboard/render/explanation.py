@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bench.result import QUIET
+from bench.result import QUIET, SOURCE_MEANINGS
 from leaderboard.data.grid import Grid
-from leaderboard.format import BUSY, FLAG, VISIBLE_CHANCE, plural, share
+from leaderboard.format import BUSY, FLAG, SECOND_HAND, VISIBLE_CHANCE, plural, share
 from leaderboard.stats import bootstrap, significance
 from leaderboard.stats import scores as st
 from leaderboard.stats.summary import ANCHOR, BASE
@@ -23,6 +23,7 @@ accuracy, and **l ≤ L** the accuracy at the training lengths (in-distribution)
 number of rows above it that a significance test separates from it, and never better than the rank above; the **rank range**
 lists all positions that the tests leave open."""
 
+SOURCE_LIST = "; ".join(f"*{kind}*: {meaning}" for kind, meaning in SOURCE_MEANINGS.items())
 EXPLANATION = f"""\
 - **Exact match**: the share of test examples whose whole answer, `<eos>` included, is correct under greedy decoding. All runs
   of a suite are tested on the same examples, so two runs with the same answers have the same numbers. Accuracy below chance
@@ -55,6 +56,9 @@ EXPLANATION = f"""\
   training lengths, so its OOD numbers there say little about extrapolation. Nothing is excluded for it. The flag depends on the
   mean over seeds; the table *In-distribution* also counts the seeds below the threshold.
 - **Reach**: {REACH.hint}.
+- **Source**: how sure it is that a row shows the published method. {SOURCE_LIST}. {SECOND_HAND} marks second-hand rows.
+- **Length settings**: settings that are lengths in tokens. *As published*: the number that the authors give, whatever L is.
+  *Scaled*: derived from L and L′. Where the two differ, both are rows: `x`, and `x_scaled`.
 - **Parameters**: those of the encoding alone. **Step × {BASE}**: the time of forward and backward pass at L relative to
   {BASE}'s, measured side by side with it on one task (its name, and times at longer lengths, are on the encoding's page),
   accurate to some 5 %; where that was not measured, from the timings of the runs: medians over seeds, geometric mean over

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 
+from bench.result import SOURCE_MEANINGS
 from leaderboard.data.file_names import IMAGES
 from leaderboard.data.grid import Grid
-from leaderboard.format import ranking_title, share
+from leaderboard.format import SECOND_HAND, ranking_title, share
 from leaderboard.stats.summary import Row
 
 from . import columns
@@ -22,6 +23,7 @@ from .task_metrics import OOD
 
 README = "README.md"
 
+FULL = "Overall in full"
 LINKS = """\
 Each name links to a page with curves, all numbers by length and seed, the runs behind them and the command to reproduce one."""
 
@@ -60,7 +62,7 @@ def suite_section(versions: Sequence[Grid], classes: Sequence[Classes], built_in
     """One suite: its newest version in full, the older ones as a table each."""
     grid, *others = versions
     section = BoardSection(2, f"{IMAGES}/{grid.name}/", f", {grid.name}", PAGE_LINK)
-    below = [section.heading("Overall in full"), *ranking_tables(grid, classes[0], section)]
+    below = [section.heading(FULL), *ranking_tables(grid, classes[0], section)]
     below += detail_sections(grid, classes[0], section)
     for other, found in zip(others, classes[1:], strict=True):
         below.append(section.heading(f"Older version {other.version}, fingerprint {code(other.fingerprint)}"))
@@ -70,7 +72,7 @@ def suite_section(versions: Sequence[Grid], classes: Sequence[Classes], built_in
         parts.append(escape(grid.suite.about, 1000))
     for name, rows in classes[0].items():
         parts += [f"**{escape(ranking_title(name))}**"] if len(classes[0]) > 1 else []
-        parts.append(short_table(grid, rows))
+        parts += [short_table(grid, rows), second_hand_note(rows, section)]
     parts += [overview_figure(grid, classes[0], section), table_of_contents(below, section), experiment_setup(grid)]
     parts.append(recipe_links(grid))
     if not_run := sorted(set(built_in) - {encoding for _, encoding in grid.runs}):
@@ -98,11 +100,23 @@ def short_table(grid: Grid, rows: Sequence[Row]) -> str:
     tested = any(row.places for row in rows)
     incomplete = any(len(cell.runs) < cell.asked for row in rows for cell in row.cells.values())
     mean = replace(OOD, of_runs=lambda cell, row: share(cell.ood[0]) if cell.ood else cell.state)
-    shown = [columns.RANK, *([columns.RANK_RANGE] if tested else []), PAGE_LINK, columns.IQM]
+    shown = [columns.RANK, *([columns.RANK_RANGE] if tested else []), MARKED_LINK, columns.IQM]
     shown += [task_column(c, mean) for c in grid.columns]
     shown += [columns.IN_DISTRIBUTION_MEAN, columns.STEP_TIME, *([columns.SEEDS] if incomplete else [])]
-    body = [[c.as_markdown(row) if c is PAGE_LINK else unbroken(c.as_markdown(row)) for c in shown] for row in rows]
+    body = [[c.as_markdown(row) if c is MARKED_LINK else unbroken(c.as_markdown(row)) for c in shown] for row in rows]
     return markdown_table([c.narrow_title for c in shown], body, left=2 + tested)
+
+
+def second_hand_note(rows: Sequence[Row], section: BoardSection) -> str:
+    """The footnote of a table's mark of second-hand rows; empty where it has none."""
+    if not any(is_second_hand(row) for row in rows):
+        return ""
+    full = heading_anchor(FULL + section.suffix)
+    return f"{SECOND_HAND} Second-hand: {SOURCE_MEANINGS['second-hand']}. [{FULL}](#{full}) shows the source of every row."
+
+
+def is_second_hand(row: Row) -> bool:
+    return row.record is not None and row.record.source == "second-hand"
 
 
 def unbroken(text: str) -> str:
@@ -118,6 +132,10 @@ def page_link(row: Row) -> str:
 
 
 PAGE_LINK: TableColumn = columns.encoding_column(page_link)
+MARKED_LINK: TableColumn = columns.encoding_column(
+    lambda row: page_link(row) + (f"\u00a0{SECOND_HAND}" if is_second_hand(row) else "")
+)
+"""The same, marked if the row's source is second-hand."""
 
 
 def page_definitions(rows: Sequence[Row]) -> list[str]:

@@ -13,6 +13,7 @@ from leaderboard.stats import scores as st
 from leaderboard.stats.significance import ALPHA
 from leaderboard.stats.summary import Cell, Row, separation
 
+from . import columns
 from .tables import Classes
 from .task_metrics import IN_DISTRIBUTION, OOD, OOD_SCORE, REACH
 
@@ -67,6 +68,8 @@ def encoding_data(grid: Grid, row: Row) -> dict[str, Any]:
         "family": printable(record.family) if record else "",
         "paper": printable(f"{record.title} ({record.year})", 300) if record else "",
         "settings": printable(settings, 300) if settings else "",
+        "source": columns.SOURCE.text(row),
+        "lengths": columns.LENGTHS.text(row) if record and record.lengths else "",
         "cells": [cell_data(cell) if cell.runs else None for cell in cells],
         "views": [cell_views(cell, row) for cell in cells],
     }

@@ -105,6 +105,8 @@ def board_section(index: int, heading: str, grid: Grid, classes: Classes) -> str
     parts.append(f'<div class="setup">{markdown_to_html(experiment_setup(grid))}</div>')
     failed = f"Failed, diverged and missing runs ({len(unfinished)})"
     parts.append(details_element(failed, unfinished) if unfinished else "<p>No run failed.</p>")
+    notes = tables.training_notes(rows)
+    parts.append(details_element(f"Notes on training ({len(notes)})", notes) if notes else "")
     parts.append(details_element(f"Cautions ({len(cautions)})", cautions) if cautions else "")
     return "\n".join(parts) + "</section>"
 

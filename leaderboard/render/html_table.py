@@ -15,16 +15,19 @@ from .markdown import web_address
 from .tables import Classes
 from .task_metrics import OOD
 
+TEXT_COLUMNS = (columns.FAMILY, columns.SOURCE, columns.LENGTHS)
+"""Columns aligned to the left."""
+
 
 def board_columns(grid: Grid) -> list[TableColumn]:
     """The columns, from left to right."""
     ood = replace(OOD, of_runs=lambda cell, row: unbroken_interval(OOD.of_runs(cell, row)))
     return [
-        *(columns.RANK, columns.ENCODING, columns.IQM, columns.RANK_RANGE),
+        *(columns.RANK, columns.ENCODING, columns.IQM, columns.RANK_RANGE, columns.SOURCE),
         *(task_column(column, ood) for column in grid.columns),
         *(columns.IN_DISTRIBUTION_MEAN, columns.SEEDS, columns.FAMILY, columns.MEAN, columns.GAP),
         *(columns.AGAINST_NEXT[0], columns.AGAINST_ANCHOR[0]),
-        *(columns.PARAMETERS, columns.STEP_TIME, columns.MEMORY, columns.PAPER),
+        *(columns.PARAMETERS, columns.STEP_TIME, columns.MEMORY, columns.PAPER, columns.LENGTHS),
     ]
 
 
@@ -52,7 +55,7 @@ def header_cell(column: TableColumn, task: int | None) -> str:
         task: index of the column's task, if it has one.
     """
     attributes = f' data-task="{task}"' if task is not None else ""
-    attributes += ' class="left"' if column is columns.FAMILY else ""
+    attributes += ' class="left"' if column in TEXT_COLUMNS else ""
     hint, title = escape(column.hint), escape(column.narrow_title)
     return f'<th scope="col" data-first="{column.best}"{attributes} title="{hint}">{title}</th>'
 
@@ -62,7 +65,7 @@ def body_cell(column: TableColumn, row: Row) -> str:
     attributes = "" if value is None else f' data-value="{escape(str(rounded(value) if isinstance(value, float) else value))}"'
     if column.task:
         attributes += ' class="task"' if value is not None else ' class="task none"'
-    elif column is columns.FAMILY:
+    elif column in TEXT_COLUMNS:
         attributes += ' class="left"'
     tag, scope = ("th", ' scope="row"') if column is columns.ENCODING else ("td", "")
     return f"<{tag}{scope}{attributes}>{cell_html(column, row)}</{tag}>"

@@ -17,7 +17,7 @@ from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
-from leaderboard.data.cards import Card, read_cards, with_costs
+from leaderboard.data.cards import Card, read_cards, with_cards
 from leaderboard.data.file_names import IMAGES, PAGES
 from leaderboard.data.grid import Grid
 from leaderboard.data.store import RESULTS, published_grids, read_file, write_if_changed
@@ -88,7 +88,7 @@ def read_published_board(folder: Path) -> PublishedBoard:
         InputError: a file that cannot be read or is malformed.
     """
     cards = read_cards(folder)
-    return PublishedBoard(with_costs(published_grids(folder), cards), cards)
+    return PublishedBoard(with_cards(published_grids(folder), cards), cards)
 
 
 def render_published(folder: Path) -> list[str]:

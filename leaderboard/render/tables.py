@@ -43,16 +43,48 @@ def rows_table(shown: Sequence[TableColumn], rows: Sequence[Row], left: int = 1)
 
 
 def overall_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
-    """The main table: rank, scores, OOD accuracy by task, in-distribution accuracy and cost.
+    """The main table: rank, source, scores, OOD accuracy by task, in-distribution accuracy, cost and length settings.
 
     Arguments:
         encoding: the column of names.
     """
-    shown = [columns.RANK, encoding, columns.IQM, columns.MEAN, columns.GAP]
+    shown = [columns.RANK, encoding, columns.SOURCE, columns.IQM, columns.MEAN, columns.GAP]
     shown += [task_column(c, task_metrics.OOD) for c in grid.columns]
     shown += [columns.IN_DISTRIBUTION_MEAN, columns.REACHES, columns.SEEDS, columns.PARAMETERS]
-    shown += [columns.STEP_TIME, columns.STEP_TIME_PAST, columns.MEMORY, columns.PAPER]
-    return rows_table(shown, rows, left=2)
+    shown += [columns.STEP_TIME, columns.STEP_TIME_PAST, columns.MEMORY, columns.PAPER, columns.LENGTHS]
+    return rows_table(shown, rows, left=3)
+
+
+def training_notes(rows: Sequence[Row], show: Callable[..., str] = escape) -> list[str]:
+    """One line for each group of encodings with the same extra training stage, or that share one training.
+
+    Arguments:
+        show: see ``unfinished_runs``.
+    """
+    groups: dict[str, list[str]] = {}
+    for row in rows:
+        texts = [f"Extra training stage of {stage}"] if (stage := stage_text(row)) else []
+        texts += [f"Training shared with {show(name)}, since it is the same" for name in trained_as(row)]
+        for text in texts:
+            groups.setdefault(text, []).append(show(row.name))
+    return [f"{text}: {', '.join(names)}" for text, names in groups.items()]
+
+
+def stage_text(row: Row) -> str:
+    """The extra training stage: ``1 % of the steps, at lengths up to L′``; empty without one."""
+    if row.record is None or not row.record.stage_share:
+        return ""
+    return f"{100 * row.record.stage_share:g} % of the steps, at lengths up to {'L′' if saw_longer(row) else 'L'}"
+
+
+def saw_longer(row: Row) -> bool:
+    """Whether any of its runs trained at lengths past L."""
+    return any(run.longest_seen > run.train_length for cell in row.cells.values() for run in cell.runs)
+
+
+def trained_as(row: Row) -> list[str]:
+    """Names of the other encodings whose training its runs share."""
+    return sorted({run.trained_as for cell in row.cells.values() for run in cell.runs} - {"", row.name})
 
 
 def significance_table(rows: Sequence[Row]) -> str:

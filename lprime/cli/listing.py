@@ -28,7 +28,7 @@ def listing(
     from tabulate import tabulate
 
     columns: dict[str, tuple[str, ...]] = {
-        "encodings": ("name", "family", "year", "hooks", "parameters"),
+        "encodings": ("name", "family", "year", "source", "hooks", "parameters"),
         "tasks": ("name", "length"),
         "suites": ("name", "version", "about"),
         "plugins": ("name", "distribution", "broken"),

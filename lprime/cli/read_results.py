@@ -25,12 +25,12 @@ def read_grids(suites: Iterable[str] | None, out: Path | None, published: bool) 
         except NoResults as error:
             raise NoResults(f"{error}, or use --published") from None
 
-    from leaderboard.data.cards import read_cards, with_costs
+    from leaderboard.data.cards import read_cards, with_cards
     from leaderboard.data.store import published_grids
     from tasks import InputError, unknown
 
     out = out or PUBLISHED
-    grids = with_costs(published_grids(out), read_cards(out))
+    grids = with_cards(published_grids(out), read_cards(out))
     if not grids:
         raise InputError(
             f"nothing is published under {out}; expected results/<suite>/<encoding>.jsonl as lprime publish writes them"

@@ -23,6 +23,9 @@ def run(
     checkpoint_every: Annotated[
         float | None, typer.Option(metavar="S", min=0, help="Seconds between checkpoints of a run [default: 10].")
     ] = None,
+    keep_weights: Annotated[
+        bool, typer.Option("--keep-weights", help="Keep the weights of all runs, not only of trainings that others share.")
+    ] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed runs again.")] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Profile one run by phase; keep no result.")] = False,
     on: Annotated[str | None, typer.Option(metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")] = None,
@@ -33,6 +36,7 @@ def run(
     from bench.files import check_writable
     from bench.runs.progress import progress_display, say
     from bench.runs.run import FAILURE, plan_runs
+    from bench.runs.shared_training import steps_to_make
     from bench.suites.suite import load_suite
     from tasks import unknown
 
@@ -77,12 +81,13 @@ def run(
             say(line)
         return 0
     say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
-    executor = executor_for(cluster, detach, workers, device, every)
+    keep = {r.encoding for r in todo} if keep_weights else None
+    executor = executor_for(cluster, detach, workers, device, every, keep)
     if detach:
         executor.execute(todo, out, lambda event: None)
         say(f"all jobs are queued; follow them with: lprime status {suite} --out {out}")
         return 0
-    progress = progress_display(todo)
+    progress = progress_display(todo, steps_to_make(todo, out))
     tally = progress.tally
     try:
         with progress:
@@ -138,15 +143,19 @@ def keys_in_queue(out: Path, suite: str) -> set:
     return Queue.read(out, suite, need=False).taken() if records_folder(out, suite).exists() else set()
 
 
-def executor_for(cluster, detach: bool, workers: int | None, device: str, checkpoint_every_s: float):
-    """The executor of a grid: local processes, or jobs on a cluster."""
+def executor_for(cluster, detach: bool, workers: int | None, device: str, checkpoint_every_s: float, keep: set[str] | None):
+    """The executor of a grid: local processes, or jobs on a cluster.
+
+    Arguments:
+        keep: encodings whose runs keep their weights; None: those whose training others share.
+    """
     if cluster:
         from slurm.executor import SlurmExecutor
 
-        return SlurmExecutor(cluster, watch=not detach)
+        return SlurmExecutor(cluster, watch=not detach, keep_weights=keep is not None)
     from bench.runs.pool import LocalPool
 
-    pool = LocalPool(threads=1, device=device, checkpoint_every_s=checkpoint_every_s)
+    pool = LocalPool(threads=1, device=device, checkpoint_every_s=checkpoint_every_s, keep_weights=keep)
     if workers:
         pool.workers = workers
     return pool

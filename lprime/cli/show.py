@@ -38,6 +38,11 @@ def show(
     from rich.table import Table
     from rich.text import Text
 
+    from bench.result import SOURCE_MEANINGS
+
+    if item["kind"] == "encoding":
+        meaning = SOURCE_MEANINGS.get(item["source"])
+        item = item | {"source": f"{item['source']}: {meaning}" if meaning else item["source"]}
     table = Table(show_header=False, box=None, pad_edge=False)
     for key, value in item.items():
         table.add_row(key.replace("_", " "), Text("\n".join(text_lines(value))))
@@ -72,4 +77,4 @@ def text_lines(value: object) -> list[str]:
         items = [", ".join(text_lines(v)) if isinstance(v, dict) else str(v) for v in value]
         joined = ", ".join(items)
         return [joined or "none"] if len(joined) < 100 else items
-    return [str(value)]
+    return [str(value) or "none"]

@@ -221,6 +221,44 @@ def path_scores(q: Tensor, k: Tensor, w: Tensor, beta: Tensor) -> Tensor:
     return grid(q.shape[2], cell)
 
 
+def forget_bias(gates: Tensor) -> Tensor:
+    """Bias Σ_{l=j+1..i} log f_l; gates f [B, H, T]."""
+    return grid(gates.shape[2], lambda i, j: sum((gates[:, :, m].log() for m in range(j + 1, i + 1)), 0 * gates[:, :, 0]))
+
+
+def grape_ap(p: Tensor, slopes: Sequence[float]) -> Tensor:
+    """Bias m_h Σ_{l=j+1..i} log σ(p_i·R_l p_l·√n/(|p_l| n)), R_l turns pairs (t, t + n/2) by −l; p [B, H, T, n]."""
+    n = p.shape[-1]
+    m = torch.tensor(slopes, dtype=p.dtype)
+
+    def step(i: int, token: int) -> Tensor:
+        a, b = p[:, :, token, : n // 2], p[:, :, token, n // 2 :]
+        cos, sin = math.cos(token), math.sin(token)
+        turned = torch.cat([a * cos + b * sin, b * cos - a * sin], -1) / ((p[:, :, token] ** 2).mean(-1, keepdim=True)).sqrt()
+        return m * torch.log(torch.sigmoid((p[:, :, i] * turned).sum(-1) / n))
+
+    return grid(p.shape[2], lambda i, j: sum((step(i, token) for token in range(j + 1, i + 1)), 0 * p[:, :, 0, 0]))
+
+
+def entmax(s: Tensor) -> Tensor:
+    """1.5-entmax over the last axis, by trying every size of the support (Peters, Niculae, Martins, 2019).
+
+    With the n largest of z = s/2 in the support, Σ (z − τ)² = 1 has the smaller root τ = mean − √((1 − Σ (z − mean)²)/n).
+    The right n is the largest whose τ is below the smallest z in the support.
+    """
+
+    def row(z: Tensor) -> Tensor:
+        top = z.sort(descending=True).values
+        tau = top[0] - 1
+        for n in range(2, len(z) + 1):
+            rest = 1 - ((top[:n] - top[:n].mean()) ** 2).sum()
+            if rest >= 0 and (candidate := top[:n].mean() - (rest / n).sqrt()) <= top[n - 1]:
+                tau = candidate
+        return torch.relu(z - tau) ** 2
+
+    return torch.stack([row(z) for z in s.reshape(-1, s.shape[-1]) / 2]).reshape(s.shape)
+
+
 def dape(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, W1: Tensor, b1: Tensor, W2: Tensor, b2: Tensor) -> Tensor:
     """Attention of DAPE v1: S + Z + W2 LeakyReLU(W1 [S; Z] + b1) + b2 at every (i, j), over heads; slope 0.01.
 
@@ -299,39 +337,29 @@ def hope_frequencies(base: float, d: int, L: float) -> Tensor:
 # --- position ids
 
 
-def abacus_ids(symbols: Sequence[str], offset: int = 0) -> list[int]:
-    """The 1-based place of each digit in its run of digits, plus the offset; 0 for other symbols."""
-    ids: list[int] = []
-    place = 0
-    for symbol in symbols:
-        place = place + 1 if symbol in set("0123456789") else 0
-        ids.append(place + offset if place else 0)
-    return ids
-
-
-def coupling_ids(symbols: Sequence[str], start: int = 1) -> list[int]:
-    """Position coupling of reversed addition, ``<bos> a + b <sep> sum <eos> <pad> …``, with start s ≥ 1.
-
-    ``+`` and ``<sep>`` get s; the digit of significance t (1 the least) of either operand and of the
-    sum gets s + t; ``<bos>``, ``<eos>`` and ``<pad>`` get 0, as in the code of HanseulJo/position-coupling.
-    """
-    ids: list[int] = []
-    significance = 0
-    for symbol in symbols:
-        if symbol in ("<bos>", "<eos>", "<pad>"):
-            ids.append(0)
-        elif symbol in ("+", "<sep>"):
-            significance = 0
-            ids.append(start)
-        elif symbol in set("0123456789"):
-            significance += 1
-            ids.append(start + significance)
-        else:
-            raise ValueError(f"{symbol!r} is not a symbol of reversed addition")
-    return ids
-
-
 def are_randomised_ids(ids: Iterable[int], longest: int) -> bool:
     """Whether ids are strictly increasing and within 0 … longest − 1."""
     row = [int(p) for p in ids]
     return all(a < b for a, b in pairwise(row)) and all(0 <= p < longest for p in row)
+
+
+# --- rotary family: angles from content
+
+
+def carope_f(h: Tensor, weight: Tensor, offset: float) -> Tensor:
+    """[B, H, T], f = 1 / (softplus(w·h + offset) + 1) of every token and head; h [B, T, D], weight [H, D]."""
+    tokens = []
+    for t in range(h.shape[1]):
+        x = torch.stack([(h[:, t] * w).sum(-1) + offset for w in weight], -1)
+        tokens.append(1 / (torch.log(1 + torch.exp(x)) + 1))
+    return torch.stack(tokens, -1)
+
+
+def carope(q: Tensor, k: Tensor, f: Tensor) -> Tensor:
+    """Scores with pair t rotated by Σ_{l≤i} f_l^t for q_i and by Σ_{l≤j} f_l^t for k_j; f [B, H, T]."""
+    pairs = range(q.shape[-1] // 2)
+    phases = [
+        torch.stack([sum((f[..., m] ** t for m in range(i + 1)), torch.zeros_like(f[..., 0])) for t in pairs], -1)
+        for i in range(q.shape[2])
+    ]
+    return grid(q.shape[2], lambda i, j: turned_score(q[:, :, i], k[:, :, j], phases[i] - phases[j]))

@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 from support import ROOT
 
-from bench.check.checks import Fault
+from bench.check.checks import Fault, load_checks
 from bench.check.declaration import check_declaration
 from bench.check.subject import Subject
 from bench.plugins import registry
@@ -59,6 +59,36 @@ def test_texts_and_imports_that_verify_refuses(tmp_path, monkeypatch, text, othe
     monkeypatch.setitem(sys.modules, "transformers", ModuleType("transformers"))
     monkeypatch.setitem(sys.modules, "transformers.models", SimpleNamespace(llama=None))
     assert message in fault_of(make_subject(tmp_path, text, other, around))
+
+
+SOURCE_AND_LENGTHS = [
+    ('source="official"', "source is none of official code, port, paper only, second-hand, own variant: 'official'"),
+    ("source=None", "source is none of official code"),
+    ('lengths="k = L/2, " * 7', "lengths is not one line of text"),
+    ('lengths="k" * 61', "lengths has 61 characters, more than 60: '"),
+    ('lengths="two\\nlines"', "lengths is not one line of text"),
+    ('lengths="k = 16 (*our choice*)"', "lengths contains markdown or HTML (*)"),
+    ("lengths=16", "lengths is not one line of text: 16"),
+]
+
+
+@pytest.mark.parametrize("around", ["{}", "{}(rate=2.0)", "randomised({})"])
+@pytest.mark.parametrize(("field", "message"), SOURCE_AND_LENGTHS)
+def test_sources_are_of_a_known_kind_and_length_settings_are_short(tmp_path, around, field, message):
+    if around == "randomised({})" and "source=" in field:
+        pytest.skip("a composition cannot rank an unknown kind")
+    assert message in fault_of(make_subject(tmp_path, 'provenance="o"', f'provenance="o", {field}', around))
+
+
+@pytest.mark.parametrize("around", ["{}", "{}(rate=2.0)", "randomised({})"])
+@pytest.mark.parametrize("field", ['source="own variant"', 'lengths="clip = L/2, scaled"', 'lengths="k" * 60', 'lengths=""'])
+def test_valid_sources_and_length_settings_pass(tmp_path, around, field):
+    assert check_declaration(make_subject(tmp_path, 'provenance="o"', f'provenance="o", {field}', around))
+
+
+def test_the_advice_names_both_fields():
+    (check,) = (check for check in load_checks() if check.name == "declaration")
+    assert "source says" in check.advice and "lengths gives" in check.advice and "at most 60 characters" in check.expected
 
 
 @pytest.mark.parametrize("around", ["{}", "{}(rate=2.0)", "randomised({})"])

@@ -93,7 +93,7 @@ def test_waiting_lowers_the_cpu_share(run, tmp_path, monkeypatch):
         train(*arguments)
         time.sleep(3 * (time.perf_counter() - start))
 
-    monkeypatch.setattr("bench.runs.run_one.train", slow_train)
+    monkeypatch.setattr("bench.runs.run_training.train", slow_train)
     timings = run_one(run, tmp_path, "cpu").timings
     assert 0 < timings.cpu_share < 0.3 and timings.busy
 

@@ -53,7 +53,7 @@ BIASES = {
     "sandwich(width=16)": lambda e, ids: loops.sandwich(ids, e.setup.heads, 16),
     "fire": fire_bias,
     "fire(threshold=20.0)": fire_bias,
-    "fire_half": fire_bias,
+    "fire_scaled": fire_bias,
 }
 
 
@@ -65,7 +65,7 @@ def da_transformer(e, q, k, v, ids):
     return loops.da_attention(q, k, v, ids, e.w[LAYER].flatten(), e.v[LAYER].flatten())
 
 
-ATTENTIONS = {"shaw": shaw, "shaw(clip=3)": shaw, "da": da_transformer}
+ATTENTIONS = {"shaw": shaw, "shaw(clip=3)": shaw, "shaw_scaled": shaw, "da": da_transformer}
 
 
 def by_loops(name: str, e: Encoding, q, k, v, ids) -> torch.Tensor:
@@ -115,6 +115,13 @@ def test_shaw_key_term_equals_wav2vec2_bert(heads, length, clip):
     later = torch.ones(length, length, dtype=torch.bool).triu(1)
     ours = encoding.bias(q, k, at_layer(encoding, torch.arange(length)))
     assert_same(ours.masked_fill(later, 0), theirs.masked_fill(later, 0), [q, encoding.keys], atol=1e-12)
+
+
+@pytest.mark.parametrize("train", [*range(3, 80), 100, 1000])
+def test_shaw_scaled_has_no_untrained_row(train):
+    rows = make_encoding("shaw_scaled", 1, train_tokens=train).keys.shape[1]
+    # The last token predicts nothing, so the largest distance in training is L − 2; `shaw` has rows for up to 16.
+    assert rows - 1 == train // 2 <= train - 2
 
 
 def test_shaw_without_tables_is_nope():
@@ -168,10 +175,10 @@ def test_transformer_xl_allocates_no_vector_per_pair():
 # --- t5, sized to L
 
 
-@oracle("t5_matched", against="transformers T5Attention.compute_bias")
+@oracle("t5_scaled", against="transformers T5Attention.compute_bias")
 @pytest.mark.parametrize(("train", "count"), [(23, 11), (40, 20), (64, 32), (300, 32), (12, 6)])
 @pytest.mark.parametrize(("heads", "length"), [(3, 30), (5, 100)])
-def test_t5_matched_bias_equals_transformers(heads, length, train, count):
+def test_t5_scaled_bias_equals_transformers(heads, length, train, count):
     config = T5Config(
         num_heads=heads,
         d_kv=HEAD_WIDTH,
@@ -181,7 +188,7 @@ def test_t5_matched_bias_equals_transformers(heads, length, train, count):
         is_decoder=True,
     )
     theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
-    encoding = made("t5_matched", heads, train_tokens=train)
+    encoding = made("t5_scaled", heads, train_tokens=train)
     assert encoding.table.shape == (count, heads)
     theirs.relative_attention_bias.weight = encoding.table
     lower = torch.ones(length, length).tril()
@@ -190,8 +197,8 @@ def test_t5_matched_bias_equals_transformers(heads, length, train, count):
 
 
 @pytest.mark.parametrize("train", [*range(4, 80), 100, 128, 200, 1000])
-def test_t5_matched_has_no_untrained_bucket(train):
-    encoding = make_encoding("t5_matched", 1, train_tokens=train)
+def test_t5_scaled_has_no_untrained_bucket(train):
+    encoding = make_encoding("t5_scaled", 1, train_tokens=train)
     # The last token predicts nothing, so the largest distance in training is L − 2.
     trained = t5.buckets(torch.arange(train - 1), encoding.count, encoding.max_distance).unique()
     beyond = t5.buckets(torch.arange(train - 1, 10 * train), encoding.count, encoding.max_distance).unique()
@@ -199,8 +206,8 @@ def test_t5_matched_has_no_untrained_bucket(train):
 
 
 @pytest.mark.parametrize("train", [1, 2, 3])
-def test_t5_matched_is_defined_for_the_shortest_sequences(train):
-    encoding = make_encoding("t5_matched", 1, train_tokens=train)
+def test_t5_scaled_is_defined_for_the_shortest_sequences(train):
+    encoding = make_encoding("t5_scaled", 1, train_tokens=train)
     assert encoding.prepare(At(announced_length=50, ids=torch.arange(50))).isfinite().all()
 
 
@@ -273,16 +280,6 @@ def test_da_starts_near_plain_relu_attention():
 # --- kerple
 
 
-@pytest.mark.parametrize(("name", "expected"), [("kerple_log", [0, -0.69314718, -2.39789527]), ("kerple_power", [0, -1, -10])])
-def test_kerple_golden_numbers(name, expected):
-    encoding = make_encoding(name, 2)
-    with torch.no_grad():
-        encoding.a.fill_(1), encoding.p.fill_(1)
-    bias = encoding.prepare(At(11, ids=torch.arange(11)))
-    for r, value in zip((0, 1, 10), expected, strict=True):
-        torch.testing.assert_close(bias[:, 10, 10 - r], torch.full((2,), value, dtype=torch.float64), atol=5e-9, rtol=0)
-
-
 @pytest.mark.parametrize(("name", "high"), [("kerple_log", 7.0), ("kerple_power", 2.0)])
 def test_kerple_is_clamped_but_gradients_pass(name, high):
     encoding, within = make_encoding(name, 2), make_encoding(name, 2)
@@ -310,25 +307,10 @@ def test_kerple_is_initialised_as_declared(name):
 # --- sandwich
 
 
-def test_sandwich_golden_numbers():
-    bias = make_encoding("sandwich", 4).prepare(At(101, ids=torch.arange(101)))
-    sums = bias[3, 100].double() * 8 + 64  # the last head's ratio is 8h/H = 8
-    for r, value in {0: 64, 1: 62.09368381, 2: 57.38186055, 10: 42.82002290, 100: 30.54345470}.items():
-        assert sums[100 - r].item() == pytest.approx(value, abs=1e-5)
-    torch.testing.assert_close(bias, bias[3] * torch.tensor([4, 2, 4 / 3, 1])[:, None, None])
-
-
 # --- fire
 
 
-def test_fire_golden_numbers():
-    c, threshold = torch.tensor([0.1]).double(), torch.tensor([512.0]).double()
-    for (i, j), value in {(10, 0): 0.17525475, (10, 5): 0.10251746, (1000, 0): 0.99999978, (1000, 990): 0.15019047}.items():
-        found = fire.normalised_distance(torch.tensor([i - j]).double(), torch.tensor([i]).double(), c, threshold)
-        assert found.item() == pytest.approx(value, abs=2e-8)  # the last one is from float32
-
-
-@pytest.mark.parametrize(("name", "threshold"), [("fire", 512), ("fire_half", TRAIN / 2)])
+@pytest.mark.parametrize(("name", "threshold"), [("fire", 512), ("fire_scaled", TRAIN / 2)])
 def test_fire_is_initialised_as_declared(name, threshold):
     encoding = make_encoding(name, 12, train_tokens=TRAIN, layers=3)
     assert encoding.threshold == threshold

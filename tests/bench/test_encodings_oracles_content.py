@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from x_transformers import x_transformers
 
 from bench.encodings import At, Encoding, alibi
+from bench.encodings.asentmax import Entmax
 
 SHAPES = [(1, 5), (2, 1), (3, 30), (5, 7), (4, 16)]
 """Heads and tokens: odd head counts, a single token, lengths below and past the train length of 12."""
@@ -33,12 +34,12 @@ def attention_from(encoding: Encoding, h: Tensor, q: Tensor, k: Tensor, v: Tenso
 # --- cope
 
 
-@oracle("cope", against="x-transformers CoPE")
+@oracle("cope_half", against="x-transformers CoPE")
 @pytest.mark.parametrize("rows", [1, 3, 40])
 @layers
 @shapes
-def test_cope_equals_x_transformers(heads, length, layer, rows):
-    encoding = perturbed(make_encoding(f"cope(p_max={rows})", heads))
+def test_cope_half_equals_x_transformers(heads, length, layer, rows):
+    encoding = perturbed(make_encoding(f"cope_half(p_max={rows})", heads))
     theirs = x_transformers.CoPE(HEAD_WIDTH, heads, rows).double()
     del theirs.pos_emb
     theirs.pos_emb = encoding.table[layer]
@@ -49,11 +50,22 @@ def test_cope_equals_x_transformers(heads, length, layer, rows):
     assert_same(attention(encoding, q, k, v, layer=layer), expected, [q, k, v, encoding.table], atol=1e-10)
 
 
-def test_cope_has_rows_for_half_the_training_length_and_starts_as_nope():
-    for tokens, rows in ((12, 6), (13, 7), (1, 1)):
-        assert make_encoding("cope", 3, train_tokens=tokens).table.shape == (2, rows, HEAD_WIDTH)
+def test_cope_divides_both_terms_by_the_root_of_the_head_width():
+    scaled, plain = (perturbed(make_encoding(f"{name}(p_max=5)", 3)) for name in ("cope", "cope_half"))
+    with torch.no_grad():
+        plain.table.copy_(scaled.table / math.sqrt(HEAD_WIDTH))
+    q, k, v = qkv(3, 9)
+    inputs = [q, k, v]
+    assert_same(attention(scaled, *inputs), attention(plain, *inputs), inputs, atol=1e-12)
+
+
+def test_cope_has_rows_for_the_training_length_and_starts_as_nope():
     inputs = qkv(3, 9)
-    assert_same(attention(make_encoding("cope", 3), *inputs), attention(make_encoding("nope", 3), *inputs), atol=1e-12)
+    for tokens in (12, 13, 1):
+        for name, rows in (("cope", tokens + 1), ("cope_half", (tokens + 1) // 2)):
+            encoding = make_encoding(name, 3, train_tokens=tokens)
+            assert encoding.table.shape == (2, rows, HEAD_WIDTH)
+            assert_same(attention(encoding, *inputs), attention(make_encoding("nope", 3), *inputs), atol=1e-12)
 
 
 # --- fox
@@ -97,14 +109,6 @@ def test_stick_breaking_is_the_formula(heads, length):
     assert_same(ours, slow, tensors if length > 1 else (), atol=1e-10)
 
 
-def test_stick_breaking_golden_weights():
-    q = k = torch.zeros(1, 1, 5, HEAD_WIDTH, dtype=torch.float64)
-    v = torch.eye(5, HEAD_WIDTH, dtype=torch.float64).expand(1, 1, 5, HEAD_WIDTH)
-    weights = attention(make_encoding("stick_breaking", 1), q, k, v)[0, 0, :, :5]
-    assert weights[4].tolist() == pytest.approx([0.0625, 0.125, 0.25, 0.5, 0.0625])
-    assert weights[0].tolist() == pytest.approx([1, 0, 0, 0, 0])
-
-
 def test_stick_breaking_weights_sum_to_one_at_any_score():
     encoding = make_encoding("stick_breaking", 1)
     for size in (1, 30, 1000):
@@ -117,6 +121,20 @@ def test_stick_breaking_weights_sum_to_one_at_any_score():
 
 
 # --- path
+
+
+def test_path_starts_as_the_authors_code():
+    encoding = make_encoding("path_fox", 3, head_width=16)
+    for name, parameter in encoding.named_parameters():
+        if "offset" in name:
+            assert (parameter == 0).all()
+        else:
+            assert parameter.std().item() == pytest.approx(0.02, rel=0.2), name
+    h = torch.randn(2, 9, 48, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    w, beta = encoding.reflections(At(announced_length=9, source=lambda: h))
+    raw, _ = Reflections(encoding, 0).unscaled(h)
+    torch.testing.assert_close(w.norm(dim=-1), (raw.square().sum(-1) / (raw.square().sum(-1) + 1e-6)).sqrt(), atol=1e-9, rtol=0)
+    assert (beta - 1).abs().mean() < 0.15
 
 
 class Reflections(nn.Module):
@@ -136,12 +154,15 @@ class Reflections(nn.Module):
             mine.data = theirs[layer].detach().clone()
         self.pairs = list(zip(own, given, strict=True))
 
-    def forward(self, h: Tensor) -> tuple[Tensor, Tensor]:
+    def unscaled(self, h: Tensor) -> tuple[Tensor, Tensor]:
         x = self.conv(self.low_rank(h).transpose(1, 2))[..., : h.shape[1]]
         x = x * torch.sigmoid(x)
         w = x.transpose(1, 2).reshape(*h.shape[:2], self.heads, -1)
-        w = w / (w * w).sum(-1, keepdim=True).sqrt()
         return w.transpose(1, 2), 2 * torch.sigmoid(self.strength(h)).transpose(1, 2)
+
+    def forward(self, h: Tensor) -> tuple[Tensor, Tensor]:
+        w, beta = self.unscaled(h)
+        return w / ((w * w).sum(-1, keepdim=True) + 1e-6).sqrt(), beta
 
 
 @oracle("path", against="explicit products of Householder matrices; torch's Linear and Conv1d")
@@ -162,6 +183,19 @@ def test_path_is_the_formula(heads, length, layer):
             assert (grad[1 - layer] == 0).all(), "parameters of the other layer"
 
 
+@oracle("path_fox", against="explicit products of Householder matrices; a loop over gates")
+@layers
+@shapes
+def test_path_fox_is_the_formula(heads, length, layer):
+    encoding = perturbed(make_encoding("path_fox", heads))
+    h, (q, k, v) = states(heads, length), qkv(heads, length)
+    gates = torch.sigmoid(h @ encoding.gate[layer].mT + encoding.gate_offset[layer]).mT
+    forgotten = loops.forget_bias(gates) / math.sqrt(HEAD_WIDTH)
+    slow = loops.attend(loops.path_scores(q, k, *Reflections(encoding, layer)(h)) + forgotten, v)
+    tensors = [h, q, k, v, encoding.gate, encoding.gate_offset] if length > 1 else []
+    assert_same(attention_from(encoding, h, q, k, v, layer=layer), slow, tensors, atol=1e-9)
+
+
 def test_path_is_accurate_over_a_thousand_tokens_in_float32():
     # The recursion key by key in float64: k_j ← H_i k_j as i goes on. A reflection never makes a key longer.
     length = 1000
@@ -173,7 +207,7 @@ def test_path_is_accurate_over_a_thousand_tokens_in_float32():
     with torch.no_grad():
         for i in range(length):
             w_i = w[:, :, i, None]
-            carried[:, :, :i] -= beta[..., i, None] * (carried[:, :, :i] * w_i).sum(-1, keepdim=True) * w_i
+            carried[:, :, :i] -= beta[:, :, i, None] * (carried[:, :, :i] * w_i).sum(-1, keepdim=True) * w_i
             bias.append((q[:, :, i, None] * (carried - k)).sum(-1) / math.sqrt(HEAD_WIDTH))
     expected = torch.stack(bias, 2)
     single = encoding.float().bias(q.float(), k.float(), replace(at, source=lambda: h.float()))
@@ -181,7 +215,7 @@ def test_path_is_accurate_over_a_thousand_tokens_in_float32():
 
 
 def test_path_without_reflections_is_nope():
-    encoding, h = make_encoding("path", 3), states(3, 20)
+    encoding, h = perturbed(make_encoding("path", 3)), states(3, 20)
     q, k, v = qkv(3, 20)
     encoding.strength.data.zero_()
     encoding.offset.data.fill_(-100)  # β = 0: H = I
@@ -190,10 +224,63 @@ def test_path_without_reflections_is_nope():
     at = At(announced_length=20, source=lambda: h)
     same_key = k[:, :, :1].expand_as(k)
     w, beta = encoding.reflections(at)
-    H = torch.eye(HEAD_WIDTH) - beta.squeeze(-2)[..., None, None] * w[..., :, None] * w[..., None, :]
-    torch.testing.assert_close(H @ H, torch.eye(HEAD_WIDTH, dtype=H.dtype).expand_as(H), atol=1e-9, rtol=0)
+    H = torch.eye(HEAD_WIDTH) - beta.squeeze(-1)[..., None, None] * w[..., :, None] * w[..., None, :]
+    torch.testing.assert_close(H @ H, torch.eye(HEAD_WIDTH, dtype=H.dtype).expand_as(H), atol=1e-5, rtol=0)
     bias = encoding.bias(same_key, k, at)
     assert bias.diagonal(dim1=-2, dim2=-1).abs().max() < 1e-12, "a query's own key is not reflected"
+
+
+# --- grape_ap
+
+
+@oracle("grape_ap", against="a loop over queries, keys and tokens between them")
+@layers
+@shapes
+def test_grape_ap_is_the_formula(heads, length, layer):
+    encoding = perturbed(make_encoding("grape_ap", heads))
+    h, (q, k, v) = states(heads, length), qkv(heads, length)
+    p = (h @ encoding.weight[layer].mT).reshape(*h.shape[:2], heads, 8).transpose(1, 2)
+    slow = loops.attend(loops.plain_scores(q, k) + loops.grape_ap(p, alibi.slopes(heads)), v)
+    tensors = [h, q, k, v, encoding.weight] if length > 1 else []
+    assert_same(attention_from(encoding, h, q, k, v, layer=layer), slow, tensors, atol=1e-6)
+
+
+# --- asentmax
+
+
+def scaled_queries(encoding: Encoding, q: Tensor, h: Tensor, layer: int) -> Tensor:
+    """Queries of ASEntmax: those of the second half of the heads are scaled, one query at a time."""
+    biased = q.shape[1] // 2
+    rows = []
+    for i in range(q.shape[2]):
+        beta = torch.log1p(torch.exp(h[:, i] @ encoding.beta[layer].mT + encoding.beta_offset[layer]))
+        gamma = 2 * torch.tanh(h[:, i] @ encoding.gamma[layer].mT + encoding.gamma_offset[layer])
+        scale = 1 + beta * math.log(i + 2) ** gamma
+        rows.append(torch.cat([q[:, :biased, i], q[:, biased:, i] * scale[..., None]], 1))
+    return torch.stack(rows, 2)
+
+
+@oracle("asentmax", against="a loop over queries and supports")
+@layers
+@shapes
+def test_asentmax_is_the_formula(heads, length, layer):
+    encoding = perturbed(make_encoding("asentmax", heads))
+    h, (q, k, v) = states(heads, length), qkv(heads, length)
+    slopes = torch.tensor([1 / (n + 1) if n < heads // 2 else 0.0 for n in range(heads)], dtype=torch.float64)
+    scores = loops.plain_scores(scaled_queries(encoding, q, h, layer), k) + loops.alibi(torch.arange(length), slopes)
+    slow = torch.cat([loops.entmax(scores[:, :, i : i + 1, : i + 1]) @ v[:, :, : i + 1] for i in range(length)], 2)
+    tensors = [h, q, k, v, *encoding.parameters()] if length > 1 else []
+    assert_same(attention_from(encoding, h, q, k, v, layer=layer), slow, tensors, atol=2e-6)  # ALiBi's bias is in float32
+
+
+@pytest.mark.parametrize("keys", [1, 2, 17, 1000])
+@pytest.mark.parametrize("size", [0.0, 0.01, 1.0, 100.0])
+def test_entmax_converges_and_is_sparse(keys, size):
+    s = size * torch.randn(50, keys, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    weights = Entmax.apply(s)
+    torch.testing.assert_close(weights.sum(-1), torch.ones(50, dtype=s.dtype), atol=1e-5, rtol=0)
+    assert (weights >= 0).all()
+    assert size < 100 or keys < 17 or (weights == 0).double().mean() > 0.8
 
 
 # --- dape
@@ -224,9 +311,36 @@ def test_dape_around_alibi_is_the_formula(heads, length, layer):
 @shapes
 def test_dape_around_kerple_is_the_formula(heads, length, layer):
     def kerple(base, ids):
-        return loops.kerple_log(ids, *(p.clamp(min=0.01)[:, 0, 0] for p in (base.a, base.p)))
+        return loops.kerple_log(ids, *(p[layer].clamp(min=0.01)[:, 0, 0] for p in (base.a, base.p)))
 
     check_dape("dape(kerple_log)", heads, length, layer, kerple)
+
+
+@pytest.mark.parametrize("name", ["dape(kerple_log)", "dape_v2(kerple_log)", "dape(kerple_power)"])
+def test_dape_has_a_kerple_per_layer(name):
+    encoding = make_encoding(name, 3, layers=4)
+    assert encoding.base.a.shape == encoding.base.p.shape == (4, 3, 1, 1)
+    assert len(encoding.base.a.unique()) == 12, "each drawn by itself"
+    inputs = qkv(3, 9)
+    before = [attention(encoding, *inputs, layer=layer) for layer in range(4)]
+    with torch.no_grad():
+        encoding.base.p[2] += 0.5
+    changed = [not torch.equal(attention(encoding, *inputs, layer=layer), before[layer]) for layer in range(4)]
+    assert changed == [False, False, True, False]
+    assert make_encoding("kerple_log", 3, layers=4).a.shape == (3, 1, 1), "KERPLE alone is shared by all layers"
+
+
+def test_dape_v2_sees_neighbouring_keys_but_no_later_ones():
+    encoding = perturbed(make_encoding("dape_v2(alibi)", 3))
+    q, k, _ = qkv(3, 9)
+    at = At(announced_length=9, ids=torch.arange(9))
+    bias = encoding.bias(q, k, replace(at, shared=encoding.prepare(at)))
+    (gradient,) = torch.autograd.grad(bias[0, 0, 6, 4], k)
+    seen = gradient[0].abs().amax((0, 2)) > 0
+    assert seen.tolist() == [False, False, True, True, True, True, True, False, False], "two convolutions over three keys"
+    short = replace(at, ids=torch.arange(7))
+    cut = encoding.bias(q[:, :, :7], k[:, :, :7], replace(short, shared=encoding.prepare(short)))
+    assert_same(cut.tril(), bias[..., :7, :7].tril(), atol=1e-12)
 
 
 def test_dape_around_an_encoding_without_bias_uses_zeros():
@@ -239,12 +353,28 @@ def test_dape_around_an_encoding_without_bias_uses_zeros():
     assert_same(attention(encoding, q, k, v), slow, atol=1e-9)
 
 
+@pytest.mark.parametrize("wrapper", ["dape", "dape_v2"])
+def test_dape_accepts_a_bias_that_all_heads_share(wrapper):
+    encoding = perturbed(make_encoding(f"{wrapper}(rope_nope_scaled(window=3))", 3))
+    q, k, _ = qkv(3, 10)
+    at = At(announced_length=10, ids=torch.arange(10))
+    at = replace(at, shared=encoding.prepare(at))
+    shared = encoding.base.bias(q, k, at)
+    assert shared.shape == (1, 10, 10)
+    adapted = encoding.bias(q, k, at)
+    encoding.base.bias = lambda q, k, at: shared.expand(2, 3, 10, 10)
+    assert_same(adapted, encoding.bias(q, k, at), atol=1e-9)
+
+
 def test_dape_has_the_published_number_of_parameters_and_the_initialisation_of_linear():
     for heads in (3, 8):
         encoding = make_encoding("dape(alibi)", heads, layers=1)
         assert sum(p.numel() for p in encoding.parameters()) == 97 * heads + 32
         assert encoding.w1.abs().max() <= (2 * heads) ** -0.5
         assert encoding.w2.abs().max() <= 32**-0.5
+        second = make_encoding("dape_v2(alibi)", heads, layers=1)  # of kernel 3
+        assert sum(p.numel() for p in second.parameters()) == 3 * 96 * heads + heads + 32
+        assert second.w1.abs().max() <= (6 * heads) ** -0.5
     assert make_encoding("dape(alibi)", 64).w1.std().item() == pytest.approx(128**-0.5 / math.sqrt(3), rel=0.05)
 
 
@@ -294,7 +424,8 @@ def test_the_number_of_keys_does_not_depend_on_position_ids(name):
     at = At(announced_length=12, ids=ids)
     at = replace(at, shared=encoding.prepare(at))
     turned, _ = encoding.rotate(q, k, at)
-    plain, _ = make_encoding("rope", 3).rotate(q, k, at)
+    rope = make_encoding("rope", 3)
+    plain, _ = rope.rotate(q, k, replace(at, shared=rope.prepare(at)))
     ratio = (turned / plain)[0, 0, :, 0]
     expected = torch.arange(1, 13, dtype=torch.float64).log()
     torch.testing.assert_close(ratio / ratio[-1], expected / expected[-1], atol=1e-6, rtol=0)

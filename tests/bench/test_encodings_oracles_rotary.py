@@ -22,8 +22,7 @@ from helpers import (
     tiny_model,
 )
 from torch import Tensor, nn
-from transformers import Cohere2Config, GPTNeoXConfig, LlamaConfig
-from transformers.masking_utils import sliding_window_causal_mask_function
+from transformers import GPTNeoXConfig, LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.gpt_neox import modeling_gpt_neox
 from transformers.models.llama import modeling_llama
@@ -31,8 +30,7 @@ from x_transformers import x_transformers
 
 from bench.encodings import At, alibi
 from bench.encodings.interpolation import stretch_factor
-from bench.encodings.ntk import ntk_base
-from bench.encodings.yarn import ramp_range, temperature
+from bench.encodings.rope import scaled_base
 from tasks import InputError
 
 TRAIN, LONGEST = 12, 120
@@ -84,6 +82,12 @@ def theirs(kind: str, width: int, seq_len: int | None = None, base: float = 1e4,
     return ROPE_INIT_FUNCTIONS[kind](config, torch.device("cpu"), seq_len=seq_len)
 
 
+def half_turning(length: int) -> float:
+    """The base for which pair t = d/4, of angle base^(−1/2) a token, makes one turn over the length."""
+    turn = 2 * math.pi / length
+    return turn**-2
+
+
 # Encoding → frequencies of transformers, from head width, L, L′ and N.
 PUBLISHED = {
     "interpolated(rope)": lambda d, L, M, N: theirs("linear", d, factor=max(1, N / L)),
@@ -92,6 +96,14 @@ PUBLISHED = {
     "ntk_dynamic": lambda d, L, M, N: theirs("dynamic", d, N, factor=1.0, original_max_position_embeddings=L),
     "yarn": lambda d, L, M, N: theirs("yarn", d, factor=M / L if N > L else 1.0, original_max_position_embeddings=L),
     "yarn_dynamic": lambda d, L, M, N: theirs("yarn", d, factor=max(1, N / L), original_max_position_embeddings=L),
+    "rope_scaled": lambda d, L, M, N: theirs("linear", d, base=half_turning(L), factor=1.0),
+    "interpolated(rope_scaled)": lambda d, L, M, N: theirs("linear", d, base=half_turning(L), factor=max(1, N / L)),
+    "ntk_scaled": lambda d, L, M, N: theirs(
+        "dynamic", d, M if N > L else L, base=half_turning(L), factor=1.0, original_max_position_embeddings=L
+    ),
+    "yarn_scaled": lambda d, L, M, N: theirs(
+        "yarn", d, base=half_turning(L), factor=M / L if N > L else 1.0, original_max_position_embeddings=L
+    ),
     "p_rope": lambda d, L, M, N: theirs("proportional", d, partial_rotary_factor=0.75),
     "p_rope(p=0.25)": lambda d, L, M, N: theirs("proportional", d, partial_rotary_factor=0.25),
     "p_rope(p=1.0)": lambda d, L, M, N: theirs("proportional", d, partial_rotary_factor=1.0),
@@ -133,43 +145,12 @@ def interleaved(width: int) -> Tensor:
     return torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
 
 
-@oracle("ntk", against="x-transformers RotaryEmbedding with base_rescale_factor")
-@pytest.mark.parametrize(("heads", "length", "width"), [(1, 5, 8), (3, 40, 16), (5, 7, 6)])
-def test_ntk_scores_equal_x_transformers(heads, length, width):
-    q, k, _ = qkv(heads, length, head_width=width)
-    freqs, _ = x_transformers.RotaryEmbedding(width, base_rescale_factor=10).double().forward_from_seq_len(length)
-    expected = [x_transformers.apply_rotary_pos_emb(x, freqs) for x in (q, k)]
-    encoding, apart = make_encoding("ntk", heads, width), interleaved(width)
-    ours = encoding.rotate(q[..., apart], k[..., apart], context(encoding, length, 50))
-    assert_same(ours[0] @ ours[1].mT, expected[0] @ expected[1].mT, [q, k], atol=3e-5)
-
-
-# --- golden numbers
-
-
-@pytest.mark.parametrize(
-    ("width", "bases"),
-    [
-        (64, [20452.2287, 41829.3659, 85550.3759]),
-        (32, [20945.8825, 43872.9992, 91895.8684]),
-        (128, [20221.2617, 40889.9424, 82684.6226]),
-    ],
-)
-def test_ntk_golden_bases(width, bases):
-    assert [ntk_base(1e4, s, width) for s in (2, 4, 8)] == pytest.approx(bases, abs=1e-3)
+# --- frequency rules
 
 
 def test_ntk_of_a_single_pair_is_rope():
     ours, plain = (make_encoding(name, 3, 2).prepare(At(60, ids=torch.arange(60))) for name in ("ntk", "rope"))
     assert all(map(torch.equal, ours, plain))
-
-
-def test_yarn_golden_ramps_and_temperatures():
-    found = [ramp_range(d, 1e4, length) for d, length in ((128, 4096), (64, 2048), (64, 64), (32, 40))]
-    assert found == [(20, 46), (8, 21), (0, 9), (0, 4)]
-    golden = {1: 1, 2: 1.06931472, 4: 1.13862944, 8: 1.20794415, 16: 1.27725887, 32: 1.34657359}
-    assert [temperature(s) for s in golden] == pytest.approx(list(golden.values()), abs=1e-8)
-    assert [temperature(s) ** 2 for s in (4, 8)] == pytest.approx([1.29647699, 1.45912908], abs=1e-8)
 
 
 @pytest.mark.parametrize(("width", "kept"), [(64, [5, 7, 9, 11, 16]), (32, [3, 4, 5, 6, 8]), (16, [2, 2, 3, 3, 4])])
@@ -186,12 +167,26 @@ def test_stretch_factor():
     assert stretch_factor(replace(setup, longest_tokens=15), At(30), dynamic=False) == 1, "never less than 1"
 
 
+def test_half_of_the_pairs_of_rope_scaled_turn_within_the_training_length():
+    for length in (9, 12, 23, 64, 512, 2048):
+        for width in (8, 16, 64):
+            turns = make_encoding("rope_scaled", 1, width, train_tokens=length).thetas(At(1)) * length / (2 * math.pi)
+            assert turns[width // 4] == pytest.approx(1)
+            assert (turns > 1 + 1e-9).sum() == width // 4
+    assert [round(scaled_base(length), 1) for length in (1, 8, 23, 512)] == [2, 2, 13.4, 6640.2]
+    published = make_encoding("rope", 1, 64).thetas(At(1)) * 512 / (2 * math.pi)
+    assert (published >= 1).sum() == 16, "RoFormer, L = 512: half of the 32 pairs"
+
+
 STRETCHED = ["interpolated(rope)", "ntk", "ntk_dynamic", "yarn", "yarn_dynamic", "finetuned(yarn)"]
+STRETCHED_SCALED = ["interpolated(rope_scaled)", "ntk_scaled", "yarn_scaled"]
 
 
-@pytest.mark.parametrize("name", STRETCHED)
-def test_stretched_encodings_are_rope_bit_for_bit_up_to_the_training_length(name):
-    plain = tiny_model("rope")
+@pytest.mark.parametrize(
+    ("name", "unstretched"), [(n, "rope") for n in STRETCHED] + [(n, "rope_scaled") for n in STRETCHED_SCALED]
+)
+def test_stretched_encodings_are_rope_bit_for_bit_up_to_the_training_length(name, unstretched):
+    plain = tiny_model(unstretched)
     model = tiny_model(name)
     model.load_state_dict(plain.state_dict())
     tokens = random_tokens(2, TRAIN)
@@ -203,39 +198,28 @@ def test_stretched_encodings_are_rope_bit_for_bit_up_to_the_training_length(name
 # --- xpos
 
 
-@oracle("xpos", against="x-transformers RotaryEmbedding with use_xpos")
+@oracle("xpos", "xpos_scaled", against="x-transformers RotaryEmbedding with use_xpos")
+@pytest.mark.parametrize(("name", "scale_base"), [("xpos", 512), ("xpos_scaled", TRAIN / 2)])
 @pytest.mark.parametrize(("heads", "length", "width"), [(1, 5, 8), (3, 40, 16), (5, 7, 6)])
-def test_xpos_scores_equal_x_transformers(heads, length, width):
+def test_xpos_scores_equal_x_transformers(heads, length, width, name, scale_base):
     q, k, _ = qkv(heads, length, head_width=width)
-    module = x_transformers.RotaryEmbedding(width, use_xpos=True, scale_base=TRAIN / 2).double()
+    module = x_transformers.RotaryEmbedding(width, use_xpos=True, scale_base=scale_base).double()
     freqs, scale = module.forward_from_seq_len(length)
     theirs_q = x_transformers.apply_rotary_pos_emb(q, freqs, scale)
     theirs_k = x_transformers.apply_rotary_pos_emb(k, freqs, 1 / scale)
-    encoding, apart = make_encoding("xpos", heads, width), interleaved(width)
+    encoding, apart = make_encoding(name, heads, width), interleaved(width)
     ours = encoding.rotate(q[..., apart], k[..., apart], context(encoding, length, length))
     assert_same((ours[0] @ ours[1].mT).tril(), (theirs_q @ theirs_k.mT).tril(), [q, k], atol=3e-5)
-
-
-def test_xpos_decays_as_declared():
-    # The decay of the fastest pair at r = 40, with γ = 512.
-    encoding = make_encoding("xpos", 1, train_tokens=1024)
-    at = context(encoding, 41, 1024)
-    q = torch.zeros(2, 1, 41, D, dtype=torch.float64)
-    q[..., 0] = 1
-    turned_q, turned_k = encoding.rotate(q, q, at)
-    left = (turned_q[0, 0, 40] * turned_k[0, 0, 0]).sum() / math.cos(40)
-    assert left.item() == pytest.approx((0.4 / 1.4) ** (40 / 512), abs=1e-6)
-    assert round(left.item(), 3) == 0.907
 
 
 # --- rope_nope
 
 
-@oracle("rope_nope", against="a loop over queries and keys")
-@pytest.mark.parametrize(("setting", "window"), [("", 6), ("(window=3)", 3)])
+@oracle("rope_nope", "rope_nope_scaled", against="a loop over queries and keys")
+@pytest.mark.parametrize(("name", "window"), [("rope_nope", 4096), ("rope_nope_scaled", 6), ("rope_nope_scaled(window=3)", 3)])
 @shapes
-def test_rope_nope_layers_are_the_formula(heads, length, announced_length, setting, window):
-    encoding = perturbed(make_encoding("rope_nope" + setting, heads))
+def test_rope_nope_layers_are_the_formula(heads, length, announced_length, name, window):
+    encoding = perturbed(make_encoding(name, heads))
     q, k, v = qkv(heads, length)
     near = loops.attend(loops.rotary(q, k, torch.arange(length), rope()), v, lambda i, j: i - j < window)
     everything = loops.attend(loops.plain_scores(q, k), v)
@@ -246,7 +230,7 @@ def test_rope_nope_layers_are_the_formula(heads, length, announced_length, setti
 
 
 def test_rope_nope_at_ids_by_row():
-    encoding = perturbed(make_encoding("rope_nope", 3))
+    encoding = perturbed(make_encoding("rope_nope_scaled", 3))
     q, k, v = qkv(3, 7)
     scores = loops.rotary(q, k, UNEVEN_IDS, rope())
     rows = []
@@ -254,22 +238,6 @@ def test_rope_nope_at_ids_by_row():
         one = slice(row, row + 1)
         rows.append(loops.attend(scores[one], v[one], lambda i, j, ids=ids: bool(ids[i] - ids[j] < 6)))
     assert_same(attention_at(encoding, q, k, v, context(encoding, 7, 7, UNEVEN_IDS, layer=0)), torch.cat(rows), [q, k, v])
-
-
-@oracle("rope_nope", against="transformers' cohere2 layers and sliding window")
-@pytest.mark.parametrize("layers", [4, 5, 8, 12])
-def test_rope_nope_has_the_layers_and_window_of_cohere(layers):
-    encoding = make_encoding("rope_nope", 3, layers=layers)
-    theirs = Cohere2Config(num_hidden_layers=layers).layer_types
-    sees = sliding_window_causal_mask_function(encoding.window)
-    for layer, kind in enumerate(theirs):
-        at = context(encoding, 30, 30, layer=layer)
-        q, k, _ = qkv(3, 30)
-        bias = encoding.bias(q, k, at)
-        assert (bias is None) == (kind == "full_attention") == (encoding.rotate(q, k, at)[0] is q)
-        if bias is not None:
-            allowed = [[bool(sees(0, 0, torch.tensor(i), torch.tensor(j))) for j in range(30)] for i in range(30)]
-            assert torch.equal((bias[0] == 0).tril(), torch.tensor(allowed))
 
 
 def test_rope_nope_of_few_layers_ends_in_nope():
@@ -284,8 +252,8 @@ def test_rope_nope_of_few_layers_ends_in_nope():
     ("name", "message"),
     [
         ("rope_nope(every=0)", "every ≥ 1"),
-        ("rope_nope(window=-1)", "window ≥ 0"),
-        ("xpos(scale=0)", "must be positive, got 0.0"),
+        ("rope_nope_scaled(window=-1)", "window ≥ 0"),
+        ("xpos(scale_base=0)", "must be positive, got 0.0"),
         ("p_rope(p=1.5)", "in \\[0, 1\\], got 1.5"),
         ("rope_partial(share=0)", "in \\(0, 1\\], got 0.0"),
     ],
@@ -298,11 +266,33 @@ def test_invalid_settings_are_rejected(name, message):
 # --- selective_rope
 
 
-def test_selective_rope_is_initialised_as_declared():
+def test_selective_rope_is_initialised_as_in_the_authors_models():
     encoding = make_encoding("selective_rope", 16)
     for parameter in (encoding.down, encoding.up, encoding.kernel):
         assert parameter.std().item() == pytest.approx(0.02, rel=0.1)
-    assert encoding.down.shape == (2, 16, 128) and encoding.up.shape == (2, 64, 16) and encoding.kernel.shape == (2, 64, 4)
+    assert encoding.down.shape == (2, 32, 128) and encoding.up.shape == (2, 64, 32) and encoding.kernel.shape == (2, 64, 4)
+    gated = make_encoding("selective_rope_gated", 16)
+    for parameter in (gated.down, gated.up, gated.gate):
+        assert parameter.std().item() == pytest.approx(0.02, rel=0.1)
+    assert not gated.gate_bias.any() and not gated.log_step.any()
+
+
+def unit_heads(h: Tensor, heads: int) -> Tensor:
+    return torch.cat([x / (x * x).sum(-1, keepdim=True).sqrt() for x in h.chunk(heads, -1)], -1)
+
+
+def assert_selective(encoding, phi, thetas, parameters, q, k, v, at):
+    """Attention, its gradients and those of the parameters of ``LAYER`` equal the loop's with increments phi [B, T, P]."""
+    phi = phi.unflatten(-1, (q.shape[1], -1)).transpose(1, 2)
+    slow = loops.attend(loops.selective_rope(q, k, phi, thetas), v)
+    ours = attention_at(encoding, q, k, v, at)
+    assert_same(ours, slow, [q, k, v] + ([at.h] if q.shape[2] > 1 else []))
+    if q.shape[2] > 1:
+        mine, theirs = zip(*parameters, strict=True)
+        found = torch.autograd.grad(ours.square().sum(), mine)
+        expected = torch.autograd.grad(slow.square().sum(), theirs)
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one[LAYER], other.view_as(one[LAYER]), atol=1e-5)
 
 
 @oracle("selective_rope", against="torch's Linear and Conv1d, then a loop over queries and keys")
@@ -312,25 +302,35 @@ def test_selective_rope_is_the_formula(heads, length, announced_length):
     q, k, v = qkv(heads, length)
     at = context(encoding, length, announced_length)
     pairs = heads * D // 2
-    down, up = nn.Linear(heads * D, 16, bias=False), nn.Linear(16, pairs, bias=False)
+    down, up = nn.Linear(heads * D, 32, bias=False), nn.Linear(32, pairs, bias=False)
     conv = nn.Conv1d(pairs, pairs, 4, padding=3, groups=pairs, bias=False)
     mine = [encoding.down, encoding.up, encoding.kernel]
     down.weight, up.weight, conv.weight = (nn.Parameter(x[LAYER].clone()) for x in (*mine[:2], encoding.kernel[:, :, None]))
-    unit = torch.cat([x / (x * x).sum(-1, keepdim=True).sqrt() for x in at.h.chunk(heads, -1)], -1)
-    phi = conv(up(down(unit)).mT)[..., :length].mT.unflatten(-1, (heads, -1)).transpose(1, 2)
-    slow = loops.attend(loops.selective_rope(q, k, phi, rope(5e5)), v)
-    ours = attention_at(encoding, q, k, v, at)
-    assert_same(ours, slow, [q, k, v] + ([at.h] if length > 1 else []))
-    if length > 1:
-        found = torch.autograd.grad(ours.square().sum(), mine)
-        expected = torch.autograd.grad(slow.square().sum(), [down.weight, up.weight, conv.weight])
-        for one, other in zip(found, expected, strict=True):
-            assert_same(one[LAYER], other.view_as(one[LAYER]), atol=1e-5)
+    phi = conv(up(down(unit_heads(at.h, heads))).mT)[..., :length].mT
+    weights = zip(mine, (down.weight, up.weight, conv.weight), strict=True)
+    assert_selective(encoding, phi, rope(5e5), weights, q, k, v, at)
+
+
+@oracle("selective_rope_gated", against="torch's Linear, then a loop over queries and keys")
+@shapes
+def test_selective_rope_gated_is_the_formula(heads, length, announced_length):
+    encoding = perturbed(make_encoding("selective_rope_gated", heads), 0.3)
+    q, k, v = qkv(heads, length)
+    at = context(encoding, length, announced_length)
+    mine = [encoding.down, encoding.up, encoding.gate, encoding.gate_bias, encoding.log_step]
+    down, up, gate, gate_bias, log_step = theirs = [nn.Parameter(x[LAYER].clone()) for x in mine]
+    h = unit_heads(at.h, heads)
+    x = h @ down.T @ up.T
+    g = (1 / (1 + torch.exp(-(h @ gate.T + gate_bias)))).repeat_interleave(D // 2, -1)
+    steps = torch.cat([x[:, :1], x[:, 1:] - x[:, :-1]], 1) + torch.exp(log_step)
+    slopes = [math.tan(0.9999 * math.pi * t / (D - 2)) for t in range(D // 2)]
+    thetas = torch.tensor([0.25 * slope / slopes[-1] for slope in slopes], dtype=torch.float64)
+    assert_selective(encoding, g * steps, thetas, zip(mine, theirs, strict=True), q, k, v, at)
 
 
 def test_selective_rope_with_equal_increments_is_rope():
     encoding = make_encoding("selective_rope(base=10000.0)", 3)
-    encoding.phi = lambda at: torch.ones(2, 3, D // 2, 20, dtype=torch.float64)
+    encoding.phi = lambda h, x, at: torch.ones_like(x)
     plain = make_encoding("rope", 3)
     q, k, v = qkv(3, 20)
     assert_same(
@@ -338,6 +338,17 @@ def test_selective_rope_with_equal_increments_is_rope():
         attention_at(plain, q, k, v, context(plain, 20, 20)),
         [q, k, v],
     )
+
+
+@pytest.mark.parametrize(("name", "start"), [("selective_rope", 0.0), ("selective_rope_gated", 0.5)])
+def test_selective_rope_starts_near_nope_and_its_gated_form_near_rope(name, start):
+    model = tiny_model(name)
+    seen = []
+    phi = model.encoding.phi
+    model.encoding.phi = lambda h, x, at: seen.append(phi(h, x, at)) or seen[-1]
+    model(random_tokens(2, TRAIN), TRAIN)
+    for x in seen:
+        torch.testing.assert_close(x, torch.full_like(x, start), atol=0.05, rtol=0)
 
 
 # --- pope

@@ -208,11 +208,11 @@ class FindUnrecordable(TorchDispatchMode):
 
 
 COPY_FROM_CPU = {
-    "dape(alibi)", "finetuned(interpolated(rope,fixed=True))", "grape_a", "interpolated(alibi)", "interpolated(rope)",
-    "selective_rope", "ssmax(rope)", "transformer_xl",
+    "asentmax", "dape(alibi)", "dape_v2(alibi)", "finetuned(interpolated(rope,fixed=True))", "grape_a", "interpolated(alibi)",
+    "interpolated(rope)", "interpolated(rope_scaled)", "ssmax(rope)", "transformer_xl",
 }  # fmt: skip
 """Encodings with tables that the CPU computes in every step: on a GPU they train without recording."""
-NO_META = {"path"}
+NO_META = {"path", "path_fox"}
 """Encodings that cannot run on the meta device."""
 
 

@@ -84,6 +84,21 @@ def test_a_grid_killed_at_random_moments_gives_the_same_results(tiny, tmp_path):
     assert len(results(tmp_path / "whole")) == 4
 
 
+def test_status_shows_the_step_of_a_running_run(tiny, tmp_path):
+    suite, out = tiny(recipe={"steps": 100000}, encodings=["nope"]), tmp_path / "runs"
+    process = start("run", suite, "--out", out, "--workers", 1)
+    wait_for(process, out, "heartbeat.json")
+    (row,) = [s for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout) if s["state"] == "running"]
+    shown = lprime("status", suite, "--out", out).stdout
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert 0 < row["step"] < row["steps"] == 100000
+    assert row["share"] == round(row["step"] / 100000, 4)
+    assert f"copying nope seed {row['seed']}" in shown and "/100000" in shown
+    after = json.loads(lprime("status", suite, "--out", out, "--json").stdout)
+    assert not any(s["state"] == "running" or "step" in s for s in after), "a heartbeat left behind is ignored"
+
+
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_within_two_seconds_and_loses_nothing(tiny, tmp_path, stop):
     suite, out = tiny(recipe={"steps": 100000}), tmp_path / "runs"

@@ -1,9 +1,13 @@
 """``lprime list`` and ``lprime show``."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from commands import printed
+
+from bench.plugins.registry import get_encoding
+from bench.result import SOURCE_KINDS, SOURCE_MEANINGS
 
 
 @pytest.mark.parametrize(
@@ -26,6 +30,7 @@ def test_list_describes_every_encoding(capsys):
     for item in json.loads(printed(capsys, "list", "encodings", "--json")):
         assert item["family"] and item["title"] and item["year"] and item["link"].startswith("https://"), item["name"]
         assert item["ranking"] in ("standard", "longer", "task-aware")
+        assert item["source"] in SOURCE_KINDS and len(item["lengths"]) < 300, item["name"]
         assert isinstance(item["hooks"], list) and isinstance(item["parameters"], int)
     by_name = {item["name"]: item for item in json.loads(printed(capsys, "list", "--json"))}
     assert by_name["alibi"]["hooks"] == ["prepare", "bias"]
@@ -38,6 +43,24 @@ def test_show_describes_one(capsys, name):
     (item,) = json.loads(printed(capsys, "show", name, "--json", "--no-measure"))
     assert item["name"].startswith(name[:-1])
     assert item["name"] in printed(capsys, "show", name, "--no-measure").replace("\n", "")
+
+
+def test_show_says_how_sure_the_source_is_and_lists_length_settings(capsys, monkeypatch):
+    def shown(name, **changes):
+        cls = get_encoding(name)
+        monkeypatch.setattr(cls, "info", replace(cls.info, **changes))
+        (item,) = json.loads(printed(capsys, "show", name, "--json", "--no-measure"))
+        assert {key: item[key] for key in changes} == changes
+        return " ".join(printed(capsys, "show", name, "--no-measure").split())
+
+    text = shown("alibi", source="second-hand", lengths="window 16, as published")
+    assert f"source second-hand: {SOURCE_MEANINGS['second-hand']}" in text and "lengths window 16, as published" in text
+    text = shown("alibi", source="port", lengths="")
+    assert f"source port: {SOURCE_MEANINGS['port']}" in text and "lengths none" in text
+    header, line = (
+        next(x for x in printed(capsys, "list", "encodings").splitlines() if x.startswith(w)) for w in ("enc", "alibi ")
+    )
+    assert line[header.index("source") :].startswith("port ")
 
 
 def test_show_measures_the_card(capsys):

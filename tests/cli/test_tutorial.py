@@ -9,6 +9,8 @@ import pytest
 import yaml
 from support import ROOT, suite_dict
 
+from bench.result import SOURCE_KINDS
+
 TUTORIAL = "## Your own encoding, in an afternoon"
 
 
@@ -45,6 +47,20 @@ def test_the_tutorial_leads_to_a_row_on_the_board(tmp_path):
 def test_the_tutorial_fits_on_two_screens():
     section = (ROOT / "CONTRIBUTING.md").read_text().split(TUTORIAL)[1].split("\n## ")[0]
     assert len(section.splitlines()) <= 2 * 40
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "leaderboard/RULES.md"])
+def test_every_kind_of_source_is_explained(name):
+    text = " ".join((ROOT / name).read_text().split())
+    for kind in SOURCE_KINDS:
+        assert f'"{kind}"' in text or f"*{kind}*" in text, kind
+    assert "`lengths`" in text or "`info.lengths`" in text
+
+
+def test_the_template_declares_a_source_and_its_length_settings():
+    text = (ROOT / "bench/plugins/template.py").read_text()
+    found = dict(re.findall(r'^        (source|lengths)="(.*?)",  # (?=\S)', text, re.MULTILINE))
+    assert found == {"source": "own variant", "lengths": ""}
 
 
 def headings(text: str) -> set[str]:

@@ -30,7 +30,8 @@ def golden_grids():
         runs.append(result(of, "parity", "nope", seed, (1, 1, 0.9, last)))
         runs.append(result(of, "sorting", "nope", seed, (1, 0.96, 0.5, 0.1)))
         runs.append(result(of, "parity", "rope", seed, (1, 0.88, 0.5, 0.4), timings=timings(20)))
-        aware = record("abacus", ranking="task-aware", settings={"k": 4})
+        lengths = "offset 99, as published"
+        aware = record("abacus", ranking="task-aware", settings={"k": 4}, source="official code", lengths=lengths)
         for task in ("parity", "sorting"):
             runs.append(
                 result(of, task, aware, seed, (1, 1, 1, 1), parameters={"model": 9, "encoding": 64}, timings=timings(15))

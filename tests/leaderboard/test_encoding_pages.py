@@ -279,7 +279,7 @@ def test_a_fine_tuning_stage_and_the_announced_length_are_explained():
     of = suite()
     runs = full(of, {"yarn": (1, 1, 0.5, 0.2), "nope": (1, 1, 0.5, 0.2)})
     runs += [result(of, t.task, "finetuned(yarn)", s, longest_seen=12) for t in of.tasks for s in of.seeds]
-    board = publish.PublishedBoard({"tiny": [grid.build_grids(of, runs, {})[0]]}, known)
+    board = publish.PublishedBoard(cards.with_cards({"tiny": [grid.build_grids(of, runs, {})[0]]}, known), known)
     text = {name: data.decode() for name, data in board.text_files().items() if name.startswith("pages/")}
     tuned, plain = text["pages/finetuned~yarn.md"], text["pages/yarn.md"]
     assert "**Fine-tuning stage**: 1 % of the steps" in tuned and "read N = L′ above" in tuned and "- **N** is" in tuned

@@ -47,7 +47,9 @@ def runs() -> list[Result]:
         "versions": {"torch": "2.10", "numpy": "2.4"},
         "fingerprint": "12e4567890123456",
     }
-    other = result(of, "parity", record("fire", settings={"π": 1e-9, "a": [1, "x"]}), 7, (1, 1, 1, 1), **quirks)
+    told = {"source": "paper only", "lengths": "threshold 512, as published", "stage_share": 1 / 3}
+    made = record("fire", settings={"π": 1e-9, "a": [1, "x"]}, **told)
+    other = result(of, "parity", made, 7, (1, 1, 1, 1), trained_as="nope", **quirks)
     diverged = result(of, "parity", "alibi", 0, (0, 0, 0, 0), status="diverged", steps=3, loss=[])
     return [*first, other, diverged]
 
@@ -94,10 +96,11 @@ def test_every_format_gives_back_the_results(tmp_path, form):
     for run in written:
         for score in run.scores:
             row = next(rows)
-            for name in ("suite", "suite_version", "fingerprint", "task", "variant", "train_length", "longest_seen", "seed",
-                         "status", "steps", "data_hash", "device", "threads", "started", "finished", "commit"):  # fmt: skip
+            for name in ("suite", "suite_version", "fingerprint", "task", "variant", "train_length", "longest_seen",
+                         "trained_as", "seed", "status", "steps", "data_hash", "device", "threads", "started", "finished",
+                         "commit"):  # fmt: skip
                 assert same(row[name], getattr(run, name)), name
-            for name in ("family", "ranking", "year", "title", "link", "source_sha256"):
+            for name in ("family", "ranking", "year", "title", "link", "source", "lengths", "stage_share", "source_sha256"):
                 assert same(row[name], getattr(run.encoding, name)), name
             for name in ("step_ms", "train_s", "evaluate_s", "total_s", "cpu_share"):
                 assert same(row[name], getattr(run.timings, name)), name

@@ -4,8 +4,9 @@ import pytest
 from commands import printed, refused
 from synthetic_results import full, result, rows_by_name, store, store_failure, suite
 
+from bench.measure import card as card_of
 from bench.result import Timings
-from leaderboard.data import local_runs
+from leaderboard.data import cards, local_runs
 from leaderboard.data import store as published
 from leaderboard.render import board
 from tasks import InputError
@@ -34,6 +35,19 @@ def test_local_and_published_rows_share_a_table(folders):
     scores = {name: row.cells["sorting"].ood[0] for name, row in by_name.items()}
     assert scores == {"mine (local)": 0.625, "rope (local)": 0.625, "nope": 0.375, "rope": 0.375}
     assert {name: row.seeds for name, row in by_name["rope"].cells.items()} == {"parity": (0, 1, 2), "sorting": (0, 1, 2)}
+
+
+def test_published_rows_have_the_sources_of_their_cards(folders):
+    out, to = folders
+    told = card_of.Declared(
+        authors="A", formula="f", past="p", provenance="o", hooks=[], shift_invariant=True, random=False, source="port",
+        lengths="k = 16, as published",
+    )  # fmt: skip
+    cards.write_cards(to, {"rope": card_of.Card(declared=told)})
+    rows = rows_by_name(local_runs.with_local_runs(suite(), out, to)[0])
+    assert {name: (row.record.source, row.record.lengths) for name, row in rows.items()} == {
+        "rope": ("port", "k = 16, as published"), "nope": ("", ""), "mine (local)": ("", ""), "rope (local)": ("", "")
+    }  # fmt: skip
 
 
 def test_local_times_are_relative_to_local_nope(folders):

@@ -97,11 +97,11 @@ def test_the_table_is_readable_without_script():
     of, runs = page_runs()
     text = html_page.render_html_page(grids(of, runs, {("parity", "abacus", 0): failure("out of <memory>")}))
     cells = Page(text).cells
-    assert cells[:5] == ["rank", "encoding", "IQM", "rank range", "parity"]
+    assert cells[:6] == ["rank", "encoding", "IQM", "rank range", "source", "parity"]
     at = cells.index("rope")
     # ½ and 1/16 past L; for parity less chance ½: (0.25 − 0.4375)… is under 0, so 0.
-    assert cells[at + 3 : at + 5] == [".406\u00a0±\u00a0.000", ".406\u00a0±\u00a0.000"]
-    assert cells[cells.index("abacus") + 3] == "failed", "on parity"
+    assert cells[at + 4 : at + 6] == [".406\u00a0±\u00a0.000", ".406\u00a0±\u00a0.000"]
+    assert cells[cells.index("abacus") + 4] == "failed", "on parity"
     assert "out of &lt;memory&gt;" in text
 
 
@@ -233,7 +233,11 @@ def refused(capsys, *arguments):
 
 
 def test_the_command_writes_the_page_of_own_runs_or_published_ones(tmp_path, capsys):
-    _, runs = page_runs()
+    # Built-in encodings have cards, whose declarations the published page shows.
+    runs = [
+        run.model_copy(update={"encoding": run.encoding.model_copy(update={"name": f"my_{run.encoding.name}"})})
+        for run in page_runs()[1]
+    ]
     store(tmp_path / "runs", runs)
     for arguments in (["publish", "tiny", "--out", tmp_path / "runs", "--to", tmp_path / "board", "--no-measure"],
                       ["board", "--html", tmp_path / "a", "--out", tmp_path / "runs"],

@@ -266,7 +266,7 @@ def test_everything_works_by_keyboard(opened):
     press("Tab")  # past "selected only", into the table's box
     assert tab.evaluate("document.activeElement.className") == "scroll"
     press("Tab")
-    for _ in range(4):  # rank, encoding, IQM, rank range, then parity
+    for _ in range(5):  # rank, encoding, IQM, rank range, source, then parity
         press("Tab")
     assert tab.evaluate("document.activeElement.innerText") == "parity"
     assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", "the focus is seen"

@@ -80,6 +80,7 @@ def test_invalid_fields_of_a_submission(folder, change, message):
         ({"commit": "<b>"}, "commit of copying seed 0 is not a commit"),
         ({"started": "2026-01-01T00:00:00Z"}, "started of copying seed 0 is not a date"),
         ({"finished": "2999-01-01T00:00:00+00:00"}, "finished of copying seed 0 is in the future"),
+        ({"trained_as": "<b>"}, "trained_as of copying seed 0 is not the name of an encoding"),
     ],
 )
 def test_invalid_fields_of_results(folder, change, message):
@@ -92,6 +93,11 @@ def test_invalid_fields_of_results(folder, change, message):
     [
         {"link": "javascript:x"},
         {"year": 0},
+        {"source": "official"},
+        {"lengths": "k = 16, **as published**"},
+        {"lengths": "two\nlines"},
+        {"stage_share": 0.011},
+        {"stage_share": 0},
         {"settings": {"a": "<b>"}},
         {"settings": {"a": [1]}},
         {"settings": {"a": 1e999}},

@@ -152,7 +152,7 @@ def test_a_single_seed_of_another_machine_fails(tmp_path, in_process):
 
 
 def test_a_forged_check_report_is_detected_by_checking_again(folder, monkeypatch, in_process):
-    source = (folder / f"source/{NAME}.py").read_text().replace("at.positions", "at.positions.div(at.layer - at.layer)")
+    source = (folder / f"source/{NAME}.py").read_text().replace("at.distances", "at.distances.div(at.layer - at.layer)")
     (folder / f"source/{NAME}.py").write_text(source)
     digest = hashlib.sha256(source.encode()).hexdigest()
     edit_report(folder, lambda report: report.update(source_sha256=digest))

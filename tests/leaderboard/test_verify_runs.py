@@ -173,6 +173,17 @@ def test_impossible_times(folder, change, message):
     assert f"copying seed 0: {message}" in fault_of(folder, "timings")
 
 
+@pytest.mark.parametrize(("trained_as", "status"), [("", "failed"), ("rope", "passed")])
+def test_a_shared_training_took_place_in_another_run(folder, trained_as, status):
+    def share(runs):
+        for run in runs:
+            run["trained_as"] = trained_as
+            run["timings"]["train_s"] = 2 * run["timings"]["total_s"]
+
+    edit_runs(folder, share)
+    assert findings_of(folder)["timings"].status == status
+
+
 def test_dates_must_be_in_order(folder):
     edit_runs(folder, lambda runs: runs[0].update(started="2026-01-02T00:00:00+00:00", finished="2026-01-01T00:00:00+00:00"))
     assert "copying seed 0: finished 2026-01-01T00:00:00+00:00, before it started" in fault_of(folder, "timings")

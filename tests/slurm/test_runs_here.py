@@ -3,12 +3,16 @@
 import json
 import subprocess
 import sys
+import time
+from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from grids import write_encoding
 from support import lprime
 
+from bench.runs.heartbeat import HEARTBEAT, Heartbeat
 from bench.runs.run import Run
 from bench.runs.run_lock import lock_run
 from bench.suites.suite import load_suite
@@ -66,6 +70,50 @@ def test_runs_of_other_encodings_and_seeds_are_listed(tiny, tmp_path, capsys):
     assert found["copying", "failed", 10]["reason"] == "for a reason"
     assert "13 runs: 2 done, 1 failed, 1 running, 1 paused, 8 missing" in shown
     assert "copying failed seed 10: for a reason" in shown
+
+
+def test_progress_of_running_runs(tiny, tmp_path, capsys):
+    suite, out = tiny(encodings=["nope", "t5", "rope", "alibi"], seeds=[0]), tmp_path / "runs"
+    loaded = load_suite(str(suite))
+    half, evaluated, silent, fresh = runs = [Run(loaded, "parity", name, 0) for name in ("nope", "t5", "rope", "alibi")]
+    now = round(time.time())
+    beats = {
+        half: Heartbeat(step=20, steps=40, rate=0.2, at=now),
+        evaluated: Heartbeat(step=44, steps=44, rate=2, at=now),
+        silent: Heartbeat(step=10, steps=40, rate=2, at=now - 600),
+    }
+    with ExitStack() as stack:
+        for run in runs:
+            stack.enter_context(lock_run(run.folder(out)))
+        for run, beat in beats.items():
+            (run.folder(out) / HEARTBEAT).write_text(beat.model_dump_json())
+        (fresh.folder(out) / HEARTBEAT).write_text("{")  # damaged
+        found = rows(capsys, suite, out)
+        code, shown, err = run_here(capsys, "status", suite, "--out", out)
+    assert (code, err) == (0, "")
+    assert found[half.key] == {
+        "task": "parity",
+        "encoding": "nope",
+        "seed": 0,
+        "state": "running",
+        "step": 20,
+        "steps": 40,
+        "share": 0.5,
+        "steps_per_s": 0.2,
+        "seconds_left": 100,
+        "reported": datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
+    }
+    assert found[fresh.key].keys() == {"task", "encoding", "seed", "state"}
+    lines = {line.split("  ")[0]: line.split() for line in shown.splitlines() if " seed 0 " in line}
+    assert [lines[str(run)][4:] for run in runs] == [
+        ["20/40", "50%", "0.2", "1:40"],
+        ["44/44", "100%", "2.0", "evaluation"],
+        ["10/40", "25%", "2.0", "silent", "for", lines[str(silent)][-1]],
+        ["starting"],
+    ]
+    assert lines[str(silent)][-1].startswith("10:0")
+    assert "4 running, 1.4 steps/s each" in shown
+    assert {row["state"] for row in rows(capsys, suite, out).values()} == {"missing"}, "a killed process is not running"
 
 
 def test_a_damaged_result_of_another_encoding_is_named(tiny, tmp_path, capsys):

@@ -1,6 +1,7 @@
 """Runs split into jobs. Without a cluster."""
 
 import json
+from dataclasses import replace
 from itertools import chain
 
 import pytest
@@ -92,4 +93,8 @@ def test_estimates_come_from_results_of_the_same_kind(tmp_path):
     assert not estimate.guessed
     assert estimate.seconds(parity) > 0
     assert estimate.guessed
+    more = [replace(copying, encoding=name, seed=seed) for seed in (0, 1) for name in ("rope", "ntk")]
+    first, shared, *others = estimate.seconds_of(more).values()
+    assert first == 20.0 and 0 < shared < 5.0, "a shared training is made once; the others only evaluate"
+    assert others == [first, shared]
     assert Estimate(loaded, tmp_path / "runs", "cuda").seconds(copying) != pytest.approx(20.0), "another kind of device"

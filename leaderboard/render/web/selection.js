@@ -123,8 +123,9 @@ function seedsOf(cells) {
 /** What each encoding is, and how to reproduce a number of it. */
 function updateSources() {
   const items = selectedIds().map((id) => {
-    const { name, family, paper, settings, class: ranked, cells } = state.board.encodings[id];
-    const about = [paper, family && `family ${family}`, settings && `settings ${settings}`, ranked]
+    const { name, family, paper, settings, source, lengths, class: ranked, cells } = state.board.encodings[id];
+    const set = [settings && `settings ${settings}`, lengths && `length settings ${lengths}`];
+    const about = [paper, `source ${source}`, family && `family ${family}`, ...set, ranked]
       .filter(Boolean)
       .join('; ');
     const first = cells.find(Boolean);

@@ -77,7 +77,7 @@ function filterRows() {
     for (const row of body.querySelectorAll('tr[data-row]')) {
       const id = Number(row.dataset.row);
       const encoding = state.board.encodings[id];
-      const text = `${encoding.name} ${encoding.family} ${encoding.class}`.toLowerCase();
+      const text = `${encoding.name} ${encoding.family} ${encoding.source} ${encoding.class}`.toLowerCase();
       row.hidden = !(
         words.every((word) => text.includes(word)) &&
         (!family || encoding.family === family) &&

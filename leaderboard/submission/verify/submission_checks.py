@@ -13,7 +13,8 @@ import tasks
 from bench.check.checks import Check, Fault, Skipped, register
 from bench.result import Result
 from bench.runs.run import Run
-from bench.runs.run_one import build_model, count_parameters
+from bench.runs.run_one import count_parameters
+from bench.runs.run_training import build_model
 from bench.suites.suite import Suite
 from leaderboard.data.store import line_order
 from leaderboard.submission.manifest import Submission

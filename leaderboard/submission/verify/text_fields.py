@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
-from bench.encodings import classes
-from bench.result import Result
+from bench.encodings import Stage, classes
+from bench.result import SOURCE_KINDS, Result
 from bench.text_rules import NAME, WORD, link_fault, pattern_fault, plain_text_fault, settings_fault
 from leaderboard.data.file_names import file_name, page_name
 from leaderboard.submission.manifest import Submission, encoding_chain
@@ -38,6 +38,12 @@ def parse_date(text: str) -> datetime | None:
     return date if date.utcoffset() == timedelta(0) and date.isoformat(timespec="seconds") == text else None
 
 
+def share_fault(share: float | None) -> str | None:
+    """What is wrong with the share of an extra training stage."""
+    most = Stage().share
+    return None if share is None or 0 < share <= most else f"is {share}; expected at most {most:g}"
+
+
 def date_fault(text: str) -> str | None:
     date = parse_date(text)
     if date is None:
@@ -66,6 +72,10 @@ def result_fields(run: Result) -> Iterator[tuple[str, str | None]]:
     yield "title", plain_text_fault(encoding.title)
     yield "link", link_fault(encoding.link)
     yield "year", None if 1986 <= encoding.year <= datetime.now(UTC).year + 1 else f"is not a year: {encoding.year}"
+    yield "source", None if encoding.source in ("", *SOURCE_KINDS) else f"is none of {', '.join(SOURCE_KINDS)}"
+    yield "lengths", plain_text_fault(encoding.lengths, allowed="/") if encoding.lengths else None
+    yield "stage_share", share_fault(encoding.stage_share)
+    yield "trained_as", pattern_fault(NAME, "the name of an encoding", run.trained_as) if run.trained_as else None
     yield "settings", settings_fault(encoding.settings)
     yield "versions", versions_fault(run.versions)
     yield "device", device_fault(run.device)

@@ -1,0 +1,45 @@
+"""RoPE that is dropped after training: a short stage at the training lengths lets the model do without positions."""
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from .base import At, Stage
+from .compose import with_settings
+from .rope import RoPE
+
+
+class DroPE(RoPE):
+    """RoPE in training; no positions in the stage after it ("recalibration") and in the tests.
+
+    The authors recalibrate for 0.5 % (Llama-2-7B: 10 of 2,000 billion tokens) to 21 % (SmolLM-360M: 126 of 600) of the steps
+    before; smaller models for longer. We take an eighth, theirs for SmolLM-1.7B (126 of 1,000). The learning rate is that of
+    all stages here: it starts at a tenth of the peak. Their optional norm of q and k, and their factor of the scores in
+    tests, which is a number chosen for each model, are left out.
+    """
+
+    info = replace(
+        RoPE.info,
+        name="drope",
+        family="training",
+        title="Extending the Context of Pretrained LLMs by Dropping Their Positional Embeddings",
+        authors="Gelberg, Eguchi, Akiba, Cetin",
+        year=2025,
+        link="https://arxiv.org/abs/2512.12167",
+        formula="`rope` in training; then s_ij = q_i·k_j/√d for 12.5 % more training steps at lengths 1 … L, and in tests",
+        past="unchanged: there are no positions",
+        provenance="the authors' code, SakanaAI/DroPE, custom_models/attention.py: nope, and cfgs/run_cfg for the share; their "
+        "pretraining tokens from memory; learning rate of the stage ours; no qk-norm, no factor of the scores in tests",
+        source="official code",
+    )
+    stage = Stage(share=0.125, longer=False)
+
+    @classmethod
+    def trained_as(cls):
+        return with_settings(RoPE, cls.chosen)
+
+    def prepare(self, at: At) -> tuple[Tensor, ...]:
+        return () if at.after_stage else super().prepare(at)
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        return (q, k) if at.after_stage else super().rotate(q, k, at)

@@ -1,0 +1,44 @@
+"""RoPE whose frequencies are learned."""
+
+from dataclasses import replace
+
+from torch import Tensor, nn
+
+from .base import At, Encoding
+from .rope import RoPE, frequencies, rotate_pairs
+
+SCALE = 16.0
+"""The parameter is SCALE·ln θ_t, so that an optimiser with steps of fixed size, such as Adam, changes ln θ_t more slowly."""
+
+
+class GrapeM(Encoding):
+    """RoPE with learned θ_t, one set per layer for all heads, initialised to those of RoPE.
+
+    The multiplicative form whose planes are fixed channel pairs and whose frequencies do not depend on content.
+    """
+
+    info = replace(
+        RoPE.info,
+        name="grape_m",
+        title="Group Representational Position Encoding",
+        authors="Zhang, Chen, Liu, Qin, Yuan, Xu, Yuan, Gu, Yao",
+        year=2025,
+        link="https://arxiv.org/abs/2512.07805",
+        formula="`rope` with learned θ_t = exp(w_t/16), w_t initialised to 16·ln 10000^(−2t/d)",
+        past="as `rope`, with the frequencies that training chose",
+        provenance="the authors' code, model-architectures/GRAPE, llama-mha-grape-m-nonctx.py; without the norm of q and k "
+        "after the rotation, which all their models have, RoPE included; weight decay there, none here",
+        source="official code",
+        lengths="base 10000 at the start, as published",
+    )
+
+    def __init__(self, setup, *, base: float = 10000.0):
+        super().__init__(setup)
+        start = SCALE * frequencies(setup.head_width, base).log()
+        self.log_frequencies = nn.Parameter(start.float().repeat(setup.layers, 1))
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        thetas = (self.log_frequencies[at.layer] / SCALE).double().exp()
+        angles = (at.positions[..., None] * thetas).unsqueeze(-3)  # axis for the heads
+        cos, sin = angles.cos().float(), angles.sin().float()
+        return rotate_pairs(q, cos, sin), rotate_pairs(k, cos, sin)

@@ -1,0 +1,61 @@
+"""RoPE at positions that the model predicts from content."""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .attention import at_least_float32
+from .base import At
+from .rope import RoPE, frequencies, rotate_pairs
+
+
+class RePo(RoPE):
+    """RoPE with a position z_i per head and token, predicted from the attention's input, in place of i.
+
+    The first 5/16 of the layers keep RoPE at the position ids.
+    """
+
+    info = replace(
+        RoPE.info,
+        name="repo",
+        title="RePo: Language Models with Context Re-Positioning",
+        authors="Li, Zhao, Cai, Sproat",
+        year=2025,
+        link="https://arxiv.org/abs/2512.14391",
+        formula="`rope` (base 500000) at positions W_z(silu(W_g h) ⊙ W_c h), one per head, past the first 5/16 of the layers",
+        past="predicted positions depend on content, not on length; the first layers are as `rope`",
+        provenance="the authors' code, SakanaAI/repo, OLMo/olmo/model.py, mode swigluex_multihead, and the paper: width D/8, "
+        "RoPE in the first 5 of 16 or 10 of 32 layers; without OLMo 2's norm of q and k; there h is not normalised and "
+        "training continues from a RoPE model; matrices start as the model's, N(0, 1/inputs)",
+        source="official code",
+        lengths="base 500000, as published",
+    )
+
+    def __init__(self, setup, *, base: float = 500000.0):
+        super().__init__(setup, base=base)
+        self.first = round(5 / 16 * setup.layers)
+        """The first layer with predicted positions."""
+        layers, width, inner = setup.layers - self.first, setup.width, max(1, setup.width // 8)
+        self.gate = nn.Parameter(torch.randn(layers, inner, width) * width**-0.5)
+        self.content = nn.Parameter(torch.randn(layers, inner, width) * width**-0.5)
+        self.final = nn.Parameter(torch.randn(layers, setup.heads, inner) * inner**-0.5)
+
+    def thetas(self, at: At) -> Float[Tensor, " d/2"]:
+        return frequencies(self.setup.head_width, self.base, at.positions.device)
+
+    def predicted(self, at: At) -> Float[Tensor, "B H T"]:
+        """The position z of every token, for every head."""
+        layer = at.layer - self.first
+        x = F.silu(F.linear(at.h, self.gate[layer])) * F.linear(at.h, self.content[layer])
+        return at_least_float32(F.linear(x, self.final[layer])).mT
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        if at.layer < self.first:
+            return super().rotate(q, k, at)
+        z = self.predicted(at)
+        angles = z[..., None] * self.thetas(at).to(z.dtype)
+        cos, sin = angles.cos(), angles.sin()
+        return rotate_pairs(q, cos, sin), rotate_pairs(k, cos, sin)

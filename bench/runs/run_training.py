@@ -1,0 +1,170 @@
+"""The training of one run in this process: its model, optimizer and state, stored in the run's folder."""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from bench.encodings import Setup
+from bench.plugins.registry import get_encoding
+from bench.plugins.source_hash import source_hash
+from bench.training.model import Decoder, build_decoder
+from bench.training.optimizer import FlatAdamW
+from bench.training.profiler import phase
+from bench.training.train import Stopped, TrainingState, derive_seed, stage_steps, train
+
+from .checkpoint import load_checkpoint, save_checkpoint
+from .run import CHECKPOINT, WEIGHTS, Run, now
+from .run_lock import lock_training
+
+REPORT_EVERY_S = 0.5
+
+
+@dataclass(frozen=True)
+class Control:
+    """How often a run saves and reports, and whether it should stop; see ``run_one``."""
+
+    checkpoint_every_s: float
+    report: Callable[[int], None]
+    should_stop: Callable[[], bool]
+
+    def stop_if_asked(self) -> None:
+        if self.should_stop():
+            raise Stopped
+
+
+def encoding_setup(run: Run) -> Setup:
+    """Sizes and vocabulary that the run's encoding is built with."""
+    task, model, length = run.suite.make_task(run.task), run.suite.model, run.suite.spec(run.task).train_length
+    return Setup(
+        layers=model.layers,
+        width=model.width,
+        heads=model.heads,
+        head_width=model.width // model.heads,
+        train_tokens=task.tokens(length),
+        longest_tokens=task.tokens(task.longest),
+        train_length=length,
+        longest_length=task.longest,
+        symbols=task.vocabulary.symbols,
+        roles=task.vocabulary.roles,
+    )
+
+
+def build_model(run: Run) -> Decoder:
+    """The run's model before training; it depends only on suite, task, encoding and seed."""
+    return build_decoder(run.suite.model, get_encoding(run.encoding), encoding_setup(run), derive_seed("init", run.seed))
+
+
+class Training:
+    """A run's training, from its start, its checkpoint or its stored end."""
+
+    def __init__(self, run: Run, out: Path, device: torch.device, control: Control):
+        self.run, self.folder, self.device, self.control = run, run.folder(out), device, control
+        self.recipe = run.suite.recipe_for(run.task)
+        self.model = build_model(run).to(device)
+        self.optimizer = FlatAdamW(self.model, self.recipe)
+        self.state = TrainingState(started=now())
+        self.start = self.last_save = self.last_report = time.monotonic()
+        self.earlier_s = self.save_duration = 0.0
+        source = source_hash(get_encoding(run.encoding))
+        # Resuming with another version of suite, encoding or torch would change the numbers.
+        self.identity = json.dumps([run.suite.fingerprint, str(run), source, torch.__version__, str(device)])
+
+    @property
+    def steps(self) -> int:
+        """All steps, those of an extra stage included."""
+        return self.recipe.steps + stage_steps(self.recipe, self.model.encoding.stage)
+
+    @property
+    def has_stage(self) -> bool:
+        return self.steps > self.recipe.steps
+
+    @property
+    def finished(self) -> bool:
+        return self.state.diverged or self.state.step == self.steps
+
+    def elapsed(self) -> float:
+        """Seconds spent on this training and the run it is for, summed over all sessions."""
+        return self.earlier_s + time.monotonic() - self.start
+
+    def load(self, name: str) -> bool:
+        """Restore the training from a file of its folder. Returns whether there is a usable one."""
+        state = load_checkpoint(self.folder, self.model, self.optimizer, self.identity, name)
+        if state:
+            self.state, self.earlier_s = state, state.total_s
+        return state is not None
+
+    def complete(self, keep: bool) -> None:
+        """Train to the end, or load the stored end. Waits while another process trains in this folder.
+
+        Arguments:
+            keep: store the end as ``WEIGHTS``; otherwise it remains as ``CHECKPOINT`` until the caller deletes it.
+        """
+        with lock_training(self.folder, self.control.stop_if_asked):
+            self.start = time.monotonic()  # waiting does not count
+            if self.load(WEIGHTS):
+                self.control.report(self.state.step)
+                return
+            self.load(CHECKPOINT)
+            if not self.finished:
+                self.train()
+            if keep:
+                self.keep()
+
+    def keep(self) -> None:
+        """Store the end of the training, its last checkpoint, as ``WEIGHTS``."""
+        try:
+            (self.folder / CHECKPOINT).replace(self.folder / WEIGHTS)
+        except FileNotFoundError:  # the run has ended in another process and deleted it
+            self.save()
+            (self.folder / CHECKPOINT).replace(self.folder / WEIGHTS)
+
+    def continue_from(self, other: "Training") -> None:
+        """Take over the end of another encoding's training, which is the same up to the recipe's last step.
+
+        Parameters correspond in order; names differ by the ``base.`` of wrappers. Buffers are not copied: they never change.
+        """
+        with torch.no_grad():
+            pairs = zip(self.model.named_parameters(), other.model.named_parameters(), strict=True)
+            for (name, ours), (other_name, theirs) in pairs:
+                if name.replace("base.", "") != other_name.replace("base.", ""):
+                    raise ValueError(f"{self.run.encoding} does not train as {other.run.encoding}: {name}, {other_name}")
+                ours.copy_(theirs)
+        for name, vector in self.optimizer.vectors.items():
+            moments = other.optimizer.state.get(other.optimizer.vectors[name], {})
+            self.optimizer.state[vector] = {key: value.clone() for key, value in moments.items()}
+        self.state = replace(other.state, started=self.state.started, loss=list(other.state.loss))
+
+    def train(self) -> None:
+        """Train from the present state to the end; saves regularly, and at the end."""
+        spec, task = self.run.suite.spec(self.run.task), self.run.suite.make_task(self.run.task)
+        cpu, wall = time.process_time(), time.perf_counter()
+        train(self.model, self.optimizer, task, spec.train_length, self.recipe, self.run.seed, self.state, self.after_step)
+        # Waiting for a GPU or for other threads is not CPU time: only a single CPU thread shows how busy the machine is.
+        # A stage after a shared training is too short to measure it.
+        if self.device.type == "cpu" and torch.get_num_threads() == 1 and self.state.cpu_share is None:
+            self.state.cpu_share = round((time.process_time() - cpu) / (time.perf_counter() - wall), 3)
+        self.save()  # a run interrupted during evaluation repeats only that
+
+    def save(self) -> None:
+        start = time.monotonic()
+        self.state.total_s = self.elapsed()
+        with phase("checkpoint"):
+            save_checkpoint(self.folder, self.model, self.optimizer, self.state, self.identity)
+        self.last_save = time.monotonic()
+        self.save_duration = self.last_save - start
+
+    def after_step(self, state: TrainingState) -> None:
+        time_now = time.monotonic()
+        if self.control.should_stop():
+            self.save()
+            raise Stopped
+        # Saving takes at most a fiftieth of the time, however large the model.
+        if time_now - self.last_save > max(self.control.checkpoint_every_s, 50 * self.save_duration):
+            self.save()
+        if time_now - self.last_report > REPORT_EVERY_S:
+            self.last_report = time_now
+            self.control.report(state.step)

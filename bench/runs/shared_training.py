@@ -1,0 +1,60 @@
+"""Runs that share a training: encodings that differ only past L are trained once and tested many times.
+
+``training_form`` says which encoding's training an encoding shares. The training belongs to that encoding's run and is stored
+in its folder, whichever run makes it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from .run import WEIGHTS, Run
+
+
+@cache
+def trained_as(encoding: str) -> str:
+    """Name of the encoding whose training an encoding shares up to the recipe's last step; often its own."""
+    from bench.encodings.compose import training_form  # loads torch, which `lprime status` does not need
+    from bench.plugins.registry import get_encoding
+
+    try:
+        own, form = get_encoding(encoding).info.name, training_form(get_encoding(encoding)).info.name
+        return encoding if form == own else form  # as given: names can be spelled in several ways
+    except Exception:  # unknown, so its run fails and says why; or a plugin's declaration, which `lprime check` tests
+        return encoding
+
+
+def training_run(run: Run) -> Run:
+    """The run that the training of ``run`` belongs to; often ``run`` itself."""
+    return replace(run, encoding=trained_as(run.encoding))
+
+
+def is_trained(run: Run, out: Path) -> bool:
+    """Whether the weights of a run's training are stored."""
+    return (training_run(run).folder(out) / WEIGHTS).exists()
+
+
+def shared_trainings(grid: Iterable[str] = ()) -> set[str]:
+    """Encodings whose training others share: encodings of the catalogue, or of this grid."""
+    from bench.encodings import catalogue
+
+    return {trained_as(name) for name in {*catalogue(), *grid} if trained_as(name) != name}
+
+
+def steps_to_make(runs: Sequence[Run], out: Path) -> dict[Run, int]:
+    """Steps of the recipe that each run makes, in this order: none if its training is stored or made by an earlier run."""
+    steps, made = {}, set()
+    for run in runs:
+        training = training_run(run)
+        steps[run] = 0 if training in made or is_trained(run, out) else run.steps
+        made.add(training)
+    return steps
+
+
+def group_by_training(runs: Sequence[Run]) -> list[Run]:
+    """The runs in order, except that runs of one training follow its first."""
+    groups: dict[Run, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(training_run(run), []).append(run)
+    return [run for group in groups.values() for run in group]

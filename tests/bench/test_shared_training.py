@@ -1,0 +1,299 @@
+"""Encodings that share a training: train once, test many, with the same results as separate trainings, bit for bit."""
+
+import json
+import shutil
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from helpers import NAMES, random_tokens, recipe_of, task_model
+from support import suite_dict
+
+import tasks
+from bench import encodings
+from bench.check.checks import Fault
+from bench.check.short_training import check_learning
+from bench.check.subject import Subject
+from bench.encodings.compose import training_form, wrapped_class
+from bench.encodings.ntk import NTK
+from bench.encodings.scaling import SSMax
+from bench.plugins.registry import get_encoding
+from bench.runs import run_training
+from bench.runs.pool import LocalPool, Worker
+from bench.runs.run import WEIGHTS, Run
+from bench.runs.run_lock import lock_training
+from bench.runs.run_one import run_one
+from bench.runs.shared_training import group_by_training, shared_trainings, steps_to_make, trained_as, training_run
+from bench.suites.suite import Suite, validated
+from bench.training.optimizer import FlatAdamW
+from bench.training.train import Stopped, TrainingState, train
+
+CHANGING = {"timings", "started", "finished", "commit"}
+WRAPPERS = [cls.info.name for cls in encodings.classes().values() if issubclass(cls, encodings.Wrapper)]
+SHARING = [name for name in NAMES if trained_as(name) != name]
+STAGED = "finetuned(interpolated(rope,fixed=True))"
+TASK = tasks.get("copying", "repeat", 16)
+
+
+def run_of(encoding: str, **changes) -> Run:
+    """A run of 130 steps: with one more in a stage, which is no multiple of the loss curve's interval."""
+    return Run(validated(Suite, suite_dict(recipe={"steps": 130}, **changes), "suite"), "copying", encoding, 0)
+
+
+def content(result) -> dict:
+    return {key: value for key, value in result.model_dump().items() if key not in CHANGING}
+
+
+@pytest.fixture
+def trained(monkeypatch) -> list[tuple[str, int, int]]:
+    """Calls of ``train``: encoding, first and last step."""
+    calls, real = [], run_training.train
+
+    def spy(model, optimizer, task, length, recipe, seed, state, after_step):
+        name, first = model.encoding.info.name, state.step
+        try:
+            real(model, optimizer, task, length, recipe, seed, state, after_step)
+        finally:
+            calls.append((name, first, state.step))
+
+    monkeypatch.setattr(run_training, "train", spy)
+    return calls
+
+
+@pytest.fixture(scope="module")
+def separate(tmp_path_factory) -> dict[str, dict]:
+    """Results of runs that trained on their own."""
+    results = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("bench.runs.run_one.training_run", lambda run: run)
+        for name in ("rope", "yarn", "ntk", STAGED):
+            results[name] = content(run_one(run_of(name), tmp_path_factory.mktemp("separate"), "cpu"))
+    return results
+
+
+def assert_as_separate(result, separate: dict[str, dict], trained_as: str) -> None:
+    assert result.trained_as == trained_as
+    assert content(result) == separate[result.encoding.name] | {"trained_as": trained_as}
+
+
+# --- which encodings share a training
+
+
+@pytest.mark.parametrize(
+    ("encoding", "form"),
+    [
+        ("ntk", "rope"),
+        ("ntk_dynamic(base=500000)", "rope(base=500000.0)"),
+        ("yarn_dynamic", "rope"),
+        ("yarn(base=500000)", "rope(base=500000.0)"),
+        ("interpolated(alibi)", "alibi"),
+        ("interpolated(rope,fixed=True)", "rope"),
+        ("logn(yarn,only_past=True)", "rope"),
+        ("logn(ntk)", "logn(rope)"),
+        ("ssmax(interpolated(ntk))", "ssmax(rope)"),
+        ("randomised(ntk,longest=4096)", "randomised(rope,longest=4096)"),
+        ("finetuned(yarn)", "rope"),
+        ("ssmax(finetuned(ntk))", "ssmax(rope)"),
+        ("rope", "rope"),
+        ("rope_partial", "rope_partial"),
+        ("logn(rope)", "logn(rope)"),
+    ],
+)
+def test_which_training_an_encoding_shares(encoding, form):
+    assert training_form(get_encoding(encoding)).info.name == form
+
+
+def test_a_training_form_trains_as_itself_and_has_no_stage():
+    for name in NAMES:
+        form = training_form(get_encoding(name))
+        assert training_form(form) is form
+        assert form is get_encoding(name) or not form.stage
+    assert set(SHARING) >= {"ntk", "ntk_dynamic", "yarn", "yarn_dynamic", "interpolated(alibi)", "finetuned(yarn)"}
+
+
+def test_declarations_are_not_inherited_by_encodings_that_may_train_differently():
+    class Mine(NTK):
+        info = replace(NTK.info, name="mine")
+
+    class MyWrapper(SSMax):
+        info = replace(SSMax.info, name="my_wrapper")
+
+    wrapped = wrapped_class(MyWrapper, get_encoding("ntk"))
+    assert training_form(Mine) is Mine
+    assert training_form(wrapped) is wrapped
+
+
+def train_some(name: str, steps: int = 6):
+    model, recipe, state = task_model(name, TASK, 8, seed=3), recipe_of(steps=steps), TrainingState()
+    train(model, FlatAdamW(model, recipe), TASK, 8, recipe, 5, state)
+    return model, state
+
+
+@pytest.mark.parametrize("name", [*SHARING, *(f"{wrapper}(ntk)" for wrapper in WRAPPERS)])
+def test_the_declared_trainings_are_equal_bit_for_bit_and_so_are_outputs_up_to_the_training_length(name):
+    """For the whole catalogue, and for every built-in wrapper."""
+    form = trained_as(name)
+    assert form != name
+    (ours, state), (theirs, their_state) = train_some(name), train_some(form)
+    assert state.loss == their_state.loss
+    pairs = list(zip(ours.named_parameters(), theirs.named_parameters(), strict=True))
+    assert all(a.replace("base.", "") == b.replace("base.", "") and torch.equal(p, q) for (a, p), (b, q) in pairs)
+    if get_encoding(name).stage:
+        return
+    tokens = random_tokens(3, TASK.tokens(8)) % len(TASK.vocabulary)
+    for length in (1, 5, 8):
+        announced = TASK.tokens(length)
+        outputs = []
+        for model in (ours.eval(), theirs.eval()):
+            generator = torch.Generator().manual_seed(0)
+            outputs.append(model(tokens[:, :announced], announced, generator))
+        assert torch.equal(*outputs)
+
+
+# --- runs
+
+
+def test_one_training_serves_all_and_results_are_those_of_separate_trainings(tmp_path, trained, separate):
+    for name in ("rope", "yarn", "ntk", STAGED):
+        result = run_one(run_of(name), tmp_path, "cpu", keep_weights=True)
+        assert_as_separate(result, separate, "" if name == "rope" else "rope")
+    assert trained == [("rope", 0, 130), (STAGED, 130, 131)]
+    files = {p.name for p in tmp_path.rglob("*") if p.is_file()}
+    assert files == {"result.json", WEIGHTS}
+    assert [p.parent.parent.name for p in sorted(tmp_path.rglob(WEIGHTS))] == [STAGED, "rope"]
+
+
+def test_the_order_does_not_matter(tmp_path, trained, separate):
+    for name in (STAGED, "yarn", "rope"):
+        result = run_one(run_of(name), tmp_path, "cpu")
+        assert_as_separate(result, separate, "" if name == "rope" else "rope")
+    assert trained == [("rope", 0, 130), (STAGED, 130, 131)]
+    yarn, rope = (run_of(name).result(tmp_path).timings for name in ("yarn", "rope"))
+    assert yarn.step_ms == rope.step_ms and yarn.train_s == rope.train_s and yarn.cpu_share == rope.cpu_share
+    assert yarn.total_s < rope.total_s, "its own time"
+
+
+@pytest.mark.parametrize(("name", "stop"), [("yarn", 70), (STAGED, 70), (STAGED, 130), (STAGED, 131)])
+def test_an_interrupted_run_resumes_and_ends_the_same(tmp_path, trained, separate, name, stop):
+    steps = []
+    real = run_training.Training.after_step
+
+    def after_step(training, state):
+        steps.append(state.step)
+        if state.step == stop and steps.count(stop) == 1:
+            training.save()
+            raise Stopped
+        real(training, state)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_training.Training, "after_step", after_step)
+        with pytest.raises(Stopped):
+            run_one(run_of(name), tmp_path, "cpu")
+        assert_as_separate(run_one(run_of(name), tmp_path, "cpu"), separate, "rope")
+    assert len(steps) == max(steps), "no step is made twice"
+    assert_as_separate(run_one(run_of("rope"), tmp_path, "cpu"), separate, "")
+
+
+@pytest.mark.parametrize("fault", ["truncated", "other source", "other torch"])
+def test_unusable_weights_are_set_aside_and_trained_again(tmp_path, trained, separate, monkeypatch, fault):
+    run_one(run_of("rope"), tmp_path, "cpu", keep_weights=True)
+    weights = run_of("rope").folder(tmp_path) / WEIGHTS
+    if fault == "truncated":
+        weights.write_bytes(weights.read_bytes()[:-1])
+    elif fault == "other source":
+        monkeypatch.setattr(run_training, "source_hash", lambda cls: f"changed {cls.info.name}")
+    else:
+        monkeypatch.setattr(torch, "__version__", "9.0.0")
+        separate = {"yarn": separate["yarn"] | {"versions": separate["yarn"]["versions"] | {"torch": "9.0.0"}}}
+    before = weights.read_bytes()
+    assert_as_separate(run_one(run_of("yarn"), tmp_path, "cpu"), separate, "rope")
+    assert trained == [("rope", 0, 130)] * 2
+    assert weights.with_name(WEIGHTS + ".unusable").read_bytes() == before
+    run_one(run_of("ntk"), tmp_path, "cpu")
+    assert len(trained) == 2, "the second training is kept"
+
+
+def test_weights_of_another_run_are_not_used(tmp_path, trained):
+    other = Run(run_of("rope").suite, "parity", "rope", 0)
+    run_one(other, tmp_path, "cpu", keep_weights=True)
+    shutil.copytree(other.folder(tmp_path), run_of("rope").folder(tmp_path))
+    (run_of("rope").folder(tmp_path) / "result.json").unlink()
+    run_one(run_of("yarn"), tmp_path, "cpu")
+    assert trained == [("rope", 0, 130)] * 2
+
+
+def test_a_diverged_training_is_shared_too(tmp_path, trained):
+    suite = validated(Suite, suite_dict(recipe={"steps": 130, "learning_rate": 1e30}), "suite")
+    results = [run_one(Run(suite, "copying", name, 0), tmp_path, "cpu") for name in (STAGED, "rope")]
+    assert [r.status for r in results] == ["diverged"] * 2
+    assert results[0].steps == results[1].steps and len(trained) == 1
+
+
+def test_a_run_waits_for_another_process_that_makes_its_training(tmp_path, trained, separate):
+    folder, results = run_of("rope").folder(tmp_path), []
+    waiting = threading.Thread(target=lambda: results.append(run_one(run_of("yarn"), tmp_path, "cpu")))
+    with lock_training(folder, lambda: None):
+        waiting.start()
+        time.sleep(1.0)
+        assert not trained
+        stopping = iter([False, True])
+        with pytest.raises(Stopped):
+            run_one(run_of("ntk"), tmp_path, "cpu", should_stop=lambda: next(stopping))
+    waiting.join()
+    assert_as_separate(results[0], separate, "rope")
+
+
+# --- the pool and its plans
+
+
+def test_the_pool_does_not_make_a_training_twice_at_the_same_time(tmp_path):
+    pool, queue = LocalPool(workers=2), [run_of(name) for name in ("ntk", STAGED, "nope", "rope")]
+    pool.active.append(Worker(None, None, run=run_of("yarn")))
+    assert pool.next_run(queue, tmp_path) == run_of("nope")
+    assert pool.next_run(queue[:2], tmp_path) is None
+    weights = run_of("rope").folder(tmp_path) / WEIGHTS
+    weights.parent.mkdir(parents=True)
+    weights.touch()
+    assert pool.next_run(queue, tmp_path) == run_of("ntk")
+
+
+def test_steps_of_a_plan_are_those_that_will_be_made(tmp_path):
+    runs = [run_of(name) for name in ("yarn", "nope", "rope", "ntk")]
+    assert list(steps_to_make(runs, tmp_path).values()) == [130, 130, 0, 0]
+    assert [run.encoding for run in group_by_training(runs)] == ["yarn", "rope", "ntk", "nope"]
+    assert training_run(runs[0]) == runs[2]
+    assert trained_as("rope( base=5 )") == "rope( base=5 )", "its own, however it is spelled"
+    assert {"rope", "alibi", "sinusoidal"} <= shared_trainings()
+    assert "rope(base=5.0)" in shared_trainings(["yarn(base=5.0)"])
+    assert "t5" not in shared_trainings()
+
+
+def test_old_results_are_readable(tmp_path):
+    run_one(run_of("nope"), tmp_path, "cpu")
+    path = run_of("nope").folder(tmp_path) / "result.json"
+    old = json.loads(path.read_text())
+    assert old.pop("trained_as") == ""
+    path.write_text(json.dumps(old))
+    assert run_of("nope").result(tmp_path).trained_as == ""
+
+
+LIAR = """
+from dataclasses import replace
+from bench.encodings.rope import RoPE
+class Liar(RoPE):
+    info = replace(RoPE.info, name="liar")
+    @classmethod
+    def trained_as(cls):
+        return RoPE
+    def thetas(self, at):
+        return 2 * super().thetas(at)
+"""
+
+
+def test_check_compares_the_declared_trainings(tmp_path, fresh_registry):
+    (tmp_path / "liar.py").write_text(LIAR)
+    with pytest.raises(Fault, match="says that it is trained as rope, but the losses differ"):
+        check_learning(Subject(get_encoding(str(tmp_path / "liar.py"))))
+    assert check_learning(Subject(get_encoding("ntk"))).endswith("trained as rope: 5 equal losses")
