@@ -67,10 +67,13 @@ class Estimate:
         return recipe.steps * max(step, GPU_STEP_S if self.device == "cuda" else 0) + self.evaluation[task]
 
     def seconds_of(self, runs: Sequence[Run]) -> dict[Run, float]:
-        """Estimated seconds of runs executed in this order: those whose training exists by then only evaluate."""
-        steps = steps_to_make(runs, self.out)
-        seconds = {run: self.seconds(run) for run in runs}
-        return {run: seconds[run] if steps[run] else self.evaluation[run.task] for run in runs}
+        """Estimated seconds of runs executed in this order. Those whose training exists by then make only their extra stage, if
+        any, and evaluate."""
+        estimates = {}
+        for run, steps in steps_to_make(runs, self.out).items():
+            seconds, evaluation = self.seconds(run), self.evaluation[run.task]
+            estimates[run] = evaluation + steps / run.steps * (seconds - evaluation)
+        return estimates
 
     def seconds(self, run: Run) -> float:
         seconds = self.by_task[run.task]

@@ -55,7 +55,7 @@ class Abacus(Encoding):
 
 
 class AbacusScaled(Abacus):
-    """Abacus with offsets 0 … L′ − 1: with places 1 … L, every row up to L′ is trained as often as the others."""
+    """Abacus with offsets 0 … L′ − 1: every row from L to L′ is trained as often as the others."""
 
     info = replace(
         Abacus.info,
@@ -63,6 +63,7 @@ class AbacusScaled(Abacus):
         formula="x_p = tok_p + W[id_p], id_p = place in the run of digits (+ U{0 … L′ − 1} in training), 0 for non-digits",
         past="every row used in a test is trained",
         provenance="`abacus`; the authors' 99 is L′ − 1 for their tests to 100 digits",
+        source="own variant",
         lengths="offsets 0 … L′ − 1, scaled",
     )
 

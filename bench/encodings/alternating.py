@@ -30,7 +30,7 @@ class RoPENoPE(RoPE):
         provenance="cohere2 (RNoPE-SWA) in transformers, with its default base (released models: 50,000); with fewer than 4 "
         "layers the last one is NoPE, our choice; Llama 4's iRoPE has chunks and a temperature",
         source="port",
-        lengths="w = 4096, as published: more than any test has",
+        lengths="w = 4096 (never reached), base 10000, as published",
     )
 
     def __init__(self, setup, *, base: float = 10000.0, every: int = 4):
@@ -59,7 +59,7 @@ class RoPENoPEScaled(RoPENoPE):
         past="RoPE layers see no untrained distance; NoPE layers are unchanged",
         provenance="`rope_nope`; the width of the window is our choice",
         source="own variant",
-        lengths="w = L/2, scaled",
+        lengths="w = L/2, scaled; base 10000, as published",
     )
 
     def __init__(self, setup, *, base: float = 10000.0, every: int = 4, window: int = 0):

@@ -223,6 +223,8 @@ class Wrapper(Encoding):
     the context that ``inner_at`` returns."""
 
     inner: ClassVar[type[Encoding]] = Encoding
+    combined_with: ClassVar[tuple[str, ...]] = ()
+    """Encodings that its source combines it with; around any other one it is an own variant. Empty: around all."""
 
     def __init__(self, setup: Setup):
         super().__init__(setup)

@@ -80,13 +80,16 @@ def setting_value(tree: ast.expr, text: str) -> Any:
 def wrapped_class(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encoding]:
     """Return the class of a wrapper around one encoding."""
     outer, base = wrapper.info, inner.info
+    sources = [outer.source, base.source]
+    if wrapper.combined_with and base.name not in wrapper.combined_with:
+        sources.append("own variant")
     info = replace(
         outer,
         name=f"{outer.name}({base.name})",
         formula=f"{outer.formula}; {base.name}: {base.formula}",
         past=f"{outer.past}; {base.name}: {base.past}",
         provenance=f"{outer.provenance}; {base.name}: {base.provenance}",
-        source=max(outer.source, base.source, key=SOURCE_KINDS.index),  # the less sure one
+        source=max(sources, key=SOURCE_KINDS.index),  # the least sure one
         lengths="; ".join(filter(None, [outer.lengths, base.lengths and f"{base.name}: {base.lengths}"])),
         shift_invariant=outer.shift_invariant and base.shift_invariant,
         random=outer.random or base.random,

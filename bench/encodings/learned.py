@@ -61,7 +61,7 @@ class LearnedPerLayer(Learned):
 class LearnedOffset(Learned):
     """x_p = tok_p + W[p + o]; o is drawn for each sequence in training, and 0 in evaluation.
 
-    W has L′ + L rows and o is in 0 … L′, so that every position of a training sequence meets every row a test uses.
+    W has L′ + L rows and o is in 0 … L′, so that rows from L to L′ are trained by every position of a sequence.
     """
 
     info = replace(

@@ -20,7 +20,7 @@ class PositionCoupling(Encoding):
     - Parity without scratchpad: all bits, the answer too, have s, ``<sep>`` has s + 1.
     - Other tasks: nothing is coupled, ids are s + 1, s + 2, …
 
-    ``<bos>``, ``<eos>`` and ``<pad>`` have 0. The starts are 1 … L′ + 2, the largest id of a test (where nothing is coupled: L′
+    ``<bos>``, ``<eos>`` and ``<pad>`` have 0. The starts are 1 … L′ + 2, the largest id of a sum (where nothing is coupled: L′
     in tokens), so that every row a test uses is trained often.
     """
 
@@ -38,7 +38,7 @@ class PositionCoupling(Encoding):
         "initialisation N(0, 1); there, the last start depends on the sequence's own length. Our choice: ids of carries and "
         "of addition `plain`, where theirs depend on later tokens. The authors have no rule for sorting and retrieval",
         source="official code",
-        lengths="starts to L′ + 2, scaled as the authors'",
+        lengths="starts to L′ + 2, scaled",
         random=True,
         ranking="task-aware",
     )

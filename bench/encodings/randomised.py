@@ -45,6 +45,7 @@ class Randomised(Wrapper):
         shift_invariant=True,
         random=True,
     )
+    combined_with = ("learned", "sinusoidal", "rope", "alibi")
     float_ids = False  # layers draw their own ids, which no outer wrapper can scale
 
     def __init__(self, setup, *, longest: int = 2048):
@@ -90,6 +91,7 @@ class RandomisedScaled(Randomised):
         Randomised.info,
         name="randomised_scaled",
         provenance="`randomised` with the ratio of its Lmax, 2048, to 500, the longest test length of the paper (from memory)",
+        source="own variant",
         lengths="Lmax = 2048/500·L′, scaled",
     )
 

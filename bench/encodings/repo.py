@@ -29,19 +29,19 @@ class RePo(RoPE):
         past="predicted positions depend on content, not on length; the first layers are as `rope`",
         provenance="the authors' code, SakanaAI/repo, OLMo/olmo/model.py, mode swigluex_multihead, and the paper: width D/8, "
         "RoPE in the first 5 of 16 or 10 of 32 layers; without OLMo 2's norm of q and k; there h is not normalised and "
-        "training continues from a RoPE model; matrices start as the model's, N(0, 1/inputs)",
+        "training continues from a RoPE model; weights start as N(0, 0.02²), there cut off at three deviations",
         source="official code",
         lengths="base 500000, as published",
     )
 
-    def __init__(self, setup, *, base: float = 500000.0):
+    def __init__(self, setup, *, base: float = 500000.0, init_std: float = 0.02):
         super().__init__(setup, base=base)
         self.first = round(5 / 16 * setup.layers)
         """The first layer with predicted positions."""
         layers, width, inner = setup.layers - self.first, setup.width, max(1, setup.width // 8)
-        self.gate = nn.Parameter(torch.randn(layers, inner, width) * width**-0.5)
-        self.content = nn.Parameter(torch.randn(layers, inner, width) * width**-0.5)
-        self.final = nn.Parameter(torch.randn(layers, setup.heads, inner) * inner**-0.5)
+        self.gate = nn.Parameter(torch.randn(layers, inner, width) * init_std)
+        self.content = nn.Parameter(torch.randn(layers, inner, width) * init_std)
+        self.final = nn.Parameter(torch.randn(layers, setup.heads, inner) * init_std)
 
     def thetas(self, at: At) -> Float[Tensor, " d/2"]:
         return frequencies(self.setup.head_width, self.base, at.positions.device)

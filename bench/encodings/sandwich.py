@@ -26,6 +26,7 @@ class Sandwich(Encoding):
         provenance="after NVIDIA/NeMo, sandwich_relative_position_embedding.py, which has t = 1 … d̄/2 and d̄ = d; "
         "t from 0 and d̄ = 128 from memory of the paper's listing",
         source="port",
+        lengths="base 10000, as published",
         shift_invariant=True,
     )
 

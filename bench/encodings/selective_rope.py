@@ -60,10 +60,11 @@ class SelectiveRoPE(Selective):
         link="https://openreview.net/forum?id=AQo1SEElNb",
         formula="`rope` with angles θ_t·Σ_{l≤i} φ_lt, φ = conv₄(W₂W₁ĥ), θ_t = 500000^(−2t/d)",
         past="phases grow with the content of all tokens",
-        provenance="timurcarstensen/selective-rope, modules/rotary.py with model/position_embedding/selective_rope.yaml, the "
-        "same in the configs of all experiments; weights start as N(0, 0.02²), as in its models, so near NoPE there too",
+        provenance="timurcarstensen/selective-rope, modules/rotary.py with model/position_embedding/selective_rope.yaml, which "
+        "its experiments start from and all but one (MAD) change; its models are gated linear attention; weights start as "
+        "N(0, 0.02²), as there, so near NoPE",
         source="official code",
-        lengths="convolution over 4 tokens, as published",
+        lengths="convolution of 4 and base 500000, as published",
         shift_invariant=True,
     )
 
@@ -81,7 +82,7 @@ class SelectiveRoPE(Selective):
 
 
 class SelectiveRoPEGated(Selective):
-    """φ_l = g_l·(x_l − x_{l−1} + e^b), g = sigmoid(Wĥ + c) per head, b learned per pair: as the authors train it to copy.
+    """φ_l = g_l·(x_l − x_{l−1} + e^b), g = sigmoid(Wĥ + c) per head, b learned per pair: the authors' grid for copying.
 
     θ_t = τ·tan(u_t)/tan(u_max), u_t in equal steps from 0 to u_max = 0.9999·π/2 (their temperatures of type ``rfa``). The last
     pair has θ = τ, all others almost 0. It starts at φ = 1/2, so as RoPE on the last pair.
@@ -94,7 +95,7 @@ class SelectiveRoPEGated(Selective):
         "θ_t = 0.25·tan(0.9999·πt/(d − 2))/tan(0.9999·π/2)",
         provenance="timurcarstensen/selective-rope, modules/rotary.py with configs/copying/copying.yaml, gate and bias both on "
         "(its grid has each on and off); θ_t in float64 (in float32, as there, all but the last are 10 % larger)",
-        lengths="",
+        lengths="τ = 0.25, as published",
     )
 
     def __init__(self, setup, *, temperature: float = 0.25, rank: int = 32, init_std: float = 0.02):

@@ -31,6 +31,7 @@ class Sinusoidal(Encoding):
         provenance="the paper, without its factor √D on token embeddings: ours are initialised with unit variance; compared "
         "with kimiyoung/transformer-xl, whose sines come first",
         source="port",
+        lengths="base 10000, as published",
     )
 
     def __init__(self, setup, *, base: float = 10000.0):
@@ -57,7 +58,7 @@ class SinusoidalEveryLayer(Sinusoidal):
         formula="x_p += PE(p) before each layer, PE(p, 2t) = sin(p·10000^(−2t/D)), PE(p, 2t+1) = cos(p·10000^(−2t/D))",
         provenance="tensor2tensor, universal_transformer_util.py, step_preprocess (read, not run), without its signal for the "
         "depth; PE as in `sinusoidal`, where tensor2tensor divides by D/2 − 1 in the exponent",
-        source="official code",
+        source="second-hand",
     )
 
     def embed(self, x: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T D"]:

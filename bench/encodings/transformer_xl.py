@@ -28,6 +28,7 @@ class TransformerXL(Encoding):
         past="defined, but with untrained combinations of phases",
         provenance="the authors' code, kimiyoung/transformer-xl, without memory and clamp_len; its initialisation N(0, 0.02²)",
         source="official code",
+        lengths="base 10000, as published",
         shift_invariant=True,
     )
 

@@ -29,7 +29,7 @@ class XPos(RoPE):
         past="as `rope`, but far keys fade; fast pairs fade first",
         provenance="microsoft/torchscale, xpos_relative_position.py; pairs (t, t + d/2), not (2t, 2t + 1)",
         source="official code",
-        lengths="γ = 512, as published",
+        lengths="γ = 512 and base 10000, as published",
     )
 
     def __init__(self, setup, *, base: float = 10000.0, scale_base: float = 512.0):
@@ -60,7 +60,7 @@ class XPosScaled(XPos):
         formula="`xpos` with γ = L/2",
         provenance="`xpos`; γ = L/2 is our choice, from the paper's L = 1024 (from memory)",
         source="own variant",
-        lengths="γ = L/2, scaled",
+        lengths="γ = L/2, scaled; base 10000, as published",
     )
 
     def __init__(self, setup, *, base: float = 10000.0):

@@ -46,7 +46,7 @@ class YaRN(RoPE):
         "s = L′/L when N > L, else 1",
         past="slow pairs stay within trained phases, fast pairs do not change",
         provenance="jquesnelle/yarn, LlamaYaRNScaledRotaryEmbedding; applied only past L, our choice",
-        lengths="s = L′/L; ramp from 32 turns to 1 within L",
+        lengths="s = L′/L; ramp by turns within L; base 10000, as published",
     )
     dynamic: ClassVar[bool] = False
 
@@ -74,7 +74,7 @@ class YaRNDynamic(YaRN):
         name="yarn_dynamic",
         formula="`yarn` with s = max(1, N/L)",
         provenance="jquesnelle/yarn, LlamaDynamicYaRNScaledRotaryEmbedding",
-        lengths="s = N/L; ramp from 32 turns to 1 within L",
+        lengths="s = N/L; ramp by turns within L; base 10000, as published",
     )
     dynamic = True
 
@@ -92,7 +92,7 @@ class YaRNScaled(RoPEScaled, YaRN):
         formula="`yarn` on `rope_scaled`, θ_t = (L/2π)^(−4t/d)",
         provenance="`yarn` and `rope_scaled`, our choice",
         source="own variant",
-        lengths="as `yarn`; base (L/2π)², scaled",
+        lengths="s = L′/L; ramp by turns within L; base (L/2π)², scaled",
     )
 
     @classmethod

@@ -77,6 +77,8 @@ def load_checkpoint(
         weights = {name.removeprefix("model/"): t for name, t in tensors.items() if name.startswith("model/")}
         if {n: t.shape for n, t in weights.items()} != {n: t.shape for n, t in model.state_dict().items()}:
             raise ValueError("of another model")
+    except FileNotFoundError:  # deleted since: its run has ended in another process
+        return None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error}") from error
     except (SafetensorError, KeyError, TypeError, ValueError):

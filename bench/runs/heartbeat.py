@@ -24,9 +24,9 @@ class Heartbeat(Record):
     """Progress of an active run, ``heartbeat.json``."""
 
     step: Annotated[int, Field(ge=0)]
-    steps: Annotated[int, Field(ge=1)]
+    steps: Annotated[int, Field(ge=1, le=2**40)]
     """All training steps of the run, an extra stage included. At the last step, the run is evaluated."""
-    rate: Annotated[float, Field(ge=0)]
+    rate: Annotated[float, Field(ge=0, le=1e9)]
     """Training steps per second in this session."""
     at: Annotated[float, Field(ge=0, lt=1e11)]
     """Time of writing, Unix time."""
@@ -44,7 +44,7 @@ class Heartbeat(Record):
     @property
     def seconds_left(self) -> float | None:
         """Estimated seconds of training left, without the evaluation; None if the speed is unknown."""
-        return (self.steps - self.step) / self.rate if self.rate else None
+        return (self.steps - self.step) / self.rate if self.rate > 1e-9 else None
 
 
 def read_heartbeat(folder: Path) -> Heartbeat | None:

@@ -93,6 +93,14 @@ class Run:
     def steps(self) -> int:
         return self.suite.recipe_for(self.task).steps
 
+    @property
+    def extra_steps(self) -> int:
+        """Steps of its encoding's extra stage, which follow those of the recipe."""
+        from bench.plugins.registry import get_encoding  # loads torch
+        from bench.training.train import stage_steps
+
+        return stage_steps(self.suite.recipe_for(self.task), get_encoding(self.encoding).stage)
+
     def folder(self, out: Path) -> Path:
         return out / self.path
 

@@ -15,7 +15,7 @@ from bench.plugins.source_hash import source_hash
 from bench.result import EncodingRecord, Parameters, Result, Timings, write_result
 from bench.training.evaluate import evaluate, zero_scores
 from bench.training.profiler import phase
-from bench.training.train import median_step_ms, stage_steps
+from bench.training.train import median_step_ms
 from tasks import InputError, content_hash
 
 from .git_commit import current_commit
@@ -58,7 +58,7 @@ def run_one(
         if result := run.result(out):  # another process finished it before we got the lock
             return result
         (folder / FAILURE).unlink(missing_ok=True)  # of an earlier attempt
-        with heartbeat(folder, all_steps(run), report) as report:
+        with heartbeat(folder, run.steps + run.extra_steps, report) as report:
             control = Control(checkpoint_every_s, report, should_stop)
             result = Session(run, out, resolve_device(device), control, keep_weights).train_and_evaluate()
         write_result(folder, result)
@@ -75,12 +75,6 @@ def resolve_device(device: Device) -> torch.device:
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("device cuda was asked for, but torch sees no GPU here; expected auto or cpu")
     return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
-
-
-def all_steps(run: Run) -> int:
-    """Training steps of a run, those of an extra stage included."""
-    recipe = run.suite.recipe_for(run.task)
-    return recipe.steps + stage_steps(recipe, get_encoding(run.encoding).stage)
 
 
 class Session:
@@ -109,13 +103,14 @@ class Session:
             return
         with lock_training(training.folder, self.control.stop_if_asked):
             if not (training.has_stage and (training.load(WEIGHTS) or training.load(CHECKPOINT))):
-                first = Training(self.shared, self.out, self.device, self.control)
+                first, begin = Training(self.shared, self.out, self.device, self.control), time.monotonic()
                 first.complete(keep=True)
+                training.start += time.monotonic() - begin  # the time belongs to the run that owns the training
                 training.continue_from(first)
             if not training.finished:  # the extra stage
                 training.train()
-                if self.keep_weights:
-                    training.keep()
+            if training.has_stage and self.keep_weights and not (training.folder / WEIGHTS).exists():
+                training.keep()
 
     def before_batch(self) -> None:
         self.control.stop_if_asked()

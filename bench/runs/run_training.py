@@ -105,10 +105,11 @@ class Training:
         """
         with lock_training(self.folder, self.control.stop_if_asked):
             self.start = time.monotonic()  # waiting does not count
-            if self.load(WEIGHTS):
+            if self.load(WEIGHTS) and self.finished:  # without locks, another process may have stored its checkpoint there
                 self.control.report(self.state.step)
                 return
-            self.load(CHECKPOINT)
+            if not self.state.step:
+                self.load(CHECKPOINT)
             if not self.finished:
                 self.train()
             if keep:

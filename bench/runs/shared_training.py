@@ -17,10 +17,15 @@ def trained_as(encoding: str) -> str:
     """Name of the encoding whose training an encoding shares up to the recipe's last step; often its own."""
     from bench.encodings.compose import training_form  # loads torch, which `lprime status` does not need
     from bench.plugins.registry import get_encoding
+    from bench.plugins.source_hash import source_hash
 
     try:
-        own, form = get_encoding(encoding).info.name, training_form(get_encoding(encoding)).info.name
-        return encoding if form == own else form  # as given: names can be spelled in several ways
+        own = get_encoding(encoding)
+        form = training_form(own)
+        # By name, another process would train another class: a plugin's that it has not loaded, or one that shares its name.
+        if form.info.name == own.info.name or source_hash(get_encoding(form.info.name)) != source_hash(form):
+            return encoding  # as given: names can be spelled in several ways
+        return form.info.name
     except Exception:  # unknown, so its run fails and says why; or a plugin's declaration, which `lprime check` tests
         return encoding
 
@@ -43,11 +48,12 @@ def shared_trainings(grid: Iterable[str] = ()) -> set[str]:
 
 
 def steps_to_make(runs: Sequence[Run], out: Path) -> dict[Run, int]:
-    """Steps of the recipe that each run makes, in this order: none if its training is stored or made by an earlier run."""
+    """Steps that each run makes, in this order; only those of an extra stage if an earlier run makes its training, or it is
+    stored."""
     steps, made = {}, set()
     for run in runs:
         training = training_run(run)
-        steps[run] = 0 if training in made or is_trained(run, out) else run.steps
+        steps[run] = run.extra_steps if training in made or is_trained(run, out) else run.steps
         made.add(training)
     return steps
 

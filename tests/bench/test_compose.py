@@ -6,6 +6,7 @@ import torch
 from bench import encodings
 from bench.encodings import At, Setup, Wrapper, compose
 from bench.encodings.base import Info
+from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from tasks import InputError
 
@@ -30,6 +31,11 @@ KNOWN = encodings.classes() | {"doubled": Doubled}
 
 def resolve(text: str) -> type:
     return compose.resolve(text, KNOWN)
+
+
+def test_a_composition_is_as_sure_as_its_parts_and_an_own_variant_if_nobody_published_it():
+    sources = {name: get_encoding(name).info.source for name in ("randomised(rope)", "randomised(learned)", "randomised(t5)")}
+    assert list(sources.values()) == ["official code", "port", "own variant"]
 
 
 def test_settings_replace_defaults_and_are_part_of_the_name():

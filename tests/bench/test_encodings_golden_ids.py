@@ -123,8 +123,7 @@ def test_randomised_ids_of_given_draws_equal_the_authors(name, monkeypatch):
             assert encoding.inner_at(replace(at, layer=layer)).positions.tolist() == case["ids"]
 
 
-@oracle("randomised(alibi)", "randomised_scaled(alibi)",
-        against="google-deepmind/randomized_positional_encodings, golden numbers: biases of given draws")  # fmt: skip
+@oracle("randomised(alibi)", against="google-deepmind/randomized_positional_encodings, golden numbers: biases of given draws")
 def test_randomised_alibi_of_given_draws_equals_the_authors(monkeypatch):
     for case in load("randomised")["outputs"]["alibi_for_given_draws"]:
         given_draws(monkeypatch, case["drawn_distances"], 1)
@@ -145,8 +144,7 @@ def rank_counts(sets: Tensor, numbers: list[int]) -> Tensor:
     return torch.stack([torch.bincount(column - low, minlength=high - low + 1) for column in sets.T])
 
 
-@oracle("randomised(t5)", "randomised_scaled(learned)", "randomised_scaled(rope)",
-        against="google-deepmind/randomized_positional_encodings, golden numbers: law of the draws")  # fmt: skip
+@oracle("randomised(t5)", against="google-deepmind/randomized_positional_encodings, golden numbers: law of the draws")
 @pytest.mark.parametrize("law", ["law_of_ids", "law_of_distances"])
 def test_randomised_draws_follow_the_law_of_the_authors(law):
     for case in load("randomised")["outputs"][law]:
@@ -162,6 +160,24 @@ def test_randomised_draws_follow_the_law_of_the_authors(law):
         p = torch.tensor(case["count_at_rank_by_number"]) / case["subsets"]
         often = rank_counts(torch.stack(found), case["numbers"]) / draws
         assert ((often - p).abs() <= 5 * (p * (1 - p) / draws).sqrt()).all()
+
+
+@oracle("randomised_scaled(learned)", "randomised_scaled(rope)", "randomised_scaled(alibi)",
+        against="`randomised` with the same Lmax, whose draws equal the authors'")  # fmt: skip
+@pytest.mark.parametrize(("tokens", "longest"), [(125, 512), (500, 2048), (23, 95)])
+@pytest.mark.parametrize("name", ["learned", "rope", "alibi"])
+def test_randomised_scaled_is_randomised_with_a_scaled_maximum(name, tokens, longest):
+    scaled, plain = (make_encoding(text, 3, train_tokens=12, longest_tokens=tokens)
+                     for text in (f"randomised_scaled({name})", f"randomised({name},longest={longest})"))  # fmt: skip
+    plain.load_state_dict(scaled.state_dict())
+    found = []
+    for encoding in (scaled, plain):
+        at = context(torch.zeros(1, 12), 3)
+        at = replace(at, ids=encoding.positions(torch.zeros(1, 12, dtype=torch.long), at))
+        inner = encoding.inner_at(replace(at, shared=encoding.prepare(at), layer=1))
+        found.append((inner.positions, inner.distances))
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(*found, strict=True))
+    assert scaled.setup.longest_tokens == longest
 
 
 # --- sinusoidal

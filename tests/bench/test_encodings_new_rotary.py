@@ -105,6 +105,12 @@ def increments(encoding, at: At) -> tuple[torch.Tensor, torch.Tensor]:
     return phi[..., None].expand(*phi.shape, HEAD_WIDTH // 2), loops.rope_frequencies(5e5, HEAD_WIDTH)
 
 
+def test_repo_starts_as_the_authors_code():
+    encoding = make_encoding("repo", 8, 16)
+    for parameter in encoding.parameters():
+        assert parameter.std().item() == pytest.approx(0.02, rel=0.25)
+
+
 def test_repo_keeps_rope_in_the_first_layers_as_the_authors():
     firsts = {layers: make_encoding("repo", 1, layers=layers).first for layers in (1, 2, 3, 6, 16, 32)}
     assert firsts == {1: 0, 2: 1, 3: 1, 6: 2, 16: 5, 32: 10}

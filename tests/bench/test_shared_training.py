@@ -22,7 +22,7 @@ from bench.encodings.scaling import SSMax
 from bench.plugins.registry import get_encoding
 from bench.runs import run_training
 from bench.runs.pool import LocalPool, Worker
-from bench.runs.run import WEIGHTS, Run
+from bench.runs.run import CHECKPOINT, WEIGHTS, Run
 from bench.runs.run_lock import lock_training
 from bench.runs.run_one import run_one
 from bench.runs.shared_training import group_by_training, shared_trainings, steps_to_make, trained_as, training_run
@@ -191,8 +191,9 @@ def test_an_interrupted_run_resumes_and_ends_the_same(tmp_path, trained, separat
         patch.setattr(run_training.Training, "after_step", after_step)
         with pytest.raises(Stopped):
             run_one(run_of(name), tmp_path, "cpu")
-        assert_as_separate(run_one(run_of(name), tmp_path, "cpu"), separate, "rope")
+        assert_as_separate(run_one(run_of(name), tmp_path, "cpu", keep_weights=True), separate, "rope")
     assert len(steps) == max(steps), "no step is made twice"
+    assert (run_of(name).folder(tmp_path) / WEIGHTS).exists() == (name == STAGED), "the end of a stage is kept"
     assert_as_separate(run_one(run_of("rope"), tmp_path, "cpu"), separate, "")
 
 
@@ -213,6 +214,16 @@ def test_unusable_weights_are_set_aside_and_trained_again(tmp_path, trained, sep
     assert weights.with_name(WEIGHTS + ".unusable").read_bytes() == before
     run_one(run_of("ntk"), tmp_path, "cpu")
     assert len(trained) == 2, "the second training is kept"
+
+
+def test_unfinished_weights_are_trained_to_the_end(tmp_path, separate):
+    """Without locks, another process may rename the present checkpoint."""
+    with pytest.raises(Stopped):
+        stopping = iter([False] * 70 + [True])
+        run_one(run_of("rope"), tmp_path, "cpu", should_stop=lambda: next(stopping))
+    folder = run_of("rope").folder(tmp_path)
+    (folder / CHECKPOINT).rename(folder / WEIGHTS)
+    assert_as_separate(run_one(run_of("rope"), tmp_path, "cpu"), separate, "")
 
 
 def test_weights_of_another_run_are_not_used(tmp_path, trained):
@@ -261,7 +272,7 @@ def test_the_pool_does_not_make_a_training_twice_at_the_same_time(tmp_path):
 
 def test_steps_of_a_plan_are_those_that_will_be_made(tmp_path):
     runs = [run_of(name) for name in ("yarn", "nope", "rope", "ntk")]
-    assert list(steps_to_make(runs, tmp_path).values()) == [130, 130, 0, 0]
+    assert list(steps_to_make([*runs, run_of(STAGED)], tmp_path).values()) == [130, 130, 0, 0, 1]
     assert [run.encoding for run in group_by_training(runs)] == ["yarn", "rope", "ntk", "nope"]
     assert training_run(runs[0]) == runs[2]
     assert trained_as("rope( base=5 )") == "rope( base=5 )", "its own, however it is spelled"
@@ -290,6 +301,25 @@ class Liar(RoPE):
     def thetas(self, at):
         return 2 * super().thetas(at)
 """
+
+
+HIDDEN = """
+from dataclasses import replace
+from bench.encodings.rope import RoPE
+class Slow(RoPE):
+    def thetas(self, at):
+        return super().thetas(at) / 2
+class Hidden(Slow):
+    info = replace(RoPE.info, name="hidden")
+    @classmethod
+    def trained_as(cls):
+        return Slow
+"""
+
+
+def test_a_training_is_shared_only_with_an_encoding_that_its_name_finds(tmp_path, fresh_registry):
+    (tmp_path / "hidden.py").write_text(HIDDEN)
+    assert trained_as(f"{tmp_path / 'hidden.py'}:Hidden").endswith("hidden.py:Hidden"), "not rope, the name that Slow inherits"
 
 
 def test_check_compares_the_declared_trainings(tmp_path, fresh_registry):
