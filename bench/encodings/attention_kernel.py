@@ -16,7 +16,8 @@ from torch.nn import functional as F
 LANES = 16
 """Floats in the widest vector register; keys are padded to a multiple of it."""
 SHORT = 64
-"""Tokens up to which ``ShortAttention`` can be faster on a CPU. Beyond, the fused kernel is, and it allocates no T × T."""
+"""Tokens up to which ``ShortAttention`` can be faster on a CPU. Beyond, the fused kernel is, and it allocates no T × T; but it
+takes no bias that needs a gradient."""
 MIN_REMAINDER = 7
 """T modulo ``LANES`` from which on ``ShortAttention`` is faster."""
 
@@ -31,8 +32,8 @@ def attention(
 ) -> Float[Tensor, "B H T d"]:
     """Softmax attention by the fastest available method. ``bias`` already contains the mask; if None, ``causal`` decides."""
     count = q.shape[-2]
-    fused_is_slow = count % LANES >= MIN_REMAINDER or (bias is not None and bias.requires_grad)
-    if q.device.type == "cpu" and count <= SHORT and fused_is_slow:
+    short = count <= SHORT and count % LANES >= MIN_REMAINDER
+    if q.device.type == "cpu" and (short or (bias is not None and bias.requires_grad)):
         return ShortAttention.apply(q, k, v, bias, scale, causal)
     return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=bias is None and causal, scale=scale)
 

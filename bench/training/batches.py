@@ -21,6 +21,9 @@ IGNORED = -100
 SIZE_STEP = 16
 """Bucket boundaries are multiples of this many tokens, the vector width to which attention pads its keys."""
 
+ROUND = 16
+"""Least step of rounded numbers of rows."""
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -30,11 +33,11 @@ class Batch:
     """Padded tokens of each bucket."""
     layout: Layout
     target_rows: Int[Tensor, " M"]
-    """Rows whose next token is a target: from ``<sep>`` to the token before ``<eos>``."""
+    """Rows whose next token is a target: from ``<sep>`` to the token before ``<eos>``. Then, if rounded, row 0."""
     targets: Int[Tensor, " M"]
-    """The next token of each target row."""
-    example_of: Int[Tensor, " M"]
-    """The example of each target row, as an index into the examples sorted by size."""
+    """The next token of each target row, or ``IGNORED``."""
+    example_of: Int[Tensor, " m"]
+    """The example of each target row that counts, as an index into the examples sorted by size."""
     count: int
     """Number of examples."""
 
@@ -49,8 +52,13 @@ class Batch:
         return Batch(tokens, layout, move(self.target_rows), move(self.targets), move(self.example_of), self.count)
 
 
-def as_batch(examples: Examples, max_buckets: int = 1) -> Batch:
-    """Batch of examples in at most ``max_buckets`` buckets; every answer token and ``<eos>`` is a target."""
+def as_batch(examples: Examples, max_buckets: int = 1, rounded: bool = False) -> Batch:
+    """Batch of examples in at most ``max_buckets`` buckets; every answer token and ``<eos>`` is a target.
+
+    Arguments:
+        rounded: append rows that do not count, so that batches have few different numbers of rows and of target rows, for
+            which oneDNN compiles kernels. The further rows are copies of a padding cell, which gets no gradient.
+    """
     order = np.argsort(examples.sizes, kind="stable")
     tokens, starts, sizes = examples.tokens[order], examples.answer_start[order], examples.sizes[order]
     first = np.concatenate([[0], np.cumsum(sizes)])  # row of each example's first token
@@ -66,11 +74,26 @@ def as_batch(examples: Examples, max_buckets: int = 1) -> Batch:
         cells += inside.size
     column = np.arange(tokens.shape[1])
     example_of, target_column = np.nonzero((column >= starts[:, None]) & (column < sizes[:, None]))
-    full = cells == first[-1]
-    layout = Layout(tuple(shapes), *(() if full else map(torch.from_numpy, map(np.concatenate, (row_of, cell_of)))))
-    target_rows = torch.from_numpy(first[example_of] + target_column - 1)
-    targets = torch.from_numpy(tokens[example_of, target_column])
-    return Batch(tuple(buckets), layout, target_rows, targets, torch.from_numpy(example_of), len(tokens))
+    if cells == first[-1]:
+        layout = Layout(tuple(shapes))
+    else:
+        rows, cell = np.concatenate(row_of), np.concatenate(cell_of)
+        if rounded:
+            unused = np.ones(cells, bool)
+            unused[cell] = False
+            cell = extended(cell, int(unused.argmax()))
+        layout = Layout(tuple(shapes), torch.from_numpy(rows), torch.from_numpy(cell))
+    target_rows, targets = first[example_of] + target_column - 1, tokens[example_of, target_column]
+    if rounded:  # row 0 is a <bos>, which is no target
+        target_rows, targets = extended(target_rows, 0), extended(targets, IGNORED)
+    numbers = map(torch.from_numpy, (target_rows, targets, example_of))
+    return Batch(tuple(buckets), layout, *numbers, len(tokens))
+
+
+def extended(values: Int[np.ndarray, " N"], value: int) -> Int[np.ndarray, " M"]:
+    """Append ``value`` until the number of values is one of the 16 to 32 even steps between two powers of two."""
+    step = max(ROUND, 1 << max(0, len(values).bit_length() - 6))
+    return np.append(values, np.full(-len(values) % step, value))
 
 
 def fixed_shape_batch(examples: Examples, width: int, answer: int) -> Batch:

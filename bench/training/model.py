@@ -10,13 +10,14 @@ from functools import cache
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from bench.encodings import At, Encoding, Setup, hooks
 from bench.suites.suite import ModelSpec
 
 from .batches import Batch
-from .gelu import gelu
 from .layout import Layout
+from .linear import Linear
 
 MAX_CACHED_SHAPES = 64
 """Number of shapes whose position tables and masks are cached."""
@@ -33,11 +34,11 @@ class Block(nn.Module):
         super().__init__()
         self.heads = spec.heads
         self.attention_norm = nn.LayerNorm(spec.width)
-        self.qkv = nn.Linear(spec.width, 3 * spec.width, bias=False)
-        self.out = nn.Linear(spec.width, spec.width, bias=False)
+        self.qkv = Linear(spec.width, 3 * spec.width)
+        self.out = Linear(spec.width, spec.width)
         self.mlp_norm = nn.LayerNorm(spec.width)
-        self.up = nn.Linear(spec.width, spec.mlp_width, bias=False)
-        self.down = nn.Linear(spec.mlp_width, spec.width, bias=False)
+        self.up = Linear(spec.width, spec.mlp_width)
+        self.down = Linear(spec.mlp_width, spec.width)
 
     def forward(
         self, x: Float[Tensor, "N D"], encoding: Encoding, context: "Context", layer: int, rows: Int[Tensor, " M"] | None = None
@@ -62,7 +63,7 @@ class Block(nn.Module):
             # By default softmax(q·kᵀ/√d + bias)·v, see ``bench.encodings.attention_kernel``.
             mixed.append(encoding.attend(q, k, v, bias, at).transpose(1, 2).flatten(2))
         x = (x if rows is None else x[rows]) + self.out(layout.unpad(mixed, rows))
-        return x + self.down(gelu(self.up(self.mlp_norm(x)), context.gelu_sizes))
+        return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
     def split_heads(self, qkv: Float[Tensor, "B T 3*D"]) -> tuple[Float[Tensor, "B H T d"], ...]:
         """Queries, keys and values of all heads, as views."""
@@ -78,7 +79,10 @@ class Mask:
         """The last bias and its masked form."""
 
     def __call__(self, bias: Float[Tensor, "*B H T T"] | None, q: Float[Tensor, "B H T d"]) -> Tensor | None:
-        """The masked bias, in the dtype of ``q``, which autocast may have lowered; None (causal attention) without a bias."""
+        """The masked bias [B or 1, H or 1, T, T], in the dtype of ``q``, which autocast may have lowered; None without a bias.
+
+        Four axes, because torch's fused attention takes no mask of three.
+        """
         if bias is None:
             return None
         last, masked = self.last
@@ -88,7 +92,7 @@ class Mask:
         if self.causal:
             later = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).triu(1)
             masked = torch.where(later, float("-inf"), bias)
-        masked = masked.to(q.dtype)
+        masked = masked.to(q.dtype)[(None,) * (4 - bias.ndim)]
         if bias.ndim < 4 or len(bias) == 1:  # one per example is never shared, and keeping it would waste memory
             self.last = bias, masked
         return masked
@@ -104,8 +108,6 @@ class Context:
     masks: list[Mask]
     embeds: bool
     """Whether the encoding overrides ``embed``."""
-    gelu_sizes: set[int]
-    """See ``bench.training.gelu``."""
 
 
 class Decoder(nn.Module):
@@ -133,7 +135,6 @@ class Decoder(nn.Module):
         parameters = any(True for _ in self.encoding.parameters())
         self.cacheable = not (parameters or self.encoding.info.random or "positions" in used)
         self.cache: dict[Hashable, tuple[At, Mask]] = {}
-        self.gelu_sizes: set[int] = set()
 
     def init(self, spec: ModelSpec) -> None:
         """Embeddings are N(0, 1), matrices N(0, 1/inputs); the two that write to the stream are scaled by 1/√(2·layers)."""
@@ -201,7 +202,7 @@ class Decoder(nn.Module):
                         del self.cache[next(iter(self.cache))]
             ats.append(replace(at, generator=generator))
             masks.append(mask)
-        return Context(layout, ats, masks, self.embeds, self.gelu_sizes)
+        return Context(layout, ats, masks, self.embeds)
 
     def logits(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Logits of the next token."""

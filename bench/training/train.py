@@ -98,7 +98,7 @@ def forward_backward(model: Decoder, examples: tasks.Examples, announced_length:
     """Compute the loss of a step's examples and its gradients; returns the loss."""
     device = model.embedding.weight.device
     with phase("data"):
-        batch = as_batch(examples, MAX_BUCKETS[device.type]).to(device)
+        batch = as_batch(examples, MAX_BUCKETS[device.type], rounded=device.type == "cpu").to(device)
     with phase("forward"):
         loss = answer_loss(model, batch, announced_length, generator)
     with phase("backward"):

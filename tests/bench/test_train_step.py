@@ -91,7 +91,16 @@ def test_last_layer_is_computed_for_target_rows_only():
     model.norm.register_forward_hook(lambda module, inputs, output: outputs.append(output))
     forward_backward(model, examples, TASK.tokens(LENGTH), torch.Generator())
     (hidden,) = outputs
-    assert len(hidden) == examples.targets.sum()
+    assert examples.targets.sum() <= len(hidden) < examples.targets.sum() + batches.ROUND
+
+
+@given(st.integers(1, 5000))
+def test_rounded_numbers_are_few_and_little_greater(count):
+    (rounded,) = batches.extended(np.zeros(count, np.int64), 1).shape
+    assert count <= rounded <= max(count * 17 / 16, count + batches.ROUND - 1)
+    assert len(batches.extended(np.zeros(rounded), 0)) == rounded, "a rounded number stays"
+    assert rounded % max(batches.ROUND, 2 ** (count.bit_length() - 6)) == 0
+    assert batches.extended(np.zeros(count, np.int64), 1).sum() == rounded - count
 
 
 def test_training_announces_the_length_of_l_for_every_batch():
