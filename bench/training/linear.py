@@ -1,8 +1,8 @@
 """Linear maps of many rows, by oneDNN on a CPU.
 
-torch multiplies float32 matrices with MKL, which uses 256-bit vectors on processors that are not Intel's. oneDNN, which torch also
-contains, uses the widest vectors of any processor: on one with AVX-512 that is twice as fast. It compiles a kernel for every
-number of rows and keeps the last 1,024, so a training step rounds its numbers of rows up: see ``bench.training.batches``.
+torch multiplies float32 matrices with MKL, which uses 256-bit vectors on processors that are not from Intel. oneDNN, also in
+torch, uses the widest vectors of any processor: with AVX-512 it is twice as fast. It compiles a kernel for every number of rows
+and keeps the last 1,024, so a training step rounds its numbers of rows up: see ``bench.training.batches``.
 """
 
 import torch
