@@ -50,8 +50,10 @@ class Block(nn.Module):
         """
         layout = context.layout
         if context.embeds:
-            ats = [replace(at, layer=layer) for at in context.ats]
-            x = layout.unpad([encoding.embed(part, at) for (part,), at in zip(layout.pad(x), ats, strict=True)])
+            parts = [part for (part,) in layout.pad(x)]
+            embedded = [encoding.embed(part, replace(at, layer=layer)) for part, at in zip(parts, context.ats, strict=True)]
+            if any(new is not old for new, old in zip(embedded, parts, strict=True)):  # most change the first layer only
+                x = layout.unpad(embedded)
         h = self.attention_norm(x)
         inputs = cache(lambda: [part for (part,) in layout.pad(h)])
         buckets = zip(layout.pad(self.qkv(h), self.split_heads), context.ats, context.masks, strict=True)
