@@ -1,7 +1,9 @@
-"""Growth of a training step with the number of tokens, for every encoding."""
+"""Cost of every encoding: its step and evaluation relative to NoPE's, and the growth of its step with the number of tokens."""
 
 import math
+from collections.abc import Sequence
 
+import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -13,11 +15,16 @@ from tasks import Examples
 from .plan import Plan
 from .record import Growth, Spread
 from .timing import interleave, log
-from .trainee import Trainee
+from .trainee import Trainee, training_batch
 
+BASE = "nope"
 SUITE, TASK = "small", "copying"
 MULTIPLES = (1, 2, 5, 10)
 """Lengths in units of L; the exponent is measured between the last two."""
+BATCHES = 4
+"""Different training batches."""
+EVALUATED = 64
+"""Test examples of the evaluation."""
 
 
 def measure_growth(plan: Plan) -> list[Growth]:
@@ -27,6 +34,28 @@ def measure_growth(plan: Plan) -> list[Growth]:
         log(f"growth: {name} ({number} of {len(names)})")
         rows.append(measure_encoding(name, plan))
     return rows
+
+
+def relative_to_nope(name: str, plan: Plan) -> tuple[float, float]:
+    """Time of a training step, and of the evaluation at L′, over NoPE's."""
+    suite = load_suite(SUITE)
+    trainees = {who: Trainee(suite, TASK, who) for who in (BASE, name)}
+    size, longest = suite.recipe_for(TASK).batch, trainees[name].task.longest
+    test = tasks.test_set(trainees[name].task, longest, EVALUATED, suite.test_seed)
+    steps = {who: trainee.step for who, trainee in trainees.items()}
+    evaluations = {who: trainee.exact_match for who, trainee in trainees.items()}
+
+    def batch(number: int) -> Examples:
+        return training_batch(suite, TASK, size, number % BATCHES)
+
+    for number in range(BATCHES):  # compiles oneDNN's kernels
+        for step in steps.values():
+            step(batch(number))
+    trained = interleave(steps, batch, plan.growth, batch(0))
+    for trainee in trainees.values():
+        trainee.model.eval()
+    evaluated = interleave(evaluations, lambda number: test, plan.growth, test)
+    return tuple(min(times[name]) / min(times[BASE]) for times in (trained, evaluated))  # type: ignore[return-value]
 
 
 def measure_encoding(name: str, plan: Plan) -> Growth:
@@ -40,8 +69,12 @@ def measure_encoding(name: str, plan: Plan) -> Growth:
     ms = [Spread.of(times[t], 1e3) for t in tokens]
     flops = [count_flops(trainee, batch) for batch in batches[-2:]]
     stretch = math.log(tokens[-1] / tokens[-2])
+    step, evaluation = relative_to_nope(name, plan)
     return Growth(
         encoding=trainee.model.encoding.info.name,
+        biases="bias" in encodings.hooks(type(trainee.model.encoding)),
+        step=step,
+        evaluation=evaluation,
         examples=plan.growth_examples,
         tokens=tokens,
         ms=ms,
@@ -52,6 +85,15 @@ def measure_encoding(name: str, plan: Plan) -> Growth:
 
 def count_flops(trainee: Trainee, batch: Examples) -> int:
     """FLOPs of one step, counted by torch: matrix products alone, later keys of attention included."""
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:  # the CPU's fused attention is not counted
+    with sdpa_kernel(SDPBackend.MATH), flop_counter() as counter:  # the CPU's fused attention is not counted
         trainee.step(batch, batch.tokens.shape[1])
     return counter.get_total_flops()
+
+
+def flop_counter() -> FlopCounterMode:
+    """torch's counter, which also counts our linear maps."""
+
+    def linear(x: Sequence[int], weight: Sequence[int], *rest: object, **more: object) -> int:
+        return 2 * math.prod(x) * weight[0]
+
+    return FlopCounterMode(display=False, custom_mapping={torch.ops.mkldnn._linear_pointwise: linear})

@@ -2,6 +2,7 @@
 
 from tabulate import tabulate
 
+from .goals import goals_table
 from .record import Speed
 from .tables import Table, all_tables, percent
 
@@ -24,13 +25,17 @@ def render_page(record: Speed) -> str:
         f"{record.took_s / 60:.1f} minutes with {percent(record.cpu_share)} of a core; all numbers are in `runs/speed.json`."
     )
     head += "".join(f" Section {name} was measured again alone, {date}." for name, date in record.renewed.items())
-    tables = [part for t in all_tables(record) for part in (f"## {t.title}", t.text, format_table(t, "pipe"))]
+    tables = [
+        part for t in [*goals_table(record), *all_tables(record)] for part in (f"## {t.title}", t.text, format_table(t, "pipe"))
+    ]
     return "\n\n".join(["# Speed", head, METHOD, *tables]) + "\n"
 
 
 def render_terminal(record: Speed) -> str:
     """The same tables as plain text."""
-    return "\n\n".join(f"{table.title}\n\n{format_table(table, 'simple')}" for table in all_tables(record))
+    return "\n\n".join(
+        f"{table.title}\n\n{format_table(table, 'simple')}" for table in [*goals_table(record), *all_tables(record)]
+    )
 
 
 def format_table(table: Table, style: str) -> str:

@@ -59,9 +59,15 @@ class Memory(Record):
 
 
 class Growth(Record):
-    """Step time by number of tokens, on batches of equally long examples."""
+    """Cost of an encoding: relative to NoPE's, and by number of tokens, on batches of equally long examples."""
 
     encoding: str
+    biases: bool
+    """Whether it has the hook ``bias``."""
+    step: float
+    """Time of a training step of copying, relative to NoPE's."""
+    evaluation: float
+    """Time of the evaluation of copying at L′, relative to NoPE's."""
     examples: int
     tokens: list[int]
     """Tokens of sequences of length L, 2L, 5L and 10L."""
@@ -146,7 +152,7 @@ class Gpu(Record):
 class Speed(Record):
     """Results of one run of ``make speed``."""
 
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     quick: bool
     """A smoke run: its numbers mean nothing."""
     date: str

@@ -147,19 +147,22 @@ def growth_tables(record: Speed) -> list[Table]:
     text = (
         f"{first.examples} examples of copying at {', '.join(map(str, first.tokens))} tokens (lengths L, 2L, 5L, 10L of suite "
         f"`small`), model of `small`. Exponent x of time ∝ T^x between 5L and 10L, and that of the step's FLOPs, counted by "
-        f"torch. {FLAG} grows faster than T²."
+        f"torch. {FLAG} grows faster than T². Step and evaluation at L′ relative to NoPE's: of copying, with a whole batch, "
+        "taking turns with NoPE; the shortest of each."
     )
     rows = [
         [
             row.encoding,
+            f"{row.step:.2f}",
+            f"{row.evaluation:.2f}",
             *(format_number(spread.median) for spread in row.ms),
             f"{row.exponent:.2f}{f' {FLAG}' if row.exponent > 2 else ''}",
             f"{row.flops_exponent:.2f}",
         ]
         for row in record.growth
     ]
-    header = ["encoding", *(f"{t} tokens" for t in first.tokens), "exponent", "of FLOPs"]
-    return [Table("Training step by tokens: ms", text, header, rows)]
+    header = ["encoding", "step × nope", "evaluation × nope", *(f"{t} tokens" for t in first.tokens), "exponent", "of FLOPs"]
+    return [Table("Cost of every encoding, and its training step by tokens: ms", text, header, rows)]
 
 
 def profile_tables(record: Speed) -> list[Table]:

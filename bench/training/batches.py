@@ -77,17 +77,17 @@ def as_batch(examples: Examples, max_buckets: int = 1, rounded: bool = False) ->
     if cells == first[-1]:
         layout = Layout(tuple(shapes))
     else:
-        rows, cell = np.concatenate(row_of), np.concatenate(cell_of)
+        cell = np.concatenate(cell_of)
         if rounded:
             unused = np.ones(cells, bool)
             unused[cell] = False
             cell = extended(cell, int(unused.argmax()))
-        layout = Layout(tuple(shapes), torch.from_numpy(rows), torch.from_numpy(cell))
+        layout = Layout(tuple(shapes), torch.from_numpy(np.concatenate(row_of)), torch.from_numpy(cell))
     target_rows, targets = first[example_of] + target_column - 1, tokens[example_of, target_column]
     if rounded:  # row 0 is a <bos>, which is no target
         target_rows, targets = extended(target_rows, 0), extended(targets, IGNORED)
-    numbers = map(torch.from_numpy, (target_rows, targets, example_of))
-    return Batch(tuple(buckets), layout, *numbers, len(tokens))
+    rows, values, origins = map(torch.from_numpy, (target_rows, targets, example_of))
+    return Batch(tuple(buckets), layout, rows, values, origins, len(tokens))
 
 
 def extended(values: Int[np.ndarray, " N"], value: int) -> Int[np.ndarray, " M"]:

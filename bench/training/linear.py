@@ -10,6 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+ONEDNN = torch.backends.mkldnn.is_available()
+
 
 class Linear(nn.Linear):
     """``torch.nn.Linear`` without a bias."""
@@ -18,7 +20,7 @@ class Linear(nn.Linear):
         super().__init__(inputs, outputs, bias=False)
 
     def forward(self, x: Float[Tensor, "N I"]) -> Float[Tensor, "N O"]:
-        if x.device.type == "cpu" and x.dtype == torch.float32 and torch.backends.mkldnn.is_available():
+        if x.device.type == "cpu" and x.dtype == torch.float32 and ONEDNN:
             return OneDNNLinear.apply(x, self.weight)
         return F.linear(x, self.weight)
 

@@ -8,18 +8,17 @@ import numpy as np
 import pytest
 import torch
 from support import ROOT
-from torch.utils.flop_counter import FlopCounterMode
 
 import tasks
 from bench.speed import timing
 from bench.speed.evaluation import answers, generated_match, left_padded
-from bench.speed.growth import count_flops
+from bench.speed.growth import count_flops, flop_counter
 from bench.speed.libraries import LibraryModel, LibraryTraining, library_models, right_padded
 from bench.speed.memory import peak_mb
 from bench.speed.plan import Budget
 from bench.speed.trainee import CPU, Trainee, training_batch
 from bench.suites.suite import load_suite
-from bench.training.batches import IGNORED
+from bench.training.batches import IGNORED, as_batch
 from bench.training.flops import step_flops
 from bench.training.train import learning_rate
 from tasks import BOS, EOS, PAD, SEP, Examples
@@ -139,7 +138,7 @@ def test_estimated_flops_are_those_that_torch_counts(models):
     model.set_attn_implementation("eager")
     try:
         sizes, answers = [5, 9, 14], [2, 4, 1]
-        with FlopCounterMode(display=False) as counter:
+        with flop_counter() as counter:
             for size, count in zip(sizes, answers, strict=True):
                 hidden = model.transformer(torch.zeros(1, size, dtype=torch.long), use_cache=False).last_hidden_state
                 model.lm_head(hidden[:, -count:]).sum().backward()
@@ -152,7 +151,7 @@ def test_flops_of_growth_include_attention():
     trainee, spec = Trainee(SMALL, "copying", "nope"), SMALL.model
     for length in (10, 20):
         examples = tasks.test_set(trainee.task, length, 4, 0)
-        rows, answers_ = int(examples.sizes.sum()), int(examples.targets.sum())
+        rows, answers_ = int(examples.sizes.sum()), len(as_batch(examples, rounded=True).targets)
         expected = step_flops(spec, len(trainee.task.vocabulary), examples.sizes.tolist(), answers_)
         # After attention our last layer continues only with the rows that predict the answer.
         expected -= 6 * (rows - answers_) * (spec.width**2 + 2 * spec.width * spec.mlp_width)

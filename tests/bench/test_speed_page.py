@@ -28,7 +28,19 @@ def record(**changes) -> Speed:
 
     steps = [step("copying", "lprime", 10), step("copying", "Llama", 20), step("copying", "x-transformers", 16)]
     steps += [step("parity", "lprime", 10), step("parity", "Llama", 40)]
-    growth = [Growth(encoding="nope", examples=2, tokens=[1, 2, 5, 10], ms=[spread(1)] * 4, exponent=1.5, flops_exponent=1.4)]
+    growth = [
+        Growth(
+            encoding="nope",
+            biases=False,
+            step=1.0,
+            evaluation=1.0,
+            examples=2,
+            tokens=[1, 2, 5, 10],
+            ms=[spread(1)] * 4,
+            exponent=1.5,
+            flops_exponent=1.4,
+        )
+    ]
     values = {
         "quick": False, "date": "2026-11-20", "took_s": 60, "cpu_share": 1, "device": "cpu (some)", "cores": 2, "threads": 1,
         "versions": {"torch": "2.13"}, "steps": steps, "growth": growth,
