@@ -95,7 +95,7 @@ class EncodingRecord(Record):
 
 
 class Timings(Record):
-    """Wall times. Apart from dates, only these values differ between two identical runs."""
+    """Wall times. Apart from dates and ``Result.weights``, only these values differ between two identical runs."""
 
     step_ms: float
     """Median wall time of a training step, in milliseconds."""
@@ -137,6 +137,9 @@ class Result(Record):
     trained_as: str = ""
     """Encoding whose training this run shares up to the recipe's last step; empty: its own. The loss, ``step_ms`` and
     ``train_s`` include the shared training; ``total_s`` is this run's own time."""
+    weights: str = ""
+    """File of the weights that were tested, below the results folder; empty if they were not kept when the run ended. They are
+    the end of the training of ``trained_as`` with this seed, or of the encoding's own; see ``bench.runs.checkpoint``."""
     encoding: EncodingRecord
     seed: int
     status: Literal["done", "diverged"]
