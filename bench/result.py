@@ -10,6 +10,8 @@ from tasks import InputError
 from .files import write_atomic
 
 RESULT = "result.json"
+TENTHS = 10
+"""Parts of an answer by which ``LengthScore.first_wrong`` counts."""
 QUIET = 0.9
 """CPU share from which on a run's timings count as taken on an idle machine."""
 
@@ -41,19 +43,34 @@ class Record(BaseModel):
 
 
 class LengthScore(Record):
-    """Accuracy at one test length."""
+    """Scores at one test length, all from one teacher-forced pass."""
 
     length: Positive
     exact: Share
     """Share of the examples whose whole answer, ``<eos>`` included, is right."""
     token: Share
     """Share of the answer tokens (``<eos>`` included) that are right."""
+    nll: Annotated[float, Field(ge=0)] | None = None
+    """Mean negative log-likelihood per answer token, in nats. None where it is not finite, as in a diverged run, and in results
+    of protocol 2."""
+    first_wrong: list[Annotated[int, Field(ge=0)]] = []
+    """How many examples have their first wrong token in each tenth of their answer: place p = 0, 1, … of an answer of n tokens,
+    ``<eos>`` included, is in tenth ⌊10 p/n⌋. In a diverged run every first token is wrong. Empty in results of protocol 2."""
+    token_chance: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Token accuracy of the best guess that knows only the length. None in results of protocol 2."""
     count: Positive
     """Number of examples."""
     tokens: Positive
     """Number of answer tokens."""
     chance: Annotated[float, Field(ge=0, lt=1)]
     """Exact match of random guessing."""
+
+    @model_validator(mode="after")
+    def first_wrong_counts(self) -> "LengthScore":
+        wrong = self.count - round(self.exact * self.count)
+        if self.first_wrong and (len(self.first_wrong) != TENTHS or sum(self.first_wrong) != wrong):
+            raise ValueError(f"first_wrong must be {TENTHS} counts of {wrong} examples in total, got {self.first_wrong}")
+        return self
 
 
 class EncodingRecord(Record):
@@ -78,7 +95,7 @@ class EncodingRecord(Record):
 
 
 class Timings(Record):
-    """Wall times. Apart from dates, only these values differ between two identical runs."""
+    """Wall times. Apart from dates and ``Result.weights``, only these values differ between two identical runs."""
 
     step_ms: float
     """Median wall time of a training step, in milliseconds."""
@@ -120,6 +137,9 @@ class Result(Record):
     trained_as: str = ""
     """Encoding whose training this run shares up to the recipe's last step; empty: its own. The loss, ``step_ms`` and
     ``train_s`` include the shared training; ``total_s`` is this run's own time."""
+    weights: str = ""
+    """File of the weights that were tested, below the results folder; empty if they were not kept when the run ended. They are
+    the end of the training of ``trained_as`` with this seed, or of the encoding's own; see ``bench.runs.checkpoint``."""
     encoding: EncodingRecord
     seed: int
     status: Literal["done", "diverged"]

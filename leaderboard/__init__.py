@@ -4,3 +4,5 @@ from pathlib import Path
 
 PUBLISHED = Path("leaderboard/published")
 """The published board in a checkout: results, and everything that is rendered from them."""
+ARCHIVE = Path("leaderboard/archive")
+"""Boards of earlier versions of suites, with their results, as last rendered: a folder each."""

@@ -6,10 +6,11 @@ Everything is vectorised in numpy over examples of mixed lengths: rows of differ
 mask, widths), which this module joins into padded token arrays.
 """
 
+import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +20,8 @@ from .errors import InputError, unknown
 
 SPECIALS = ("<pad>", "<bos>", "<sep>", "<eos>")
 PAD, BOS, SEP, EOS = range(4)
+GUESSES, GUESSED = 8, 512
+"""Draws, and examples of each, from which ``Task.token_chance`` is estimated."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,14 @@ class Task(ABC):
     def chance(self, length: int) -> float:
         """Return the exact-match accuracy of the best guess that does not see the prompt."""
 
+    def token_chance(self, length: int) -> float:
+        """Return the share of answer tokens, ``<eos>`` included, that the best guess gets right that knows only the length.
+
+        The guess is the most frequent token of each place of the answer. Estimated from 4,096 examples of a fixed stream, and
+        cached. Tasks whose answers are uniform override it with the exact share.
+        """
+        return estimated_token_chance(type(self), self.variant, self.longest, length)
+
     def tokens(self, length: int) -> int:
         """Return the maximal number of tokens of a whole sequence of this length, which models get as ``announced_length``."""
         return sum(self.widths(length)) + 3
@@ -205,3 +216,32 @@ class Task(ABC):
         start = prompt.widths + 2
         sizes = start + answer.widths + 1
         return Examples(Ragged.join(bos, prompt, sep, answer, eos).padded(), start, sizes, lengths.copy())
+
+
+def uniform_token_chance(places: int, symbols: int) -> float:
+    """Return ``Task.token_chance`` of answers with so many tokens, each uniform over the symbols, and ``<eos>``."""
+    return (places / symbols + 1) / (places + 1)
+
+
+@cache
+def estimated_token_chance(cls: type[Task], variant: str, longest: int, length: int) -> float:
+    """See ``Task.token_chance``. Each half of the examples is guessed from the other, which avoids bias."""
+    task = cls(variant, longest)
+    places, symbols = task.widths(length)[1] + 1, len(task.vocabulary)
+    counts = np.zeros((2, places, symbols), np.int64)
+    for draw in range(GUESSES):
+        _, answers = task.draw(np.full(GUESSED, length), stream(task, f"guess_{length}", 0, draw))
+        tokens = Ragged.join(answers, Ragged.token(EOS, GUESSED)).padded()
+        cells = tokens + symbols * np.arange(tokens.shape[1])
+        counts[draw % 2] += np.bincount(cells.ravel(), minlength=places * symbols).reshape(places, symbols)
+    counts[:, :, PAD] = 0
+    right = np.take_along_axis(counts, counts[::-1].argmax(2)[..., None], axis=2).sum()
+    return float(right / counts.sum())
+
+
+def stream(task: Task, split: str, seed: int, index: int = 0) -> np.random.Generator:
+    """Return the random generator of one draw of one split; ``index`` counts draws."""
+    name = "/".join(map(str, (task.name, task.variant, task.longest, split, seed)))
+    key = np.frombuffer(hashlib.sha256(name.encode()).digest()[:16], "<u8")
+    # Philox counts blocks in the low words of its 256-bit counter; the index is the highest word, so draws never overlap.
+    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, index]))

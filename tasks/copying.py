@@ -12,7 +12,7 @@
 import numpy as np
 from jaxtyping import Int
 
-from .base import Ragged, Task, Vocabulary
+from .base import Ragged, Task, Vocabulary, uniform_token_chance
 from .sampling import distinct
 
 LETTERS = "abcdefgh"
@@ -41,3 +41,6 @@ class Copying(Task):
     def chance(self, length: int) -> float:
         choices = self.count - np.arange(length) if self.variant == "unique" else np.full(length, self.count)
         return float(np.exp(-np.log(choices).sum()))
+
+    def token_chance(self, length: int) -> float:
+        return uniform_token_chance(self.widths(length)[1], self.count)

@@ -19,7 +19,7 @@ There are 16 values. ``needle`` has 16 keys; the other variants have as many key
 import numpy as np
 from jaxtyping import Int
 
-from .base import Ragged, Task, Vocabulary
+from .base import Ragged, Task, Vocabulary, uniform_token_chance
 from .sampling import distinct
 
 VALUES = 16
@@ -78,3 +78,6 @@ class KeyRetrieval(Task):
 
     def chance(self, length: int) -> float:
         return float(VALUES) ** -self.widths(length)[1]
+
+    def token_chance(self, length: int) -> float:
+        return uniform_token_chance(self.widths(length)[1], VALUES)

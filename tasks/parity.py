@@ -12,7 +12,7 @@
 import numpy as np
 from jaxtyping import Int
 
-from .base import Ragged, Task, Vocabulary
+from .base import Ragged, Task, Vocabulary, uniform_token_chance
 
 
 class Parity(Task):
@@ -38,3 +38,6 @@ class Parity(Task):
 
     def chance(self, length: int) -> float:
         return 0.5 ** self.widths(length)[1]
+
+    def token_chance(self, length: int) -> float:
+        return uniform_token_chance(self.widths(length)[1], 2)

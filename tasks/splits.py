@@ -11,18 +11,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from .base import Examples, Task
+from .base import Examples, Task, stream
 
 BLOCK = 16
 """Number of steps whose training batches are drawn together."""
-
-
-def stream(task: Task, split: str, seed: int, index: int = 0) -> np.random.Generator:
-    """Return the random generator of one draw of one split; ``index`` counts draws."""
-    name = "/".join(map(str, (task.name, task.variant, task.longest, split, seed)))
-    key = np.frombuffer(hashlib.sha256(name.encode()).digest()[:16], "<u8")
-    # Philox counts blocks in the low words of its 256-bit counter; the index is the highest word, so draws never overlap.
-    return np.random.Generator(np.random.Philox(key=key, counter=[0, 0, 0, index]))
 
 
 def train_batch(task: Task, train_length: int, size: int, seed: int, step: int) -> Examples:

@@ -95,6 +95,12 @@ class Session:
         """See ``Result.trained_as``."""
         return "" if self.shared.key == self.run.key else self.shared.encoding
 
+    @property
+    def weights(self) -> str:
+        """See ``Result.weights``."""
+        path = f"{(self.run if self.training.has_stage else self.shared).path}/{WEIGHTS}"
+        return path if (self.out / path).exists() else ""
+
     def train(self) -> None:
         """Train the model, or load what is trained already."""
         training = self.training
@@ -154,6 +160,7 @@ class Session:
             device=device_name(self.device),
             threads=torch.get_num_threads(),
             trained_as=self.trained_as,
+            weights=self.weights,
             started=state.started,
             finished=now(),
             commit=self.commit,

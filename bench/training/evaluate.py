@@ -1,16 +1,19 @@
-"""Evaluation: exact match and token accuracy at every test length.
+"""Evaluation: exact match, token accuracy, log-likelihood and place of the first wrong token at every test length.
 
-One teacher-forced pass gives the exact match of greedy decoding: up to the first wrong token both see the same prefix, and the
-first wrong token ends the match either way.
+One teacher-forced pass gives the exact match of greedy decoding and its first wrong token: up to that token both see the same
+prefix, and it ends the match either way.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 
+import numpy as np
 import torch
-from torch import Tensor
+from jaxtyping import Bool, Int
+from torch.nn import functional as F
 
 import tasks
-from bench.result import LengthScore
+from bench.result import TENTHS, LengthScore
 from tasks import Examples
 
 from .batches import Batch, as_batch
@@ -41,33 +44,75 @@ def evaluate(
     device = model.embedding.weight.device
     stage, scores = model.encoding.stage, []
     for length, examples in test_sets.items():
-        exact, right, total = 0, 0, 0
+        right, loss, first_wrong = 0, 0.0, np.zeros(TENTHS, np.int64)
         per_draw = EXAMPLES_PER_DRAW if model.encoding.info.random else len(examples)
         # A stage at longer lengths announces L′ for every sequence, so the test after it does the same.
         announced_length = task.tokens(task.longest if stage and stage.longer else length)
         for start, batch in evaluation_batches(examples, TOKEN_BUDGET[device.type], per_draw):
             before_batch()
             generator = seeded_generator("test", test_seed, length, start // per_draw, device=device)
-            hits = correct_targets(model, batch.to(device), announced_length, generator)
-            wrong = torch.bincount(batch.example_of[~hits], minlength=batch.count) > 0
-            exact += batch.count - int(wrong.sum())
+            hits, batch_loss = score_targets(model, batch.to(device), announced_length, generator)
+            first_wrong += first_wrong_tenths(hits, batch.example_of.numpy())
             right += int(hits.sum())
-            total += len(hits)
-        count = len(examples)
-        scores.append(
-            LengthScore(
-                length=length, exact=exact / count, token=right / total, count=count, tokens=total, chance=task.chance(length)
-            )
-        )
+            loss += batch_loss
+        scores.append(length_score(task, length, examples, right, loss, first_wrong))
     return scores
 
 
-def correct_targets(model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator | None) -> Tensor:
-    """Whether the most likely next token is right, for every target row of the batch; on the CPU."""
+def length_score(
+    task: tasks.Task, length: int, examples: Examples, right: int, loss: float, first_wrong: Int[np.ndarray, " 10"]
+) -> LengthScore:
+    """The record of one length.
+
+    Arguments:
+        right: number of right answer tokens.
+        loss: sum of the negative log-likelihoods of all answer tokens.
+        first_wrong: see ``first_wrong_tenths``.
+    """
+    count, tokens = len(examples), int(examples.targets.sum())
+    return LengthScore(
+        length=length,
+        exact=(count - int(first_wrong.sum())) / count,
+        token=right / tokens,
+        nll=loss / tokens if math.isfinite(loss) else None,
+        first_wrong=first_wrong.tolist(),
+        token_chance=task.token_chance(length),
+        count=count,
+        tokens=tokens,
+        chance=task.chance(length),
+    )
+
+
+def zero_scores(task: tasks.Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
+    """Scores of a diverged run: every token is wrong, so the first is too."""
+    return [
+        length_score(task, n, examples, 0, math.nan, np.eye(TENTHS, dtype=np.int64)[0] * len(examples))
+        for n, examples in test_sets.items()
+    ]
+
+
+def score_targets(
+    model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator | None
+) -> tuple[Bool[np.ndarray, " M"], float]:
+    """Whether the most likely next token is right, for every target row of the batch, and the sum of their losses, in nats."""
     with autocast(batch.targets.device):
         hidden = model.target_states(batch, announced_length, generator)
     logits = model.logits(hidden.float())
-    return (logits.argmax(-1) == batch.targets).cpu()
+    losses = F.cross_entropy(logits, batch.targets, reduction="none")
+    return (logits.argmax(-1) == batch.targets).cpu().numpy(), float(losses.double().sum())
+
+
+def first_wrong_tenths(hits: Bool[np.ndarray, " M"], example_of: Int[np.ndarray, " M"]) -> Int[np.ndarray, " 10"]:
+    """How many examples have their first wrong token in each tenth of their answer; all-right ones in none.
+
+    Arguments:
+        example_of: the example of each target row, ascending.
+    """
+    _, starts, sizes = np.unique(example_of, return_index=True, return_counts=True)
+    wrong = np.flatnonzero(~hits)
+    examples, first = np.unique(example_of[wrong], return_index=True)
+    places = wrong[first] - starts[examples]
+    return np.bincount(TENTHS * places // sizes[examples], minlength=TENTHS)
 
 
 def evaluation_batches(examples: Examples, budget: int, per_draw: int) -> Iterator[tuple[int, Batch]]:
@@ -79,11 +124,3 @@ def evaluation_batches(examples: Examples, budget: int, per_draw: int) -> Iterat
     for first in range(0, len(examples), per_draw):
         for start in range(first, min(first + per_draw, len(examples)), size):
             yield start, as_batch(examples.rows(slice(start, min(start + size, first + per_draw))))
-
-
-def zero_scores(task: tasks.Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
-    """Scores of a diverged run."""
-    return [
-        LengthScore(length=n, exact=0.0, token=0.0, count=len(s), tokens=int(s.targets.sum()), chance=task.chance(n))
-        for n, s in test_sets.items()
-    ]

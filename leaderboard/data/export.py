@@ -44,6 +44,9 @@ COLUMNS = {
     "train_length": ExportColumn(int, "L, in the task's units", "run.train_length"),
     "longest_seen": ExportColumn(int, "longest length seen in training, including any extra stage", "run.longest_seen"),
     "trained_as": ExportColumn(str, "encoding whose training the run shares; empty: its own", "run.trained_as"),
+    "weights": ExportColumn(
+        str, "file of the tested weights, below the results folder of the run; empty if not kept", "run.weights"
+    ),
     "encoding": ExportColumn(str, "name of the encoding", "run.encoding.name"),
     "family": ExportColumn(str, "family of the encoding", "run.encoding.family"),
     "ranking": ExportColumn(str, f"declared ranking class: {', '.join(RANKING_CLASSES)}", "run.encoding.ranking"),
@@ -74,6 +77,19 @@ COLUMNS = {
     "in_distribution": ExportColumn(bool, "l ≤ L", lambda e: e.at.length <= e.run.train_length),
     "exact": ExportColumn(float, "exact match: share of test examples with the whole answer and <eos> correct", "at.exact"),
     "token": ExportColumn(float, "share of correct answer tokens, <eos> included", "at.token"),
+    "nll": ExportColumn(
+        float,
+        "mean negative log-likelihood per answer token, in nats; null where not finite and in results of protocol 2",
+        "at.nll",
+    ),
+    "first_wrong": ExportColumn(
+        str,
+        "examples whose first wrong token is in each tenth of the answer, as a JSON list; [] in results of protocol 2",
+        lambda e: json.dumps(e.at.first_wrong),
+    ),
+    "token_chance": ExportColumn(
+        float, "token accuracy of the best guess that knows only the length; null in results of protocol 2", "at.token_chance"
+    ),
     "count": ExportColumn(int, "number of test examples", "at.count"),
     "tokens": ExportColumn(int, "number of answer tokens", "at.tokens"),
     "chance": ExportColumn(float, "exact match expected of guessing", "at.chance"),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from importlib import resources
 
 from bench.result import SOURCE_MEANINGS
+from leaderboard import ARCHIVE
 from leaderboard.data.file_names import IMAGES
 from leaderboard.data.grid import Grid
 from leaderboard.format import SECOND_HAND, ranking_title, share
@@ -37,7 +38,10 @@ SOURCES = """\
 
 
 def render_front_page(
-    suites: Mapping[str, Sequence[Grid]], classes: Mapping[str, Sequence[Classes]], built_in: Sequence[str] = ()
+    suites: Mapping[str, Sequence[Grid]],
+    classes: Mapping[str, Sequence[Classes]],
+    built_in: Sequence[str] = (),
+    archived: Sequence[str] = (),
 ) -> str:
     """The whole file.
 
@@ -45,8 +49,11 @@ def render_front_page(
         suites: suite → its versions, newest first, as ``store.published_grids`` returns them.
         classes: the same, summarised.
         built_in: encodings that a reader may look for.
+        archived: see ``archive_line``.
     """
-    parts = [f"# {TITLE}", f"{ABOUT}\n{LINKS}"]
+    parts = [f"# {TITLE}", f"{ABOUT}\n{LINKS}", archive_line(archived)]
+    if not suites:
+        parts.append("No results yet: `lprime run small` makes runs, and `lprime publish small` adds them here.")
     if len(suites) > 1:
         links = [f"[{name}](#{heading_anchor(suite_heading(name))})" for name in suites]
         parts.append(f"Suites: {' · '.join(links)}. Numbers of different suites do not compare.")
@@ -55,7 +62,13 @@ def render_front_page(
     parts += ["## How to read this", f"{EXPLANATION}\n{SOURCES}"]
     rows = [row for versions in classes.values() for found in versions for group in found.values() for row in group]
     parts.append("\n".join(page_definitions(rows)))
-    return "\n\n".join(parts).rstrip() + "\n"
+    return "\n\n".join(filter(None, parts)).rstrip() + "\n"
+
+
+def archive_line(archived: Sequence[str]) -> str:
+    """Links to the archived boards of earlier versions: folders of ``leaderboard.ARCHIVE``; empty without any."""
+    links = " · ".join(f"[{name}](../{ARCHIVE.name}/{name}/{README})" for name in archived)
+    return f"Boards of earlier versions, whose numbers do not compare with these: {links}." if links else ""
 
 
 def suite_section(versions: Sequence[Grid], classes: Sequence[Classes], built_in: Sequence[str] = ()) -> list[str]:

@@ -11,12 +11,13 @@
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
+from leaderboard import ARCHIVE
 from leaderboard.data.cards import Card, read_cards, with_cards
 from leaderboard.data.file_names import IMAGES, PAGES
 from leaderboard.data.grid import Grid
@@ -40,6 +41,8 @@ class PublishedBoard:
 
     suites: Mapping[str, list[Grid]]
     cards: Mapping[str, Card]
+    archived: Sequence[str] = ()
+    """Names of the archived boards next to this one."""
 
     @cached_property
     def classes(self) -> dict[str, list[Classes]]:
@@ -58,7 +61,7 @@ class PublishedBoard:
 
     def text_files(self) -> dict[str, bytes]:
         """Path → bytes of the board and the pages, which no drawing library affects."""
-        files = {README: render_front_page(self.suites, self.classes, list(self.cards)).encode()}
+        files = {README: render_front_page(self.suites, self.classes, list(self.cards), self.archived).encode()}
         for encoding, suites in self.entries.items():
             files[page_path(encoding)] = render_encoding_page(encoding, suites, self.cards.get(encoding, Card())).encode()
         return files
@@ -88,11 +91,14 @@ def read_published_board(folder: Path) -> PublishedBoard:
         InputError: a file that cannot be read or is malformed.
     """
     cards = read_cards(folder)
-    return PublishedBoard(with_cards(published_grids(folder), cards), cards)
+    archived = sorted(path.parent.name for path in (folder.parent / ARCHIVE.name).glob(f"*/{README}"))
+    return PublishedBoard(with_cards(published_grids(folder), cards), cards, archived)
 
 
 def render_published(folder: Path) -> list[str]:
     """Write all files that differ from the rendering of the store, and remove those of an earlier rendering.
+
+    A store with cards but no results gives a board that says so.
 
     Returns:
         The paths written or removed, in order.
@@ -101,7 +107,7 @@ def render_published(folder: Path) -> list[str]:
         InputError: a broken or empty store, or a path that cannot be written.
     """
     board = read_published_board(folder)
-    if not board.suites:
+    if not board.suites and not board.cards:
         raise InputError(f"nothing is published under {folder / RESULTS}; `lprime publish SUITE` adds the results of a suite")
     old = (read_manifest(folder) or {}).get("files", {})
     files = board.text_files() | board.figure_files()
@@ -130,11 +136,11 @@ def check_rendered(folder: Path) -> str:
         raise InputError(f"{folder / MANIFEST} is missing; `lprime publish` writes it again")
     known, here = written["files"], drawing_versions()
     redraw = written["drawn with"] == here
-    files = board.text_files() if board.suites else {}
+    files = board.text_files()
     kept = {path: h for path, h in known.items() if path not in files and board.is_figure(path)}
     expected = {path: short_sha256(data) for path, data in files.items()}
     expected |= {p: short_sha256(data) for p, data in board.figure_files().items()} if redraw else kept
-    expected |= result_hashes(folder) if board.suites else {}
+    expected |= result_hashes(folder)
 
     faults = differences(folder, expected, known | written["results"])
     if faults:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaderboard import PUBLISHED
+from leaderboard import ARCHIVE, PUBLISHED
 
 if TYPE_CHECKING:
     from leaderboard.data.grid import Grid
@@ -32,8 +32,10 @@ def read_grids(suites: Iterable[str] | None, out: Path | None, published: bool) 
     out = out or PUBLISHED
     grids = with_cards(published_grids(out), read_cards(out))
     if not grids:
+        archived = ", ".join(f"--out {path.parent}" for path in sorted(ARCHIVE.glob("*/results")))
         raise InputError(
             f"nothing is published under {out}; expected results/<suite>/<encoding>.jsonl as lprime publish writes them"
+            + (f"; earlier versions: {archived}" if archived else "")
         )
     for name in suites or ():
         if name not in grids:

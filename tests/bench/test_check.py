@@ -124,9 +124,9 @@ def test_cheats_are_caught(check, name, message):
 
 def test_a_plugin_must_not_replace_the_harness(monkeypatch):
     monkeypatch.setattr(
-        bench.training.evaluate, "correct_targets", bench.training.evaluate.correct_targets
+        bench.training.evaluate, "score_targets", bench.training.evaluate.score_targets
     )  # restored after the test
-    assert "replaces bench.training.evaluate.correct_targets" in fault_of("mutation", make_subject("ReplacesTheHarness"))
+    assert "replaces bench.training.evaluate.score_targets" in fault_of("mutation", make_subject("ReplacesTheHarness"))
 
 
 def test_another_process_must_give_the_same_outputs():

@@ -3,6 +3,7 @@
 import math
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from helpers import NAMES, recipe_of, task_model, tiny_model
@@ -12,8 +13,8 @@ from torch.nn import functional as F
 import tasks
 from bench.encodings.nope import NoPE
 from bench.training import evaluate as module
-from bench.training.batches import Batch, as_batch
-from bench.training.evaluate import correct_targets, evaluate, zero_scores
+from bench.training.batches import Batch
+from bench.training.evaluate import evaluate, zero_scores
 from bench.training.model import Decoder
 from bench.training.optimizer import FlatAdamW
 from bench.training.train import TrainingState, train
@@ -47,19 +48,25 @@ def decode(model: Decoder, prompt: list[int], announced_length: int) -> list[int
     return tokens[len(prompt) :]
 
 
-def test_teacher_forcing_gives_the_exact_match_of_greedy_decoding(trained):
+def test_scores_are_those_of_greedy_decoding_and_single_sequences(trained):
     partial = []
     for score in evaluate(trained, SORTING, SORTED, 0):
         examples, announced_length = SORTED[score.length], SORTING.tokens(score.length)
-        batch = as_batch(examples)
-        with torch.inference_mode():
-            hits = correct_targets(trained, batch, announced_length, None)
-        matches = 0
-        for row, (tokens, start, size) in enumerate(zip(examples.tokens, examples.answer_start, examples.sizes, strict=True)):
-            match = decode(trained, tokens[:start].tolist(), announced_length) == tokens[start:size].tolist()
-            assert bool(hits[batch.example_of == row].all()) == match
-            matches += match
+        matches, losses, first_wrong = 0, [], [0] * 10
+        for tokens, start, size in zip(examples.tokens, examples.answer_start, examples.sizes, strict=True):
+            answer = tokens[start:size].tolist()
+            decoded = decode(trained, tokens[:start].tolist(), announced_length)
+            wrong = [n for n, token in enumerate(answer) if decoded[n : n + 1] != [token]]
+            if wrong:
+                first_wrong[math.floor(wrong[0] / len(answer) * 10 + 1e-9)] += 1
+            assert bool(wrong) == (decoded != answer)
+            matches += not wrong
+            with torch.inference_mode():
+                logits = trained.logits(trained(torch.tensor(tokens[None, :size]), announced_length)[0, start - 1 : size - 1])
+            losses += [float(F.cross_entropy(row.double(), torch.tensor(t))) for row, t in zip(logits, answer, strict=True)]
         assert score.exact == matches / len(examples)
+        assert score.first_wrong == first_wrong
+        assert score.nll == pytest.approx(sum(losses) / len(losses), rel=1e-4, abs=1e-5)
         if 0 < matches < len(examples):
             partial.append(score.length)
     # Only where some examples are right and others wrong would a difference show.
@@ -76,7 +83,9 @@ def test_scores_do_not_depend_on_the_budget(name, monkeypatch):
     for budget in (1, 20, 60, 8192, 10**9):
         monkeypatch.setattr(module, "TOKEN_BUDGET", {"cpu": budget})
         found.append(evaluate(model, TASK, TEST | mixed, 0))
-    assert all(scores == found[0] for scores in found)
+    exactly = [[score.model_dump(exclude={"nll"}) for score in scores] for scores in found]
+    assert all(scores == exactly[0] for scores in exactly)
+    assert np.ptp([[score.nll for score in scores] for scores in found], axis=0) == pytest.approx(0, abs=1e-5)
     assert any(0 < score.token < 1 for score in found[0])
 
 
@@ -147,23 +156,24 @@ def nth_target(n: int):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "exact", "missed"),
+    ("wrong", "exact", "missed", "tenths"),
     [
-        (lambda tokens: tokens < 0, 1.0, lambda n: 0),
-        (lambda tokens: tokens >= 0, 0.0, lambda n: n + 1),
-        (nth_target(0), 0.0, lambda n: 1),
-        (nth_target(1), 0.0, lambda n: 1),
-        (nth_target(-1), 1.0, lambda n: 0),
+        (lambda tokens: tokens < 0, 1.0, lambda n: 0, None),
+        (lambda tokens: tokens >= 0, 0.0, lambda n: n + 1, [0, 0, 0]),
+        (nth_target(0), 0.0, lambda n: 1, [0, 0, 0]),
+        (nth_target(1), 0.0, lambda n: 1, [5, 2, 1]),
+        (nth_target(-1), 1.0, lambda n: 0, None),
     ],
     ids=["always right", "always wrong", "first token wrong", "second token wrong", "prompt wrong"],
 )
-def test_scores_of_known_answers(wrong, exact, missed):
-    for score, (n, examples) in zip(evaluate(KnownAnswers(wrong), TASK, TEST_SETS, 0), TEST_SETS.items(), strict=True):
+def test_scores_of_known_answers(wrong, exact, missed, tenths):
+    for k, (score, n) in enumerate(zip(evaluate(KnownAnswers(wrong), TASK, TEST_SETS, 0), TEST_SETS, strict=True)):
         assert (score.length, score.count, score.tokens) == (n, 10, 10 * (n + 1)), "the answer and <eos>"
         assert score.exact == exact
         assert score.token == pytest.approx(1 - missed(n) / (n + 1))
         assert score.chance == TASK.chance(n) == pytest.approx(8.0**-n)
-        assert len(examples) == 10
+        assert score.token_chance == TASK.token_chance(n) == pytest.approx((n / 8 + 1) / (n + 1))
+        assert score.first_wrong == [10 * (tenths is not None and place == tenths[k]) for place in range(10)], "1/2, 1/4, 1/9"
 
 
 def test_eos_counts_and_tokens_after_it_do_not():
@@ -219,8 +229,8 @@ def test_evaluation_can_be_stopped_before_each_batch(monkeypatch):
 
 def test_zero_scores_have_the_same_counts():
     found, counted = zero_scores(TASK, TEST_SETS), evaluate(KnownAnswers(), TASK, TEST_SETS, 0)
-    assert [(s.exact, s.token) for s in found] == [(0, 0)] * 3
-    keys = ("length", "count", "tokens", "chance")
+    assert [(s.exact, s.token, s.nll, s.first_wrong) for s in found] == [(0, 0, None, [10] + [0] * 9)] * 3
+    keys = ("length", "count", "tokens", "chance", "token_chance")
     assert [[getattr(s, key) for key in keys] for s in found] == [[getattr(s, key) for key in keys] for s in counted]
 
 
@@ -247,4 +257,4 @@ def test_nan_logits_are_wrong():
             return x * math.nan
 
     scores = evaluate(task_model(NaN, TASK, LENGTH), TASK, TEST_SETS, 0)
-    assert [(score.exact, score.token) for score in scores] == [(0, 0)] * 3
+    assert scores == zero_scores(TASK, TEST_SETS), "as in a diverged run"

@@ -30,7 +30,7 @@ from bench.suites.suite import Suite, validated
 from bench.training.optimizer import FlatAdamW
 from bench.training.train import Stopped, TrainingState, train
 
-CHANGING = {"timings", "started", "finished", "commit"}
+CHANGING = {"timings", "started", "finished", "commit", "weights"}
 WRAPPERS = [cls.info.name for cls in encodings.classes().values() if issubclass(cls, encodings.Wrapper)]
 SHARING = [name for name in NAMES if trained_as(name) != name]
 STAGED = "finetuned(interpolated(rope,fixed=True))"
@@ -159,6 +159,7 @@ def test_one_training_serves_all_and_results_are_those_of_separate_trainings(tmp
     for name in ("rope", "yarn", "ntk", STAGED):
         result = run_one(run_of(name), tmp_path, "cpu", keep_weights=True)
         assert_as_separate(result, separate, "" if name == "rope" else "rope")
+        assert result.weights == f"{run_of(STAGED if name == STAGED else 'rope').path}/{WEIGHTS}"
     assert trained == [("rope", 0, 130), (STAGED, 130, 131)]
     files = {p.name for p in tmp_path.rglob("*") if p.is_file()}
     assert files == {"result.json", WEIGHTS}
@@ -285,7 +286,10 @@ def test_old_results_are_readable(tmp_path):
     run_one(run_of("nope"), tmp_path, "cpu")
     path = run_of("nope").folder(tmp_path) / "result.json"
     old = json.loads(path.read_text())
-    assert old.pop("trained_as") == ""
+    assert old.pop("trained_as") == old.pop("weights") == ""
+    for score in old["scores"]:
+        for name in ("nll", "first_wrong", "token_chance"):
+            assert score.pop(name)
     path.write_text(json.dumps(old))
     assert run_of("nope").result(tmp_path).trained_as == ""
 

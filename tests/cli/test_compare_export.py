@@ -96,6 +96,10 @@ def test_published_results_give_the_same_output_as_the_runs(place, capsys, comma
     more = ["--force"] if "export" in command else []
     assert printed(capsys, *command.split(), "--published", "--out", "elsewhere", *more) == wanted
     assert not table or sorted((place / "t.csv").read_bytes().splitlines()) == sorted(table.splitlines())
+    (place / "leaderboard/archive/tiny-v0/results").mkdir(parents=True)
+    assert "; earlier versions: --out leaderboard/archive/tiny-v0" in refused(
+        capsys, *command.replace("t.csv", "u.csv").split(), "--published"
+    )
     assert "unknown published suite 'tinny'; did you mean 'tiny'?" in refused(
         capsys, *command.replace(" --suite tiny", "").replace("t.csv", "u.csv").split(), "--suite", "tinny", "--published",
         "--out", "elsewhere",

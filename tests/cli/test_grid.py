@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from support import lprime
 
-CHANGING = ("timings", "started", "finished", "commit")
+CHANGING = ("timings", "started", "finished", "commit", "weights")
 
 
 def results(out: Path) -> dict[str, dict]:

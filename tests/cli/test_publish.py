@@ -177,6 +177,19 @@ def test_an_empty_board_passes(tmp_path, capsys):
     assert (tmp_path / "README.md").read_text() == "somebody's"
 
 
+def test_without_results_the_board_says_so_and_links_to_earlier_ones(published, capsys):
+    _, board = published
+    shutil.rmtree(board / "results/tiny")
+    (board.parent / "archive/tiny-v1").mkdir(parents=True)
+    (board.parent / "archive/tiny-v1/README.md").write_text("old")
+    assert refused(capsys, "board", "--check", "--to", board).startswith(f"lprime: {board / 'README.md'}, ")
+    lines(capsys, "publish", "--to", board)
+    text = (board / "README.md").read_text()
+    assert "[tiny-v1](../archive/tiny-v1/README.md)" in text and "No results yet" in text and "|" not in text.split("## ")[0]
+    assert set(contents(board)) == {"README.md", MANIFEST, "results/cards.json"}
+    assert lines(capsys, "board", "--check", "--to", board) == [f"1 files under {board} match the 1 result files"]
+
+
 def test_contradictions_change_nothing(published, capsys):
     out, board = published
     before = contents(board)

@@ -112,6 +112,15 @@ def edit_each(folder: Path, change: Callable[[dict], object]) -> None:
     edit_runs(folder, change_all)
 
 
+def first_wrong(*counts: int) -> dict[str, list[int]]:
+    """Scores with so many examples whose first wrong token is in the first tenths of their answer."""
+    return {"first_wrong": [*counts, *[0] * (10 - len(counts))]}
+
+
+PERFECT = {"exact": 1.0, "token": 1.0, "nll": 0.0, **first_wrong()}
+"""Scores of a model that is always right."""
+
+
 def edit_report(folder: Path, change: Callable[[dict], object]) -> None:
     """Change the check report and its page; and reseal."""
     content = json.loads((folder / CHECK).read_text())

@@ -49,7 +49,11 @@ def runs() -> list[Result]:
     }
     told = {"source": "paper only", "lengths": "threshold 512, as published", "stage_share": 1 / 3}
     made = record("fire", settings={"π": 1e-9, "a": [1, "x"]}, **told)
-    other = result(of, "parity", made, 7, (1, 1, 1, 1), trained_as="nope", **quirks)
+    other = result(of, "parity", made, 7, (1, 1, 1, 1), trained_as="nope", weights="w.safetensors", **quirks)
+    graded = [{"nll": 1 / 3, "token_chance": 0.1 + 0.2, "first_wrong": [0] * 10}, {"nll": 5e-324}, {}, {}]
+    other = other.model_copy(
+        update={"scores": [s.model_copy(update=more) for s, more in zip(other.scores, graded, strict=True)]}
+    )
     diverged = result(of, "parity", "alibi", 0, (0, 0, 0, 0), status="diverged", steps=3, loss=[])
     return [*first, other, diverged]
 
@@ -97,16 +101,17 @@ def test_every_format_gives_back_the_results(tmp_path, form):
         for score in run.scores:
             row = next(rows)
             for name in ("suite", "suite_version", "fingerprint", "task", "variant", "train_length", "longest_seen",
-                         "trained_as", "seed", "status", "steps", "data_hash", "device", "threads", "started", "finished",
-                         "commit"):  # fmt: skip
+                         "trained_as", "weights", "seed", "status", "steps", "data_hash", "device", "threads", "started",
+                         "finished", "commit"):  # fmt: skip
                 assert same(row[name], getattr(run, name)), name
             for name in ("family", "ranking", "year", "title", "link", "source", "lengths", "stage_share", "source_sha256"):
                 assert same(row[name], getattr(run.encoding, name)), name
             for name in ("step_ms", "train_s", "evaluate_s", "total_s", "cpu_share"):
                 assert same(row[name], getattr(run.timings, name)), name
-            for name in ("length", "exact", "token", "count", "tokens", "chance"):
+            for name in ("length", "exact", "token", "nll", "token_chance", "count", "tokens", "chance"):
                 assert same(row[name], getattr(score, name)), name
             assert row["encoding"] == run.encoding.name
+            assert json.loads(row["first_wrong"]) == score.first_wrong
             assert json.loads(row["settings"]) == run.encoding.settings
             assert same(row["final_loss"], run.loss[-1][1] if run.loss else None)
             assert (row["parameters"], row["encoding_parameters"]) == (run.parameters.model, run.parameters.encoding)
@@ -131,7 +136,7 @@ def leaves(model: type[BaseModel], path: str) -> set[str]:
 def test_all_fields_of_a_result_are_exported():
     """Except the loss curve (only its end) and ``format``, the version of the file format."""
     columns = {column.value for column in export.COLUMNS.values() if isinstance(column.value, str)}
-    computed = {"run.encoding.settings", "run.loss", "run.scores", "run.versions"}
+    computed = {"at.first_wrong", "run.encoding.settings", "run.loss", "run.scores", "run.versions"}
     assert columns | computed | {"run.format"} == leaves(Result, "run") | leaves(LengthScore, "at")
 
 

@@ -80,6 +80,10 @@ def test_invalid_fields_of_a_submission(folder, change, message):
         ({"commit": "<b>"}, "commit of copying seed 0 is not a commit"),
         ({"started": "2026-01-01T00:00:00Z"}, "started of copying seed 0 is not a date"),
         ({"finished": "2999-01-01T00:00:00+00:00"}, "finished of copying seed 0 is in the future"),
+        (
+            {"weights": "../x"},
+            "weights of copying seed 0 is '../x'; expected 'tiny/copying/my_encoding/seed-0/weights.safetensors'",
+        ),
         ({"trained_as": "<b>"}, "trained_as of copying seed 0 is not the name of an encoding"),
     ],
 )

@@ -10,7 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import hypergeom
-from submissions import NAME, edit_each, edit_report, make_submission, make_submission_apart, make_suite, read_results, reseal
+from submissions import (
+    NAME,
+    PERFECT,
+    edit_each,
+    edit_report,
+    make_submission,
+    make_submission_apart,
+    make_suite,
+    read_results,
+    reseal,
+)
 from synthetic_results import full, result
 from synthetic_results import suite as synthetic_suite
 
@@ -62,7 +72,7 @@ def failures(findings: dict[str, Finding]) -> dict[str, str]:
 def make_perfect(run: dict) -> None:
     """Perfect scores, with a loss that falls accordingly, which no static check detects."""
     for score in run["scores"]:
-        score.update(exact=1.0, token=1.0)
+        score.update(PERFECT)
     run["loss"] = [[step, loss / (1 + step * (1 + run["seed"] / 7))] for step, loss in run["loss"]]
 
 
@@ -111,7 +121,7 @@ def test_edited_scores_are_detected_on_new_examples(folder, in_process):
     def make_perfect_past_l(run: dict) -> None:
         for score in run["scores"]:
             if score["length"] > run["train_length"]:
-                score.update(exact=1.0, token=1.0)
+                score.update(PERFECT)
 
     edit_each(folder, make_perfect_past_l)
     failed = failures(findings_of(folder))

@@ -1,7 +1,18 @@
 """``lprime verify``: runs of another suite, missing or added runs, impossible numbers, copied runs."""
 
 import pytest
-from submissions import NAME, edit_each, edit_runs, fault_of, findings_of, publish_as, read_results, reseal
+from submissions import (
+    NAME,
+    PERFECT,
+    edit_each,
+    edit_runs,
+    fault_of,
+    findings_of,
+    first_wrong,
+    publish_as,
+    read_results,
+    reseal,
+)
 
 from leaderboard.submission.verify import verify_submission
 
@@ -91,6 +102,8 @@ def test_ranking_classes_must_agree(folder):
         (lambda run: run["scores"][0].update(count=17), "lengths, examples or answer tokens"),
         (lambda run: run["scores"][0].update(tokens=1), "lengths, examples or answer tokens"),
         (lambda run: run["scores"][-1].update(chance=0.4), "chance"),
+        (lambda run: run["scores"][-1].update(token_chance=0.4), "token_chance"),
+        (lambda run: run["scores"][0].update(token_chance=None), "token_chance"),
     ],
 )
 def test_other_data(folder, change, message):
@@ -101,20 +114,34 @@ def test_other_data(folder, change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"exact": 0.7}, "exact match 0.7 is not a whole number of 16 examples"),
-        ({"exact": 0.0, "token": 0.5001}, "token accuracy 0.5001 is not a whole number of 144 tokens"),
-        ({"exact": 1.0}, "16 correct examples have 144 to 144 correct tokens"),
-        ({"exact": 0.5, "token": 1.0}, "8 correct examples have 72 to 136 correct tokens, not 144"),
+        ({"exact": 0.7} | first_wrong(5), "exact match 0.7 is not a whole number of 16 examples"),
+        ({"exact": 0.0, "token": 0.5001} | first_wrong(16), "token accuracy 0.5001 is not a whole number of 144 tokens"),
+        ({"exact": 1.0} | first_wrong(), "16 correct examples have 144 to 144 correct tokens"),
+        ({"exact": 0.5, "token": 1.0} | first_wrong(8), "8 correct examples have 72 to 136 correct tokens, not 144"),
+        # 8 of 9 tokens are right before a first wrong token in tenth 9, and 4 before one in tenth 5
+        ({"exact": 0.0, "token": 83 / 144} | first_wrong(*[0] * 4, 11, 0, 0, 0, 5), "have 84 to 128 correct tokens, not 83"),
+        ({"exact": 0.0} | first_wrong(*[0] * 9, 16), "first wrong tokens in tenth 10, where no answer has a token"),
+        ({"first_wrong": []}, "the places of first wrong tokens are missing"),
+        (
+            {"exact": 0.0, "token": 0.0, "nll": 0.69} | first_wrong(16),
+            "token accuracy 0 has 0.693 to inf nats per token, not 0.69",
+        ),
+        ({"exact": 1.0, "token": 1.0, "nll": 2.5} | first_wrong(), "token accuracy 1 has 0 to 2.48 nats per token, not 2.5"),
+        (
+            {"exact": 1.0, "token": 1.0, "nll": None} | first_wrong(),
+            "every token is correct, but the log-likelihood is missing",
+        ),
     ],
 )
 def test_impossible_scores(folder, change, message):
     edit_runs(folder, lambda runs: runs[0]["scores"][3].update(change))
-    assert f"copying seed 0, length 8: {message}" in fault_of(folder, "scores")
+    found = fault_of(folder, "scores")
+    assert "copying seed 0, length 8: " in found and message in found
 
 
 def make_perfect(run: dict) -> None:
     for score in run["scores"]:
-        score.update(exact=1.0, token=1.0)
+        score.update(PERFECT)
 
 
 def test_perfect_scores_with_a_high_loss(folder):
@@ -232,7 +259,7 @@ def test_copies_of_published_runs(folder, tmp_path):
 
 def test_the_same_losses_with_other_scores_are_no_copy(folder, tmp_path):
     board = publish_as(read_results(folder), "theirs", tmp_path / "board")
-    edit_each(folder, lambda run: run["scores"][-1].update(exact=0.0, token=1 / run["scores"][-1]["tokens"]))
+    edit_each(folder, lambda run: run["scores"][-1].update(exact=0.0, token=1 / run["scores"][-1]["tokens"], **first_wrong(16)))
     finding = findings_of(folder, published=board)["copies"]
     found = "no copies among the runs, nor of 6 runs on the board; same losses, but other scores than theirs"
     assert (finding.status, finding.found) == ("passed", found)

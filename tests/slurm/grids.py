@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import yaml
 from support import suite_dict
 
-CHANGING = ("timings", "started", "finished", "commit")
+CHANGING = ("timings", "started", "finished", "commit", "weights")
 PATIENCE_S = 240
 GRID_S = 1500
 """Timeout of a command: all of ``quick``, with two other clusters on the same cores."""

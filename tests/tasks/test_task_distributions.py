@@ -1,7 +1,7 @@
 """Examples are drawn as documented. Seeds are fixed, so the tests are deterministic."""
 
 from collections import Counter
-from itertools import product
+from itertools import combinations, permutations, product, zip_longest
 
 import numpy as np
 import pytest
@@ -73,6 +73,35 @@ def test_chance_of_addition_is_exact():
             sums[long + short] += share
     assert tasks.get("addition").chance(2) == pytest.approx(max(sums.values()))
     assert max(sums, key=sums.__getitem__) == 99
+
+
+def token_chance_of(answers: list[list[str]]) -> float:
+    """Exact share of right tokens of the best guess, if these answers are equally likely; ``.`` is the end."""
+    places = [Counter(places) for places in zip_longest(*([*answer, "."] for answer in answers))]
+    right = sum(max(n for token, n in place.items() if token) for place in places)
+    return right / sum(len(answer) + 1 for answer in answers)
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "longest", "length", "answers"),
+    [
+        ("copying", "repeat", 8, 2, product("abcdefgh", repeat=2)),
+        ("copying", "unique", 3, 2, permutations("abcdef", 2)),
+        ("key_retrieval", "multi_query", 8, 3, product("0123456789abcdef", repeat=3)),
+        ("parity", "answer", 8, 7, "01"),
+        ("parity", "scratchpad", 8, 5, product("01", repeat=5)),
+        ("sorting", "unique", 4, 3, combinations("01234567", 3)),
+        ("sorting", "repeat", 4, 4, map(sorted, product("0123", repeat=4))),
+        ("addition", "reversed", 4, 1, (str(a + b)[::-1] for a, b in product(range(10), repeat=2))),
+    ],
+)
+def test_token_chance_is_that_of_all_answers(name, variant, longest, length, answers):
+    task = tasks.get(name, variant, longest)
+    exact = token_chance_of(list(map(list, answers)))
+    overridden = type(task).token_chance is not tasks.Task.token_chance
+    assert task.token_chance(length) == pytest.approx(exact, abs=1e-12 if overridden else 0.01)
+    # 4,096 examples: the standard deviation of a place is at most 1/128
+    assert tasks.Task.token_chance(task, length) == pytest.approx(exact, abs=0.015)
 
 
 def test_chance_falls_and_never_breaks(task):

@@ -1,12 +1,14 @@
 """Checks of the runs: complete, each once, one ranking class, on the suite's data, with possible scores and parameters."""
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
-from bench.result import RANKING_CLASSES, Result
+from bench.result import RANKING_CLASSES, TENTHS, LengthScore, Result
 from leaderboard.stats.summary import ranking_class
+from tasks import Task
 
 from .submission_checks import Expected, SubmissionData, label, raise_faults, submission_check
 
@@ -96,17 +98,23 @@ def check_data(data: SubmissionData) -> str:
             shape = [(n, len(sizes), int(sizes.sum())) for n, sizes in expected.sizes.items()]
             if [(s.length, s.count, s.tokens) for s in run.scores] != shape:
                 wrong.append("lengths, examples or answer tokens")
-            elif not np.allclose([s.chance for s in run.scores], [expected.task.chance(n) for n in expected.sizes], 1e-9, 0):
-                wrong.append("chance")
+            else:
+                wrong += [name for name in ("chance", "token_chance") if not same_chance(run, expected.task, name)]
             faults += [f"{label(run)}: {', '.join(wrong)} of other data"] if wrong else []
     raise_faults(faults)
     return f"{sum(len(e.sizes) for e in data.expected.values())} test sets as generated here"
 
 
+def same_chance(run: Result, task: Task, name: str) -> bool:
+    """Whether a field of the scores is what the task's method of that name returns."""
+    given = [getattr(score, name) for score in run.scores]
+    return None not in given and np.allclose(given, [getattr(task, name)(s.length) for s in run.scores], 1e-9, 0)
+
+
 @submission_check(
     "scores",
-    expected="every share is of a whole number of examples or tokens, exact match and token accuracy are compatible, and a "
-    "diverged run scores zero",
+    expected="every share is of a whole number of examples or tokens; exact match, token accuracy, log-likelihood and places "
+    "of first wrong tokens are compatible; a diverged run scores zero",
     advice="submit unchanged results of `lprime run`",
 )
 def check_scores(data: SubmissionData) -> str:
@@ -123,14 +131,33 @@ def score_faults(run: Result, expected: Expected) -> Iterator[str]:
             yield f"{where}exact match {score.exact!r} is not a whole number of {score.count} examples"
         if right / score.tokens != score.token:
             yield f"{where}token accuracy {score.token!r} is not a whole number of {score.tokens} tokens"
-        if run.status == "diverged" and (exact or right):
+        if run.status == "diverged" and (right or score.nll is not None):
             yield f"{where}the run diverged, but its scores are not zero"
+        yield from (where + fault for fault in likelihood_faults(score, len(expected.task.vocabulary)))
         sizes = np.sort(expected.sizes.get(score.length, np.zeros(0, int)))
         if len(sizes) != score.count:
             continue  # a fault of `data`
-        least, most = int(sizes[:exact].sum()), score.tokens - (score.count - exact)
+        if len(score.first_wrong) != TENTHS:
+            yield f"{where}the places of first wrong tokens are missing"
+            continue
+        possible = np.unique([TENTHS * place // size for size in np.unique(sizes) for place in range(size)])
+        if impossible := sorted(set(np.flatnonzero(score.first_wrong)) - set(possible)):
+            yield f"{where}first wrong tokens in tenth {impossible[0] + 1}, where no answer has a token"
+        # Before a first wrong token in tenth k, counted from 0, are at least k/10 of the shortest answer's tokens.
+        before = np.ceil(np.arange(TENTHS) * sizes[0] / TENTHS).astype(int) @ score.first_wrong
+        least, most = int(sizes[:exact].sum() + before), score.tokens - (score.count - exact)
         if not least <= right <= most:
             yield f"{where}{exact} correct examples have {least:,} to {most:,} correct tokens, not {right:,}"
+
+
+def likelihood_faults(score: LengthScore, symbols: int) -> Iterator[str]:
+    """A wrong token has a probability of at most 1/2, and a right one of at least 1/symbols."""
+    low, high = (1 - score.token) * math.log(2), math.log(symbols) if score.token == 1 else math.inf
+    if score.nll is None:
+        if score.token == 1:
+            yield "every token is correct, but the log-likelihood is missing"
+    elif not low - 1e-6 <= score.nll <= high + 1e-6:
+        yield f"token accuracy {score.token:.3g} has {low:.3g} to {high:.3g} nats per token, not {score.nll:.3g}"
 
 
 @submission_check(

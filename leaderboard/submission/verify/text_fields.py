@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from bench.encodings import Stage, classes
-from bench.result import SOURCE_KINDS, Result
+from bench.result import SOURCE_KINDS, Result, run_path
+from bench.runs.run import WEIGHTS
 from bench.text_rules import NAME, WORD, link_fault, pattern_fault, plain_text_fault, settings_fault
 from leaderboard.data.file_names import file_name, page_name
 from leaderboard.submission.manifest import Submission, encoding_chain
@@ -51,6 +52,13 @@ def date_fault(text: str) -> str | None:
     return "is in the future" if date > datetime.now(UTC) + CLOCK_SKEW else None
 
 
+def weights_fault(run: Result) -> str | None:
+    """What is wrong with the place of the weights: it is in the folder of the run or of the run whose training it shares."""
+    names = run.encoding.name, run.trained_as
+    places = [f"{run_path(run.suite, run.task, name, run.seed)}/{WEIGHTS}" for name in names if name]
+    return None if run.weights in ("", *places) else f"is {run.weights!r:.80}; expected {places[-1]!r}, or empty"
+
+
 def submission_fields(submission: Submission) -> Iterator[tuple[str, str | None]]:
     """Each text of ``submission.json``, with its fault or None."""
     yield "title", plain_text_fault(submission.title)
@@ -76,6 +84,7 @@ def result_fields(run: Result) -> Iterator[tuple[str, str | None]]:
     yield "lengths", plain_text_fault(encoding.lengths, allowed="/") if encoding.lengths else None
     yield "stage_share", share_fault(encoding.stage_share)
     yield "trained_as", pattern_fault(NAME, "the name of an encoding", run.trained_as) if run.trained_as else None
+    yield "weights", weights_fault(run)
     yield "settings", settings_fault(encoding.settings)
     yield "versions", versions_fault(run.versions)
     yield "device", device_fault(run.device)
