@@ -7,6 +7,11 @@
 ``scratchpad``, length 4; the answer is the parity of every prefix, the last one that of all bits::
 
     <bos> 1 1 0 1 <sep> 1 0 0 1 <eos>
+
+``sparse``, length 9; at most four ones, so that they become rarer with length but not more, and the answer is one bit. Even
+and odd numbers of ones are equally likely, then those of 0, 2, 4 or 1, 3 that fit, then their places::
+
+    <bos> 0 0 1 0 0 0 1 1 0 <sep> 1 <eos>
 """
 
 import numpy as np
@@ -14,19 +19,29 @@ from jaxtyping import Int
 
 from .base import Ragged, Task, Vocabulary
 
+SPARSE_ONES = 4
+"""The greatest number of ones in ``sparse``."""
+
 
 class Parity(Task):
     name = "parity"
     title = "Parity"
-    variants = {"answer": "only the parity", "scratchpad": "the parity after every bit"}
+    variants = {
+        "answer": "only the parity",
+        "scratchpad": "the parity after every bit",
+        "sparse": "only the parity, at most four ones",
+    }
     length_is = "bits"
 
     def setup(self) -> None:
         self.vocabulary = Vocabulary.of(bit="01")
 
     def draw(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
-        zero = self.vocabulary.first("bit")
-        bits = rng.integers(2, size=(len(lengths), int(lengths.max(initial=0))))
+        zero, width = self.vocabulary.first("bit"), int(lengths.max(initial=0))
+        if self.variant == "sparse":
+            bits = sparse_bits(lengths, width, rng)
+        else:
+            bits = rng.integers(2, size=(len(lengths), width))
         running = bits.cumsum(1) % 2
         prompt = Ragged.of(bits + zero, lengths)
         if self.variant == "scratchpad":
@@ -38,3 +53,11 @@ class Parity(Task):
 
     def chance(self, length: int) -> float:
         return 0.5 ** self.widths(length)[1]
+
+
+def sparse_bits(lengths: Int[np.ndarray, " N"], width: int, rng: np.random.Generator) -> Int[np.ndarray, "N {width}"]:
+    """Rows with up to ``SPARSE_ONES`` ones, all within the first ``lengths[n]`` bits of row n."""
+    odd = rng.integers(2, size=len(lengths))
+    ones = odd + 2 * rng.integers(0, (np.minimum(lengths, SPARSE_ONES) - odd) // 2, endpoint=True)
+    order = np.where(np.arange(width) < lengths[:, None], rng.random((len(lengths), width)), 1.0)
+    return (order.argsort(axis=1).argsort(axis=1) < ones[:, None]).astype(np.int64)  # rank of a place < number of ones
