@@ -8,10 +8,11 @@
 
     <bos> 1 1 0 1 <sep> 1 0 0 1 <eos>
 
-``sparse``, length 9; at most four ones, so that they become rarer with length but not more, and the answer is one bit. Even
-and odd numbers of ones are equally likely, then those of 0, 2, 4 or 1, 3 that fit, then their places::
+``sparse``, length 4, at most four ones at any length, so that they become rarer but not more; the answer is one bit::
 
-    <bos> 0 0 1 0 0 0 1 1 0 <sep> 1 <eos>
+    <bos> 1 0 0 0 <sep> 1 <eos>
+
+In ``sparse``, even and odd numbers of ones are equally likely, then those of 0, 2, 4 or 1, 3 that fit, then their places.
 """
 
 import numpy as np
@@ -37,11 +38,8 @@ class Parity(Task):
         self.vocabulary = Vocabulary.of(bit="01")
 
     def draw(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
-        zero, width = self.vocabulary.first("bit"), int(lengths.max(initial=0))
-        if self.variant == "sparse":
-            bits = sparse_bits(lengths, width, rng)
-        else:
-            bits = rng.integers(2, size=(len(lengths), width))
+        zero, shape = self.vocabulary.first("bit"), (len(lengths), int(lengths.max(initial=0)))
+        bits = sparse_bits(lengths, shape[1], rng) if self.variant == "sparse" else rng.integers(2, size=shape)
         running = bits.cumsum(1) % 2
         prompt = Ragged.of(bits + zero, lengths)
         if self.variant == "scratchpad":
