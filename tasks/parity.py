@@ -7,6 +7,12 @@
 ``scratchpad``, length 4; the answer is the parity of every prefix, the last one that of all bits::
 
     <bos> 1 1 0 1 <sep> 1 0 0 1 <eos>
+
+``sparse``, length 4, at most four ones at any length, so that they become rarer but not more; the answer is one bit::
+
+    <bos> 1 0 0 0 <sep> 1 <eos>
+
+In ``sparse``, even and odd numbers of ones are equally likely, then those of 0, 2, 4 or 1, 3 that fit, then their places.
 """
 
 import numpy as np
@@ -14,19 +20,26 @@ from jaxtyping import Int
 
 from .base import Ragged, Task, Vocabulary, uniform_token_chance
 
+SPARSE_ONES = 4
+"""The greatest number of ones in ``sparse``."""
+
 
 class Parity(Task):
     name = "parity"
     title = "Parity"
-    variants = {"answer": "only the parity", "scratchpad": "the parity after every bit"}
+    variants = {
+        "answer": "only the parity",
+        "scratchpad": "the parity after every bit",
+        "sparse": "only the parity, at most four ones",
+    }
     length_is = "bits"
 
     def setup(self) -> None:
         self.vocabulary = Vocabulary.of(bit="01")
 
     def draw(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
-        zero = self.vocabulary.first("bit")
-        bits = rng.integers(2, size=(len(lengths), int(lengths.max(initial=0))))
+        zero, shape = self.vocabulary.first("bit"), (len(lengths), int(lengths.max(initial=0)))
+        bits = sparse_bits(lengths, shape[1], rng) if self.variant == "sparse" else rng.integers(2, size=shape)
         running = bits.cumsum(1) % 2
         prompt = Ragged.of(bits + zero, lengths)
         if self.variant == "scratchpad":
@@ -41,3 +54,11 @@ class Parity(Task):
 
     def token_chance(self, length: int) -> float:
         return uniform_token_chance(self.widths(length)[1], 2)
+
+
+def sparse_bits(lengths: Int[np.ndarray, " N"], width: int, rng: np.random.Generator) -> Int[np.ndarray, "N {width}"]:
+    """Rows with up to ``SPARSE_ONES`` ones, all within the first ``lengths[n]`` bits of row n."""
+    odd = rng.integers(2, size=len(lengths))
+    ones = odd + 2 * rng.integers(0, (np.minimum(lengths, SPARSE_ONES) - odd) // 2, endpoint=True)
+    order = np.where(np.arange(width) < lengths[:, None], rng.random((len(lengths), width)), 1.0)
+    return (order.argsort(axis=1).argsort(axis=1) < ones[:, None]).astype(np.int64)  # rank of a place < number of ones

@@ -60,7 +60,9 @@ def relative_to_nope(name: str, plan: Plan) -> tuple[float, float]:
 
 def measure_encoding(name: str, plan: Plan) -> Growth:
     # Test lengths up to 10·L, so that the encoding is built for answers of that length.
-    suite = load_suite(SUITE).model_copy(update={"test_at": [float(m) for m in MULTIPLES]})
+    suite = load_suite(SUITE)
+    spec = suite.spec(TASK).model_copy(update={"test_at": [float(m) for m in MULTIPLES]})
+    suite = suite.model_copy(update={"tasks": [spec]})
     trainee = Trainee(suite, TASK, name)
     batches = [tasks.test_set(trainee.task, m * trainee.train_length, plan.growth_examples, 0) for m in MULTIPLES]
     tokens = [batch.tokens.shape[1] for batch in batches]

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 import tasks as generators
 from bench.plugins.references import absolute
@@ -22,6 +22,17 @@ PROTOCOL = 3
 Size = Annotated[int, Field(ge=1, le=2**16)]
 Count = Annotated[int, Field(ge=1, le=2**31)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
+
+
+def both_sides(multiples: list[float]) -> list[float]:
+    """Refuse multiples of L that are all ≤ 1 or all > 1."""
+    if not (any(x <= 1 for x in multiples) and any(x > 1 for x in multiples)):
+        raise ValueError("test_at needs multiples of L up to 1 and above 1")
+    return multiples
+
+
+Multiples = Annotated[list[Annotated[float, Field(gt=0, le=100)]], Field(min_length=1), AfterValidator(both_sides)]
+"""Test lengths as multiples of L, some up to 1 and some above."""
 
 
 class ModelSpec(Section):
@@ -68,6 +79,8 @@ class TaskSpec(Section):
     task: str
     variant: str
     train_length: Annotated[int, Field(ge=1, le=4096)]
+    test_at: Multiples | None = None
+    """Test lengths of this task as multiples of L; those of the suite by default."""
     recipe: dict[str, Any] = {}
 
 
@@ -79,8 +92,8 @@ class Suite(Section):
     about: str
     model: ModelSpec
     recipe: Recipe
-    test_at: Annotated[list[Annotated[float, Field(gt=0, le=100)]], Field(min_length=1)]
-    """Test lengths as multiples of L, rounded up; L itself is always tested."""
+    test_at: Multiples
+    """Test lengths as multiples of L, rounded up; L itself is always tested. A task may have its own."""
     test_examples: Count
     """Number of test examples at each length."""
     test_seed: Annotated[int, Field(ge=0)]
@@ -98,8 +111,6 @@ class Suite(Section):
         for label, values in lists:
             if duplicates := [v for v in values if values.count(v) > 1]:
                 raise ValueError(f"{label}: duplicate {duplicates[0]!r}")
-        if not (any(x <= 1 for x in self.test_at) and any(x > 1 for x in self.test_at)):
-            raise ValueError("test_at needs multiples of L up to 1 and above 1")
         for spec in self.tasks:
             if spec.task not in generators.catalogue():
                 raise unknown("task", spec.task, generators.catalogue())
@@ -127,9 +138,9 @@ class Suite(Section):
 
     def test_lengths(self, task: str) -> list[int]:
         """All test lengths of a task, ascending: in-distribution (l ≤ L) and out-of-distribution (l > L)."""
-        length = self.spec(task).train_length
+        spec = self.spec(task)
         # Rounded to nine places first: 1.1 · 10 is slightly above 11 in floating point and must not become 12.
-        return sorted({math.ceil(round(x * length, 9)) for x in [*self.test_at, 1]})
+        return sorted({math.ceil(round(x * spec.train_length, 9)) for x in [*(spec.test_at or self.test_at), 1]})
 
     @cached_property
     def encoding_names(self) -> list[str]:

@@ -24,7 +24,7 @@ def test_shipped_suites_are_complete(name):
         lengths = suite.test_lengths(spec.task)
         assert spec.train_length in lengths, "L itself is tested"
         assert any(n < spec.train_length for n in lengths)
-        assert lengths[-1] == suite.longest(spec.task) >= 4 * spec.train_length
+        assert lengths[-1] == suite.longest(spec.task) >= 1.5 * spec.train_length
 
 
 def test_lengths_are_rounded_up_and_include_l():
@@ -39,6 +39,13 @@ def test_multiples_of_l_are_rounded_exactly(length, percent):
     task = {"task": "copying", "variant": "repeat", "train_length": length}
     longest = make(test_at=[1, percent / 100], tasks=[task]).longest("copying")
     assert longest == -(-length * percent // 100), "the ceiling, by integer arithmetic"
+
+
+def test_a_task_may_have_its_own_test_lengths():
+    copying = {"task": "copying", "variant": "repeat", "train_length": 4}
+    suite = make(tasks=[copying | {"test_at": [0.5, 1.5]}, copying | {"task": "sorting"}], test_at=[0.25, 2])
+    assert [suite.test_lengths(task) for task in ("copying", "sorting")] == [[2, 4, 6], [1, 4, 8]]
+    assert list(suite.test_sets("copying")) == [2, 4, 6]
 
 
 def test_a_task_may_change_the_recipe():
@@ -57,6 +64,7 @@ NUMBERS = [
     ("test_examples", 17),
     ("test_seed", 1),
     ("tasks", [{"task": "copying", "variant": "unique", "train_length": 4}]),
+    ("tasks", [*suite_dict()["tasks"][:-1], suite_dict()["tasks"][-1] | {"test_at": [0.5, 2]}]),
 ]
 
 
@@ -111,6 +119,10 @@ ERRORS = [
     ({"seeds": [1, 1]}, "seeds: duplicate 1"),
     ({"seeds": []}, "at least 1 item"),
     ({"test_at": [0.5, 1]}, "above 1"),
+    (
+        {"tasks": [{"task": "copying", "variant": "repeat", "train_length": 4, "test_at": [2]}]},
+        r"tasks\.0\.test_at: .*up to 1",
+    ),
     ({"recipe": {"steps": 0}}, "greater than or equal to 1"),
     ({"recipe": {"steps": "many"}}, "got 'many'"),
     ({"name": "../up"}, "pattern"),

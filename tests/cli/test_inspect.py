@@ -15,7 +15,7 @@ from bench.result import SOURCE_KINDS, SOURCE_MEANINGS
     [
         ("encodings", {"nope", "rope", "finetuned(yarn)"}),
         ("tasks", {"copying", "addition"}),
-        ("suites", {"quick", "small", "standard"}),
+        ("suites", {"quick", "small", "small_v1", "standard"}),
     ],
 )
 def test_list_names_everything_of_a_kind(capsys, kind, some):
@@ -69,6 +69,6 @@ def test_show_measures_the_card(capsys):
         "unique": True, "linear": True, "defined_past_train": True, "deterministic": True, "several_dimensions": True,
     }  # fmt: skip
     cost = item["cost_on_small"]
-    assert [row["length"] for row in cost] == [23, 46, 92]
+    assert [row["length"] for row in cost] == [35, 70, 140]
     assert all(row["step_ms"] > 0 and 0.2 < row["peak_ratio"] < 5 for row in cost)
     assert cost[0]["peak_mb"] < cost[1]["peak_mb"] < cost[2]["peak_mb"]

@@ -63,6 +63,7 @@ def check_key_retrieval(variant: str, length: int, prompt: list[str], answer: li
 def check_parity(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
     bits = [int(symbol) for symbol in prompt]
     assert len(bits) == length
+    assert variant != "sparse" or sum(bits) <= 4
     running = [str(sum(bits[: i + 1]) % 2) for i in range(length)]
     assert answer == (running if variant == "scratchpad" else running[-1:])
 

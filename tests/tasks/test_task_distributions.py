@@ -177,6 +177,18 @@ def test_parity_bits_are_fair():
     assert_uniform([int(bit) for prompt, _ in decoded(task, tasks.test_set(task, 7, 2000, 0)) for bit in prompt.split()], 2)
 
 
+@pytest.mark.parametrize(("length", "even", "odd"), [(3, [0, 2], [1, 3]), (9, [0, 2, 4], [1, 3])])
+def test_sparse_parity_draws_even_or_odd_then_how_many_ones_then_where(length, even, odd):
+    task = tasks.get("parity", "sparse", longest=10)
+    # Mixed lengths, since there the places must follow each row's own length.
+    examples = task.sample(np.tile([length, 10], 6000), 12_000, stream(task, "sparse", 0))
+    rows = [[int(bit) for bit in prompt.split()] for prompt, _ in decoded(task, examples)][::2]
+    assert_uniform([sum(row) % 2 for row in rows], 2)
+    for group in (even, odd):
+        assert_uniform([group.index(sum(row)) for row in rows if sum(row) in group], len(group))
+    assert_uniform([row.index(1) for row in rows if sum(row) == 1], length)
+
+
 def test_repeated_numbers_do_repeat():
     task = tasks.get("sorting", "repeat", longest=10)
     rows = [prompt.split() for prompt, _ in decoded(task, tasks.test_set(task, 10, 500, 0))]

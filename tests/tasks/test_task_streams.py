@@ -27,6 +27,7 @@ GOLDEN = {
     ("key_retrieval", "multi_query", 1): "039116e5e4bc5ef0d8c8e1160d0b1e954c88c39aea81d269874742cb3aaa8ebe",
     ("parity", "answer", 1): "16919fd328711883e9a021cd6b0522afb8b64de9d571c1f57779dd39c92fda04",
     ("parity", "scratchpad", 1): "f725aa88ce9f985fe833582b82b0378d824331c3980a7b12f801cb90b8fbe96f",
+    ("parity", "sparse", 1): "21f864989ca521bb5af4000692bee4bc4adc183ea42f2d0cf2be15d45c889cd4",
     ("sorting", "unique", 1): "a26879dff458762f762b30d956291dff753b886d0c34abf1d41118436d65c94e",
     ("sorting", "repeat", 1): "e1193530f140a699835f4ab4fb60a5be99a6fd05d5215dec8b7ab386494e2c34",
 }
