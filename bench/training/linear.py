@@ -20,7 +20,7 @@ class Linear(nn.Linear):
         super().__init__(inputs, outputs, bias=False)
 
     def forward(self, x: Float[Tensor, "N I"]) -> Float[Tensor, "N O"]:
-        if x.device.type == "cpu" and x.dtype == torch.float32 and ONEDNN:
+        if ONEDNN and x.device.type == "cpu" and x.dtype == torch.float32 and not torch.is_autocast_enabled("cpu"):
             return OneDNNLinear.apply(x, self.weight)
         return F.linear(x, self.weight)
 
