@@ -31,13 +31,13 @@ def test_randomised_positions_are_not_deterministic():
 def test_extra_parameters_count_the_encoding_only():
     assert extra_parameters(get_encoding("nope")) == 0
     assert extra_parameters(get_encoding("t5")) == 32 * 4, "32 buckets, 4 heads"
-    assert extra_parameters(get_encoding("learned")) == 103 * 64, "one row per token, 103 at L′ = 50"
+    assert extra_parameters(get_encoding("learned")) == 67 * 64, "one row per token, 67 at L′ = 32"
 
 
 def test_costs_are_relative_to_nope():
     """PaTH solves T × T systems; NoPE compared with itself costs the same. Memory is counted exactly."""
     (same,), (more,) = (measure_costs(get_encoding(name), (1,), rounds=1) for name in ("nope", "path"))
-    assert same.length == more.length == 23
+    assert same.length == more.length == 35
     assert same.peak_ratio == pytest.approx(1, abs=0.02)
     assert more.peak_ratio > 1.2
     assert all(x > 0 for x in (same.step_ms, same.step_ratio, more.step_ms, more.step_ratio))
