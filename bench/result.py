@@ -48,6 +48,12 @@ class LengthScore(Record):
     """Share of the examples whose whole answer, ``<eos>`` included, is right."""
     token: Share
     """Share of the answer tokens (``<eos>`` included) that are right."""
+    nll: Annotated[float, Field(ge=0)] | None = None
+    """Mean negative log-likelihood of an answer token in nats, teacher-forced; None where unknown."""
+    first_wrong: list[Annotated[int, Field(ge=0)]] = []
+    """Examples whose first wrong token is in each tenth of their answer; empty where unknown."""
+    token_chance: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """Share of the answer tokens that the best guess knowing only the length gets right; None where unknown."""
     count: Positive
     """Number of examples."""
     tokens: Positive
