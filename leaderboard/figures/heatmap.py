@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from leaderboard.data.grid import Grid
-from leaderboard.format import ABSENT, ranking_title, share, times
+from leaderboard.format import ABSENT, ranking_title, reach_text, share
 from leaderboard.stats.scores import GATE, REACH, Reach
 from leaderboard.stats.summary import Cell, Row
 
@@ -106,9 +106,7 @@ def reach_cells(row: Row) -> list[Shown]:
     overall = math.prod(longest.values()) ** (1 / len(longest))
     cells = [(cell.reach, longest[task], cell.state, cell.flagged) for task, cell in row.cells.items()]
     return [
-        Shown(reach_value(reach, end), f"{reach.mark} {times(reach.at)}".lstrip(), flagged, bold=i == 0)
-        if reach
-        else Shown(None, state)
+        Shown(reach_value(reach, end), reach_text(reach), flagged, bold=i == 0) if reach else Shown(None, state)
         for i, (reach, end, state, flagged) in enumerate([(row.reach, overall, "incomplete", False), *cells])
     ]
 

@@ -1,15 +1,15 @@
 """The sentences above a board's first table: which encoding to use, how sure that is, what it costs, and where it holds."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 
 from leaderboard.data.grid import Grid
-from leaderboard.format import plural
+from leaderboard.format import plural, reach_text
 from leaderboard.stats.significance import ALPHA
 from leaderboard.stats.summary import BASE, Row, separation
 
 from . import columns
 from .markdown import escape
-from .task_metrics import reach_text
 
 FAR = 2
 """The multiple of L past which the sentences say what carries."""
@@ -31,7 +31,7 @@ def answer(grid: Grid, classes: Mapping[str, Sequence[Row]], show: Callable[[Row
     first, *others = rows
     close = [row for row in others if separation(first, row) is None]
     below = [row for row in others if separation(first, row) == "above"]
-    tested = {frozenset((row.name, name)) for row in rows for name in row.ps if any(name == other.name for other in rows)}
+    pairs = [(a, b) for a, b in combinations(rows, 2) if b.name in a.ps]
     has = f"{show(first)} has the highest score, {columns.SCORE.text(first)}"
     if not others:
         parts = [
@@ -45,15 +45,12 @@ def answer(grid: Grid, classes: Mapping[str, Sequence[Row]], show: Callable[[Row
         parts = [
             f"**Use {show(first)}**: its score, {columns.SCORE.text(first)}, is separated from that of every other encoding."
         ]
-    if tested:
-        count = sum(separation(a, b) == "above" for a in rows for b in rows)
-        text = (
-            f"The test separates {count} of {len(tested)} pairs ({count / len(tested):.0%}), with a chance of {ALPHA:.0%} that "
-        )
-        text += "any of them is false"
-        parts.append(
-            text + (f"; clearly below the first {'is' if len(below) == 1 else 'are'} {listed(below, show)}." if below else ".")
-        )
+    if pairs:
+        count, error = sum(separation(a, b) is not None for a, b in pairs), f"{100 * ALPHA:g} %"
+        text = f"The test separates {count} of {len(pairs)} pairs ({100 * count / len(pairs):.0f} %), with a chance of {error} that "
+        text += "any of these verdicts on the whole board is false"
+        clear = f"; clearly below the first {'is' if len(below) == 1 else 'are'} {listed(below, show)}" if below else ""
+        parts.append(f"{text}{clear}.")
     return " ".join([*parts, *cost([first, *close], show), *carried(grid, rows, show), scope(grid)])
 
 

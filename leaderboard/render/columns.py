@@ -11,12 +11,12 @@ from typing import Literal
 import tasks
 from bench.result import SOURCE_KINDS, SOURCE_MEANINGS
 from leaderboard.data.grid import Column
-from leaderboard.format import ABSENT, BUSY, FLAG, p_value, printable, share
+from leaderboard.format import ABSENT, BUSY, FLAG, p_value, printable, reach_text, share
 from leaderboard.stats.summary import ANCHOR, BASE, Row, Versus
 
 from . import task_metrics
 from .markdown import escape, link
-from .task_metrics import IN_DISTRIBUTION, TaskMetric, flagged, reach_text, with_interval
+from .task_metrics import IN_DISTRIBUTION, TaskMetric, flagged, with_interval
 
 SEPARATED = "✓"
 """Marks a probability of improvement on the HTML page if the test separates the two."""
@@ -147,7 +147,7 @@ IQM = TableColumn(
 )
 MEAN_REACH = TableColumn(
     "reach",
-    lambda row: reach_text(row.reach),
+    lambda row: reach_text(row.reach) if row.reach else ABSENT,
     lambda row: row.reach and row.reach.at,
     f"Geometric mean over tasks of {task_metrics.REACH_MEANING}; ≥: on some task the test ends first; <: some task fails at "
     "its shortest length; ~: both",

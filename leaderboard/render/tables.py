@@ -154,8 +154,8 @@ def resolution_text(found: Resolution) -> str:
     """What ``stats.resolution`` found, as a table and a list."""
     low, high = share(FLOOR), share(CEILING)
     header = ["task", f"cells under {low}", f"over {high}"]
-    body = [[escape(task), *(f"{part:.0%}" for part in parts)] for task, parts in found.extremes.items()]
-    counted = [f"{count} by {name} ({count / found.pairs:.0%})" for name, count in found.separated.items()]
+    body = [[escape(task), *(f"{100 * part:.0f} %" for part in parts)] for task, parts in found.extremes.items()]
+    counted = [f"{count} by {name} ({100 * count / found.pairs:.0f} %)" for name, count in found.separated.items()]
     lines = [
         f"Pairs separated, of {found.pairs}: {', '.join(counted)}.",
         f"Rows that share rank 1: {found.first} of {found.ranked}.",

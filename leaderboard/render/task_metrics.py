@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leaderboard.format import ABSENT, FLAG, share, times
+from leaderboard.format import ABSENT, FLAG, reach_text, share
 from leaderboard.stats import scores as st
-from leaderboard.stats.scores import Reach
 from leaderboard.stats.summary import Cell, Row
 
 CELL_TEXT = {
@@ -65,11 +64,6 @@ def task_score(cell: Cell, row: Row) -> str:
     return f"{text} ({len(cell.runs)} of {cell.asked} seeds{failed})"
 
 
-def reach_text(reach: Reach | None) -> str:
-    """``1.42``, ``≥ 5`` or ``< 0.25``, in multiples of L."""
-    return ABSENT if reach is None else f"{reach.mark} {times(reach.at)}".lstrip()
-
-
 SCORE = TaskMetric(
     "score",
     f"{SCORE_TEXT}: 0 is guessing, 1 is perfect; mean over seeds",
@@ -90,7 +84,7 @@ REACH_MEANING = (
 REACH = TaskMetric(
     "reach ÷ L",
     f"{REACH_MEANING}; ≥: the test ends first; <: under it at the shortest length already",
-    lambda cell, row: reach_text(cell.reach),
+    lambda cell, row: reach_text(cell.reach) if cell.reach else ABSENT,
     lambda cell: (
         cell.reach and min(1.0, max(0.0, np.log(cell.reach.at) / np.log(cell.column.lengths[-1] / cell.column.train_length)))
     ),
