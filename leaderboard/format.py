@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from bench.result import Result
-from leaderboard.stats.scores import DIGITS
+from leaderboard.stats.scores import DIGITS, Reach
 
 FLAG = "⚑"
 BUSY = "‡"
@@ -52,6 +52,11 @@ def share(value: float) -> str:
 
 def p_value(p: float) -> str:
     return "<.001" if p < 0.001 else share(p)
+
+
+def reach_text(reach: Reach) -> str:
+    """``1.42``, ``≥ 5.00`` or ``< 0.25``, in multiples of L."""
+    return f"{reach.mark} {reach.at:.2f}".lstrip()
 
 
 def times(value: float) -> str:

@@ -1,5 +1,6 @@
 """The grid of a board: which runs belong together and which are missing. Contradictory runs are refused."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -83,9 +84,21 @@ class Grid:
 
     def exact(self, task: str, encoding: str) -> Float[np.ndarray, "S N"]:
         """Exact match of each run of a cell at each test length; zero for a diverged run."""
+        return self.recorded(task, encoding, "exact")
+
+    def recorded(self, task: str, encoding: str, name: str) -> Float[np.ndarray, "S N"]:
+        """A number of ``LengthScore`` for each run of a cell at each test length; NaN where it is unknown.
+
+        The accuracies of a diverged run are zero.
+        """
+
+        def of_run(run: Result) -> list[float]:
+            if run.status == "diverged" and name in ("exact", "token"):
+                return [0.0] * len(run.scores)
+            return [math.nan if (value := getattr(score, name)) is None else value for score in run.scores]
+
         runs = self.runs.get((task, encoding), ())
-        rows = [[0.0 if run.status == "diverged" else score.exact for score in run.scores] for run in runs]
-        return np.array(rows) if rows else np.zeros((0, 0))
+        return np.array([of_run(run) for run in runs], float) if runs else np.zeros((0, 0))
 
 
 def build_grids(suite: Suite | None, results: Iterable[Result], failures: Failures) -> list[Grid]:

@@ -84,7 +84,7 @@ def draw_cost(classes: Mapping[str, Sequence[Row]], theme: Theme) -> "Figure":
     """One disc per encoding, with its interval, its seeds and its name; the Pareto front is a line."""
     shown = points(classes)
     front = pareto_front(shown)
-    title = f"Mean score past L against the time of a training step ({BASE} = 1)"
+    title = f"Score past L against the time of a training step ({BASE} = 1)"
     height = min(MOST, LEAST + 0.07 * len(shown))
     figure, ax = single_axes(title, height, theme, notes=explained(shown))
     x, y = np.array([(one.time, one.score) for one in shown]).T
@@ -111,7 +111,7 @@ def set_axes(ax: "Axes", shown: Sequence[Point]) -> None:
     room = (slowest / fastest) ** 0.08 * 1.02  # for names next to the first and the last
     highest = max(max((one.score, *(one.interval or ()), *one.seeds)) for one in shown)
     ax.set(xscale="log", xlim=(fastest / room, slowest * room), ylim=(0, max(highest, 0.05) * 1.02))
-    ax.set(xlabel=f"time of a training step, × {BASE}", ylabel="mean score past L")
+    ax.set(xlabel=f"time of a training step, × {BASE}", ylabel="score past L")
     ax.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)) if slowest > 8 * fastest else MaxNLocator(8, steps=[1, 2, 5, 10]))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_major_formatter("{x:g}")

@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 from leaderboard.data.grid import Grid
 from leaderboard.format import VISIBLE_CHANCE, printable, share
-from leaderboard.stats.summary import BASE
+from leaderboard.stats.summary import BASE, task_scores
 
 from .canvas import join_lines, render_svgs
-from .panels import Panel, Style, draw_panels, mean_past, task_title
+from .panels import Panel, Style, draw_panels, task_title
 from .stretched import longest_seen
 from .text_layout import SMALL
 from .theme import Theme
@@ -43,7 +43,8 @@ def draw_encoding(grid: Grid, encoding: str, theme: Theme) -> "Figure":
     figure = draw_panels(grid, panels, theme, title, height=1.35, names=0.25, named=False, notes=notes)
     for ax, column in zip(figure.axes, columns, strict=True):
         x, exact = column.at / column.train_length, grid.exact(column.task, encoding)
-        mean = f"past L {share(mean_past(column, exact))}, {len(exact)} seed{'s' * (len(exact) != 1)}"
+        score = float(task_scores(grid, column, encoding).mean())
+        mean = f"score {share(score)}, {len(exact)} seed{'s' * (len(exact) != 1)}"
         ax.set_title(mean, loc="right", color=theme.muted, fontsize=SMALL, fontweight="normal")
         if len(exact) > 1:
             ax.plot(*join_lines(x, exact), color=STYLE.colour(theme), linewidth=0.7, alpha=0.45, zorder=3, label="seeds")

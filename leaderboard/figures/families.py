@@ -48,31 +48,31 @@ def families(classes: Mapping[str, Sequence[Row]]) -> dict[str, list[str]]:
 
 
 def leaders(column: Column, classes: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
-    """Ranking class → its rows with runs of this task, by exact match past L, highest first; ties by name."""
+    """Ranking class → its rows with runs of this task, by score, highest first; ties by name."""
     ordered = {}
     for name, rows in classes.items():
-        have = [(row.cells[column.task].ood, row) for row in rows]
-        order = sorted(((-ood[0], row.name, row) for ood, row in have if ood), key=lambda entry: entry[:2])
+        have = [(row.cells[column.task].score, row) for row in rows]
+        order = sorted(((-score[0], row.name, row) for score, row in have if score), key=lambda entry: entry[:2])
         if order:
             ordered[name] = [row for _, _, row in order]
     return ordered
 
 
 def best_line(column: Column, classes: Mapping[str, Sequence[Row]]) -> str:
-    """``Highest past L: a .710 ± .050, b …; ranked apart: c …``."""
+    """``Highest scores past L: a .710 ± .050, b …; ranked apart: c …``."""
     ahead = leaders(column, classes)
     main = [with_score(row, column) for row in ahead.get("standard", ())[:NAMED]]
     others = [with_score(rows[0], column) for name, rows in ahead.items() if name != "standard"]
-    parts = [f"Highest mean past L: {', '.join(main)}"] if main else []
+    parts = [f"Highest scores past L: {', '.join(main)}"] if main else []
     parts += [f"ranked apart{APART}: {', '.join(others)}"] if others else []
     return "; ".join(parts)
 
 
 def with_score(row: Row, column: Column) -> str:
     """``rope .840 ± .021``."""
-    ood = row.cells[column.task].ood
-    assert ood is not None
-    return f"{printable(row.name, 40)} {share(ood[0])}" + (f" ± {share(ood[1])}" if ood[1] is not None else "")
+    score = row.cells[column.task].score
+    assert score is not None
+    return f"{printable(row.name, 40)} {share(score[0])}" + (f" ± {share(score[1])}" if score[1] is not None else "")
 
 
 def draw_families(grid: Grid, column: Column, classes: Mapping[str, Sequence[Row]], theme: Theme) -> "Figure":
@@ -88,7 +88,7 @@ def draw_families(grid: Grid, column: Column, classes: Mapping[str, Sequence[Row
     chance = max(column.chance)
     notes = axes_note(grid, panels, f"L = {column.train_length}" + (f" ({printable(known.length_is)})" if known else ""))
     notes.append("chance is dotted" if chance > VISIBLE_CHANCE else f"chance is under {max(chance, 0.001):.2g}")
-    notes += ["grey: all other encodings", "number: mean past L; bold: the highest"]
+    notes += ["grey: all other encodings", "number: score past L; bold: the highest"]
     if apart := ranked_apart(classes):
         notes.append(APART_NOTE)
     title, subtitle = f"{task_title(column)}: exact match by test length, one panel per family", best_line(column, classes)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from leaderboard.data.grid import Grid
-from leaderboard.format import ABSENT, ranking_title, share, times
-from leaderboard.stats.scores import GATE, REACH
+from leaderboard.format import ABSENT, ranking_title, reach_text, share
+from leaderboard.stats.scores import GATE, REACH, Reach
 from leaderboard.stats.summary import Cell, Row
 
 from .canvas import MARGIN, MIDDLE, WIDTH, join_lines, new_figure
@@ -42,13 +42,13 @@ class Shown(NamedTuple):
 
 
 def draw_heatmap(grid: Grid, classes: Mapping[str, Sequence[Row]], theme: Theme) -> "Figure":
-    """Two axes per ranking class, rows in the order of the board: chance-corrected scores past L left, reach right."""
+    """Two axes per ranking class, rows in the order of the board: scores past L left, reach right."""
     counts, tasks = [len(rows) for rows in classes.values()], len(grid.columns)
     body = HEAD + sum(counts) * ROW + (len(counts) - 1) * GAP
     figure, bottom, top = new_figure("Score past L and reach, encodings by tasks", body + 0.08, theme, notes=explained(classes))
     total, width = figure.get_figheight(), WIDTH - 2 * MARGIN - NAMES
     spaces = {"hspace": GAP / (sum(counts) * ROW / len(counts)), "wspace": BETWEEN / ((width - BETWEEN) / 2)}
-    spec = figure.add_gridspec(len(counts), 2, height_ratios=counts, width_ratios=[tasks + 2, tasks], **spaces)
+    spec = figure.add_gridspec(len(counts), 2, height_ratios=counts, **spaces)
     left, right = (MARGIN + NAMES) / WIDTH, 1 - MARGIN / WIDTH
     spec.update(left=left, right=right, bottom=bottom + 0.08 / total, top=top - HEAD / total)
     room = (width - BETWEEN) / (2 * tasks + 2) / POINT - 3
@@ -56,11 +56,11 @@ def draw_heatmap(grid: Grid, classes: Mapping[str, Sequence[Row]], theme: Theme)
     for i, (name, rows) in enumerate(classes.items()):
         scores, reaches = figure.add_subplot(spec[i, 0]), figure.add_subplot(spec[i, 1])
         draw_cells(scores, [score_cells(row) for row in rows], theme)
-        draw_cells(reaches, [[reach_cell(cell) for cell in row.cells.values()] for row in rows], theme)
+        draw_cells(reaches, [reach_cells(row) for row in rows], theme)
         name_rows(scores, rows, theme)
         if i == 0:
-            set_titles(scores, "Score past L: 0 is guessing, 1 is perfect", ["IQM", "mean", *titles])
-            set_titles(reaches, "Reach, in multiples of L", titles)
+            set_titles(scores, "Score past L: 0 is guessing, 1 is perfect", ["overall", *titles])
+            set_titles(reaches, "Reach, in multiples of L", ["overall", *titles])
         else:
             heading: dict[str, Any] = {"xytext": (-NAMES / POINT, 5), "textcoords": "offset points", "va": "bottom"}
             scores.annotate(
@@ -87,10 +87,9 @@ def name_rows(ax: "Axes", rows: Sequence[Row], theme: Theme) -> None:
 
 
 def score_cells(row: Row) -> list[Shown]:
-    """IQM and mean over all tasks, then the score on each task."""
-    overall = (row.iqm, row.iqm_interval), (row.score, row.interval)
-    first = [Shown(v, "incomplete" if v is None else share(v), bold=True, interval=interval) for v, interval in overall]
-    return first + [score_cell(cell) for cell in row.cells.values()]
+    """The overall score, then the score on each task."""
+    overall = Shown(row.score, "incomplete" if row.score is None else share(row.score), bold=True, interval=row.interval)
+    return [overall, *(score_cell(cell) for cell in row.cells.values())]
 
 
 def score_cell(cell: Cell) -> Shown:
@@ -101,14 +100,24 @@ def score_cell(cell: Cell) -> Shown:
     return Shown(mean, share(mean) + FEWER * (len(cell.runs) < cell.asked), cell.flagged, seeds=seeds)
 
 
-def reach_cell(cell: Cell) -> Shown:
-    """Reach as a multiple of L. Colour: from L to the longest length, on a logarithmic scale."""
-    if cell.reach is None:
-        return Shown(None, cell.state)
-    base, longest = cell.column.train_length, cell.column.lengths[-1]
-    text = times(cell.reach / base) if cell.reach else "0"
-    value = max(0.0, math.log(max(cell.reach, base) / base) / math.log(longest / base))
-    return Shown(value, f"≥ {text}" if cell.reach == longest else text, cell.flagged)
+def reach_cells(row: Row) -> list[Shown]:
+    """Geometric mean over tasks, then the reach on each task. Colour: from L to the longest length, logarithmic."""
+    longest = {task: cell.column.lengths[-1] / cell.column.train_length for task, cell in row.cells.items()}
+    overall = math.prod(longest.values()) ** (1 / len(longest))
+    cells = [(cell.reach, longest[task], cell.state, cell.flagged) for task, cell in row.cells.items()]
+    return [
+        Shown(reach_value(reach, end), reach_text(reach), flagged, bold=i == 0) if reach else Shown(None, state)
+        for i, (reach, end, state, flagged) in enumerate([(row.reach, overall, "incomplete", False), *cells])
+    ]
+
+
+def reach_value(reach: Reach, longest: float) -> float:
+    """Position in the colour map.
+
+    Arguments:
+        longest: multiple of L.
+    """
+    return min(1.0, max(0.0, math.log(reach.at) / math.log(longest)))
 
 
 def heat_colours(theme: Theme) -> "Colormap":
@@ -155,12 +164,14 @@ def draw_cells(ax: "Axes", table: Sequence[Sequence[Shown]], theme: Theme) -> No
 def explained(classes: Mapping[str, Sequence[Row]]) -> list[str]:
     """Notes below the figure."""
     cells = [cell for rows in classes.values() for row in rows for cell in row.cells.values()]
-    notes = ["score: chance-corrected exact match at l > L, mean over seeds; IQM and mean over all runs and tasks"]
+    notes = ["score: mean over seeds; overall: the mean over tasks, for reach the geometric mean"]
     if any(len(cell.runs) > 1 for cell in cells):
         notes.append(
             "ticks at the bottom of a cell: its seeds, from 0 at the left to 1 at the right; lines: 95\u00a0% intervals"
         )
-    notes.append(f"reach: longest tested length up to which the mean exact match is ≥ {REACH:g}; ≥: nothing longer was tested")
+    notes.append(
+        f"reach: where exact match, guessing taken out, first falls under {REACH:g}; ≥: the test ends first; <: before that"
+    )
     if any(cell.flagged for cell in cells):
         notes.append(f"red corner: under {share(GATE)} in distribution, so the task was not learned at the training lengths")
     if any(cell.runs and len(cell.runs) < cell.asked for cell in cells):

@@ -10,7 +10,7 @@ from jaxtyping import Float
 import tasks
 from leaderboard.data.grid import Column, Grid
 from leaderboard.format import VISIBLE_CHANCE, printable, times
-from leaderboard.stats.scores import out_of_distribution
+from leaderboard.stats.summary import task_scores
 
 from .canvas import MARGIN, WIDTH, join_lines, new_figure, plot_dots
 from .curve_labels import CurveLabel, Dashes, name_curves
@@ -181,11 +181,11 @@ def tick_labels(column: Column, at: Float[np.ndarray, " N"]) -> list[str]:
 
 
 def curve_labels(grid: Grid, panel: Panel, theme: Theme, apart: frozenset[str]) -> list[CurveLabel]:
-    """Names of a panel's members, with their means past L."""
+    """Names of a panel's members, with their scores past L."""
     labels = []
     for name, exact in shown_members(grid, panel).items():
         style, suffix = panel.members[name], f" {APART}" if name in apart else ""
-        mean, end = mean_past(panel.column, exact), float(exact.mean(0)[-1])
+        mean, end = float(task_scores(grid, panel.column, name).mean()), float(exact.mean(0)[-1])
         labels.append(CurveLabel(name, mean, end, style.colour(theme), style.dashes, name == panel.best, suffix))
     return labels
 
@@ -193,11 +193,6 @@ def curve_labels(grid: Grid, panel: Panel, theme: Theme, apart: frozenset[str]) 
 def shown_members(grid: Grid, panel: Panel) -> dict[str, Float[np.ndarray, "S N"]]:
     """Encoding → exact match of its runs, for the members that have any."""
     return {name: exact for name in panel.members if len(exact := grid.exact(panel.column.task, name))}
-
-
-def mean_past(column: Column, exact: Float[np.ndarray, "S N"]) -> float:
-    """Exact match past L, mean over runs and lengths."""
-    return float(out_of_distribution(column.at, exact, column.train_length).mean())
 
 
 def axes_note(grid: Grid, panels: Sequence[Panel], unit: str = "L") -> list[str]:

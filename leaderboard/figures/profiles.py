@@ -33,7 +33,7 @@ def draw_profiles(classes: Mapping[str, Sequence[Row]], theme: Theme) -> "Figure
     rows = {row.name: row for group in classes.values() for row in group if row.complete}
     looks, apart = highlighted(classes), ranked_apart(classes)  # the same colours as in the other figures
     members = {name: looks[name] for name in highlighted(classes, REFERENCES, BEST, MOST) if name in rows}
-    notes = ["higher is better; each step is a run", "number: the mean score, which is the area under the curve"]
+    notes = ["higher is better; each step is a run", "number: the score, which is the area under the curve"]
     if any(row.interval for row in rows.values()):
         notes.append(f"bands: {st.LEVEL:.0%} by stratified bootstrap, pointwise in τ")
     if others := len(rows) - len(members):

@@ -27,7 +27,7 @@ TEXT = """\
 RoPE past L as it was trained (direct extrapolation), and with its angles compressed towards the range seen in training
 (interpolation). *Zero-shot* encodings saw no length past L. The fine-tuned ones were then trained briefly at longer lengths,
 shaded in blue: **these encodings saw lengths past L** and are ranked apart. Both columns show RoPE as trained, and NoPE if it
-has runs, for comparison. Numbers are exact match past L on that task."""
+has runs, for comparison. Numbers are scores past L on that task."""
 
 
 def compared(grid: Grid) -> list[Column]:
@@ -75,7 +75,7 @@ def draw_stretched(grid: Grid, theme: Theme) -> "Figure":
     across, shaded = axes_note(grid, panels)
     notes = [across, shaded + (", and in blue those seen only in fine-tuning" if tuned else "")]
     notes.append(f"dotted: chance, where it is above {VISIBLE_CHANCE:g}")
-    notes.append("number: mean past L")
+    notes.append("number: score past L")
     notes.append(f"black or white: {REFERENCE} as trained, on both sides (fine-tuned: dashed), and {BELOW} (dotted)")
     notes.append("grey: all encodings of the board")
     return draw_panels(

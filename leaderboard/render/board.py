@@ -6,22 +6,26 @@ from pathlib import Path
 
 import tasks
 from bench.files import write_atomic
+from bench.result import SOURCE_MEANINGS
 from bench.suites.suite import Suite
 from leaderboard.data import local_runs
 from leaderboard.data.collect import collect
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures import board_figures, stretched
 from leaderboard.figures.canvas import file_name
-from leaderboard.format import ranking_title
+from leaderboard.format import SECOND_HAND, ranking_title
+from leaderboard.stats.resolution import resolution
 from leaderboard.stats.summary import Row, summarise
 
 from . import tables
+from .answer import answer
 from .columns import TableColumn
 from .explanation import EXPLANATION, OTHER_VERSION, experiment_setup
-from .markdown import code, escape, themed_picture
+from .markdown import code, escape, heading_anchor, themed_picture
 from .tables import Classes
 
 BOARD = "board.md"
+FULL = "Overall in full"
 
 
 def write_board(suite_or_name: Suite | str, out: Path, published: Path | None = None) -> Path:
@@ -85,8 +89,8 @@ def render_board(grids: Sequence[Grid], note: str = "") -> str:
     if grid.suite:
         parts.append(escape(grid.suite.about, 1000))
     if grid.runs or grid.failures:
-        parts += [section.heading("Overall"), *ranking_tables(grid, classes, section), overview_figure(grid, classes, section)]
-        parts += [experiment_setup(grid), *detail_sections(grid, classes, section)]
+        parts += [section.heading("Overall"), *main_sections(grid, classes, section), experiment_setup(grid)]
+        parts += detail_sections(grid, classes, section)
     else:
         parts += [experiment_setup(grid), "No run of this version yet."]
     rows = [row for group in classes.values() for row in group]
@@ -100,14 +104,21 @@ def render_board(grids: Sequence[Grid], note: str = "") -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def overview_figure(grid: Grid, classes: Classes, section: BoardSection) -> str:
-    """The first figure; empty where there are no runs."""
+def main_sections(grid: Grid, classes: Classes, section: BoardSection) -> list[str]:
+    """What the board says first: an answer in words, the first table of each ranking class, and the first figure."""
+    parts = [answer(grid, classes, section.encoding.as_markdown)]
+    for name, rows in classes.items():
+        parts += [f"**{escape(ranking_title(name))}**"] if len(classes) > 1 else []
+        parts.append(tables.short_table(grid, rows, section.encoding))
+    if any(tables.second_hand(row) for rows in classes.values() for row in rows):
+        full = f"[{FULL}](#{heading_anchor(FULL + section.suffix)})"
+        parts.append(f"{SECOND_HAND} Second-hand: {SOURCE_MEANINGS['second-hand']}. {full} shows the source of every row.")
     shown = board_figures.alt_texts(grid, classes)
-    return section.figure(shown[board_figures.OVERVIEW], board_figures.OVERVIEW) if shown else ""
+    return [*parts, section.figure(shown[board_figures.OVERVIEW], board_figures.OVERVIEW) if shown else ""]
 
 
 def detail_sections(grid: Grid, classes: Classes, section: BoardSection) -> list[str]:
-    """Everything below the main tables."""
+    """Everything below the first tables."""
     rows = [row for group in classes.values() for row in group]
     shown, parts = board_figures.alt_texts(grid, classes), []
 
@@ -115,13 +126,17 @@ def detail_sections(grid: Grid, classes: Classes, section: BoardSection) -> list
         if stem in shown:
             parts.extend([section.heading(title), section.figure(shown[stem], stem)])
 
+    parts += [section.heading(FULL), *ranking_tables(grid, classes, section)]
     add_figure("Encodings by tasks", board_figures.SCORES)
     if table := tables.significance_table(rows):
         parts += [section.heading("Significance"), table]
+    if found := resolution(classes):
+        parts += [section.heading("How much this measurement resolves"), tables.resolution_text(found)]
     add_figure("Performance profiles", board_figures.PROFILES)
     add_figure("Accuracy against cost", board_figures.COST)
     parts += [section.heading("In-distribution"), tables.in_distribution_table(grid, rows)]
-    parts += [section.heading("Reach"), tables.reach_table(grid, rows)]
+    parts += [section.heading("Reach in multiples of L"), tables.reach_table(grid, rows)]
+    parts += [section.heading("Graded scores"), tables.graded_table(grid, rows)]
     for column in grid.columns:
         parts += task_section(column, rows, section)
     if stretched.compared(grid):
@@ -135,7 +150,7 @@ def detail_sections(grid: Grid, classes: Classes, section: BoardSection) -> list
 
 
 def ranking_tables(grid: Grid, classes: Classes, section: BoardSection) -> list[str]:
-    """The main table, one table for every other ranking class, and what is special about the training of some rows."""
+    """The full table, one table for every other ranking class, and what is special about the training of some rows."""
     parts = []
     for name, rows in classes.items():
         if name != "standard":

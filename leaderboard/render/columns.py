@@ -11,9 +11,10 @@ from typing import Literal
 import tasks
 from bench.result import SOURCE_KINDS, SOURCE_MEANINGS
 from leaderboard.data.grid import Column
-from leaderboard.format import ABSENT, BUSY, FLAG, p_value, printable, share, times
-from leaderboard.stats.summary import ANCHOR, BASE, Cell, Row, Versus
+from leaderboard.format import ABSENT, BUSY, FLAG, p_value, printable, reach_text, share
+from leaderboard.stats.summary import ANCHOR, BASE, Row, Versus
 
+from . import task_metrics
 from .markdown import escape, link
 from .task_metrics import IN_DISTRIBUTION, TaskMetric, flagged, with_interval
 
@@ -115,21 +116,6 @@ def parameter_counts(row: Row) -> str:
     return ABSENT if row.parameters is None else "–".join(f"{count:,}" for count in sorted({*row.parameters}))
 
 
-def reach_multiples(row: Row) -> str:
-    """Reach by task, as multiples of L: ``1.5 · 0 · ≥5``."""
-
-    def multiple(cell: Cell) -> str:
-        if cell.reach is None:
-            return ABSENT
-        return ("≥" if cell.reach == cell.column.lengths[-1] else "") + times(cell.reach / cell.column.train_length)
-
-    return " · ".join(multiple(cell) for cell in row.cells.values())
-
-
-def mean_with_interval(row: Row) -> str:
-    return with_interval(row.score, row.interval) if row.complete else "incomplete"
-
-
 ENCODING = encoding_column(lambda row: escape(row.name))
 RANK = TableColumn(
     "rank",
@@ -146,14 +132,27 @@ RANK_RANGE = TableColumn(
     "Best and worst position in its table that the tests leave open",
     "ascending",
 )
+SCORE = TableColumn(
+    "score",
+    lambda row: with_interval(row.score, row.interval) if row.complete else "incomplete",
+    lambda row: row.score,
+    f"{task_metrics.SCORE_TEXT}, then over tasks, with its 95 % interval",
+)
+"""What rows are ordered by, and what is tested."""
 IQM = TableColumn(
     "IQM",
-    lambda row: with_interval(row.iqm, row.iqm_interval) if row.complete else "incomplete",
+    lambda row: with_interval(row.iqm, row.iqm_interval),
     lambda row: row.iqm,
-    "Interquartile mean of the chance-corrected OOD accuracy (l > L) over all runs, with its 95 % interval",
+    "Interquartile mean of the scores of all runs, with its 95 % interval",
 )
-MEAN = number_column("mean", lambda row: row.score, "Mean over tasks of the chance-corrected OOD accuracy (l > L)")
-GAP = number_column("optimality gap", lambda row: row.gap, "1 minus the mean", "ascending", short="gap")
+MEAN_REACH = TableColumn(
+    "reach",
+    lambda row: reach_text(row.reach) if row.reach else ABSENT,
+    lambda row: row.reach and row.reach.at,
+    f"Geometric mean over tasks of {task_metrics.REACH_MEANING}; ≥: on some task the test ends first; <: some task fails at "
+    "its shortest length; ~: both",
+)
+GAP = number_column("optimality gap", lambda row: row.gap, "1 minus the score", "ascending", short="gap")
 IN_DISTRIBUTION_MEAN = TableColumn(
     IN_DISTRIBUTION.title,
     lambda row: flagged(row.in_distribution, row.flagged),
@@ -161,7 +160,6 @@ IN_DISTRIBUTION_MEAN = TableColumn(
     f"Exact match at the training lengths (l ≤ L), mean over tasks; {FLAG}: not learned on some task",
     short=IN_DISTRIBUTION.short,
 )
-REACHES = TableColumn("reach ÷ L by task", reach_multiples)
 SEEDS = TableColumn("seeds", seed_counts, lambda row: min(len(c.runs) for c in row.cells.values()), "Runs per task")
 RANKING_CLASS = TableColumn("ranking class", lambda row: printable(row.ranking))
 FAMILY = TableColumn(
@@ -245,9 +243,9 @@ def versus_columns(
     ]
 
 
-AGAINST_NEXT = versus_columns(lambda row: row.below, "the row below", ("P(better)", "p (Holm)", "separated", "beats next"))
+AGAINST_NEXT = versus_columns(lambda row: row.below, "the row below", ("P(better)", "p", "separated", "beats next"))
 AGAINST_ANCHOR = versus_columns(
     lambda row: row.against,
     ANCHOR,
-    (f"P(better than {ANCHOR})", f"p (Holm), {ANCHOR}", f"separated, {ANCHOR}", f"beats {ANCHOR}"),
+    (f"P(better than {ANCHOR})", f"p, {ANCHOR}", f"separated, {ANCHOR}", f"beats {ANCHOR}"),
 )

@@ -1,7 +1,6 @@
 """Two encodings side by side, as text for a terminal of any width; readable without colour and in a pipe."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from rich.console import Console, Group, RenderableType
@@ -16,7 +15,7 @@ from leaderboard.stats.summary import Cell
 
 from . import columns
 from .tables import machines, unfinished_runs
-from .task_metrics import IN_DISTRIBUTION, REACH
+from .task_metrics import CELL_TEXT, IN_DISTRIBUTION, REACH
 
 COLOURS = {"A": "cyan", "B": "magenta"}
 BARS, PLAIN_BARS = " ▁▂▃▄▅▆▇█", " .:-=+*%#"
@@ -25,8 +24,7 @@ RULE, PLAIN_RULE = "│", "|"
 LENGTH_WIDTH = 4
 """Smallest width of one length in a curve, in characters."""
 SHOWN = (
-    columns.IQM,
-    replace(columns.MEAN, text=columns.mean_with_interval),
+    *(columns.RANK, columns.SCORE, columns.MEAN_REACH, columns.IQM),
     *(columns.IN_DISTRIBUTION_MEAN, columns.SEEDS, columns.PARAMETERS, columns.STEP_TIME),
     *(columns.RANKING_CLASS, columns.FAMILY, columns.SOURCE, columns.LENGTHS, columns.PAPER),
 )
@@ -39,11 +37,11 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
     parts = [
         comparison_heading(comparison),
         overall_lines(comparison),
-        section_title("OOD exact match (l > L): mean over seeds ± half-width of its 95 % interval"),
-        ood_lines(comparison),
+        section_title("Score (l > L): mean over seeds ± half-width of its 95 % interval"),
+        score_lines(comparison),
         "",
         verdict_lines(comparison),
-        section_title("In-distribution exact match (l ≤ L), reach, milliseconds per training step"),
+        section_title("In-distribution exact match (l ≤ L), reach in multiples of L, milliseconds per training step"),
         task_lines(comparison),
         section_title("Exact match by length, mean over seeds; the rule marks L"),
         *(length_curves(duel, console.width, plain) for duel in comparison.by_task),
@@ -110,14 +108,13 @@ def overall_lines(comparison: Comparison) -> Table:
     return table
 
 
-def ood_lines(comparison: Comparison) -> Table:
-    table = paired_table("task", "L → L′", after=("A - B", "P(A > B)", "p"))
+def score_lines(comparison: Comparison) -> Table:
+    table = paired_table("task", "L → L′", after=("A - B", "P(A > B)"))
     for duel in comparison.by_task:
         column = duel.column
-        values = [interval(duel.a.ood) or duel.a.state, interval(duel.b.ood) or duel.b.state]
+        values = [interval(duel.a.score) or duel.a.state, interval(duel.b.score) or duel.b.state]
         values += [interval(duel.difference, signed=True) or ABSENT]
         values += [ABSENT if duel.improvement is None else two_decimals(duel.improvement)]
-        values += [ABSENT if duel.p is None else p_value(duel.p)]
         add_line(table, printable(column.task), f"{column.train_length} → {column.lengths[-1]}", *values)
     return table
 
@@ -140,7 +137,7 @@ def interval(value: tuple[float, float | None] | None, signed: bool = False) -> 
 def verdict_lines(comparison: Comparison) -> Table:
     """The numbers that describe the pair, each with its meaning."""
     table = Table.grid(padding=(0, 2, 0, 0))
-    if comparison.p is None or comparison.improvement is None or comparison.difference is None:
+    if comparison.improvement is None or comparison.difference is None:
         add_line(table, "There is no task on which both have a run: nothing to test.")
         return table
     met, tasks = len(comparison.common), len(comparison.by_task)
@@ -148,15 +145,14 @@ def verdict_lines(comparison: Comparison) -> Table:
     ends = comparison.interval
     chance = two_decimals(comparison.improvement) + (f" [{two_decimals(ends[0])}, {two_decimals(ends[1])}]" if ends else "")
     add_line(table, "P(A > B)", f"{chance}: the probability that a run of A beats a run of B on the same task, {over}")
-    verdict = "the difference is significant" if comparison.p <= significance.ALPHA else "the difference is not significant"
-    add_line(
-        table,
-        "p",
-        f"{p_value(comparison.p)}: {verdict}. Stratified permutation test on the difference of mean scores, "
-        f"{interval((comparison.difference, None), signed=True)}, {over}, for this pair alone; the board corrects for all "
-        "pairs of a table. By task, p is corrected for the number of tasks (Holm).",
-    )
-    add_line(table, "score", "chance-corrected exact match at l > L: (accuracy − chance) / (1 − chance), floored at 0")
+    add_line(table, "A - B", f"{interval((comparison.difference, None), signed=True)}: the difference of the scores, {over}")
+    if comparison.p is None:
+        add_line(table, "p", "not tested: that needs several runs of both on every task")
+    else:
+        verdict = "separated" if comparison.p <= significance.ALPHA else "not separated"
+        text = "by the board's step-down maximum test, adjusted for all pairs of its encodings"
+        add_line(table, "p", f"{p_value(comparison.p)}: {verdict}, {text}")
+    add_line(table, "score", f"{CELL_TEXT}, averaged over l > L with equal weight per octave, floored at 0")
     return table
 
 
@@ -233,7 +229,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
         if row.flagged:
             lines.append(
                 f"{FLAG}: {printable(row.name, 200)} is under {share(st.GATE)} in-distribution on a task that it has "
-                "not learned at its training lengths; its OOD accuracy there says little about extrapolation"
+                "not learned at its training lengths; its score there says little about extrapolation"
             )
     if comparison.a.ranking != comparison.b.ranking:
         kinds = " and ".join(printable(row.ranking) for row in comparison.rows)

@@ -10,14 +10,14 @@ from leaderboard.data.file_names import IMAGES, PAGES, page_name
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.canvas import file_name
 from leaderboard.format import ABSENT, BUSY, plural, ranking_title, rerun_command, share
-from leaderboard.stats.scores import in_distribution, out_of_distribution
+from leaderboard.stats.scores import in_distribution
 from leaderboard.stats.summary import BASE, Row, separation
 
 from . import columns
 from .explanation import OTHER_VERSION
 from .markdown import code, escape, markdown_table, themed_picture, web_address
 from .tables import chance_line, length_titles, saw_longer, stage_text
-from .task_metrics import IN_DISTRIBUTION, OOD, REACH
+from .task_metrics import IN_DISTRIBUTION, REACH, SCORE
 
 BOARD = "README.md"
 PROPERTIES = {
@@ -147,7 +147,7 @@ def summary_line(entry: Entry) -> str:
     rank = f"Rank {row.rank}" if row.rank else "Not ranked: some task has no run"
     missing = [f"{escape(c.column.task)} ({c.state})" for c in row.cells.values() if not c.runs]
     within = columns.IN_DISTRIBUTION_MEAN.text(row)
-    text = f"{rank}, IQM {columns.IQM.text(row)}, mean {columns.mean_with_interval(row)}, in-distribution {within}. "
+    text = f"{rank}, score {columns.SCORE.text(row)}, reach {columns.MEAN_REACH.text(row)} L, in-distribution {within}. "
     text += f"No result on {', '.join(missing)}. " if missing else ""
     return text + f"Suite version {grid.version}, fingerprint {code(grid.fingerprint)}."
 
@@ -158,14 +158,14 @@ def separations(entry: Entry) -> str:
     others: dict[str | None, list[str]] = {verdict: [] for verdict in titles}
     for other in entry.table:
         if other.name in entry.row.ps:
-            verdict = separation(entry.row, other, entry.row.ps[other.name])
+            verdict = separation(entry.row, other)
             others[verdict].append(f"[{escape(other.name)}]({page_name(other.name)}.md)")
     return "\n".join(f"- **{titles[verdict]}**: {', '.join(names)}" for verdict, names in others.items() if names)
 
 
 def task_table(entry: Entry) -> str:
     """One line per task."""
-    metrics = [IN_DISTRIBUTION, OOD, REACH]
+    metrics = [SCORE, REACH, IN_DISTRIBUTION]
     body = []
     for column in entry.grid.columns:
         cell = entry.row.cells[column.task]
@@ -178,10 +178,9 @@ def length_section(entry: Entry, column: Column) -> list[str]:
     """Exact match on one task at every length: the mean, and each seed."""
     cell = entry.row.cells[column.task]
     within = in_distribution(column.at, cell.exact, column.train_length)
-    past = out_of_distribution(column.at, cell.exact, column.train_length)
-    titles = [*length_titles(column), IN_DISTRIBUTION.short, OOD.short]
-    body = [["**mean**", *map(share, cell.by_length), share(within.mean()), f"**{share(past.mean())}**"]]
-    for run, exact, inside, outside in zip(cell.runs, cell.exact, within, past, strict=True):
+    titles = [*length_titles(column), IN_DISTRIBUTION.short, SCORE.title]
+    body = [["**mean**", *map(share, cell.by_length), share(within.mean()), f"**{share(cell.scores.mean())}**"]]
+    for run, exact, inside, outside in zip(cell.runs, cell.exact, within, cell.scores, strict=True):
         name = f"seed {run.seed}" + (", diverged" if run.status == "diverged" else "")
         body.append([name, *map(share, exact), share(inside), share(outside)])
     body += [[f"seed {seed}, failed", *[ABSENT] * len(titles)] for seed in cell.failed]

@@ -9,53 +9,59 @@ from leaderboard.data.grid import Grid
 from leaderboard.format import BUSY, FLAG, SECOND_HAND, VISIBLE_CHANCE, plural, share
 from leaderboard.stats import bootstrap, significance
 from leaderboard.stats import scores as st
-from leaderboard.stats.summary import ANCHOR, BASE
+from leaderboard.stats.summary import BASE
 
 from .markdown import code, escape
-from .task_metrics import REACH
+from .task_metrics import CELL_TEXT, REACH_MEANING
 
 TITLE = "Length-generalisation leaderboard of positional encodings"
-ABOUT = """\
+ABOUT = f"""\
 Transformers are trained from scratch at lengths up to L and tested at lengths up to L′; only the positional encoding differs
-between rows. **IQM**, which the rows are sorted by, is the interquartile mean over all runs of the accuracy at lengths l > L
-(out-of-distribution, OOD), corrected for chance: 1 is perfect at every length, 0 is guessing. Task columns show the plain OOD
-accuracy, and **l ≤ L** the accuracy at the training lengths (in-distribution). The **rank** of a row is one more than the
-number of rows above it that a significance test separates from it, and never better than the rank above; the **rank range**
-lists all positions that the tests leave open."""
+between rows. A cell, one run at one test length, scores {CELL_TEXT}. The **score** of a run on a task is the mean over test
+lengths l > L with equal weight per octave of length: 1 is perfect, 0 is guessing. The overall score is the mean over tasks;
+rows are ordered by it, and it is what is tested. **Reach** is the length, in multiples of L, at which exact match falls under
+one half; **l ≤ L** is exact match at the training lengths (in-distribution). The **rank** of a row is one more than the number
+of rows above it from which the test separates it, and never better than the rank above; the **rank range** lists all positions
+that the test leaves open."""
 
 SOURCE_LIST = "; ".join(f"*{kind}*: {meaning}" for kind, meaning in SOURCE_MEANINGS.items())
 EXPLANATION = f"""\
 - **Exact match**: the share of test examples whose whole answer, `<eos>` included, is correct under greedy decoding. All runs
   of a suite are tested on the same examples, so two runs with the same answers have the same numbers. Accuracy below chance
   often means that the output is no valid answer at all: on parity, `<eos>` in place of the bit.
-- **In-distribution** (l ≤ L): the mean over test lengths up to L, where examples may have occurred in training (on parity, all
-  have). **Task columns**: *out-of-distribution* (OOD) exact match, the mean over test lengths l > L, as mean over seeds ±
-  half-width of its 95 % Student-t interval, which covers variation between seeds but not between sets of test examples.
+- **Score**: a cell scores {CELL_TEXT}: (accuracy − guessing) / (1 − guessing). Where the guessing level of tokens is not
+  recorded, as in results of version 1, it is exact match alone. A run's score on a task is the mean of its cells past L with
+  weights log(l_i / l_(i−1)), from l_0 = L on, so that every octave counts alike; then floored at 0. Task columns show the
+  mean over seeds, in the full table ± half-width of its 95 % Student-t interval, which covers variation between seeds but not
+  between sets of test examples. The overall score is the mean over tasks. In brackets its 95 % interval: stratified bootstrap
+  (seeds are resampled within each task, {bootstrap.REPLICATES:,} replicates), widened for the small number of seeds. In
+  simulations with five tasks these intervals cover the true value in 93 to 97 % of cases, with three seeds as with five; in
+  87 % where three seeds succeed or fail by chance on only two tasks. A single seed gives no interval.
+- **Reach**: {REACH_MEANING}. ≥: the test ends first. <: under it at the shortest length tested already. The overall reach is
+  the geometric mean over tasks, marked if any of them is; ~ if both marks occur.
+- **In-distribution** (l ≤ L): exact match, the mean over test lengths up to L, where examples may have occurred in training
+  (on parity, all have).
 - **IQM**, the interquartile mean: the scores of all runs on all tasks are sorted, a quarter of them (rounded down: 6 of 25, 3
-  of 15) is dropped at each end, and the rest is averaged; all tasks weigh the same, whatever their number of runs. The score of
-  a run is its mean over l > L of (exact match − chance) / (1 − chance), floored at 0: 1 is perfect, 0 is guessing. In brackets
-  its 95 % interval: stratified bootstrap (seeds are resampled within each task, {bootstrap.REPLICATES:,} replicates), widened
-  for the small number of seeds. In simulations with five tasks these intervals cover the true value in 93 to 97 % of cases,
-  with three seeds as with five; in 87 % where three seeds succeed or fail by chance on only two tasks. A single seed gives no
-  interval.
-- **Mean**: the scores averaged over seeds, then over tasks. **Optimality gap**: the difference between the mean and 1. Both
-  show what the IQM hides: a task that only one encoding solves, or only one fails.
-- **Separated**: two encodings are separated if their mean scores differ by more than chance explains, by a permutation test
-  that exchanges their runs within each task, p ≤ {significance.ALPHA:g}, and if their IQMs have the same order as their means.
-  Printed p-values are Holm-corrected over all pairs of encodings in the table and all pairs with {ANCHOR}: the probability of
-  even one false separation in a table is at most {100 * significance.ALPHA:g} %, provided that runs of equal encodings have
-  equal spread; with unequal spreads and numbers of seeds it can be somewhat higher. Not separated does not mean equal.
-- **Rank**: rows are sorted by IQM, then by mean. A rank is 1 + the number of rows above that are separated from the row, but
-  never better than the rank of the row above. Where all encodings have a single seed, nothing can be tested: ranks then follow
-  the printed numbers, and small differences mean nothing. An encoding without a run on some task has no rank.
+  of 15) is dropped at each end, and the rest is averaged. **Optimality gap**: 1 − score.
+- **Separated**: two encodings are separated if their scores differ by more than chance explains: a step-down maximum test
+  (Romano & Wolf 2005) on the difference of the scores over its standard error. p is adjusted for all pairs of encodings on
+  the board: the probability of even one false separation is about {100 * significance.ALPHA:g} %. Not separated does not mean
+  equal.
+- **Seeds**: every encoding gets five, 0 to 4. Those that the test then does not separate from the first get five more, 5 to
+  9. This rule was fixed before the runs.
+- **Rank**: rows are sorted by score. A rank is 1 + the number of rows above that are separated from the row, but never better
+  than the rank of the row above. Where all encodings have a single seed, nothing can be tested: ranks then follow the printed
+  scores, and small differences mean nothing. An encoding without a run on some task has no rank.
 - **Significance**: the *rank range* holds the positions in the table that remain possible for an encoding, given which pairs
   are separated. *P(better)*, the probability of improvement, is how often one of its runs beats a run of the row below on the
-  same task, averaged over tasks; a tie counts ½. In brackets its 95 % interval, computed as above. The interval has no width if
-  on every task all runs of one encoding beat all runs of the other, or none do: more seeds could still show a difference.
-- **{FLAG}**: on some task the in-distribution accuracy is below {share(st.GATE)}. The encoding has not learned that task at its
-  training lengths, so its OOD numbers there say little about extrapolation. Nothing is excluded for it. The flag depends on the
-  mean over seeds; the table *In-distribution* also counts the seeds below the threshold.
-- **Reach**: {REACH.hint}.
+  same task, averaged over tasks; a tie counts ½. In brackets its 95 % interval, computed as above. The interval has no width
+  if on every task all runs of one encoding beat all runs of the other, or none do: more seeds could still show a difference.
+- **Graded scores**: token accuracy past L and the negative log-likelihood of an answer token (teacher-forced, in nats),
+  averaged over lengths like the score. They show differences where no encoding answers exactly. Pairs are counted by the
+  likelihood of a token, the exponential of minus that number.
+- **{FLAG}**: on some task the in-distribution accuracy is below {share(st.GATE)}. The encoding has not learned that task at
+  its training lengths, so its score there says little about extrapolation. Nothing is excluded for it. The flag depends on
+  the mean over seeds; the table *In-distribution* also counts the seeds below the threshold.
 - **Source**: how sure it is that a row shows the published method. {SOURCE_LIST}. {SECOND_HAND} marks second-hand rows.
 - **Length settings**: settings that are lengths in tokens. *As published*: the number that the authors give, whatever L is.
   *Scaled*: derived from L and L′. Where the two differ, both are rows: `x`, and `x_scaled`.

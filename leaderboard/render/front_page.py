@@ -1,36 +1,30 @@
 """The published board, ``README.md`` of its folder: one section per suite, first the short tables, then all details."""
 
-import html
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from importlib import resources
 
-from bench.result import SOURCE_MEANINGS
 from leaderboard import ARCHIVE
 from leaderboard.data.file_names import IMAGES
 from leaderboard.data.grid import Grid
-from leaderboard.format import SECOND_HAND, ranking_title, share
 from leaderboard.stats.summary import Row
 
-from . import columns
-from .board import BoardSection, detail_sections, overview_figure, ranking_tables
-from .columns import TableColumn, task_column
+from . import columns, tables
+from .board import BoardSection, detail_sections, main_sections
+from .columns import TableColumn
 from .encoding_pages import page_path
 from .explanation import ABOUT, EXPLANATION, OTHER_VERSION, TITLE, experiment_setup
-from .markdown import REFERABLE, code, escape, markdown_table, reference_link
+from .markdown import REFERABLE, code, escape, heading_anchor, reference_link
 from .tables import Classes
-from .task_metrics import OOD
 
 README = "README.md"
 
-FULL = "Overall in full"
 LINKS = """\
 Each name links to a page with curves, all numbers by length and seed, the runs behind them and the command to reproduce one."""
 
 SOURCES = """\
 - **Every number** comes from the runs in [results](results), one line each. `lprime board --check` renders this page and all
   others from them and fails if a byte differs.
+- **[Rules](../RULES.md)**: what an encoding may do, and how the test was chosen.
 - **To sort, filter and compare**: `lprime board --html page --published` writes all this as one HTML page that works
   offline.
 - **To reproduce a number**: the page of its encoding ends with the command, such as
@@ -75,18 +69,18 @@ def suite_section(versions: Sequence[Grid], classes: Sequence[Classes], built_in
     """One suite: its newest version in full, the older ones as a table each."""
     grid, *others = versions
     section = BoardSection(2, f"{IMAGES}/{grid.name}/", f", {grid.name}", PAGE_LINK)
-    below = [section.heading(FULL), *ranking_tables(grid, classes[0], section)]
-    below += detail_sections(grid, classes[0], section)
+    below = detail_sections(grid, classes[0], section)
     for other, found in zip(others, classes[1:], strict=True):
         below.append(section.heading(f"Older version {other.version}, fingerprint {code(other.fingerprint)}"))
-        below += [OTHER_VERSION, *(short_table(other, rows) for rows in found.values()), experiment_setup(other)]
+        below += [
+            OTHER_VERSION,
+            *(tables.short_table(other, rows, PAGE_LINK) for rows in found.values()),
+            experiment_setup(other),
+        ]
     parts = [f"## {suite_heading(grid.name)}"]
     if grid.suite:
         parts.append(escape(grid.suite.about, 1000))
-    for name, rows in classes[0].items():
-        parts += [f"**{escape(ranking_title(name))}**"] if len(classes[0]) > 1 else []
-        parts += [short_table(grid, rows), second_hand_note(rows, section)]
-    parts += [overview_figure(grid, classes[0], section), table_of_contents(below, section), experiment_setup(grid)]
+    parts += [*main_sections(grid, classes[0], section), table_of_contents(below, section), experiment_setup(grid)]
     parts.append(recipe_links(grid))
     if not_run := sorted(set(built_in) - {encoding for _, encoding in grid.runs}):
         parts.append(f"Built in, not yet run here: {', '.join(map(escape, not_run))}.")
@@ -108,35 +102,6 @@ def suite_heading(name: str) -> str:
     return f"Suite {escape(name)}"
 
 
-def short_table(grid: Grid, rows: Sequence[Row]) -> str:
-    """A table narrow enough for GitHub, best first. Rank ranges and seeds have a column only where they inform."""
-    tested = any(row.places for row in rows)
-    incomplete = any(len(cell.runs) < cell.asked for row in rows for cell in row.cells.values())
-    mean = replace(OOD, of_runs=lambda cell, row: share(cell.ood[0]) if cell.ood else cell.state)
-    shown = [columns.RANK, *([columns.RANK_RANGE] if tested else []), MARKED_LINK, columns.IQM]
-    shown += [task_column(c, mean) for c in grid.columns]
-    shown += [columns.IN_DISTRIBUTION_MEAN, columns.STEP_TIME, *([columns.SEEDS] if incomplete else [])]
-    body = [[c.as_markdown(row) if c is MARKED_LINK else unbroken(c.as_markdown(row)) for c in shown] for row in rows]
-    return markdown_table([c.narrow_title for c in shown], body, left=2 + tested)
-
-
-def second_hand_note(rows: Sequence[Row], section: BoardSection) -> str:
-    """The footnote of a table's mark of second-hand rows; empty where it has none."""
-    if not any(is_second_hand(row) for row in rows):
-        return ""
-    full = heading_anchor(FULL + section.suffix)
-    return f"{SECOND_HAND} Second-hand: {SOURCE_MEANINGS['second-hand']}. [{FULL}](#{full}) shows the source of every row."
-
-
-def is_second_hand(row: Row) -> bool:
-    return row.record is not None and row.record.source == "second-hand"
-
-
-def unbroken(text: str) -> str:
-    """The text with no-break spaces, so that a cell stays on one line."""
-    return text.replace(" ", "\u00a0")
-
-
 def page_link(row: Row) -> str:
     """The encoding's name, linked to its page if it has runs and therefore a page."""
     if row.record is None:
@@ -145,10 +110,6 @@ def page_link(row: Row) -> str:
 
 
 PAGE_LINK: TableColumn = columns.encoding_column(page_link)
-MARKED_LINK: TableColumn = columns.encoding_column(
-    lambda row: page_link(row) + (f"\u00a0{SECOND_HAND}" if is_second_hand(row) else "")
-)
-"""The same, marked if the row's source is second-hand."""
 
 
 def page_definitions(rows: Sequence[Row]) -> list[str]:
@@ -162,8 +123,3 @@ def table_of_contents(parts: Sequence[str], section: BoardSection) -> str:
     mark = "#" * (section.level + 1) + " "
     headings = [part.removeprefix(mark) for part in parts if part.startswith(mark)]
     return "Below: " + " · ".join(f"[{text.removesuffix(section.suffix)}](#{heading_anchor(text)})" for text in headings)
-
-
-def heading_anchor(heading: str) -> str:
-    """A heading's anchor on GitHub: lower case, blanks to hyphens, no punctuation."""
-    return re.sub(r"[^\w\- ]", "", html.unescape(heading).lower()).replace(" ", "-")

@@ -15,11 +15,11 @@ from leaderboard.stats.summary import Cell, Row, separation
 
 from . import columns
 from .tables import Classes
-from .task_metrics import IN_DISTRIBUTION, OOD, OOD_SCORE, REACH
+from .task_metrics import IN_DISTRIBUTION, REACH, SCORE
 
 NAME = 120
 """Most characters of a name."""
-VIEWS = (OOD, OOD_SCORE, IN_DISTRIBUTION, REACH)
+VIEWS = (SCORE, IN_DISTRIBUTION, REACH)
 """What the task columns can show, the default first."""
 
 
@@ -115,10 +115,8 @@ def one_pair(a: Row, b: Row) -> tuple[str, str, int] | tuple[str] | None:
     if not (a.complete and b.complete):
         return None
     better = share(st.probability_of_improvement(a.scores, b.scores))
-    p = a.ps.get(b.name, b.ps.get(a.name))  # a row of another table stores the one it was compared with, not the reverse
-    if p is None:
-        return (better,)
-    return better, p_value(p), {"above": 1, "below": -1, None: 0}[separation(a, b, p)]
+    p = a.ps.get(b.name)
+    return (better,) if p is None else (better, p_value(p), {"above": 1, "below": -1, None: 0}[separation(a, b)])
 
 
 def page_settings() -> dict[str, Any]:

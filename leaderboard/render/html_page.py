@@ -22,6 +22,7 @@ from leaderboard.stats.summary import summarise
 from tasks import InputError
 
 from . import html_data, html_table, tables
+from .answer import answer
 from .explanation import ABOUT, EXPLANATION, TITLE, experiment_setup
 from .tables import Classes
 
@@ -99,6 +100,7 @@ def board_section(index: int, heading: str, grid: Grid, classes: Classes) -> str
     rows = html_data.all_rows(classes)
     unfinished, cautions = tables.unfinished_runs(grid, rows), tables.cautions(grid, rows)
     about = f"<p>{escape(printable(grid.suite.about, 1000))}</p>" if grid.suite else ""
+    about += markdown_to_html(answer(grid, classes))
     parts = [f'<section class="board" data-board="{index}"><h2>{heading}</h2>{about}']
     table = html_table.board_table(grid, classes)
     parts.append(f'<div class="scroll" role="region" tabindex="0" aria-label="Table of {heading}">{table}</div>')

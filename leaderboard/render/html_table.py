@@ -13,7 +13,7 @@ from .columns import TableColumn, task_column
 from .html_data import rounded, unbroken_interval
 from .markdown import web_address
 from .tables import Classes
-from .task_metrics import OOD
+from .task_metrics import SCORE
 
 TEXT_COLUMNS = (columns.FAMILY, columns.SOURCE, columns.LENGTHS)
 """Columns aligned to the left."""
@@ -21,11 +21,11 @@ TEXT_COLUMNS = (columns.FAMILY, columns.SOURCE, columns.LENGTHS)
 
 def board_columns(grid: Grid) -> list[TableColumn]:
     """The columns, from left to right."""
-    ood = replace(OOD, of_runs=lambda cell, row: unbroken_interval(OOD.of_runs(cell, row)))
+    score = replace(SCORE, of_runs=lambda cell, row: unbroken_interval(SCORE.of_runs(cell, row)))
     return [
-        *(columns.RANK, columns.ENCODING, columns.IQM, columns.RANK_RANGE, columns.SOURCE),
-        *(task_column(column, ood) for column in grid.columns),
-        *(columns.IN_DISTRIBUTION_MEAN, columns.SEEDS, columns.FAMILY, columns.MEAN, columns.GAP),
+        *(columns.RANK, columns.ENCODING, columns.SCORE, columns.MEAN_REACH, columns.RANK_RANGE, columns.SOURCE),
+        *(task_column(column, score) for column in grid.columns),
+        *(columns.IN_DISTRIBUTION_MEAN, columns.SEEDS, columns.FAMILY, columns.IQM, columns.GAP),
         *(columns.AGAINST_NEXT[0], columns.AGAINST_ANCHOR[0]),
         *(columns.PARAMETERS, columns.STEP_TIME, columns.MEMORY, columns.PAPER, columns.LENGTHS),
     ]
@@ -79,10 +79,10 @@ def cell_html(column: TableColumn, row: Row) -> str:
     if column is columns.PAPER and row.record and (address := web_address(row.record.link)):
         title = escape(printable(row.record.title, 300))
         return f'<a href="{address}" title="{title}" rel="noreferrer">{text}</a>'
-    if column is columns.IQM and row.iqm is not None:
-        low, high = row.iqm_interval or (row.iqm, row.iqm)
+    if column is columns.SCORE and row.score is not None:
+        low, high = row.interval or (row.score, row.score)
         mean, *interval = small_interval(text).split(" ", 1)
-        bar = f"--at:{rounded(row.iqm)};--low:{rounded(low)};--high:{rounded(high)}"
+        bar = f"--at:{rounded(row.score)};--low:{rounded(low)};--high:{rounded(high)}"
         return f'<b>{mean}</b>{"".join(" " + part for part in interval)}<span class="bar" style="{bar}"></span>'
     for against, versus in ((columns.AGAINST_NEXT, row.below), (columns.AGAINST_ANCHOR, row.against)):
         if column is against[0] and versus:

@@ -1,5 +1,6 @@
 """Markdown from text that may hold anything: escaping, links, pictures and tables."""
 
+import html
 import re
 from collections.abc import Sequence
 from urllib.parse import quote, urlsplit
@@ -72,3 +73,8 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: i
     """
     align = ["left"] * left + ["right"] * (len(header) - left)
     return tabulate(rows, headers=list(header), tablefmt="pipe", colalign=align if rows else None, disable_numparse=True)
+
+
+def heading_anchor(heading: str) -> str:
+    """A heading's anchor on GitHub: lower case, blanks to hyphens, no punctuation."""
+    return re.sub(r"[^\w\- ]", "", html.unescape(heading).lower()).replace(" ", "-")

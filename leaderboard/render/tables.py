@@ -3,10 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from bench.result import Result
 from leaderboard.data.grid import Column, Grid
-from leaderboard.format import ABSENT, VISIBLE_CHANCE, plural, seed_list, share
+from leaderboard.format import ABSENT, SECOND_HAND, VISIBLE_CHANCE, plural, seed_list, share
 from leaderboard.stats import scores as st
+from leaderboard.stats.resolution import CEILING, FLOOR, Resolution
 from leaderboard.stats.summary import Cell, Row
 
 from . import columns, task_metrics
@@ -42,15 +45,38 @@ def rows_table(shown: Sequence[TableColumn], rows: Sequence[Row], left: int = 1)
     return markdown_table([c.title for c in shown], [[c.as_markdown(row) for c in shown] for row in rows], left)
 
 
-def overall_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
-    """The main table: rank, source, scores, OOD accuracy by task, in-distribution accuracy, cost and length settings.
+def short_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
+    """The first table, narrow enough for GitHub. Rank ranges and seeds have a column only where they inform.
 
     Arguments:
         encoding: the column of names.
     """
-    shown = [columns.RANK, encoding, columns.SOURCE, columns.IQM, columns.MEAN, columns.GAP]
-    shown += [task_column(c, task_metrics.OOD) for c in grid.columns]
-    shown += [columns.IN_DISTRIBUTION_MEAN, columns.REACHES, columns.SEEDS, columns.PARAMETERS]
+    tested = any(row.places for row in rows)
+    counts = {(len(cell.runs), cell.asked) for row in rows for cell in row.cells.values()}
+    seeds = len(counts) > 1 or any(done < asked for done, asked in counts)
+    name = columns.encoding_column(lambda row: encoding.as_markdown(row) + (f"\u00a0{SECOND_HAND}" if second_hand(row) else ""))
+    score = replace(task_metrics.SCORE, of_runs=lambda cell, row: share(cell.scores.mean()))
+    shown = [columns.RANK, *([columns.RANK_RANGE] if tested else []), name, columns.SCORE, columns.MEAN_REACH]
+    shown += [task_column(c, score) for c in grid.columns]
+    shown += [columns.IN_DISTRIBUTION_MEAN, columns.STEP_TIME, *([columns.SEEDS] if seeds else [])]
+    body = [[c.as_markdown(row) if c is name else unbroken(c.as_markdown(row)) for c in shown] for row in rows]
+    return markdown_table([c.narrow_title for c in shown], body, left=2 + tested)
+
+
+def second_hand(row: Row) -> bool:
+    return row.record is not None and row.record.source == "second-hand"
+
+
+def unbroken(text: str) -> str:
+    """The text with no-break spaces, so that a cell stays on one line."""
+    return text.replace(" ", "\u00a0")
+
+
+def overall_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
+    """The table of everything: source, scores with intervals, other aggregates, in-distribution accuracy, cost, lengths."""
+    shown = [columns.RANK, encoding, columns.SOURCE, columns.SCORE, columns.MEAN_REACH]
+    shown += [task_column(c, task_metrics.SCORE) for c in grid.columns]
+    shown += [columns.IN_DISTRIBUTION_MEAN, columns.IQM, columns.GAP, columns.SEEDS, columns.PARAMETERS]
     shown += [columns.STEP_TIME, columns.STEP_TIME_PAST, columns.MEMORY, columns.PAPER, columns.LENGTHS]
     return rows_table(shown, rows, left=3)
 
@@ -111,9 +137,35 @@ def gate_text(cell: Cell, row: Row) -> str:
 
 
 def reach_table(grid: Grid, rows: Sequence[Row]) -> str:
-    """Reach by task, in the task's units and as a multiple of L."""
-    shown = [(c, task_column(c, task_metrics.REACH)) for c in grid.columns]
-    return rows_table([columns.ENCODING, *(replace(t, title=f"{t.title}, L = {c.train_length}") for c, t in shown)], rows)
+    """Reach by task, and its mean."""
+    tasks = [replace(task_column(c, task_metrics.REACH), short="") for c in grid.columns]
+    return rows_table([columns.ENCODING, replace(columns.MEAN_REACH, title="geometric mean"), *tasks], rows)
+
+
+def graded_table(grid: Grid, rows: Sequence[Row]) -> str:
+    """Token accuracy and negative log-likelihood past L, by task; the latter only where some run has recorded it."""
+    known = any(np.isfinite(cell.nll).any() for row in rows for cell in row.cells.values())
+    metrics = [task_metrics.TOKENS, *([task_metrics.NLL] if known else [])]
+    shown = [replace(t := task_column(c, m), title=f"{t.title}, {m.short}") for m in metrics for c in grid.columns]
+    return rows_table([columns.ENCODING, *shown], rows)
+
+
+def resolution_text(found: Resolution) -> str:
+    """What ``stats.resolution`` found, as a table and a list."""
+    low, high = share(FLOOR), share(CEILING)
+    header = ["task", f"cells under {low}", f"over {high}"]
+    body = [[escape(task), *(f"{100 * part:.0f} %" for part in parts)] for task, parts in found.extremes.items()]
+    counted = [f"{count} by {name} ({100 * count / found.pairs:.0f} %)" for name, count in found.separated.items()]
+    lines = [
+        f"Pairs separated, of {found.pairs}: {', '.join(counted)}.",
+        f"Rows that share rank 1: {found.first} of {found.ranked}.",
+    ]
+    if found.agreement is not None:
+        within = "" if found.agreement_first is None else f", and {found.agreement_first:.2f} within those that share rank 1"
+        text = f"Order by two random halves of the seeds, Kendall's τ: {found.agreement:.2f} over all rows{within}."
+        lines.append(text)
+    about = "A cell is one encoding and seed at one test length past L: at the floor or the ceiling it shows no difference."
+    return "\n\n".join([about, markdown_table(header, body), bullets(lines)])
 
 
 def length_titles(column: Column) -> list[str]:

@@ -1,4 +1,4 @@
-"""What the board shows of one encoding on one task: OOD accuracy, score, in-distribution accuracy and reach.
+"""What the board shows of one encoding on one task: score, in-distribution accuracy and reach.
 
 Each ``TaskMetric`` is defined once, with title, explanation, text and sort key, and used by every table that shows it.
 """
@@ -6,9 +6,18 @@ Each ``TaskMetric`` is defined once, with title, explanation, text and sort key,
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from leaderboard.format import ABSENT, FLAG, share, times
+import numpy as np
+
+from leaderboard.format import ABSENT, FLAG, reach_text, share
 from leaderboard.stats import scores as st
 from leaderboard.stats.summary import Cell, Row
+
+CELL_TEXT = {
+    "exact": "exact match with guessing taken out",
+    "mean": "the mean of exact match and token accuracy, each with guessing taken out",
+}[st.CELL]
+"""What a cell scores."""
+SCORE_TEXT = f"{CELL_TEXT[0].upper()}{CELL_TEXT[1:]}, averaged over lengths l > L with equal weight per octave"
 
 
 @dataclass(frozen=True)
@@ -42,10 +51,10 @@ def with_interval(value: float | None, interval: tuple[float, float] | None) -> 
     return share_or_absent(value) + (f" [{share(interval[0])}, {share(interval[1])}]" if interval else "")
 
 
-def ood_accuracy(cell: Cell, row: Row) -> str:
+def task_score(cell: Cell, row: Row) -> str:
     """``.423 ± .051``, followed by `` (2 of 5 seeds)`` where runs are missing."""
-    assert cell.ood is not None
-    mean, half_width = cell.ood
+    assert cell.score is not None
+    mean, half_width = cell.score
     text = share(mean) + (f" ± {share(half_width)}" if half_width is not None else "")
     # Where all cells of a row lack the same number of seeds, the row's column of seeds says so once.
     alike = len({(len(c.runs), c.asked, len(c.failed)) for c in row.cells.values()}) == 1 and not cell.failed
@@ -55,26 +64,11 @@ def ood_accuracy(cell: Cell, row: Row) -> str:
     return f"{text} ({len(cell.runs)} of {cell.asked} seeds{failed})"
 
 
-def reach_text(cell: Cell, row: Row | None = None) -> str:
-    """``15 (1.5 L)``; ``≥ 50 (5 L)`` where no longer length was tested; ``0`` where the shortest length fails."""
-    if not cell.reach:
-        return cell.state if cell.reach is None else "0"
-    censored = "≥ " if cell.reach == cell.column.lengths[-1] else ""
-    return f"{censored}{cell.reach} ({times(cell.reach / cell.column.train_length)} L)"
-
-
-OOD = TaskMetric(
-    "OOD accuracy",
-    "Out-of-distribution: exact match averaged over test lengths l > L, mean over seeds",
-    ood_accuracy,
-    lambda cell: cell.ood and cell.ood[0],
-    short="l > L",
-)
-OOD_SCORE = TaskMetric(
-    "OOD score",
-    "Chance-corrected exact match at l > L: 0 is guessing, 1 is perfect; mean over seeds",
-    lambda cell, row: share(float(cell.scores.mean())),
-    lambda cell: float(cell.scores.mean()) if cell.runs else None,
+SCORE = TaskMetric(
+    "score",
+    f"{SCORE_TEXT}: 0 is guessing, 1 is perfect; mean over seeds",
+    task_score,
+    lambda cell: cell.score and cell.score[0],
 )
 IN_DISTRIBUTION = TaskMetric(
     "in-distribution",
@@ -83,11 +77,30 @@ IN_DISTRIBUTION = TaskMetric(
     lambda cell: cell.in_distribution,
     short="l ≤ L",
 )
-REACH = TaskMetric(
-    "reach",
-    f"the longest tested length up to which exact match, averaged over seeds, never falls below {st.REACH:g}; ≥ if that is the "
-    "longest length tested, 0 if even the shortest fails",
-    reach_text,
-    lambda cell: None if cell.reach is None else cell.reach / cell.column.lengths[-1],
+REACH_MEANING = (
+    "the length, in multiples of L, at which exact match (guessing taken out, mean over seeds) first falls under "
+    f"{st.REACH:g}, interpolated in log l between test lengths"
 )
-"""The board's definition of reach; computed by ``stats.scores.reach``."""
+REACH = TaskMetric(
+    "reach ÷ L",
+    f"{REACH_MEANING}; ≥: the test ends first; <: under it at the shortest length already",
+    lambda cell, row: reach_text(cell.reach) if cell.reach else ABSENT,
+    lambda cell: (
+        cell.reach and min(1.0, max(0.0, np.log(cell.reach.at) / np.log(cell.column.lengths[-1] / cell.column.train_length)))
+    ),
+)
+"""Computed by ``stats.scores.reach``. Its value grows with log l, from L to the longest test length."""
+TOKENS = TaskMetric(
+    "token accuracy",
+    "Token accuracy at l > L, averaged like the score, with guessing taken out where its level is known; mean over seeds",
+    lambda cell, row: share(float(cell.tokens.mean())),
+    lambda cell: float(cell.tokens.mean()) if cell.runs else None,
+    short="tokens",
+)
+NLL = TaskMetric(
+    "negative log-likelihood",
+    "Mean negative log-likelihood of an answer token at l > L in nats, averaged like the score; mean over seeds",
+    lambda cell, row: f"{np.nanmean(cell.nll):.2f}" if np.isfinite(cell.nll).any() else ABSENT,
+    lambda cell: None,
+    short="nats",
+)

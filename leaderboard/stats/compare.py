@@ -3,7 +3,7 @@
 import shlex
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
@@ -11,9 +11,9 @@ from jaxtyping import Float
 from leaderboard.data.grid import Column, Grid
 from tasks import InputError, unknown
 
-from . import bootstrap, significance
+from . import bootstrap
 from . import scores as st
-from .summary import Cell, Row, summarise_encoding
+from .summary import Cell, Row, summarise
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,9 @@ class TaskComparison:
     a: Cell
     b: Cell
     difference: tuple[float, float | None] | None
-    """OOD exact match of A minus that of B, and the half-width of its interval; see ``welch``."""
+    """Score of A minus that of B, and the half-width of its interval; see ``welch``."""
     improvement: float | None
     """Probability that a run of A scores above a run of B."""
-    p: float | None
-    """p of the permutation test on this task, with Holm's correction over the common tasks."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +42,9 @@ class Comparison:
     interval: tuple[float, float] | None
     """Interval of ``improvement``; None also if a task has a single run."""
     difference: float | None
-    """Mean score of A minus that of B."""
+    """Score of A minus that of B."""
     p: float | None
-    """p of the permutation test of ``difference``; needs no correction, since one pair is one test."""
+    """p of the board, adjusted for all its pairs; None if the pair cannot be tested: see ``summary.with_ps``."""
     newest: Grid
     """Grid of the current suite, otherwise the newest; the same as ``grid`` unless A or B has no run there."""
     left_out: tuple[Grid, ...]
@@ -82,20 +80,20 @@ def compare_encodings(grids: Sequence[Grid], a: str, b: str) -> Comparison:
     if grid is None:
         where = [f"{name!r} only of {', '.join(g.fingerprint for names, g in present if name in names)}" for name in (a, b)]
         raise InputError(f"no fingerprint of suite {suite} has results of both: there are results of {' and of '.join(where)}")
-    rows = summarise_encoding(grid, a), summarise_encoding(grid, b)
+    board = {row.name: row for group in summarise(grid).values() for row in group}  # p depends on all pairs of the board
+    rows = board[a], board[b]
     by_task = [compare_cells(column, rows[0].cells[column.task], rows[1].cells[column.task]) for column in grid.columns]
-    common = [one for one in by_task if one.p is not None]
+    common = [one for one in by_task if one.improvement is not None]
     ours, theirs = [one.a.scores for one in common], [one.b.scores for one in common]
-    adjusted = dict(zip([one.column.task for one in common], significance.holm([one.p or 0.0 for one in common]), strict=True))
     return Comparison(
         grid=grid,
         a=rows[0],
         b=rows[1],
-        by_task=tuple(replace(one, p=adjusted.get(one.column.task)) for one in by_task),
+        by_task=tuple(by_task),
         improvement=st.probability_of_improvement(ours, theirs) if common else None,
         interval=bootstrap.improvement_interval(ours, theirs) if common else None,
         difference=st.mean_score(ours) - st.mean_score(theirs) if common else None,
-        p=significance.permutation_p(ours, theirs) if common else None,
+        p=rows[0].ps.get(b),
         newest=grids[0],
         left_out=tuple(other for names, other in present if names and other is not grid),
     )
@@ -122,13 +120,10 @@ def full_name(name: str, names: Sequence[str], suite: str) -> str:
 
 
 def compare_cells(column: Column, a: Cell, b: Cell) -> TaskComparison:
-    """Compare two cells of one task; p is not corrected yet."""
     if not (a.runs and b.runs):
-        return TaskComparison(column, a, b, None, None, None)
-    difference = welch(*(st.out_of_distribution(column.at, cell.exact, column.train_length) for cell in (a, b)))
-    ours, theirs = [a.scores], [b.scores]
-    p = significance.permutation_p(ours, theirs)
-    return TaskComparison(column, a, b, difference, st.probability_of_improvement(ours, theirs), p)
+        return TaskComparison(column, a, b, None, None)
+    improvement = st.probability_of_improvement([a.scores], [b.scores])
+    return TaskComparison(column, a, b, welch(a.scores, b.scores), improvement)
 
 
 def welch(x: Float[np.ndarray, " X"], y: Float[np.ndarray, " Y"]) -> tuple[float, float | None]:

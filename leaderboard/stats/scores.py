@@ -6,6 +6,7 @@ Shapes: S seeds, N test lengths, K thresholds.
 """
 
 from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,8 +14,10 @@ from scipy.special import stdtrit
 
 GATE = 0.95
 """In-distribution exact match below which an OOD number says nothing about extrapolation."""
-REACH = 0.9
-"""Exact match required by ``reach``."""
+CELL: Literal["exact", "mean"] = "mean"
+"""Score of a cell, see ``cell_scores``: exact match alone, or the mean of exact match and token accuracy."""
+REACH = 0.5
+"""Exact match with guessing taken out under which ``reach`` ends."""
 LEVEL = 0.95
 """Confidence level of every interval."""
 DIGITS = 3
@@ -33,23 +36,51 @@ def in_distribution(
     return exact[:, lengths <= train_length].mean(1)
 
 
-def out_of_distribution(
-    lengths: Int[np.ndarray, " N"], exact: Float[np.ndarray, "S N"], train_length: int
-) -> Float[np.ndarray, " S"]:
-    """Mean exact match of each run over the test lengths l > L."""
-    return exact[:, lengths > train_length].mean(1)
+def without_guessing(accuracy: np.ndarray, chance: np.ndarray) -> np.ndarray:
+    """(accuracy − chance)/(1 − chance): 0 is guessing, 1 is perfect. This is Cohen's kappa with a known chance level."""
+    return (accuracy - chance) / (1 - chance)
 
 
-def run_scores(
-    lengths: Int[np.ndarray, " N"], exact: Float[np.ndarray, "S N"], chance: Float[np.ndarray, " N"], train_length: int
-) -> Float[np.ndarray, " S"]:
-    """Chance-corrected OOD score of each run: mean over l > L of (exact − chance)/(1 − chance), then floored at 0.
+def cell_scores(
+    exact: Float[np.ndarray, "S N"],
+    token: Float[np.ndarray, "S N"],
+    chance: Float[np.ndarray, " N"],
+    token_chance: Float[np.ndarray, "S N"],
+) -> Float[np.ndarray, "S N"]:
+    """Score of each run at each test length: the only place that decides what is ranked (by ``CELL``).
 
-    0 is guessing or worse, 1 is perfect. The correction is Cohen's kappa with a known chance level. Flooring at each length,
-    before the mean, would reward a guesser for its lucky lengths.
+    Exact match, or the mean of exact match and token accuracy, each with guessing taken out.
+
+    Arguments:
+        token_chance: NaN where unknown, as in results of before it was recorded; exact match is then used alone.
     """
+    of_exact = without_guessing(exact, chance)
+    if CELL == "exact":
+        return of_exact
+    return np.where(np.isnan(token_chance), of_exact, (of_exact + without_guessing(token, token_chance)) / 2)
+
+
+def length_weights(lengths: Int[np.ndarray, " N"], train_length: int) -> Float[np.ndarray, " N"]:
+    """Weight of each test length in a mean past L: log(l_i/l_{i−1}) for l_i > L, with l_0 = L, scaled to a sum of 1.
+
+    Each octave past L has the same weight, however many test lengths it has; 0 for l ≤ L.
+    """
+    past = np.maximum(lengths, train_length)
+    return np.diff(np.log(past), prepend=np.log(train_length)) / np.log(past[-1] / train_length)
+
+
+def past_mean(lengths: Int[np.ndarray, " N"], values: Float[np.ndarray, "S N"], train_length: int) -> Float[np.ndarray, " S"]:
+    """Mean of each run over the test lengths l > L with ``length_weights``; NaN if any value past L is."""
     past = lengths > train_length
-    return np.maximum(((exact[:, past] - chance[past]) / (1 - chance[past])).mean(1), 0)
+    return values[:, past] @ length_weights(lengths, train_length)[past]
+
+
+def run_scores(lengths: Int[np.ndarray, " N"], cells: Float[np.ndarray, "S N"], train_length: int) -> Float[np.ndarray, " S"]:
+    """Score of each run on a task: ``past_mean`` of its ``cell_scores``, then floored at 0.
+
+    0 is guessing or worse, 1 is perfect. A floor at each length, before the mean, would reward a guesser for lucky lengths.
+    """
+    return np.clip(past_mean(lengths, cells, train_length), 0, 1)  # a mean of ones may round to more than 1
 
 
 def mean_interval(values: Float[np.ndarray, " S"]) -> tuple[float, float | None]:
@@ -129,21 +160,42 @@ def pairwise_wins(ours: Float[np.ndarray, " S"], theirs: Float[np.ndarray, " Z"]
     return (ours[:, None] > theirs) + (ours[:, None] == theirs) / 2
 
 
-def reach(lengths: Int[np.ndarray, " N"], exact: Float[np.ndarray, "S N"]) -> int:
-    """Reach: the longest test length up to which exact match, averaged over runs, is never below ``REACH``.
+class Reach(NamedTuple):
+    """How far an encoding carries, in multiples of L."""
 
-    In the task's units; 0 if the shortest test length already fails. Lengths passed after a failed one do not count. RULER
-    (Hsieh et al. 2024) calls a similar measure the effective length.
+    at: float
+    mark: Literal["", "≥", "<", "~"] = ""
+    """``≥``: the test ends first. ``<``: under one half at the shortest test length already, which is ``at``. ``~``: a mean of
+    values some of which have the one mark, some the other."""
+
+
+def reach(
+    lengths: Int[np.ndarray, " N"], exact: Float[np.ndarray, "S N"], chance: Float[np.ndarray, " N"], train_length: int
+) -> Reach:
+    """The length, in multiples of L, at which exact match first falls under ``REACH``.
+
+    Exact match is the mean over runs with guessing taken out, and linear in log l between test lengths. Lengths passed after
+    the first failed one do not count. An encoding that has not learned the task may fall under it below L.
 
     Arguments:
         lengths: ascending.
     """
-    longest = 0
-    for length, accuracy in zip(lengths, exact.mean(0), strict=True):
-        if accuracy < REACH - FUZZ:
-            break
-        longest = int(length)
-    return longest
+    curve, at = without_guessing(exact.mean(0), chance), np.log(lengths / train_length)
+    failed = np.flatnonzero(curve < REACH - FUZZ)
+    if not len(failed):
+        return Reach(float(lengths[-1] / train_length), "≥")
+    after = failed[0]
+    if after == 0:
+        return Reach(float(lengths[0] / train_length), "<")
+    part = max(0.0, (curve[after - 1] - REACH) / (curve[after - 1] - curve[after]))
+    return Reach(float(np.exp(at[after - 1] + part * (at[after] - at[after - 1]))))
+
+
+def mean_reach(reaches: Sequence[Reach]) -> Reach:
+    """Geometric mean over tasks."""
+    marks = {one.mark for one in reaches} - {""}
+    mark = "~" if len(marks) > 1 else marks.pop() if marks else ""
+    return Reach(float(np.exp(np.mean(np.log([one.at for one in reaches])))), mark)
 
 
 def passes_gate(accuracy: float) -> bool:
@@ -151,13 +203,9 @@ def passes_gate(accuracy: float) -> bool:
     return accuracy >= GATE - FUZZ
 
 
-def competition_ranks(*scores: Sequence[float], digits: int = DIGITS) -> list[int]:
-    """Competition ranks (1, 1, 3): 1 + the number of entries whose printed scores are better.
-
-    Arguments:
-        scores: the primary score of each entry, then scores that break ties, in order.
-    """
-    printed = [tuple(round(s, digits) for s in entry) for entry in zip(*scores, strict=True)]
+def competition_ranks(scores: Sequence[float], digits: int = DIGITS) -> list[int]:
+    """Competition ranks (1, 1, 3): 1 + the number of entries whose printed scores are better."""
+    printed = [round(score, digits) for score in scores]
     return [1 + sum(other > entry for other in printed) for entry in printed]
 
 

@@ -1,84 +1,89 @@
-"""Significance: a permutation test for each pair of encodings, Holm's correction, and the ranks that follow."""
+"""Significance: a step-down maximum test of all pairs of encodings, and the ranks that follow.
+
+``python -m leaderboard.stats.simulation`` measures its errors and its power; the numbers are in ``leaderboard/RULES.md``.
+"""
 
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
-from scipy.fft import irfft, next_fast_len, rfft
-from scipy.special import comb
+from jaxtyping import Bool, Float
 
 from .scores import FUZZ, Scores
 
 ALPHA = 0.05
-"""Family-wise error rate: the largest probability of any false separation in a whole table."""
-CELLS = 4096
-"""Number of steps into which the range of the test statistic is divided."""
+"""Family-wise error rate: the largest probability of any false separation on a whole board."""
+REPLICATES = 10_000
+PRIOR = 8
+"""Degrees of freedom of the common variance of a task, in the variance of an encoding's runs: as many as nine runs have."""
+CHUNK = 250
+"""Replicates handled at once, which bounds the memory."""
 
 
-def permutation_p(ours: Scores, theirs: Scores) -> float:
-    """Two-sided p of the stratified permutation test of the difference of mean scores.
+def separation_ps(scores: Sequence[Scores], replicates: int = REPLICATES, seed: int = 0) -> Float[np.ndarray, " P"]:
+    """Adjusted p of each pair of encodings: of the hypothesis that their true mean scores are equal.
 
-    Null hypothesis: on every task, the runs of both encodings come from one distribution. Then all splits of a task's runs
-    into ours and theirs are equally likely; p is the share of splits, over all tasks jointly, whose difference is at least as
-    large as the observed one. The test assumes nothing about the distribution. That matters for scores near 0 or 1, or jumping
-    between them, where a t-test would be infinitely confident in five equal runs. The statistic is the mean printed on the
-    board; a rank test (of the probability of improvement) would prefer a tiny but steady lead on most tasks to a large lead on
-    few. Runs are exchanged within tasks, not paired by seed: what runs of one seed share (the order of the training data)
-    hardly affects their scores, ignoring it is conservative, and with pairs one task of five seeds could give no p below 1/16.
+    The probability that any pair with equal true means has p ≤ ``ALPHA`` is about ``ALPHA``, whatever the other pairs are
+    (Romano & Wolf 2005, "Exact and Approximate Stepdown Methods for Multiple Hypothesis Testing", JASA 100). The statistic of a
+    pair is its difference of mean scores over its standard error, t. The joint distribution of all t under the hypotheses is
+    that of a wild bootstrap: residuals of the runs with random signs (Liu 1988, Annals of Statistics 16), independently for
+    each run, drawn for all encodings at once. So the correction knows that pairs which share an encoding depend on each other.
+    From the largest t down, p is the share of replicates whose largest t among the pairs not yet passed is at least the pair's.
 
-    All splits are counted, none sampled: the shift algorithm (Streitberg & Röhmel 1986) gives the distribution on each task,
-    and Fourier transforms that of the sum over tasks (Pagano & Tritchler 1983). Scores are first rounded to 1/4096 of the range
-    of the statistic; the test is exact for the rounded scores. As a test of equal means it is exact only for equal variances:
-    with three runs against five and standard deviations that differ threefold, 8 % of equal means had p below 0.05.
+    Five runs say little about their own variance, and five equal ones would make t infinite. So the variance of an encoding's
+    runs on a task is averaged with the mean variance of all encodings there, which counts as ``PRIOR`` degrees of freedom
+    (Smyth 2004, Statistical Applications in Genetics and Molecular Biology 3); in the replicates too.
 
     Arguments:
-        ours, theirs: the same tasks in the same order; numbers of runs may differ.
+        scores: of each encoding, the same tasks in the same order, at least two runs each; numbers of runs may differ.
+
+    Returns:
+        In the order of ``itertools.combinations``. At least 1/(replicates + 1).
     """
-    pairs = [(np.concatenate([x, y]), len(x)) for x, y in zip(ours, theirs, strict=True)]
-    pairs = [(runs, k) for runs, k in pairs if np.ptp(runs) > FUZZ]  # otherwise all splits give the same difference
-    if not pairs:
-        return 1.0
-    cell = sum(statistic_range(runs, k) for runs, k in pairs) / CELLS
-    observed, centre, splits, parts = 0, 0.0, 1.0, []
-    for runs, k in pairs:
-        scale = 1 / k + 1 / (len(runs) - k)  # factor of a run's score in the difference of means
-        steps = np.rint(scale * (runs - runs.min()) / cell).astype(int)
-        observed += steps[:k].sum()
-        centre += steps.sum() * k / len(runs)
-        splits *= comb(len(runs), k)
-        parts.append(subset_counts(steps, k) / comb(len(runs), k))
-    length = sum(len(part) - 1 for part in parts) + 1
-    transform = np.prod([rfft(part, next_fast_len(length)) for part in parts], axis=0)
-    share = irfft(transform, next_fast_len(length))[:length]
-    beyond = np.abs(np.arange(length) - centre) >= abs(observed - centre) - FUZZ
-    return float(np.clip(share[beyond].sum(), 1 / splits, 1))  # the transforms have errors of about 1e-16
+    count = len(scores)
+    first, second = np.triu_indices(count, 1)
+    if not len(first):
+        return np.zeros(0)
+    runs = np.array([[len(task) for task in tasks] for tasks in scores])[..., None]
+    means = np.array([[task.mean() for task in tasks] for tasks in scores])[..., None]
+    squares = np.array([[((task - task.mean()) ** 2).sum() for task in tasks] for tasks in scores])[..., None]
+    observed = studentised(means, squares, runs, first, second)[:, 0]
+    rng, flipped = np.random.default_rng(seed), np.empty((*means.shape[:2], replicates))
+    for i, tasks in enumerate(scores):
+        for j, task in enumerate(tasks):
+            residuals = (task - task.mean()) / np.sqrt(len(task) * (len(task) - 1))  # with the variance of the mean
+            flipped[i, j] = residuals @ rng.choice(np.array([-1.0, 1.0]), (len(task), replicates))
+    order, beyond = np.argsort(observed, kind="stable"), np.zeros(len(observed), int)
+    squares = squares * runs / (runs - 1)  # of the flipped residuals about 0
+    for start in range(0, replicates, CHUNK):
+        part = flipped[..., start : start + CHUNK]
+        drawn = studentised(part, np.maximum(squares - runs * part**2, 0), runs, first, second)
+        beyond += (np.maximum.accumulate(drawn[order]) >= observed[order][:, None] - FUZZ).sum(1)
+    adjusted = np.empty(len(observed))
+    adjusted[order] = np.maximum.accumulate(((1 + beyond) / (1 + replicates))[::-1])[::-1]
+    return adjusted
 
 
-def statistic_range(runs: Float[np.ndarray, " R"], k: int) -> float:
-    """Largest minus smallest difference of means between k of the runs and the others."""
-    ordered, others = np.sort(runs), len(runs) - k
-    return float((ordered[-k:].sum() - ordered[:k].sum()) * (1 / k + 1 / others))
+def studentised(
+    means: Float[np.ndarray, "R T B"],
+    squares: Float[np.ndarray, "R T B"],
+    runs: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+) -> Float[np.ndarray, "P B"]:
+    """|t| of each pair of encodings.
 
-
-def subset_counts(steps: Int[np.ndarray, " R"], k: int) -> Float[np.ndarray, " V"]:
-    """Number of subsets of k of these numbers whose sum is 0, 1, … up to the largest possible."""
-    counts = np.zeros((k + 1, np.sort(steps)[-k:].sum() + 1))
-    counts[0, 0] = 1
-    for step in steps:
-        counts[1:, step:] += counts[:-1, : counts.shape[1] - step]  # numpy copies if the two overlap
-    return counts[k]
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """Adjusted p of each comparison of a family (Holm 1979); those up to ``ALPHA`` are significant.
-
-    The probability of rejecting any true null hypothesis of the family is at most ``ALPHA``, whatever the dependence between
-    the tests.
+    Arguments:
+        means: of the runs of each encoding on each task.
+        squares: their sums of squared deviations from their mean.
+        runs: their numbers.
+        first, second: indices of the encodings of each pair.
     """
-    order = np.argsort(ps, kind="stable")
-    adjusted = np.empty(len(ps))
-    adjusted[order] = np.minimum(np.maximum.accumulate(np.asarray(ps, float)[order] * np.arange(len(ps), 0, -1)), 1)
-    return adjusted.tolist()
+    freedom = runs - 1
+    common = squares.sum(0) / freedom.sum(0)
+    variances = ((PRIOR * common + squares) / (PRIOR + freedom) / runs).sum(1) / means.shape[1] ** 2
+    overall = means.mean(1)
+    errors = np.sqrt(np.maximum(variances[first] + variances[second], FUZZ**2))
+    return np.abs(overall[first] - overall[second]) / errors
 
 
 def shared_ranks(ahead: Bool[np.ndarray, "R R"]) -> list[int]:

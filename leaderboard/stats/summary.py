@@ -34,12 +34,18 @@ class Cell:
     failed: tuple[int, ...]
     """Seeds that failed and have no result."""
     exact: Float[np.ndarray, "S N"]
+    cells: Float[np.ndarray, "S N"]
+    """Score of each run at each test length: see ``scores.cell_scores``."""
     scores: Float[np.ndarray, " S"]
-    """Chance-corrected OOD score of each run."""
-    ood: tuple[float, float | None] | None
-    """OOD exact match: mean over seeds and half-width of its interval."""
+    """Score of each run, over all lengths l > L."""
+    score: tuple[float, float | None] | None
+    """Mean score over seeds and half-width of its interval."""
+    tokens: Float[np.ndarray, " S"]
+    """Token accuracy of each run past L, averaged like its score; guessing taken out where its level is known."""
+    nll: Float[np.ndarray, " S"]
+    """Negative log-likelihood of an answer token past L, averaged alike; NaN where unknown."""
     in_distribution: float | None
-    reach: int | None
+    reach: st.Reach | None
 
     @property
     def state(self) -> Literal["done", "failed", "missing"]:
@@ -80,7 +86,7 @@ class Versus:
     interval: tuple[float, float] | None
     """Interval of ``improvement``; None if either has a single run on a task."""
     p: float
-    """p of the permutation test, with Holm's correction over all pairs of the table."""
+    """p of ``significance.separation_ps``, adjusted for all pairs of encodings on the board."""
     separated: Literal["above", "below"] | None
     """Position relative to the other row, if the test separates them."""
 
@@ -99,9 +105,11 @@ class Row:
     iqm_interval: tuple[float, float] | None
     """None also if a task has a single run, like every other interval."""
     score: float | None
-    """Mean over tasks of the mean score over runs."""
+    """Mean over tasks of the mean score over runs: what rows are ordered by, and what is tested."""
     interval: tuple[float, float] | None
     """Interval of ``score``."""
+    reach: st.Reach | None
+    """Geometric mean over tasks."""
     gap: float | None
     """Optimality gap."""
     in_distribution: float | None
@@ -123,7 +131,7 @@ class Row:
     against: Versus | None = None
     """Comparison with ``ANCHOR``."""
     ps: Mapping[str, float] = field(default_factory=dict)
-    """Name of each row it was compared with → p, as in ``Versus``."""
+    """Name of each row that it was compared with, of any table → p, as in ``Versus``."""
 
     @property
     def scores(self) -> list[Float[np.ndarray, " S"]]:
@@ -140,8 +148,8 @@ class Row:
 
 def summarise(grid: Grid) -> dict[str, list[Row]]:
     """Ranking class → its rows: the ranked ones in the order of ``sort_key``, then the incomplete ones by name."""
-    rows = [summarise_encoding(grid, encoding) for encoding in grid.encodings]
-    anchor = next((row for row in rows if row.name == ANCHOR and row.complete), None)
+    rows = with_ps([summarise_encoding(grid, encoding) for encoding in grid.encodings])
+    anchor = next((row for row in rows if row.name == ANCHOR), None)
     classes: dict[str, list[Row]] = {}
     for row in rows:
         classes.setdefault(row.ranking, []).append(row)
@@ -149,65 +157,64 @@ def summarise(grid: Grid) -> dict[str, list[Row]]:
     return {name: rank_rows(classes[name], anchor) for name in order}
 
 
-def sort_key(row: Row) -> tuple[float, float, str]:
-    """Order of complete rows: by IQM, then by mean, both as printed and best first; then by name."""
-    assert row.iqm is not None and row.score is not None
-    return -round(row.iqm, st.DIGITS), -round(row.score, st.DIGITS), row.name
+def with_ps(rows: Sequence[Row]) -> list[Row]:
+    """The rows with p of all pairs that can be tested: complete rows with several runs on every task.
+
+    The pairs of all tables form one family, since each may be read off the board.
+    """
+    tested = [row for row in rows if row.interval]
+    found: dict[str, dict[str, float]] = {row.name: {} for row in rows}
+    for (a, b), p in zip(combinations(tested, 2), significance.separation_ps([r.scores for r in tested]), strict=True):
+        found[a.name][b.name] = found[b.name][a.name] = p
+    return [replace(row, ps=found[row.name]) for row in rows]
+
+
+def sort_key(row: Row) -> tuple[float, str]:
+    """Order of complete rows: by score as printed, best first; then by name."""
+    assert row.score is not None
+    return -round(row.score, st.DIGITS), row.name
 
 
 def rank_rows(rows: Sequence[Row], anchor: Row | None) -> list[Row]:
-    """The rows of one table in order, with ranks and comparisons."""
+    """The rows of one table in order, with ranks that differ only where a test separates rows, and comparisons."""
     complete = sorted((r for r in rows if r.complete), key=sort_key)
-    others = [anchor] if anchor and all(anchor is not r for r in complete) else []
-    if sum(r.iqm_interval is not None for r in [*complete, *others]) >= 2:
-        complete = rank_by_tests(complete, anchor, others)
-    else:  # single runs cannot be tested
-        ranks = st.competition_ranks([r.iqm or 0.0 for r in complete], [r.score or 0.0 for r in complete])
-        complete = [replace(r, rank=rank) for r, rank in zip(complete, ranks, strict=True)]
-    return complete + sorted((r for r in rows if not r.complete), key=lambda r: r.name)
-
-
-def rank_by_tests(rows: Sequence[Row], anchor: Row | None, others: Sequence[Row]) -> list[Row]:
-    """Sorted, complete rows with ranks that differ only where a test separates rows.
-
-    Arguments:
-        others: rows of other tables to compare each row with. All pairs form one family for Holm's correction, because every
-            pair affects the ranks.
-    """
-    pairs = [*combinations(rows, 2), *((r, other) for r in rows for other in others)]
-    adjusted = significance.holm([significance.permutation_p(a.scores, b.scores) for a, b in pairs])
-    ps: dict[str, dict[str, float]] = {row.name: {} for row in (*rows, *others)}
-    for (a, b), p in zip(pairs, adjusted, strict=True):
-        ps[a.name][b.name] = ps[b.name][a.name] = p
-
-    def versus(a: Row, b: Row) -> Versus:
-        p, interval = ps[a.name][b.name], bootstrap.improvement_interval(a.scores, b.scores)
-        return Versus(b.name, st.probability_of_improvement(a.scores, b.scores), interval, p, separation(a, b, p))
-
-    ahead = np.zeros((len(rows), len(rows)), bool)
-    for (i, a), (j, b) in combinations(enumerate(rows), 2):
-        ahead[i, j] = separation(a, b, ps[a.name][b.name]) == "above"
+    incomplete = sorted((r for r in rows if not r.complete), key=lambda r: r.name)
+    if not any(row.ps for row in complete):  # single runs cannot be tested
+        ranks = st.competition_ranks([r.score or 0.0 for r in complete])
+        return [*(replace(r, rank=rank) for r, rank in zip(complete, ranks, strict=True)), *incomplete]
+    ahead = np.zeros((len(complete), len(complete)), bool)
+    for (i, a), (j, b) in combinations(enumerate(complete), 2):
+        ahead[i, j] = separation(a, b) == "above"
     ranks, places = significance.shared_ranks(ahead), significance.rank_ranges(ahead)
-    return [
+    ranked = [
         replace(
             row,
             rank=ranks[i],
             places=places[i],
-            below=versus(row, rows[i + 1]) if i + 1 < len(rows) else None,
-            against=versus(row, anchor) if anchor and row.name != anchor.name else None,
-            ps=ps[row.name],
+            below=versus(row, complete[i + 1]) if i + 1 < len(complete) else None,
+            against=versus(row, anchor) if anchor else None,
         )
-        for i, row in enumerate(rows)
+        for i, row in enumerate(complete)
     ]
+    return ranked + incomplete
 
 
-def separation(a: Row, b: Row, p: float) -> Literal["above", "below"] | None:
-    """Position of a relative to b if p is small enough and their order agrees with that of the means, which are tested."""
-    upper, lower = (a, b) if sort_key(a) < sort_key(b) else (b, a)
-    assert upper.score is not None and lower.score is not None
-    if p > significance.ALPHA or upper.score <= lower.score:
+def versus(a: Row, b: Row) -> Versus | None:
+    """Comparison of two rows; None where they were not tested, as a row with itself."""
+    if b.name not in a.ps:
         return None
-    return "above" if upper is a else "below"
+    improvement, interval = (
+        st.probability_of_improvement(a.scores, b.scores),
+        bootstrap.improvement_interval(a.scores, b.scores),
+    )
+    return Versus(b.name, improvement, interval, a.ps[b.name], separation(a, b))
+
+
+def separation(a: Row, b: Row) -> Literal["above", "below"] | None:
+    """Position of a relative to b if the test separates them."""
+    if a.score is None or b.score is None or a.ps.get(b.name, 1.0) > significance.ALPHA:
+        return None
+    return "above" if a.score > b.score else "below"
 
 
 def summarise_encoding(grid: Grid, encoding: str) -> Row:
@@ -229,6 +236,7 @@ def summarise_encoding(grid: Grid, encoding: str) -> Row:
         iqm_interval=bootstrap.iqm_interval(scores) if complete else None,
         score=st.mean_score(scores) if complete else None,
         interval=bootstrap.mean_score_interval(scores) if complete else None,
+        reach=st.mean_reach([c.reach for c in cells.values() if c.reach]) if complete else None,
         gap=st.optimality_gap(scores) if complete else None,
         in_distribution=float(np.mean([c.in_distribution for c in cells.values()])) if complete else None,
         parameters=(min(parameters), max(parameters)) if parameters else None,
@@ -249,18 +257,35 @@ def ranking_class(runs: list[Result], latest: Result | None) -> str:
 def summarise_cell(grid: Grid, column: Column, encoding: str) -> Cell:
     runs, exact = grid.runs.get((column.task, encoding), ()), grid.exact(column.task, encoding)
     failed = tuple(seed for task, name, seed in grid.failures if (task, name) == (column.task, encoding))
-    at, train_length = column.at, column.train_length
+    token, guessed, nll = (grid.recorded(column.task, encoding, name) for name in ("token", "token_chance", "nll"))
+    at, chance, train_length, nothing = column.at, np.array(column.chance), column.train_length, np.zeros(0)
+    scores = task_scores(grid, column, encoding)
     return Cell(
         column=column,
         runs=runs,
         expected=grid.seeds,
         failed=failed,
         exact=exact,
-        scores=st.run_scores(at, exact, np.array(column.chance), train_length) if runs else np.zeros(0),
-        ood=st.mean_interval(st.out_of_distribution(at, exact, train_length)) if runs else None,
+        cells=task_cells(grid, column, encoding),
+        scores=scores,
+        score=st.mean_interval(scores) if runs else None,
+        tokens=st.run_scores(at, st.without_guessing(token, np.nan_to_num(guessed)), train_length) if runs else nothing,
+        nll=st.past_mean(at, nll, train_length) if runs else nothing,
         in_distribution=float(st.in_distribution(at, exact, train_length).mean()) if runs else None,
-        reach=st.reach(at, exact) if runs else None,
+        reach=st.reach(at, exact, chance, train_length) if runs else None,
     )
+
+
+def task_cells(grid: Grid, column: Column, encoding: str) -> Float[np.ndarray, "S N"]:
+    """Score of each run on a task at each test length: see ``scores.cell_scores``."""
+    exact, token, guessed = (grid.recorded(column.task, encoding, name) for name in ("exact", "token", "token_chance"))
+    return st.cell_scores(exact, token, np.array(column.chance), guessed) if len(exact) else exact
+
+
+def task_scores(grid: Grid, column: Column, encoding: str) -> Float[np.ndarray, " S"]:
+    """Score of each run on a task."""
+    cells = task_cells(grid, column, encoding)
+    return st.run_scores(column.at, cells, column.train_length) if len(cells) else np.zeros(0)
 
 
 def step_times(grid: Grid, encoding: str) -> list[list[float]]:

@@ -1,110 +1,94 @@
-"""The permutation test against scipy and an enumeration of all splits; Holm's correction against its stepwise procedure."""
+"""The separation test against a direct computation, scipy and simulation; ranks and rank ranges."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from leaderboard.stats import significance as ours
-
-scores = st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
-tasks = st.tuples(*[st.integers(1, 4).flatmap(lambda runs: arrays(float, runs, elements=scores))] * 2)
+from leaderboard.stats import simulation
 
 
-def enumerated(x, y, slack=1e-9):
-    """Share of all splits, over all tasks jointly, whose summed difference of means is at least the observed one."""
-    differences = []
-    for a, b in zip(x, y, strict=True):
-        pooled, k = np.concatenate([a, b]), len(a)
-        chosen = [list(c) for c in itertools.combinations(range(len(pooled)), k)]
-        differences.append([pooled[c].mean() - np.delete(pooled, c).mean() for c in chosen])
-    sums = np.array([sum(split) for split in itertools.product(*differences)])
-    return (np.abs(sums) >= abs(sums[0]) - slack).mean()  # the first of combinations() is the observed split
+def slow_ps(scores, signs):
+    """The test as its docstring describes it, pair by pair and replicate by replicate.
+
+    Arguments:
+        signs: replicate → encoding → task → sign of each run.
+    """
+    pairs, tasks = list(itertools.combinations(range(len(scores)), 2)), range(len(scores[0]))
+
+    def statistics(made, centres):
+        def squares(e, t):
+            return sum((x - np.mean(made[e][t])) ** 2 for x in made[e][t])
+
+        def variance(e, t):
+            freedom = [len(other[t]) - 1 for other in made]
+            common = sum(squares(o, t) for o in range(len(made))) / sum(freedom)
+            return (8 * common + squares(e, t)) / (8 + freedom[e]) / len(made[e][t])
+
+        def overall(e):
+            return np.mean([np.mean(made[e][t]) - centres[e][t] for t in tasks])
+
+        def error(i, j):
+            return sum(variance(e, t) for e in (i, j) for t in tasks) ** 0.5 / len(tasks)
+
+        return [abs(overall(i) - overall(j)) / error(i, j) for i, j in pairs]
+
+    nothing = [[0 for _ in tasks] for _ in scores]
+    observed = statistics(scores, nothing)
+    residuals = [[(x - x.mean()) * (len(x) / (len(x) - 1)) ** 0.5 for x in encoding] for encoding in scores]
+    drawn = [
+        statistics([[r * f for r, f in zip(*one, strict=True)] for one in zip(residuals, flips, strict=True)], nothing)
+        for flips in signs
+    ]
+    adjusted, least = [0.0] * len(pairs), 0.0
+    remaining = sorted(range(len(pairs)), key=lambda k: -observed[k])
+    for place, k in enumerate(remaining):
+        beyond = sum(max(one[other] for other in remaining[place:]) >= observed[k] - 1e-9 for one in drawn)
+        least = max(least, (1 + beyond) / (1 + len(drawn)))
+        adjusted[k] = least
+    return adjusted
 
 
-@settings(max_examples=100)
-@given(st.lists(tasks, min_size=1, max_size=2))
-def test_the_permutation_test_counts_all_splits(made):
-    x, y = [a for a, _ in made], [b for _, b in made]
-    # Each score is moved by up to half of 1/4,096 of the statistic's range, which is at most 2 a task.
-    rounding = sum(map(len, x)) * 2 * len(x) / 4096
-    assert enumerated(x, y, -rounding) <= ours.permutation_p(x, y) + 1e-9
-    assert ours.permutation_p(x, y) <= enumerated(x, y, rounding) + 1e-9
-
-
-@given(st.lists(st.tuples(*[st.lists(st.booleans(), min_size=3, max_size=3)] * 2), min_size=1, max_size=3))
-def test_the_permutation_test_is_exact_for_zeros_and_ones(made):
-    x, y = [np.array(a, float) for a, _ in made], [np.array(b, float) for _, b in made]
-    assert ours.permutation_p(x, y) == pytest.approx(enumerated(x, y), abs=1e-9)
-
-
-def test_the_permutation_test_of_one_task_agrees_with_scipy():
+def test_the_test_is_what_its_docstring_says():
     rng = np.random.default_rng(0)
-    for runs in (3, 5, 6):  # equal group sizes: otherwise scipy defines the second tail differently
-        x, y = rng.random(runs), rng.random(runs) + 0.2
-        theirs = scipy.stats.permutation_test((x, y), lambda a, b: a.mean() - b.mean(), n_resamples=np.inf)
-        assert ours.permutation_p([x], [y]) == pytest.approx(theirs.pvalue, abs=1e-9)
+    scores = [[rng.normal(level + 0.1 * t, 0.1, runs) for t in range(2)] for level, runs in ((0.4, 3), (0.5, 5), (0.55, 4))]
+    draws = np.random.default_rng(5)
+    flips = [[draws.choice(np.array([-1.0, 1.0]), (len(task), 60)) for task in tasks] for tasks in scores]
+    signs = [[[flip[:, b] for flip in tasks] for tasks in flips] for b in range(60)]
+    assert ours.separation_ps(scores, replicates=60, seed=5) == pytest.approx(slow_ps(scores, signs))
 
 
-def test_the_permutation_test_of_five_tasks_agrees_with_sampled_splits():
+def test_two_encodings_with_many_runs_have_the_p_of_a_t_test():
     rng = np.random.default_rng(1)
-    x, y = rng.random((5, 5)), rng.random((5, 5)) * 0.85
-    pooled = np.concatenate([x, y], axis=1)
-    drawn = rng.permuted(np.broadcast_to(pooled, (40_000, 5, 10)), axis=2)
-    sums = (drawn[..., :5].mean(2) - drawn[..., 5:].mean(2)).sum(1)
-    expected = (np.abs(sums) >= abs((x.mean(1) - y.mean(1)).sum())).mean()
-    assert 0.05 < expected < 0.5
-    assert ours.permutation_p(list(x), list(y)) == pytest.approx(expected, abs=4 * 0.0025)
+    for shift in (0.0, 0.1, 0.3, 0.4):
+        x, y = rng.normal(0, 1, 100), rng.normal(shift, 1, 100)
+        (p,) = ours.separation_ps([[x], [y]])
+        assert p == pytest.approx(scipy.stats.ttest_ind(x, y).pvalue, abs=0.02)
 
 
-def test_complete_separation_has_the_smallest_possible_p():
-    x, y = [np.full(5, 0.9)] * 5, [np.full(5, 0.1)] * 5
-    assert ours.permutation_p(x[:1], y[:1]) == pytest.approx(2 / math.comb(10, 5))
-    assert ours.permutation_p(x, y) == pytest.approx(2 / math.comb(10, 5) ** 5, rel=1e-3)
-    # Tasks on which all runs agree do not count.
-    assert ours.permutation_p([*x[:2], *y], [*y[:2], *y]) == pytest.approx(2 / math.comb(10, 5) ** 2)
-    assert ours.permutation_p(x, x) == 1
-
-
-def test_the_permutation_test_compares_means_not_ranks():
-    # A large lead on one task, a tiny lag on four: a rank test would prefer y.
-    x = [np.array([0.9, 0.91, 0.92]), *[np.array([0.1, 0.11, 0.12])] * 4]
-    y = [np.array([0.1, 0.11, 0.12]), *[np.array([0.13, 0.14, 0.15])] * 4]
-    assert ours.permutation_p(x, y) == pytest.approx(0.1, abs=0.01)  # the one task decides: 2 of 20 splits
-
-
-def test_under_the_null_hypothesis_p_is_uniform():
+def test_more_encodings_make_p_larger_and_equal_ones_are_never_separated():
     rng = np.random.default_rng(2)
-    ps = np.array([ours.permutation_p(list(rng.random((3, 4))), list(rng.random((3, 4)))) for _ in range(1000)])
-    for level in (0.05, 0.2, 0.5):
-        assert (ps <= level).mean() == pytest.approx(level, abs=4 * math.sqrt(level * (1 - level) / 1000))
+    made = [[rng.normal(0.5 + 0.05 * (e == 0), 0.02, 5) for _ in range(3)] for e in range(8)]
+    (alone,), among = ours.separation_ps(made[:2]), ours.separation_ps(made)
+    assert alone < among[0] < 0.05 and (among[7:] > 0.05).all()
+    assert ours.separation_ps([made[0], made[0]]) == [1]
+    constant = [[np.full(5, level)] * 2 for level in (0.2, 0.2, 0.7)]
+    assert ours.separation_ps(constant) == pytest.approx([1, 1 / 10_001, 1 / 10_001])
+    assert len(ours.separation_ps(made[:1])) == len(ours.separation_ps([])) == 0
 
 
-def step_down(ps, alpha):
-    """Holm's procedure: from the smallest p on, reject while p ≤ α/(comparisons not yet rejected)."""
-    rejected = set()
-    for i in sorted(range(len(ps)), key=lambda i: ps[i]):
-        if ps[i] > alpha / (len(ps) - len(rejected)):
-            break
-        rejected.add(i)
-    return rejected
-
-
-@given(st.lists(st.floats(0, 0.2), max_size=20), st.floats(0.001, 0.999))
-def test_holm_agrees_with_the_stepwise_procedure(ps, alpha):
-    adjusted = ours.holm(ps)
-    assert {i for i, p in enumerate(adjusted) if p <= alpha * (1 - 1e-9)} <= step_down(ps, alpha)
-    assert {i for i, p in enumerate(adjusted) if p <= alpha * (1 + 1e-9)} >= step_down(ps, alpha)
-
-
-def test_holm_by_hand():
-    assert ours.holm([0.04, 0.01, 0.02, 0.5]) == pytest.approx([0.08, 0.04, 0.06, 0.5])
-    assert ours.holm([0.03, 0.031]) == pytest.approx([0.06, 0.06])  # never smaller than that of a smaller p
+def test_errors_are_rare_with_unequal_spreads_and_numbers_of_runs():
+    """The full table of errors and power: ``python -m leaderboard.stats.simulation``."""
+    atoms = np.random.default_rng(3).normal(0.5, [[[0.01]], [[0.03]], [[0.1]], [[0.03]]], (4, 5, 5)).repeat(2, 0)
+    for case in (simulation.equal_means, simulation.groups_of_four):
+        errors, power = simulation.measure(case, simulation.by_the_rule, simulation.TESTS["step-down maximum"], atoms, 60)
+        assert errors <= 0.05 + 3 * (0.05 * 0.95 / 60) ** 0.5
+    assert power > 0.2
 
 
 def ahead(rows, *pairs):

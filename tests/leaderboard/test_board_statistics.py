@@ -31,23 +31,33 @@ curves = st.lists(st.lists(shares, min_size=5, max_size=5), min_size=1, max_size
 def test_l_itself_is_in_distribution():
     exact = np.array([[1, 0.8, 0.6, 0.3, 0], [1, 1, 0, 0, 0]])
     assert ours.in_distribution(LENGTHS, exact, L) == pytest.approx([0.9, 1])
-    assert ours.out_of_distribution(LENGTHS, exact, L) == pytest.approx([0.3, 0])
 
 
 @given(curves, st.lists(st.floats(0, 0.9), min_size=5, max_size=5))
-def test_score_is_the_floored_mean_of_corrected_accuracies(exact, chance):
-    expected = [max(0, sum((run[i] - chance[i]) / (1 - chance[i]) for i in (2, 3, 4)) / 3) for run in exact.tolist()]
-    assert ours.run_scores(LENGTHS, exact, np.array(chance), L) == pytest.approx(expected)
+def test_every_octave_past_l_has_the_same_weight(exact, chance):
+    """The score is the mean of a staircase over log l: from one test length to the next, the cell of the longer one."""
+    cells = ours.without_guessing(exact, np.array(chance))
+    at = np.exp(np.linspace(np.log(10), np.log(50), 20_001)[1:])
+    stairs = cells[:, np.searchsorted(LENGTHS, np.round(at, 9))]
+    assert ours.run_scores(LENGTHS, cells, L) == pytest.approx(np.maximum(stairs.mean(1), 0), abs=1e-3)
 
 
 def test_score_is_floored_once_after_the_mean_over_lengths():
     chance = np.full(5, 0.5)
-    # One lucky length and two unlucky ones: guessing earns nothing, though a floor at each length would give 1/3.
+    # One lucky length and two unlucky ones: guessing earns nothing, though a floor at each length would give a quarter.
     guessing = np.array([[1, 1, 1, 0, 0.25]])
     below = np.array([[1, 1, 0, 0, 0]])
     perfect = np.ones((1, 5))
-    scores = [ours.run_scores(LENGTHS, exact, chance, L)[0] for exact in (guessing, below, perfect)]
-    assert scores == [0, 0, 1]
+    cells = [ours.without_guessing(exact, chance) for exact in (guessing, below, perfect)]
+    assert [ours.run_scores(LENGTHS, found, L)[0] for found in cells] == [0, 0, 1]
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("exact", [0.6, 0.2]), ("mean", [(0.6 + 0.5) / 2, 0.2])])
+def test_a_cell_scores_exact_match_and_token_accuracy_without_guessing(kind, expected, monkeypatch):
+    monkeypatch.setattr(ours, "CELL", kind)
+    exact, token = np.array([[0.8, 0.6]]), np.array([[0.6, 0.9]])
+    found = ours.cell_scores(exact, token, np.array([0.5, 0.5]), np.array([[0.2, np.nan]]))  # unknown: exact match alone
+    assert found == pytest.approx(np.array([expected]))
 
 
 @given(st.lists(shares, min_size=2, max_size=10))
@@ -123,25 +133,34 @@ def test_improvement_and_its_reverse_add_up_to_one(x, y):
     assert ours.probability_of_improvement(x, y) + ours.probability_of_improvement(y, x) == pytest.approx(1)
 
 
-@pytest.mark.parametrize(
-    ("curve", "longest"),
-    [
-        ([1, 1, 1, 1, 1], 50),
-        ([1, 1, 0.95, 0.2, 0], 15),
-        ([1, 0.9, 0.9, 0.9, 0.899], 20),  # 0.9 itself is enough
-        ([1, 0.5, 1, 1, 1], 5),  # a length passed after a failed one does not count
-        ([0.89, 1, 1, 1, 1], 0),
-    ],
-)
-def test_reach(curve, longest):
-    assert ours.reach(LENGTHS, np.array([curve])) == longest
+@given(st.lists(st.lists(st.integers(0, 20).map(lambda n: n / 20), min_size=5, max_size=5), min_size=1, max_size=4))
+def test_reach_is_the_first_crossing_of_the_interpolated_curve(runs):
+    exact, chance = np.array(runs), np.array([0.25, 0.25, 0, 0, 0])
+    curve = (exact.mean(0) - chance) / (1 - chance)
+    at = np.linspace(np.log(5), np.log(50), 100_001)
+    under = np.flatnonzero(np.interp(at, np.log(LENGTHS), curve) < 0.5 - 1e-9)
+    found = ours.reach(LENGTHS, exact, chance, L)
+    if not len(under):
+        assert found == (5, "≥")
+    elif under[0] == 0:
+        assert found == (0.5, "<")
+    else:
+        assert found == (pytest.approx(np.exp(at[under[0]]) / L, rel=1e-4), "")
 
 
-def test_reach_uses_the_mean_over_seeds():
-    # Means .9, .9 (a little under it in floating point) and .85.
-    exact = np.array([[0.8, 0.82, 0.75, 0, 0], [0.9, 0.94, 0.9, 0, 0], [1, 0.94, 0.9, 0, 0]])
-    assert exact.mean(0)[1] < 0.9
-    assert ours.reach(LENGTHS, exact) == 10
+def test_reach_at_hand_computed_points():
+    sure = np.zeros(5)
+    # Three quarters at 15 and one quarter at 20: half way in log l.
+    assert ours.reach(LENGTHS, np.array([[1, 1, 0.75, 0.25, 1]]), sure, L) == (pytest.approx((15 * 20) ** 0.5 / 10), "")
+    assert ours.reach(LENGTHS, np.array([[1, 1, 1, 1, 0.5]]), sure, L) == (5, "≥")  # one half is not under it
+    assert ours.reach(LENGTHS, np.array([[0.8, 0.2, 1, 1, 1]]), sure, L) == (pytest.approx(50**0.5 / 10), "")  # not learned
+    # Guessing between two is .5: three quarters are one half with guessing taken out.
+    assert ours.reach(LENGTHS, np.full((2, 5), 0.75), np.full(5, 0.5), L) == (5, "≥")
+
+
+@pytest.mark.parametrize(("marks", "mark"), [(["", ""], ""), (["≥", ""], "≥"), (["<", ""], "<"), (["≥", "<"], "~")])
+def test_the_mean_of_reaches_is_geometric_and_marked(marks, mark):
+    assert ours.mean_reach([ours.Reach(4.0, marks[0]), ours.Reach(1.0, marks[1])]) == (pytest.approx(2), mark)
 
 
 @pytest.mark.parametrize(("accuracy", "passes"), [(1, True), (0.95, True), (0.95 - 1e-16, True), (0.9499, False), (0, False)])
@@ -153,10 +172,6 @@ def test_gate(accuracy, passes):
 def test_ranks_are_competition_ranks_of_printed_scores(scores):
     printed = [float(f"{s:.3f}") for s in scores]
     assert ours.competition_ranks(scores) == scipy.stats.rankdata([-p for p in printed], method="min").astype(int).tolist()
-
-
-def test_ties_are_broken_by_the_next_printed_score():
-    assert ours.competition_ranks([0.5004, 0.5001, 0.5, 0.6], [0.3, 0.4, 0.4001, 0.1]) == [4, 2, 2, 1]
 
 
 def test_relative_time_is_a_geometric_mean_of_ratios_of_medians():

@@ -61,7 +61,7 @@ const rowHead = (slot, text) =>
   make('th', { scope: 'row' }, make('div', {}, swatch(slot), make('span', { class: 'name' }, text)));
 const encodingHead = (id) => rowHead(state.slots.get(id), state.board.encodings[id].name);
 
-const untested = 'Separation cannot be tested: single runs, or different tables';
+const untested = 'Separation cannot be tested: single runs';
 
 /** All pairs: the probability of improvement, and whether the test separates the two. */
 function updatePairs() {
@@ -86,7 +86,7 @@ function pairCell(a, b) {
   const [low, high] = a < b ? [a, b] : [b, a];
   const [better, p, verdict] = state.board.pairs[low][high - low - 1];
   const text = a < b ? better : share(Math.round(1000 - 1000 * Number(better)) / 1000);
-  if (p === undefined) return make('td', { title: 'not tested: single runs, or different tables' }, text);
+  if (p === undefined) return make('td', { title: 'not tested: single runs' }, text);
   const separated = verdict !== 0;
   const cell = make(
     'td',

@@ -93,7 +93,7 @@ function filterRows() {
   if (byId('count').value !== count) byId('count').value = count;
 }
 
-/** Show a view (OOD accuracy, reach, …) in the task columns. */
+/** Show a view (score, reach, …) in the task columns. */
 function showView(which) {
   const section = sectionOf(state.boardIndex);
   const heads = [...section.querySelectorAll('thead th')];

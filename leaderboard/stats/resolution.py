@@ -1,0 +1,99 @@
+"""How much a board resolves: cells at floor and ceiling, pairs separated, rows sharing rank 1, agreement between seeds."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from . import scores as st
+from .scores import Scores
+from .significance import ALPHA, separation_ps
+from .summary import Cell, Row
+
+FLOOR, CEILING = 0.02, 0.98
+"""Cells under the one or over the other show no difference between encodings."""
+SPLITS = 200
+
+Measure = Callable[[Cell], Float[np.ndarray, " S"]]
+MEASURES: dict[str, Measure] = {
+    "the score": lambda cell: cell.scores,
+    "exact match alone": lambda cell: past(cell, st.without_guessing(cell.exact, np.array(cell.column.chance))),
+    "token accuracy": lambda cell: cell.tokens,
+    "the likelihood of a token": lambda cell: np.exp(-cell.nll),  # in 0 … 1, so that no task outweighs the others
+}
+"""What separations are counted by: for each run, a number in 0 … 1."""
+
+
+def past(cell: Cell, values: Float[np.ndarray, "S N"]) -> Float[np.ndarray, " S"]:
+    return st.run_scores(cell.column.at, values, cell.column.train_length)
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """All rows of a board together; ranks and agreement are those of its first table."""
+
+    extremes: Mapping[str, tuple[float, float]]
+    """Task → shares of the cells (encoding, seed, test length past L) that score under ``FLOOR`` and over ``CEILING``."""
+    separated: Mapping[str, int]
+    """Name of a measure → pairs separated by it; without those that some run lacks."""
+    pairs: int
+    """Pairs tested."""
+    first: int
+    """Rows that share rank 1."""
+    ranked: int
+    agreement: float | None
+    """Kendall's τ-b between the orders of two random halves of each cell's runs, mean over ``SPLITS`` splits."""
+    agreement_first: float | None
+    """The same within the rows that share rank 1."""
+
+
+def resolution(classes: Mapping[str, Sequence[Row]]) -> Resolution | None:
+    """None where nothing can be tested.
+
+    Arguments:
+        classes: from ``summarise``.
+    """
+    rows = [row for group in classes.values() for row in group]
+    tested = [row for row in rows if row.ps]
+    if not tested:
+        return None
+    extremes = {}
+    for task in rows[0].cells:
+        cells = [row.cells[task] for row in rows if row.cells[task].runs]
+        values = np.concatenate([cell.cells[:, cell.column.at > cell.column.train_length].ravel() for cell in cells])
+        extremes[task] = float((values < FLOOR).mean()), float((values > CEILING).mean())
+    separated = {}
+    for name, measure in MEASURES.items():
+        numbers = [[measure(cell) for cell in row.cells.values()] for row in tested]
+        if not any(np.isnan(runs).any() for tasks in numbers for runs in tasks):
+            separated[name] = int((separation_ps(numbers) <= ALPHA).sum())
+    ranked = [row for row in next(iter(classes.values())) if row.ps]
+    first = [row for row in ranked if row.rank == 1]
+    return Resolution(
+        extremes=extremes,
+        separated=separated,
+        pairs=len(tested) * (len(tested) - 1) // 2,
+        first=len(first),
+        ranked=len(ranked),
+        agreement=split_half([row.scores for row in ranked]),
+        agreement_first=split_half([row.scores for row in first]),
+    )
+
+
+def split_half(scores: Sequence[Scores], splits: int = SPLITS, seed: int = 0) -> float | None:
+    """Agreement of two halves of the runs: see ``Resolution.agreement``. None for fewer than two encodings, or all tied.
+
+    Arguments:
+        scores: of each encoding, at least two runs a task. The smaller half has half of the runs, rounded down.
+    """
+    from scipy.stats import kendalltau
+
+    rng, found = np.random.default_rng(seed), []
+    for _ in range(splits if len(scores) > 1 else 0):
+        halves = np.zeros((2, len(scores)))
+        for i, tasks in enumerate(scores):
+            for runs in map(rng.permutation, tasks):
+                halves[:, i] += runs[: len(runs) // 2].mean(), runs[len(runs) // 2 :].mean()
+        found.append(kendalltau(*halves).statistic)
+    return float(np.nanmean(found)) if not np.isnan(found).all() else None
