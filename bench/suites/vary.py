@@ -40,7 +40,8 @@ class Vary(Section):
 
     @model_validator(mode="after")
     def known_fields(self) -> "Vary":
-        for label, values in {"encodings": self.encodings, "seeds": self.seeds, **self.conditions}.items():
+        lists: dict[str, list] = {"encodings": self.encodings, "seeds": self.seeds, **self.conditions}
+        for label, values in lists.items():
             if duplicates := [v for v in values if values.count(v) > 1]:
                 raise ValueError(f"vary: {label}: duplicate {duplicates[0]!r}")
         for field in self.conditions:
@@ -109,4 +110,4 @@ def condition_title(condition: str) -> str:
     """``learning_rate-x2`` → ``learning rate × 2``, for readers."""
     field, value = condition.split("-", 1)
     name = "L" if field == "train_length" else field.replace("_", " ")
-    return f"{name} {value.replace('x', '× ')}"
+    return f"{name} {value}".replace(" x", " ×\u00a0")

@@ -18,6 +18,7 @@ from importlib import metadata
 from pathlib import Path
 
 from leaderboard.data.cards import Card, read_cards, with_cards
+from leaderboard.data.conditions import attach_conditions
 from leaderboard.data.file_names import IMAGES, PAGES
 from leaderboard.data.grid import Grid
 from leaderboard.data.store import RESULTS, published_grids, read_file, write_if_changed
@@ -88,7 +89,7 @@ def read_published_board(folder: Path) -> PublishedBoard:
         InputError: a file that cannot be read or is malformed.
     """
     cards = read_cards(folder)
-    return PublishedBoard(with_cards(published_grids(folder), cards), cards)
+    return PublishedBoard(attach_conditions(with_cards(published_grids(folder), cards)), cards)
 
 
 def render_published(folder: Path) -> list[str]:
