@@ -128,7 +128,8 @@ def read_store(folder: Path) -> dict[str, list[Result]]:
 
 def suite_folders(folder: Path) -> list[Path]:
     """The folders of the published suites, sorted."""
-    return [path for path in sorted((folder / RESULTS).glob("*")) if path.is_dir() and re.fullmatch(r"[a-z0-9_.-]+", path.name)]
+    name = r"[a-z0-9_-][a-z0-9_.-]*"
+    return [path for path in sorted((folder / RESULTS).glob("*")) if path.is_dir() and re.fullmatch(name, path.name)]
 
 
 def read_runs(place: Path) -> list[Result]:

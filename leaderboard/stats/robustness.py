@@ -20,7 +20,7 @@ from .bootstrap import TAILS, Interval
 from .scores import FUZZ
 from .summary import summarise_cell
 
-REPLICATES = 10_000
+REPLICATES = 5_000
 BASE = ""
 """Name of the suite itself among its conditions."""
 RATE = "learning_rate-"
@@ -114,13 +114,14 @@ def robustness(grid: Grid) -> Robustness | None:
     comparisons = [compare(condition, base, runs) for condition, runs in found.items()]
     if not (shown := tuple(one for one in comparisons if len(one.encodings) > 1)):
         return None
+    repeated = [stacked(runs, list(runs))[..., 0] for runs in base.values() if runs]
     by_rate = {BASE: base} | {c: runs for c, runs in found.items() if c.startswith(RATE)}
     return Robustness(
         comparisons=shown,
         missing=tuple(c for c in grid.suite.conditions if c not in {one.condition for one in shown}),
         seeds=tuple(seeds),
         asked=len(encodings) * len(seeds) * len(grid.columns),
-        again=repeated_tau([stacked(runs, list(runs))[..., 0] for runs in base.values() if runs]),
+        again=resampled_tau(repeated, repeated),
         rates=len(by_rate),
         interaction=interaction(rate_scores(by_rate)) if len(by_rate) > 1 else None,
         tuned=tune(by_rate) if len(by_rate) > 1 else None,
@@ -159,8 +160,9 @@ def compare(condition: str, base: Mapping[str, SeedRuns], other: Mapping[str, Se
     names = [name for name, seeds in common.items() if seeds]
     ours, theirs = ([stacked(side[name], common[name])[..., 0] for name in names] for side in (base, other))
     before, after = overall(ours), overall(theirs)
-    tau, runs = float(kendall_tau(before, after)), sum(scores.size for scores in theirs)
-    return Comparison(condition, tuple(names), before, after, tau, tau_interval(ours, theirs), runs)
+    interval = found[1] if (found := resampled_tau(ours, theirs)) else None
+    runs = sum(scores.size for scores in theirs)
+    return Comparison(condition, tuple(names), before, after, float(kendall_tau(before, after)), interval, runs)
 
 
 def overall(runs: Runs) -> Float[np.ndarray, " E"]:
@@ -176,7 +178,7 @@ def kendall_tau(x: Float[np.ndarray, "*B E"], y: Float[np.ndarray, "*B E"]) -> F
         return (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
 
 
-def resampled(runs: Runs, rng: np.random.Generator, replicates: int) -> Float[np.ndarray, "B E"]:
+def resampled(runs: Runs, rng: np.random.Generator, replicates: int = REPLICATES) -> Float[np.ndarray, "B E"]:
     """Overall scores of stratified resamples: seeds are drawn with replacement within each encoding and task.
 
     Deviations from the mean are multiplied by √(S/(S − 1)), without which S runs give too small a variance.
@@ -189,32 +191,20 @@ def resampled(runs: Runs, rng: np.random.Generator, replicates: int) -> Float[np
     return np.stack(columns, 1)
 
 
-def tau_interval(ours: Runs, theirs: Runs, replicates: int = REPLICATES, seed: int = 0) -> Interval | None:
-    """Percentile interval of τ between two conditions, whose runs are resampled independently; None for single seeds.
+def resampled_tau(ours: Runs, theirs: Runs, seed: int = 0) -> tuple[float, Interval] | None:
+    """τ between two conditions whose runs are resampled independently: mean and percentile interval.
 
     Resampling adds the spread of the seeds to the scores, so the interval reaches further down than up from the estimate.
+
+    Returns:
+        None with single seeds, or if all encodings are tied.
     """
-    if not ours or min(len(scores) for scores in (*ours, *theirs)) < 2:
+    if len(ours) < 2 or min(len(scores) for scores in (*ours, *theirs)) < 2:
         return None
     rng = np.random.default_rng(seed)
-    return percentiles(kendall_tau(resampled(ours, rng, replicates), resampled(theirs, rng, replicates)))
-
-
-def repeated_tau(runs: Runs, replicates: int = REPLICATES, seed: int = 0) -> tuple[float, Interval] | None:
-    """τ between two repetitions of the same runs with other seeds, as far as resampling shows it: mean and interval."""
-    if len(runs) < 2 or min(len(scores) for scores in runs) < 2:
-        return None
-    rng = np.random.default_rng(seed)
-    taus = kendall_tau(resampled(runs, rng, replicates), resampled(runs, rng, replicates))
-    interval = percentiles(taus)
-    return (float(np.nanmean(taus)), interval) if interval else None
-
-
-def percentiles(taus: Float[np.ndarray, " B"]) -> Interval | None:
-    """Percentile interval; resamples with all encodings tied, which have no τ, are left out."""
-    known = taus[~np.isnan(taus)]
-    low, high = np.quantile(known, TAILS) if len(known) else (np.nan, np.nan)
-    return (float(low), float(high)) if len(known) else None
+    taus = kendall_tau(resampled(ours, rng), resampled(theirs, rng))
+    taus = taus[~np.isnan(taus)]
+    return (float(taus.mean()), tuple(np.quantile(taus, TAILS).tolist())) if len(taus) else None
 
 
 def rate_scores(by_rate: Mapping[str, Mapping[str, SeedRuns]]) -> Float[np.ndarray, "E R S"]:

@@ -1,21 +1,25 @@
 """Does the order hold? Statistics against independent computations, the section's words, and where conditions are published."""
 
 import itertools
+import re
 from collections import Counter
 
 import numpy as np
 import pytest
 import scipy.stats
+import yaml
 from board_helpers import cells
 from figure_helpers import figure_of, overlaps, texts
 from hypothesis import given
 from hypothesis import strategies as some
 from hypothesis.extra.numpy import arrays
-from synthetic_results import full, only_grid, result, suite
+from synthetic_results import only_grid, result, store, suite
 
-from leaderboard.data.conditions import attach, attach_conditions
+from leaderboard.data.conditions import attach
+from leaderboard.data.store import publish_runs, published_grids
 from leaderboard.figures.robustness import draw_robustness
 from leaderboard.render.board import render_board
+from leaderboard.render.publish import read_published_board
 from leaderboard.render.robustness_text import robustness_words
 from leaderboard.stats import robustness as rb
 
@@ -77,7 +81,7 @@ def test_the_bootstrap_draws_all_resamples_with_their_probabilities():
     for (a, m), (b, n) in itertools.product(first.items(), second.items()):
         exact[round(scipy.stats.kendalltau(np.argsort(a), np.argsort(b)).statistic, 6)] += m * n / total
     rng = np.random.default_rng(1)
-    drawn = rb.kendall_tau(rb.resampled(ours, rng, 40_000), rb.resampled(theirs, rng, 40_000))
+    drawn = rb.kendall_tau(rb.resampled(ours, rng, 20_000), rb.resampled(theirs, rng, 20_000))
     for tau, probability in exact.items():
         assert np.isclose(drawn, tau, atol=1e-5).mean() == pytest.approx(probability, abs=0.015)
 
@@ -150,16 +154,20 @@ def test_only_whole_seeds_of_an_encoding_count_and_the_board_says_so():
     assert "width 128 (10 of 16 runs)" in robustness_words(found)
 
 
-def test_conditions_have_no_board_of_their_own():
-    width = OF.conditions["width-128"]
-    (grid,) = attach_conditions({"tiny": [only_grid(OF, runs_of(OF, BASE))], width.name: [only_grid(width, full(width, {}))]})[
-        "tiny"
-    ]
-    assert grid.conditions == {}, "no runs yet"
-    other = only_grid(width, runs_of(width, BASE))
-    suites = attach_conditions({"tiny": [only_grid(OF, runs_of(OF, BASE))], width.name: [other]})
-    assert list(suites) == ["tiny"]
-    assert suites["tiny"][0].conditions == {"width-128": other}
+def test_published_conditions_appear_only_in_the_section(tmp_path, monkeypatch):
+    yaml_file = tmp_path / "tiny.yaml"
+    yaml_file.write_text(yaml.safe_dump(OF.model_dump()))
+    monkeypatch.setattr("bench.suites.suite.shipped", lambda: {"tiny": yaml_file})
+    out, board = tmp_path / "runs", tmp_path / "board"
+    for of, scores in (OF, BASE), (OF.conditions["width-128"], SWAPPED):
+        store(out, runs_of(of, scores))
+        publish_runs(of.name, out, board)
+    published = read_published_board(board)
+    page = published.text_files()["README.md"].decode()
+    assert re.findall("^## Suite .*", page, re.MULTILINE) == ["## Suite tiny"]
+    assert page.count("\n### Does the order hold?") == 1
+    assert list(published.suites) == ["tiny"]
+    assert sorted(published_grids(board)) == ["tiny", "tiny-width-128"], "for lprime export"
 
 
 def test_the_figure_shows_every_encoding_and_tau():
