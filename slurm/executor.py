@@ -49,16 +49,25 @@ class SlurmExecutor:
         """See ``Executor``. Ctrl-C does not affect the jobs."""
         check_encoding_files(runs, self.cluster)
         commands.check_cluster(self.cluster)
-        watch = Watch(self.cluster, runs, out, on_event, self.keep_weights)
-        watch.submit(runs)
+        watches = [Watch(self.cluster, own, out, on_event, self.keep_weights) for own in by_suite(runs)]
+        for watch in watches:
+            watch.submit(list(watch.open))
         if self.watch:
-            watch.until_all_ended(self.poll_every_s)
-        elif watch.held:
+            until_all_ended(watches, self.poll_every_s)
+        elif any(watch.held for watch in watches):
             say("they are not submitted later with --detach: run the command again when there is room")
 
 
+def by_suite(runs: Sequence[Run]) -> list[list[Run]]:
+    """The runs of each suite; jobs and their records belong to one suite."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.suite.name, []).append(run)
+    return list(groups.values())
+
+
 class Watch:
-    """Submits runs and follows their progress, from the shared folder and SLURM's answers."""
+    """Submits runs of one suite and follows their progress, from the shared folder and SLURM's answers."""
 
     def __init__(
         self,
@@ -94,18 +103,6 @@ class Watch:
         self.held = dict.fromkeys(launched.held)
         self.sends.update(run for run in runs if run not in self.held)
         self.submitted, self.queue = time.monotonic(), None
-
-    def until_all_ended(self, poll_every_s: float) -> None:
-        while self.open:
-            try:
-                self.poll()
-                if self.held and time.monotonic() - self.submitted > ASK_SLURM_EVERY_S:
-                    self.submit(list(self.held))
-            except InputError as error:
-                say(f"{error}; jobs and this command continue")
-                time.sleep(ASK_SLURM_EVERY_S)
-            if self.open:
-                time.sleep(poll_every_s)
 
     def poll(self) -> None:
         """Check every open run once, except runs that are held and so have no job."""
@@ -161,8 +158,26 @@ class Watch:
         self.on_event(event)
 
 
+def until_all_ended(watches: Sequence[Watch], poll_every_s: float) -> None:
+    while active := [watch for watch in watches if watch.open]:
+        try:
+            for watch in active:
+                watch.poll()
+                if watch.held and time.monotonic() - watch.submitted > ASK_SLURM_EVERY_S:
+                    watch.submit(list(watch.held))
+        except InputError as error:
+            say(f"{error}; jobs and this command continue")
+            time.sleep(ASK_SLURM_EVERY_S)
+        if any(watch.open for watch in active):
+            time.sleep(poll_every_s)
+
+
 def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
-    """Describe what would be submitted: script, jobs and estimated cost, as lines of text. Writes nothing."""
+    """Describe what would be submitted: script, jobs and estimated cost, as lines of text. Writes nothing.
+
+    Arguments:
+        runs: of one suite.
+    """
     check_encoding_files(runs, cluster)
     suite = runs[0].suite
     records = records_folder(out, suite.name)

@@ -27,7 +27,8 @@ def status_rows(statuses: dict[Run, Status]) -> list[dict[str, Any]]:
     """One JSON object per run; keys about its job are present if they have a value."""
     rows = []
     for run, status in statuses.items():
-        row: dict[str, Any] = {"task": run.task, "encoding": run.encoding, "seed": run.seed, "state": status.state}
+        row: dict[str, Any] = {"condition": run.suite.condition} if run.suite.condition else {}
+        row |= {"task": run.task, "encoding": run.encoding, "seed": run.seed, "state": status.state}
         if status.state == "running":
             row |= heartbeat_row(status.heartbeat) if status.heartbeat else {}
             row |= {"job_time_left": status.time_left} if status.job else {}
@@ -53,33 +54,38 @@ def all_finished(statuses: dict[Run, Status]) -> bool:
     return not unfinished(statuses)
 
 
-def status_text(queue: Queue, statuses: dict[Run, Status], out: Path):
-    """The output of ``lprime status``."""
+def status_text(found: Sequence[tuple[Queue, dict[Run, Status]]], out: Path):
+    """The output of ``lprime status``.
+
+    Arguments:
+        found: of one suite, or of each condition of one.
+    """
     from rich.text import Text
 
+    statuses = {run: status for _, own in found for run, status in own.items()}
     counts = format_counts(Counter(status.state for status in statuses.values()))
-    hint = empty_folder_hint(queue.suite, out)
+    hints = [hint for queue, _ in found if (hint := empty_folder_hint(queue.suite, out))]
     parts = [
-        state_table(statuses),
-        f"\n{len(statuses)} runs: {counts}{f'; {hint}' if hint else ''}",
-        *job_lines(queue, statuses, out),
+        state_table(statuses, by_condition=len(found) > 1),
+        f"\n{len(statuses)} runs: {counts}{f'; {hints[0]}' if hints else ''}",
+        *(line for queue, own in found for line in job_lines(queue, own, out)),
         *running_lines(statuses),
-        *failure_lines(queue, statuses),
+        *(line for queue, own in found for line in failure_lines(queue, own)),
     ]
     return Text("\n".join(parts))
 
 
-def state_table(statuses: dict[Run, Status]) -> str:
-    """Encodings by tasks, with the number of runs in each state."""
+def state_table(statuses: dict[Run, Status], by_condition: bool = False) -> str:
+    """Encodings (or conditions) by tasks, with the number of runs in each state."""
     from tabulate import tabulate
 
     cells: dict[tuple[str, str], Counter[str]] = {}
     for run, status in statuses.items():
-        cells.setdefault((run.encoding, run.task), Counter())[status.state] += 1
+        cells.setdefault((run.suite.condition if by_condition else run.encoding, run.task), Counter())[status.state] += 1
     tasks = [spec.task for spec in next(iter(statuses)).suite.tasks]
-    encodings = dict.fromkeys(run.encoding for run in statuses)
-    table = [[encoding, *(format_counts(cells.get((encoding, task), Counter())) for task in tasks)] for encoding in encodings]
-    return tabulate(table, headers=["encoding", *tasks], tablefmt="simple")
+    lines = dict.fromkeys(line for line, _ in cells)
+    table = [[line, *(format_counts(cells.get((line, task), Counter())) for task in tasks)] for line in lines]
+    return tabulate(table, headers=["condition" if by_condition else "encoding", *tasks], tablefmt="simple")
 
 
 def format_counts(counts: Counter[str]) -> str:

@@ -77,7 +77,8 @@ class Run:
     seed: int
 
     def __str__(self) -> str:
-        return f"{self.task} {self.encoding} seed {self.seed}"
+        condition = f"{self.suite.condition}: " if self.suite.condition else ""
+        return f"{condition}{self.task} {self.encoding} seed {self.seed}"
 
     @property
     def key(self) -> tuple[str, str, int]:

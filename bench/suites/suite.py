@@ -1,8 +1,12 @@
-"""Suites: the specification of a benchmark in YAML, and its fingerprint, a hash of everything that can change a number."""
+"""Suites: the specification of a benchmark in YAML, and its fingerprint, a hash of everything that can change a number.
+
+A suite can be varied: ``vary`` describes its conditions, which are suites too.
+"""
 
 import hashlib
 import json
 import math
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,8 +15,9 @@ from pydantic import AfterValidator, Field, model_validator
 
 import tasks as generators
 from bench.plugins.references import absolute
-from tasks import Examples, Task, unknown
+from tasks import Examples, InputError, Task, unknown
 
+from .vary import Vary, derive
 from .yaml_config import Section, read_yaml, validated, yaml_file, yaml_files
 
 PROTOCOL = 3
@@ -87,7 +92,7 @@ class TaskSpec(Section):
 class Suite(Section):
     """A benchmark: model, recipe, tasks, test lengths, seeds, and the encodings that run by default."""
 
-    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
     version: Count
     about: str
     model: ModelSpec
@@ -100,6 +105,9 @@ class Suite(Section):
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
     encodings: Annotated[list[str], Field(min_length=1)]
     tasks: Annotated[list[TaskSpec], Field(min_length=1)]
+    vary: Vary | None = None
+    condition: str = ""
+    """Which condition of another suite this is, such as ``learning_rate-x2``; empty: none."""
 
     @model_validator(mode="after")
     def consistent(self) -> "Suite":
@@ -163,12 +171,34 @@ class Suite(Section):
         return {n: generators.test_set(generator, n, self.test_examples, self.test_seed) for n in self.test_lengths(task)}
 
     @cached_property
+    def conditions(self) -> dict[str, "Suite"]:
+        """Condition, such as ``learning_rate-x2`` → its suite.
+
+        Raises:
+            InputError: a condition that is no valid suite.
+        """
+        found = derive(self.model_dump(), self.vary) if self.vary else {}
+        return {name: validated(Suite, content, f"suite {content['name']}") for name, content in found.items()}
+
+    @cached_property
     def fingerprint(self) -> str:
         """Hash of everything that can change a number of a run; excludes ``about`` and the lists of seeds and encodings."""
-        content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings"})
+        content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings", "vary", "condition"})
         content["protocol"] = PROTOCOL
         content["task_versions"] = {s.task: generators.catalogue()[s.task].version for s in self.tasks}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def load_suites(name: str, vary: bool) -> list[Suite]:
+    """A suite, or instead all its conditions.
+
+    Raises:
+        InputError: see ``load_suite``; or the suite has no conditions.
+    """
+    suite = load_suite(name)
+    if vary and not suite.conditions:
+        raise InputError(f"suite {suite.name} has no conditions; expected a section `vary` in it")
+    return list(suite.conditions.values()) if vary else [suite]
 
 
 def shipped() -> dict[str, Path]:
@@ -176,14 +206,43 @@ def shipped() -> dict[str, Path]:
     return yaml_files("bench", "suites")
 
 
+def is_shipped(name: str) -> bool:
+    """Whether it is the name of a suite included in the package, or of a condition of one."""
+    base, condition = split_condition(name)
+    return base in shipped() and (not condition or condition in load_suite(base).conditions)
+
+
+def split_condition(name: str) -> tuple[str, str]:
+    """Name or path of a suite that exists, and a condition of it: ``own-steps-x4.yaml`` → ``own.yaml``, ``steps-x4``; the name
+    and an empty string if there is no such suite."""
+    known, end = shipped(), next((end for end in (".yaml", ".yml") if name.endswith(end)), "")
+    stem = name.removesuffix(end)
+    if name not in known and not (end and Path(name).is_file()):
+        for place in (match.start() for match in re.finditer("-", stem)):
+            base = stem[:place] + end
+            if base in known or (end and Path(base).is_file()):
+                return base, stem[place + 1 :]
+    return name, ""
+
+
 def load_suite(name: str) -> Suite:
     """Load a shipped suite by name, or a YAML file by path; paths of encodings in it are relative to the file.
+
+    A condition's name follows that of its suite: ``small-steps-x4``, ``folder/own-steps-x4.yaml``.
 
     Raises:
         InputError: no such suite, not YAML, or not a valid suite.
     """
+    base, condition = split_condition(name)
+    if condition and (conditions := load_suite(base).conditions):
+        if condition not in conditions:
+            raise unknown(f"condition of suite {base}", condition, conditions)
+        return conditions[condition]
     path = yaml_file(name, "suite", shipped())
     content = read_yaml(path, "suite", "name, model and tasks")
-    if isinstance(names := content.get("encodings"), list):
-        content["encodings"] = [absolute(name, path.parent) if isinstance(name, str) else name for name in names]
-    return validated(Suite, content, f"suite {path.name}")
+    for section in (content, content.get("vary")):
+        if isinstance(section, dict) and isinstance(names := section.get("encodings"), list):
+            section["encodings"] = [absolute(name, path.parent) if isinstance(name, str) else name for name in names]
+    suite = validated(Suite, content, f"suite {path.name}")
+    _ = suite.conditions  # reports invalid ones now
+    return suite

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench.result import RESULT, Result, read_result
 from bench.runs.run import FAILURE, read_failure
-from bench.suites.suite import Suite, load_suite, shipped
+from bench.suites.suite import Suite, is_shipped, load_suite
 from tasks import InputError
 
 from .grid import Failures, Grid, build_grids
@@ -50,8 +50,8 @@ def find_suite(name: str, out: Path) -> Suite | None:
     Raises:
         InputError: neither.
     """
-    plain = re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name)  # the names a suite may have
-    return None if plain and name not in shipped() and (out / name).is_dir() else load_suite(name)
+    plain = re.fullmatch(r"[a-z0-9][a-z0-9_.-]*", name)  # the names a suite may have
+    return None if plain and (out / name).is_dir() and not is_shipped(name) else load_suite(name)
 
 
 def read_results(folder: Path) -> list[Result]:

@@ -77,6 +77,8 @@ class Grid:
     """Failures of runs without a result."""
     costs: Mapping[str, RelativeCost] = field(default_factory=dict)
     """Encoding → its measured costs, if its card has them."""
+    conditions: Mapping[str, "Grid"] = field(default_factory=dict)
+    """Condition of the suite → its grid, where ``data.conditions`` added those with runs."""
 
     @cached_property
     def all_runs(self) -> list[Result]:

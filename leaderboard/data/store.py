@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from bench.files import write_atomic
 from bench.result import RESULT, Record, Result, check_identity, first_fault
 from bench.runs.run import Failure
-from bench.suites.suite import Suite, load_suite, shipped
+from bench.suites.suite import Suite, is_shipped, load_suite
 from tasks import InputError, unknown
 
 from .collect import no_results, read_suite_runs
@@ -128,7 +128,8 @@ def read_store(folder: Path) -> dict[str, list[Result]]:
 
 def suite_folders(folder: Path) -> list[Path]:
     """The folders of the published suites, sorted."""
-    return [path for path in sorted((folder / RESULTS).glob("*")) if path.is_dir() and re.fullmatch(r"[a-z0-9_-]+", path.name)]
+    name = r"[a-z0-9_-][a-z0-9_.-]*"
+    return [path for path in sorted((folder / RESULTS).glob("*")) if path.is_dir() and re.fullmatch(name, path.name)]
 
 
 def read_runs(place: Path) -> list[Result]:
@@ -196,7 +197,7 @@ def published_grids(folder: Path) -> dict[str, list[Grid]]:
     """
     grids = {}
     for name, results in read_store(folder).items():
-        suite = load_suite(name) if name in shipped() else None
+        suite = load_suite(name) if is_shipped(name) else None
         if suite and not any(r.fingerprint == suite.fingerprint for r in results):
             suite = None
         newest = build_grids(suite, results, {})[0].fingerprint

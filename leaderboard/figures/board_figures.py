@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from leaderboard.data.grid import Grid
+from leaderboard.stats.robustness import robustness
 from leaderboard.stats.summary import Row, summarise
 
 from .canvas import file_name, render_svgs
@@ -15,6 +16,9 @@ from .heatmap import draw_heatmap
 from .overview import draw_overview
 from .panels import task_title
 from .profiles import draw_profiles
+from .robustness import ALT as ROBUSTNESS_ALT
+from .robustness import STEM as ROBUSTNESS
+from .robustness import draw_robustness
 from .stretched import STEM as STRETCHED
 from .stretched import TITLE as STRETCHED_TITLE
 from .stretched import compared, draw_stretched
@@ -59,6 +63,8 @@ def figures_of(grid: Grid, classes: Mapping[str, Sequence[Row]]) -> dict[str, Bo
         figures[PROFILES] = BoardFigure(alt, partial(draw_profiles, classes))
     if any(row.step_time is not None for row in rows):
         figures[COST] = BoardFigure("Score past L against the time of a training step", partial(draw_cost, classes))
+    if found := robustness(grid):
+        figures[ROBUSTNESS] = BoardFigure(ROBUSTNESS_ALT, partial(draw_robustness, found))
     for column in grid.columns:
         if any(task == column.task for task, _ in grid.runs):
             alt = f"{task_title(column)}: exact match by test length, one panel per family"

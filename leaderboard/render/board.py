@@ -9,15 +9,18 @@ from bench.files import write_atomic
 from bench.result import SOURCE_MEANINGS
 from bench.suites.suite import Suite
 from leaderboard.data import local_runs
-from leaderboard.data.collect import collect
+from leaderboard.data.collect import collect, read_results
+from leaderboard.data.conditions import with_conditions
 from leaderboard.data.grid import Column, Grid
+from leaderboard.data.store import RESULTS, read_runs
 from leaderboard.figures import board_figures, stretched
 from leaderboard.figures.canvas import file_name
 from leaderboard.format import SECOND_HAND, ranking_title
 from leaderboard.stats.resolution import resolution
+from leaderboard.stats.robustness import robustness
 from leaderboard.stats.summary import Row, summarise
 
-from . import tables
+from . import robustness_text, tables
 from .answer import answer
 from .columns import TableColumn
 from .explanation import EXPLANATION, OTHER_VERSION, experiment_setup
@@ -46,6 +49,8 @@ def write_board(suite_or_name: Suite | str, out: Path, published: Path | None = 
         if published is None
         else local_runs.with_local_runs(suite_or_name, Path(out), published)
     )
+    place, read = (Path(out), read_results) if published is None else (published / RESULTS, read_runs)
+    grids[0] = with_conditions(grids[0], place, read)
     folder = Path(out) / grids[0].name
     text, drawn = render_board(grids, "" if published is None else local_runs.NOTE), board_figures.draw(grids[0])
     for name, data in drawn.items():
@@ -133,6 +138,10 @@ def detail_sections(grid: Grid, classes: Classes, section: BoardSection) -> list
     if found := resolution(classes):
         parts += [section.heading("How much this measurement resolves"), tables.resolution_text(found)]
     add_figure("Performance profiles", board_figures.PROFILES)
+    if found := robustness(grid):
+        parts += [section.heading(robustness_text.TITLE), robustness_text.robustness_words(found)]
+        parts += [section.figure(shown[board_figures.ROBUSTNESS], board_figures.ROBUSTNESS)]
+        parts += [*robustness_text.robustness_tables(found), robustness_text.HOW]
     add_figure("Accuracy against cost", board_figures.COST)
     parts += [section.heading("In-distribution"), tables.in_distribution_table(grid, rows)]
     parts += [section.heading("Reach in multiples of L"), tables.reach_table(grid, rows)]

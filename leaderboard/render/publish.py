@@ -19,6 +19,7 @@ from pathlib import Path
 
 from leaderboard import ARCHIVE
 from leaderboard.data.cards import Card, read_cards, with_cards
+from leaderboard.data.conditions import attach_conditions
 from leaderboard.data.file_names import IMAGES, PAGES
 from leaderboard.data.grid import Grid
 from leaderboard.data.store import RESULTS, published_grids, read_file, write_if_changed
@@ -92,7 +93,7 @@ def read_published_board(folder: Path) -> PublishedBoard:
     """
     cards = read_cards(folder)
     archived = sorted(path.parent.name for path in (folder.parent / ARCHIVE.name).glob(f"*/{README}"))
-    return PublishedBoard(with_cards(published_grids(folder), cards), cards, archived)
+    return PublishedBoard(attach_conditions(with_cards(published_grids(folder), cards)), cards, archived)
 
 
 def render_published(folder: Path) -> list[str]:

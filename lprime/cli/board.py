@@ -38,11 +38,11 @@ def board(
     if html is not None:
         if check:
             raise InputError("expected --check or --html, got both")
+        from leaderboard.data.conditions import attach_conditions
         from leaderboard.render.html_page import write_html_page
 
-        print(
-            f"written to {write_html_page(read_grids([suite] if suite else None, to if published else out, published), html)}"
-        )
+        grids = read_grids([suite] if suite else None, to if published else out, published)
+        print(f"written to {write_html_page(grids if suite else attach_conditions(grids), html)}")
         return
     if check:
         if published:
@@ -52,9 +52,10 @@ def board(
         print(check_rendered(to))
         return
     from leaderboard.data.collect import suites_with_results
+    from leaderboard.data.conditions import is_shipped_condition
     from leaderboard.render.board import write_board
 
-    for name in [suite] if suite else suites_with_results(out):
+    for name in [suite] if suite else [name for name in suites_with_results(out) if not is_shipped_condition(name)]:
         path = write_board(name, out, to if published else None)
         print(path.read_text(encoding="utf-8"))
         print(f"written to {path}")

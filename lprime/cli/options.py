@@ -7,6 +7,9 @@ from typing import Annotated
 import typer
 
 Suite = Annotated[str, typer.Argument(metavar="SUITE", help="A suite's name, or the path of its YAML file.")]
+Vary = Annotated[
+    bool, typer.Option("--vary", help="Instead of the suite itself, all its conditions (see bench/suites/vary.py).")
+]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the runs.")]
 RunsOrPublished = Annotated[
     Path | None,

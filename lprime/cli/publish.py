@@ -7,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED
 
-from .options import Out, To
+from .options import Out, To, Vary
 from .read_results import full_name
 
 
@@ -18,20 +18,23 @@ def publish(
     out: Out = Path("runs"),
     to: To = PUBLISHED,
     encoding: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these encodings (repeatable).")] = None,
+    vary: Vary = False,
     measure: Annotated[
         bool, typer.Option(help="Measure properties and costs of encodings that lack them (seconds each).")
     ] = True,
 ) -> None:
     """Publish a suite's finished runs, and render the board."""
     from bench.measure.measure_card import measure_cards, with_catalogue
+    from bench.suites.suite import load_suites
     from leaderboard.data.cards import read_cards, write_cards
     from leaderboard.data.store import publish_runs, read_store
     from leaderboard.render.publish import render_published
 
     if suite is not None:
-        done = publish_runs(suite, out, to, encoding and [full_name(name) for name in encoding])
-        failures = f", {done.failures} failed without a result" if done.failures else ""
-        print(f"{done.suite}: {done.added} runs added, {done.kept} published before{failures}")
+        for one in [s for s in load_suites(suite, vary) if (out / s.name).is_dir()] if vary else [suite]:
+            done = publish_runs(one, out, to, encoding and [full_name(name) for name in encoding])
+            failures = f", {done.failures} failed without a result" if done.failures else ""
+            print(f"{done.suite}: {done.added} runs added, {done.kept} published before{failures}")
         names = {run.encoding.name for runs in read_store(to).values() for run in runs}
         cards = read_cards(to)
         for name in sorted(names):

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from .options import Suite
+from .options import Suite, Vary
 
 
 def run(
     suite: Suite,
+    vary: Vary = False,
     encoding: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Only these encodings, by name or file (repeatable).")
     ] = None,
@@ -37,7 +38,7 @@ def run(
     from bench.runs.progress import progress_display, say
     from bench.runs.run import FAILURE, plan_runs
     from bench.runs.shared_training import steps_to_make
-    from bench.suites.suite import load_suite
+    from bench.suites.suite import load_suites
     from tasks import unknown
 
     local = {"--workers": workers, "--device": device, "--checkpoint-every": checkpoint_every, "--profile": profile or None}
@@ -46,8 +47,12 @@ def run(
     if device not in ("auto", "cpu", "cuda"):
         raise unknown("device", device, ("auto", "cpu", "cuda"))
     out = cluster.results_folder(out) if cluster else out or Path("runs")
-    loaded = load_suite(suite)
-    runs = plan_runs(loaded, full_names(encoding or loaded.encodings), task, seed)
+    suites = load_suites(suite, vary)
+    names = full_names(encoding or suites[0].encodings)
+    runs = [r for one in suites for r in plan_runs(one, names, task, seed)]
+    if vary:
+        runs.sort(key=lambda r: r.seed)  # whole seeds of all conditions at a time
+        suite = f"{suite} --vary"
     if not cluster:
         from bench.runs.run_one import resolve_device
 
@@ -57,11 +62,14 @@ def run(
     if not dry_run:
         check_writable(out)
     finished = {r: result for r in runs if (result := r.result(out))}
-    queued = keys_in_queue(out, loaded.name) if cluster else set()
+    queued = {s.name: keys_in_queue(out, s.name) for s in suites} if cluster else {}
     failed = {
         r: failure
         for r in runs
-        if r not in finished and r.key not in queued and (failure := r.failure(out)) and r.state(out) == "failed"
+        if r not in finished
+        and r.key not in queued.get(r.suite.name, ())
+        and (failure := r.failure(out))
+        and r.state(out) == "failed"
     }
     warn_of_changes(finished, out)
     skipped = {} if retry_failed else failed
@@ -69,18 +77,20 @@ def run(
         say(f"{len(skipped)} failed before; --retry-failed runs them again:")
         for r, failure in skipped.items():
             say(f"  {r}: {failure.error}")
+    where = out / suites[0].name if len(suites) == 1 else out
     todo = [r for r in runs if r not in finished and r not in skipped]
     if not todo:
-        say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
+        say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {where}")
         return 1 if skipped else 0
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops like Ctrl-C
     if dry_run:
+        from slurm.executor import by_suite
         from slurm.executor import dry_run as preview
 
-        for line in preview(todo, out, cluster):
+        for line in (line for own in by_suite(todo) for line in preview(own, out, cluster)):
             say(line)
         return 0
-    say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
+    say(f"{len(todo)} of {len(runs)} runs to do, results under {where}")
     keep = {r.encoding for r in todo} if keep_weights else None
     executor = executor_for(cluster, detach, workers, device, every, keep)
     if detach:
@@ -109,7 +119,7 @@ def run(
         say(f"{len(tally.lost)} of {len(todo)} runs lost their jobs; re-run to resume them:")
         for event in tally.lost:
             say(f"  {event.run}: {event.text}")
-    say(f"the board: lprime board {suite}{'' if out == Path('runs') else f' --out {out}'}")
+    say(f"the board: lprime board {suite.removesuffix(' --vary')}{'' if out == Path('runs') else f' --out {out}'}")
     return 1 if tally.failed or tally.lost or skipped else 0
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Json, Out, Suite, check_positive, runs_folder
+from .options import Json, Out, Suite, Vary, check_positive, runs_folder
 
 if TYPE_CHECKING:
     from bench.suites.suite import Suite as LoadedSuite
@@ -19,6 +19,7 @@ DAY_S = 86400
 
 def status(
     suite: Suite,
+    vary: Vary = False,
     out: Out = Path("runs"),
     as_json: Json = False,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh until all runs have ended, or Ctrl-C.")] = False,
@@ -29,7 +30,7 @@ def status(
     States are done, diverged, failed, running, queued, paused and missing.
     """
     from bench.runs.run import plan_runs
-    from bench.suites.suite import load_suite
+    from bench.suites.suite import load_suites
     from slurm.status import Queue
     from slurm.status_text import all_finished, empty_folder_hint, status_rows, status_text
     from tasks import InputError
@@ -37,38 +38,40 @@ def status(
     check_positive("--every", every, DAY_S)
     if watch and as_json:
         raise InputError("expected --watch or --json, got both")
-    loaded, out = load_suite(suite), runs_folder(out)
-    refuse_unknown(loaded, out)
+    suites, out = load_suites(suite, vary), runs_folder(out)
+    refuse_unknown(suites[0], out)
 
     def read_statuses():
-        queue = Queue.read(out, loaded.name, need=False)
-        return queue, queue.all_statuses(loaded, out)
+        queues = [Queue.read(out, one.name, need=False) for one in suites]
+        return [(queue, queue.all_statuses(one, out)) for one, queue in zip(suites, queues, strict=True)]
 
     if as_json:
-        if nothing := empty_folder_hint(loaded.name, out):
+        if nothing := empty_folder_hint(suites[0].name, out):
             print(f"lprime: {nothing}", file=sys.stderr)
-        print(json.dumps(status_rows(read_statuses()[1]), indent=1))
+        print(json.dumps([row for _, statuses in read_statuses() for row in status_rows(statuses)], indent=1))
     elif watch:
         from rich.live import Live
 
         def ended():
             # Do not wait for abandoned runs of encodings outside the suite.
-            ours = {run.key for run in plan_runs(loaded)} | set(queue.latest)
-            return all_finished(
-                {run: status for run, status in statuses.items() if run.key in ours or status.state == "running"}
+            ours = [
+                {run.key for run in plan_runs(one)} | set(queue.latest) for one, (queue, _) in zip(suites, found, strict=True)
+            ]
+            return all(
+                all_finished({run: status for run, status in statuses.items() if run.key in keys or status.state == "running"})
+                for keys, (_, statuses) in zip(ours, found, strict=True)
             )
 
-        queue, statuses = read_statuses()
-        with Live(status_text(queue, statuses, out), auto_refresh=False, vertical_overflow="visible") as live:
+        found = read_statuses()
+        with Live(status_text(found, out), auto_refresh=False, vertical_overflow="visible") as live:
             while not ended():
                 time.sleep(every)
-                queue, statuses = read_statuses()
-                live.update(status_text(queue, statuses, out), refresh=True)
+                found = read_statuses()
+                live.update(status_text(found, out), refresh=True)
     else:
         from rich.console import Console
 
-        queue, statuses = read_statuses()
-        Console(soft_wrap=True, highlight=False, markup=False).print(status_text(queue, statuses, out))
+        Console(soft_wrap=True, highlight=False, markup=False).print(status_text(read_statuses(), out))
 
 
 def refuse_unknown(suite: "LoadedSuite", out: Path) -> None:

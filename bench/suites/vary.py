@@ -1,0 +1,113 @@
+"""Conditions of a suite: the suite with one thing changed, to see whether the order of the encodings depends on it.
+
+A suite's section ``vary`` lists them, with the encodings and seeds that run under them::
+
+    vary:
+      encodings: [nope, t5, alibi, rope]
+      seeds: [0, 1, 2]
+      conditions:
+        learning_rate: [x0.5, x2]    # a factor
+        width: [128]                 # or a value; mlp_width follows in proportion
+        steps: [x4]                  # the number of warm-up steps stays
+        train_length: [x2]           # test lengths follow, as multiples of L
+
+Each condition applies to all tasks, with their own values where they have some, and is a suite of its own with a name such as
+``small-learning_rate-x2`` and a fingerprint of its own. It is not part of the fingerprint of the suite that it varies.
+"""
+
+import copy
+import re
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from tasks import InputError, unknown
+
+from .yaml_config import Section
+
+RECIPE = ("learning_rate", "steps", "batch", "weight_decay")
+MODEL = ("layers", "width")
+FIELDS = (*RECIPE, *MODEL, "train_length")
+"""What a condition can change."""
+
+
+class Vary(Section):
+    """The conditions of a suite, and the encodings and seeds that run under each."""
+
+    encodings: Annotated[list[str], Field(min_length=2)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    conditions: Annotated[dict[str, Annotated[list[int | float | str], Field(min_length=1)]], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def known_fields(self) -> "Vary":
+        lists: dict[str, list] = {"encodings": self.encodings, "seeds": self.seeds, **self.conditions}
+        for label, values in lists.items():
+            if duplicates := [v for v in values if values.count(v) > 1]:
+                raise ValueError(f"vary: {label}: duplicate {duplicates[0]!r}")
+        for field in self.conditions:
+            if field not in FIELDS:
+                raise unknown("field in vary.conditions", field, FIELDS)
+        return self
+
+
+def derive(content: dict[str, Any], vary: Vary) -> dict[str, dict[str, Any]]:
+    """Condition, such as ``learning_rate-x2`` → content of its suite.
+
+    Arguments:
+        content: of the suite that is varied.
+
+    Raises:
+        InputError: a condition that is not a number or factor, or changes nothing.
+    """
+    suites = {}
+    for field, values in vary.conditions.items():
+        for value in values:
+            new = copy.deepcopy(content)
+            change(new, field, value)
+            if new == content:
+                raise InputError(f"suite {content['name']}: condition {field}: {value} changes nothing")
+            condition = f"{field}-{value if isinstance(value, str) else f'{value:.12g}'}"
+            new |= {
+                "name": f"{content['name']}-{condition}",
+                "condition": condition,
+                "about": f"Suite {content['name']} with {condition_title(condition)}.",
+                "encodings": vary.encodings,
+                "seeds": vary.seeds,
+                "vary": None,
+            }
+            suites[condition] = new
+    return suites
+
+
+def change(content: dict[str, Any], field: str, value: float | str) -> None:
+    """Change one thing of a suite, in place."""
+    factor = float(value[1:]) if isinstance(value, str) and re.fullmatch(r"x[0-9]+(\.[0-9]+)?", value) else None
+    if isinstance(value, str) and factor is None:
+        raise InputError(
+            f"suite {content['name']}: condition {field}: expected a number, or a factor such as x2, got {value!r}"
+        )
+
+    def update(section: dict[str, Any], key: str) -> None:
+        if factor is None:
+            section[key] = value
+        else:
+            section[key] = round(section[key] * factor) if isinstance(section[key], int) else section[key] * factor
+
+    if field in MODEL:
+        model, before = content["model"], content["model"]["width"]
+        update(model, field)
+        model["mlp_width"] = round(model["mlp_width"] * model["width"] / before)
+    elif field in RECIPE:
+        for recipe in (content["recipe"], *(task["recipe"] for task in content["tasks"])):
+            if field in recipe:
+                update(recipe, field)
+    else:
+        for task in content["tasks"]:
+            update(task, field)
+
+
+def condition_title(condition: str) -> str:
+    """``learning_rate-x2`` → ``learning rate × 2``, for readers."""
+    field, value = condition.split("-", 1)
+    name = "L" if field == "train_length" else field.replace("_", " ")
+    return f"{name} {value}".replace(" x", " ×\u00a0")

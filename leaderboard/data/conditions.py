@@ -1,0 +1,47 @@
+"""Results of a suite's conditions (``bench.suites.vary``): part of the suite's board, without boards of their own."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from bench.result import Result
+from bench.suites.suite import is_shipped, split_condition
+
+from .collect import read_results
+from .grid import Grid, build_grids
+
+
+def with_conditions(grid: Grid, folder: Path, read: Callable[[Path], list[Result]] = read_results) -> Grid:
+    """The grid with those of its suite's conditions that have results.
+
+    Arguments:
+        folder: holds the folders of suites.
+        read: reads the results of one of these: those of runs, or of a store (``store.read_runs``).
+
+    Raises:
+        InputError: a broken or contradictory result.
+    """
+    conditions = grid.suite.conditions.values() if grid.suite else ()
+    return attach(grid, {suite.name: build_grids(suite, read(folder / suite.name), {}) for suite in conditions})
+
+
+def attach_conditions(suites: Mapping[str, Sequence[Grid]]) -> dict[str, list[Grid]]:
+    """Suite → its grids, without the conditions of suites, which move into the grids of these."""
+    known = [suite for versions in suites.values() if (suite := versions[0].suite)]
+    names = {condition.name for suite in known for condition in suite.conditions.values()}
+    own = {name: versions for name, versions in suites.items() if name not in names and not is_shipped_condition(name)}
+    return {name: [attach(versions[0], suites), *versions[1:]] for name, versions in own.items()}
+
+
+def is_shipped_condition(name: str) -> bool:
+    return bool(split_condition(name)[1]) and is_shipped(name)
+
+
+def attach(grid: Grid, suites: Mapping[str, Sequence[Grid]]) -> Grid:
+    """The grid with those of its suite's conditions that have runs of their present fingerprint."""
+    conditions = {}
+    for condition, suite in (grid.suite.conditions if grid.suite else {}).items():
+        for other in suites.get(suite.name, ())[:1]:
+            if other.fingerprint == suite.fingerprint and other.runs:
+                conditions[condition] = other
+    return replace(grid, conditions=conditions)

@@ -1,0 +1,73 @@
+"""Overall scores of the encodings in the suite and under each of its conditions; lines that cross are changes of order."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench.suites.vary import condition_title
+from leaderboard.format import share
+from leaderboard.stats.robustness import Comparison, Robustness
+
+from .canvas import single_axes
+from .curve_labels import CurveLabel, name_curves
+from .panels import styles
+from .theme import Theme
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+STEM = "robustness"
+ALT = "Overall scores under each condition, one line per encoding"
+TITLE = "Overall scores with one thing changed at a time"
+HEIGHT, NAMES = 3.4, 1.7
+"""Inches: height of the axes, and room for the names."""
+
+
+def draw_robustness(found: Robustness, theme: Theme) -> "Figure":
+    """A column for the suite and each condition, and the last for every encoding at its best learning rate."""
+    columns = {condition_title(one.condition): one for one in found.comparisons}
+    columns |= {"best rate of\u00a0each": found.tuned.comparison} if found.tuned else {}
+    base = {name: score for one in columns.values() for name, score in zip(one.encodings, one.base.tolist(), strict=True)}
+    names = sorted(base, key=lambda name: (-base[name], name))
+    scores = np.array([[base[n], *(score_of(one, n) for one in columns.values())] for n in names])
+    notes = ["lines that cross are changes of order", "numbers at the top: Kendall's τ between the order below and the suite's"]
+    notes.append("number of a name: overall score in the suite")
+    figure, ax = single_axes(TITLE, HEIGHT, theme, right=NAMES, notes=notes)
+    low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
+    pad = 0.04 * (high - low) or 0.02
+    ax.set(xlim=(-0.15, len(columns)), ylim=(low - pad, high + 3 * pad), ylabel="overall score")
+    ax.set_xticks(range(len(columns) + 1), ["suite", *map(tick, columns)])
+    ax.get_xticklabels()[-1].set_horizontalalignment("right")
+    for place, one in enumerate(columns.values(), 1):
+        side = "center" if place < len(columns) else "right"
+        ax.text(
+            place,
+            1,
+            f"τ {signed(one.tau)}" if one.tau == one.tau else "",
+            va="top",
+            ha=side,
+            transform=ax.get_xaxis_transform(),
+        )
+    labels = []
+    for (name, style), row in zip(styles(names).items(), scores, strict=True):
+        line: dict[str, Any] = {"color": style.colour(theme), "linestyle": style.dashes, "linewidth": 1.3, "markersize": 3}
+        known = np.flatnonzero(~np.isnan(row))
+        ax.plot(known, row[known], marker="o", clip_on=False, label=name, **line)
+        labels.append(CurveLabel(name, row[0], row[known[-1]], style.colour(theme), style.dashes))
+    name_curves(ax, labels, NAMES)
+    return figure
+
+
+def score_of(one: Comparison, encoding: str) -> float:
+    """Overall score under a condition; NaN without one."""
+    return float(one.scores[one.encodings.index(encoding)]) if encoding in one.encodings else np.nan
+
+
+def tick(title: str) -> str:
+    """A title in two lines."""
+    return "\n".join(title.rsplit(" ", 1))
+
+
+def signed(value: float) -> str:
+    """``.423``, ``−.1``."""
+    return f"−{share(-value)}" if round(value, 3) < 0 else share(abs(value))

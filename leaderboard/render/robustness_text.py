@@ -1,0 +1,122 @@
+"""The board's section "Does the order hold?": its words, generated from the numbers, and its tables."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from bench.suites.vary import condition_title
+from leaderboard.figures.robustness import signed
+from leaderboard.format import ABSENT, p_value, plural, seed_list, share
+from leaderboard.stats import scores as st
+from leaderboard.stats import significance
+from leaderboard.stats.bootstrap import Interval
+from leaderboard.stats.robustness import BASE, REPLICATES, Comparison, Interaction, Move, Robustness, Tuned
+
+from .markdown import escape, markdown_table
+
+TITLE = "Does the order hold?"
+MOST_MOVES = 3
+"""Encodings named per condition."""
+HOW = f"""\
+τ is Kendall's τ-b between the order of the overall scores under a condition and in the suite, over the same encodings and
+seeds: 1 is the same order, 0 an unrelated one, −1 the reverse. In brackets its 95 % interval by stratified bootstrap (seeds
+are resampled within each encoding and task, {REPLICATES:,} replicates). Resampling adds noise to both orders, so an interval
+reaches further down than up."""
+
+
+def robustness_words(found: Robustness) -> str:
+    """The findings as sentences."""
+    encodings = {name for one in found.comparisons for name in one.encodings}
+    again = f"{plural(len(encodings), 'encoding')} ran again on all tasks with one thing changed at a time"
+    text = [f"{again} ({seed_list(found.seeds)})."]
+    if found.again:
+        mean, (low, _) = found.again
+        held = [title(one) for one in found.comparisons if one.tau >= low]
+        changed = [title(one) for one in found.comparisons if one.tau < low]
+        seeds = f"τ = {signed(mean)} on average, and at least {signed(low)} 39 times in 40"
+        text.append(f"The suite itself with other seeds would give {seeds}.")
+        text += [f"By that measure **the order holds with {joined(held)}**."] if held else []
+        text += [f"**{'It' if held else 'The order'} does not hold with {joined(changed)}**."] if changed else []
+    known = [one for one in found.comparisons if not np.isnan(one.tau)]
+    if known:
+        lowest = min(known, key=lambda one: one.tau)
+        text.append(f"The order changes most with {title(lowest)}: τ = {tau_text(lowest)}.")
+    moves = [(move, one) for one in found.comparisons for move in one.moves[:1] if move.before != move.after]
+    if moves:
+        most, where = max(moves, key=lambda pair: abs(pair[0].after - pair[0].before))
+        text.append(f"{escape(most.encoding)} moves most, from place {most.before} to {most.after} with {title(where)}.")
+    text += [interaction_words(found.interaction, found.rates)] if found.interaction else []
+    text += [tuned_words(found.tuned)] if found.tuned else []
+    if partial := [f"{title(one)} ({one.runs} of {found.asked} runs)" for one in found.comparisons if one.runs < found.asked]:
+        text.append(f"Not complete, and computed over the encodings and seeds with runs on all tasks: {joined(partial)}.")
+    text += [f"Not run yet: {joined([escape(condition_title(c)) for c in found.missing])}."] if found.missing else []
+    return " ".join(text)
+
+
+def interaction_words(found: Interaction, rates: int) -> str:
+    share_of = {"the encodings": found.encoding, "the learning rate": found.rate, "their interaction": found.both}
+    parts = [f"{part:.0%} belongs to {name}" for name, part in share_of.items()]
+    verdict = "depends on" if found.p <= significance.ALPHA else "does not clearly depend on"
+    return (
+        f"Which encoding is better {verdict} the learning rate: of the variance of overall scores over encodings, {rates} "
+        f"rates and seeds, {joined(parts)} (the part by which the effect of the rate differs between encodings), and the rest "
+        f"to the seeds (two-way analysis of variance, ω²; p of the interaction: {p_value(found.p)})."
+    )
+
+
+def tuned_words(found: Tuned) -> str:
+    loss = "loss of the answers at l ≤ L" if found.by_answers else "training loss"
+    other = sum(rate != BASE for rate in found.rates.values())
+    order = "" if np.isnan(found.comparison.tau) else f"; the new order has τ = {tau_text(found.comparison)} to the suite's"
+    return (
+        f"If every encoding takes the learning rate with its lowest {loss}, {other} of {len(found.rates)} take another than "
+        f"the suite's{order}."
+    )
+
+
+def robustness_tables(found: Robustness) -> list[str]:
+    """One line per condition; and the ranking with the learning rate chosen for each encoding."""
+    again = found.again and f"{signed(found.again[0])} {bracket(found.again[1])}"
+    rows = [["the suite with other seeds, mean", again, ABSENT, ABSENT]] if again else []
+    shown = {title(one): one for one in found.comparisons}
+    shown |= {"best learning rate of each": found.tuned.comparison} if found.tuned else {}
+    rows += [[name, tau_text(one), str(len(one.encodings)), moves_text(one.moves)] for name, one in shown.items()]
+    header = ["condition", "τ to the suite", "encodings", "largest moves: place in the suite → here (change of score)"]
+    return [markdown_table(header, rows), *([tuned_table(found.tuned)] if found.tuned else [])]
+
+
+def tuned_table(found: Tuned) -> str:
+    """The ranking with every encoding at its best learning rate."""
+    one = found.comparison
+    places = st.competition_ranks(list(one.scores))
+    order = sorted(range(len(places)), key=lambda i: (places[i], one.encodings[i]))
+    names = [one.encodings[i] for i in order]
+    rates = [condition_title(rate) if (rate := found.rates[name]) != BASE else "the suite's" for name in names]
+    cells = zip([str(places[i]) for i in order], map(escape, names), rates, one.scores[order], one.base[order], strict=True)
+    rows = [[place, name, rate, share(score), share(base)] for place, name, rate, score, base in cells]
+    header = ["place", "encoding", "learning rate with the lowest loss", "score", "score in the suite"]
+    return markdown_table(header, rows, left=3)
+
+
+def title(one: Comparison) -> str:
+    return escape(condition_title(one.condition))
+
+
+def tau_text(one: Comparison) -> str:
+    tau = "undefined (all tied)" if np.isnan(one.tau) else signed(one.tau)
+    return f"{tau} {bracket(one.interval)}".strip()
+
+
+def bracket(interval: Interval | None) -> str:
+    return f"[{signed(interval[0])}, {signed(interval[1])}]" if interval else ""
+
+
+def moves_text(moves: Sequence[Move]) -> str:
+    shown = [m for m in moves if m.before != m.after][:MOST_MOVES]
+    texts = [f"{escape(m.encoding)} {m.before} → {m.after} ({'+' * (m.change > 0)}{signed(m.change)})" for m in shown]
+    return ", ".join(texts) or ABSENT
+
+
+def joined(parts: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))

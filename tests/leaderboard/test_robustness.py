@@ -1,0 +1,181 @@
+"""Does the order hold? Statistics against independent computations, the section's words, and where conditions are published."""
+
+import itertools
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+import scipy.stats
+import yaml
+from board_helpers import cells
+from figure_helpers import figure_of, overlaps, texts
+from hypothesis import given
+from hypothesis import strategies as some
+from hypothesis.extra.numpy import arrays
+from synthetic_results import only_grid, result, store, suite
+
+from leaderboard.data.conditions import attach
+from leaderboard.data.store import publish_runs, published_grids
+from leaderboard.figures.robustness import draw_robustness
+from leaderboard.render.board import render_board
+from leaderboard.render.publish import read_published_board
+from leaderboard.render.robustness_text import robustness_words
+from leaderboard.stats import robustness as rb
+
+NAMES = ["nope", "rope", "t5", "alibi"]
+VARY = {"encodings": NAMES, "seeds": [0, 1], "conditions": {"learning_rate": ["x0.5", "x2"], "width": [128]}}
+OF = suite(encodings=NAMES, seeds=[0, 1, 2], vary=VARY)
+
+
+def curve(past):
+    return (1, 1, past, past)
+
+
+def runs_of(of, scores, spread=0.02):
+    """Runs whose score past L is that of the encoding, a little more with each seed."""
+    return [
+        result(of, t.task, name, seed, curve(score + spread * seed))
+        for name, score in scores.items()
+        for t in of.tasks
+        for seed in of.seeds
+    ]
+
+
+BASE = {"nope": 0.9, "rope": 0.8, "t5": 0.7, "alibi": 0.6}
+SWAPPED = BASE | {"nope": 0.6, "alibi": 0.9}
+
+
+def varied(**conditions):
+    """The grid of ``OF`` with conditions: scores of the encodings, or runs."""
+    made = {}
+    for condition, runs in conditions.items():
+        of = OF.conditions[condition]
+        made[of.name] = [only_grid(of, runs_of(of, runs) if isinstance(runs, dict) else runs)]
+    return attach(only_grid(OF, runs_of(OF, BASE)), made)
+
+
+@given(some.integers(2, 9).flatmap(lambda n: arrays(np.int64, (2, n), elements=some.integers(0, 4))))
+def test_tau_is_kendalls_tau_b(both):
+    expected = scipy.stats.kendalltau(*both).statistic
+    assert rb.kendall_tau(*(both / 10)) == pytest.approx(expected, nan_ok=True)
+
+
+def test_the_bootstrap_draws_all_resamples_with_their_probabilities():
+    rng = np.random.default_rng(0)
+    ours, theirs = (list(rng.random((3, 2, 2))) for _ in range(2))  # three encodings, two seeds, two tasks
+
+    def resamples(runs):
+        """All resamples of all encodings: overall scores, widened by √(S/(S − 1)) for S = 2."""
+        for drawn in itertools.product(itertools.product(range(2), repeat=4), repeat=len(runs)):
+            means = [np.mean([r[d[0], 0], r[d[1], 0], r[d[2], 1], r[d[3], 1]]) for r, d in zip(runs, drawn, strict=True)]
+            centre = np.array([r.mean() for r in runs])
+            yield centre + np.sqrt(2) * (np.array(means) - centre)
+
+    def orders(samples):
+        return Counter(tuple(np.argsort(sample)) for sample in samples)
+
+    first, second = orders(resamples(ours)), orders(resamples(theirs))
+    total = first.total() * second.total()
+    exact = Counter()
+    for (a, m), (b, n) in itertools.product(first.items(), second.items()):
+        exact[round(scipy.stats.kendalltau(np.argsort(a), np.argsort(b)).statistic, 6)] += m * n / total
+    rng = np.random.default_rng(1)
+    drawn = rb.kendall_tau(rb.resampled(ours, rng, 20_000), rb.resampled(theirs, rng, 20_000))
+    for tau, probability in exact.items():
+        assert np.isclose(drawn, tau, atol=1e-5).mean() == pytest.approx(probability, abs=0.015)
+
+
+def test_the_interaction_is_that_of_nested_least_squares():
+    rng = np.random.default_rng(2)
+    encodings, rates, seeds = shape = (4, 3, 5)
+    scores = rng.normal(size=shape) * 0.1 + rng.normal(size=(4, 3, 1)) * 0.1 + rng.normal(size=(4, 1, 1))
+    e, r = (np.eye(n)[i.ravel()] for n, i in zip(shape, np.indices(shape)[:2], strict=False))
+    one = np.ones((scores.size, 1))
+    cell = (e[:, :, None] * r[:, None, :]).reshape(scores.size, -1)
+
+    def residual(*columns):
+        design = np.hstack(columns)
+        fit = design @ np.linalg.lstsq(design, scores.ravel(), rcond=None)[0]
+        return ((scores.ravel() - fit) ** 2).sum()
+
+    nothing, only_e, only_r, additive, whole = residual(one), residual(e), residual(r), residual(e, r), residual(cell)
+    df, df_rest = (encodings - 1) * (rates - 1), encodings * rates * (seeds - 1)
+    error = whole / df_rest
+    f = (additive - whole) / df / error
+    found = rb.interaction(scores)
+    assert found.p == pytest.approx(scipy.stats.f.sf(f, df, df_rest))
+    effects = (nothing - only_e, encodings - 1), (nothing - only_r, rates - 1), (additive - whole, df)
+    omega = [max(0, (squares - k * error) / (nothing + error)) for squares, k in effects]
+    assert found[:3] == pytest.approx(omega)
+
+
+def test_each_encoding_takes_the_rate_with_its_lowest_loss():
+    runs = {c: runs_of(OF.conditions[c], SWAPPED) for c in ("learning_rate-x0.5", "learning_rate-x2")}
+    best = {"nope": "learning_rate-x0.5", "rope": "learning_rate-x2", "t5": rb.BASE, "alibi": "learning_rate-x0.5"}
+    for condition, made in runs.items():
+        runs[condition] = [
+            r.model_copy(update={"loss": [(10, 0.0), (800, 0.01 if best[r.encoding.name] == condition else 0.2)]}) for r in made
+        ]
+    tuned = rb.robustness(varied(**runs)).tuned
+    assert tuned.rates == best
+    assert not tuned.by_answers
+    scores = dict(zip(tuned.comparison.encodings, tuned.comparison.scores, strict=True))
+    assert scores["nope"] < scores["rope"] < scores["alibi"]
+    diverged = [r.model_copy(update={"status": "diverged"}) for r in runs["learning_rate-x2"]]
+    assert rb.robustness(varied(**runs | {"learning_rate-x2": diverged})).tuned.rates["rope"] != "learning_rate-x2"
+
+
+def test_the_board_says_where_the_order_holds():
+    board = render_board([varied(**{"learning_rate-x2": BASE, "width-128": SWAPPED})])
+    words = board.split("## Does the order hold?\n\n")[1].split("\n")[0].replace("\u00a0", " ")
+    assert "4 encodings ran again on all tasks with one thing changed at a time (seeds 0, 1)." in words
+    assert "**the order holds with learning rate × 2**. **It does not hold with width 128**." in words
+    assert "The order changes most with width 128: τ = −.667 [−.667, −.667]" in words
+    assert "alibi moves most, from place 4 to 1 with width 128." in words
+    assert "Not run yet: learning rate × 0.5." in words
+    rows = {row["condition"].replace("\u00a0", " "): row for row in cells(board, "## Does the order hold?")}
+    assert rows["learning rate × 2"]["τ to the suite"] == "1.000 [1.000, 1.000]"
+    assert rows["width 128"]["encodings"] == "4"
+    assert "nope 1 → 4 (−" in rows["width 128"]["largest moves: place in the suite → here (change of score)"]
+    assert "Does the order hold?" not in render_board([varied()]), "no section before any result"
+
+
+def test_only_whole_seeds_of_an_encoding_count_and_the_board_says_so():
+    of = OF.conditions["width-128"]
+    late = [r for r in runs_of(of, SWAPPED) if r.seed == 0 or r.encoding.name != "nope" or r.task == "parity"]
+    late = [r for r in late if r.encoding.name != "t5" or r.task == "sorting"]
+    found = rb.robustness(varied(**{"width-128": late}))
+    (one,) = found.comparisons
+    assert one.encodings == ("nope", "rope", "alibi")
+    assert one.runs == 2 + 4 + 4
+    assert one.interval is None, "nope has one seed"
+    assert "Not complete" in robustness_words(found)
+    assert "width 128 (10 of 16 runs)" in robustness_words(found)
+
+
+def test_published_conditions_appear_only_in_the_section(tmp_path, monkeypatch):
+    yaml_file = tmp_path / "tiny.yaml"
+    yaml_file.write_text(yaml.safe_dump(OF.model_dump()))
+    monkeypatch.setattr("bench.suites.suite.shipped", lambda: {"tiny": yaml_file})
+    out, board = tmp_path / "runs", tmp_path / "board"
+    for of, scores in (OF, BASE), (OF.conditions["width-128"], SWAPPED):
+        store(out, runs_of(of, scores))
+        publish_runs(of.name, out, board)
+    published = read_published_board(board)
+    page = published.text_files()["README.md"].decode()
+    assert re.findall("^## Suite .*", page, re.MULTILINE) == ["## Suite tiny"]
+    assert page.count("\n### Does the order hold?") == 1
+    assert list(published.suites) == ["tiny"]
+    assert sorted(published_grids(board)) == ["tiny", "tiny-width-128"], "for lprime export"
+
+
+def test_the_figure_shows_every_encoding_and_tau():
+    found = rb.robustness(varied(**{"learning_rate-x0.5": BASE, "learning_rate-x2": BASE, "width-128": SWAPPED}))
+    figure = figure_of(draw_robustness, found)
+    shown = texts(figure)
+    assert {*NAMES, "τ 1.000", "τ −.667"} <= set(shown)
+    assert overlaps(figure) == []
+    line = next(line for line in figure.axes[0].get_lines() if line.get_label() == "alibi")
+    width = next(one for one in found.comparisons if one.condition == "width-128")
+    assert line.get_ydata()[3] == pytest.approx(width.scores[width.encodings.index("alibi")])
