@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import math
 import os
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -31,6 +32,18 @@ class ExportColumn(NamedTuple):
     meaning: str
     value: str | Callable[[Entry], Any]
     """Path of an attribute of ``Entry``, or a function of it."""
+
+
+def corrected(accuracy: float, chance: float) -> float:
+    """Accuracy with guessing taken out."""
+    return (accuracy - chance) / (1 - chance)
+
+
+def octaves(entry: Entry) -> float:
+    """Octaves from the test length before, or L, to this one, as a share of those from L to the longest; 0 for l ≤ L."""
+    base, lengths = entry.run.train_length, [score.length for score in entry.run.scores]
+    before = max([base, *(n for n in lengths if n < entry.at.length)])
+    return max(0.0, math.log(entry.at.length / before)) / math.log(lengths[-1] / base)
 
 
 COLUMNS = {
@@ -93,10 +106,24 @@ COLUMNS = {
     "count": ExportColumn(int, "number of test examples", "at.count"),
     "tokens": ExportColumn(int, "number of answer tokens", "at.tokens"),
     "chance": ExportColumn(float, "exact match expected of guessing", "at.chance"),
-    "score": ExportColumn(
+    "nll": ExportColumn(float, "negative log-likelihood of an answer token in nats; null where unknown", "at.nll"),
+    "first_wrong": ExportColumn(
+        str,
+        "examples whose first wrong token is in each tenth of their answer, as JSON; empty list where unknown",
+        lambda e: json.dumps(e.at.first_wrong),
+    ),
+    "token_chance": ExportColumn(float, "token accuracy of the best guess; null where unknown", "at.token_chance"),
+    "exact_score": ExportColumn(float, "(exact − chance) / (1 − chance)", lambda e: corrected(e.at.exact, e.at.chance)),
+    "token_score": ExportColumn(
         float,
-        "(exact − chance) / (1 − chance); the score of a run is its mean over l > L, then floored at 0",
-        lambda e: (e.at.exact - e.at.chance) / (1 - e.at.chance),
+        "(token − token_chance) / (1 − token_chance); null where unknown",
+        lambda e: None if e.at.token_chance is None else corrected(e.at.token, e.at.token_chance),
+    ),
+    "weight": ExportColumn(
+        float,
+        "weight of the length in the score of a run, the sum over l > L of weight × cell, floored at 0; a cell is the mean of "
+        "exact_score and token_score, or exact_score alone, as the board says",
+        octaves,
     ),
     "parameters": ExportColumn(int, "trainable parameters of the model, encoding included", "run.parameters.model"),
     "encoding_parameters": ExportColumn(int, "trainable parameters of the encoding", "run.parameters.encoding"),
@@ -121,7 +148,7 @@ VERSION = "version_"
 
 
 def results_table(results: Sequence[Result]) -> "pa.Table":
-    """The tidy table; null where a run has no value: stage share, loss, CPU share, commit, version of a package.
+    """The tidy table; null where a run has no value.
 
     Arguments:
         results: in the order of their rows; each run has its lengths in ascending order.

@@ -138,10 +138,10 @@ def detail_sections(grid: Grid, classes: Classes, section: BoardSection) -> list
     if found := resolution(classes):
         parts += [section.heading("How much this measurement resolves"), tables.resolution_text(found)]
     add_figure("Performance profiles", board_figures.PROFILES)
-    if found := robustness(grid):
-        parts += [section.heading(robustness_text.TITLE), robustness_text.robustness_words(found)]
+    if order := robustness(grid):
+        parts += [section.heading(robustness_text.TITLE), robustness_text.robustness_words(order)]
         parts += [section.figure(shown[board_figures.ROBUSTNESS], board_figures.ROBUSTNESS)]
-        parts += [*robustness_text.robustness_tables(found), robustness_text.HOW]
+        parts += [*robustness_text.robustness_tables(order), robustness_text.HOW]
     add_figure("Accuracy against cost", board_figures.COST)
     parts += [section.heading("In-distribution"), tables.in_distribution_table(grid, rows)]
     parts += [section.heading("Reach in multiples of L"), tables.reach_table(grid, rows)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from leaderboard.data.grid import Column
 from leaderboard.format import ABSENT, FLAG, reach_text, share
 from leaderboard.stats import scores as st
 from leaderboard.stats.summary import Cell, Row
@@ -85,11 +86,17 @@ REACH = TaskMetric(
     "reach ÷ L",
     f"{REACH_MEANING}; ≥: the test ends first; <: under it at the shortest length already",
     lambda cell, row: reach_text(cell.reach) if cell.reach else ABSENT,
-    lambda cell: (
-        cell.reach and min(1.0, max(0.0, np.log(cell.reach.at) / np.log(cell.column.lengths[-1] / cell.column.train_length)))
-    ),
+    lambda cell: position(cell.column, cell.reach.at) if cell.reach else None,
 )
-"""Computed by ``stats.scores.reach``. Its value grows with log l, from L to the longest test length."""
+"""Computed by ``stats.scores.reach``."""
+
+
+def position(column: Column, multiple: float) -> float:
+    """A multiple of L on a logarithmic scale from the shortest test length, 0, to the longest, 1."""
+    ends = np.log(column.at[[0, -1]] / column.train_length)
+    return float((np.log(multiple) - ends[0]) / (ends[1] - ends[0]))
+
+
 TOKENS = TaskMetric(
     "token accuracy",
     "Token accuracy at l > L, averaged like the score, with guessing taken out where its level is known; mean over seeds",

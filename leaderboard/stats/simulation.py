@@ -114,7 +114,8 @@ def measure(case: Callable, seeds: Callable, test: Test, population: Population,
         gap = np.round(truth.mean((1, 2))[first] - truth.mean((1, 2))[second], 9)
         rejected, right = test(runs) <= ALPHA, gap * (observed[first] - observed[second]) > 0
         found[board] = (rejected & ~right).any(), (rejected & right).sum() / count if (count := (gap != 0).sum()) else np.nan
-    return found.mean(0)
+    separated = found[~np.isnan(found[:, 1]), 1]
+    return np.array([found[:, 0].mean(), separated.mean() if len(separated) else np.nan])
 
 
 def published_population(folder: Path, suite: str, encodings: int | None) -> Population:

@@ -53,26 +53,27 @@ def colours(ax):
 def test_cells_hold_scores_and_reach_in_the_order_of_the_board_with_classes_apart():
     figure = heat_map(mixed())
     scores, reaches, longer, _ = figure.axes
-    rows = [[cells(ax)[i, j].get_text() for ax, n in ((scores, 4), (reaches, 2)) for j in range(n)] for i in range(4)]
-    assert rows[0] == ["1.000", "1.000", "1.000", "1.000", "≥ 2", "≥ 2"]  # IQM, mean, parity, sorting, reach twice
-    assert rows[1][1:] == [".850", ".800", ".900", "0", "0"]
-    assert rows[2][1:] == [".250", ".000", ".500*", "1", "1"]  # half right of two classes is guessing
+    rows = [[cells(ax)[i, j].get_text() for ax, n in ((scores, 3), (reaches, 3)) for j in range(n)] for i in range(4)]
+    assert rows[0] == ["1.000", "1.000", "1.000", "≥ 2.00", "≥ 2.00", "≥ 2.00"]  # score and reach: overall, parity, sorting
+    assert rows[1] == [".850", ".800", ".900", "≥ 2.00", "≥ 2.00", "≥ 2.00"]
+    # Half right of two classes is guessing: parity falls to 0 at 1.5 L, and is one half on the way there, in log l.
+    assert rows[2] == [".250", ".000", ".500*", "≥ 1.57", "1.22", "≥ 2.00"]
     assert [text for text in rows[3] if text.isalpha()] == ["incomplete", "incomplete", "failed", "failed"]
     names = [text.get_text() for text in scores.texts if hasattr(text, "xy")]
     assert names == ["1", "nope", "2", "alibi", "3", "rope", "–", "t5"]
     assert {RANKING_TITLES["longer"], "tuned"} <= set(texts(longer)) and longer.bbox.y1 < scores.bbox.y0
-    assert [t.get_text() for t in scores.get_xticklabels()] == ["IQM", "mean", "Parity", "Sorting"]
+    assert [t.get_text() for t in scores.get_xticklabels()] == ["overall", "Parity", "Sorting"]
 
 
 def test_colours_are_the_scores_and_a_failed_gate_is_marked():
     grid = mixed()
     scores, reaches, *_ = heat_map(grid).axes
     rope = summarise(grid)["standard"][2]
-    expected = [rope.iqm, rope.score, *(rope.cells[t].scores.mean() for t in ("parity", "sorting"))]
+    expected = [rope.score, *(rope.cells[t].scores.mean() for t in ("parity", "sorting"))]
     mesh, corners = scores.collections
     assert np.asarray(mesh.get_array())[2] == pytest.approx(expected) and (mesh.get_clim() == (0, 1))
-    assert (3, 3) not in colours(scores), "a failed task has no colour"
-    for gate, columns in ((corners, (2, 3)), (reaches.collections[1], (0, 1))):
+    assert (3, 2) not in colours(scores), "a failed task has no colour"
+    for gate, columns in ((corners, (1, 2)), (reaches.collections[1], (1, 2))):
         assert to_hex(gate.get_facecolor()[0]).upper() == LIGHT.flag
         assert [tuple(path.vertices[1].astype(int)) for path in gate.get_paths()] == [(column + 1, 1) for column in columns]
 

@@ -103,10 +103,10 @@ def test_lengths_are_multiples_of_l_and_do_not_overlap():
     assert all(a[1] < b[0] for a, b in pairwise(ends))
 
 
-def test_names_are_to_the_right_with_their_means_past_l_and_the_best_is_bold():
+def test_names_are_to_the_right_with_their_scores_and_the_best_is_bold():
     ax = panel_of(simple(), "sorting", ["nope", "rope"], apart=["rope"], best="nope")
     drawn = {text.get_text(): text for text in ax.texts}
-    for name, mean in (("nope", ".375"), ("rope †", ".050")):
+    for name, mean in (("nope", ".396"), ("rope †", ".058")):
         assert drawn[name].get_window_extent().x0 > ax.bbox.x1
         assert drawn[name].get_position()[1] == drawn[mean].get_position()[1]
         assert drawn[name].get_fontweight() == drawn[mean].get_fontweight() == ("bold" if name == "nope" else "normal")
@@ -151,7 +151,7 @@ def test_the_best_encodings_of_a_task_are_named_in_the_subtitle_and_those_ranked
     grid = only_grid(of, runs + tuned)
     column, classes = column_of(grid, "sorting"), summarise(grid)
     line = families.best_line(column, classes)
-    assert line == "Highest mean past L: b .600 ± .000, c .400 ± .000, a .200 ± .000; ranked apart†: z .900 ± .000"
+    assert line == "Highest scores past L: b .600 ± .000, c .400 ± .000, a .200 ± .000; ranked apart†: z .900 ± .000"
     figure = figure_of(families.draw_families, grid, column, classes)
     assert bold_names(figure) == [".600", "b"]
     assert "z †" in texts(figure) and line in texts(figure)

@@ -222,10 +222,11 @@ def test_a_diverged_run_counts_as_zero():
     row = summary.summarise(only_grid(of, runs))["standard"][0]
     cell = row.cells["sorting"]
     assert cell.exact.tolist() == [[1, 1, 0.5, 0.25], [0, 0, 0, 0], [1, 1, 0.5, 0.25]]
-    assert cell.scores.tolist() == pytest.approx([0.375, 0, 0.375], abs=1e-4)
-    assert cell.ood[0] == pytest.approx(0.25)
+    assert cell.scores.tolist() == pytest.approx([0.3962, 0, 0.3962], abs=1e-4)  # .5 and .25, weighted log 1.5 to log 2/1.5
+    assert cell.score[0] == pytest.approx(0.3962 * 2 / 3, abs=1e-4)
     assert cell.in_distribution == pytest.approx(2 / 3) and cell.flagged
-    assert cell.reach == 0
+    # Means 2/3 at L and 1/3 at 1.5 L: half way between the two in log l. Chance is next to nothing.
+    assert cell.reach == (pytest.approx(1.5**0.5, abs=1e-3), "")
 
 
 def test_failures_of_another_version_are_not_in_the_newest_grid():

@@ -62,10 +62,12 @@ def test_a_hostile_encoding_keeps_its_row(name):
     runs = full(of, {"nope": CURVE, name: (1, 1, 1, 1)})
     html = MarkdownIt("commonmark", {"html": False}).enable("table").render(board.render_board([only_grid(of, runs)]))
     tables_found = html.split("<table>")[1:]
-    assert len(tables_found) == 7  # overall, significance, in distribution, reach, two tasks, encodings
-    for table in tables_found[:4]:
+    assert (
+        len(tables_found) == 10
+    )  # short, in full, significance, resolution, in distribution, reach, graded, two tasks, encodings
+    for table in tables_found[:2] + tables_found[4:7]:
         assert table.split("</table>")[0].count("<tr>") == 3
-    assert html.count("<h2>") == 11 and "&lt;h2&gt;" not in html
+    assert html.count("<h2>") == 14 and "&lt;h2&gt;" not in html
 
 
 def test_names_of_ordinary_encodings_stay_readable():

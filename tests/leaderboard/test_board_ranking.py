@@ -1,5 +1,7 @@
 """Order, ranks and significance on the board."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from board_helpers import cells, rows_of
@@ -41,13 +43,12 @@ def test_rows_that_are_not_separated_share_a_rank():
     assert [row["rank"] for row in cells(board.render_board([grid]), "## Overall")] == ["1", "1", "3", "4"]
 
 
-def test_p_is_corrected_for_all_pairs_of_the_table():
+def test_p_is_adjusted_for_all_pairs_of_the_board():
     grid = grid_of({"a": (0.9, 0.8), "b": (0.75, 0.5), "c": (0.65, 0.2)})
     a, b, c = summary.summarise(grid)["standard"]
-    # Complete separation on both tasks: 2 of 252² splits, the same for all three pairs.
-    assert significance.permutation_p(a.scores, b.scores) == pytest.approx(2 / 252**2)
-    assert a.below.p == b.below.p == pytest.approx(3 * 2 / 252**2)
-    assert (a.below.name, a.below.separated, a.below.improvement) == ("b", "above", 1)
+    ab, ac, bc = significance.separation_ps([row.scores for row in (a, b, c)])
+    assert a.ps == {"b": ab, "c": ac} and c.ps == {"a": ac, "b": bc}
+    assert (a.below.name, a.below.separated, a.below.improvement, a.below.p) == ("b", "above", 1, ab)
     assert c.below is None and a.against is None  # there is no rope
 
 
@@ -64,8 +65,7 @@ def test_rows_of_all_tables_are_compared_with_rope():
         "nope": ("rope", "below"),
         "abacus": ("rope", "above"),
     }
-    assert found["abacus"].against.p == pytest.approx(2 / 252**2)  # the only comparison of its table
-    assert found["nope"].against.p == pytest.approx(3 * 2 / 252**2)
+    assert set(found["abacus"].ps) == {"rope", "nope", "alibi"}, "one family for all tables"
     assert found["abacus"].places == (1, 1) and found["abacus"].below is None
     table = {row["encoding"]: row for row in cells(board.render_board([grid]), "## Significance")}
     low, high = bootstrap.improvement_interval(found["alibi"].scores, found["rope"].scores)
@@ -76,30 +76,21 @@ def test_rows_of_all_tables_are_compared_with_rope():
         "rank range": "1–2",
         "row below": "rope",
         "P(better)": "",
-        "p (Holm)": f"{found['alibi'].below.p:.3f}".removeprefix("0"),
+        "p": f"{found['alibi'].below.p:.3f}".removeprefix("0"),
         "separated": "no",
         "P(better than rope)": "",
-        "p (Holm), rope": f"{found['alibi'].below.p:.3f}".removeprefix("0"),
+        "p, rope": f"{found['alibi'].below.p:.3f}".removeprefix("0"),
         "separated, rope": "no",
     }
-    assert [table["nope"][c] for c in ("p (Holm), rope", "separated, rope")] == ["<.001", "yes, below"]
-    expected = {"rank range": "1–2", "p (Holm)": "<.001", "separated": "yes", "separated, rope": "–"}
-    assert {column: table["rope"][column] for column in expected} == expected
+    assert [table["nope"][c] for c in ("p, rope", "separated, rope")] == ["<.001", "yes, below"]
 
 
-def test_rows_are_separated_only_where_iqm_and_mean_agree():
+def test_order_is_by_what_is_tested_as_printed():
     tasks = [{"task": task, "variant": v, "train_length": 6} for task, v in (("sorting", "unique"), ("copying", "repeat"))]
     tasks.append({"task": "key_retrieval", "variant": "needle", "train_length": 6})
-    grid = grid_of({"even": (0.5, 0.5, 0.5), "uneven": (0.2, 0.4, 0.97), "poor": (0.1, 0.1, 0.1)}, tasks=tasks)
-    even, uneven, poor = summary.summarise(grid)["standard"]
-    assert (even.name, uneven.name) == ("even", "uneven")
+    uneven, even = summary.summarise(grid_of({"even": (0.5, 0.5, 0.5), "uneven": (0.2, 0.4, 0.97)}, tasks=tasks))["standard"]
+    assert (uneven.name, even.name) == ("uneven", "even")
     assert even.iqm > uneven.iqm and even.score < uneven.score
-    assert summary.separation(even, uneven, 1e-6) is None and summary.separation(uneven, even, 1e-6) is None
-    assert summary.separation(even, poor, 0.05) == "above" and summary.separation(poor, even, 0.05) == "below"
-    assert summary.separation(even, poor, 0.0501) is None
-
-
-def test_order_is_by_iqm_then_mean_then_name_as_printed():
     of = suite(seeds=[0], encodings=["d", "c", "b", "a"], tasks=[{"task": "sorting", "variant": "unique", "train_length": 6}])
     runs = [result(of, "sorting", n, 0, (1, 1, x, x)) for n, x in {"d": 0.5004, "c": 0.5, "b": 0.5, "a": 0.6}.items()]
     assert [(row.name, row.rank) for row in summary.summarise(only_grid(of, runs))["standard"]] == [
@@ -108,6 +99,13 @@ def test_order_is_by_iqm_then_mean_then_name_as_printed():
         ("c", 2),
         ("d", 2),
     ]
+
+
+def test_a_separation_needs_a_small_p():
+    a, b = summary.summarise(grid_of({"a": (0.9, 0.8), "b": (0.75, 0.5)}))["standard"]
+    a, b = (replace(row, ps={other: 0.05}) for row, other in ((a, "b"), (b, "a")))
+    assert (summary.separation(a, b), summary.separation(b, a)) == ("above", "below")
+    assert summary.separation(replace(a, ps={"b": 0.0501}), b) is summary.separation(replace(a, ps={}), b) is None
 
 
 def test_boards_of_single_seeds_have_no_tests():
@@ -129,15 +127,32 @@ def test_one_entry_of_several_seeds_cannot_be_tested():
     assert [(row.name, row.rank, row.below) for row in rows] == [("rope", 1, None), ("nope", 2, None)]
 
 
-def test_an_entry_of_one_seed_among_tested_ones_is_tested_too():
+def test_an_entry_of_one_seed_is_not_tested_and_not_separated():
     of = suite(seeds=SEEDS, encodings=["nope", "rope", "alibi"])
     runs = runs_of(of, {"nope": (0.9, 0.8), "rope": (0.7, 0.2)}) + [
         result(of, task, "alibi", 0, (1, 1, 0.99, 0.99)) for task in ("parity", "sorting")
     ]
     rows = summary.summarise(only_grid(of, runs))["standard"]
-    # The single seed scores best, but one run against five is among 6² splits: that separates nothing.
     assert [(row.name, row.rank) for row in rows] == [("alibi", 1), ("nope", 1), ("rope", 2)]
-    assert rows[0].below.interval is None and rows[1].below.interval is not None
+    assert rows[0].below is None and rows[1].below.interval is not None
+
+
+def test_numbers_of_seeds_may_differ():
+    """By the rule for seeds, rows that are not separated from the first have more of them."""
+    of = suite(seeds=SEEDS, encodings=["nope", "rope", "alibi"])
+    more = suite(seeds=[5, 6, 7, 8, 9], encodings=of.encodings)
+    runs = runs_of(of, {"nope": (0.9, 0.8), "rope": (0.88, 0.78), "alibi": (0.7, 0.2)})
+    runs += [
+        r.model_copy(update={"fingerprint": of.fingerprint}) for r in runs_of(more, {"nope": (0.9, 0.8), "rope": (0.88, 0.78)})
+    ]
+    rows = summary.summarise(only_grid(of, runs))["standard"]
+    assert [(row.name, row.rank, columns.SEEDS.text(row)) for row in rows] == [
+        ("nope", 1, "10"),
+        ("rope", 2, "10"),
+        ("alibi", 3, "5"),
+    ]
+    table = cells(board.render_board([only_grid(of, runs)]), "## Overall")
+    assert [row["seeds"] for row in table] == ["10", "10", "5"]
 
 
 def test_another_entry_changes_only_rank_and_p_of_a_row():
@@ -154,8 +169,8 @@ def test_incomplete_rows_are_not_compared():
     runs = full(of, {"nope": CURVE}) + [result(of, "sorting", "rope", seed) for seed in of.seeds]
     nope, rope = summary.summarise(only_grid(of, runs))["standard"]
     assert (nope.name, nope.rank, nope.below, nope.against) == ("nope", 1, None, None)
-    assert (rope.rank, rope.iqm, rope.gap, rope.places) == (None, None, None, None)
-    assert columns.IQM.text(rope) == columns.mean_with_interval(rope) == "incomplete"
+    assert (rope.rank, rope.score, rope.reach, rope.places) == (None, None, None, None)
+    assert columns.SCORE.text(rope) == "incomplete"
 
 
 def test_a_row_has_the_statistics_of_its_runs():

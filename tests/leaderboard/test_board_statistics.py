@@ -49,7 +49,7 @@ def test_score_is_floored_once_after_the_mean_over_lengths():
     below = np.array([[1, 1, 0, 0, 0]])
     perfect = np.ones((1, 5))
     cells = [ours.without_guessing(exact, chance) for exact in (guessing, below, perfect)]
-    assert [ours.run_scores(LENGTHS, found, L)[0] for found in cells] == [0, 0, 1]
+    assert [ours.run_scores(LENGTHS, found, L)[0] for found in cells] == pytest.approx([0, 0, 1])
 
 
 @pytest.mark.parametrize(("kind", "expected"), [("exact", [0.6, 0.2]), ("mean", [(0.6 + 0.5) / 2, 0.2])])

@@ -118,7 +118,7 @@ def test_lines_are_the_results():
             assert line.get_ydata() == pytest.approx(found.exact(task, name).mean(0))
 
 
-def test_names_are_next_to_each_panel_with_the_mean_past_l():
+def test_names_are_next_to_each_panel_with_the_score():
     drawn = texts(figure_of(stretched.draw_stretched, one_of_each(suite())))
     for title in (stretched.ZERO_SHOT, stretched.FINE_TUNED):
         assert drawn.count(title) == 1

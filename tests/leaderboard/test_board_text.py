@@ -56,7 +56,7 @@ def test_relative_costs_come_from_the_card():
             for task in ("parity", "sorting") for name in ("nope", "rope", "t5") for seed in (0, 1)]  # fmt: skip
     costs = {"rope": RelativeCost(1.25, 1.375, 1.5, False), "t5": RelativeCost(2.0, 2.5, 0.75, True)}
     text = board.render_board([replace(only_grid(of, runs), costs=costs)])
-    rows = {row["encoding"].split("]")[0].strip("["): row for row in cells(text, "## Overall")}
+    rows = {row["encoding"].split("]")[0].strip("["): row for row in cells(text, "## Overall in full")}
     assert [rows[name]["step × nope"] for name in ("nope", "rope", "t5")] == ["1.00", "1.25", "2.00 ‡"]
     assert [rows[name]["step × nope, l > L"] for name in ("nope", "rope", "t5")] == ["–", "1.38", "2.50"]
     assert [rows[name]["memory × nope"] for name in ("nope", "rope", "t5")] == ["–", "1.50", "0.75"]
@@ -68,16 +68,18 @@ def test_main_table_matches_numbers_computed_by_hand():
     for seed, last in enumerate((0.6, 0.7, 0.8)):
         runs.append(result(of, "parity", "nope", seed, (1, 1, 0.9, last)))
         runs.append(result(of, "sorting", "nope", seed, (1, 0.96, 0.5, 0.1)))
-    (row, _) = cells(board.render_board([only_grid(of, runs)]), "## Overall")
-    # OOD exact match on parity .75, .80, .85: s = .05, so ± 4.3027·.05/√3 = .124; corrected for chance ½: .5, .6, .7.
-    # Sorting: .3 at each seed, chance nearly 0. Mean (.6 + .3)/2.
-    assert row["parity"] == ".800 ± .124"
-    assert row["sorting"] == ".300 ± .000"
-    assert (row["mean"], row["optimality gap"]) == (".450", ".550")
-    # The middle four of .3, .3, .3, .5, .6, .7 are those without one .3 and the .7. A resample moves the lower two of parity:
-    # both are .5 in 7 of 27, which gives .400, and .7 in 1 of 27, which gives .500. Only parity varies, so there are two
-    # degrees of freedom, and both ends are moved √(3/2)·t/z = 2.689 times as far from .425.
-    assert row["IQM"] == ".425 [.358, .627]"
+    (row, _) = cells(board.render_board([only_grid(of, runs)]), "## Overall in full")
+    # From L to 1.5 L weighs a = log 1.5/log 2 = .585, to 2 L the rest. Parity, corrected for chance ½: .8·a and .2, .4 or .6 of
+    # the rest, so .551, .634 and .717: s = .0830, so ± 4.3027·s/√3 = .206. Sorting: .5·a + .1·(1 − a) at each seed.
+    assert row["parity"] == ".634 ± .206"
+    assert row["sorting"] == ".334 ± .000"
+    # Parity varies alone, its mean three equal thirds: ± 4.3027·.0830/√3/2 about (.634 + .334)/2, up to the bootstrap's shape.
+    mean, low, high = (float(x) for x in re.findall(r"\.\d+", row["score"]))
+    assert (mean, row["optimality gap"]) == (0.484, ".516")
+    assert (mean - low, high - mean) == pytest.approx((0.103, 0.103), abs=0.02)
+    # Parity's .8 falls to .4 at 2 L (means), sorting's .96 at L to .5: at 1.5 L it is not under one half yet, but .1 at 2 L is.
+    parity, sorting = 1.5 * (2 / 1.5) ** (0.3 / 0.4), 1.5
+    assert row["reach"] == f"{(parity * sorting) ** 0.5:.2f}"
     assert row["in-distribution"] == ".990"
     assert (row["rank"], row["encoding"], row["seeds"], row["step × nope"]) == ("1", "[nope]", "3", "1.00")
     assert row["paper"] == "[2020](https://example.org/nope)"
@@ -85,15 +87,15 @@ def test_main_table_matches_numbers_computed_by_hand():
 
 def test_one_seed_has_no_interval():
     of = suite(seeds=[0])
-    row, _ = cells(board.render_board([only_grid(of, full(of, {"nope": (1, 1, 0.5, 0.3)}))]), "## Overall")
-    assert (row["sorting"], row["IQM"], row["mean"], row["seeds"]) == (".400", ".200", ".200", "1")
+    row, _ = cells(board.render_board([only_grid(of, full(of, {"nope": (1, 1, 0.5, 0.3)}))]), "## Overall in full")
+    assert (row["sorting"], row["score"], row["IQM"], row["seeds"]) == (".417", ".208", ".208", "1")
 
 
 def test_equal_printed_scores_share_a_rank():
     of = suite(seeds=[0], encodings=["d", "c", "b", "a"])
     # Sorting's chance is far under the printed precision; a and c differ by .0001 in score.
     runs = full(of, {"a": (1, 1, 0.5, 0.5), "b": (1, 1, 0.1, 0.1), "c": (1, 1, 0.5001, 0.5001), "d": (1, 1, 1, 1)})
-    table = cells(board.render_board([only_grid(of, runs)]), "## Overall")
+    table = cells(board.render_board([only_grid(of, runs)]), "## Overall in full")
     assert [(row["rank"], row["encoding"]) for row in table] == [("1", "[d]"), ("2", "[a]"), ("2", "[c]"), ("4", "[b]")]
 
 
@@ -101,33 +103,34 @@ def test_missing_and_failed_cells_are_named_and_never_ranked():
     of = suite()
     runs = full(of, {"nope": (1, 1, 0.1, 0.1)}) + [result(of, "sorting", "rope", seed, (1, 1, 1, 1)) for seed in (0, 1)]
     text = board.render_board([only_grid(of, runs, {("parity", "rope", 1): failure("boom")})])
-    first, last = cells(text, "## Overall")
+    first, last = cells(text, "## Overall in full")
     assert (first["rank"], first["encoding"]) == ("1", "[nope]")
     # Perfect on the one task it has: still no score, no rank and no mean over fewer tasks.
-    assert (last["rank"], last["encoding"], last["IQM"], last["in-distribution"]) == ("–", "[rope]", "incomplete", "–")
-    assert (last["mean"], last["optimality gap"]) == ("–", "–")
+    assert (last["rank"], last["encoding"], last["score"], last["in-distribution"]) == ("–", "[rope]", "incomplete", "–")
+    assert (last["reach"], last["IQM"], last["optimality gap"]) == ("–", "–", "–")
     assert (last["parity"], last["sorting"], last["seeds"]) == ("failed", "1.000 ± .000 (2 of 3 seeds)", "0–2 of 3")
     assert last["step × nope"] == "–"
-    assert cells(text, "## Reach")[1] == {"encoding": "rope", "parity, L = 4": "failed", "sorting, L = 6": "≥ 12 (2 L)"}
+    reach = {"encoding": "rope", "geometric mean": "–", "parity": "failed", "sorting": "≥ 2.00"}
+    assert cells(text, "## Reach in multiples of L")[1] == reach
     assert cells(text, "## In-distribution")[1]["parity, l ≤ 4"] == "failed"
     assert cells(text, "## Parity")[1] == {"encoding": "rope", "2": "failed", "4 = L": "failed", "6": "failed", "8": "failed"}
     assert "- failed: rope on parity, seed 1: boom\n" in text
     assert "- missing: rope on parity (seeds 0, 2); sorting (seed 2)\n" in text
     missing = board.render_board([only_grid(of, runs)])
-    assert cells(missing, "## Overall")[1]["parity"] == "missing"
+    assert cells(missing, "## Overall in full")[1]["parity"] == "missing"
 
 
 def test_failed_seeds_are_counted_in_their_cell():
     of = suite()
     row = rows_of(of, [result(of, seed=0)], {("sorting", "nope", 1): failure("x")})["nope"]
-    assert task_metrics.OOD.text(row.cells["sorting"], row) == ".375 (1 of 3 seeds, 1 failed)"
+    assert task_metrics.SCORE.text(row.cells["sorting"], row) == ".396 (1 of 3 seeds, 1 failed)"
 
 
 def test_seeds_missing_from_all_cells_are_stated_once():
     of = suite()
     text = board.render_board([only_grid(of, [r for r in full(of, {"nope": (1, 1, 0.5, 0.5)}) if r.seed == 0])])
-    row = cells(text, "## Overall")[0]
-    assert (row["parity"], row["sorting"], row["seeds"]) == (".500", ".500", "1 of 3")
+    row = cells(text, "## Overall in full")[0]
+    assert (row["parity"], row["sorting"], row["seeds"]) == (".000", ".500", "1 of 3")
 
 
 def test_diverged_runs_are_listed_and_count_as_zero():
@@ -136,7 +139,7 @@ def test_diverged_runs_are_listed_and_count_as_zero():
     runs[0] = runs[0].model_copy(update={"status": "diverged", "steps": 1234})
     text = board.render_board([only_grid(of, runs)])
     assert "- diverged: nope on parity, seed 0, after 1,234 steps; counts as zero" in text
-    row = cells(text, "## Overall")[0]
+    row = cells(text, "## Overall in full")[0]
     assert row["parity"].startswith(".500 ±") and row["in-distribution"] == ".750 ⚑" and row["seeds"] == "2"
 
 
@@ -146,7 +149,7 @@ def test_the_flag_marks_tasks_that_were_not_learned():
     runs = [result(of, "parity", "nope", s, (0.95, 0.93, 0, 0)) for s in of.seeds]
     runs += [result(of, "sorting", "nope", s, (0.95, 0.95, 0, 0)) for s in of.seeds]
     text = board.render_board([only_grid(of, runs)])
-    assert cells(text, "## Overall")[0]["in-distribution"] == ".945 ⚑"
+    assert cells(text, "## Overall in full")[0]["in-distribution"] == ".945 ⚑"
     assert cells(text, "## In-distribution")[0] == {
         "encoding": "nope",
         "parity, l ≤ 4": ".940 ⚑, 3 of 3 under .950",
@@ -160,15 +163,6 @@ def test_the_flag_marks_tasks_that_were_not_learned():
     assert "⚑" not in well.split("## How to read this")[0]
 
 
-@pytest.mark.parametrize(
-    ("curve", "shown"),
-    [((1, 1, 1, 0.95), "≥ 12 (2 L)"), ((1, 1, 0.9, 0.8), "9 (1.5 L)"), ((0.9, 0, 1, 1), "3 (0.5 L)"), ((0.8, 1, 1, 1), "0")],
-)
-def test_reach_in_units_and_multiples(curve, shown):
-    of = suite()
-    assert task_metrics.reach_text(rows_of(of, [result(of, exact=curve)])["nope"].cells["sorting"]) == shown
-
-
 def test_chance_is_shown_where_it_matters():
     of = suite()
     text = board.render_board([only_grid(of, full(of, {"nope": CURVE}))])
@@ -179,7 +173,7 @@ def test_chance_is_shown_where_it_matters():
 def test_scores_below_chance_are_zero():
     of = suite()
     row = rows_of(of, full(of, {"nope": (1, 1, 0, 0)}))["nope"]
-    assert row.score == 0 and columns.mean_with_interval(row) == ".000 [.000, .000]"
+    assert row.score == 0 and columns.SCORE.text(row) == ".000 [.000, .000]"
 
 
 def test_step_time_parameters_and_seeds_that_differ_between_tasks():
@@ -188,14 +182,16 @@ def test_step_time_parameters_and_seeds_that_differ_between_tasks():
     for seed, ms in enumerate((20.0, 21.0, 500.0)):
         runs.append(result(of, "parity", "rope", seed, timings=timings(ms), parameters={"model": 9, "encoding": 1024}))
     runs.append(result(of, "sorting", "rope", 0, timings=timings(40), parameters={"model": 9, "encoding": 4096}))
-    rope = next(row for row in cells(board.render_board([only_grid(of, runs)]), "## Overall") if row["encoding"] == "[rope]")
+    rope = next(
+        row for row in cells(board.render_board([only_grid(of, runs)]), "## Overall in full") if row["encoding"] == "[rope]"
+    )
     assert rope["step × nope"] == "2.90"  # √(21/10 · 40/10)
     assert (rope["parameters"], rope["seeds"]) == ("1,024–4,096", "1–3 of 3")
 
 
 def test_without_nope_there_is_no_step_time():
     of = suite(encodings=["rope"])
-    (row,) = cells(board.render_board([only_grid(of, full(of, {"rope": CURVE}))]), "## Overall")
+    (row,) = cells(board.render_board([only_grid(of, full(of, {"rope": CURVE}))]), "## Overall in full")
     assert (row["step × nope"], row["rank"]) == ("–", "1")
 
 
@@ -214,7 +210,9 @@ def test_ranking_classes_have_separate_tables_and_ranks():
         "task-aware": [("abacus", 1)],
     }
     text = board.render_board([only_grid(of, runs)])
-    assert [row["encoding"] for row in cells(text, "## Overall")] == ["[nope]"]
+    for heading, name in (("## Overall", "nope"), (f"**{ranking_title('longer')}**", "tuned")):
+        assert [row["encoding"] for row in cells(text, heading)] == [f"[{name}]"]
+    assert [row["encoding"] for row in cells(text, "## Overall in full")] == ["[nope]"]
     assert [row["encoding"] for row in cells(text, f"### {ranking_title('task-aware')}")] == ["[abacus]"]
 
 
@@ -223,7 +221,7 @@ def test_fingerprints_never_share_a_table():
     other = full(of, {"rope": (1, 1, 1, 1)}, fingerprint="feedbeef")
     text = board.render_board(grid.build_grids(of, full(of, {"nope": CURVE}) + other, {}))
     ours, theirs = text.split("## Another version: fingerprint `feedbeef`")
-    assert cells(ours, "## Overall")[1]["IQM"] == "incomplete"
+    assert cells(ours, "## Overall in full")[1]["score"] == "incomplete"
     assert "1.000 ±" not in ours and "1.000 ±" in theirs
     assert f"fingerprint `{of.fingerprint}`" in ours
 
@@ -274,8 +272,8 @@ def test_the_order_of_files_does_not_change_a_byte(tmp_path):
 def test_a_board_can_be_written_without_its_suite(tmp_path):
     of = suite()
     store(tmp_path, full(of, {"nope": CURVE, "rope": (1, 1, 0.2, 0.1)}))
-    expected = cells(board.write_board(of, tmp_path).read_text(), "## Overall")
-    assert cells(board.write_board("tiny", tmp_path).read_text(), "## Overall") == expected
+    expected = cells(board.write_board(of, tmp_path).read_text(), "## Overall in full")
+    assert cells(board.write_board("tiny", tmp_path).read_text(), "## Overall in full") == expected
 
 
 def test_every_figure_on_the_board_is_written(tmp_path):
@@ -304,6 +302,7 @@ def test_a_run_without_a_step_does_not_hide_the_times_of_others():
         runs.append(result(of, task, "rope", 0, (0, 0, 0, 0), status="diverged", steps=0, loss=[], timings=idle))
         runs += [result(of, task, "rope", seed, (1, 1, 0, 0), timings=busy) for seed in (1, 2)]
     rows = {
-        row["encoding"].split("]")[0].strip("["): row for row in cells(board.render_board([only_grid(of, runs)]), "## Overall")
+        row["encoding"].split("]")[0].strip("["): row
+        for row in cells(board.render_board([only_grid(of, runs)]), "## Overall in full")
     }
     assert rows["rope"]["step × nope"] == "2.00 ‡"

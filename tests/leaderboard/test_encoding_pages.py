@@ -77,17 +77,18 @@ def test_numbers_by_length_show_the_mean_and_every_seed():
     ]
     text = page(of, runs, failures={("sorting", "nope", 2): failure("boom")})
     assert table_below(text, "### parity (answer), suite tiny") == [
-        ["exact match at", "2", "4 = L", "6", "8", "l ≤ L", "l > L"],
-        ["**mean**", "1.000", "1.000", ".900", ".650", "1.000", "**.775**"],
-        ["seed 0", "1.000", "1.000", ".900", ".600", "1.000", ".750"],
-        ["seed 1", "1.000", "1.000", ".900", ".700", "1.000", ".800"],
+        ["exact match at", "2", "4 = L", "6", "8", "l ≤ L", "score"],
+        ["**mean**", "1.000", "1.000", ".900", ".650", "1.000", "**.592**"],
+        ["seed 0", "1.000", "1.000", ".900", ".600", "1.000", ".551"],
+        ["seed 1", "1.000", "1.000", ".900", ".700", "1.000", ".634"],
         ["*chance*", ".500", ".500", ".500", ".500", "", ""],
     ]
     assert [row[0] for row in table_below(text, "### sorting (unique), suite tiny")[1:]] == [
         "**mean**", "seed 0", "seed 1, diverged", "seed 2, failed",
     ]  # fmt: skip
     by_task = {row[0]: row[1:] for row in table_below(text, "## Suite tiny")[1:]}
-    assert by_task["parity"][:2] == ["4", "1.000"] and by_task["parity"][3:] == ["6 (1.5 L)", "2"]
+    # Parity less guessing: .8 at 1.5 L and .3 at 2 L.
+    assert by_task["parity"][2:] == [f"{1.5 * (2 / 1.5) ** 0.6:.2f}", "1.000", "2"] and by_task["parity"][0] == "4"
     assert by_task["sorting"][1] == ".490 ⚑" and by_task["sorting"][3] == "0"
 
 
@@ -201,7 +202,7 @@ def test_the_figure_shows_the_mean_every_seed_and_nope():
     assert base.get_ydata() == pytest.approx(CURVE) and base.get_linestyle() == "--"
     assert line_of(ax, "seeds of rope")[0].size and not lines(ax, "others")
     shown = texts(figure)
-    assert {"Sorting (unique)", "past L .375, 3 seeds", "rope: exact match by test length"} <= set(shown)
+    assert {"Sorting (unique)", "score .396, 3 seeds", "rope: exact match by test length"} <= set(shown)
     assert "Parity" not in "".join(shown) and "chance" not in "".join(shown) and "Dashed: mean of nope." in " ".join(shown)
 
 

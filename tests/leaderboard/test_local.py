@@ -32,7 +32,7 @@ def test_local_and_published_rows_share_a_table(folders):
     out, to = folders
     by_name = rows_by_name(local_runs.with_local_runs(suite(), out, to)[0])
     assert list(by_name) == ["mine (local)", "rope (local)", "nope", "rope"], "best first, local or not"
-    scores = {name: row.cells["sorting"].ood[0] for name, row in by_name.items()}
+    scores = {name: row.cells["sorting"].score[0] for name, row in by_name.items()}
     assert scores == {"mine (local)": 0.625, "rope (local)": 0.625, "nope": 0.375, "rope": 0.375}
     assert {name: row.seeds for name, row in by_name["rope"].cells.items()} == {"parity": (0, 1, 2), "sorting": (0, 1, 2)}
 

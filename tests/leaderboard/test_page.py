@@ -97,11 +97,11 @@ def test_the_table_is_readable_without_script():
     of, runs = page_runs()
     text = html_page.render_html_page(grids(of, runs, {("parity", "abacus", 0): failure("out of <memory>")}))
     cells = Page(text).cells
-    assert cells[:6] == ["rank", "encoding", "IQM", "rank range", "source", "parity"]
+    assert cells[:7] == ["rank", "encoding", "score", "reach", "rank range", "source", "parity"]
     at = cells.index("rope")
-    # ½ and 1/16 past L; for parity less chance ½: (0.25 − 0.4375)… is under 0, so 0.
-    assert cells[at + 4 : at + 6] == [".406\u00a0±\u00a0.000", ".406\u00a0±\u00a0.000"]
-    assert cells[cells.index("abacus") + 4] == "failed", "on parity"
+    # .75 and .0625 past L, of weights .585 and .415. Parity, corrected for chance ½: .5 and −.875 have a mean under 0, so 0.
+    assert cells[at + 5 : at + 7] == [".000\u00a0±\u00a0.000", ".465\u00a0±\u00a0.000"]
+    assert cells[cells.index("abacus") + 5] == "failed", "on parity"
     assert "out of &lt;memory&gt;" in text
 
 

@@ -97,12 +97,12 @@ def test_a_table_for_each_ranking_class_comes_first(mixed_text):
     assert [row["encoding"] for row in longer] == ["[finetuned(rope)](pages/finetuned~rope.md)"]
     assert [row["encoding"] for row in aware] == ["[abacus]"]
     # Sorting's chance is far under the printed precision; parity's is ½: (.85 − .5)/.5 = .7.
-    assert standard[0]["sorting"] == ".850" and standard[0]["parity"] == ".850"
-    assert (standard[2]["parity"], standard[2]["sorting"], standard[2]["IQM"], standard[2]["rank"]) == (
+    assert standard[0]["sorting"] == ".859" and standard[0]["parity"] == ".717"
+    assert (standard[2]["parity"], standard[2]["sorting"], standard[2]["score"], standard[2]["rank"]) == (
         "failed", ".188", "incomplete", "–",
     )  # fmt: skip
     assert standard[0]["seeds"] == "3" and aware[0]["seeds"] == "2 of 3"
-    assert standard[0]["l ≤ L"] == "1.000" and re.fullmatch(r"\.\d{3} \[\.\d{3}, \.\d{3}\]", standard[0]["IQM"])
+    assert standard[0]["l ≤ L"] == "1.000" and re.fullmatch(r"\.\d{3} \[\.\d{3}, \.\d{3}\]", standard[0]["score"])
     for title in ("**Standard: ", "**Longer lengths: ", "**Task-aware: "):
         assert title in text
 
