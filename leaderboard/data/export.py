@@ -106,13 +106,6 @@ COLUMNS = {
     "count": ExportColumn(int, "number of test examples", "at.count"),
     "tokens": ExportColumn(int, "number of answer tokens", "at.tokens"),
     "chance": ExportColumn(float, "exact match expected of guessing", "at.chance"),
-    "nll": ExportColumn(float, "negative log-likelihood of an answer token in nats; null where unknown", "at.nll"),
-    "first_wrong": ExportColumn(
-        str,
-        "examples whose first wrong token is in each tenth of their answer, as JSON; empty list where unknown",
-        lambda e: json.dumps(e.at.first_wrong),
-    ),
-    "token_chance": ExportColumn(float, "token accuracy of the best guess; null where unknown", "at.token_chance"),
     "exact_score": ExportColumn(float, "(exact − chance) / (1 − chance)", lambda e: corrected(e.at.exact, e.at.chance)),
     "token_score": ExportColumn(
         float,
