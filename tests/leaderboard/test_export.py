@@ -131,7 +131,7 @@ def leaves(model: type[BaseModel], path: str) -> set[str]:
 def test_all_fields_of_a_result_are_exported():
     """Except the loss curve (only its end) and ``format``, the version of the file format."""
     columns = {column.value for column in export.COLUMNS.values() if isinstance(column.value, str)}
-    computed = {"run.encoding.settings", "run.loss", "run.scores", "run.versions"}
+    computed = {"run.encoding.settings", "run.loss", "run.scores", "run.versions", "at.first_wrong"}
     assert columns | computed | {"run.format"} == leaves(Result, "run") | leaves(LengthScore, "at")
 
 
