@@ -17,12 +17,12 @@ from .task_metrics import CELL_TEXT, REACH_MEANING
 TITLE = "Length-generalisation leaderboard of positional encodings"
 ABOUT = f"""\
 Transformers are trained from scratch at lengths up to L and tested at lengths up to L′; only the positional encoding differs
-between rows. A cell, one run at one test length, scores {CELL_TEXT}. The **score** of a run on a task is the mean over test
-lengths l > L with equal weight per octave of length: 1 is perfect, 0 is guessing. The overall score is the mean over tasks;
-rows are ordered by it, and it is what is tested. **Reach** is the length, in multiples of L, at which exact match falls under
-one half; **l ≤ L** is exact match at the training lengths (in-distribution). The **rank** of a row is one more than the number
-of rows above it from which the test separates it, and never better than the rank above; the **rank range** lists all positions
-that the test leaves open."""
+between rows. A cell, one run at one test length, scores
+{CELL_TEXT}.
+The **score** is its mean over test lengths l > L, with equal weight per octave, and over tasks: 1 is perfect, 0 is guessing. It
+orders the rows and is what is tested. **Reach** is the length, in multiples of L, at which exact match falls under one half;
+**l ≤ L** is exact match at the training lengths. The **rank** of a row is one more than the number of rows above it from which
+the test separates it, and never better than the rank above; the **rank range** is all positions that the test leaves open."""
 
 SOURCE_LIST = "; ".join(f"*{kind}*: {meaning}" for kind, meaning in SOURCE_MEANINGS.items())
 EXPLANATION = f"""\
@@ -45,8 +45,8 @@ EXPLANATION = f"""\
   of 15) is dropped at each end, and the rest is averaged. **Optimality gap**: 1 − score.
 - **Separated**: two encodings are separated if their scores differ by more than chance explains: a step-down maximum test
   (Romano & Wolf 2005) on the difference of the scores over its standard error. p is adjusted for all pairs of encodings on
-  the board: the probability of even one false separation is about {100 * significance.ALPHA:g} %. Not separated does not mean
-  equal.
+  the board: the probability of even one false separation is about {100 * significance.ALPHA:g} %; `leaderboard/RULES.md` has
+  the errors and the power in simulation. Not separated does not mean equal.
 - **Seeds**: every encoding gets five, 0 to 4. Those that the test then does not separate from the first get five more, 5 to
   9. This rule was fixed before the runs.
 - **Rank**: rows are sorted by score. A rank is 1 + the number of rows above that are separated from the row, but never better

@@ -24,7 +24,6 @@ Each name links to a page with curves, all numbers by length and seed, the runs 
 SOURCES = """\
 - **Every number** comes from the runs in [results](results), one line each. `lprime board --check` renders this page and all
   others from them and fails if a byte differs.
-- **[Rules](../RULES.md)**: what an encoding may do, and how the test was chosen.
 - **To sort, filter and compare**: `lprime board --html page --published` writes all this as one HTML page that works
   offline.
 - **To reproduce a number**: the page of its encoding ends with the command, such as

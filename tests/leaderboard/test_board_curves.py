@@ -178,7 +178,7 @@ def test_few_encodings_are_all_highlighted_and_of_many_the_best_and_the_referenc
     assert {"e00", "alibi", "rope"} <= set(named) and not {"e04", "z"} & set(named)
     assert any("Named: the first 4 of the ranking and the references; grey: the 6 others." in text for text in named)
     assert highlight.ranked_apart(classes) == {"z"}
-    assert bold_names(figure) == [".450", "e00"] * 2
+    assert bold_names(figure) == [".053", "e00", ".526", "e00"]  # .9 and 0: ln 1.5/ln 2 of .9, or of .8 less the rest
 
 
 def test_encodings_ranked_apart_are_not_among_the_best_even_if_there_is_room():

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
@@ -61,6 +61,7 @@ def test_numbers_of_complete_separation():
 curves = st.lists(st.tuples(*[st.integers(0, 4).map(lambda n: n / 4)] * 4), min_size=6, max_size=6)
 
 
+@settings(max_examples=15)
 @given(curves, curves)
 def test_swapping_the_encodings_mirrors_the_numbers(ours, theirs):
     of = suite()
@@ -298,7 +299,7 @@ def test_a_terminal_without_unicode_gets_ascii_bars_and_signs():
     lengths, bars, *_ = curve_lines(text, "sorting")
     assert "?" not in lengths + bars
     assert bars.split() == ["A", "####", "####", "|", "====", "...."]
-    assert "-.550" in text, "a sign is never lost"
+    assert "-.525" in text, "a sign is never lost"
 
 
 def test_bars_are_steps_of_an_eighth():

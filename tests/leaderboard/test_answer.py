@@ -1,0 +1,98 @@
+"""What the board says first: the answer in words, and how much the measurement resolves."""
+
+import numpy as np
+import pytest
+import scipy.stats
+from synthetic_results import full, only_grid, record, result, suite
+
+from leaderboard.data.grid import RelativeCost, build_grids
+from leaderboard.render import board
+from leaderboard.render.answer import answer
+from leaderboard.stats import resolution
+from leaderboard.stats.summary import summarise
+
+JITTER = (-0.02, 0, 0.02)
+
+
+def runs_of(of, curves):
+    return [
+        result(of, task.task, name, seed, (1, 1, *(x + jitter for x in past)))
+        for name, past in curves.items()
+        for task in of.tasks
+        for seed, jitter in zip(of.seeds, JITTER, strict=False)
+    ]
+
+
+def said(of, runs):
+    grid = only_grid(of, runs)
+    return answer(grid, summarise(grid))
+
+
+def test_leaders_their_cost_and_those_clearly_below_are_named():
+    of = suite(encodings=["a", "b", "c"])
+    runs = runs_of(of, {"a": (0.95, 0.6), "b": (0.95, 0.59), "c": (0.55, 0.2)})
+    dear = {"model": 9, "encoding": 40}
+    runs = [
+        r.model_copy(update={"parameters": r.parameters.model_validate(dear)}) if r.encoding.name == "a" else r for r in runs
+    ]
+    grid = only_grid(of, runs)
+    costs = {"a": RelativeCost(1.5, 1, 1, False), "b": RelativeCost(0.97, 1, 1, False), "c": RelativeCost(1, 1, 1, False)}
+    grid.costs.update(costs)
+    text = answer(grid, summarise(grid))
+    assert text.startswith("**Use one of 2**: a has the highest score, ") and "does not separate it from b." in text
+    assert "separates 2 of 3 pairs (67 %), with a chance of 5 % " in text and "clearly below the first is c." in text
+    assert (
+        "b costs least: a step 0.97 × nope's and 0 parameters of its own (a: a step 1.50 × nope's and 40 parameters)." in text
+    )
+    # Sorting ends at 2 L at .6, a success; parity is then .2 with guessing taken out.
+    assert "Carried past 2 L: sorting by 2 of 3; not: parity (furthest: a, 1.7" in text
+    assert text.endswith(
+        "All this is for 2 layers, width 64 and training at L = 4 on parity, 6 on sorting; elsewhere the order may differ."
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "curves", "words"),
+    [
+        ({}, {"a": (0.95, 0.9), "b": (0.55, 0.1)}, "**Use a**: its score"),
+        ({}, {"a": (0.95, 0.9)}, "**a** alone has run on every task"),
+        ({"seeds": [0]}, {"a": (0.95, 0.9), "b": (0.55, 0.1)}, "in too few seeds for a test"),
+    ],
+)
+def test_one_leader_one_row_and_single_seeds(changes, curves, words):
+    of = suite(encodings=sorted(curves), **changes)
+    text = said(of, runs_of(of, curves))
+    assert words in text and "elsewhere the order may differ" in text
+    assert ("pairs" in text) == (len(curves) > 1 and not changes)
+
+
+def test_without_a_complete_row_or_any_run_nothing_is_said():
+    of = suite()
+    assert said(of, [result(of, "sorting", "nope")]) == ""
+    (empty,) = build_grids(of, [], {})
+    assert answer(empty, summarise(empty)) == "" and resolution.resolution(summarise(empty)) is None
+    assert "No run of this version yet." in board.render_board([empty])
+
+
+def test_floor_ceiling_pairs_and_ranks_are_counted():
+    of = suite(encodings=["a", "b", "c"])
+    runs = full(of, {"a": (0, 0, 1, 0.99), "b": (0, 0, 1, 0.99), "c": (1, 1, 0.7, 0.01)})
+    runs += [result(of, t.task, record("z", ranking="task-aware"), s, (1, 1, 0.5, 0.5)) for t in of.tasks for s in of.seeds]
+    classes = summarise(only_grid(of, runs))
+    found = resolution.resolution(classes)
+    # Of eight cells past L on each task: .99 is .98 on parity, not over it; z is guessing there, and c under it.
+    assert found.extremes == {"parity": (3 / 8, 2 / 8), "sorting": (1 / 8, 4 / 8)}
+    assert (found.pairs, found.separated["the score"], found.first, found.ranked) == (6, 5, 2, 3)
+    assert "the likelihood of a token" not in found.separated, "not recorded"
+
+
+def test_split_half_agreement():
+    rng = np.random.default_rng(0)
+    sure = [[np.full(4, level) + rng.normal(0, 1e-6, 4)] * 2 for level in (0.1, 0.5, 0.9)]
+    assert resolution.split_half(sure) == 1
+    assert resolution.split_half(sure[:1]) is resolution.split_half([]) is None
+    # Two runs can be split in one way up to order, so each encoding has its better run in either half.
+    pairs = [rng.random(2) for _ in range(4)]
+    halves = [[pair[i] for pair, i in zip(pairs, picks, strict=True)] for picks in np.ndindex(2, 2, 2, 2)]
+    taus = [scipy.stats.kendalltau(half, [p.sum() - x for p, x in zip(pairs, half, strict=True)]).statistic for half in halves]
+    assert resolution.split_half([[pair] for pair in pairs], splits=2000) == pytest.approx(np.mean(taus), abs=0.05)
