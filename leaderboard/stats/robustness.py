@@ -52,9 +52,16 @@ class Comparison:
     """Kendall's τ-b of the two; NaN if all encodings are tied."""
     interval: Interval | None
     """None if an encoding has a single seed."""
+    again: tuple[float, Interval] | None
+    """τ between two repetitions of the suite itself, with other seeds and as many of them: mean and interval."""
     runs: int
     """Number of runs under the condition that count: those of encodings and seeds with a run on every task, here and in the
     suite."""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the order changes no more than other seeds alone may change it; None if that is unknown."""
+        return None if self.again is None or np.isnan(self.tau) else self.tau > self.again[1][0] - FUZZ
 
     @property
     def moves(self) -> list[Move]:
@@ -96,8 +103,6 @@ class Robustness:
     seeds: tuple[int, ...]
     asked: int
     """Number of runs that each condition should have."""
-    again: tuple[float, Interval] | None
-    """τ between two repetitions of the suite itself with other seeds: mean and interval."""
     rates: int
     """Number of learning rates, the suite's own included."""
     interaction: Interaction | None
@@ -114,14 +119,12 @@ def robustness(grid: Grid) -> Robustness | None:
     comparisons = [compare(condition, base, runs) for condition, runs in found.items()]
     if not (shown := tuple(one for one in comparisons if len(one.encodings) > 1)):
         return None
-    repeated = [stacked(runs, list(runs))[..., 0] for runs in base.values() if runs]
     by_rate = {BASE: base} | {c: runs for c, runs in found.items() if c.startswith(RATE)}
     return Robustness(
         comparisons=shown,
         missing=tuple(c for c in grid.suite.conditions if c not in {one.condition for one in shown}),
         seeds=tuple(seeds),
         asked=len(encodings) * len(seeds) * len(grid.columns),
-        again=resampled_tau(repeated, repeated),
         rates=len(by_rate),
         interaction=interaction(rate_scores(by_rate)) if len(by_rate) > 1 else None,
         tuned=tune(by_rate) if len(by_rate) > 1 else None,
@@ -161,8 +164,10 @@ def compare(condition: str, base: Mapping[str, SeedRuns], other: Mapping[str, Se
     ours, theirs = ([stacked(side[name], common[name])[..., 0] for name in names] for side in (base, other))
     before, after = overall(ours), overall(theirs)
     interval = found[1] if (found := resampled_tau(ours, theirs)) else None
-    runs = sum(scores.size for scores in theirs)
-    return Comparison(condition, tuple(names), before, after, float(kendall_tau(before, after)), interval, runs)
+    all_seeds = [stacked(base[name], list(base[name]))[..., 0] for name in names]
+    again = resampled_tau(all_seeds, all_seeds, [len(scores) for scores in theirs])
+    tau, runs = float(kendall_tau(before, after)), sum(scores.size for scores in theirs)
+    return Comparison(condition, tuple(names), before, after, tau, interval, again, runs)
 
 
 def overall(runs: Runs) -> Float[np.ndarray, " E"]:
@@ -178,31 +183,39 @@ def kendall_tau(x: Float[np.ndarray, "*B E"], y: Float[np.ndarray, "*B E"]) -> F
         return (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
 
 
-def resampled(runs: Runs, rng: np.random.Generator, replicates: int = REPLICATES) -> Float[np.ndarray, "B E"]:
+def resampled(
+    runs: Runs, rng: np.random.Generator, draws: Sequence[int] | None = None, replicates: int = REPLICATES
+) -> Float[np.ndarray, "B E"]:
     """Overall scores of stratified resamples: seeds are drawn with replacement within each encoding and task.
 
     Deviations from the mean are multiplied by √(S/(S − 1)), without which S runs give too small a variance.
+
+    Arguments:
+        draws: number of seeds to draw for each encoding; by default as many as it has.
     """
     columns = []
-    for scores in runs:
+    for place, scores in enumerate(runs):
         count, tasks = scores.shape
-        drawn = scores[rng.integers(count, size=(replicates, count, tasks)), np.arange(tasks)]
+        drawn = scores[rng.integers(count, size=(replicates, draws[place] if draws else count, tasks)), np.arange(tasks)]
         columns.append(scores.mean() + np.sqrt(count / max(1, count - 1)) * (drawn.mean((1, 2)) - scores.mean()))
     return np.stack(columns, 1)
 
 
-def resampled_tau(ours: Runs, theirs: Runs, seed: int = 0) -> tuple[float, Interval] | None:
+def resampled_tau(ours: Runs, theirs: Runs, draws: Sequence[int] | None = None) -> tuple[float, Interval] | None:
     """τ between two conditions whose runs are resampled independently: mean and percentile interval.
 
     Resampling adds the spread of the seeds to the scores, so the interval reaches further down than up from the estimate.
+
+    Arguments:
+        draws: see ``resampled``.
 
     Returns:
         None with single seeds, or if all encodings are tied.
     """
     if len(ours) < 2 or min(len(scores) for scores in (*ours, *theirs)) < 2:
         return None
-    rng = np.random.default_rng(seed)
-    taus = kendall_tau(resampled(ours, rng), resampled(theirs, rng))
+    rng = np.random.default_rng(0)
+    taus = kendall_tau(resampled(ours, rng, draws), resampled(theirs, rng, draws))
     taus = taus[~np.isnan(taus)]
     return (float(taus.mean()), tuple(np.quantile(taus, TAILS).tolist())) if len(taus) else None
 
