@@ -34,8 +34,7 @@ def robustness_words(found: Robustness) -> str:
     changed = [title(one) for one in found.comparisons if one.holds is False]
     text += [f"The order **holds** with {joined(held)}: it changes no more than other seeds alone change it."] if held else []
     text += [f"{'It' if held else 'The order'} **does not hold** with {joined(changed)}."] if changed else []
-    known = [one for one in found.comparisons if not np.isnan(one.tau)]
-    if known:
+    if known := [one for one in found.comparisons if one.tau < 1 - st.FUZZ]:
         lowest = min(known, key=lambda one: one.tau)
         text.append(f"The order changes most with {title(lowest)}: τ = {tau_text(lowest)}.")
     moves = [(move, one) for one in found.comparisons for move in one.moves[:1] if move.before != move.after]

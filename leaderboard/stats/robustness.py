@@ -119,15 +119,15 @@ def robustness(grid: Grid) -> Robustness | None:
     comparisons = [compare(condition, base, runs) for condition, runs in found.items()]
     if not (shown := tuple(one for one in comparisons if len(one.encodings) > 1)):
         return None
-    by_rate = {BASE: base} | {c: runs for c, runs in found.items() if c.startswith(RATE)}
+    rates, names, values = rate_values({BASE: base} | {c: runs for c, runs in found.items() if c.startswith(RATE)})
     return Robustness(
         comparisons=shown,
         missing=tuple(c for c in grid.suite.conditions if c not in {one.condition for one in shown}),
         seeds=tuple(seeds),
         asked=len(encodings) * len(seeds) * len(grid.columns),
-        rates=len(by_rate),
-        interaction=interaction(rate_scores(by_rate)) if len(by_rate) > 1 else None,
-        tuned=tune(by_rate) if len(by_rate) > 1 else None,
+        rates=len(rates),
+        interaction=interaction(values[..., 0].mean(-1)) if names else None,
+        tuned=tune(rates, names, values),
     )
 
 
@@ -162,10 +162,18 @@ def compare(condition: str, base: Mapping[str, SeedRuns], other: Mapping[str, Se
     common = {name: [seed for seed in base[name] if seed in other[name]] for name in base}
     names = [name for name, seeds in common.items() if seeds]
     ours, theirs = ([stacked(side[name], common[name])[..., 0] for name in names] for side in (base, other))
+    return comparison(condition, names, ours, theirs, [stacked(base[name], list(base[name]))[..., 0] for name in names])
+
+
+def comparison(condition: str, names: Sequence[str], ours: Runs, theirs: Runs, all_ours: Runs) -> Comparison:
+    """Compare their runs with ours.
+
+    Arguments:
+        all_ours: our runs of further seeds too, which show what other seeds change.
+    """
     before, after = overall(ours), overall(theirs)
     interval = found[1] if (found := resampled_tau(ours, theirs)) else None
-    all_seeds = [stacked(base[name], list(base[name]))[..., 0] for name in names]
-    again = resampled_tau(all_seeds, all_seeds, [len(scores) for scores in theirs])
+    again = resampled_tau(all_ours, all_ours, [len(scores) for scores in theirs])
     tau, runs = float(kendall_tau(before, after)), sum(scores.size for scores in theirs)
     return Comparison(condition, tuple(names), before, after, tau, interval, again, runs)
 
@@ -220,13 +228,18 @@ def resampled_tau(ours: Runs, theirs: Runs, draws: Sequence[int] | None = None) 
     return (float(taus.mean()), tuple(np.quantile(taus, TAILS).tolist())) if len(taus) else None
 
 
-def rate_scores(by_rate: Mapping[str, Mapping[str, SeedRuns]]) -> Float[np.ndarray, "E R S"]:
-    """Overall score at each seed, for the encodings and seeds that are complete at every learning rate."""
-    names = [name for name in by_rate[BASE] if all(runs[name] for runs in by_rate.values())]
-    sides = [runs[name] for runs in by_rate.values() for name in names]
+def rate_values(by_rate: Mapping[str, Mapping[str, SeedRuns]]) -> tuple[list[str], list[str], Float[np.ndarray, "E R S T 3"]]:
+    """Learning rates (``BASE`` first), encodings, and what their runs gave, as in ``SeedRuns``: those rates that most encodings
+    have, the encodings with all of these, and their common seeds."""
+    counts = {rate: sum(map(bool, runs.values())) for rate, runs in by_rate.items()}
+    most = max((count for rate, count in counts.items() if rate != BASE), default=0)
+    rates = [rate for rate, count in counts.items() if rate == BASE or count == most > 0]
+    names = [name for name in by_rate[BASE] if all(by_rate[rate][name] for rate in rates)]
+    sides = [by_rate[rate][name] for rate in rates for name in names]
     seeds = [seed for seed in (sides[0] if sides else ()) if all(seed in side for side in sides)]
-    scores = [[[runs[name][seed][:, 0].mean() for seed in seeds] for runs in by_rate.values()] for name in names]
-    return np.array(scores).reshape(len(names), len(by_rate), len(seeds))
+    if not seeds:
+        return rates, [], np.zeros((0, len(rates), 0, 0, 3))
+    return rates, names, np.array([[stacked(by_rate[rate][name], seeds) for rate in rates] for name in names])
 
 
 def interaction(scores: Float[np.ndarray, "E R S"]) -> Interaction | None:
@@ -249,13 +262,20 @@ def interaction(scores: Float[np.ndarray, "E R S"]) -> Interaction | None:
     return Interaction(float(shares[0]), float(shares[1]), float(shares[2]), float(p))
 
 
-def tune(by_rate: Mapping[str, Mapping[str, SeedRuns]]) -> Tuned | None:
-    """Take for each encoding the learning rate with the lowest loss, mean over tasks and seeds; the choice is not resampled."""
-    names = [name for name in by_rate[BASE] if all(runs[name] for runs in by_rate.values())]
-    if len(names) < 2:
+def tune(rates: Sequence[str], names: Sequence[str], values: Float[np.ndarray, "E R S T 3"]) -> Tuned | None:
+    """Take for each encoding the learning rate with the lowest loss, mean over tasks and seeds; the choice is not resampled.
+
+    Arguments:
+        rates, names, values: from ``rate_values``.
+
+    Returns:
+        None without at least two encodings and rates.
+    """
+    if min(len(names), len(rates)) < 2:
         return None
-    means = {c: {n: np.mean([run.mean(0) for run in runs[n].values()], 0)[1:] for n in names} for c, runs in by_rate.items()}
-    by_answers = not any(np.isnan(loss[0]) for losses in means.values() for loss in losses.values())
-    best = {name: min(by_rate, key=lambda c: means[c][name][1 - by_answers]) for name in names}
-    base = {name: by_rate[BASE][name] for name in names}
-    return Tuned(best, compare("", base, {name: by_rate[best[name]][name] for name in names}), by_answers)
+    losses = values[..., 1:].mean((2, 3))
+    by_answers = not np.isnan(losses[..., 0]).any()
+    best = np.nan_to_num(losses[..., 0 if by_answers else 1], nan=np.inf).argmin(1)
+    base, chosen = values[:, 0, ..., 0], values[np.arange(len(names)), best, ..., 0]
+    chosen_rates = {name: rates[place] for name, place in zip(names, best, strict=True)}
+    return Tuned(chosen_rates, comparison(BASE, names, list(base), list(chosen), list(base)), bool(by_answers))

@@ -127,6 +127,20 @@ def test_each_encoding_takes_the_rate_with_its_lowest_loss():
     assert rb.robustness(varied(**runs | {"learning_rate-x2": diverged})).tuned.rates["rope"] != "learning_rate-x2"
 
 
+def test_learning_rates_are_compared_over_common_encodings_and_seeds():
+    half, twice = "learning_rate-x0.5", "learning_rate-x2"
+    runs = {c: runs_of(OF.conditions[c], BASE) for c in (half, twice)}
+    one_seed = [r for r in runs[twice] if r.seed == 0]
+    found = rb.robustness(varied(**runs | {twice: one_seed}))
+    assert found.rates == 3
+    assert found.interaction is None, "one common seed"
+    assert found.tuned.comparison.runs == len(NAMES) * 2
+    few = [r for r in runs[twice] if r.encoding.name in ("nope", "rope")]
+    found = rb.robustness(varied(**runs | {twice: few}))
+    assert found.rates == 2, "a rate with fewer encodings is left out"
+    assert set(found.tuned.rates) == set(NAMES)
+
+
 def test_fewer_seeds_are_resampled_with_their_greater_spread():
     scores = np.random.default_rng(3).random((5, 4))
     for draws in (5, 1):
