@@ -52,9 +52,16 @@ class Comparison:
     """Kendall's τ-b of the two; NaN if all encodings are tied."""
     interval: Interval | None
     """None if an encoding has a single seed."""
+    again: tuple[float, Interval] | None
+    """τ between two repetitions of the suite itself, with other seeds and as many of them: mean and interval."""
     runs: int
     """Number of runs under the condition that count: those of encodings and seeds with a run on every task, here and in the
     suite."""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the order changes no more than other seeds alone may change it; None if that is unknown."""
+        return None if self.again is None or np.isnan(self.tau) else self.tau > self.again[1][0] - FUZZ
 
     @property
     def moves(self) -> list[Move]:
@@ -96,8 +103,6 @@ class Robustness:
     seeds: tuple[int, ...]
     asked: int
     """Number of runs that each condition should have."""
-    again: tuple[float, Interval] | None
-    """τ between two repetitions of the suite itself with other seeds: mean and interval."""
     rates: int
     """Number of learning rates, the suite's own included."""
     interaction: Interaction | None
@@ -114,17 +119,15 @@ def robustness(grid: Grid) -> Robustness | None:
     comparisons = [compare(condition, base, runs) for condition, runs in found.items()]
     if not (shown := tuple(one for one in comparisons if len(one.encodings) > 1)):
         return None
-    repeated = [stacked(runs, list(runs))[..., 0] for runs in base.values() if runs]
-    by_rate = {BASE: base} | {c: runs for c, runs in found.items() if c.startswith(RATE)}
+    rates, names, values = rate_values({BASE: base} | {c: runs for c, runs in found.items() if c.startswith(RATE)})
     return Robustness(
         comparisons=shown,
         missing=tuple(c for c in grid.suite.conditions if c not in {one.condition for one in shown}),
         seeds=tuple(seeds),
         asked=len(encodings) * len(seeds) * len(grid.columns),
-        again=resampled_tau(repeated, repeated),
-        rates=len(by_rate),
-        interaction=interaction(rate_scores(by_rate)) if len(by_rate) > 1 else None,
-        tuned=tune(by_rate) if len(by_rate) > 1 else None,
+        rates=len(rates),
+        interaction=interaction(values[..., 0].mean(-1)) if names else None,
+        tuned=tune(rates, names, values),
     )
 
 
@@ -159,10 +162,20 @@ def compare(condition: str, base: Mapping[str, SeedRuns], other: Mapping[str, Se
     common = {name: [seed for seed in base[name] if seed in other[name]] for name in base}
     names = [name for name, seeds in common.items() if seeds]
     ours, theirs = ([stacked(side[name], common[name])[..., 0] for name in names] for side in (base, other))
+    return comparison(condition, names, ours, theirs, [stacked(base[name], list(base[name]))[..., 0] for name in names])
+
+
+def comparison(condition: str, names: Sequence[str], ours: Runs, theirs: Runs, all_ours: Runs) -> Comparison:
+    """Compare their runs with ours.
+
+    Arguments:
+        all_ours: our runs of further seeds too, which show what other seeds change.
+    """
     before, after = overall(ours), overall(theirs)
     interval = found[1] if (found := resampled_tau(ours, theirs)) else None
-    runs = sum(scores.size for scores in theirs)
-    return Comparison(condition, tuple(names), before, after, float(kendall_tau(before, after)), interval, runs)
+    again = resampled_tau(all_ours, all_ours, [len(scores) for scores in theirs])
+    tau, runs = float(kendall_tau(before, after)), sum(scores.size for scores in theirs)
+    return Comparison(condition, tuple(names), before, after, tau, interval, again, runs)
 
 
 def overall(runs: Runs) -> Float[np.ndarray, " E"]:
@@ -178,42 +191,55 @@ def kendall_tau(x: Float[np.ndarray, "*B E"], y: Float[np.ndarray, "*B E"]) -> F
         return (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
 
 
-def resampled(runs: Runs, rng: np.random.Generator, replicates: int = REPLICATES) -> Float[np.ndarray, "B E"]:
+def resampled(
+    runs: Runs, rng: np.random.Generator, draws: Sequence[int] | None = None, replicates: int = REPLICATES
+) -> Float[np.ndarray, "B E"]:
     """Overall scores of stratified resamples: seeds are drawn with replacement within each encoding and task.
 
     Deviations from the mean are multiplied by √(S/(S − 1)), without which S runs give too small a variance.
+
+    Arguments:
+        draws: number of seeds to draw for each encoding; by default as many as it has.
     """
     columns = []
-    for scores in runs:
+    for place, scores in enumerate(runs):
         count, tasks = scores.shape
-        drawn = scores[rng.integers(count, size=(replicates, count, tasks)), np.arange(tasks)]
+        drawn = scores[rng.integers(count, size=(replicates, draws[place] if draws else count, tasks)), np.arange(tasks)]
         columns.append(scores.mean() + np.sqrt(count / max(1, count - 1)) * (drawn.mean((1, 2)) - scores.mean()))
     return np.stack(columns, 1)
 
 
-def resampled_tau(ours: Runs, theirs: Runs, seed: int = 0) -> tuple[float, Interval] | None:
+def resampled_tau(ours: Runs, theirs: Runs, draws: Sequence[int] | None = None) -> tuple[float, Interval] | None:
     """τ between two conditions whose runs are resampled independently: mean and percentile interval.
 
     Resampling adds the spread of the seeds to the scores, so the interval reaches further down than up from the estimate.
+
+    Arguments:
+        draws: see ``resampled``.
 
     Returns:
         None with single seeds, or if all encodings are tied.
     """
     if len(ours) < 2 or min(len(scores) for scores in (*ours, *theirs)) < 2:
         return None
-    rng = np.random.default_rng(seed)
-    taus = kendall_tau(resampled(ours, rng), resampled(theirs, rng))
+    rng = np.random.default_rng(0)
+    taus = kendall_tau(resampled(ours, rng, draws), resampled(theirs, rng, draws))
     taus = taus[~np.isnan(taus)]
     return (float(taus.mean()), tuple(np.quantile(taus, TAILS).tolist())) if len(taus) else None
 
 
-def rate_scores(by_rate: Mapping[str, Mapping[str, SeedRuns]]) -> Float[np.ndarray, "E R S"]:
-    """Overall score at each seed, for the encodings and seeds that are complete at every learning rate."""
-    names = [name for name in by_rate[BASE] if all(runs[name] for runs in by_rate.values())]
-    sides = [runs[name] for runs in by_rate.values() for name in names]
+def rate_values(by_rate: Mapping[str, Mapping[str, SeedRuns]]) -> tuple[list[str], list[str], Float[np.ndarray, "E R S T 3"]]:
+    """Learning rates (``BASE`` first), encodings, and what their runs gave, as in ``SeedRuns``: those rates that most encodings
+    have, the encodings with all of these, and their common seeds."""
+    counts = {rate: sum(map(bool, runs.values())) for rate, runs in by_rate.items()}
+    most = max((count for rate, count in counts.items() if rate != BASE), default=0)
+    rates = [rate for rate, count in counts.items() if rate == BASE or count == most > 0]
+    names = [name for name in by_rate[BASE] if all(by_rate[rate][name] for rate in rates)]
+    sides = [by_rate[rate][name] for rate in rates for name in names]
     seeds = [seed for seed in (sides[0] if sides else ()) if all(seed in side for side in sides)]
-    scores = [[[runs[name][seed][:, 0].mean() for seed in seeds] for runs in by_rate.values()] for name in names]
-    return np.array(scores).reshape(len(names), len(by_rate), len(seeds))
+    if not seeds:
+        return rates, [], np.zeros((0, len(rates), 0, 0, 3))
+    return rates, names, np.array([[stacked(by_rate[rate][name], seeds) for rate in rates] for name in names])
 
 
 def interaction(scores: Float[np.ndarray, "E R S"]) -> Interaction | None:
@@ -236,13 +262,20 @@ def interaction(scores: Float[np.ndarray, "E R S"]) -> Interaction | None:
     return Interaction(float(shares[0]), float(shares[1]), float(shares[2]), float(p))
 
 
-def tune(by_rate: Mapping[str, Mapping[str, SeedRuns]]) -> Tuned | None:
-    """Take for each encoding the learning rate with the lowest loss, mean over tasks and seeds; the choice is not resampled."""
-    names = [name for name in by_rate[BASE] if all(runs[name] for runs in by_rate.values())]
-    if len(names) < 2:
+def tune(rates: Sequence[str], names: Sequence[str], values: Float[np.ndarray, "E R S T 3"]) -> Tuned | None:
+    """Take for each encoding the learning rate with the lowest loss, mean over tasks and seeds; the choice is not resampled.
+
+    Arguments:
+        rates, names, values: from ``rate_values``.
+
+    Returns:
+        None without at least two encodings and rates.
+    """
+    if min(len(names), len(rates)) < 2:
         return None
-    means = {c: {n: np.mean([run.mean(0) for run in runs[n].values()], 0)[1:] for n in names} for c, runs in by_rate.items()}
-    by_answers = not any(np.isnan(loss[0]) for losses in means.values() for loss in losses.values())
-    best = {name: min(by_rate, key=lambda c: means[c][name][1 - by_answers]) for name in names}
-    base = {name: by_rate[BASE][name] for name in names}
-    return Tuned(best, compare("", base, {name: by_rate[best[name]][name] for name in names}), by_answers)
+    losses = values[..., 1:].mean((2, 3))
+    by_answers = not np.isnan(losses[..., 0]).any()
+    best = np.nan_to_num(losses[..., 0 if by_answers else 1], nan=np.inf).argmin(1)
+    base, chosen = values[:, 0, ..., 0], values[np.arange(len(names)), best, ..., 0]
+    chosen_rates = {name: rates[place] for name, place in zip(names, best, strict=True)}
+    return Tuned(chosen_rates, comparison(BASE, names, list(base), list(chosen), list(base)), bool(by_answers))

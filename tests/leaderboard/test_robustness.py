@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -81,7 +82,7 @@ def test_the_bootstrap_draws_all_resamples_with_their_probabilities():
     for (a, m), (b, n) in itertools.product(first.items(), second.items()):
         exact[round(scipy.stats.kendalltau(np.argsort(a), np.argsort(b)).statistic, 6)] += m * n / total
     rng = np.random.default_rng(1)
-    drawn = rb.kendall_tau(rb.resampled(ours, rng, 20_000), rb.resampled(theirs, rng, 20_000))
+    drawn = rb.kendall_tau(*(rb.resampled(runs, rng, replicates=20_000) for runs in (ours, theirs)))
     for tau, probability in exact.items():
         assert np.isclose(drawn, tau, atol=1e-5).mean() == pytest.approx(probability, abs=0.015)
 
@@ -126,11 +127,43 @@ def test_each_encoding_takes_the_rate_with_its_lowest_loss():
     assert rb.robustness(varied(**runs | {"learning_rate-x2": diverged})).tuned.rates["rope"] != "learning_rate-x2"
 
 
+def test_learning_rates_are_compared_over_common_encodings_and_seeds():
+    half, twice = "learning_rate-x0.5", "learning_rate-x2"
+    runs = {c: runs_of(OF.conditions[c], BASE) for c in (half, twice)}
+    one_seed = [r for r in runs[twice] if r.seed == 0]
+    found = rb.robustness(varied(**runs | {twice: one_seed}))
+    assert found.rates == 3
+    assert found.interaction is None, "one common seed"
+    assert found.tuned.comparison.runs == len(NAMES) * 2
+    few = [r for r in runs[twice] if r.encoding.name in ("nope", "rope")]
+    found = rb.robustness(varied(**runs | {twice: few}))
+    assert found.rates == 2, "a rate with fewer encodings is left out"
+    assert set(found.tuned.rates) == set(NAMES)
+
+
+def test_fewer_seeds_are_resampled_with_their_greater_spread():
+    scores = np.random.default_rng(3).random((5, 4))
+    for draws in (5, 1):
+        drawn = rb.resampled([scores], np.random.default_rng(4), [draws], replicates=20_000)
+        assert drawn.var() == pytest.approx(scores.var(0, ddof=1).sum() / 4**2 / draws, rel=0.05)
+
+
+def test_the_loss_is_that_of_answers_where_it_is_known():
+    def loss(nlls, status="done"):
+        return rb.losses(SimpleNamespace(status=status, loss=[(1, 3.0), (2, 0.5)], in_distribution=nlls))
+
+    known, unknown = SimpleNamespace(nll=0.1), SimpleNamespace(nll=None)
+    assert loss([known, SimpleNamespace(nll=0.3)]) == pytest.approx((0.2, 0.5))
+    assert np.isnan(loss([known, unknown])[0])
+    assert loss([unknown], "diverged") == (np.inf, np.inf)
+
+
 def test_the_board_says_where_the_order_holds():
     board = render_board([varied(**{"learning_rate-x2": BASE, "width-128": SWAPPED})])
     words = board.split("## Does the order hold?\n\n")[1].split("\n")[0].replace("\u00a0", " ")
     assert "4 encodings ran again on all tasks with one thing changed at a time (seeds 0, 1)." in words
-    assert "**the order holds with learning rate × 2**. **It does not hold with width 128**." in words
+    assert "The order **holds** with learning rate × 2: it changes no more than other seeds alone change it." in words
+    assert "It **does not hold** with width 128." in words
     assert "The order changes most with width 128: τ = −.667 [−.667, −.667]" in words
     assert "alibi moves most, from place 4 to 1 with width 128." in words
     assert "Not run yet: learning rate × 0.5." in words
@@ -150,6 +183,7 @@ def test_only_whole_seeds_of_an_encoding_count_and_the_board_says_so():
     assert one.encodings == ("nope", "rope", "alibi")
     assert one.runs == 2 + 4 + 4
     assert one.interval is None, "nope has one seed"
+    assert one.again, "the suite has more"
     assert "Not complete" in robustness_words(found)
     assert "width 128 (10 of 16 runs)" in robustness_words(found)
 
