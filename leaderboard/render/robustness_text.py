@@ -36,7 +36,7 @@ def robustness_words(found: Robustness) -> str:
     text += [f"The order **holds** with {joined(held)}: it changes no more than other seeds alone change it."] if held else []
     text += [f"{'It' if held else 'The order'} **does not hold** with {joined(changed)}."] if changed else []
     if unknown := [title(one) for one in found.comparisons if one.holds is None]:
-        text.append(f"With {joined(unknown)}, too few seeds or too many ties leave open whether it holds.")
+        text.append(f"With {joined(unknown)}, too few seeds or too many ties leave open whether the order holds.")
     if known := [one for one in found.comparisons if one.tau < 1 - st.FUZZ]:
         lowest = min(known, key=lambda one: one.tau)
         text.append(f"The order changes most with {title(lowest)}: τ = {tau_text(lowest)}.")
@@ -54,7 +54,7 @@ def robustness_words(found: Robustness) -> str:
 
 def interaction_words(found: Interaction, rates: int) -> str:
     share_of = {"the encodings": found.encoding, "the learning rate": found.rate, "their interaction": found.both}
-    parts = [f"{part:.0%} belongs to {name}" for name, part in share_of.items()]
+    parts = [f"{100 * part:.0f} % belongs to {name}" for name, part in share_of.items()]
     verdict = "depends on" if found.p <= significance.ALPHA else "does not clearly depend on"
     return (
         f"Which encoding is better {verdict} the learning rate: of the variance of overall scores over encodings, {rates} "

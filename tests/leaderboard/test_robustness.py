@@ -190,7 +190,7 @@ def test_only_whole_seeds_of_an_encoding_count_and_the_board_says_so():
     noisy = Comparison("width-128", ("nope", "rope"), np.array([0.2, 0.1]), np.array([0.2, 0.1]), 1, None, (0.1, (-1, 1)), 8)
     assert noisy.holds is None
     words = robustness_words(replace(found, comparisons=(noisy,)))
-    assert "With width 128, too few seeds or too many ties leave open whether it holds." in words
+    assert "With width 128, too few seeds or too many ties leave open whether the order holds." in words
     assert "width 128 (10 of 16 runs)" in robustness_words(found)
 
 
