@@ -21,8 +21,9 @@ HOW = f"""\
 τ is Kendall's τ-b between the order of the overall scores under a condition and in the suite, over the same encodings and
 seeds: 1 is the same order, 0 an unrelated one, −1 the reverse. In brackets its 95 % interval by stratified bootstrap (seeds
 are resampled within each encoding and task, {REPLICATES:,} replicates). Resampling adds noise to both orders, so an interval
-reaches further down than up. *τ by other seeds alone* is what two repetitions of the suite itself with as many
-other seeds would give, mean and interval; the order holds under a condition if its τ is not below that interval."""
+reaches further down than up. *τ by other seeds alone* is what two repetitions of the suite itself with as many other seeds
+would give, mean and interval; the order holds under a condition if its τ is not below that interval, and nothing is said where
+that interval reaches down to 0."""
 
 
 def robustness_words(found: Robustness) -> str:
@@ -34,6 +35,8 @@ def robustness_words(found: Robustness) -> str:
     changed = [title(one) for one in found.comparisons if one.holds is False]
     text += [f"The order **holds** with {joined(held)}: it changes no more than other seeds alone change it."] if held else []
     text += [f"{'It' if held else 'The order'} **does not hold** with {joined(changed)}."] if changed else []
+    if unknown := [title(one) for one in found.comparisons if one.holds is None]:
+        text.append(f"With {joined(unknown)}, too few seeds or too many ties leave open whether the order holds.")
     if known := [one for one in found.comparisons if one.tau < 1 - st.FUZZ]:
         lowest = min(known, key=lambda one: one.tau)
         text.append(f"The order changes most with {title(lowest)}: τ = {tau_text(lowest)}.")
@@ -51,7 +54,7 @@ def robustness_words(found: Robustness) -> str:
 
 def interaction_words(found: Interaction, rates: int) -> str:
     share_of = {"the encodings": found.encoding, "the learning rate": found.rate, "their interaction": found.both}
-    parts = [f"{part:.0%} belongs to {name}" for name, part in share_of.items()]
+    parts = [f"{100 * part:.0f} % belongs to {name}" for name, part in share_of.items()]
     verdict = "depends on" if found.p <= significance.ALPHA else "does not clearly depend on"
     return (
         f"Which encoding is better {verdict} the learning rate: of the variance of overall scores over encodings, {rates} "

@@ -60,8 +60,10 @@ class Comparison:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the order changes no more than other seeds alone may change it; None if that is unknown."""
-        return None if self.again is None or np.isnan(self.tau) else self.tau > self.again[1][0] - FUZZ
+        """Whether the order changes no more than other seeds alone may change it. None if that cannot be said: it is unknown,
+        or other seeds may give an unrelated order."""
+        low = self.again[1][0] if self.again else np.nan
+        return self.tau > low - FUZZ if low > FUZZ and not np.isnan(self.tau) else None
 
     @property
     def moves(self) -> list[Move]:

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections import Counter
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +24,7 @@ from leaderboard.render.board import render_board
 from leaderboard.render.publish import read_published_board
 from leaderboard.render.robustness_text import robustness_words
 from leaderboard.stats import robustness as rb
+from leaderboard.stats.robustness import Comparison
 
 NAMES = ["nope", "rope", "t5", "alibi"]
 VARY = {"encodings": NAMES, "seeds": [0, 1], "conditions": {"learning_rate": ["x0.5", "x2"], "width": [128]}}
@@ -185,6 +187,10 @@ def test_only_whole_seeds_of_an_encoding_count_and_the_board_says_so():
     assert one.interval is None, "nope has one seed"
     assert one.again, "the suite has more"
     assert "Not complete" in robustness_words(found)
+    noisy = Comparison("width-128", ("nope", "rope"), np.array([0.2, 0.1]), np.array([0.2, 0.1]), 1, None, (0.1, (-1, 1)), 8)
+    assert noisy.holds is None
+    words = robustness_words(replace(found, comparisons=(noisy,)))
+    assert "With width 128, too few seeds or too many ties leave open whether the order holds." in words
     assert "width 128 (10 of 16 runs)" in robustness_words(found)
 
 
