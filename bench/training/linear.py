@@ -18,7 +18,8 @@ class Linear(nn.Linear):
         super().__init__(inputs, outputs, bias=False)
 
     def forward(self, x: Float[Tensor, "N I"]) -> Float[Tensor, "N O"]:
-        if x.device.type == "cpu" and x.dtype == torch.float32 and torch.backends.mkldnn.is_available():
+        usable = x.device.type == "cpu" and x.dtype == torch.float32 and torch.backends.mkldnn.is_available()
+        if usable and not torch.is_autocast_enabled("cpu"):
             return OneDNNLinear.apply(x, self.weight)
         return F.linear(x, self.weight)
 
