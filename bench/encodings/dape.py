@@ -7,7 +7,6 @@ from typing import ClassVar
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from .base import At, Info, Wrapper
 from .dape_kernel import PairNetwork
