@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from .attention import at_least_float32
 from .base import At, Encoding, Info
+from .convolution import low_rank_convolution
 from .fox import forget_bias
 from .path_kernel import ReflectedScores
 
@@ -52,10 +53,7 @@ class PaTH(Encoding):
 
     def reflections(self, at: At) -> tuple[Float[Tensor, "B H T d"], Float[Tensor, "B H T 1"]]:
         """w and β of each token."""
-        low_rank = F.pad(F.linear(at.h, self.down[at.layer]), (0, 0, TAPS - 1, 0))  # [B, T + 2, rank]
-        window = torch.cat([low_rank[:, m : m + at.h.shape[1]] for m in range(TAPS)], -1)  # tokens t − 2, t − 1, t
-        # Projection and convolution in one product: channel c of tap m has the weights taps_cm·up_c.
-        w = F.linear(window, (self.taps[at.layer].mT * self.up[at.layer].unsqueeze(1)).flatten(1))
+        w = low_rank_convolution(at.h, self.down[at.layer], self.up[at.layer], self.taps[at.layer, :, 0])
         w = F.silu(at_least_float32(w)).unflatten(-1, (self.setup.heads, -1)).transpose(1, 2)
         beta = 2 * at_least_float32(F.linear(at.h, self.strength[at.layer], self.offset[at.layer])).sigmoid()
         return w * (w.square().sum(-1, keepdim=True) + NORM_EPS).rsqrt(), beta.mT.unsqueeze(-1)
