@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from .attention import at_least_float32
 from .base import At, Encoding, Info
 from .convolution import low_rank_convolution
-from .rope import frequencies, rotate_pairs
+from .rope import frequencies
 
 
 class Selective(Encoding):
@@ -65,28 +65,36 @@ class UnitLength(torch.autograd.Function):
 
 
 class RotateBoth(torch.autograd.Function):
-    """``rotate_pairs`` of q and k by learned angles [B, H, T, d/2].
+    """``rotate_pairs`` of q and k by learned angles [B, H, T, d/2], on contiguous rows.
 
-    Rotation by 90° of the output (a, b) is (−b, a), so the gradient of the angle is Σ (a·db − b·da) over q and k.
+    Rotation of (a, b) is (a, b)·cos + (b, a)·(−sin, sin). The gradient of an angle is a·db − b·da, summed over q and k, where
+    (a, b) is the output.
     """
 
     @staticmethod
     def forward(ctx, q, k, angles):
         cos, sin = angles.cos().to(q.dtype), angles.sin().to(q.dtype)
-        out = rotate_pairs(q, cos, sin), rotate_pairs(k, cos, sin)
-        ctx.save_for_backward(cos, sin, *out)
-        return out
+        cos, sin = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
+        x = torch.stack([q, k])
+        out = (x * cos).addcmul_(halves_swapped(x), sin)
+        ctx.save_for_backward(cos, sin, out)
+        ctx.dtype = angles.dtype
+        return out.unbind()
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, dq, dk):
-        cos, sin, *out = ctx.saved_tensors
-        dangles = torch.zeros_like(cos)
-        for x, dx in zip(out, (dq, dk), strict=True):
-            (a, b), (da, db) = x.chunk(2, -1), dx.chunk(2, -1)
-            dangles.addcmul_(a, db).addcmul_(b, da, value=-1)
-        sin = -sin
-        return rotate_pairs(dq, cos, sin), rotate_pairs(dk, cos, sin), dangles
+        cos, sin, out = ctx.saved_tensors
+        d = torch.stack([dq, dk])
+        swapped = halves_swapped(d)
+        a_db, b_da = (out * swapped).sum(0).chunk(2, -1)
+        dq, dk = (d * cos).addcmul_(swapped, sin, value=-1).unbind()
+        return dq, dk, (a_db - b_da).to(ctx.dtype)
+
+
+def halves_swapped(x: Tensor) -> Tensor:
+    """(a, b) → (b, a)."""
+    return x.roll(x.shape[-1] // 2, -1)
 
 
 class SelectiveRoPE(Selective):
