@@ -12,7 +12,7 @@ from .base import At, Setup
 
 def scores(q: Float[Tensor, "B H T e"], k: Float[Tensor, "B H T e"], setup: Setup) -> Float[Tensor, "B H T T"]:
     """q_i·k_j/√d for every pair, later keys included. d is the model's head width, even if q and k are wider."""
-    return q @ k.mT / math.sqrt(setup.head_width)
+    return (q / math.sqrt(setup.head_width)) @ k.mT
 
 
 def hidden_keys(s: Float[Tensor, "B H T T"], at: At) -> Bool[Tensor, "T T"]:

@@ -7,8 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .attention import at_least_float32, hidden_keys, scores
+from .attention import at_least_float32
 from .base import At, Encoding, Info
+from .cope_kernel import CountedRows
 
 
 class CoPE(Encoding):
@@ -37,17 +38,15 @@ class CoPE(Encoding):
         self.p_max = p_max or setup.train_tokens + 1
         self.table = nn.Parameter(torch.zeros(setup.layers, self.p_max, setup.head_width))
 
-    def by_row(self, q: Float[Tensor, "B H T d"], at: At) -> Float[Tensor, "B H T p_max"]:
-        """What each row of E adds to the scores of a query."""
-        return q @ self.table[at.layer].mT / math.sqrt(self.setup.head_width)
+    @property
+    def row_scale(self) -> float:
+        """Factor of q·E, 1/√d."""
+        return 1 / math.sqrt(self.setup.head_width)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
-        s = scores(q, k, self.setup)
-        gates = at_least_float32(s).sigmoid() * ~hidden_keys(s, at)
-        p = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=self.p_max - 1)
-        rows = self.by_row(q, at)
-        low, high = (rows.gather(-1, n.long()) for n in (p.floor(), p.ceil()))
-        return low + (p - p.floor()) * (high - low)
+        with torch.autocast(q.device.type, enabled=False):  # sums over many tokens
+            q, k, table = map(at_least_float32, (q, k, self.table[at.layer]))
+            return CountedRows.apply(q, k, table, self.setup.head_width**-0.5, self.row_scale, at.causal)
 
 
 class CoPEHalf(CoPE):
@@ -66,5 +65,6 @@ class CoPEHalf(CoPE):
     def __init__(self, setup, *, p_max: int = 0):
         super().__init__(setup, p_max=p_max or (setup.train_tokens + 1) // 2)
 
-    def by_row(self, q: Float[Tensor, "B H T d"], at: At) -> Float[Tensor, "B H T p_max"]:
-        return q @ self.table[at.layer].mT
+    @property
+    def row_scale(self) -> float:
+        return 1.0

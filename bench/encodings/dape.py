@@ -7,10 +7,9 @@ from typing import ClassVar
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from .attention import scores
 from .base import At, Info, Wrapper
+from .dape_kernel import PairNetwork
 from .kerple import KerpleLog
 
 ENTRIES = ("dape(alibi)", "dape(kerple_log)", "dape_v2(alibi)", "dape_v2(kerple_log)")
@@ -54,20 +53,14 @@ class DAPE(Wrapper):
         self.w2, self.b2 = uniform(layers, heads, hidden, *self.kernel, inputs=fan2), uniform(layers, heads, inputs=fan2)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
-        s, b = scores(q, k, self.setup), self.base.bias(q, k, at)
-        b = torch.zeros_like(s[0]) if b is None else b.expand(torch.broadcast_shapes(b.shape, s.shape[1:]))
-        return b + self.adapt(s, b.to(s.dtype), at.layer)
-
-    def adapt(self, s: Float[Tensor, "B H T T"], b: Float[Tensor, "*B H T T"], layer: int) -> Float[Tensor, "B H T T"]:
-        """F([s; b]). The first map is applied to s and to b separately, so that b is not repeated for each sequence."""
-        w1_s, w1_b = self.w1[layer].chunk(2, 1)
-        hidden = F.leaky_relu(over_heads(s.flatten(2), w1_s, w1_b @ b.flatten(-2) + self.b1[layer][:, None]), inplace=True)
-        return over_heads(hidden, self.w2[layer], self.b2[layer][:, None]).view_as(s)
-
-
-def over_heads(x: Float[Tensor, "B h N"], w: Float[Tensor, "g h"], start: Float[Tensor, "*B g N"]) -> Float[Tensor, "B g N"]:
-    """start + w·x, for every sequence."""
-    return torch.baddbmm(start.expand(len(x), -1, x.shape[-1]), w.expand(len(x), -1, -1), x)
+        b, layer, heads, count = self.base.bias(q, k, at), at.layer, self.setup.heads, q.shape[2]
+        b = q.new_zeros(1) if b is None else b
+        b = b.expand(len(b) if b.ndim == 4 else 1, heads, count, count)
+        w1 = self.w1[layer].view(-1, 2 * heads, math.prod(self.kernel))
+        w2 = self.w2[layer].view(heads, -1, math.prod(self.kernel))
+        inputs = (x.to(q.dtype) for x in (b, w1, self.b1[layer], w2, self.b2[layer]))
+        with torch.autocast(q.device.type, enabled=False):  # the backward pass is written for one dtype
+            return PairNetwork.apply(q, k, *inputs, 1 / math.sqrt(self.setup.head_width))
 
 
 class DAPEv2(DAPE):
@@ -89,18 +82,3 @@ class DAPEv2(DAPE):
         lengths="kernel 3 keys, as published",
     )
     kernel = (3,)
-
-    def adapt(self, s: Tensor, b: Tensor, layer: int) -> Float[Tensor, "B H T T"]:
-        w1_s, w1_b = self.w1[layer].chunk(2, 1)
-        hidden = over_keys(next_key_zero(s), w1_s) + over_keys(next_key_zero(b), w1_b, self.b1[layer])
-        return over_keys(F.leaky_relu(hidden, inplace=True), self.w2[layer], self.b2[layer])[..., :-1]
-
-
-def next_key_zero(x: Float[Tensor, "*B H T T"]) -> Float[Tensor, "*B H T T+1"]:
-    """0 at the keys after each query, one of them after the last query."""
-    return F.pad(x.tril(), (0, 1))
-
-
-def over_keys(x: Tensor, w: Float[Tensor, "g h 3"], offset: Tensor | None = None) -> Tensor:
-    """Convolution along keys, over all heads."""
-    return F.conv2d(x, w[:, :, None], offset, padding=(0, 1))

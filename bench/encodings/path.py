@@ -10,11 +10,12 @@ from torch.nn import functional as F
 
 from .attention import at_least_float32
 from .base import At, Encoding, Info
+from .convolution import low_rank_convolution
 from .fox import forget_bias
 from .path_kernel import ReflectedScores
 
 RANK, TAPS = 32, 3
-INIT_STD, NORM_EPS = 0.02, 1e-6
+INIT_STD = 0.02
 
 
 class PaTH(Encoding):
@@ -51,20 +52,16 @@ class PaTH(Encoding):
         self.offset = nn.Parameter(torch.zeros(layers, heads))
 
     def reflections(self, at: At) -> tuple[Float[Tensor, "B H T d"], Float[Tensor, "B H T 1"]]:
-        """w and β of each token."""
-        low_rank = F.pad(F.linear(at.h, self.down[at.layer]), (0, 0, TAPS - 1, 0))  # [B, T + 2, rank]
-        window = torch.cat([low_rank[:, m : m + at.h.shape[1]] for m in range(TAPS)], -1)  # tokens t − 2, t − 1, t
-        # Projection and convolution in one product: channel c of tap m has the weights taps_cm·up_c.
-        w = F.linear(window, (self.taps[at.layer].mT * self.up[at.layer].unsqueeze(1)).flatten(1))
-        w = F.silu(at_least_float32(w)).unflatten(-1, (self.setup.heads, -1)).transpose(1, 2)
-        beta = 2 * at_least_float32(F.linear(at.h, self.strength[at.layer], self.offset[at.layer])).sigmoid()
-        return w * (w.square().sum(-1, keepdim=True) + NORM_EPS).rsqrt(), beta.mT.unsqueeze(-1)
+        """x and z of each token: w = norm(silu(x)), β = 2σ(z)."""
+        layer, heads = at.layer, self.setup.heads
+        x = low_rank_convolution(at.h, self.down[layer], self.up[layer], self.taps[layer, :, 0])
+        z = F.linear(at.h, self.strength[layer], self.offset[layer])
+        return x.unflatten(-1, (heads, -1)).transpose(1, 2), z.mT.unsqueeze(-1)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
-        w, beta = self.reflections(at)
+        inputs = map(at_least_float32, (q, k, *self.reflections(at)))
         with torch.autocast(q.device.type, enabled=False):  # products of many reflections lose their norm in bf16
-            q, k = at_least_float32(q), at_least_float32(k)
-            return ReflectedScores.apply(q / math.sqrt(self.setup.head_width), k, w, beta * w)
+            return ReflectedScores.apply(*inputs, 1 / math.sqrt(self.setup.head_width))
 
 
 class PaTHFoX(PaTH):

@@ -10,7 +10,8 @@ from torch.nn import functional as F
 
 from .attention import at_least_float32
 from .base import At, Encoding, Info
-from .rope import frequencies, rotate_pairs
+from .convolution import low_rank_convolution
+from .rope import frequencies
 
 
 class Selective(Encoding):
@@ -30,22 +31,70 @@ class Selective(Encoding):
         """θ_t, the factors of Φ (the authors' temperatures), in float64."""
         raise NotImplementedError
 
-    def phi(self, h: Float[Tensor, "B T D"], x: Float[Tensor, "B T P"], at: At) -> Float[Tensor, "B T P"]:
-        """Increments of all heads and pairs, P = H·d/2, from ĥ and x = W₂W₁ĥ."""
+    def phi(self, h: Float[Tensor, "B T D"], at: At) -> Float[Tensor, "B T P"]:
+        """Increments of all heads and pairs, P = H·d/2, from ĥ."""
         raise NotImplementedError
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         heads = self.setup.heads
-        h = F.normalize(at.h.unflatten(-1, (heads, -1)), dim=-1).flatten(-2)
-        phi = at_least_float32(self.phi(h, F.linear(F.linear(h, self.down[at.layer]), self.up[at.layer]), at))
-        angles = phi.cumsum(1).unflatten(-1, (heads, -1)).transpose(1, 2) * at.shared.to(phi.dtype)
-        cos, sin = angles.cos(), angles.sin()
-        return rotate_pairs(q, cos, sin), rotate_pairs(k, cos, sin)
+        h = UnitLength.apply(at.h.unflatten(-1, (heads, -1))).flatten(-2)
+        phi = at_least_float32(self.phi(h, at)).unflatten(-1, (heads, -1)).transpose(1, 2)
+        return RotateBoth.apply(q, k, phi.cumsum(2) * at.shared.to(phi.dtype))
 
 
 def shifted(x: Float[Tensor, "B T P"], by: int) -> Float[Tensor, "B T P"]:
     """x of ``by`` tokens earlier; zero before the first token."""
     return F.pad(x, (0, 0, by, 0))[:, : x.shape[1]]
+
+
+class UnitLength(torch.autograd.Function):
+    """``F.normalize`` over the last axis, with fewer operations: y = x/|x|, dx = (dy − y (y·dy))/|x|."""
+
+    @staticmethod
+    def forward(ctx, x):
+        inverse = torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_(min=1e-12).reciprocal_()
+        y = x * inverse
+        ctx.save_for_backward(y, inverse)
+        return y
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        y, inverse = ctx.saved_tensors
+        return torch.addcmul(gradient, y, (y * gradient).sum(-1, keepdim=True), value=-1).mul_(inverse)
+
+
+class RotateBoth(torch.autograd.Function):
+    """``rotate_pairs`` of q and k by learned angles [B, H, T, d/2], on contiguous rows.
+
+    Rotation of (a, b) is (a, b)·cos + (b, a)·(−sin, sin). The gradient of an angle is a·db − b·da, summed over q and k, where
+    (a, b) is the output.
+    """
+
+    @staticmethod
+    def forward(ctx, q, k, angles):
+        cos, sin = angles.cos().to(q.dtype), angles.sin().to(q.dtype)
+        cos, sin = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
+        x = torch.stack([q, k])
+        out = (x * cos).addcmul_(halves_swapped(x), sin)
+        ctx.save_for_backward(cos, sin, out)
+        ctx.dtype = angles.dtype
+        return out.unbind()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, dq, dk):
+        cos, sin, out = ctx.saved_tensors
+        d = torch.stack([dq, dk])
+        swapped = halves_swapped(d)
+        a_db, b_da = (out * swapped).sum(0).chunk(2, -1)
+        dq, dk = (d * cos).addcmul_(swapped, sin, value=-1).unbind()
+        return dq, dk, (a_db - b_da).to(ctx.dtype)
+
+
+def halves_swapped(x: Tensor) -> Tensor:
+    """(a, b) → (b, a)."""
+    return x.roll(x.shape[-1] // 2, -1)
 
 
 class SelectiveRoPE(Selective):
@@ -76,9 +125,8 @@ class SelectiveRoPE(Selective):
     def prepare(self, at: At) -> Float[Tensor, " d/2"]:
         return frequencies(self.setup.head_width, self.base, at.positions.device)
 
-    def phi(self, h, x, at):
-        taps = self.kernel[at.layer].flip(-1).unbind(-1)
-        return sum((shifted(x, by) * tap for by, tap in enumerate(taps[1:], 1)), x * taps[0])
+    def phi(self, h, at):
+        return low_rank_convolution(h, self.down[at.layer], self.up[at.layer], self.kernel[at.layer])
 
 
 class SelectiveRoPEGated(Selective):
@@ -110,7 +158,8 @@ class SelectiveRoPEGated(Selective):
         slopes = torch.linspace(0, largest, pairs, dtype=torch.float64, device=at.positions.device).tan()
         return self.temperature / math.tan(largest) * slopes
 
-    def phi(self, h, x, at):
+    def phi(self, h, at):
+        x = F.linear(F.linear(h, self.down[at.layer]), self.up[at.layer])
         steps = x - shifted(x, 1) + self.log_step[at.layer].exp()
         gate = F.linear(h, self.gate[at.layer], self.gate_bias[at.layer]).sigmoid()
         return (steps.unflatten(-1, (self.setup.heads, -1)) * gate[..., None]).flatten(-2)

@@ -39,14 +39,18 @@ class TransformerXL(Encoding):
         self.v = nn.Parameter(torch.randn(heads, d) * init_std)
         self.w = nn.Parameter(torch.randn(setup.layers, heads, d, setup.width) * init_std)
 
-    def prepare(self, at: At) -> tuple[Tensor, Tensor]:
+    def prepare(self, at: At) -> tuple[Tensor, Tensor, Tensor]:
+        """cos and sin of iθ, and (−sin jθ, cos jθ)/√d."""
         angles = at.positions[..., None].double() * frequencies(self.setup.width, 10000.0).to(at.positions.device)
-        angles = angles.unsqueeze(-3)  # axis for the heads
-        return angles.cos().float(), angles.sin().float()
+        cos, sin = angles.cos().float(), angles.sin().float()
+        return cos, sin, torch.cat([-sin, cos], -1) / math.sqrt(self.setup.head_width)
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        return q + self.u[:, None].to(q.dtype), k
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
-        cos, sin = at.shared
-        content = (k * self.u[:, None]).sum(-1)[..., None, :]  # u·k_j
-        queries = rotate_pairs((q + self.v[:, None]) @ self.w[at.layer], cos, sin)  # rotate_i(Wᵀ(q_i + v))
-        distance = queries @ torch.cat([-sin, cos], -1).to(q.dtype).mT
-        return (content + distance) / math.sqrt(self.setup.head_width)
+        cos, sin, keys = at.shared
+        # All heads first, so that each product is one of few large matrices.
+        x = (q + (self.v - self.u)[:, None].to(q.dtype)).transpose(0, 1)  # q_i + v
+        queries = torch.bmm(x.flatten(1, 2), self.w[at.layer]).view(*x.shape[:-1], -1)
+        return (rotate_pairs(queries, cos, sin) @ keys.to(q.dtype).mT).transpose(0, 1)  # rotate_i(Wᵀ(q_i + v))·…

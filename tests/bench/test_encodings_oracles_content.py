@@ -12,6 +12,7 @@ from x_transformers import x_transformers
 
 from bench.encodings import At, Encoding, alibi
 from bench.encodings.asentmax import Entmax
+from bench.encodings.path_kernel import reflection
 
 SHAPES = [(1, 5), (2, 1), (3, 30), (5, 7), (4, 16)]
 """Heads and tokens: odd head counts, a single token, lengths below and past the train length of 12."""
@@ -131,7 +132,7 @@ def test_path_starts_as_the_authors_code():
         else:
             assert parameter.std().item() == pytest.approx(0.02, rel=0.2), name
     h = torch.randn(2, 9, 48, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    w, beta = encoding.reflections(At(announced_length=9, source=lambda: h))
+    w, _, beta = reflection(*encoding.reflections(At(announced_length=9, source=lambda: h)))
     raw, _ = Reflections(encoding, 0).unscaled(h)
     torch.testing.assert_close(w.norm(dim=-1), (raw.square().sum(-1) / (raw.square().sum(-1) + 1e-6)).sqrt(), atol=1e-9, rtol=0)
     assert (beta - 1).abs().mean() < 0.15
@@ -202,7 +203,7 @@ def test_path_is_accurate_over_a_thousand_tokens_in_float32():
     encoding = make_encoding("path", 3)
     h, (q, k, _) = states(3, length, rows=1), qkv(3, length, rows=1)
     at = At(announced_length=length, source=lambda: h)
-    w, beta = encoding.reflections(at)
+    w, _, beta = reflection(*encoding.reflections(at))
     carried, bias = k.clone(), []
     with torch.no_grad():
         for i in range(length):
@@ -223,7 +224,7 @@ def test_path_without_reflections_is_nope():
     encoding.offset.data.fill_(100)  # β = 2: H turns w to −w and is its own inverse
     at = At(announced_length=20, source=lambda: h)
     same_key = k[:, :, :1].expand_as(k)
-    w, beta = encoding.reflections(at)
+    w, _, beta = reflection(*encoding.reflections(at))
     H = torch.eye(HEAD_WIDTH) - beta.squeeze(-1)[..., None, None] * w[..., :, None] * w[..., None, :]
     torch.testing.assert_close(H @ H, torch.eye(HEAD_WIDTH, dtype=H.dtype).expand_as(H), atol=1e-5, rtol=0)
     bias = encoding.bias(same_key, k, at)

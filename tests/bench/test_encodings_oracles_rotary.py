@@ -330,7 +330,7 @@ def test_selective_rope_gated_is_the_formula(heads, length, announced_length):
 
 def test_selective_rope_with_equal_increments_is_rope():
     encoding = make_encoding("selective_rope(base=10000.0)", 3)
-    encoding.phi = lambda h, x, at: torch.ones_like(x)
+    encoding.phi = lambda h, at: h.new_ones(*h.shape[:2], encoding.pairs)
     plain = make_encoding("rope", 3)
     q, k, v = qkv(3, 20)
     assert_same(
@@ -345,7 +345,7 @@ def test_selective_rope_starts_near_nope_and_its_gated_form_near_rope(name, star
     model = tiny_model(name)
     seen = []
     phi = model.encoding.phi
-    model.encoding.phi = lambda h, x, at: seen.append(phi(h, x, at)) or seen[-1]
+    model.encoding.phi = lambda h, at: seen.append(phi(h, at)) or seen[-1]
     model(random_tokens(2, TRAIN), TRAIN)
     for x in seen:
         torch.testing.assert_close(x, torch.full_like(x, start), atol=0.05, rtol=0)
