@@ -35,11 +35,11 @@ def attention(
     short = count <= SHORT and count % LANES >= MIN_REMAINDER
     if q.device.type == "cpu" and (short or (bias is not None and bias.requires_grad)):
         return ShortAttention.apply(q, k, v, bias, scale, causal)
-    more = max(0, q.shape[-1] - v.shape[-1]) if q.device.type == "cpu" else 0  # the fused kernel takes only equal widths
-    out = F.scaled_dot_product_attention(
-        q, k, F.pad(v, (0, more)) if more else v, attn_mask=bias, is_causal=bias is None and causal, scale=scale
-    )
-    return out[..., : v.shape[-1]]
+    width = v.shape[-1]
+    more = max(0, q.shape[-1] - width) if q.device.type == "cpu" else 0
+    v = F.pad(v, (0, more)) if more else v  # the CPU's fused kernel takes only equal widths
+    out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=bias is None and causal, scale=scale)
+    return out[..., :width] if more else out
 
 
 def softmax(s: Float[Tensor, "*shape T"]) -> Float[Tensor, "*shape T"]:
