@@ -17,7 +17,7 @@ def compare(
 ) -> None:
     """Compare the results of two encodings.
 
-    Shows accuracy by length, intervals, cost, and whether the difference is significant.
+    Shows accuracy by length, intervals, cost, and whether the board's test separates the two.
     """
     (grids,) = read_grids([suite], out, published).values()
 

@@ -74,7 +74,7 @@ def test_a_damaged_result_is_named(place, capsys, command):
 def test_compare_prints_both(place, capsys):
     text = printed(capsys, "compare", "rope", "nope", "--suite", "tiny")
     assert text.startswith("A rope\nB nope\nsuite tiny version 1, fingerprint ")
-    assert "+.550 ± .000" in text
+    assert "+.525 ± .000" in text
     assert "P(A > B)" in text and "1.00 [1.00, 1.00]" in text
 
 

@@ -343,9 +343,7 @@ def test_pairs_show_the_probability_of_improvement(opened):
     lines = [re.split(r"\t+", line.strip()) for line in tab.locator("#pairs tr").all_inner_texts()]
     names = [line[0].strip() for line in lines[1:]]
     assert sorted(names) == ["alibi", "finetuned(rope)", "rope"], "t5 lacks a task"
-    scores = {
-        n: [st.run_scores(c.at, GRID.exact(c.task, n), np.array(c.chance), c.train_length) for c in GRID.columns] for n in names
-    }
+    scores = {n: [task_scores(GRID, c, n) for c in GRID.columns] for n in names}
     for name, (_, *cells) in zip(names, lines[1:], strict=True):
         for other, cell in zip(names, cells, strict=True):
             if name != other:

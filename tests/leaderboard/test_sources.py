@@ -111,7 +111,7 @@ def test_cards_and_results_without_these_fields_stay_readable(tmp_path):
     run = Result.model_validate(content)
     assert cards.with_declarations([run], known) == [run]
     text = board.render_board([only_grid(suite(), [run])])
-    row = by_name(cells(text, "## Overall"))["nope"]
+    row = by_name(cells(text, "## Overall in full"))["nope"]
     assert (row["source"], row["length settings"]) == ("–", "–")
     page = rendered(suite(), [run], known)["pages/nope.md"]
     assert "**Source**" not in page and "Length settings" not in page
@@ -148,7 +148,7 @@ def test_a_further_stage_is_labelled_in_any_ranking_class(longest, end, ranking)
     assert {name: [r.name for r in rows] for name, rows in summary.summarise(grid).items()}[ranking].count("drop") == 1
     text = board.render_board([grid])
     note = f"- Extra training stage of 2 % of the steps, at lengths up to {end}: drop\n"
-    assert note in text and text.index(note) < text.index("Causal transformers")
+    assert note in text and text.index("## Overall in full") < text.index(note) < text.index("## In-distribution")
     page = rendered(of, runs, {})["pages/drop.md"]
     assert f"- **Fine-tuning stage**: 2 % of the steps, at lengths up to {end}" in page
     assert ("every sequence is announced with length L′" in page) is (end == "L′")
