@@ -45,6 +45,11 @@ def from_neighbours(z: Float[Tensor, "h_taps B*P"], inside: Tensor | None, cells
     return out
 
 
+def more_keys(x: Tensor, count: int, axis: int = -1) -> Tensor:
+    """x with further zeros at the end of an axis; x itself, not the copy that ``F.pad`` makes, if ``count`` is 0."""
+    return F.pad(x, (0, 0) * (-1 - axis) + (0, count)) if count else x
+
+
 def exchanged(w: Float[Tensor, "h_taps hidden"], inside: Tensor | None) -> Tensor:
     """w with left and right neighbours exchanged."""
     return w if inside is None else w.unflatten(0, (3, -1)).flip(0).flatten(0, 1)
@@ -69,8 +74,8 @@ class PairNetwork(torch.autograd.Function):
         w1_s, w1_b = (part.flatten(0, 1) for part in w1.permute(2, 1, 0).chunk(2, 1))  # [taps·H, hidden]
         w2 = w2.permute(2, 0, 1).flatten(0, 1)
         q = (q * scale).transpose(0, 1).reshape(h * b, t, d)
-        k = F.pad(k.transpose(0, 1), (0, 0, 0, keys - t)).reshape(h * b, keys, d)
-        biases = F.pad(bias.transpose(0, 1), (0, keys - t)).flatten(2).index_select(-1, cells)
+        k = more_keys(k.transpose(0, 1), keys - t, -2).reshape(h * b, keys, d)
+        biases = more_keys(bias.transpose(0, 1), keys - t).flatten(2).index_select(-1, cells)
         s_in, b_in = (with_neighbours(x, inside) for x in (torch.bmm(q, k.mT).view(h, b, -1).index_select(-1, cells), biases))
         hidden = torch.mm(w1_s.mT, s_in)
         start = torch.addmm(b1[:, None], w1_b.mT, b_in)
@@ -90,7 +95,7 @@ class PairNetwork(torch.autograd.Function):
         w1_s, w1_b, w2 = (exchanged(w, inside) for w in (w1_s, w1_b, w2))
 
         def at_cells(x: Tensor) -> Tensor:
-            return F.pad(x.transpose(0, 1), (0, keys - t)).reshape(h, -1, t * keys).index_select(-1, cells)
+            return more_keys(x.transpose(0, 1), keys - t).reshape(h, -1, t * keys).index_select(-1, cells)
 
         def from_cells(x: Tensor) -> Float[Tensor, "h B T keys"]:
             x = x if inside is None else x * inside
