@@ -88,8 +88,8 @@ class PairNetwork(torch.autograd.Function):
     def forward(ctx, q, k, bias, w1, b1, w2, b2, scale):
         (b, h, t, d), taps = q.shape, w1.shape[2]
         keys = t + taps // 2
-        cells, inside = cells_of(t, taps // 2, q.device)
-        inside = inside.to(q.dtype) if taps > 1 else None
+        cells, within = cells_of(t, taps // 2, q.device)
+        inside = within.to(q.dtype) if taps > 1 else None
         w1_s, w1_b = (part.flatten(0, 1) for part in w1.permute(2, 1, 0).chunk(2, 1))  # [taps·H, hidden]
         w2 = w2.permute(2, 0, 1).flatten(0, 1)
         q = (q * scale).transpose(0, 1).reshape(h * b, t, d)
