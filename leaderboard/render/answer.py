@@ -48,10 +48,8 @@ def answer(grid: Grid, classes: Mapping[str, Sequence[Row]], show: Callable[[Row
     if pairs:
         count, error = sum(separation(a, b) is not None for a, b in pairs), f"{100 * ALPHA:g} %"
         share = f"{100 * count / len(pairs):.0f} %"
-        text = (
-            f"The test separates {count} of {len(pairs)} pairs ({share}), with a chance of {error} that any of these verdicts "
-        )
-        text += "on the whole board is false"
+        text = f"The test separates {count} of {len(pairs)} pairs ({share}), with a chance of {error} "
+        text += "that any of the board's verdicts is false"
         clear = f"; clearly below the first {'is' if len(below) == 1 else 'are'} {listed(below, show)}" if below else ""
         parts.append(f"{text}{clear}.")
     return " ".join([*parts, *cost([first, *close], show), *carried(grid, rows, show), scope(grid)])
