@@ -99,8 +99,8 @@ class Grid:
                 return [0.0] * len(run.scores)
             return [math.nan if (value := getattr(score, name)) is None else value for score in run.scores]
 
-        runs = self.runs.get((task, encoding), ())
-        return np.array([of_run(run) for run in runs], float) if runs else np.zeros((0, 0))
+        lengths = next(column.lengths for column in self.columns if column.task == task)
+        return np.array([of_run(run) for run in self.runs.get((task, encoding), ())], float).reshape(-1, len(lengths))
 
 
 def build_grids(suite: Suite | None, results: Iterable[Result], failures: Failures) -> list[Grid]:

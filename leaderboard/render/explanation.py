@@ -79,10 +79,12 @@ def experiment_setup(grid: Grid) -> str:
     """One paragraph: which model was trained, on which tasks and lengths, and how it was tested."""
     model = grid.suite.model if grid.suite else None
     size = f" of {model.layers} layers, {model.heads} heads and width {model.width}" if model else ""
+    counts = {len(grid.seeds), *(len(runs) for runs in grid.runs.values() if len(runs) > len(grid.seeds))}
+    seeds = plural(max(counts), "seed") if len(counts) == 1 else f"{number_range(sorted(counts))} seeds"
     spans = [f"{escape(c.task)} ({escape(c.variant)}) {c.train_length} → {c.lengths[-1]}" for c in grid.columns]
     return (
         f"Causal transformers{size}, trained from scratch at lengths 1 … L and tested up to L′, L → L′: {', '.join(spans)}. "
-        f"{plural(len(grid.seeds), 'seed')}; {number_range([c.examples for c in grid.columns])} test examples per length; "
+        f"{seeds}; {number_range([c.examples for c in grid.columns])} test examples per length; "
         f"{number_range([c.steps for c in grid.columns])} training steps. {chance_levels(grid)}"
         f"Suite version {grid.version}, fingerprint {code(grid.fingerprint)}."
     )

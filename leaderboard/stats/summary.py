@@ -258,7 +258,7 @@ def summarise_cell(grid: Grid, column: Column, encoding: str) -> Cell:
     runs, exact = grid.runs.get((column.task, encoding), ()), grid.exact(column.task, encoding)
     failed = tuple(seed for task, name, seed in grid.failures if (task, name) == (column.task, encoding))
     token, guessed, nll = (grid.recorded(column.task, encoding, name) for name in ("token", "token_chance", "nll"))
-    at, chance, train_length, nothing = column.at, np.array(column.chance), column.train_length, np.zeros(0)
+    at, chance, train_length = column.at, np.array(column.chance), column.train_length
     scores = task_scores(grid, column, encoding)
     return Cell(
         column=column,
@@ -266,26 +266,20 @@ def summarise_cell(grid: Grid, column: Column, encoding: str) -> Cell:
         expected=grid.seeds,
         failed=failed,
         exact=exact,
-        cells=task_cells(grid, column, encoding),
+        cells=st.cell_scores(exact, token, chance, guessed),
         scores=scores,
         score=st.mean_interval(scores) if runs else None,
-        tokens=st.run_scores(at, st.without_guessing(token, np.nan_to_num(guessed)), train_length) if runs else nothing,
-        nll=st.past_mean(at, nll, train_length) if runs else nothing,
+        tokens=st.run_scores(at, st.without_guessing(token, np.nan_to_num(guessed)), train_length),
+        nll=st.past_mean(at, nll, train_length),
         in_distribution=float(st.in_distribution(at, exact, train_length).mean()) if runs else None,
         reach=st.reach(at, exact, chance, train_length) if runs else None,
     )
 
 
-def task_cells(grid: Grid, column: Column, encoding: str) -> Float[np.ndarray, "S N"]:
-    """Score of each run on a task at each test length: see ``scores.cell_scores``."""
-    exact, token, guessed = (grid.recorded(column.task, encoding, name) for name in ("exact", "token", "token_chance"))
-    return st.cell_scores(exact, token, np.array(column.chance), guessed) if len(exact) else exact
-
-
 def task_scores(grid: Grid, column: Column, encoding: str) -> Float[np.ndarray, " S"]:
     """Score of each run on a task."""
-    cells = task_cells(grid, column, encoding)
-    return st.run_scores(column.at, cells, column.train_length) if len(cells) else np.zeros(0)
+    exact, token, guessed = (grid.recorded(column.task, encoding, name) for name in ("exact", "token", "token_chance"))
+    return st.run_scores(column.at, st.cell_scores(exact, token, np.array(column.chance), guessed), column.train_length)
 
 
 def step_times(grid: Grid, encoding: str) -> list[list[float]]:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.stats
+from board_helpers import cells
 from synthetic_results import full, only_grid, record, result, suite
 
 from leaderboard.data.grid import RelativeCost, build_grids
@@ -96,3 +97,24 @@ def test_split_half_agreement():
     halves = [[pair[i] for pair, i in zip(pairs, picks, strict=True)] for picks in np.ndindex(2, 2, 2, 2)]
     taus = [scipy.stats.kendalltau(half, [p.sum() - x for p, x in zip(pairs, half, strict=True)]).statistic for half in halves]
     assert resolution.split_half([[pair] for pair in pairs], splits=2000) == pytest.approx(np.mean(taus), abs=0.05)
+
+
+def test_recorded_token_guessing_and_likelihood_enter_the_score_and_the_graded_table():
+    of = suite(encodings=["a", "b"], tasks=[{"task": "sorting", "variant": "unique", "train_length": 6}])
+
+    def graded(run, token, nll):
+        scores = [s.model_copy(update={"token": token, "token_chance": 0.5, "nll": nll}) for s in run.scores]
+        return run.model_copy(update={"scores": scores})
+
+    runs = full(of, {"a": (1, 1, 0.6, 0.6)})
+    runs = [graded(run, 0.9, 0.25) for run in runs] + [graded(run, 0.7, 0.75) for run in full(of, {"b": (1, 1, 0.4, 0.4)})]
+    grid = only_grid(of, runs)
+    classes = summarise(grid)
+    a, b = classes["standard"]
+    # Token accuracy without guessing: (.9 − .5)/.5 = .8 and .4; the score is its mean with exact match.
+    assert (a.score, b.score) == (pytest.approx(0.7, abs=1e-3), pytest.approx(0.4, abs=1e-3))
+    assert a.reach.mark == "≥" and b.reach.at == pytest.approx(1.5 ** (0.5 / 0.6), abs=1e-3)
+    found = resolution.resolution(classes).separated
+    assert found == dict.fromkeys(resolution.MEASURES, 1)
+    row = cells(board.render_board([grid]), "## Graded scores")[0]
+    assert row == {"encoding": "a", "sorting, tokens": ".800", "sorting, nats": "0.25"}
