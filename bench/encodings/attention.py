@@ -1,6 +1,7 @@
 """Building blocks for encodings that replace the attention: ``masked_softmax(scores + …, bias)·v``."""
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from jaxtyping import Bool, Float
@@ -29,3 +30,9 @@ def masked_softmax(s: Float[Tensor, "B H T T"], bias: Float[Tensor, "*B H T T"] 
 def at_least_float32(x: Tensor) -> Tensor:
     """Convert bf16 and fp16 to float32, for sums over many tokens that bf16 would round away."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def without_autocast(x: Tensor) -> AbstractContextManager:
+    """A context in which operations keep the dtype of their arguments, on any device."""
+    device = x.device.type
+    return torch.autocast(device, enabled=False) if torch.amp.is_autocast_available(device) else nullcontext()

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .attention import at_least_float32
+from .attention import at_least_float32, without_autocast
 from .base import At, Encoding, Info
 from .cope_kernel import CountedRows
 
@@ -44,7 +44,7 @@ class CoPE(Encoding):
         return 1 / math.sqrt(self.setup.head_width)
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
-        with torch.autocast(q.device.type, enabled=False):  # sums over many tokens
+        with without_autocast(q):  # sums over many tokens
             q, k, table = map(at_least_float32, (q, k, self.table[at.layer]))
             return CountedRows.apply(q, k, table, self.setup.head_width**-0.5, self.row_scale, at.causal)
 

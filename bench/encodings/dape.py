@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from .attention import without_autocast
 from .base import At, Info, Wrapper
 from .dape_kernel import PairNetwork
 from .kerple import KerpleLog
@@ -59,7 +60,7 @@ class DAPE(Wrapper):
         w1 = self.w1[layer].view(-1, 2 * heads, math.prod(self.kernel))
         w2 = self.w2[layer].view(heads, -1, math.prod(self.kernel))
         inputs = (x.to(q.dtype) for x in (b, w1, self.b1[layer], w2, self.b2[layer]))
-        with torch.autocast(q.device.type, torch.bfloat16, enabled=False):  # the backward pass is written for one dtype
+        with without_autocast(q):  # the backward pass is written for one dtype
             return PairNetwork.apply(q, k, *inputs, 1 / math.sqrt(self.setup.head_width))
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .attention import at_least_float32
+from .attention import at_least_float32, without_autocast
 from .base import At, Encoding, Info
 from .convolution import low_rank_convolution
 from .fox import forget_bias
@@ -60,7 +60,7 @@ class PaTH(Encoding):
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
         inputs = map(at_least_float32, (q, k, *self.reflections(at)))
-        with torch.autocast(q.device.type, enabled=False):  # products of many reflections lose their norm in bf16
+        with without_autocast(q):  # products of many reflections lose their norm in bf16
             return ReflectedScores.apply(*inputs, 1 / math.sqrt(self.setup.head_width))
 
 
