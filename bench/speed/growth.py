@@ -9,22 +9,20 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import tasks
 from bench import encodings
+from bench.measure.cost import measure_costs
 from bench.suites.suite import load_suite
 from tasks import Examples
 
 from .plan import Plan
 from .record import Growth, Spread
 from .timing import interleave, log
-from .trainee import Trainee, training_batch
+from .trainee import Trainee
 
 BASE = "nope"
 SUITE, TASK = "small", "copying"
 MULTIPLES = (1, 2, 5, 10)
 """Lengths in units of L; the exponent is measured between the last two."""
-BATCHES = 4
-"""Different training batches."""
 EVALUATED = 64
-"""Test examples of the evaluation."""
 
 
 def measure_growth(plan: Plan) -> list[Growth]:
@@ -36,26 +34,14 @@ def measure_growth(plan: Plan) -> list[Growth]:
     return rows
 
 
-def relative_to_nope(name: str, plan: Plan) -> tuple[float, float]:
-    """Time of a training step, and of the evaluation at L′, over NoPE's."""
+def evaluation_relative_to_nope(name: str, plan: Plan) -> float:
+    """Time of the evaluation of ``EVALUATED`` examples at L′ over NoPE's."""
     suite = load_suite(SUITE)
     trainees = {who: Trainee(suite, TASK, who) for who in (BASE, name)}
-    size, longest = suite.recipe_for(TASK).batch, trainees[name].task.longest
-    test = tasks.test_set(trainees[name].task, longest, EVALUATED, suite.test_seed)
-    steps = {who: trainee.step for who, trainee in trainees.items()}
+    test = tasks.test_set(trainees[name].task, trainees[name].task.longest, EVALUATED, suite.test_seed)
     evaluations = {who: trainee.exact_match for who, trainee in trainees.items()}
-
-    def batch(number: int) -> Examples:
-        return training_batch(suite, TASK, size, number % BATCHES)
-
-    for number in range(BATCHES):  # compiles oneDNN's kernels
-        for step in steps.values():
-            step(batch(number))
-    trained = interleave(steps, batch, plan.growth, batch(0))
-    for trainee in trainees.values():
-        trainee.model.eval()
-    evaluated = interleave(evaluations, lambda number: test, plan.growth, test)
-    return tuple(min(times[name]) / min(times[BASE]) for times in (trained, evaluated))  # type: ignore[return-value]
+    times = interleave(evaluations, lambda number: test, plan.growth, test)
+    return min(times[name]) / min(times[BASE])
 
 
 def measure_encoding(name: str, plan: Plan) -> Growth:
@@ -71,12 +57,11 @@ def measure_encoding(name: str, plan: Plan) -> Growth:
     ms = [Spread.of(times[t], 1e3) for t in tokens]
     flops = [count_flops(trainee, batch) for batch in batches[-2:]]
     stretch = math.log(tokens[-1] / tokens[-2])
-    step, evaluation = relative_to_nope(name, plan)
     return Growth(
         encoding=trainee.model.encoding.info.name,
         biases="bias" in encodings.hooks(type(trainee.model.encoding)),
-        step=step,
-        evaluation=evaluation,
+        step=measure_costs(type(trainee.model.encoding), (1,))[0].step_ratio,
+        evaluation=evaluation_relative_to_nope(name, plan),
         examples=plan.growth_examples,
         tokens=tokens,
         ms=ms,

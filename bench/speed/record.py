@@ -65,7 +65,7 @@ class Growth(Record):
     biases: bool
     """Whether it has the hook ``bias``."""
     step: float
-    """Time of a training step of copying, relative to NoPE's."""
+    """Time of a training step at length L relative to NoPE's, as ``bench.measure.cost`` measures it."""
     evaluation: float
     """Time of the evaluation of copying at L′, relative to NoPE's."""
     examples: int

@@ -147,8 +147,8 @@ def growth_tables(record: Speed) -> list[Table]:
     text = (
         f"{first.examples} examples of copying at {', '.join(map(str, first.tokens))} tokens (lengths L, 2L, 5L, 10L of suite "
         f"`small`), model of `small`. Exponent x of time ∝ T^x between 5L and 10L, and that of the step's FLOPs, counted by "
-        f"torch. {FLAG} grows faster than T². Step and evaluation at L′ relative to NoPE's: of copying, with a whole batch, "
-        "taking turns with NoPE; the shortest of each."
+        f"torch. {FLAG} grows faster than T². Step and evaluation at L′ relative to NoPE's, taking turns with it: the step at "
+        "length L as on the cards of `lprime show`, the evaluation of 64 examples of copying."
     )
     rows = [
         [
