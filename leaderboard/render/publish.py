@@ -4,6 +4,7 @@
 
     <folder>/README.md                      the board
     <folder>/pages/<name>.md                a page for each encoding
+    <folder>/findings.md                    published findings, and whether they were reproduced
     <folder>/images/<suite>/…               the board's figures, and in ``pages/`` those of the encoding pages
     <folder>/rendered.json                  library versions, and the hash of every file
 """
@@ -12,22 +13,25 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
+from bench.findings.finding import load_finding, shipped_findings
 from leaderboard import ARCHIVE
 from leaderboard.data.cards import Card, read_cards, with_cards
 from leaderboard.data.conditions import attach_conditions
 from leaderboard.data.file_names import IMAGES, PAGES
 from leaderboard.data.grid import Grid
+from leaderboard.data.outcomes import Outcome, published_outcomes, read_outcomes
 from leaderboard.data.store import RESULTS, published_grids, read_file, write_if_changed
 from leaderboard.figures import board_figures, encoding_figure
 from leaderboard.stats.summary import summarise
 from tasks import InputError
 
 from .encoding_pages import Entry, figure_path, page_path, render_encoding_page
+from .findings_page import FINDINGS, render_findings
 from .front_page import README, render_front_page
 from .tables import Classes
 
@@ -44,6 +48,8 @@ class PublishedBoard:
     cards: Mapping[str, Card]
     archived: Sequence[str] = ()
     """Names of the archived boards next to this one."""
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    """Finding → outcome."""
 
     @cached_property
     def classes(self) -> dict[str, list[Classes]]:
@@ -63,6 +69,8 @@ class PublishedBoard:
     def text_files(self) -> dict[str, bytes]:
         """Path → bytes of the board and the pages, which no drawing library affects."""
         files = {README: render_front_page(self.suites, self.classes, list(self.cards), self.archived).encode()}
+        if self.outcomes:
+            files[FINDINGS] = render_findings(map(load_finding, shipped_findings()), self.outcomes).encode()
         for encoding, suites in self.entries.items():
             files[page_path(encoding)] = render_encoding_page(encoding, suites, self.cards.get(encoding, Card())).encode()
         return files
@@ -93,7 +101,12 @@ def read_published_board(folder: Path) -> PublishedBoard:
     """
     cards = read_cards(folder)
     archived = sorted(path.parent.name for path in (folder.parent / ARCHIVE.name).glob(f"*/{README}"))
-    return PublishedBoard(attach_conditions(with_cards(published_grids(folder), cards)), cards, archived)
+    return PublishedBoard(
+        attach_conditions(with_cards(published_grids(folder), cards)),
+        cards,
+        archived,
+        read_outcomes(published_outcomes(folder)),
+    )
 
 
 def render_published(folder: Path) -> list[str]:
@@ -186,7 +199,7 @@ def existing_files(folder: Path) -> set[str]:
 def is_rendered_path(path: str) -> bool:
     """Whether a path below the board's folder may belong to a rendered file, which rendering again may remove."""
     parts = Path(path).parts
-    return path == README or (len(parts) > 1 and parts[0] in (PAGES, IMAGES) and ".." not in parts)
+    return path in (README, FINDINGS) or (len(parts) > 1 and parts[0] in (PAGES, IMAGES) and ".." not in parts)
 
 
 def manifest_json(folder: Path, files: Mapping[str, bytes]) -> str:
