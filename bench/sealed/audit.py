@@ -20,10 +20,10 @@ STEPS, HALVES = 4, 2
 """Audited steps of a run, and random halves of each."""
 EXAMPLES = 16
 """Most examples of an audited batch."""
-CHANGE, FARTHEST = 1e-3, 2e-5
+CHANGE, FARTHEST = 1e-3, 1e-5
 """ε is chosen for this change of the loss, in nats, but moves the weights by at most this share of their norm."""
-TOLERANCE = 0.1
-"""Largest relative deviation. Rounding of float32 and third-order terms: see ``tests/bench/test_sealed.py``."""
+TOLERANCE = 0.02
+"""Largest relative deviation. Honest gradients of four encodings on two suites deviated by at most 4e-3."""
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import socket
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 
 from bench.encodings import Stage
 from bench.encodings.nope import NoPE
-from bench.result import RANKING_CLASSES
+from bench.result import RANKING_CLASSES, Parameters
 from bench.runs.run import Run
 from bench.runs.run_training import encoding_setup
 from bench.training.model import build_decoder
@@ -34,12 +35,10 @@ class SealedError(Exception):
 class Limits:
     """What a sealed process may use."""
 
-    start_s: float = 120.0
-    """Wall time to load the code."""
-    step_s: float = 120.0
-    """Wall time of one answer."""
-    cpu_s: float = 7200.0
+    seconds: float = 3600.0
+    """Wall time of a process, and its processor time."""
     gib: float = 8.0
+    """Memory."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,9 @@ class Code:
     reference: str
     """As for ``lprime run --encoding``."""
     readable: Sequence[Path] = ()
-    """Its files."""
+    """Its files and folders."""
+    path: Sequence[str] = ()
+    """Folders to search for modules before all others."""
     unsafe: bool = False
     """Run without a sandbox."""
     limits: Limits = field(default_factory=Limits)
@@ -71,11 +72,17 @@ class SealedModel:
         ours, theirs = socket.socketpair()
         with theirs:
             descriptor = theirs.fileno()
-            self.process = start_sandboxed("bench.sealed.child", [str(descriptor)], code.readable, [descriptor], code.unsafe)
-        self.channel = Channel(ours)
-        order = {"reference": code.reference, "suite": run.suite.model_dump_json(), "task": run.task, "seed": run.seed}
-        self.send("order", **order, seconds=code.limits.cpu_s, gib=code.limits.gib)
-        arrays, self.declared = self.receive("ready", code.limits.start_s)
+            arguments = ["bench.sealed.child", str(descriptor)]
+            self.process = start_sandboxed(arguments, code.readable, code.path, [descriptor], code.unsafe)
+        self.channel, self.deadline = Channel(ours), time.monotonic() + code.limits.seconds
+        order: dict[str, Any] = {
+            "reference": code.reference,
+            "suite": run.suite.model_dump_json(),
+            "task": run.task,
+            "seed": run.seed,
+        }
+        self.send("order", **order, seconds=code.limits.seconds, gib=code.limits.gib)
+        arrays, self.declared = self.receive("ready")
         setup = encoding_setup(run)
         bare = build_decoder(run.suite.model, NoPE, setup, derive_seed("init", run.seed))
         weights = dict(bare.named_parameters())
@@ -105,6 +112,10 @@ class SealedModel:
 
     def parameters(self) -> list[nn.Parameter]:
         return list(self.weights.values())
+
+    def count(self) -> Parameters:
+        extra = sum(p.numel() for name, p in self.weights.items() if name.startswith("encoding."))
+        return Parameters(model=sum(p.numel() for p in self.parameters()), encoding=extra)
 
     def train(self) -> None:
         """Nothing: the mode is part of each request."""
@@ -145,11 +156,13 @@ class SealedModel:
         except OSError:
             raise SealedError(self.reason("its process ended")) from None
 
-    def receive(self, expected: str, within_s: float | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def receive(self, expected: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         try:
-            kind, arrays, values = self.channel.receive(within_s or self.code.limits.step_s)
+            kind, arrays, values = self.channel.receive(self.deadline - time.monotonic())
         except ChannelError as error:
-            raise SealedError(self.reason(str(error))) from None
+            late = time.monotonic() >= self.deadline
+            limit = f"still running after {self.code.limits.seconds:.0f} s, the limit"
+            raise SealedError(limit if late else self.reason(str(error))) from None
         if kind != expected:
             raise SealedError(" ".join(str(values.get("text", f"answered {kind!r:.40} instead of {expected}")).split())[:500])
         return arrays, values

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from bench.result import LengthScore
+from bench.result import LengthScore, Parameters
 from bench.runs.run import Run
 from bench.training.evaluate import zero_scores
 from bench.training.optimizer import FlatAdamW
@@ -27,8 +28,14 @@ class SealedRun:
     status: str
     train_s: float
     evaluate_s: float
+    longest_seen: int
+    parameters: Parameters
     audit: list[str]
     """Faults that the audit of the gradients found."""
+
+    def outcome(self) -> dict[str, Any]:
+        """The fields of a ``Result`` that are the outcome of its run."""
+        return {name: getattr(self, name) for name in ("scores", "loss", "steps", "status", "longest_seen", "parameters")}
 
 
 def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step: None, seed: int | None = None) -> SealedRun:
@@ -64,7 +71,15 @@ def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step
             zero_scores(task, test_sets) if state.diverged else evaluate_sealed(model, task, test_sets, run.suite.test_seed)
         )
         faults = [] if state.diverged else audit.faults(model, len(task.vocabulary))
+    stage = model.encoding.stage
     return SealedRun(
-        scores, state.loss, state.step, "diverged" if state.diverged else "done",
-        trained - start, time.monotonic() - trained, faults,
-    )  # fmt: skip
+        scores=scores,
+        loss=state.loss,
+        steps=state.step,
+        status="diverged" if state.diverged else "done",
+        train_s=trained - start,
+        evaluate_s=time.monotonic() - trained,
+        longest_seen=task.longest if stage and stage.longer else spec.train_length,
+        parameters=model.count(),
+        audit=faults,
+    )

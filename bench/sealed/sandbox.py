@@ -26,20 +26,25 @@ MOST_PROCESSES = 64
 
 
 def start_sandboxed(
-    module: str, arguments: Sequence[str], readable: Sequence[Path], pass_fds: Sequence[int], unsafe: bool = False
+    arguments: Sequence[str],
+    readable: Sequence[Path] = (),
+    path: Sequence[str] = (),
+    pass_fds: Sequence[int] = (),
+    unsafe: bool = False,
 ) -> subprocess.Popen:
-    """Start ``python -m module arguments…`` in a sandbox.
+    """Start ``python -m arguments…`` in a sandbox.
 
     Arguments:
-        readable: files and folders that it can read at their own paths, besides Python, its packages and this code.
+        readable: files and folders that it can read at their own paths, in addition to Python, its packages and this code.
+        path: folders to search for modules before all others.
         unsafe: start it without a sandbox, with the caller's rights.
 
     Raises:
         InputError: bubblewrap is not installed, or may not make namespaces here.
     """
-    command = [sys.executable, "-P", "-m", module, *arguments]
-    path = os.pathsep.join(dict.fromkeys(entry for entry in sys.path if entry))
-    environment = {"PYTHONPATH": path, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-P", "-m", *arguments]
+    search = os.pathsep.join(dict.fromkeys([*path, *filter(None, sys.path)]))
+    environment = {"PYTHONPATH": search, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     if not unsafe:
         command = [*bubblewrap(readable, environment), *command]
     return subprocess.Popen(
