@@ -28,6 +28,7 @@ from tasks import PAD
 SUITE = validated(Suite, suite_dict(), "tiny")
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize("encoding", ["finetuned(rope)", "randomised(rope)"])
 def test_a_sealed_run_has_the_numbers_of_any_other(encoding, tmp_path):
     run = Run(SUITE, "copying", encoding, 0)
@@ -118,6 +119,7 @@ os.write(int(sys.argv[1]), (" ".join(found) or "nothing").encode())
 """
 
 
+@pytest.mark.sandbox
 def test_the_sandbox_hides_network_files_environment_and_processes(tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET", "x")
     code, secret = tmp_path / "code", tmp_path / "secret"
@@ -134,6 +136,7 @@ def test_the_sandbox_hides_network_files_environment_and_processes(tmp_path, mon
     assert not subprocess.run(["pgrep", "-f", "escapes "], capture_output=True).stdout
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("line", "limit", "message"),
     [
