@@ -27,6 +27,9 @@ def verify(
     time_limit: Annotated[
         float | None, typer.Option(metavar="S", help="Seconds for the runs [default: ten times their recorded time].")
     ] = None,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe", help="Run its code without a sandbox, with your rights (where bubblewrap is missing).")
+    ] = False,
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The published board, to detect copied results.")] = PUBLISHED,
     as_json: Json = False,
     markdown: Markdown = None,
@@ -51,7 +54,7 @@ def verify(
 
     expected = load_suite(suite) if suite else None
     seed = secrets.randbelow(2**31) if choice_seed is None else choice_seed
-    options = RerunOptions(rerun, fresh_seeds, seed, workers, time_limit, say)
+    options = RerunOptions(rerun, fresh_seeds, seed, workers, time_limit, say, unsafe)
     if rerun or fresh_seeds:
         say(f"{CAUTION}\nchoice seed {seed}")
 
