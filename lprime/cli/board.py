@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from leaderboard import PUBLISHED
+from leaderboard import PUBLISHED, published_folder
 
 from .options import Out, To
 from .read_results import read_grids
@@ -56,6 +56,6 @@ def board(
     from leaderboard.render.board import write_board
 
     for name in [suite] if suite else [name for name in suites_with_results(out) if not is_shipped_condition(name)]:
-        path = write_board(name, out, to if published else None)
+        path = write_board(name, out, published_folder(to) if published else None)
         print(path.read_text(encoding="utf-8"))
         print(f"written to {path}")
