@@ -38,11 +38,13 @@ def board(
     if html is not None:
         if check:
             raise InputError("expected --check or --html, got both")
+        from leaderboard.data.cards import read_cards
         from leaderboard.data.conditions import attach_conditions
         from leaderboard.render.html_page import write_html_page
 
         grids = read_grids([suite] if suite else None, to if published else out, published)
-        print(f"written to {write_html_page(grids if suite else attach_conditions(grids), html)}")
+        cards = read_cards(published_folder(to)) if published else {}
+        print(f"written to {write_html_page(grids if suite else attach_conditions(grids), html, cards)}")
         return
     if check:
         if published:
