@@ -61,7 +61,7 @@ function saveView() {
     if (!selectedIds().length) view.set('select', '');
   }
   try {
-    history.replaceState(null, '', `#${view}`);
+    history.replaceState(null, '', String(view) ? `#${view}` : location.pathname);
   } catch {
     // some browsers refuse this for local files
   }
