@@ -6,8 +6,10 @@ unless ``WANDB_MODE`` says online (``wandb sync`` uploads later), and the other 
 """
 
 import importlib.util
+import io
 import os
 from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +73,8 @@ def to_wandb(result: Result, out: Path) -> None:
     os.environ.setdefault("WANDB_SILENT", "true")
     mode: Any = os.environ.get("WANDB_MODE", "offline")
     with wandb.init(project=PROJECT, name=result.path, dir=str(out), mode=mode, config=settings(result), reinit=True) as run:
-        for name in ("exact", "token", "nll"):
-            run.define_metric(name, step_metric="length")
+        for name, axis in (("loss", "training_step"), ("exact", "length"), ("token", "length"), ("nll", "length")):
+            run.define_metric(name, step_metric=axis)
         for row in rows(result):
             run.log(row)
 
@@ -81,15 +83,16 @@ def to_trackio(result: Result, out: Path) -> None:
     """A run of the project ``lprime``, in trackio's own folder: ``trackio show --project lprime`` shows it."""
     import trackio
 
-    trackio.init(project=PROJECT, name=result.path, config=settings(result))
-    for row in rows(result):
-        trackio.log(row)
-    trackio.finish()
+    with redirect_stdout(io.StringIO()):  # ten lines a run, in the middle of the progress display
+        trackio.init(project=PROJECT, name=result.path, config=settings(result))
+        for row in rows(result):
+            trackio.log(row)
+        trackio.finish()
 
 
 def rows(result: Result) -> Iterator[dict[str, float]]:
     """The loss curve, then the scores by length, for trackers whose rows name their axis."""
-    yield from ({"step": step, "loss": loss} for step, loss in result.loss)
+    yield from ({"training_step": step, "loss": loss} for step, loss in result.loss)
     yield from ({"length": length} | values for length, values in by_length(result))
 
 

@@ -1,5 +1,6 @@
 """Figures of results."""
 
+import io
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -60,15 +61,20 @@ def plot(
         raise InputError(f"the results are of {versions} suites or versions, which do not compare; select one fingerprint")
     panels, names = chosen(results, "task", tasks), chosen(results, "encoding", encodings)
 
-    import matplotlib.pyplot  # noqa: F401 (in a notebook, this makes figures visible)
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
+
+    class NotebookFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer)
+            return buffer.getvalue()
 
     theme = DARK if dark else LIGHT
     with figure_settings(theme):
         across = min(ACROSS, len(panels))
         down = math.ceil(len(panels) / across)
-        figure = Figure(figsize=(PANEL[0] * across + 1.6, PANEL[1] * down), dpi=110, layout="constrained")
+        figure = NotebookFigure(figsize=(PANEL[0] * across + 1.6, PANEL[1] * down), dpi=110, layout="constrained")
         axes = figure.subplots(down, across, squeeze=False, sharey=True)
         for ax in axes.flat[len(panels) :]:
             ax.set_axis_off()

@@ -40,7 +40,9 @@ def reference_of(encoding: str | Path | type[Encoding]) -> str:
         raise InputError(f"expected an encoding: a name, a file or a subclass of lprime.Encoding, got {encoding!r:.80}")
     name = getattr(getattr(encoding, "info", None), "name", "")
     try:
-        if name and registry.get_encoding(name) is encoding:
+        found = registry.get_encoding(name) if name else None
+        # Every look-up of a composition makes a class.
+        if found is encoding or (found and "(" in name and registry.definition(found) == registry.definition(encoding)):
             return name
     except InputError:
         pass
