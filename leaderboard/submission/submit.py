@@ -18,7 +18,7 @@ from bench.result import Result
 from bench.runs.run import now, plan_runs
 from bench.runs.run_one import package_versions
 from bench.suites.suite import Suite
-from leaderboard import PUBLISHED, published_folder
+from leaderboard import PUBLISHED
 from leaderboard.data.file_names import page_name
 from leaderboard.data.store import line_order
 from tasks import InputError
@@ -84,7 +84,7 @@ def write_submission(
         for path, content in contents.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
-        for finding in verify_submission(folder, suite, published_folder(published), name=place.name).findings:
+        for finding in verify_submission(folder, suite, published, name=place.name).findings:
             if finding.status != "passed":
                 raise InputError(f"{name} cannot be submitted: {finding.check}: {finding.found}; {finding.advice}")
     return place

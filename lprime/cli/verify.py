@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from leaderboard import PUBLISHED, published_folder
+from leaderboard import PUBLISHED
 
 from .options import Json, Markdown, check_positive
 
@@ -59,7 +59,7 @@ def verify(
         if not as_json:
             print("\n".join(finding.lines()), flush=True)
 
-    report = verify_submission(folder, expected, published_folder(to), options, print_finding)
+    report = verify_submission(folder, expected, to, options, print_finding)
     if markdown is not None:
         write_atomic(markdown, report.markdown())
     print(report.model_dump_json(indent=1) if as_json else f"\n{report.summary()}")
