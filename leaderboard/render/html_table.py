@@ -5,7 +5,7 @@ from dataclasses import replace
 from html import escape
 
 from leaderboard.data.grid import Grid
-from leaderboard.format import printable, ranking_title
+from leaderboard.format import family_title, printable, ranking_title
 from leaderboard.stats.summary import Row
 
 from . import columns
@@ -23,7 +23,7 @@ def board_columns(grid: Grid) -> list[TableColumn]:
     """The columns, from left to right."""
     score = replace(SCORE, of_runs=lambda cell, row: unbroken_interval(SCORE.of_runs(cell, row)))
     return [
-        *(columns.RANK, columns.ENCODING, columns.SCORE, columns.MEAN_REACH, columns.RANK_RANGE, columns.SOURCE),
+        *(columns.TIER, columns.ENCODING, columns.SCORE, columns.MEAN_REACH, columns.PLACES, columns.SOURCE),
         *(task_column(column, score) for column in grid.columns),
         *(columns.IN_DISTRIBUTION_MEAN, columns.SEEDS, columns.FAMILY, columns.IQM, columns.GAP),
         *(columns.AGAINST_NEXT[0], columns.AGAINST_ANCHOR[0]),
@@ -98,4 +98,4 @@ def small_interval(text: str) -> str:
 
 def families(rows: Sequence[Row]) -> list[str]:
     """The families of all rows, each once, by name."""
-    return sorted({printable(row.record.family) for row in rows if row.record})
+    return sorted({family_title(row.record.family) for row in rows if row.record})
