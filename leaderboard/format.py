@@ -23,16 +23,16 @@ RANKING_TITLES = {
 """Ranking class → its heading, in tables, figures and pages."""
 
 FAMILIES = {
-    "none": ("none", "no encoding: only the causal mask shows the order"),
-    "absolute": ("absolute", "a vector for each position, added to the embedding"),
-    "relative": ("relative", "vectors for distances, added to keys or queries"),
-    "bias": ("score bias", "a number for each distance, added to the attention scores"),
+    "none": ("none", "only the causal mask shows the order"),
+    "absolute": ("absolute", "a vector for each position, in the embedding"),
+    "relative": ("relative", "vectors for distances"),
+    "bias": ("score bias", "a number for each distance, added to attention scores"),
     "rotary": ("rotary", "queries and keys rotated by position"),
     "scaling": ("score scaling", "attention scores scaled by length"),
-    "contextual": ("by content", "distances or biases that depend on the tokens between"),
-    "ids": ("position ids", "another encoding with other position ids"),
-    "training": ("extra stage", "another encoding with a further stage of training"),
-    "task-aware": ("task-aware", "position ids that follow the meaning of the tokens"),
+    "contextual": ("by content", "depends on the tokens between"),
+    "ids": ("position ids", "other ids for another encoding"),
+    "training": ("extra stage", "a further stage of training"),
+    "task-aware": ("task-aware", "ids that follow the meaning of tokens"),
 }
 """Family → its short title, wherever a family is shown, and what its encodings are. Related families are next to each other."""
 

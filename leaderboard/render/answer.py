@@ -86,7 +86,7 @@ def cost(rows: Sequence[Row], show: Show) -> str:
     fastest = min(row.step_time or 0 for row in timed)
     if free := [row for row in timed if (row.step_time or 0) <= NOISE and row.parameters == (0, 0)]:
         names = listed([show(row) for row in free])
-        text = f"{names} cost{'s' * (len(free) == 1)} nothing: no parameters, and a step as short as {BASE}'s within 5 %"
+        text = f"{names} cost{'s' * (len(free) == 1)} nothing: no parameters, and steps as short as {BASE}'s"
     else:
         cheapest = min(
             (row for row in timed if (row.step_time or 0) <= NOISE * fastest),
@@ -119,10 +119,10 @@ def carried(grid: Grid, rows: Sequence[Row], show: Show, safe: Safe) -> str:
         first, *others = [(row, reach) for reach, row in reaches if reach.at == best]
         furthest = listed([show(first[0]), *(show(row) for row, _ in others)], 1) + f", {reach_text(first[1])} L"
         if count:
-            works.append(f"{name(column, safe)} ({count} of {len(rows)} encodings; furthest: {furthest})")
+            works.append(f"{name(column, safe)} ({count} of {len(rows)}; furthest: {furthest})")
         else:
             fails.append(f"{name(column, safe)} (furthest: {furthest})")
-    parts = [f"at least half of the answers are right on {listed(works)}"] if works else []
+    parts = [f"at least half of the answers are right, guessing taken out, on {listed(works)}"] if works else []
     parts += [f"no encoding gets that far on {listed(fails)}"] if fails else []
     return f"{'; '.join(parts)}." if parts else ""
 

@@ -139,7 +139,7 @@ def render_details(versions: Sequence[tuple[Grid, Classes]], paths: BoardPaths) 
     for other, found in others:
         rows = all_rows(found)
         parts += [f"## Version {other.version}, fingerprint {code(other.fingerprint)}", OTHER_VERSION]
-        parts += [experiment_setup(other), *ranking_tables(other, found, tables.PAPER_LINK)]
+        parts += [experiment_setup(other), *ranking_tables(found), tables.task_scores_table(other, rows)]
         parts += [tables.in_distribution_table(other, rows), tables.reach_table(other, rows)]
     parts += [f"## {HOW_TO_READ}", EXPLANATION]
     heading = [f"# Suite {escape(grid.name)}: all tables and figures", f"{file.back} · Tasks: {task_links(grid, file)}"]
@@ -189,7 +189,8 @@ def front_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
 def detail_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
     """All tables and figures that cover several tasks."""
     rows, shown = all_rows(classes), board_figures.alt_texts(grid, classes)
-    parts = ["## Overall", *ranking_tables(grid, classes, file.encoding)]
+    parts = ["## Overall", *ranking_tables(classes, file.encoding)]
+    parts += ["## Scores by task", tables.task_scores_table(grid, rows)]
 
     def add_figure(title: str, stem: str) -> None:
         if stem in shown:
@@ -205,6 +206,7 @@ def detail_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
         parts += [f"## {robustness_text.TITLE}", robustness_text.robustness_words(order)]
         parts += [file.figure(shown[board_figures.ROBUSTNESS], board_figures.ROBUSTNESS)]
         parts += [*robustness_text.robustness_tables(order), robustness_text.HOW]
+    parts += ["## Cost", tables.cost_table(rows)]
     add_figure("Accuracy against cost", board_figures.COST)
     parts += ["## Exact match at l ≤ L", tables.in_distribution_table(grid, rows)]
     parts += ["## Reach in multiples of L", tables.reach_table(grid, rows)]
@@ -219,13 +221,13 @@ def detail_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
     return [*parts, "## Encodings", tables.encodings_table(rows)]
 
 
-def ranking_tables(grid: Grid, classes: Classes, encoding: TableColumn) -> list[str]:
-    """The full table, one table for every other ranking class, and what is special about the training of some rows."""
+def ranking_tables(classes: Classes, encoding: TableColumn = tables.PAPER_LINK) -> list[str]:
+    """The table over all tasks, one for every other ranking class, and what is special about the training of some rows."""
     parts = []
     for name, rows in classes.items():
         if name != "standard":
             parts.append(f"### {escape(ranking_title(name))}")
-        parts.append(tables.overall_table(grid, rows, encoding))
+        parts.append(tables.overall_table(rows, encoding))
     notes = tables.training_notes(all_rows(classes))
     return [*parts, tables.bullets(notes)]
 
@@ -238,8 +240,8 @@ def task_page(grid: Grid, column: Column, rows: Sequence[Row], file: BoardFile) 
     others = f"[all tables and figures]({file.link(file.paths.details)}) · {task_links(grid, file)}"
     parts = [f"# {escape(title)}, suite {escape(grid.name)}", f"{file.back} · {others}"]
     parts.append(
-        f"Variant {escape(column.variant)}, L = {column.train_length}{escape(unit)}. The table has exact match by test length, "
-        "mean over seeds, with guessing left in."
+        f"Variant {escape(column.variant)}, L = {column.train_length}{escape(unit)}. The table has score and "
+        "reach on this task, and exact match by test length, mean over seeds; guessing is taken out of score and reach alone."
     )
     if any(row.cells[column.task].runs for row in rows):
         alt = f"{title}: exact match by test length, one panel per family"

@@ -31,6 +31,10 @@ def print_board(grid: Grid, pages: Sequence[Path], console: Console) -> None:
     """
     classes = summarise(grid)
     rows = [row for group in classes.values() for row in group]
+    if not rows:
+        text = f"Suite {printable(grid.name)}: no run of version {grid.version} yet; those of other versions are in {pages[1]}"
+        console.print(text, highlight=False, markup=False, emoji=False)
+        return
     counts = f"{plural(len(rows), 'encoding')}, {plural(len(grid.columns), 'task')}, {plural(len(grid.seeds), 'seed')}"
     parts: list[Text | Table] = [Text(f"Suite {printable(grid.name)}: {counts}", style="bold")]
     for name, group in classes.items():
@@ -42,8 +46,7 @@ def print_board(grid: Grid, pages: Sequence[Path], console: Console) -> None:
     answer = [Text.assemble((f"{topic}: ", "bold"), text) for topic, text in findings(grid, classes, show, printable)]
     parts += [Text(""), *answer] if answer else []
     if unfinished := len(tables.unfinished_runs(grid, rows)):
-        lines = plural(unfinished, "line")
-        parts.append(Text(f"Some runs failed, diverged or are missing: {lines} in {pages[1]}; lprime status {grid.name}"))
+        parts.append(Text(f"Failed, diverged or missing runs: {unfinished} lines in {pages[1]}, or lprime status {grid.name}"))
     parts.append(
         Text(f"\nWritten: {pages[0]}, all tables: {pages[1]}, tasks: {pages[0].parent / BoardPaths.task_stem}*.md", style="dim")
     )

@@ -80,22 +80,20 @@ def signs(rows: Sequence[Row]) -> dict[str, str]:
     """Word of the first tables → what it means, for all words and signs that they use. Without names from results."""
     shown = "".join(column.text(row) for column in (columns.MEAN_REACH, columns.STEP_TIME) for row in rows)
     shown += "".join(tables.marks(row) for row in rows)
-    reach = {"≥": "the test ends first", "<": "less, the shortest test already fails", "~": "both occur"}
+    reach = {"≥": "the test ends first", "<": "less: the shortest test already fails", "~": "both occur"}
     ends = "; ".join(f"{sign} {meaning}" for sign, meaning in reach.items() if sign in shown)
     found = {}
     if any(row.tier for row in rows):
         found["Tier"] = "the test separates no two rows of one tier: differences within it may be chance"
-    found["Reach"] = (
-        "the multiple of L, the longest training length, at which exact match falls under one half; mean over tasks"
-    )
+    found["Reach"] = "multiple of L, the longest training length, at which exact match falls under one half, mean over tasks"
     found["Reach"] += f" ({ends})" if ends else ""
-    found["Score"] = "accuracy past L, mean over tasks; 0 is guessing, 1 is perfect. Under the name of a task: the score on it"
-    found["Step time"] = f"of a training step, relative to {BASE}'s" + (f" ({BUSY} on a busy machine)" if BUSY in shown else "")
+    found["Score"] = "accuracy past L, 0 is guessing and 1 perfect, mean over tasks; and under the name of each task"
+    found["Step time"] = f"of a training step, relative to {BASE}'s"
     present = {row.record.family for row in rows if row.record}
     if families := [f"*{title}*, {meaning}" for name, (title, meaning) in FAMILIES.items() if name in present]:
         found["Family"] = "; ".join(families)
     meanings = {FLAG: f"has not learned some task (exact match at l ≤ L under {share(st.GATE)})"}
-    meanings |= {SECOND_HAND: f"second-hand, {SOURCE_MEANINGS['second-hand']}"}
+    meanings |= {SECOND_HAND: f"second-hand, {SOURCE_MEANINGS['second-hand']}", BUSY: "timed on a busy machine"}
     marked = [f"{sign} {meaning}" for sign, meaning in meanings.items() if sign in shown]
     marked += [f"{ABSENT} some runs are missing or failed"] if any(row.score is None for row in rows) else []
     return found | ({"Signs": "; ".join(marked)} if marked else {})

@@ -78,13 +78,21 @@ def short_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_L
     return markdown_table(titles, body, left)
 
 
-def overall_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
-    """The table of everything: source, scores with intervals, other aggregates, accuracy at l ≤ L, cost, lengths."""
+def overall_table(rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
+    """Everything over all tasks: score with its interval, reach, other aggregates, accuracy at l ≤ L, and the source."""
     shown = [columns.TIER, encoding, columns.SOURCE, columns.SCORE, columns.MEAN_REACH]
-    shown += [task_column(c, task_metrics.SCORE) for c in grid.columns]
-    shown += [columns.IN_DISTRIBUTION_MEAN, columns.IQM, columns.GAP, columns.SEEDS, columns.PARAMETERS]
-    shown += [columns.STEP_TIME, columns.STEP_TIME_PAST, columns.MEMORY, columns.PAPER, columns.LENGTHS]
+    shown += [columns.IQM, columns.GAP, columns.IN_DISTRIBUTION_MEAN, columns.SEEDS]
     return rows_table(shown, rows, left=3)
+
+
+def task_scores_table(grid: Grid, rows: Sequence[Row]) -> str:
+    """Scores on each task, with the half-width of their intervals."""
+    return rows_table([columns.ENCODING, *(task_column(c, task_metrics.SCORE) for c in grid.columns)], rows)
+
+
+def cost_table(rows: Sequence[Row]) -> str:
+    shown = [columns.ENCODING, columns.PARAMETERS, columns.STEP_TIME, columns.STEP_TIME_PAST, columns.MEMORY]
+    return rows_table(shown, rows)
 
 
 def training_notes(rows: Sequence[Row], show: Callable[..., str] = escape) -> list[str]:
@@ -185,26 +193,34 @@ def chance_line(column: Column) -> list[list[str]]:
 
 
 def length_table(column: Column, rows: Sequence[Row]) -> str:
-    """Exact match at each test length, mean over seeds."""
+    """Score and reach on a task, and exact match at each test length, mean over seeds; the highest score first."""
+
+    def score(row: Row) -> float:
+        runs = row.cells[column.task].scores
+        return round(float(runs.mean()), st.DIGITS) if len(runs) else -1.0
+
     titles, body = length_titles(column), []
-    for row in rows:
+    for row in sorted(rows, key=score, reverse=True):
         cell = row.cells[column.task]
-        body.append([escape(row.name), *(map(share, cell.by_length) if cell.runs else [cell.state] * len(titles))])
-    return markdown_table(["encoding", *titles], [*body, *chance_line(column)])
+        numbers = [share(score(row)), task_metrics.REACH.text(cell, row), *map(share, cell.by_length)] if cell.runs else []
+        body.append([linked_name(row.name, None), *(numbers or [cell.state] * (len(titles) + 2))])
+    chance = [[line[0], "", "", *line[1:]] for line in chance_line(column)]
+    return markdown_table(["encoding", "score", "reach", *titles], [*body, *chance])
 
 
 def encodings_table(rows: Sequence[Row]) -> str:
     """Family, settings, paper and source hash of each row."""
     body = []
     for row in rows:
-        entries = [ABSENT] * 4
+        entries = [ABSENT] * 5
         if row.record:
             settings = ", ".join(f"{k} = {v}" for k, v in sorted(row.record.settings.items()))
             paper = f"{link(row.record.title, row.record.link)} ({row.record.year})"
-            entries = [escape(family_title(row.record.family)), escape(settings, 200) if settings else ABSENT, paper]
+            entries = [escape(family_title(row.record.family)), escape(settings, 200) if settings else ABSENT]
+            entries += [columns.LENGTHS.as_markdown(row), paper]
             entries.append(code(row.record.source_sha256[:12]))
         body.append([escape(row.name), *entries])
-    return markdown_table(["encoding", "family", "settings", "paper", "source SHA-256"], body, left=5)
+    return markdown_table(["encoding", "family", "settings", "length settings", "paper", "source SHA-256"], body, left=6)
 
 
 def bullets(lines: Sequence[str]) -> str:
