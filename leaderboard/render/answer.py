@@ -86,7 +86,7 @@ def cost(rows: Sequence[Row], show: Show) -> str:
     fastest = min(row.step_time or 0 for row in timed)
     if free := [row for row in timed if (row.step_time or 0) <= NOISE and row.parameters == (0, 0)]:
         names = listed([show(row) for row in free])
-        text = f"{names} cost{'s' * (len(free) == 1)} nothing: no parameters, and steps as short as {BASE}'s"
+        text = f"{names} cost{'s' * (len(free) == 1)} nothing: no parameters and no added step time"
     else:
         cheapest = min(
             (row for row in timed if (row.step_time or 0) <= NOISE * fastest),

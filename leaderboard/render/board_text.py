@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from leaderboard.data.grid import Grid
+from leaderboard.data.grid import LOCAL, Grid
 from leaderboard.format import plural, printable, ranking_title
 from leaderboard.stats.summary import Row, summarise
 
@@ -42,15 +42,14 @@ def print_board(grid: Grid, pages: Sequence[Path], console: Console) -> None:
         parts.append(terminal_table(grid, group, console.width))
     meanings = signs(rows)
     parts.append(Text("\n" + " ".join(f"{word}: {meanings[word]}." for word in EXPLAINED if word in meanings), style="dim"))
-    show = lambda row: printable(row.name)  # noqa: E731
-    answer = [Text.assemble((f"{topic}: ", "bold"), text) for topic, text in findings(grid, classes, show, printable)]
+    said = findings(grid, classes, lambda row: printable(row.name), printable)
+    answer = [Text.assemble((f"{topic}: ", "bold"), text) for topic, text in said]
     parts += [Text(""), *answer] if answer else []
     if unfinished := len(tables.unfinished_runs(grid, rows)):
         parts.append(Text(f"Failed, diverged or missing runs: {unfinished} lines in {pages[1]}, or lprime status {grid.name}"))
-    parts.append(
-        Text(f"\nWritten: {pages[0]}, all tables: {pages[1]}, tasks: {pages[0].parent / BoardPaths.task_stem}*.md", style="dim")
-    )
     console.print(*parts, sep="\n", highlight=False, markup=False, emoji=False)
+    files = [f"{pages[0]}", f"{pages[1]} (all tables and figures)", f"{pages[0].parent / BoardPaths.task_stem}*.md"]
+    console.print(Text("\nWritten: " + "\n         ".join(files)), soft_wrap=True)
 
 
 def terminal_table(grid: Grid, rows: Sequence[Row], width: int) -> Table:
@@ -68,7 +67,8 @@ def terminal_table(grid: Grid, rows: Sequence[Row], width: int) -> Table:
         left = column.title in ("encoding", "family")
         table.add_column(Text("\n".join(lines(column))), justify="left" if left else "right", vertical="bottom")
     for row in rows:
-        table.add_row(*(Text(column.text(row)) for column in found if column in shown))
+        mine = "bold" if row.name.endswith(LOCAL) else ""
+        table.add_row(*(Text(column.text(row)) for column in found if column in shown), style=mine)
     return table
 
 
