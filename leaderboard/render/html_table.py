@@ -6,7 +6,7 @@ from dataclasses import replace
 from html import escape
 
 from leaderboard.data.grid import Grid
-from leaderboard.format import printable, ranking_title
+from leaderboard.format import family_title, printable, ranking_title
 from leaderboard.stats.summary import Row
 
 from . import columns
@@ -18,7 +18,7 @@ from .tables import Classes
 from .task_metrics import SCORE
 
 EXTRA = (
-    *(columns.RANK_RANGE, columns.SOURCE, columns.SEEDS, columns.IQM, columns.GAP, columns.AGAINST_NEXT[0]),
+    *(columns.PLACES, columns.SOURCE, columns.SEEDS, columns.IQM, columns.GAP, columns.AGAINST_NEXT[0]),
     *(columns.AGAINST_ANCHOR[0], columns.PARAMETERS, columns.MEMORY, columns.PAPER, columns.LENGTHS),
 )
 """Columns that the script hides at first: the others fit a window of 1,280 pixels."""
@@ -30,7 +30,7 @@ def board_columns(grid: Grid) -> list[TableColumn]:
     """The columns, from left to right."""
     score = replace(SCORE, of_runs=lambda cell, row: unbroken_interval(SCORE.of_runs(cell, row)))
     return [
-        *(columns.RANK, columns.ENCODING, columns.FAMILY, columns.SCORE, columns.MEAN_REACH),
+        *(columns.TIER, columns.ENCODING, columns.FAMILY, columns.SCORE, columns.MEAN_REACH),
         *(task_column(column, score) for column in grid.columns),
         *(columns.IN_DISTRIBUTION_MEAN, columns.STEP_TIME, *EXTRA),
     ]
@@ -107,4 +107,4 @@ def small_interval(text: str) -> str:
 
 def families(rows: Sequence[Row]) -> list[str]:
     """The families of all rows, each once, by name."""
-    return sorted({printable(row.record.family) for row in rows if row.record})
+    return sorted({family_title(row.record.family) for row in rows if row.record})

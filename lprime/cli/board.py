@@ -29,9 +29,9 @@ def board(
     ] = False,
     to: To = PUBLISHED,
 ) -> None:
-    """Render the board of a suite as markdown, or all as one page.
+    """Render the board of a suite as markdown with figures, and print its first table and the answer; or all as one page.
 
-    The markdown comes with figures; the HTML page works offline.
+    The HTML page works offline.
     """
     from tasks import InputError
 
@@ -53,11 +53,12 @@ def board(
 
         print(check_rendered(to))
         return
+    from rich.console import Console
+
     from leaderboard.data.collect import suites_with_results
     from leaderboard.data.conditions import is_shipped_condition
     from leaderboard.render.board import write_board
+    from leaderboard.render.board_text import print_board
 
     for name in [suite] if suite else [name for name in suites_with_results(out) if not is_shipped_condition(name)]:
-        path = write_board(name, out, published_folder(to) if published else None)
-        print(path.read_text(encoding="utf-8"))
-        print(f"written to {path}")
+        print_board(*write_board(name, out, published_folder(to) if published else None), Console())

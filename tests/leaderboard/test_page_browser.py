@@ -207,7 +207,7 @@ def test_filters_leave_matching_rows_and_count_them(opened):
     tab.get_by_label("Find").fill("rope tuned")
     assert shown(tab) == ["finetuned(rope)"]
     tab.get_by_label("Find").fill("")
-    tab.locator("#family").select_option("bias")
+    tab.locator("#family").select_option("score bias")
     assert sorted(shown(tab)) == ["alibi", "t5"]
     tab.locator("#family").select_option("all")
     tab.get_by_label("Class").select_option(index=2)
@@ -261,7 +261,7 @@ def test_the_address_keeps_the_view(opened):
     again.wait_for_function("!document.querySelector('.chip')")
     assert len(shown(again)) == len(GRID.encodings) and visible_heads(again)[2] == "family"
     other = opened(view="#suite=second&select=e07&select=gone&sort=nonsense&family=none+such&view=x&columns=score")
-    assert chips(other) == ["e07"] and len(shown(other)) == 32 and visible_heads(other) == ["encoding", "score"]
+    assert chips(other) == ["e07"] and len(shown(other)) == 30 and visible_heads(other) == ["encoding", "score"]
     assert opened(view="#suite=second-0ld").locator(".board:visible h2").inner_text().startswith("Suite second, version 1")
 
 
@@ -269,7 +269,7 @@ def test_what_matters_fits_and_the_rest_can_be_shown(opened):
     tab = opened()
     box = "document.querySelector('.board .scroll')"
     assert tab.evaluate(f"{box}.scrollWidth <= {box}.clientWidth"), "in a window of 1,280 pixels"
-    assert visible_heads(tab) == ["rank", "encoding", "family", "score", "reach", "parity", "sorting", "l ≤ L", "step × nope"]
+    assert visible_heads(tab) == ["tier", "encoding", "family", "score", "reach", "parity", "sorting", "l ≤ L", "step time"]
     all_columns(tab)
     assert len(visible_heads(tab)) == tab.locator(".board:visible thead th").count() > 18
     tab.get_by_text("Columns", exact=True).click()
@@ -290,7 +290,7 @@ def test_the_csv_has_the_table_as_shown(opened):
     for row in frame[frame["encoding"].isin(["rope", "yarn", "alibi"])].to_dict("records"):
         assert row["sorting: score"] == pytest.approx(past(row["encoding"], "sorting"), abs=5.1e-4)
         assert row["reach"] > 0 and row["score (note)"].startswith("[")
-        assert row["family"] == {"alibi": "bias"}.get(row["encoding"], "rotary")
+        assert row["family"] == {"alibi": "score bias"}.get(row["encoding"], "rotary")
     assert "IQM" not in frame
 
 
@@ -300,10 +300,12 @@ def test_names_lead_to_encoding_pages_and_back(opened, address):
     assert tab.locator("h1").inner_text() == "rope"
     assert share(GRID.exact("sorting", "rope").mean(0)[2]) in tab.locator("table").all_inner_texts()[-2]
     tab.get_by_text("Curves, next to those of others").click()
+    tab.locator(".chip").wait_for()
     assert chips(tab) == ["rope"]
     row(tab, HOSTILE[0]).get_by_role("link").click()
     assert tab.locator("h1").inner_text() == HOSTILE[0] and tab.evaluate("window.hacked") is None
     tab.get_by_text("← the board").click()
+    tab.locator(".chip").first.wait_for()
     assert len(shown(tab)) == len(GRID.encodings)
 
 
@@ -367,15 +369,15 @@ def test_everything_works_by_keyboard(opened):
         press("Tab")
     press("Enter")
     press("Tab")
-    press("Space")  # the first column, the rank
-    assert "rank" not in visible_heads(tab) and tab.evaluate("document.activeElement.value") == "rank"
+    press("Space")  # the first column, the tier
+    assert "tier" not in visible_heads(tab) and tab.evaluate("document.activeElement.value") == "tier"
     press("Space")
     press("Escape")
     assert tab.evaluate("document.activeElement.innerText") == "Columns" and not tab.locator("#column-boxes").is_visible()
     for _ in range(2):  # past "Download CSV", into the table's box
         press("Tab")
     assert tab.evaluate("document.activeElement.className") == "scroll"
-    for _ in range(6):  # rank, encoding, family, score, reach, then parity
+    for _ in range(6):  # tier, encoding, family, score, reach, then parity
         press("Tab")
     assert tab.evaluate("document.activeElement.innerText") == "parity"
     assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", "the focus is seen"
@@ -420,7 +422,7 @@ def test_everything_works_by_keyboard(opened):
 def test_task_columns_show_the_selected_metric(opened):
     tab = opened()
     tab.get_by_role("button", name="sorting", exact=True).click()
-    for view, number in (("reach ÷ L", reach), ("in-distribution", within)):
+    for view, number in (("reach", reach), ("l ≤ L", within)):
         tab.get_by_label("Task columns").select_option(view)
         heading = tab.get_by_role("button", name="sorting")
         assert heading.inner_text().split(None, 1) == ["sorting", view]
@@ -559,6 +561,6 @@ def test_the_theme_follows_the_system_until_it_is_switched(opened):
 
 def test_the_table_is_shown_without_javascript(opened):
     tab = opened(java_script_enabled=False)
-    assert tab.locator("tr[data-row]:visible").count() == len(GRID.encodings) + 32 + 1
+    assert tab.locator("tr[data-row]:visible").count() == len(GRID.encodings) + 30 + 1
     assert tab.locator("noscript p").is_visible()
     assert tab.locator("#controls:visible, #curves:visible, #theme:visible").count() == 0
