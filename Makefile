@@ -12,6 +12,13 @@ TESTCLUSTER := slurm/testcluster/testcluster.sh
 
 quickstart: .venv/.runtime
 	$(BIN)/lprime run quick; code=$$?; $(BIN)/lprime board quick && exit $$code  # a board even if a run failed
+	@echo
+	@echo "You have just seen six encodings trained on five tasks at short lengths, each"
+	@echo "tested at up to five times its training length. One seed is a first look; the"
+	@echo "full comparison is leaderboard/published/README.md. Next, in $(BIN):"
+	@echo "  lprime board --html page   these results as an interactive page"
+	@echo "  lprime show alibi          what an encoding is: formula, source, cost"
+	@echo "  lprime new my_encoding     a template for yours; CONTRIBUTING.md leads on"
 
 test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 tests -m 'not slurm$(if $(CHROMIUM),, and not browser)$(if $(BUBBLEWRAP),, and not sandbox)'

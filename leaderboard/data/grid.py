@@ -68,7 +68,7 @@ class Grid:
     """None if the suite is not available; the expected runs are then inferred from the results."""
     columns: tuple[Column, ...]
     encodings: tuple[str, ...]
-    """Encodings of the suite in its order, then all others by name."""
+    """Encodings with a run or a failure: those of the suite in its order, then all others by name."""
     seeds: tuple[int, ...]
     """Seeds that every cell should have."""
     runs: Mapping[tuple[str, str], tuple[Result, ...]]
@@ -187,8 +187,8 @@ def assemble_grid(
         runs[cell] = (*runs.get(cell, ()), result)
     finished = {(r.task, r.encoding.name, r.seed) for r in results}
     failed = {run: failures[run] for run in sorted(failures) if run not in finished}
-    others = {r.encoding.name for r in results} | {encoding for _, encoding, _ in failed}
-    encodings = [*encodings, *sorted(others - set(encodings))]
+    tried = {r.encoding.name for r in results} | {encoding for _, encoding, _ in failed}
+    encodings = [*(name for name in encodings if name in tried), *sorted(tried - set(encodings))]
     return Grid(*identity, tuple(columns), tuple(encodings), tuple(sorted(seeds)), runs, failed)
 
 

@@ -2,7 +2,8 @@
 
 ::
 
-    <folder>/README.md                      the board
+    <folder>/README.md                      the front page
+    <folder>/suites/<suite>/…               pages of a suite: all tables and figures, and each task
     <folder>/pages/<name>.md                a page for each encoding
     <folder>/findings.md                    published findings, and whether they were reproduced
     <folder>/images/<suite>/…               the board's figures, and in ``pages/`` those of the encoding pages
@@ -30,9 +31,10 @@ from leaderboard.figures import board_figures, encoding_figure
 from leaderboard.stats.summary import summarise
 from tasks import InputError
 
+from .board import render_details
 from .encoding_pages import Entry, figure_path, page_path, render_encoding_page
 from .findings_page import FINDINGS, render_findings
-from .front_page import README, render_front_page
+from .front_page import README, SUITES, published_paths, render_front_page
 from .tables import Classes
 
 MANIFEST = "rendered.json"
@@ -68,7 +70,10 @@ class PublishedBoard:
 
     def text_files(self) -> dict[str, bytes]:
         """Path → bytes of the board and the pages, which no drawing library affects."""
-        files = {README: render_front_page(self.suites, self.classes, list(self.cards), self.archived).encode()}
+        files = {README: render_front_page(self.suites, self.classes, self.archived).encode()}
+        for name, versions in self.suites.items():
+            pages = render_details(list(zip(versions, self.classes[name], strict=True)), published_paths(name))
+            files |= {path: text.encode() for path, text in pages.items()}
         if self.outcomes:
             files[FINDINGS] = render_findings(map(load_finding, shipped_findings()), self.outcomes).encode()
         for encoding, suites in self.entries.items():
@@ -192,14 +197,14 @@ def differences(folder: Path, expected: Mapping[str, str], known: Mapping[str, s
 def existing_files(folder: Path) -> set[str]:
     """All pages and figures in the folder, expected or not."""
     images = folder / IMAGES
-    found = [*(folder / PAGES).glob("*.md"), *images.rglob("*.png"), *images.rglob("*.svg")]
+    found = [*(folder / PAGES).glob("*.md"), *(folder / SUITES).glob("*/*.md"), *images.rglob("*.png"), *images.rglob("*.svg")]
     return {path.relative_to(folder).as_posix() for path in found}
 
 
 def is_rendered_path(path: str) -> bool:
     """Whether a path below the board's folder may belong to a rendered file, which rendering again may remove."""
     parts = Path(path).parts
-    return path in (README, FINDINGS) or (len(parts) > 1 and parts[0] in (PAGES, IMAGES) and ".." not in parts)
+    return path in (README, FINDINGS) or (len(parts) > 1 and parts[0] in (PAGES, IMAGES, SUITES) and ".." not in parts)
 
 
 def manifest_json(folder: Path, files: Mapping[str, bytes]) -> str:

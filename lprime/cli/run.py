@@ -31,6 +31,10 @@ def run(
     profile: Annotated[bool, typer.Option("--profile", help="Profile one run by phase; keep no result.")] = False,
     on: Annotated[str | None, typer.Option(metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")] = None,
     detach: Annotated[bool, typer.Option("--detach", help="With --on: return once all jobs are queued.")] = False,
+    track: Annotated[
+        str | None,
+        typer.Option(metavar="tensorboard|trackio|wandb", help="Also record each finished run with this tracker, offline."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="With --on: show script, jobs and cost; submit nothing.")] = False,
 ) -> int:
     """Train and test a suite's grid. Re-running the command resumes; finished runs are skipped."""
@@ -38,8 +42,9 @@ def run(
     from bench.runs.progress import progress_display, say
     from bench.runs.run import FAILURE, plan_runs
     from bench.runs.shared_training import steps_to_make
+    from bench.runs.tracking import recorder
     from bench.suites.suite import load_suites
-    from tasks import unknown
+    from tasks import InputError, unknown
 
     local = {"--workers": workers, "--device": device, "--checkpoint-every": checkpoint_every, "--profile": profile or None}
     cluster = load_on(on, detach, dry_run, [option for option, value in local.items() if value is not None])
@@ -47,6 +52,9 @@ def run(
     if device not in ("auto", "cpu", "cuda"):
         raise unknown("device", device, ("auto", "cpu", "cuda"))
     out = cluster.results_folder(out) if cluster else out or Path("runs")
+    if track and detach:
+        raise InputError("--track records runs as they end; expected it without --detach")
+    record = recorder(track, out)
     suites = load_suites(suite, vary)
     names = full_names(encoding or suites[0].encodings)
     runs = [r for one in suites for r in plan_runs(one, names, task, seed)]
@@ -99,9 +107,14 @@ def run(
         return 0
     progress = progress_display(todo, steps_to_make(todo, out))
     tally = progress.tally
+
+    def on_event(event) -> None:
+        progress.on_event(event)
+        record(event)
+
     try:
         with progress:
-            executor.execute(todo, out, progress.on_event)
+            executor.execute(todo, out, on_event)
     except KeyboardInterrupt:
         others = (
             f"the jobs continue: lprime status {suite} --out {out}" if cluster else "the others are saved; re-run to resume"
