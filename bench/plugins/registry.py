@@ -134,10 +134,11 @@ def register(plugin: Plugin) -> type[Encoding]:
 
 
 def validate_class(cls: object, origin: str) -> type[Encoding]:
-    """Return ``cls`` if it is an encoding with a valid name and ranking class.
+    """Return ``cls`` if it is an encoding with a valid name, ranking class and family.
 
     Raises:
-        InputError: it is not an encoding, or its ``info``, name or ranking class is invalid.
+        InputError: it is not an encoding, its ``info``, name or ranking class is invalid, or its family is nearly one that
+            exists.
     """
     if not (inspect.isclass(cls) and issubclass(cls, Encoding)):
         raise InputError(f"{origin} is not an encoding; expected a subclass of bench.encodings.Encoding, got {cls!r:.80}")
@@ -147,6 +148,9 @@ def validate_class(cls: object, origin: str) -> type[Encoding]:
     validate_name(info.name, origin)
     if info.ranking not in RANKING_CLASSES:
         raise unknown(f"ranking of {origin}", str(info.ranking), RANKING_CLASSES)
+    families = {one.info.family for one in classes().values()}
+    if info.family not in families and get_close_matches(str(info.family).lower(), families, 1, 0.75):  # others are new ones
+        raise unknown(f"family of {origin}", str(info.family), families)
     return cls
 
 
