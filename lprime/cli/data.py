@@ -5,11 +5,14 @@ from typing import Annotated
 
 import typer
 
+from .completion import complete_task
+from .options import OfSuite
+
 
 def data(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="One of the suite's tasks.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder for the dataset.")],
-    suite: Annotated[str, typer.Option(metavar="SUITE", help="Suite that defines lengths, test sets and batches.")] = "small",
+    task: Annotated[str, typer.Argument(metavar="TASK", help="One of the suite's tasks.", autocompletion=complete_task)],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new folder for the dataset.")],
+    suite: OfSuite = "small",
     train_examples: Annotated[int, typer.Option(metavar="N", help="Training examples to write.")] = 10_000,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Training seed.")] = 0,
 ) -> None:
@@ -24,7 +27,7 @@ def data(
     spec = loaded.spec(task)
     export(
         loaded.make_task(task),
-        out,
+        to,
         train_length=spec.train_length,
         test_lengths=loaded.test_lengths(task),
         test_count=loaded.test_examples,
@@ -35,4 +38,4 @@ def data(
         title=f"lprime {task}, suite {loaded.name} version {loaded.version}",
     )
     splits = len(loaded.test_lengths(task))
-    print(f"{task} of suite {loaded.name}: {train_examples} training examples and {splits} test splits in {out}")
+    print(f"{task} of suite {loaded.name}: {train_examples} training examples and {splits} test splits in {to}")

@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from .options import command_line
+
 
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the encoding and its file: a-z, 0-9 and _.")],
@@ -16,6 +18,6 @@ def new(
 
     path = write_new_encoding(name, title=title, authors=author, link=link)
     missing = [key for key, text in (("title", title), ("authors", author), ("link", link)) if not text]
-    print(f"written to {path}; change it, then: lprime check {path}")
+    print(f"written to {path}; change it, then: {command_line('check', path)}")
     if missing:
         print(f"before the runs, which record them, replace its {' and '.join(missing)}")
