@@ -58,9 +58,7 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
         return ["nothing to submit now: the site's limit on your jobs in the queue is reached"]
     by_run, basis = estimate(todo, out, cluster.device)
     seconds = list(by_run.values())
-    jobs = [
-        duration([by_run[plan.run(place)] for place in share], cluster.at_once) for plan in plans for share in plan.shares
-    ]
+    jobs = [duration([by_run[plan.run(place)] for place in share], cluster.at_once) for plan in plans for share in plan.shares]
     hours = sum(jobs) / 3600
     price = f"{hours * cluster.gpus:.1f} GPU-hours, " if cluster.gpus else ""
     price += f"{hours * cluster.cpus_per_job:.1f} CPU-hours"
@@ -92,8 +90,8 @@ def cautions(runs: Sequence[Run], out: Path, cluster: Cluster) -> Iterator[str]:
         on_gpu = max(estimate(runs, out, "cuda")[0].values())
         if on_gpu < max(seconds) / 10:
             yield (
-                f"caution: partition {cluster.partition} is used without GPUs, where a run takes up to {span(max(seconds))}; on a "
-                f"GPU about {span(on_gpu)}: set gpus_per_job and a partition that has some"
+                f"caution: without a GPU a run takes up to {span(max(seconds))}, on one about {span(on_gpu)}: set "
+                f"gpus_per_job, and a partition that has some in place of {cluster.partition}"
             )
 
 

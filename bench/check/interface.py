@@ -35,10 +35,14 @@ ARGUMENTS = {
 OVERRIDABLE = (*HOOKS, "info", "float_ids", "stage", "trained_as", "combined_with")
 SUPER = "call super().__init__(setup) first in __init__"
 HINTS = (
-    (r"before Module\.__init__\(\) call", SUPER),
+    (r"before Module\.__init__\(\) call|Encoding\.__init__\(\) missing .* 'setup'", SUPER),
     (r"attribute '(positions|prepare|embed|rotate|bias|attend)' already exists", "that is the name of a hook; choose another"),
     (r"CUDA|cuda|NVIDIA", "create tensors on the device of the arguments (device=q.device), never with .cuda()"),
     (r"Expected all tensors to be on the same device", "create tensors on the device of the arguments (device=q.device)"),
+    (
+        r"IndexError: index",
+        "a table must reach setup.longest_tokens; distances to later keys, which the mask hides, are negative",
+    ),
     (r"NoneType", "at.shared is what `prepare` returns, by default None"),
     (r"size of tensor|shape|must match|cannot be multiplied|[Dd]imension|broadcast|einsum", "compare the shapes in this call"),
 )
@@ -64,10 +68,12 @@ def require_declared_hooks(subject: Subject) -> None:
     """Check names and arguments of methods, without calling any."""
     for cls in plugin_classes(subject.cls):
         for name, near in misspelt_names(cls):
-            raise Blocking(f"{definition(cls, name)}: nothing uses `{name}`", f"did you mean the hook `{near}`?")
+            raise Blocking(f"{definition(cls, name)}: nothing uses `{name}`", f"did you mean `{near}`?")
         for hook, names in ARGUMENTS.items():
             if not callable(getattr(cls, hook)):
-                raise Blocking(f"{definition(cls, hook)}: `{hook}` is not a method", "that is the name of a hook; choose another")
+                raise Blocking(
+                    f"{definition(cls, hook)}: `{hook}` is not a method", "that is the name of a hook; choose another"
+                )
             try:
                 inspect.signature(getattr(cls, hook)).bind(None, *names)
             except TypeError:
@@ -78,7 +84,9 @@ def require_declared_hooks(subject: Subject) -> None:
             inspect.signature(cls.__init__).bind(None, None)
         except TypeError as error:
             found = f"{definition(cls, '__init__')}: __init__ cannot be called with `setup` alone: {error}"
-            raise Blocking(found, "settings are keyword arguments with defaults: def __init__(self, setup, *, rate=1.0)") from None
+            raise Blocking(
+                found, "settings are keyword arguments with defaults: def __init__(self, setup, *, rate=1.0)"
+            ) from None
 
 
 def misspelt_names(cls: type[Encoding]) -> Iterator[tuple[str, str]]:
@@ -113,6 +121,7 @@ class Caller:
 
     def __init__(self, subject: Subject):
         self.subject, self.cls = subject, subject.cls
+        self.plugin = next(iter(plugin_classes(subject.cls)), subject.cls)
 
     def fault(self, name: str, error: BaseException, arguments: tuple[Any, ...] = ()) -> Blocking:
         """The fault of a call that raised an error."""
@@ -120,7 +129,7 @@ class Caller:
         shapes = [describe_argument(*pair) for pair in zip(ARGUMENTS.get(name, ()), arguments, strict=False)]
         call = f"`{name}`" if name == "__init__" else f"{name}({', '.join(shapes)})"
         hint = next((hint for pattern, hint in HINTS if re.search(pattern, text)), "correct that line")
-        where = place_of(error, self.subject.own_files) or definition(self.cls, name)
+        where = place_of(error, self.subject.own_files) or definition(self.plugin, name)
         return Blocking(f"{where}: {call} raises {text}", hint)
 
     def make(self, setup: Any) -> Encoding:
@@ -128,12 +137,14 @@ class Caller:
             encoding = self.cls.make(setup)
         except (Exception, SystemExit) as error:
             raise self.fault("__init__", error) from error
-        if not hasattr(encoding, "_parameters") or not hasattr(encoding, "setup"):
-            raise Blocking(f"{definition(self.cls, '__init__')}: __init__ does not call super().__init__(setup)", SUPER)
-        for hook in HOOKS:
-            if hook in vars(encoding):
-                where = definition(self.cls, "__init__")
-                raise Blocking(f"{where}: __init__ assigns self.{hook}", "that is the name of a hook; choose another")
+        part: Any = encoding
+        where = definition(self.plugin, "__init__")
+        while part is not None:
+            if not {"_modules", "setup"} <= vars(part).keys():
+                raise Blocking(f"{where}: __init__ does not call super().__init__(setup)", SUPER)
+            if own := [hook for hook in HOOKS if hook in vars(part)]:
+                raise Blocking(f"{where}: __init__ assigns self.{own[0]}", "that is the name of a hook; choose another")
+            part = part._modules.get("base") if isinstance(part, Wrapper) else None
         return encoding
 
     def call(self, encoding: Encoding, hook: str, *arguments: Any) -> Any:
@@ -144,13 +155,15 @@ class Caller:
 
     def require(self, hook: str, output: Any, fits: bool, expected: str) -> None:
         """Refuse an output of the wrong form, or with a number that is not finite."""
-        where = f"{definition(self.cls, hook)}: `{hook}`"
+        where = f"{definition(self.plugin, hook)}: `{hook}`"
         if not fits:
             advice = "a method without `return` gives None" if output is None else "compare it with bench.encodings.Encoding"
             raise Blocking(f"{where} returns {describe_form(output)}; expected {expected}", advice)
         if isinstance(output, Tensor) and not output.isfinite().all():
             kind = "NaN" if output.isnan().any() else "infinity"
-            advice = "return finite numbers: bound the arguments of log, division and exp; the model adds the causal mask itself"
+            advice = (
+                "return finite numbers: bound the arguments of log, division and exp; the model adds the causal mask itself"
+            )
             raise Blocking(f"{where} returns {kind}", advice)
 
 
@@ -167,7 +180,9 @@ def describe_argument(name: str, value: Any) -> str:
 def check_interface(subject: Subject) -> str:
     case = subject.main
     if plugin_classes(subject.cls) and not {*hooks(subject.cls)} - {"positions", "prepare"} and not subject.cls.stage:
-        raise Fault("overrides none of embed, rotate, bias and attend, so it is NoPE", f"override one of {', '.join(HOOKS[2:])}")
+        raise Fault(
+            "overrides none of embed, rotate, bias and attend, so it is NoPE", f"override one of {', '.join(HOOKS[2:])}"
+        )
     for heads in (1, 3, 4, 6):
         for dtype in (torch.float32, torch.float64):
             for width in (1, 2, case.setup.train_tokens, case.setup.longest_tokens):

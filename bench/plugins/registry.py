@@ -29,7 +29,7 @@ from bench.result import RANKING_CLASSES
 from tasks import InputError, unknown
 
 from .loading import Source, files_of, import_module, plugin_error, read_module
-from .references import is_file, map_references, parts
+from .references import has_reference, is_file, map_references, parts
 
 GROUP = "lprime.encodings"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -89,8 +89,10 @@ def get_encoding(name: str) -> type[Encoding]:
         InputError: an unknown name or setting, with the nearest match; a plugin that cannot be loaded.
     """
     known = Known()
-    if name not in known and name.isidentifier() and os.path.isfile(f"{name}.py"):
-        raise unknown("encoding", name, [f"{name}.py"])
+    if name not in known and re.fullmatch(r"[\w./~-]+", name):
+        files = {f"{name}.py", f"{os.path.splitext(name)[0]}.py"}
+        if not has_reference(name) and (found := [file for file in files if os.path.isfile(file)]):
+            raise unknown("encoding", name, found)
     return resolve(map_references(name, lambda reference: load_reference(reference).info.name), known)
 
 

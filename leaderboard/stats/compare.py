@@ -77,7 +77,12 @@ class Comparison:
             "a": side(self.a),
             "b": side(self.b),
             "tasks": {
-                one.column.task: {"a": cell(one.a), "b": cell(one.b), "difference": one.difference, "improvement": one.improvement}
+                one.column.task: {
+                    "a": cell(one.a),
+                    "b": cell(one.b),
+                    "difference": one.difference,
+                    "improvement": one.improvement,
+                }
                 for one in self.by_task
             },
             "improvement": self.improvement,

@@ -20,7 +20,9 @@ def complete_suite(incomplete: str) -> list[str]:
 
 
 def complete_task(incomplete: str) -> list[str]:
-    names = [found for path in files_of("tasks", "*.py") for found in re.findall(r'^    name = "(\w+)"', path.read_text(), re.M)]
+    names = [
+        found for path in files_of("tasks", "*.py") for found in re.findall(r'^    name = "(\w+)"', path.read_text(), re.M)
+    ]
     return matching(incomplete, names)
 
 

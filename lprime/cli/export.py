@@ -19,7 +19,8 @@ def export(
     suite: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="SUITE", help=f"Only these suites (repeatable) [default: all with results]. {SUITE_HELP}",
+            metavar="SUITE",
+            help=f"Only these suites (repeatable) [default: all with results]. {SUITE_HELP}",
             autocompletion=complete_suite,
         ),
     ] = None,

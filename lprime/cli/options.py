@@ -31,9 +31,7 @@ Vary = Annotated[
     bool, typer.Option("--vary", help="Instead of the suite itself, all its conditions (see bench/suites/vary.py).")
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of your runs.")]
-To = Annotated[
-    Path, typer.Option("--board", metavar="DIR", help="Folder of the published board: results, pages and figures.")
-]
+To = Annotated[Path, typer.Option("--board", metavar="DIR", help="Folder of the published board: results, pages and figures.")]
 Workers = Annotated[
     int | None,
     typer.Option("--workers", metavar="N", min=1, envvar="LPRIME_WORKERS", help="Parallel runs [default: one per core]."),

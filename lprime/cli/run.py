@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Encodings, Json, Quiet, Suite, Tasks, Vary, Workers, command_line
+from .options import Encodings, Json, Quiet, Suite, Tasks, Vary, Workers
 
 
 def run(
@@ -27,7 +27,9 @@ def run(
     workers: Workers = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of the runs [default: runs].", show_default=False),
+        typer.Option(
+            "--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of the runs [default: runs].", show_default=False
+        ),
     ] = None,
     device: Annotated[str | None, typer.Option(metavar="auto|cpu|cuda", help="Device [default: auto].")] = None,
     checkpoint_every: Annotated[
@@ -122,7 +124,9 @@ def run(
                 with progress:
                     executor.execute(todo, out, progress.on_event)
             except KeyboardInterrupt:
-                others = f"the jobs continue: {outcome.command('status')}" if cluster else "the others are saved; re-run to resume"
+                others = (
+                    f"the jobs continue: {outcome.command('status')}" if cluster else "the others are saved; re-run to resume"
+                )
                 attention(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
                 raise
         for line in outcome.attention():

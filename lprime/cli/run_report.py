@@ -76,7 +76,7 @@ class Outcome:
             yield f"{len(self.lost)} of {count} runs lost their jobs; re-run to resume them:"
             yield from (f"  {run}: {reason}" for run, reason in self.lost.items())
         if diverged := self.diverged:
-            yield f"caution: {len(diverged)} of {len(self.runs)} runs diverged (their loss is NaN or infinite) and count as zero:"
+            yield f"caution: {len(diverged)} of {len(self.runs)} runs diverged (NaN or infinite loss) and count as zero:"
             yield from (f"  {run}: at step {step} of {run.steps}" for run, step in list(diverged.items())[:MOST_SHOWN])
             if len(diverged) > MOST_SHOWN:
                 yield f"  … and {len(diverged) - MOST_SHOWN} more"
@@ -85,7 +85,9 @@ class Outcome:
         """The outcome as plain data."""
 
         def listed(runs: Mapping[Run, Any], key: str) -> list[dict[str, Any]]:
-            return [{"suite": r.suite.name, "task": r.task, "encoding": r.encoding, "seed": r.seed, key: v} for r, v in runs.items()]
+            return [
+                {"suite": r.suite.name, "task": r.task, "encoding": r.encoding, "seed": r.seed, key: v} for r, v in runs.items()
+            ]
 
         return {
             "suite": self.suite,

@@ -249,20 +249,6 @@ def command(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str
     return done.value.code, *capsys.readouterr()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["check", "rop"], "unknown encoding 'rop'; did you mean 'rope'?"),
-        (["check", "rope", "--time-limit", "0"], "--time-limit must be more than 0, got 0"),
-        (["check", "rope", "--memory-limit", "nan"], "--memory-limit must be more than 0, got nan"),
-    ],
-)
-def test_bad_input_is_one_line(capsys, arguments, message):
-    code, printed, err = command(capsys, *arguments)
-    assert (code, printed, err.count("\n")) == (2, "", 1)
-    assert message in err
-
-
 def test_text_cannot_break_out_of_a_table_cell():
     evil = "a | b <img src=x> [link](https://x.y) `code` **bold** \n\n# head \x1b[31m & \u202e ~~gone~~ \\"
     finding = Finding(check="c", status="failed", expected=evil, found=evil, advice=evil, seconds=0.1)
