@@ -60,6 +60,11 @@ def check_key_retrieval(variant: str, length: int, prompt: list[str], answer: li
     assert answer == [table[key] for key in queries]
 
 
+def check_language(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
+    assert (len(prompt), len(answer)) == (1, length)
+    assert set(prompt + answer) <= {f"{c}{i}" for c in "abc" for i in range(8)}
+
+
 def check_parity(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
     bits = [int(symbol) for symbol in prompt]
     assert len(bits) == length
@@ -78,6 +83,7 @@ CHECKS = {
     "addition": check_addition,
     "copying": check_copying,
     "key_retrieval": check_key_retrieval,
+    "language": check_language,
     "parity": check_parity,
     "sorting": check_sorting,
 }
