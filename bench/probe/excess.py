@@ -9,6 +9,7 @@ cross-entropy of the drawn words, and ``optimum`` that of the true distribution.
 import numpy as np
 import torch
 
+from bench.runs.run import Run
 from tasks.language import Language
 
 from .record import Value
@@ -20,8 +21,8 @@ BINS = 16
 """Most positions that are told apart at one length."""
 
 
-def applies(subject: Subject) -> bool:
-    return isinstance(subject.task, Language)
+def applies(run: Run) -> bool:
+    return run.task == Language.name
 
 
 @torch.inference_mode()

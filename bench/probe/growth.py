@@ -30,7 +30,7 @@ SLOPES = ("entropy", "largest_weight", "logit_range", "output_std")
 
 
 def measure(subject: Subject) -> list[Value]:
-    values, tokens = [], {}
+    values, tokens = list[Value](), dict[int, int]()
     for length in subject.lengths:
         tokens[length] = subject.task.tokens(length)
         for layer, numbers in by_layer(subject, length).items():
@@ -88,5 +88,5 @@ def summary(places: dict[str, torch.Tensor]) -> dict[str, float]:
 
 def slope(x: list[float], y: list[float | None]) -> float | None:
     """Slope of ln y over ln x; None without two positive points."""
-    points = [(math.log(a), math.log(b)) for a, b in zip(x, y, strict=True) if b and b > 0]
-    return float(np.polyfit(*zip(*points, strict=True), 1)[0]) if len(points) > 1 else None
+    points = np.array([(math.log(a), math.log(b)) for a, b in zip(x, y, strict=True) if b and b > 0])
+    return float(np.polyfit(points[:, 0], points[:, 1], 1)[0]) if len(points) > 1 else None

@@ -22,7 +22,7 @@ class Probe(NamedTuple):
     about: str
     version: int
     measure: Callable[[Subject], list[Value]]
-    applies: Callable[[Subject], bool] = lambda subject: True
+    applies: Callable[[Run], bool] = lambda run: True
     """Whether it is defined for the run's task."""
     weights: bool = False
     """Whether it reads attention weights."""
@@ -37,7 +37,8 @@ PROBES = {
     "excess": Probe("language: nats above the optimum", excess.VERSION, excess.measure, excess.applies),
 }
 """Name → probe of a single run."""
-NAMES = (*PROBES, SIMILARITY)
+ABOUT = {name: probe.about for name, probe in PROBES.items()} | {SIMILARITY: "whose attention is like whose"}
+"""Name → what it measures, of all probes."""
 
 
 def make_record(run: Run, probe: str, version: int, values: Iterable[Value], note: str, start: float) -> ProbeRecord:
@@ -70,13 +71,13 @@ def measure_run(run: Run, out: Path, probes: Sequence[str]) -> list[ProbeRecord]
     source, records, subject = source_hash(get_encoding(run.encoding)), [], None
     for name in probes:
         probe = PROBES[name]
+        if not probe.applies(run):
+            continue
         record = stored(run, out, name, probe.version, source)
         if record is None:
             subject = subject or trained_subject(run, out)
             start, note = time.perf_counter(), ""
             values: list[Value] = []
-            if not probe.applies(subject):
-                continue
             if diverged(run, out):
                 note = DIVERGED
             else:
@@ -87,6 +88,12 @@ def measure_run(run: Run, out: Path, probes: Sequence[str]) -> list[ProbeRecord]
             write_record(run.folder(out), record)
         records.append(record)
     return records
+
+
+def is_measured(run: Run, out: Path, probes: Iterable[str]) -> bool:
+    """Whether ``measure_run`` would only read records."""
+    source = source_hash(get_encoding(run.encoding))
+    return all(stored(run, out, name, p.version, source) for name in probes if (p := PROBES[name]).applies(run))
 
 
 def trained_subject(run: Run, out: Path) -> Subject:

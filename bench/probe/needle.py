@@ -3,6 +3,7 @@
 import numpy as np
 import torch
 
+from bench.runs.run import Run
 from tasks.key_retrieval import VALUES
 
 from .context import score
@@ -13,8 +14,8 @@ VERSION = 1
 EXAMPLES, DEPTHS = 256, 8
 
 
-def applies(subject: Subject) -> bool:
-    return (subject.task.name, subject.task.variant) == ("key_retrieval", "needle")
+def applies(run: Run) -> bool:
+    return run.task == "key_retrieval" and run.suite.spec(run.task).variant == "needle"
 
 
 def measure(subject: Subject) -> list[Value]:

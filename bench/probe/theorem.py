@@ -18,6 +18,7 @@ above depends. The MLP grows with the number of positions; the proof of the pape
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -81,7 +82,7 @@ def construct(positions: int, slope: float = 0.5, peak: float = 1000.0) -> Decod
         peak: β of head 1.
     """
     setup = Setup(2, WIDTH, HEADS, HEAD_WIDTH, positions, positions, positions, positions)
-    model = Decoder(spec_of(2, WIDTH, HEADS, positions), SYMBOLS, lambda: NoPE(setup)).double()
+    model = Decoder(spec_of(2, WIDTH, HEADS, positions), SYMBOLS, partial(NoPE, setup)).double()
     first, second = (block for block in model.blocks if isinstance(block, Block))
     for name, parameter in model.named_parameters():
         if parameter.ndim == 2 and name != "embedding.weight":
@@ -161,16 +162,16 @@ def run_theorem(positions: int = 64, sequences: int = 4, slope: float = 0.5, pea
 
 @torch.inference_mode()
 def permutation_errors(length: int = 24) -> dict[bool, float]:
-    """Causal or not → how far the hidden states of permuted tokens are from the permuted hidden states, relative to the largest.
+    """Causal or not → largest difference of the hidden states of permuted tokens and the permuted hidden states.
 
-    The model has random weights and no encoding.
+    It is relative to the largest hidden state. The model has random weights and no encoding.
     """
     errors = {}
     for causal in (False, True):
         setup = Setup(3, 64, 4, 16, length, length, length, length)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
-            model = Decoder(spec_of(3, 64, 4, 256), SYMBOLS, lambda setup=setup: NoPE(setup), causal).eval()
+            model = Decoder(spec_of(3, 64, 4, 256), SYMBOLS, partial(NoPE, setup), causal).eval()
             tokens, order = torch.randint(SYMBOLS, (4, length)), torch.randperm(length)
         states, permuted = model(tokens, length), model(tokens[:, order], length)
         errors[causal] = float((permuted - states[:, order]).abs().max() / states.abs().max())

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from . import board, cancel, check, compare, data, export, listing, logs, new, publish, run, show, status, submit, verify
+from . import board, cancel, check, compare, data, export, listing, logs, new, probe, publish, run, show, status, submit, verify
 
 app = typer.Typer(
     name="lprime",
@@ -16,7 +16,24 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for module in (run, status, logs, cancel, board, publish, listing, show, compare, export, data, new, check, submit, verify):
+for module in (
+    run,
+    status,
+    logs,
+    cancel,
+    probe,
+    board,
+    publish,
+    listing,
+    show,
+    compare,
+    export,
+    data,
+    new,
+    check,
+    submit,
+    verify,
+):
     name = module.__name__.rpartition(".")[2]
     app.command("list" if module is listing else name)(getattr(module, name))
 
