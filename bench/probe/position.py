@@ -24,7 +24,7 @@ from .subject import Subject, as_tokens
 VERSION = 1
 TRAINED, TESTED = 384, 96
 """Sequences that the classifiers are trained and tested on."""
-STEPS, BATCH, RATE = 300, 256, 3e-3
+STEPS, BATCH, RATE = 150, 256, 1e-2
 CHUNK = 32
 """Sequences that share a forward pass, and the draw of a random encoding."""
 
