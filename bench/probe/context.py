@@ -1,10 +1,10 @@
 """Use of context: what is lost when everything before the last tokens is replaced by tokens of other examples.
 
 At lengths past L: a model is asked for an answer token with the whole sequence, and again with only the last N tokens its
-own, where N is the size of a sequence of length L; the tokens before them, but for ``<bos>``, are those of another example
-at the same places. A model that gains nothing from more context than it was trained on loses nothing (Press et al. 2022
-found that of ALiBi). Up to four answer tokens of each example are asked for, evenly spaced, the last one included; those
-with no more than N tokens before them are left out.
+own, where N is the size of a sequence of length L; the tokens before them, but for ``<bos>``, are those of another example at
+the same places. A model that gains nothing from more context than it was trained on loses nothing (Press et al. 2022 found that
+of ALiBi). Up to eight answer tokens of each example, ``<eos>`` not counted, are asked for, evenly spaced with the last one
+included; those with no more than N tokens before them are left out.
 """
 
 import numpy as np
@@ -15,7 +15,7 @@ from .record import Value
 from .subject import Subject, as_tokens
 
 VERSION = 1
-EXAMPLES, ASKED = 32, 4
+EXAMPLES, ASKED = 32, 8
 TOKENS = 2**14
 """Largest number of tokens of a batch."""
 
@@ -28,7 +28,7 @@ def measure(subject: Subject) -> list[Value]:
         tokens, sizes, starts = as_tokens(examples), examples.sizes, examples.answer_start
         rows, places = [], []  # of each asked token
         for n in range(EXAMPLES):
-            asked = np.unique(np.linspace(starts[n], sizes[n] - 1, ASKED).round().astype(int))
+            asked = np.unique(np.linspace(starts[n], sizes[n] - 2, ASKED).round().astype(int))
             asked = asked[asked > kept]  # otherwise nothing is replaced
             rows += [n] * len(asked)
             places += asked.tolist()

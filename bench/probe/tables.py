@@ -13,6 +13,7 @@ ABSENT = "–"
 class Table(NamedTuple):
     """A table of one probe on one task."""
 
+    probe: str
     title: str
     header: list[str]
     rows: list[list[str]]
@@ -159,7 +160,7 @@ def tables(records: Iterable[ProbeRecord]) -> list[Table]:
                     runs = [record for record in own if record.encoding == encoding]
                     cells = line(runs) if any(r.values for r in runs) else [runs[0].note, *[""] * (len(header) - 1)]
                     rows.append([encoding, *cells])
-                found.append(Table(f"{TITLES[probe]} ({task})", ["encoding", *header], rows))
+                found.append(Table(probe, f"{TITLES[probe]} ({task})", ["encoding", *header], rows))
     return found
 
 
@@ -176,5 +177,5 @@ def loss_tables(losses: Sequence[Loss]) -> list[Table]:
             + [number(loss.mean, 4)]
             for loss in own
         ]
-        found.append(Table(f"Loss within the training length, nats per answer token ({task})", header, rows))
+        found.append(Table("loss", f"Loss within the training length, nats per answer token ({task})", header, rows))
     return found

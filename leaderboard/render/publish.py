@@ -3,6 +3,7 @@
 ::
 
     <folder>/README.md                      the board
+    <folder>/INSIDE.md                      what probes found, if there are any
     <folder>/pages/<name>.md                a page for each encoding
     <folder>/images/<suite>/…               the board's figures, and in ``pages/`` those of the encoding pages
     <folder>/rendered.json                  library versions, and the hash of every file
@@ -12,7 +13,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -22,13 +23,15 @@ from leaderboard.data.cards import Card, read_cards, with_cards
 from leaderboard.data.conditions import attach_conditions
 from leaderboard.data.file_names import IMAGES, PAGES
 from leaderboard.data.grid import Grid
+from leaderboard.data.probes import PROBES, ProbeRecord, read_published
 from leaderboard.data.store import RESULTS, published_grids, read_file, write_if_changed
-from leaderboard.figures import board_figures, encoding_figure
+from leaderboard.figures import board_figures, encoding_figure, inside_files
 from leaderboard.stats.summary import summarise
 from tasks import InputError
 
 from .encoding_pages import Entry, figure_path, page_path, render_encoding_page
 from .front_page import README, render_front_page
+from .inside_page import INSIDE, inside_section, render_inside
 from .tables import Classes
 
 MANIFEST = "rendered.json"
@@ -44,6 +47,8 @@ class PublishedBoard:
     cards: Mapping[str, Card]
     archived: Sequence[str] = ()
     """Names of the archived boards next to this one."""
+    probes: Mapping[str, list[ProbeRecord]] = field(default_factory=dict)
+    """Suite → records of its probes."""
 
     @cached_property
     def classes(self) -> dict[str, list[Classes]]:
@@ -64,12 +69,15 @@ class PublishedBoard:
         """Path → bytes of the board and the pages, which no drawing library affects."""
         files = {README: render_front_page(self.suites, self.classes, list(self.cards), self.archived).encode()}
         for encoding, suites in self.entries.items():
-            files[page_path(encoding)] = render_encoding_page(encoding, suites, self.cards.get(encoding, Card())).encode()
+            page = render_encoding_page(encoding, suites, self.cards.get(encoding, Card()))
+            files[page_path(encoding)] = (page + inside_section(encoding, self.probes)).encode()
+        if self.probes:
+            files[INSIDE] = render_inside(self.probes, self.suites).encode()
         return files
 
     def is_figure(self, path: str) -> bool:
         """Whether a path is that of one of the board's figures."""
-        return (parts := Path(path).parts)[0] == IMAGES and len(parts) > 2 and parts[1] in self.suites
+        return (parts := Path(path).parts)[0] == IMAGES and len(parts) > 2 and parts[1] in (*self.suites, *self.probes)
 
     def figure_files(self) -> dict[str, bytes]:
         """Path → bytes of the figures of the board and of the pages."""
@@ -82,7 +90,7 @@ class PublishedBoard:
             for name, entries in suites.items():
                 for look, data in encoding_figure.render_encoding(entries[0].grid, encoding).items():
                     files[figure_path(name, encoding, look)] = data
-        return files
+        return files | inside_files.figure_files(self.probes, self.suites, set(self.entries))
 
 
 def read_published_board(folder: Path) -> PublishedBoard:
@@ -93,7 +101,9 @@ def read_published_board(folder: Path) -> PublishedBoard:
     """
     cards = read_cards(folder)
     archived = sorted(path.parent.name for path in (folder.parent / ARCHIVE.name).glob(f"*/{README}"))
-    return PublishedBoard(attach_conditions(with_cards(published_grids(folder), cards)), cards, archived)
+    return PublishedBoard(
+        attach_conditions(with_cards(published_grids(folder), cards)), cards, archived, read_published(folder)
+    )
 
 
 def render_published(folder: Path) -> list[str]:
@@ -186,7 +196,7 @@ def existing_files(folder: Path) -> set[str]:
 def is_rendered_path(path: str) -> bool:
     """Whether a path below the board's folder may belong to a rendered file, which rendering again may remove."""
     parts = Path(path).parts
-    return path == README or (len(parts) > 1 and parts[0] in (PAGES, IMAGES) and ".." not in parts)
+    return path in (README, INSIDE) or (len(parts) > 1 and parts[0] in (PAGES, IMAGES) and ".." not in parts)
 
 
 def manifest_json(folder: Path, files: Mapping[str, bytes]) -> str:
@@ -217,7 +227,8 @@ def read_manifest(folder: Path) -> dict[str, dict[str, str]] | None:
 
 def result_hashes(folder: Path) -> dict[str, str]:
     """Path → hash of each of the store's files."""
-    found = sorted(path for path in (folder / RESULTS).rglob("*.json*") if path.is_file() and not path.name.startswith("."))
+    files = (path for place in (RESULTS, PROBES) for path in (folder / place).rglob("*.json*"))
+    found = sorted(path for path in files if path.is_file() and not path.name.startswith("."))
     return {path.relative_to(folder).as_posix(): short_sha256(read_file(path)) for path in found}
 
 
