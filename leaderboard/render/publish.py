@@ -67,7 +67,8 @@ class PublishedBoard:
 
     def text_files(self) -> dict[str, bytes]:
         """Path → bytes of the board and the pages, which no drawing library affects."""
-        files = {README: render_front_page(self.suites, self.classes, list(self.cards), self.archived).encode()}
+        page = render_front_page(self.suites, self.classes, list(self.cards), self.archived, INSIDE if self.probes else "")
+        files = {README: page.encode()}
         for encoding, suites in self.entries.items():
             page = render_encoding_page(encoding, suites, self.cards.get(encoding, Card()))
             files[page_path(encoding)] = (page + inside_section(encoding, self.probes)).encode()

@@ -1,5 +1,7 @@
 """``lprime probe``: what trained models do inside."""
 
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -60,12 +62,13 @@ def probe(
             raise InputError("the probe loss reads finished runs and measures nothing; ask for it alone")
         return print_losses(suite, out, encoding and full_names(encoding), task, as_json)
     runs = plan_runs(suite, full_names(encoding or suite.encodings), task, seed or suite.seeds[:1])
-    code = train_missing(suite_name, runs, workers, out, on)
-    runs = [run for run in runs if run.result(out)]
-    chosen = [name for name in ABOUT if name in (names or ABOUT)]
-    records = measure_all(runs, out, [name for name in chosen if name != SIMILARITY], workers)
-    if SIMILARITY in chosen:
-        records += measure_similarity(runs, out)
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
+        code = train_missing(suite_name, runs, workers, out, on)
+        runs = [run for run in runs if run.result(out)]
+        chosen = [name for name in ABOUT if name in (names or ABOUT)]
+        records = measure_all(runs, out, [name for name in chosen if name != SIMILARITY], workers)
+        if SIMILARITY in chosen:
+            records += measure_similarity(runs, out)
     show(records, as_json)
     return code
 
