@@ -26,6 +26,7 @@ GOLDEN = {
     ("key_retrieval", "needle", 1): "f09d0a0c33d2dbc1ea0c91a151f7e39e5dd5dc5c9e3c956937cd88104522e7fb",
     ("key_retrieval", "pairs", 1): "f479315f09a20fd0a14e533513deda409a9cdfd974e7f79b7a84a58dcc5b960d",
     ("key_retrieval", "multi_query", 1): "039116e5e4bc5ef0d8c8e1160d0b1e954c88c39aea81d269874742cb3aaa8ebe",
+    ("language", "topics", 1): "f0b0270031333c900f760cfc34a0966cdf2be9c008075be03300faadbcbabc84",
     ("majority", "binary", 1): "063f4a57dddb16355e7abac07489a34b070bd70114fb80688ea637d5f962b876",
     ("parity", "answer", 1): "16919fd328711883e9a021cd6b0522afb8b64de9d571c1f57779dd39c92fda04",
     ("parity", "scratchpad", 1): "f725aa88ce9f985fe833582b82b0378d824331c3980a7b12f801cb90b8fbe96f",
