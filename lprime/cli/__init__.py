@@ -3,7 +3,7 @@
 import gc
 import io
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -12,10 +12,29 @@ from . import board, cancel, check, compare, data, export, listing, logs, new, p
 app = typer.Typer(
     name="lprime",
     help="Train at L, test at L′: a benchmark of length generalisation by positional encodings.",
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"lprime {version('lprime')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common_options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
 for module in (run, status, logs, cancel, board, publish, listing, show, compare, export, data, new, check, submit, verify):
     name = module.__name__.rpartition(".")[2]
     app.command("list" if module is listing else name)(getattr(module, name))

@@ -5,11 +5,14 @@ from typing import Annotated
 
 import typer
 
+from .completion import complete_task
+from .options import OfSuite
+
 
 def data(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="One of the suite's tasks.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder for the dataset.")],
-    suite: Annotated[str, typer.Option(metavar="SUITE", help="Suite that defines lengths, test sets and batches.")] = "small",
+    task: Annotated[str, typer.Argument(metavar="TASK", help="One of the suite's tasks.", autocompletion=complete_task)],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new folder for the dataset.")],
+    suite: OfSuite = "small",
     train_examples: Annotated[int, typer.Option(metavar="N", help="Training examples to write.")] = 10_000,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Training seed.")] = 0,
 ) -> None:
@@ -24,6 +27,6 @@ def data(
     loaded = load_suite(suite)
     title = f"lprime {task}, suite {loaded.name} version {loaded.version}"
     settings = split_settings(loaded, task, train_examples, seed)
-    export(loaded.make_task(task), out, **settings, title=title)
+    export(loaded.make_task(task), to, **settings, title=title)
     splits = len(loaded.test_lengths(task))
-    print(f"{task} of suite {loaded.name}: {train_examples} training examples and {splits} test splits in {out}")
+    print(f"{task} of suite {loaded.name}: {train_examples} training examples and {splits} test splits in {to}")

@@ -32,7 +32,7 @@ def read_grids(suites: Iterable[str] | None, out: Path | None, published: bool) 
     out = published_folder(out or PUBLISHED)
     grids = with_cards(published_grids(out), read_cards(out))
     if not grids:
-        archived = ", ".join(f"--out {path.parent}" for path in sorted((out.parent / ARCHIVE.name).glob("*/results")))
+        archived = ", ".join(f"--board {path.parent}" for path in sorted((out.parent / ARCHIVE.name).glob("*/results")))
         raise InputError(
             f"nothing is published under {out}; expected results/<suite>/<encoding>.jsonl as lprime publish writes them"
             + (f"; earlier versions: {archived}" if archived else "")

@@ -107,7 +107,7 @@ def test_the_command_records_runs_and_survives_a_broken_tracker(finished, monkey
     monkeypatch.setattr(LocalPool, "execute", execute)
     import trackio  # the stand-in
 
-    where = ("run", tiny(), "--task", "copying", "--encoding", "nope", "--out", out, "--track", "trackio")
+    where = ("run", tiny(seeds=[0, 1, 2]), "--task", "copying", "--encoding", "nope", "--out", out, "--track", "trackio")
     code, _, err = run_command(capsys, *where, "--seed", 1)
     assert (code, err) == (0, "") and [call[0] for call in trackio.calls if call[0] != "log"] == ["init", "finish"]
     trackio.init = lambda **_: 1 / 0

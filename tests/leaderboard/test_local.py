@@ -88,7 +88,7 @@ def test_an_unpublished_suite_is_refused(folders, tmp_path):
 def test_the_command_writes_the_board_of_both(folders, capsys):
     out, to = folders
     before = {p: p.read_bytes() for p in to.rglob("*") if p.is_file()}
-    for arguments, shown in ((["--published", "--to", to], True), ([], False)):
+    for arguments, shown in ((["--published", "--board", to], True), ([], False)):
         text = printed(capsys, "board", "tiny", "--out", out, *arguments)
         assert f"\nWritten: {out}/tiny/board.md\n" in text
         assert all(

@@ -256,10 +256,10 @@ def test_the_command_writes_the_page_of_own_runs_or_published_ones(tmp_path, cap
         for run in page_runs()[1]
     ]
     store(tmp_path / "runs", runs)
-    for arguments in (["publish", "tiny", "--out", tmp_path / "runs", "--to", tmp_path / "board", "--no-measure"],
+    for arguments in (["publish", "tiny", "--out", tmp_path / "runs", "--board", tmp_path / "board", "--no-measure"],
                       ["board", "--html", tmp_path / "a", "--out", tmp_path / "runs"],
                       ["board", "tiny", "--html", tmp_path / "a", "--out", tmp_path / "runs"],
-                      ["board", "--html", tmp_path / "b", "--published", "--to", tmp_path / "board"]):  # fmt: skip
+                      ["board", "--html", tmp_path / "b", "--published", "--board", tmp_path / "board"]):  # fmt: skip
         with pytest.raises(SystemExit) as exit_:
             main([str(a) for a in arguments])
         assert exit_.value.code == 0, capsys.readouterr().err
@@ -281,7 +281,7 @@ def test_bad_input_is_one_line(tmp_path, capsys):
     assert (tmp_path / "index.html").read_text() == "<h1>somebody's own</h1>"
     assert "no results" in refused(capsys, "board", "--html", tmp_path / "page", "--out", tmp_path / "nowhere")
     assert "nothing is published" in refused(
-        capsys, "board", "--html", tmp_path / "page", "--published", "--to", tmp_path / "nowhere"
+        capsys, "board", "--html", tmp_path / "page", "--published", "--board", tmp_path / "nowhere"
     )
     assert "got both" in refused(capsys, "board", "--check", "--html", tmp_path / "page")
     assert not (tmp_path / "page").exists()

@@ -98,7 +98,7 @@ def test_a_submission_is_complete(here):
 def test_texts_default_to_the_encodings_info(here):
     submission = read_submission(submitted(about=None))
     texts = (submission.title, submission.authors, submission.paper, submission.note)
-    assert texts == ("My encoding", ["Your Name"], "https://example.org", "")
+    assert texts == ("Fading", ["Ada"], "https://example.org/fading", "")
 
 
 def test_a_submission_is_replaced_only_with_replace(here):

@@ -56,6 +56,7 @@ def test_hostile_texts_fail_and_are_escaped_in_the_report(folder, text):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"title": "My encoding", "authors": ["Your Name"]}, "title is still that of the template; author is still that of"),
         ({"paper": "javascript:alert(1)"}, "paper is not an https link"),
         ({"paper": "https://a.org/x)](javascript:y"}, "paper is not an https link"),
         ({"paper": "http://a.org"}, "paper is not an https link"),

@@ -33,52 +33,6 @@ def test_the_examples_cover_common_sites():
     assert all(clusters[name].gpus_per_job == 0 for name in ("one-partition", "preemptible", "cpu-only"))
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"partion": "x"}, ["unknown key", "partion", "partition"]),
-        ({"time_minutes": "1:00:00"}, ["time_minutes", "1:00:00"]),
-        ({"time_minutes": 0}, ["time_minutes"]),
-        ({"partition": "two words"}, ["partition", "two words"]),
-        ({"gpus_per_job": -1}, ["gpus_per_job"]),
-        ({"sbatch": {"time": 5}}, ["sbatch.time", "set by lprime"]),
-        ({"sbatch": {"--job-name": "x"}}, ["sbatch.--job-name"]),
-        ({"mps": True}, ["mps", "gpus_per_job is 0"]),
-        ({"time_minutes": 1, "save_before_s": 60}, ["save_before_s", "60"]),
-        ({"setup": None}, ["setup"]),
-        ({"setup": "module load"}, ["setup"]),
-    ],
-)
-def test_errors_are_one_line(tmp_path, changes, words):
-    done = lprime("run", "quick", "--on", write_cluster(tmp_path, **changes), "--dry-run", cwd=tmp_path)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    for word in words:
-        assert word in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["cluster.yaml"], "nothing is written"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--on", "gpu-paked", "--dry-run"], ["unknown cluster", "gpu-packed"]),
-        (["--on", "nowhere.yaml"], ["cannot read cluster", "nowhere.yaml"]),
-        (["--dry-run"], ["--dry-run", "--on FILE"]),
-        (["--detach"], ["--detach", "--on FILE"]),
-        (["--on", "preemptible", "--workers", "3"], ["--workers", "cluster file"]),
-        (["--on", "preemptible", "--device", "cuda"], ["--device", "cluster file"]),
-        (["--on", "preemptible", "--profile"], ["--profile", "cluster file"]),
-    ],
-)
-def test_conflicting_options_are_one_line(tmp_path, arguments, words):
-    done = lprime("run", "quick", *arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    for word in words:
-        assert word in done.stderr
-    assert not list(tmp_path.iterdir())
-
-
 def test_results_must_be_in_the_shared_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("SHARED", str(tmp_path / "shared"))
     cluster = load_cluster(str(write_cluster(tmp_path, shared_folder="$SHARED")))

@@ -93,7 +93,7 @@ def verify_submission(
 
 def make_finding(check: Check, data: SubmissionData, run: bool = True) -> Finding:
     """The outcome of one check; a stranger's text is made printable, on one line."""
-    outcome = run_check(check, data) if run else NOT_RUN
+    outcome = run_check(check, data)[0] if run else NOT_RUN
     shown = {"found": printable(str(outcome["found"]), MAX_FOUND)}
     return Finding(check=check.name, expected=check.expected, **outcome | shown)
 
