@@ -268,7 +268,7 @@ def test_everything_works_by_keyboard(opened):
     press("Tab")  # past "selected only", into the table's box
     assert tab.evaluate("document.activeElement.className") == "scroll"
     press("Tab")
-    for _ in range(6):  # rank, encoding, score, reach, rank range, source, then parity
+    for _ in range(6):  # tier, encoding, score, reach, places, source, then parity
         press("Tab")
     assert tab.evaluate("document.activeElement.innerText") == "parity"
     assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", "the focus is seen"
@@ -313,7 +313,7 @@ def test_everything_works_by_keyboard(opened):
 def test_task_columns_show_the_selected_metric(opened):
     tab = opened()
     tab.get_by_role("button", name="sorting", exact=True).click()
-    for view, number in (("reach ÷ L", reach), ("in-distribution", within)):
+    for view, number in (("reach", reach), ("l ≤ L", within)):
         tab.get_by_label("Task columns").select_option(view)
         heading = tab.get_by_role("button", name="sorting")
         assert heading.inner_text().split(None, 1) == ["sorting", view]
