@@ -187,7 +187,9 @@ def test_settings_in_a_suite_have_one_normalised_name(tiny, tmp_path):
     board = lprime("board", suite, "--out", out)
     assert board.returncode == 0, board.stderr
     assert "rope(base=500.0)" in board.stdout and "missing" not in board.stdout
-    assert lprime("board", "--out", out).stdout.startswith("Suite tiny: 1 encoding"), "without a name, every folder with results"
+    assert lprime("board", "--out", out).stdout.startswith("Suite tiny: 1 encoding"), (
+        "without a name, every folder with results"
+    )
 
 
 def test_a_changed_source_is_reported(tiny, tmp_path):

@@ -71,8 +71,14 @@ def headings(text: str) -> set[str]:
 
 @pytest.mark.parametrize(
     "name",
-    ["README.md", "CONTRIBUTING.md", "leaderboard/README.md", "leaderboard/RULES.md", "leaderboard/submissions/README.md",
-     "slurm/README.md"],  # fmt: skip
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "leaderboard/README.md",
+        "leaderboard/RULES.md",
+        "leaderboard/submissions/README.md",
+        "slurm/README.md",
+    ],  # fmt: skip
 )
 def test_links_and_images_exist(name):
     text = (ROOT / name).read_text()
