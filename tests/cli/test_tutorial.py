@@ -78,7 +78,7 @@ def headings(text: str) -> set[str]:
         "leaderboard/RULES.md",
         "leaderboard/submissions/README.md",
         "slurm/README.md",
-    ],  # fmt: skip
+    ],
 )
 def test_links_and_images_exist(name):
     text = (ROOT / name).read_text()
