@@ -91,8 +91,7 @@ def test_the_command_writes_the_board_of_both(folders, capsys):
     for arguments, shown in ((["--published", "--board", to], True), ([], False)):
         text = printed(capsys, "board", "tiny", "--out", out, *arguments)
         assert f"\nWritten: {out}/tiny/board.md\n" in text
-        assert all(
-            ("mine (local)" in said, "nope " in said) == (shown, shown) for said in (text, (out / "tiny/board.md").read_text())
-        )
+        page = (out / "tiny/board.md").read_text().replace("<wbr>", "")
+        assert ("mine (local)" in text, "mine (local)" in page, "[nope]" in page) == (shown, shown, shown)
     assert {p: p.read_bytes() for p in to.rglob("*") if p.is_file()} == before, "published files do not change"
     assert "expected --check or --published, got both" in refused(capsys, "board", "--check", "--published")
