@@ -42,13 +42,21 @@ class SlurmExecutor:
     poll_every_s: float = 3.0
     keep_weights: bool = False
 
-    def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
-        """See ``Executor``. Ctrl-C does not affect the jobs."""
+    def check(self, runs: Sequence[Run], out: Path) -> None:
+        """Refuse what can be refused before anything is written, and say what does not suit the runs.
+
+        Raises:
+            InputError: compute nodes would not see an encoding's file; there is no SLURM here; the cluster file names something
+                that the site does not have.
+        """
         check_encoding_files(runs, self.cluster)
         commands.check_cluster(self.cluster)
         for own in by_suite(runs):
             for line in cautions(own, out, self.cluster):
                 say(line)
+
+    def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
+        """See ``Executor``; call ``check`` before. Ctrl-C does not affect the jobs."""
         watches = [Watch(self.cluster, own, out, on_event, self.keep_weights) for own in by_suite(runs)]
         for watch in watches:
             watch.submit(list(watch.open))

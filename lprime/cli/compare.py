@@ -56,6 +56,7 @@ def find_pair(
     Raises:
         InputError: no such suite, no results, or a broken file.
     """
+    from bench.suites.suite import load_suite
     from leaderboard.data.collect import NoResults
     from leaderboard.data.grid import LOCAL
     from leaderboard.data.local_runs import with_local_runs
@@ -65,7 +66,8 @@ def find_pair(
         return {encoding for grid in grids for _, encoding in grid.runs}
 
     def read_published() -> "list[Grid]":
-        return read_grids([suite], board, published=True)[suite]
+        (found,) = read_grids([load_suite(suite).name if "." in suite else suite], board, published=True).values()
+        return found
 
     if published:
         grids = read_published()
@@ -86,6 +88,9 @@ def find_pair(
     except InputError:  # of the published board: without one, the comparison names what is missing
         return (grids if published else ours), names
     theirs = encodings_of(both)
-    first, second = (name if name in theirs and (published or name not in local) else name + LOCAL for name in names)
-    found = tuple(shown if shown in theirs else name for shown, name in zip((first, second), names, strict=True))
-    return both, found  # type: ignore[return-value]
+
+    def shown(name: str) -> str:
+        wanted = (name, name + LOCAL) if published or name not in local else (name + LOCAL, name)
+        return next((one for one in wanted if one in theirs), name)
+
+    return both, (shown(names[0]), shown(names[1]))

@@ -118,9 +118,11 @@ def run(
             outcome.preview = preview(todo, out, cluster, workers, device)
         else:
             signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops like Ctrl-C
-            say(f"{len(todo)} of {len(runs)} runs to do, results under {where}")
             keep = {r.encoding for r in todo} if keep_weights else None
             executor = executor_for(cluster, detach, workers, device, every, keep)
+            if cluster:
+                executor.check(todo, out)
+            say(f"{len(todo)} of {len(runs)} runs to do, results under {where}")
             if detach:
                 executor.execute(todo, out, lambda event: None)
                 attention(f"all jobs are queued; follow them with: {outcome.command('status')}")
@@ -142,7 +144,7 @@ def run(
                 )
                 attention(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
                 raise
-        for line in outcome.attention():
+        for line in () if as_json else outcome.attention():
             attention(line)
         if outcome.tally:
             say(f"the board: {outcome.command('board')}")
