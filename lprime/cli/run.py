@@ -77,7 +77,7 @@ def run(
     out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
     if track and detach:
         raise InputError("--track records runs as they end; expected it without --detach")
-    record = recorder(track, out)
+    recording = recorder(track, out)
     suites = load_suites(suite, vary)
     refuse_extra_seeds(suites[0], seed or (), extra_seeds)
     names = full_names(expand(encoding) if encoding else suites[0].encodings)
@@ -130,14 +130,9 @@ def run(
             steps = steps_to_make(todo, out)
             progress = SilentProgress(todo, steps) if as_json or quiet else progress_display(todo, steps)
             tally = outcome.tally = progress.tally
-
-            def on_event(event) -> None:
-                progress.on_event(event)
-                record(event)
-
             try:
                 with progress:
-                    executor.execute(todo, out, on_event)
+                    executor.execute(todo, out, recording(progress.on_event))
             except KeyboardInterrupt:
                 others = (
                     f"the jobs continue: {outcome.command('status')}" if cluster else "the others are saved; re-run to resume"

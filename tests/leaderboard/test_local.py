@@ -77,6 +77,11 @@ def test_local_failures_are_marked_too(folders):
     assert text.split("\n\n")[1] == local_runs.NOTE
 
 
+def test_without_own_runs_the_published_ones_are_shown(folders, tmp_path):
+    (grid,) = local_runs.with_local_runs(suite(), tmp_path / "nowhere", folders[1])
+    assert {name for _, name in grid.runs} == {"nope", "rope"}
+
+
 def test_an_unpublished_suite_is_refused(folders, tmp_path):
     out, _ = folders
     with pytest.raises(
