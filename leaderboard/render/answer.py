@@ -56,10 +56,8 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
         text = f"{first} has the highest score, {score}, but in too few seeds for a test: small differences mean nothing."
         return [("Not tested", text)]
     count = sum(separation(a, b) is not None for a, b in pairs)
-    sure = (
-        f"Over {seeds_text(grid)} it separates {count} of all {len(pairs)} pairs, with a risk of {100 * ALPHA:g} % that any of "
-    )
-    sure += "these verdicts is wrong."
+    sure = f"Over {seeds_text(grid)} it separates {count:,} of all {len(pairs):,} pairs, with a risk of {100 * ALPHA:g} % that "
+    sure += "any of these verdicts is wrong."
     if len(lead) == 1:
         return [(f"Use {first}", f"the test separates its score, {columns.SCORE.text(rows[0])}, from the others'. {sure}")]
     names = listed([f"{first} ({columns.SCORE.text(rows[0])})", *(show(row) + mark(row) for row in lead[1:])])
