@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bench.encodings import HOOKS, At, Encoding, Wrapper, hooks
 from bench.training.model import Mask, build_decoder
@@ -128,7 +128,11 @@ class Caller:
         text = f"{type(error).__name__}: {' '.join(str(error).split()):.300}".removesuffix(": ")
         shapes = [describe_argument(*pair) for pair in zip(ARGUMENTS.get(name, ()), arguments, strict=False)]
         call = f"`{name}`" if name == "__init__" else f"{name}({', '.join(shapes)})"
-        hint = next((hint for pattern, hint in HINTS if re.search(pattern, text)), "correct that line")
+        # Of an unknown attribute or name; with the constructor not finished, a module has no attributes to list.
+        known = dir(error.obj) if isinstance(error, AttributeError) and not isinstance(error.obj, nn.Module) else []
+        near = get_close_matches(str(getattr(error, "name", "")), known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else "correct that line"
+        hint = next((hint for pattern, hint in HINTS if re.search(pattern, text)), hint)
         where = place_of(error, self.subject.own_files) or definition(self.plugin, name)
         return Blocking(f"{where}: {call} raises {text}", hint)
 
