@@ -1,4 +1,4 @@
-"""The package's description: README.md without relative links, which lead nowhere outside a checkout. All else: pyproject.toml."""
+"""The package's description, README.md without links that lead nowhere outside a checkout. All else is in pyproject.toml."""
 
 import re
 import tomllib
