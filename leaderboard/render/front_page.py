@@ -35,7 +35,10 @@ SOURCES = """\
 
 
 def render_front_page(
-    suites: Mapping[str, Sequence[Grid]], classes: Mapping[str, Sequence[Classes]], archived: Sequence[str] = ()
+    suites: Mapping[str, Sequence[Grid]],
+    classes: Mapping[str, Sequence[Classes]],
+    archived: Sequence[str] = (),
+    pages: Sequence[str] = (),
 ) -> str:
     """The whole file: the first suite with its tables, the others with their answers.
 
@@ -43,6 +46,7 @@ def render_front_page(
         suites: suite → its versions, newest first, as ``store.published_grids`` returns them.
         classes: the same, summarised.
         archived: see ``archive_line``.
+        pages: links to further pages.
     """
     parts = [f"# {TITLE}", ABOUT]
     if not suites:
@@ -56,6 +60,8 @@ def render_front_page(
             parts.append(f"[All tables and figures]({file.link(file.paths.details)})")
         else:
             parts += [*front_sections(grid, classes[name][0], file), recipe_links(grid)]
+    if pages:
+        parts.append(f"More: {' · '.join(pages)}.")
     return joined([*parts, SOURCES if suites else "", archive_line(archived)])
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from bench.result import RANKING_CLASSES, EncodingRecord, Result
 from leaderboard.data.grid import LOCAL, Column, Grid
+from tasks import InputError
 
 from . import bootstrap, significance
 from . import scores as st
@@ -148,7 +149,13 @@ class Row:
 
 
 def summarise(grid: Grid) -> dict[str, list[Row]]:
-    """Ranking class → its rows: the ranked ones in the order of ``sort_key``, then the incomplete ones by name."""
+    """Ranking class → its rows: the ranked ones in the order of ``sort_key``, then the incomplete ones by name.
+
+    Raises:
+        InputError: boards rank by none of the grid's tasks.
+    """
+    if not grid.columns:
+        raise InputError(f"suite {grid.name} has no task that boards rank by; expected `lprime probe excess {grid.name}` or so")
     rows = with_ps([summarise_encoding(grid, encoding) for encoding in grid.encodings])
     anchor = next((row for row in rows if row.name == ANCHOR), None)
     classes: dict[str, list[Row]] = {}
