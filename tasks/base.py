@@ -153,6 +153,8 @@ class Task(ABC):
     """The unit of length."""
     version: ClassVar[int] = 1
     """Increment it when a change makes the same stream give other examples. Part of a suite's fingerprint."""
+    ranked: ClassVar[bool] = True
+    """Whether boards rank encodings by it."""
     vocabulary: Vocabulary
 
     def __init__(self, variant: str | None = None, longest: int = 50):

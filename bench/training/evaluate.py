@@ -42,21 +42,27 @@ def evaluate(
     """
     model.eval()
     device = model.embedding.weight.device
-    stage, scores = model.encoding.stage, []
+    scores = []
     for length, examples in test_sets.items():
         right, loss, first_wrong = 0, 0.0, np.zeros(TENTHS, np.int64)
         per_draw = EXAMPLES_PER_DRAW if model.encoding.info.random else len(examples)
-        # A stage at longer lengths announces L′ for every sequence, so the test after it does the same.
-        announced_length = task.tokens(task.longest if stage and stage.longer else length)
+        announced = announced_length(model, task, length)
         for start, batch in evaluation_batches(examples, TOKEN_BUDGET[device.type], per_draw):
             before_batch()
             generator = seeded_generator("test", test_seed, length, start // per_draw, device=device)
-            hits, batch_loss = score_targets(model, batch.to(device), announced_length, generator)
+            hits, batch_loss = score_targets(model, batch.to(device), announced, generator)
             first_wrong += first_wrong_tenths(hits, batch.example_of.numpy())
             right += int(hits.sum())
             loss += batch_loss
         scores.append(length_score(task, length, examples, right, loss, first_wrong))
     return scores
+
+
+def announced_length(model: Decoder, task: tasks.Task, length: int) -> int:
+    """Announced tokens of test sequences of one length."""
+    stage = model.encoding.stage
+    # A stage at longer lengths announces L′ for every sequence, so the test after it does the same.
+    return task.tokens(task.longest if stage and stage.longer else length)
 
 
 def length_score(

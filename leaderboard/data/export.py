@@ -170,7 +170,12 @@ def results_table(results: Sequence[Result]) -> "pa.Table":
 
 
 def write_export(results: Sequence[Result], form: str, to: Path, force: bool = False) -> int:
-    """Write the tidy table of some results, atomically.
+    """Write the tidy table of some results: see ``write_table``."""
+    return write_table(results_table(results), form, to, force)
+
+
+def write_table(table: "pa.Table", form: str, to: Path, force: bool = False) -> int:
+    """Write a tidy table, atomically.
 
     Arguments:
         form: ``csv`` (UTF-8, text in quotation marks), ``json`` (a list of objects), ``parquet``, or ``dataset`` (a folder for
@@ -185,7 +190,6 @@ def write_export(results: Sequence[Result], form: str, to: Path, force: bool = F
         InputError: see ``refuse_occupied``; ``to`` cannot be written or the disk is full, and nothing is left behind.
     """
     refuse_occupied(form, to, force)
-    table = results_table(results)
     if form == "csv":
         write_atomic(to, as_csv(table))
     elif form == "json":
@@ -254,7 +258,7 @@ def write_dataset(table: "pa.Table", to: Path, replace: bool) -> None:
     from tasks.export import no_progress_bars
 
     meanings = [f"{field.name}: {field.metadata[b'meaning'].decode()}" for field in table.schema]
-    about = "lprime results, one row per run and test length.\n" + "\n".join(meanings)
+    about = "Results of lprime, one row per number or per run and test length.\n" + "\n".join(meanings)
     dataset = Dataset(table, info=DatasetInfo(description=about, license="apache-2.0"))
     with folder_atomic(to, replace) as folder, no_progress_bars():
         dataset.save_to_disk(folder)

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
+import tasks
 from bench.result import Result
 from bench.runs.run import Failure
 from bench.suites.suite import Suite
@@ -67,8 +68,9 @@ class Grid:
     suite: Suite | None
     """None if the suite is not available; the expected runs are then inferred from the results."""
     columns: tuple[Column, ...]
+    """The tasks that boards rank by."""
     encodings: tuple[str, ...]
-    """Encodings of the suite in its order, then all others by name."""
+    """Encodings with a run or a failure: those of the suite in its order, then all others by name."""
     seeds: tuple[int, ...]
     """Seeds that every cell should have."""
     runs: Mapping[tuple[str, str], tuple[Result, ...]]
@@ -157,12 +159,14 @@ def suite_grid(suite: Suite, results: list[Result], failures: Failures) -> Grid:
             if value != expected:
                 raise InputError(f"{run_label(result)}: {name} is {value}, but suite {suite.name} has {expected}")
     identity = suite.name, suite.version, suite.fingerprint, suite
-    return assemble_grid(identity, list(columns.values()), suite.encoding_names, suite.seeds, results, failures)
+    ranked = [column for column in columns.values() if is_ranked(column.task)]
+    return assemble_grid(identity, ranked, suite.encoding_names, suite.seeds, results, failures)
 
 
 def results_grid(results: list[Result], failures: Failures) -> Grid:
     """The grid of results without a suite: all their tasks × all their encodings × all their seeds."""
-    columns = [task_column([r for r in results if r.task == task]) for task in sorted({r.task for r in results})]
+    ranked = sorted({r.task for r in results if is_ranked(r.task)})
+    columns = [task_column([r for r in results if r.task == task]) for task in ranked]
     identity = results[0].suite, results[0].suite_version, results[0].fingerprint, None
     return assemble_grid(identity, columns, [], sorted({r.seed for r in results}), results, failures)
 
@@ -187,8 +191,8 @@ def assemble_grid(
         runs[cell] = (*runs.get(cell, ()), result)
     finished = {(r.task, r.encoding.name, r.seed) for r in results}
     failed = {run: failures[run] for run in sorted(failures) if run not in finished}
-    others = {r.encoding.name for r in results} | {encoding for _, encoding, _ in failed}
-    encodings = [*encodings, *sorted(others - set(encodings))]
+    tried = {r.encoding.name for r in results} | {encoding for _, encoding, _ in failed}
+    encodings = [*(name for name in encodings if name in tried), *sorted(tried - set(encodings))]
     return Grid(*identity, tuple(columns), tuple(encodings), tuple(sorted(seeds)), runs, failed)
 
 
@@ -204,6 +208,12 @@ def task_column(results: list[Result]) -> Column:
         examples=min(s.count for s in first.scores),
         steps=max(r.steps for r in results),
     )
+
+
+def is_ranked(task: str) -> bool:
+    """Whether boards rank by a task; by one that is not in the catalogue too."""
+    known = tasks.catalogue().get(task)
+    return known is None or known.ranked
 
 
 def refuse_contradictions(results: list[Result]) -> None:

@@ -2,8 +2,11 @@
 
 ::
 
-    <folder>/README.md                      the board
+    <folder>/README.md                      the front page
+    <folder>/suites/<suite>/…               pages of a suite: all tables and figures, and each task
+    <folder>/INSIDE.md                      what probes found, if there are any
     <folder>/pages/<name>.md                a page for each encoding
+    <folder>/findings.md                    published findings, and whether they were reproduced
     <folder>/images/<suite>/…               the board's figures, and in ``pages/`` those of the encoding pages
     <folder>/rendered.json                  library versions, and the hash of every file
 """
@@ -12,23 +15,29 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
+from bench.findings.finding import load_finding, shipped_findings
 from leaderboard import ARCHIVE
 from leaderboard.data.cards import Card, read_cards, with_cards
 from leaderboard.data.conditions import attach_conditions
 from leaderboard.data.file_names import IMAGES, PAGES
 from leaderboard.data.grid import Grid
+from leaderboard.data.outcomes import Outcome, published_outcomes, read_outcomes
+from leaderboard.data.probes import PROBES, ProbeRecord, read_published
 from leaderboard.data.store import RESULTS, published_grids, read_file, write_if_changed
-from leaderboard.figures import board_figures, encoding_figure
+from leaderboard.figures import board_figures, encoding_figure, inside_files
 from leaderboard.stats.summary import summarise
 from tasks import InputError
 
+from .board import render_details
 from .encoding_pages import Entry, figure_path, page_path, render_encoding_page
-from .front_page import README, render_front_page
+from .findings_page import FINDINGS, render_findings
+from .front_page import README, SUITES, published_paths, render_front_page
+from .inside_page import INSIDE, inside_section, render_inside
 from .tables import Classes
 
 MANIFEST = "rendered.json"
@@ -44,6 +53,10 @@ class PublishedBoard:
     cards: Mapping[str, Card]
     archived: Sequence[str] = ()
     """Names of the archived boards next to this one."""
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    """Finding → outcome."""
+    probes: Mapping[str, list[ProbeRecord]] = field(default_factory=dict)
+    """Suite → records of its probes."""
 
     @cached_property
     def classes(self) -> dict[str, list[Classes]]:
@@ -60,16 +73,29 @@ class PublishedBoard:
                         found.setdefault(row.name, {}).setdefault(name, []).append(Entry(grid, row, rows))
         return dict(sorted(found.items()))
 
+    def more_pages(self) -> list[str]:
+        """Links to the pages that are not of a suite."""
+        inside = [f"[what the models do inside]({INSIDE})"] if self.probes else []
+        return inside + ([f"[published findings, reproduced or not]({FINDINGS})"] if self.outcomes else [])
+
     def text_files(self) -> dict[str, bytes]:
         """Path → bytes of the board and the pages, which no drawing library affects."""
-        files = {README: render_front_page(self.suites, self.classes, list(self.cards), self.archived).encode()}
+        files = {README: render_front_page(self.suites, self.classes, self.archived, self.more_pages()).encode()}
+        for name, versions in self.suites.items():
+            pages = render_details(list(zip(versions, self.classes[name], strict=True)), published_paths(name))
+            files |= {path: text.encode() for path, text in pages.items()}
+        if self.outcomes:
+            files[FINDINGS] = render_findings(map(load_finding, shipped_findings()), self.outcomes).encode()
         for encoding, suites in self.entries.items():
-            files[page_path(encoding)] = render_encoding_page(encoding, suites, self.cards.get(encoding, Card())).encode()
+            page = render_encoding_page(encoding, suites, self.cards.get(encoding, Card()))
+            files[page_path(encoding)] = (page + inside_section(encoding, self.probes)).encode()
+        if self.probes:
+            files[INSIDE] = render_inside(self.probes, self.suites).encode()
         return files
 
     def is_figure(self, path: str) -> bool:
         """Whether a path is that of one of the board's figures."""
-        return (parts := Path(path).parts)[0] == IMAGES and len(parts) > 2 and parts[1] in self.suites
+        return (parts := Path(path).parts)[0] == IMAGES and len(parts) > 2 and parts[1] in (*self.suites, *self.probes)
 
     def figure_files(self) -> dict[str, bytes]:
         """Path → bytes of the figures of the board and of the pages."""
@@ -82,7 +108,7 @@ class PublishedBoard:
             for name, entries in suites.items():
                 for look, data in encoding_figure.render_encoding(entries[0].grid, encoding).items():
                     files[figure_path(name, encoding, look)] = data
-        return files
+        return files | inside_files.figure_files(self.probes, self.suites, set(self.entries))
 
 
 def read_published_board(folder: Path) -> PublishedBoard:
@@ -93,7 +119,13 @@ def read_published_board(folder: Path) -> PublishedBoard:
     """
     cards = read_cards(folder)
     archived = sorted(path.parent.name for path in (folder.parent / ARCHIVE.name).glob(f"*/{README}"))
-    return PublishedBoard(attach_conditions(with_cards(published_grids(folder), cards)), cards, archived)
+    return PublishedBoard(
+        attach_conditions(with_cards(published_grids(folder), cards)),
+        cards,
+        archived,
+        read_outcomes(published_outcomes(folder)),
+        read_published(folder),
+    )
 
 
 def render_published(folder: Path) -> list[str]:
@@ -179,14 +211,14 @@ def differences(folder: Path, expected: Mapping[str, str], known: Mapping[str, s
 def existing_files(folder: Path) -> set[str]:
     """All pages and figures in the folder, expected or not."""
     images = folder / IMAGES
-    found = [*(folder / PAGES).glob("*.md"), *images.rglob("*.png"), *images.rglob("*.svg")]
+    found = [*(folder / PAGES).glob("*.md"), *(folder / SUITES).glob("*/*.md"), *images.rglob("*.png"), *images.rglob("*.svg")]
     return {path.relative_to(folder).as_posix() for path in found}
 
 
 def is_rendered_path(path: str) -> bool:
     """Whether a path below the board's folder may belong to a rendered file, which rendering again may remove."""
     parts = Path(path).parts
-    return path == README or (len(parts) > 1 and parts[0] in (PAGES, IMAGES) and ".." not in parts)
+    return path in (README, FINDINGS, INSIDE) or (len(parts) > 1 and parts[0] in (PAGES, IMAGES, SUITES) and ".." not in parts)
 
 
 def manifest_json(folder: Path, files: Mapping[str, bytes]) -> str:
@@ -217,7 +249,8 @@ def read_manifest(folder: Path) -> dict[str, dict[str, str]] | None:
 
 def result_hashes(folder: Path) -> dict[str, str]:
     """Path → hash of each of the store's files."""
-    found = sorted(path for path in (folder / RESULTS).rglob("*.json*") if path.is_file() and not path.name.startswith("."))
+    files = (path for place in (RESULTS, PROBES) for path in (folder / place).rglob("*.json*"))
+    found = sorted(path for path in files if path.is_file() and not path.name.startswith("."))
     return {path.relative_to(folder).as_posix(): short_sha256(read_file(path)) for path in found}
 
 

@@ -59,7 +59,7 @@ class Comparison:
         """The comparison as plain data; None for what is not known."""
 
         def side(row: Row) -> dict[str, Any]:
-            return {"name": row.name, "rank": row.rank, "score": row.score, "interval": row.interval}
+            return {"name": row.name, "tier": row.tier, "score": row.score, "interval": row.interval}
 
         def cell(cell: Cell) -> dict[str, Any]:
             return {

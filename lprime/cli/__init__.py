@@ -7,7 +7,25 @@ from typing import Annotated, Any
 
 import typer
 
-from . import board, cancel, check, compare, data, export, listing, logs, new, publish, run, show, status, submit, verify
+from . import (
+    board,
+    cancel,
+    check,
+    compare,
+    data,
+    export,
+    listing,
+    logs,
+    new,
+    probe,
+    publish,
+    reproduce,
+    run,
+    show,
+    status,
+    submit,
+    verify,
+)
 
 app = typer.Typer(
     name="lprime",
@@ -35,7 +53,25 @@ def common_options(
     pass
 
 
-for module in (run, status, logs, cancel, board, publish, listing, show, compare, export, data, new, check, submit, verify):
+for module in (
+    run,
+    status,
+    logs,
+    cancel,
+    probe,
+    board,
+    publish,
+    listing,
+    show,
+    compare,
+    reproduce,
+    export,
+    data,
+    new,
+    check,
+    submit,
+    verify,
+):
     name = module.__name__.rpartition(".")[2]
     app.command("list" if module is listing else name)(getattr(module, name))
 

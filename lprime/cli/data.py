@@ -21,21 +21,12 @@ def data(
     They are exactly the training and test examples of runs; read them with datasets.load_from_disk.
     """
     from bench.suites.suite import load_suite
+    from lprime.api.tables import split_settings
     from tasks.export import export
 
     loaded = load_suite(suite)
-    spec = loaded.spec(task)
-    export(
-        loaded.make_task(task),
-        to,
-        train_length=spec.train_length,
-        test_lengths=loaded.test_lengths(task),
-        test_count=loaded.test_examples,
-        test_seed=loaded.test_seed,
-        seed=seed,
-        batch=loaded.recipe_for(task).batch,
-        train_examples=train_examples,
-        title=f"lprime {task}, suite {loaded.name} version {loaded.version}",
-    )
+    title = f"lprime {task}, suite {loaded.name} version {loaded.version}"
+    settings = split_settings(loaded, task, train_examples, seed)
+    export(loaded.make_task(task), to, **settings, title=title)
     splits = len(loaded.test_lengths(task))
     print(f"{task} of suite {loaded.name}: {train_examples} training examples and {splits} test splits in {to}")

@@ -36,6 +36,7 @@ def export(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
+    probes: Annotated[bool, typer.Option("--probes", help="Numbers of lprime probe instead: one row per number.")] = False,
 ) -> None:
     """Write all results as one tidy table.
 
@@ -45,6 +46,8 @@ def export(
 
     form = format_of(to, form)
     refuse_occupied(form, to, force)
+    if probes:
+        return export_probes(suite, board if published else out, published, form, to, force)
     grids = [grid for versions in read_grids(suite, board if published else out, published).values() for grid in versions]
     runs = [run for grid in grids for run in grid.all_runs]
     rows = write_export(runs, form, to, force)
@@ -52,3 +55,26 @@ def export(
     print(f"{rows:,} rows of {len(runs):,} {'run' if len(runs) == 1 else 'runs'} ({names}) written to {to}")
     if failed := sum(len(grid.failures) for grid in grids):
         print(f"{failed:,} failed {'run has' if failed == 1 else 'runs have'} no result, and so no rows")
+
+
+def export_probes(suites: list[str] | None, out: Path | None, published: bool, form: str, to: Path, force: bool) -> None:
+    """Write the numbers of all probes.
+
+    Raises:
+        InputError: there are none.
+    """
+    from leaderboard import PUBLISHED
+    from leaderboard.data.export import write_table
+    from leaderboard.data.probes import probe_table, read_local, read_published
+    from tasks import InputError
+
+    out = out or (PUBLISHED if published else Path("runs"))
+    if published:
+        found = read_published(out)
+    else:
+        found = {folder.name: read_local(folder) for folder in sorted(out.glob("*")) if folder.is_dir()}
+    records = [record for name, own in found.items() if not suites or name in suites for record in own]
+    if not records:
+        raise InputError(f"no probes under {out}; `lprime probe SUITE` measures them")
+    rows = write_table(probe_table(records), form, to, force)
+    print(f"{rows:,} rows of {len(records):,} probes written to {to}")

@@ -27,14 +27,12 @@ def publish(
     from bench.measure.measure_card import measure_cards, with_catalogue
     from bench.suites.suite import load_suites
     from leaderboard.data.cards import read_cards, write_cards
-    from leaderboard.data.store import publish_runs, read_store
+    from leaderboard.data.store import read_store
     from leaderboard.render.publish import render_published
 
     if suite is not None:
         for one in [s for s in load_suites(suite, vary) if (out / s.name).is_dir()] if vary else [suite]:
-            done = publish_runs(one, out, to, encoding and [full_name(name) for name in encoding])
-            failures = f", {done.failures} failed without a result" if done.failures else ""
-            print(f"{done.suite}: {done.added} runs added, {done.kept} published before{failures}")
+            publish_suite(one, out, to, encoding and [full_name(name) for name in encoding])
         names = {run.encoding.name for runs in read_store(to).values() for run in runs}
         cards = read_cards(to)
         for name in sorted(names):
@@ -43,3 +41,20 @@ def publish(
         write_cards(to, with_catalogue(cards, names))
     changed = render_published(to)
     print(f"{len(changed)} files written under {to}" if changed else f"everything under {to} is up to date")
+
+
+def publish_suite(suite_or_name, out: Path, to: Path, encodings: list[str] | None) -> None:
+    """Publish one suite's runs, if boards rank by any of its tasks, and its probes."""
+    from bench.suites.suite import Suite
+    from leaderboard.data.collect import find_suite
+    from leaderboard.data.grid import is_ranked
+    from leaderboard.data.probes import publish_probes
+    from leaderboard.data.store import publish_runs
+
+    suite = suite_or_name if isinstance(suite_or_name, Suite) else find_suite(suite_or_name, out)
+    if suite is None or any(is_ranked(spec.task) for spec in suite.tasks):
+        done = publish_runs(suite_or_name, out, to, encodings)
+        failures = f", {done.failures} failed without a result" if done.failures else ""
+        print(f"{done.suite}: {done.added} runs added, {done.kept} published before{failures}")
+    if suite and (count := publish_probes(suite, out, to, encodings)):
+        print(f"{suite.name}: {count} probes published")

@@ -42,6 +42,10 @@ def run(
     profile: Annotated[bool, typer.Option("--profile", help="Profile one run by phase; keep no result.")] = False,
     on: Annotated[str | None, typer.Option(metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")] = None,
     detach: Annotated[bool, typer.Option("--detach", help="With --on: return once all jobs are queued.")] = False,
+    track: Annotated[
+        str | None,
+        typer.Option(metavar="tensorboard|trackio|wandb", help="Also record each finished run with this tracker, offline."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would run, its time, and with --on the script and the cost.")
     ] = False,
@@ -53,8 +57,9 @@ def run(
     from bench.runs.progress import SilentProgress, progress_display, say
     from bench.runs.run import plan_runs
     from bench.runs.shared_training import steps_to_make
+    from bench.runs.tracking import recorder
     from bench.suites.suite import load_suites
-    from tasks import unknown
+    from tasks import InputError, unknown
 
     from .run_report import Outcome
 
@@ -70,6 +75,9 @@ def run(
     if device not in ("auto", "cpu", "cuda"):
         raise unknown("device", device, ("auto", "cpu", "cuda"))
     out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
+    if track and detach:
+        raise InputError("--track records runs as they end; expected it without --detach")
+    record = recorder(track, out)
     suites = load_suites(suite, vary)
     refuse_extra_seeds(suites[0], seed or (), extra_seeds)
     names = full_names(expand(encoding) if encoding else suites[0].encodings)
@@ -122,9 +130,14 @@ def run(
             steps = steps_to_make(todo, out)
             progress = SilentProgress(todo, steps) if as_json or quiet else progress_display(todo, steps)
             tally = outcome.tally = progress.tally
+
+            def on_event(event) -> None:
+                progress.on_event(event)
+                record(event)
+
             try:
                 with progress:
-                    executor.execute(todo, out, progress.on_event)
+                    executor.execute(todo, out, on_event)
             except KeyboardInterrupt:
                 others = (
                     f"the jobs continue: {outcome.command('status')}" if cluster else "the others are saved; re-run to resume"

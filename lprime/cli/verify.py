@@ -27,6 +27,9 @@ def verify(
     time_limit: Annotated[
         float | None, typer.Option(metavar="S", help="Seconds for the runs [default: ten times their recorded time].")
     ] = None,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe", help="Run its code without a sandbox, with your rights (where bubblewrap is missing).")
+    ] = False,
     board: To = PUBLISHED,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -52,7 +55,7 @@ def verify(
 
     expected = load_suite(suite) if suite else None
     seed = secrets.randbelow(2**31) if choice_seed is None else choice_seed
-    options = RerunOptions(rerun, fresh_seeds, seed, workers, time_limit, say)
+    options = RerunOptions(rerun, fresh_seeds, seed, workers, time_limit, say, unsafe)
     if rerun or fresh_seeds:
         say(f"{CAUTION}\nchoice seed {seed}")
 

@@ -58,6 +58,7 @@ def test_published_results_give_the_same_output_as_the_runs(place, capsys, comma
     assert printed(capsys, *command.split(), "--published", "--board", "elsewhere", *more) == wanted
     assert not table or sorted((place / "t.csv").read_bytes().splitlines()) == sorted(table.splitlines())
     (place / "leaderboard/archive/tiny-v0/results").mkdir(parents=True)
+    (place / "leaderboard/published").mkdir()  # otherwise the published results of the package are read
     assert "; earlier versions: --board leaderboard/archive/tiny-v0" in refused(
         capsys, *command.replace("t.csv", "u.csv").split(), "--published"
     )

@@ -15,7 +15,7 @@ from bench.result import SOURCE_KINDS, SOURCE_MEANINGS
     [
         ("encodings", {"nope", "rope", "finetuned(yarn)"}),
         ("tasks", {"copying", "addition"}),
-        ("suites", {"quick", "small", "small_v1", "standard"}),
+        ("suites", {"language", "quick", "small", "small_v1", "standard"}),
     ],
 )
 def test_list_names_everything_of_a_kind(capsys, kind, some):

@@ -1,0 +1,103 @@
+"""Position probe (Haviv et al. 2022, adihaviv/nopos): how well the absolute position can be read out of each layer.
+
+The model is frozen. For each layer a classifier d → 2d → ReLU → positions is trained on the residual stream of some
+sequences and tested on others; the error is |argmax − t|, averaged over the positions t. Controls: the same model before
+its training, and the mean distance of two random positions, (T² − 1)/3T for T positions, which is about T/3. As in text, a
+token must not show its place: the sequences are prompts of one length, without ``<sep>`` and answer (whole sequences for a
+task with shorter prompts than answers). Features are standardised first. All classifiers are trained at once, as batched
+products.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from bench.runs.run_training import build_model
+from bench.training.model import Decoder
+from tasks import Examples
+
+from .reading import read_states
+from .record import Value
+from .subject import Subject, as_tokens
+
+VERSION = 1
+TRAINED, TESTED = 384, 96
+"""Sequences that the classifiers are trained and tested on."""
+STEPS, BATCH, RATE = 150, 256, 1e-2
+CHUNK = 32
+"""Sequences that share a forward pass, and the draw of a random encoding."""
+
+
+def measure(subject: Subject) -> list[Value]:
+    """The error by layer, of this model and of the untrained one, on sequences of length L and past it."""
+    untrained = build_model(subject.run)
+    values = []
+    for length in dict.fromkeys((subject.train_length, subject.past)):
+        examples = subject.examples(length, TRAINED + TESTED)
+        columns = text_columns(examples)
+        width = int(columns.max())
+        models = [subject.model, untrained]
+        states = torch.cat([stream_states(subject, model, examples, length)[:, :, :width] for model in models])
+        inside = torch.arange(width) < columns[:, None]
+        errors = probe_errors(states, inside, TRAINED).unflatten(0, (2, -1)).tolist()
+        for quantity, by_layer in zip(("error", "untrained"), errors, strict=True):
+            values += [Value(quantity, error, length, layer) for layer, error in enumerate(by_layer)]
+        values += [Value("positions", width, length), Value("chance", (width**2 - 1) / (3 * width), length)]
+    return values
+
+
+def text_columns(examples: Examples) -> Int[Tensor, " N"]:
+    """How many tokens of each example count: those before ``<sep>``, or all if the answer is longer than the prompt."""
+    start, sizes = torch.from_numpy(examples.answer_start), torch.from_numpy(examples.sizes)
+    return start - 1 if int(start.max()) > int((sizes - start).max()) else sizes
+
+
+def stream_states(subject: Subject, model: Decoder, examples: Examples, length: int) -> Float[Tensor, "S N T D"]:
+    announced, generator = subject.context(length)
+    parts = as_tokens(examples).split(CHUNK)
+    return torch.cat([read_states(model, part, announced, generator) for part in parts], 1)
+
+
+def probe_errors(
+    states: Float[Tensor, "S N T D"], inside: Tensor, trained: int, steps: int = STEPS, seed: int = 0
+) -> Float[Tensor, " S"]:
+    """Train one classifier of positions for each of S sets of hidden states; their errors on held-out sequences.
+
+    Arguments:
+        inside: [N, T], the tokens that count.
+        trained: sequences to train on; the others are held out.
+    """
+    rows, held_out = (states[:, part][:, inside[part]] for part in (slice(trained), slice(trained, None)))
+    places = torch.arange(states.shape[2]).expand(states.shape[1:3])
+    labels, truth = places[:trained][inside[:trained]], places[trained:][inside[trained:]]
+    mean, std = rows.mean(1, keepdim=True), rows.std(1, keepdim=True).clamp_min(1e-5)
+    rows, held_out = (rows - mean) / std, (held_out - mean) / std
+    sets, _, width = rows.shape
+    source = torch.Generator().manual_seed(seed)
+
+    def initial(*shape: int) -> Tensor:
+        return (torch.randn(sets, *shape, generator=source) * shape[0] ** -0.5).requires_grad_()
+
+    weights = [initial(width, 2 * width), initial(2 * width, states.shape[2])]
+    biases = [torch.zeros(sets, 1, w.shape[2], requires_grad=True) for w in weights]
+
+    def logits(x: Tensor) -> Tensor:
+        return torch.baddbmm(biases[1], torch.baddbmm(biases[0], x, weights[0]).relu(), weights[1])
+
+    with torch.inference_mode(False), torch.enable_grad():
+        rows = rows.clone()  # a normal tensor, which autograd accepts
+        optimizer = torch.optim.Adam([*weights, *biases], RATE)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
+        for _ in range(steps):
+            batch = torch.randint(rows.shape[1], (BATCH,), generator=source)
+            scores = logits(rows[:, batch])
+            loss = F.cross_entropy(scores.flatten(0, 1), labels[batch].repeat(sets))
+            optimizer.zero_grad()
+            (loss * sets).backward()  # each classifier as if it were trained alone
+            optimizer.step()
+            schedule.step()
+    with torch.no_grad():
+        wrong = (logits(held_out).argmax(-1) - truth).abs().float()
+    by_position = [wrong[:, truth == t].mean(1) for t in truth.unique()]
+    return torch.stack(by_position).mean(0)

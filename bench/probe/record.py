@@ -1,0 +1,109 @@
+"""The numbers of one probe of one run, ``probe-<name>.json`` in the run's folder."""
+
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import ValidationError
+
+from bench.files import write_atomic
+from bench.result import Record, check_identity, first_fault, run_path
+from bench.runs.run import Run
+from tasks import InputError
+
+DIGITS = 5
+"""Significant digits of a stored number."""
+
+
+class Value(NamedTuple):
+    """One number."""
+
+    quantity: str
+    value: float | None
+    """None where it does not exist, such as a slope of zeros."""
+    length: int | None = None
+    """Test length, in the task's unit."""
+    layer: int | None = None
+    """From 0. Of hidden states, 0 is the input of the first layer, and the number of layers the end of the last."""
+    head: int | None = None
+    at: str = ""
+    """What else it is of: depth of a needle, position, the other run of a comparison."""
+
+
+class ProbeRecord(Record):
+    """One probe of one run."""
+
+    format: Literal[1] = 1
+    probe: str
+    version: int
+    """Of the probe: results of different versions do not compare."""
+    suite: str
+    suite_version: int
+    fingerprint: str
+    task: str
+    variant: str
+    train_length: int
+    encoding: str
+    seed: int
+    source_sha256: str
+    """Hash of the encoding's source, as in ``Result``."""
+    note: str = ""
+    """Why there are no values, or not all."""
+    values: list[Value]
+    seconds: float
+    """Time of the measurement."""
+
+    @property
+    def path(self) -> str:
+        """Path of the run, below the results folder."""
+        return run_path(self.suite, self.task, self.encoding, self.seed)
+
+    def of(self, quantity: str, **where: int | str | None) -> list[Value]:
+        """The values of a quantity, at the given places."""
+        return [v for v in self.values if v.quantity == quantity and all(getattr(v, k) == x for k, x in where.items())]
+
+    def mean(self, quantity: str, **where: int | str | None) -> float | None:
+        """Mean of these values; None without any."""
+        found = [v.value for v in self.of(quantity, **where) if v.value is not None]
+        return sum(found) / len(found) if found else None
+
+
+def rounded(value: Value) -> Value:
+    return value._replace(value=None if value.value is None else float(f"{value.value:.{DIGITS}g}"))
+
+
+def file_of(probe: str) -> str:
+    return f"probe-{probe}.json"
+
+
+def write_record(folder: Path, record: ProbeRecord) -> None:
+    write_atomic(folder / file_of(record.probe), record.model_dump_json() + "\n")
+
+
+def read_record(path: Path) -> ProbeRecord | None:
+    """One record; None if there is none.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        return ProbeRecord.model_validate_json(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValidationError) as error:
+        reason = first_fault(error) if isinstance(error, ValidationError) else error.strerror
+        raise InputError(f"{path} is not a whole probe ({reason}); delete it to measure it again") from None
+
+
+def stored(run: Run, out: Path, probe: str, version: int, source: str) -> ProbeRecord | None:
+    """The record of a run's probe, if there is one of this version of the probe, the suite and the encoding.
+
+    Raises:
+        InputError: the file is damaged, or of another run.
+    """
+    path = run.folder(out) / file_of(probe)
+    record = read_record(path)
+    if record is None:
+        return None
+    check_identity(str(path), f"{record.path} {record.probe}", f"{run.path} {probe}")
+    current = record.version == version and record.fingerprint == run.suite.fingerprint and record.source_sha256 == source
+    return record if current else None

@@ -1,0 +1,117 @@
+"""A trained run that probes examine: its weights, its held-out examples, and the context in which its model was tested."""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+import tasks
+from bench.plugins.registry import get_encoding
+from bench.plugins.source_hash import source_hash
+from bench.runs.run import WEIGHTS, Run
+from bench.runs.run_one import Session, resolve_device
+from bench.runs.run_training import Control, build_model
+from bench.runs.shared_training import training_run
+from bench.training.evaluate import announced_length
+from bench.training.model import Decoder
+from bench.training.train import seeded_generator
+from tasks import Examples, InputError
+from tasks.base import stream
+
+MOST_LENGTHS = 6
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A run and its trained model."""
+
+    run: Run
+    model: Decoder
+
+    @cached_property
+    def task(self) -> tasks.Task:
+        return self.run.suite.make_task(self.run.task)
+
+    @property
+    def train_length(self) -> int:
+        """L."""
+        return self.run.suite.spec(self.run.task).train_length
+
+    @property
+    def past(self) -> int:
+        """A length past L: 2 L, or the longest test length."""
+        return min(2 * self.train_length, self.task.longest)
+
+    @property
+    def lengths(self) -> list[int]:
+        """At most six of the test lengths: L, the longest, and some between them, evenly spaced in log l; and one below L."""
+        tested = np.array(self.run.suite.test_lengths(self.run.task))
+        wanted = np.geomspace(self.train_length, tested[-1], MOST_LENGTHS - 1)
+        chosen = {int(tested[np.abs(np.log(tested / length)).argmin()]) for length in wanted}
+        below = tested[tested < self.train_length]
+        return sorted(chosen | {int(n) for n in below[-1:]})
+
+    def examples(self, length: int, count: int) -> Examples:
+        """Held-out examples of one length, the same for all runs of the suite, from a stream that nothing else uses."""
+        return self.task.sample(length, count, stream(self.task, f"probe_{length}", self.run.suite.test_seed))
+
+    def context(self, length: int) -> tuple[int, torch.Generator]:
+        """Announced length, and source of randomness of random encodings, of examples of one length."""
+        announced = announced_length(self.model, self.task, length)
+        return announced, seeded_generator("probe", self.run.suite.test_seed, length, device=torch.device("cpu"))
+
+
+def as_tokens(examples: Examples) -> Int[Tensor, "B T"]:
+    return torch.from_numpy(np.ascontiguousarray(examples.tokens))
+
+
+def predicting(examples: Examples) -> Bool[Tensor, "B T"]:
+    """True where the next token is part of the answer."""
+    targets = torch.from_numpy(examples.targets)
+    return torch.nn.functional.pad(targets[:, 1:], (0, 1))
+
+
+def weights_file(run: Run, out: Path) -> Path:
+    """The file of a run's tested weights: its own, or that of the training that it shares."""
+    return (run if run.extra_steps else training_run(run)).folder(out) / WEIGHTS
+
+
+def train(run: Run, out: Path) -> None:
+    """Train a run with its weights kept, or only store the weights of a training that others share."""
+    session = Session(run, out, resolve_device("auto"), Control(10.0, lambda step: None, lambda: False), keep_weights=True)
+    session.train()
+    if not weights_file(run, out).exists():
+        session.training.keep()
+
+
+def load_subject(run: Run, out: Path) -> Subject:
+    """The trained model of a run, on the CPU.
+
+    Raises:
+        InputError: its weights are missing, damaged, or of another version of suite or encoding.
+    """
+    path = weights_file(run, out)
+    model = build_model(run)
+    owner = run if run.extra_steps else training_run(run)
+    expected = [run.suite.fingerprint, str(owner), source_hash(get_encoding(owner.encoding))]
+    try:
+        with safe_open(path, "pt") as file:
+            identity = json.loads(file.metadata()["identity"])
+            weights = {n.removeprefix("model/"): file.get_tensor(n) for n in file.keys() if n.startswith("model/")}  # noqa: SIM118
+    except (FileNotFoundError, OSError) as error:
+        raise InputError(f"{run} has no weights ({path}: {error}); expected those that --keep-weights stores") from None
+    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{path} is damaged ({error}); delete it to train {owner} again") from None
+    if identity[:3] != expected:
+        raise InputError(f"{path} is of another version of suite or encoding than {owner} now is; delete it to train again")
+    names = {name.replace("base.", ""): name for name in weights}  # names differ by the `base.` of wrappers
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(weights[name if name in weights else names[name.replace("base.", "")]])
+    return Subject(run, model.eval())

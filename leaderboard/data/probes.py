@@ -1,0 +1,126 @@
+"""Records of probes (``bench.probe``): those next to local runs, the published ones, and both as one tidy table.
+
+::
+
+    <out>/<suite>/<task>/<encoding>/seed-<n>/probe-<name>.json     of local runs
+    <folder>/probes/<suite>/<encoding>.jsonl                       published, one record per line
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from bench.probe.record import ProbeRecord, file_of, read_record
+from bench.result import first_fault
+from bench.suites.suite import Suite
+from tasks import InputError
+
+from .collect import run_files
+from .file_names import SUFFIX, file_name
+from .store import read_file, write_if_changed
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+PROBES = "probes"
+NAMES = ("position", "distance", "growth", "context", "needle", "excess", "similarity")
+HEADER = {
+    "suite": "name of the suite",
+    "suite_version": "version of the suite",
+    "fingerprint": "hash of everything that can change a number of a run; rows with different fingerprints do not compare",
+    "task": "name of the task",
+    "variant": "variant of the task",
+    "train_length": "L, in the task's units",
+    "encoding": "name of the encoding",
+    "seed": "seed of the run",
+    "source_sha256": "hash of the encoding's source",
+    "probe": "name of the probe: see bench/probe",
+    "version": "version of the probe; rows with different versions do not compare",
+}
+VALUE = {
+    "quantity": "what was measured",
+    "value": "the number; null where it does not exist",
+    "length": "length of the examples, in the task's units; null if it is of several",
+    "layer": "layer, from 0; of hidden states, the number of layers is the end of the last one",
+    "head": "head, from 0; null for a mean over heads",
+    "at": "further coordinate: eighth of the prompt, position, or the other run of a comparison",
+}
+
+
+def read_local(folder: Path) -> list[ProbeRecord]:
+    """The records of all runs in one suite's folder, by task, encoding, seed and probe.
+
+    Raises:
+        InputError: a damaged file.
+    """
+    found = [(place, name, read_record(path)) for name in NAMES for path, place in run_files(folder, file_of(name))]
+    return [record for _, _, record in sorted(found, key=lambda entry: entry[:2]) if record]
+
+
+def published_file(folder: Path, suite: str, encoding: str) -> Path:
+    return folder / PROBES / suite / file_name(encoding)
+
+
+def read_published(folder: Path) -> dict[str, list[ProbeRecord]]:
+    """Suite → its published records, by encoding, task, seed and probe.
+
+    Raises:
+        InputError: a damaged line.
+    """
+    suites = {}
+    for place in sorted(path for path in (folder / PROBES).glob("*") if path.is_dir()):
+        files = [path for path in sorted(place.glob(f"*{SUFFIX}")) if not path.name.startswith(".")]
+        suites[place.name] = [record for path in files for record in read_lines(path)]
+    return suites
+
+
+def read_lines(path: Path) -> list[ProbeRecord]:
+    records = []
+    for number, line in enumerate(read_file(path).splitlines(), 1):
+        try:
+            records.append(ProbeRecord.model_validate_json(line))
+        except ValidationError as error:
+            raise InputError(
+                f"{path}, line {number}, is not a whole probe ({first_fault(error)}); restore it from git"
+            ) from error
+    return records
+
+
+def publish_probes(suite: Suite, out: Path, folder: Path, encodings: Sequence[str] | None = None) -> int:
+    """Publish the records of a suite's present version; they replace earlier ones of the same runs and probes.
+
+    Returns:
+        The number of records published now.
+    """
+    new = [r for r in read_local(out / suite.name) if r.fingerprint == suite.fingerprint]
+    new = [r for r in new if not encodings or r.encoding in encodings]
+    for encoding in sorted({record.encoding for record in new}):
+        path = published_file(folder, suite.name, encoding)
+        records = {record_key(r): r for r in [*(read_lines(path) if path.exists() else []), *new] if r.encoding == encoding}
+        lines = (records[key].model_dump_json() + "\n" for key in sorted(records))
+        write_if_changed(path, "".join(lines))
+    return len(new)
+
+
+def record_key(record: ProbeRecord) -> tuple:
+    return record.fingerprint, record.task, record.seed, record.probe
+
+
+def probe_table(records: Iterable[ProbeRecord]) -> "pa.Table":
+    """One row per number, with what it is of."""
+    import pyarrow as pa
+
+    records = list(records)
+    integers = {"suite_version", "train_length", "seed", "version", "length", "layer", "head"}
+    columns, fields = [], []
+    for name, meaning in (HEADER | VALUE).items():
+        kind = pa.int64() if name in integers else pa.float64() if name == "value" else pa.string()
+        if name in HEADER:
+            cells = [getattr(record, name) for record in records for _ in record.values]
+        else:
+            cells = [getattr(value, name) for record in records for value in record.values]
+        columns.append(pa.array(cells, kind))
+        fields.append(pa.field(name, kind, metadata={"meaning": meaning}))
+    return pa.Table.from_arrays(columns, schema=pa.schema(fields))

@@ -1,0 +1,237 @@
+"""Figures of probes (``bench.probe``): of a suite, for the page "Inside the models", and of one encoding, for its own page."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from bench.probe.loss import Loss
+from bench.probe.record import ProbeRecord
+from bench.probe.tables import layers_of, lengths_of, mean
+from leaderboard.format import printable
+
+from .inside_panels import Heat, Lines, draw_heats, draw_lines
+from .theme import Theme
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+GROWING = {"entropy": "entropy / ln(i + 1)", "largest_weight": "largest weight", "output_std": "std of the output"}
+GROWING |= {"logit_range": "range of the logits", "first_token": "heads on the first token"}
+
+Records = Sequence[ProbeRecord]
+
+
+def points(found: Mapping[Any, float | None]) -> tuple[list[float], list[float]]:
+    known = {x: y for x, y in found.items() if y is not None}
+    return list(known), list(known.values())
+
+
+def encodings_of(records: Records) -> list[str]:
+    return list(dict.fromkeys(record.encoding for record in records))
+
+
+def tasks_of(records: Records) -> list[str]:
+    return list(dict.fromkeys(record.task for record in records))
+
+
+def of(records: Records, probe: str, **where: object) -> list[ProbeRecord]:
+    """The records of a probe with values, at the given task or encoding."""
+    return [r for r in records if r.probe == probe and r.values and all(getattr(r, k) == x for k, x in where.items())]
+
+
+# --- figures of a suite
+
+
+def position(records: Records, theme: Theme) -> "Figure":
+    panels = []
+    for task in tasks_of(of(records, "position")):
+        own = of(records, "position", task=task)
+        length, layers = own[0].train_length, layers_of(own, "error")
+        chance = mean(own, "chance", length=length) or 1.0
+
+        def share(found: Records, quantity: str, length=length, layers=layers, chance=chance):
+            x, y = points({k: mean(found, quantity, length=length, layer=k) for k in layers})
+            return x, [error / chance for error in y]
+
+        lines = {name: share(of(own, "position", encoding=name), "error") for name in encodings_of(own)}
+        bare = of(own, "position", encoding="nope")
+        panels.append(Lines(task, lines, "layer", {"untrained": share(bare, "untrained")} if bare else {}))
+    return draw_lines(
+        "Where is the position? Error of a probe by layer, on sequences of length L", panels, theme,
+        "mean distance of the predicted position, as a share of that of two random ones",
+        ["layer 0 is the input of the first layer, the last one the end of the stream", "dashed: nope before its training"],
+    )  # fmt: skip
+
+
+def distance(records: Records, theme: Theme) -> "Figure":
+    panels = []
+    for task in tasks_of(of(records, "distance")):
+        own = of(records, "distance", task=task)
+        lengths, layers = lengths_of(own, "mean_distance"), layers_of(own, "mean_distance")
+        heads = sorted({v.head or 0 for v in own[0].of("mean_distance")})
+        for length in (own[0].train_length, lengths[-1]):
+            rows = []
+            for name in encodings_of(own):
+                runs = of(own, "distance", encoding=name)
+                by_head = [[mean(runs, "mean_distance", length=length, layer=k, head=h) for h in heads] for k in layers]
+                # Heads have no order: sorted, encodings can be compared.
+                rows.append([x for layer in by_head for x in sorted(np.nan if x is None else x for x in layer)])
+            columns = [f"{k}" if n == 0 else "" for k in layers for n in range(len(heads))]
+            panels.append(Heat(f"{task}, l = {length}", np.array(rows, float), encodings_of(own), columns, 1.0))
+    return draw_heats(
+        "How far back does each head look? Mean distance by layer and head, at L and at the longest length", panels, theme, 2,
+        ["mean of Σ A_ij (i − j)/(i + 1) over the places i that predict the answer: 0 is the token itself, near 1 the first",
+         "columns: layers, in each its heads from the nearest to the farthest"],
+    )  # fmt: skip
+
+
+def growth(records: Records, theme: Theme) -> "Figure":
+    """On the task that is tested at the largest multiple of L."""
+    task, own = widest(of(records, "growth"))
+    lengths, train_length = lengths_of(own, "output_std"), own[0].train_length
+    panels = []
+    for quantity, title in GROWING.items():
+        lines = {}
+        for name in encodings_of(own):
+            runs = of(own, "growth", encoding=name)
+            lines[name] = points({n / train_length: mean(runs, quantity, length=n) for n in lengths})
+        panels.append(Lines(title, {k: line for k, line in lines.items() if line[0]}, "length, in multiples of L", log=True))
+    return draw_lines(
+        f"What changes as sequences grow? Attention on {printable(task)}, mean over layers and heads", panels, theme,
+        "see the title of each panel", ["at the places where the answer is predicted"],
+    )  # fmt: skip
+
+
+def widest(records: Records) -> tuple[str, list[ProbeRecord]]:
+    """The task whose lengths reach the largest multiple of L, and its records."""
+
+    def reach(task: str) -> float:
+        own = [r for r in records if r.task == task]
+        return max(v.length or 0 for v in own[0].values) / own[0].train_length
+
+    task = max(tasks_of(records), key=reach)
+    return task, [r for r in records if r.task == task]
+
+
+def context(records: Records, theme: Theme) -> "Figure":
+    panels = []
+    for task in tasks_of(of(records, "context")):
+        own = of(records, "context", task=task)
+        lines = {name: lost(of(own, "context", encoding=name)) for name in encodings_of(own)}
+        panels.append(Lines(task, lines, "length, in multiples of L", log=True))
+    return draw_lines(
+        "Is context past L used? Accuracy lost without it", panels, theme,
+        "accuracy of answer tokens with the whole sequence, less that with the tokens before the last N replaced",
+        ["N: tokens of a sequence of length L", "only answer tokens with more than N tokens before them"],
+    )  # fmt: skip
+
+
+def lost(records: Records) -> tuple[list[float], list[float]]:
+    """Length in multiples of L, and the accuracy lost without the context before the last tokens."""
+    found = {}
+    for n in lengths_of(records, "accuracy"):
+        whole, cut = mean(records, "accuracy", length=n), mean(records, "accuracy_cut", length=n)
+        found[n / records[0].train_length] = None if whole is None or cut is None else whole - cut
+    return points(found)
+
+
+def needle(records: Records, theme: Theme) -> "Figure":
+    own = of(records, "needle")
+    lengths = lengths_of(own, "accuracy")
+    depths = sorted({v.at for v in own[0].of("accuracy")}, key=int)
+    panels = []
+    for name in encodings_of(own):
+        runs = of(own, "needle", encoding=name)
+        values = [[mean(runs, "accuracy", length=n, at=d) for n in lengths] for d in depths]
+        labels = [f"{(int(d) + 0.5) / len(depths):.0%}" for d in depths]
+        panels.append(Heat(name, np.array(values, float), labels, [str(n) for n in lengths], 1.0))
+    return draw_heats(
+        "Needle by depth and length: accuracy of the value", panels, theme, 4,
+        [f"x axis: length (L = {own[0].train_length}); y axis: place of the key; 0 % is the start, far from the question"],
+    )  # fmt: skip
+
+
+def divergences(records: Records) -> tuple[list[str], Float[np.ndarray, "E E"]]:
+    """Encodings in the order of a clustering, and their mean divergence over tasks and layers at L; NaN where it is unknown.
+
+    On the diagonal: between seeds of one encoding.
+    """
+    from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
+    from scipy.spatial.distance import squareform
+
+    own = of(records, "similarity")
+    names = encodings_of(own)
+    sums: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for record in own:
+        for value in record.of("divergence", length=record.train_length):
+            other = value.at.rpartition(" seed ")[0]
+            if value.value is not None and other in names:
+                sums.setdefault((record.encoding, other), {}).setdefault(record.task, []).append(value.value)
+    table = np.full((len(names), len(names)), np.nan)
+    for (one, other), by_task in sums.items():
+        table[names.index(one), names.index(other)] = np.mean([np.mean(values) for values in by_task.values()])
+    known = np.where(np.isfinite(table), table, np.nanmax(table))
+    known = (known + known.T) / 2
+    np.fill_diagonal(known, 0)
+    order = np.arange(len(names))
+    if len(names) > 2:
+        tree = linkage(squareform(known), "average")
+        order = leaves_list(optimal_leaf_ordering(tree, squareform(known)))
+    return [names[n] for n in order], table[np.ix_(order, order)]
+
+
+def similarity(records: Records, theme: Theme) -> "Figure":
+    names, table = divergences(records)
+    panel = Heat("", table, names, names, float(np.nanmax(table)))
+    return draw_heats(
+        "Whose attention is like whose? Jensen–Shannon divergence, nats", [panel], theme, 1,
+        ["minimum over pairs of heads, mean over layers and tasks, at length L, seed against seed; ordered by average linkage",
+         "diagonal: another seed of the same encoding, where there is one"], cell=0.42,
+    )  # fmt: skip
+
+
+def excess(records: Records, theme: Theme) -> "Figure":
+    own = of(records, "excess")
+    lengths, train_length = lengths_of(own, "excess"), own[0].train_length
+    by_length, by_position = {}, {}
+    for name in encodings_of(own):
+        runs = of(own, "excess", encoding=name)
+        by_length[name] = points({n / train_length: mean(runs, "excess", length=n) for n in lengths})
+        places = sorted({int(v.at) for r in runs for v in r.of("excess at", length=lengths[-1])})
+        by_position[name] = points(
+            {p / train_length: mean(runs, "excess at", length=lengths[-1], at=str(p)) for p in places}
+        )  # fmt: skip
+    panels = [
+        Lines("by length, mean over positions", by_length, "length, in multiples of L", log=True),
+        Lines("by position, at the longest length", by_position, "position, in multiples of L", log=True),
+    ]
+    return draw_lines("Language: nats a token above the optimum", panels, theme, "nats", ["0 is the true distribution"])
+
+
+def loss(found: Sequence[Loss], theme: Theme) -> "Figure":
+    panels = []
+    for task in dict.fromkeys(one.task for one in found):
+        own = [one for one in found if one.task == task]
+        lines = {}
+        for name in dict.fromkeys(one.encoding for one in own):
+            lines[name] = points({one.parameters / 1000: one.mean for one in own if one.encoding == name})
+        several = {name: line for name, line in lines.items() if len(line[0]) > 1}
+        if several:
+            panels.append(Lines(task, several, "thousand parameters"))
+    return draw_lines("Loss within the training length by size of the model", panels, theme, "nats per answer token, l ≤ L", [])
+
+
+SUITE_FIGURES = {f.__name__: f for f in (position, distance, similarity, context, needle, growth, excess)}
+"""Probe → figure of its records."""
+ALTS = {
+    "position": "Error of the position probe by layer, one panel per task",
+    "distance": "Mean attention distance of each head, one panel per task and length",
+    "similarity": "Divergence of the attention of every two encodings",
+    "context": "Accuracy lost without the context past L, one panel per task",
+    "needle": "Accuracy by depth of the needle and length, one panel per encoding",
+    "growth": "Entropy, largest weight and other numbers of the attention by length",
+    "excess": "Nats a token above the optimum by length and by position",
+    "loss": "Loss within the training length by size of the model, one panel per task",
+}

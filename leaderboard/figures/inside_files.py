@@ -1,0 +1,109 @@
+"""Figures of probes as files: those of a suite, and of each encoding for its own page."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from bench.probe.loss import SIZES, Loss, losses
+from bench.probe.tables import layers_of, lengths_of, mean
+from leaderboard.data.file_names import IMAGES, PAGES, page_name
+from leaderboard.data.grid import Grid
+from leaderboard.format import printable
+
+from .canvas import file_name, render_svgs
+from .inside import GROWING, SUITE_FIGURES, Records, encodings_of, loss, lost, of, points, tasks_of
+from .inside_panels import Lines, draw_lines
+from .theme import Theme
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+FOLDER = "inside"
+
+
+def encoding_figure(records: Records, name: str, theme: Theme) -> "Figure":
+    """Position error by layer, mean distance by layer, entropy by length and accuracy lost without context, a line per task."""
+    panels = []
+    own = of(records, "position", encoding=name)
+    lines = {}
+    for record_task in tasks_of(own):
+        runs = [r for r in own if r.task == record_task]
+        chance = mean(runs, "chance", length=runs[0].train_length) or 1.0
+        x, y = points({k: mean(runs, "error", length=runs[0].train_length, layer=k) for k in layers_of(runs, "error")})
+        lines[record_task] = x, [error / chance for error in y]
+    panels.append(Lines("position error / chance, at L", lines, "layer"))
+    own = of(records, "distance", encoding=name)
+    for which, title in ((0, "mean distance, at L"), (-1, "mean distance, at L′")):
+        lines = {}
+        for task in tasks_of(own):
+            runs = [r for r in own if r.task == task]
+            length = runs[0].train_length if which == 0 else lengths_of(runs, "mean_distance")[-1]
+            by_layer = {k: mean(runs, "mean_distance", length=length, layer=k) for k in layers_of(runs, "mean_distance")}
+            lines[task] = points(by_layer)
+        panels.append(Lines(title, lines, "layer"))
+    own = of(records, "growth", encoding=name)
+    for quantity in ("entropy", "output_std"):
+        lines = {}
+        for task in tasks_of(own):
+            runs = [r for r in own if r.task == task]
+            by_length = {n / runs[0].train_length: mean(runs, quantity, length=n) for n in lengths_of(runs, "output_std")}
+            lines[task] = points(by_length)
+        panels.append(Lines(GROWING[quantity], lines, "length, in multiples of L", log=True))
+    own = of(records, "context", encoding=name)
+    lines = {task: lost([r for r in own if r.task == task]) for task in tasks_of(own)}
+    panels.append(Lines("accuracy lost without context past L", lines, "length, in multiples of L", log=True))
+    panels = [p._replace(lines={k: v for k, v in p.lines.items() if v[0]}) for p in panels]
+    return draw_lines(f"{printable(name)}: inside the model", [p for p in panels if p.lines], theme, "see each title", [])
+
+
+def suite_stems(records: Records) -> list[str]:
+    """The figures that a suite's records allow."""
+    return [probe for probe in SUITE_FIGURES if of(records, probe)]
+
+
+def grid_losses(versions: Sequence[Grid]) -> list[Loss]:
+    """Losses of a suite's newest version and of its conditions on the size, where several sizes have runs."""
+    if not versions or versions[0].suite is None:
+        return []
+    grids = [versions[0], *(g for name, g in versions[0].conditions.items() if name.split("-")[0] in SIZES)]
+    found = losses((grid.suite, run) for grid in grids if grid.suite for run in grid.all_runs)
+    return found if len({(one.layers, one.width) for one in found}) > 1 else []
+
+
+def suite_path(suite: str, stem: str, look: str = "light") -> str:
+    """The path of a suite's figure, relative to the board."""
+    return f"{IMAGES}/{suite}/{FOLDER}/{file_name(stem, look)}"
+
+
+def encoding_path(suite: str, encoding: str, look: str = "light") -> str:
+    """The path of the figure of an encoding's page, relative to the board."""
+    return f"{IMAGES}/{suite}/{FOLDER}/{PAGES}/{file_name(page_name(encoding), look)}"
+
+
+def figure_files(probes: Mapping[str, Records], suites: Mapping[str, Sequence[Grid]], paged: set[str]) -> dict[str, bytes]:
+    """Path → bytes of all figures of probes.
+
+    Arguments:
+        probes: suite → records.
+        suites: suite → its versions.
+        paged: encodings that have a page.
+    """
+    files = {}
+
+    def add(path: Callable[[str], str], draw: "Callable[[Theme], Figure]") -> None:
+        files.update({path(look): data for look, data in render_svgs(draw).items()})
+
+    for suite, records in probes.items():
+        for stem in suite_stems(records):
+            add(partial(suite_path, suite, stem), partial(SUITE_FIGURES[stem], records))
+        if sizes := grid_losses(suites.get(suite, ())):
+            add(partial(suite_path, suite, "loss"), partial(loss, sizes))
+        for encoding in encodings_of(records):
+            if encoding in paged and has_figure(records, encoding):
+                add(partial(encoding_path, suite, encoding), partial(encoding_figure, records, encoding))
+    return files
+
+
+def has_figure(records: Records, encoding: str) -> bool:
+    """Whether there is a figure for the encoding's page."""
+    return any(of(records, probe, encoding=encoding) for probe in ("position", "distance", "growth", "context"))

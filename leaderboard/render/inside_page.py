@@ -1,0 +1,105 @@
+"""The page "Inside the models", and the section of each encoding's page: what probes found (``bench.probe``)."""
+
+from collections.abc import Mapping, Sequence
+
+from bench.probe.record import ProbeRecord
+from bench.probe.tables import Table, loss_tables, tables
+from leaderboard.data.grid import Grid
+from leaderboard.figures.inside import ALTS, Records, of
+from leaderboard.figures.inside_files import encoding_path, grid_losses, has_figure, suite_path, suite_stems
+from leaderboard.format import plural
+
+from .inside_findings import Finding, findings, seeds_of
+from .markdown import escape, markdown_table, themed_picture
+
+INSIDE = "INSIDE.md"
+ABOUT = """\
+Where does a model without encoding know positions, how far back does each head look, whose attention is like whose, is context
+past L used, and what happens to the attention as sequences grow? These numbers are of the trained models of the published runs,
+read by hooks from outside (`lprime probe`; each probe is described in its file in [bench/probe](../../bench/probe)). Where a
+paper found something, its number is next to ours, and a rule decides whether we found it too. The models are small and the
+tasks are algorithmic: an order that is not found here is not refuted there."""
+THEOREM = """\
+Kazemnejad et al. 2023 prove that a causal model without encoding can recover absolute and relative positions. Here the proof is
+a computation, with weights that are constructed by hand: [theorem.py](../../bench/probe/theorem.py). `lprime probe theorem`
+prints:"""
+ORDER = ("position", "distance", "similarity", "context", "needle", "growth", "excess")
+HEADINGS = {
+    "position": "Where is the position?",
+    "distance": "How far back does each head look?",
+    "similarity": "Whose attention is like whose?",
+    "context": "Is context past L used?",
+    "needle": "Needle by depth and length",
+    "growth": "What changes as sequences grow?",
+    "excess": "Language, against the known optimum",
+    "loss": "Loss within the training length, by size",
+}
+
+
+def render_inside(probes: Mapping[str, Records], suites: Mapping[str, Sequence[Grid]]) -> str:
+    """The whole page.
+
+    Arguments:
+        probes: suite → records.
+        suites: suite → its versions, newest first.
+    """
+    parts = ["# Inside the models", "[← the board](README.md)", ABOUT]
+    for suite, records in probes.items():
+        if found := findings(records):
+            parts += [f"## What was found, suite {escape(suite)}", *map(finding_text, found)]
+    for suite, records in probes.items():
+        parts += suite_sections(suite, records, suites.get(suite, ()))
+    return "\n\n".join([*parts, *theorem_section()]) + "\n"
+
+
+def finding_text(finding: Finding) -> str:
+    verdict = "found" if finding.found else "not found"
+    lines = {"Published": finding.paper, "Here": escape(finding.ours, 2000), "Rule": finding.rule}
+    return "\n".join([f"**{finding.claim}: {verdict}.**\n", *(f"- {name}: {text}." for name, text in lines.items())])
+
+
+def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> list[str]:
+    """Figures and tables of one suite."""
+    seeds = {probe: seeds_of(of(records, probe)) for probe in ORDER if of(records, probe)}
+    listed = ", ".join(f"{probe} {plural(count, 'seed')}" for probe, count in seeds.items())
+    parts = [f"## Suite {escape(suite)}", f"Suite version {records[0].suite_version}. {listed}."]
+    found = tables(records)
+    for stem in sorted(suite_stems(records), key=ORDER.index):
+        parts += [f"### {HEADINGS[stem]}", picture(suite, stem)]
+        parts += [folded(table) for table in found if table.probe == stem]
+    if sizes := grid_losses(versions):
+        parts += [f"### {HEADINGS['loss']}", picture(suite, "loss"), *map(folded, loss_tables(sizes))]
+    return parts
+
+
+def picture(suite: str, stem: str) -> str:
+    return themed_picture(ALTS[stem], suite_path(suite, stem), suite_path(suite, stem, "dark"))
+
+
+def folded(table: Table) -> str:
+    """A table behind its title."""
+    rows = [[escape(cell) if cell else "" for cell in row] for row in table.rows]
+    body = markdown_table(list(map(escape, table.header)), rows)
+    return f"<details><summary>{escape(table.title, 200)}</summary>\n\n{body}\n\n</details>"
+
+
+def theorem_section() -> list[str]:
+    from bench.probe.theorem import permutation_errors, report, run_theorem
+
+    return ["## The theorem, with numbers", THEOREM, f"```\n{report(run_theorem(), permutation_errors())}\n```"]
+
+
+def inside_section(encoding: str, probes: Mapping[str, Records]) -> str:
+    """The end of an encoding's page; empty without records."""
+    parts = []
+    for suite, records in probes.items():
+        own: list[ProbeRecord] = [record for record in records if record.encoding == encoding]
+        if not own:
+            continue
+        parts.append(f"## How it works inside, suite {escape(suite)}")
+        parts.append(f"What is measured, and what other encodings do: [Inside the models](../{INSIDE}).")
+        if has_figure(records, encoding):
+            light, dark = (f"../{encoding_path(suite, encoding, look)}" for look in ("light", "dark"))
+            parts.append(themed_picture(f"{encoding}: probes of its trained models", light, dark))
+        parts += [folded(table) for table in tables(own)]
+    return "\n" + "\n\n".join(parts) + "\n" if parts else ""

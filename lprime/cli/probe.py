@@ -1,0 +1,181 @@
+"""``lprime probe``: what trained models do inside."""
+
+import sys
+from contextlib import nullcontext, redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import Json, Out
+
+if TYPE_CHECKING:
+    from bench.probe.record import ProbeRecord
+    from bench.runs.run import Run
+
+LOSS, THEOREM = "loss", "theorem"
+
+
+def probe(
+    arguments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME]... SUITE",
+            help="Probes (all by default): position, distance, growth, similarity, context, needle, excess; or loss: the loss "
+            "within L by length and size, of finished runs. The last one is the suite. `lprime probe theorem` needs none: "
+            "positions without an encoding, by weights constructed by hand.",
+            show_default=False,
+        ),
+    ],
+    encoding: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Only these encodings, by name or file (repeatable).")
+    ] = None,
+    task: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these tasks (repeatable).")] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable) [default: the suite's first].")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Parallel runs [default: one per core].")] = None,
+    out: Out = Path("runs"),
+    on: Annotated[str | None, typer.Option(metavar="FILE", help="Train on the SLURM cluster described by a YAML file.")] = None,
+    as_json: Json = False,
+) -> int:
+    """Measure what trained models do inside, and train those that are missing.
+
+    Results are files next to the runs' own, probe-<name>.json; what is measured already is read from them.
+    """
+    from bench.probe.measure import ABOUT, SIMILARITY, measure_similarity
+    from bench.runs.run import plan_runs
+    from bench.suites.suite import load_suite
+    from tasks import InputError, unknown
+
+    from .run import full_names
+
+    *names, suite_name = arguments
+    if (names, suite_name) == ([], THEOREM):
+        return print_theorem()
+    for name in names:
+        if name not in (*ABOUT, LOSS):
+            raise unknown("probe", name, (*ABOUT, LOSS, THEOREM))
+    suite = load_suite(suite_name)
+    if LOSS in names:
+        if len(names) > 1:
+            raise InputError("the probe loss reads finished runs and measures nothing; ask for it alone")
+        return print_losses(suite, out, encoding and full_names(encoding), task, as_json)
+    runs = plan_runs(suite, full_names(encoding or suite.encodings), task, seed or suite.seeds[:1])
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
+        code = train_missing(suite_name, runs, workers, out, on)
+        runs = [run for run in runs if run.result(out)]
+        chosen = [name for name in ABOUT if name in (names or ABOUT)]
+        records = measure_all(runs, out, [name for name in chosen if name != SIMILARITY], workers)
+        if SIMILARITY in chosen:
+            records += measure_similarity(runs, out)
+    show(records, as_json)
+    return code
+
+
+def train_missing(suite: str, runs: "list[Run]", workers: int | None, out: Path, on: str | None) -> int:
+    """Train the runs without a result, with their weights kept; the exit code of ``lprime run``."""
+    from . import app
+
+    missing = [r for r in runs if not r.result(out)]
+    if not missing:
+        return 0
+    words = ["run", suite, "--out", str(out), "--keep-weights", "--extra-seeds"]
+    for option, values in (
+        ("--encoding", (r.encoding for r in missing)),
+        ("--task", (r.task for r in missing)),
+        ("--seed", (str(r.seed) for r in missing)),
+    ):
+        words += [word for value in dict.fromkeys(values) for word in (option, value)]
+    words += ["--workers", str(workers)] if workers and not on else []
+    return app([*words, *(["--on", on] if on else [])], standalone_mode=False) or 0
+
+
+def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | None) -> "list[ProbeRecord]":
+    """The records of all runs, measured in worker processes."""
+    import os
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    from bench.probe.measure import is_measured, measure_run
+    from bench.probe.subject import weights_file
+    from bench.runs.progress import say
+    from bench.runs.worker import RunRequest
+
+    todo = [run for run in runs if not is_measured(run, out, probes)]
+    if without := sum(not weights_file(run, out).exists() for run in todo):
+        say(f"{without} finished runs have no stored weights and are trained again")
+    count = min(workers or len(os.sched_getaffinity(0)), len(todo))
+    if count > 1:
+        os.environ["OMP_NUM_THREADS"] = "1"  # read by the workers when they import torch
+        with ProcessPoolExecutor(count, get_context("spawn")) as pool:
+            jobs = [pool.submit(measure_request, RunRequest.of(run), out, probes) for run in todo]
+            for run, job in zip(todo, jobs, strict=True):
+                say(f"{run}: {job.result():.1f} s")
+    return [record for run in runs for record in measure_run(run, out, probes)]
+
+
+def measure_request(request, out: Path, probes: list[str]) -> float:
+    """Measure one run in this process; returns the seconds it took."""
+    import time
+
+    import torch
+
+    from bench.probe.measure import measure_run
+
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    request.load_encoding()
+    measure_run(request.run(), out, probes)
+    return time.perf_counter() - start
+
+
+def show(records: "list[ProbeRecord]", as_json: bool) -> None:
+    if as_json:
+        print("[" + ",\n".join(record.model_dump_json() for record in records) + "]")
+        return
+    from bench.probe.tables import tables
+
+    print_tables(tables(records))
+
+
+def print_tables(tables) -> None:
+    from tabulate import tabulate
+
+    for table in tables:
+        print(f"{table.title}\n")
+        columns = ["left"] + ["right"] * (len(table.header) - 1)
+        print(tabulate(table.rows, headers=wrapped(table.header), colalign=columns, disable_numparse=True) + "\n")
+
+
+def wrapped(header: list[str]) -> list[str]:
+    """Titles with a line break after each comma, which keeps columns narrow."""
+    return [title.replace(", ", ",\n").replace(": ", ":\n") for title in header]
+
+
+def print_losses(suite, out: Path, encodings: list[str] | None, tasks: list[str] | None, as_json: bool) -> int:
+    import json
+
+    from bench.probe.loss import losses, sizes_of
+    from bench.probe.tables import loss_tables
+    from leaderboard.data.collect import no_results, read_results
+
+    found = losses((own, result) for own in sizes_of(suite) for result in read_results(out / own.name))
+    found = [x for x in found if (not encodings or x.encoding in encodings) and (not tasks or x.task in tasks)]
+    if not found:
+        raise no_results(suite, out / suite.name)
+    if as_json:
+        print(json.dumps([x._asdict() for x in found], indent=1))
+    else:
+        print_tables(loss_tables(found))
+    return 0
+
+
+def print_theorem() -> int:
+    import torch
+
+    from bench.probe.theorem import permutation_errors, report, run_theorem
+
+    torch.set_num_threads(1)
+    print(report(run_theorem(), permutation_errors()))
+    return 0

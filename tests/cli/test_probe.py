@@ -1,0 +1,83 @@
+"""``lprime probe``: trains what is missing, measures once, and its numbers are published and exported."""
+
+import csv
+import json
+
+import pytest
+from commands import printed, refused
+
+from bench.probe.measure import ABOUT
+
+PLUGIN = """
+from bench.encodings import Encoding, Info
+
+class Near(Encoding):
+    info = Info(name="near", family="bias", title="t", authors="a", year=2026, link="https://example.org", formula="f",
+                past="p", provenance="none", source="own variant")
+
+    def bias(self, q, k, at):
+        return -0.5 * at.distances.float()
+"""
+
+
+@pytest.fixture
+def measured(tiny, tmp_path, monkeypatch, capsys, fresh_registry):
+    """Folder with runs of a plugin and of nope, and their probes."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "near.py").write_text(PLUGIN)
+    tiny()
+    records = json.loads(printed_json(capsys, "--encoding", "near.py", "--encoding", "nope"))
+    return tmp_path, records
+
+
+def printed_json(capsys, *more) -> str:
+    from commands import run_command
+
+    code, out, _err = run_command(capsys, "probe", "tiny.yaml", "--task", "copying", "--workers", 1, "--json", *more)
+    assert code == 0
+    return out
+
+
+def test_probes_of_a_plugin(measured, capsys):
+    folder, records = measured
+    assert {r["probe"] for r in records} == {*ABOUT} - {"needle", "excess"}, "those that the task allows"
+    assert {r["encoding"] for r in records} == {"near", "nope"}
+    assert all(r["values"] and not r["note"] for r in records)
+    run = folder / "runs/tiny/copying/near/seed-0"
+    files = sorted(run.glob("probe-*.json"))
+    assert [path.name for path in files] == [f"probe-{name}.json" for name in sorted({*ABOUT} - {"needle", "excess"})]
+    before = {path: path.stat().st_mtime_ns for path in files}
+    (run / "weights.safetensors").rename(run / "kept")  # nothing is measured again, so nothing needs the weights
+    assert json.loads(printed_json(capsys, "--encoding", "near.py", "--encoding", "nope")) == records
+    assert {path: path.stat().st_mtime_ns for path in files} == before
+    (run / "kept").rename(run / "weights.safetensors")
+
+    table = printed(capsys, "export", "--probes", "--to", "probes.csv")
+    rows = list(csv.DictReader((folder / "probes.csv").open()))
+    assert table.startswith(f"{len(rows)} rows of {len(records)} probes")
+    assert len(rows) == sum(len(r["values"]) for r in records)
+
+    printed(capsys, "publish", "tiny.yaml", "--to", "board", "--no-measure")
+    assert "## Suite tiny" in (folder / "board/INSIDE.md").read_text()
+    assert "How it works inside" in (folder / "board/pages/near.md").read_text()
+    assert "match the" in printed(capsys, "board", "--check", "--to", "board")
+
+    (run / "probe-growth.json").write_text("{}")
+    assert "is not a whole probe" in refused(
+        capsys, "probe", "growth", "tiny.yaml", "--encoding", "near.py", "--task", "copying"
+    )
+    assert "Loss within" in printed(capsys, "probe", "loss", "tiny.yaml")
+
+
+def test_bad_input(tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    tiny()
+    assert "did you mean 'position'" in refused(capsys, "probe", "positon", "tiny.yaml")
+    assert "unknown suite 'position'" in refused(capsys, "probe", "position")
+    assert "ask for it alone" in refused(capsys, "probe", "loss", "position", "tiny.yaml")
+    assert "no results of suite tiny" in refused(capsys, "probe", "loss", "tiny.yaml")
+    assert "no probes under" in refused(capsys, "export", "--probes", "--to", "probes.csv")
+
+
+def test_the_theorem_is_printed(capsys):
+    assert "the position in the residual stream: < 1e-9" in printed(capsys, "probe", "theorem")

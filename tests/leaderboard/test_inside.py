@@ -1,0 +1,117 @@
+"""Pages and figures of probes, from synthetic records."""
+
+import numpy as np
+import pytest
+
+from bench.probe.loss import Loss
+from bench.probe.record import ProbeRecord, Value
+from bench.probe.tables import tables
+from leaderboard.data.probes import probe_table
+from leaderboard.figures import inside, inside_files
+from leaderboard.figures.canvas import figure_settings
+from leaderboard.figures.theme import LIGHT
+from leaderboard.render.inside_findings import findings
+from leaderboard.render.inside_page import inside_section, render_inside
+
+NAMES = ("nope", "t5", "alibi", "learned", "rope", "my|pe")
+
+
+def record(probe: str, encoding: str, values: list[Value], task: str = "copying", note: str = "") -> ProbeRecord:
+    return ProbeRecord(
+        probe=probe, version=1, suite="tiny", suite_version=1, fingerprint="f", task=task, variant="v", train_length=4,
+        encoding=encoding, seed=0, source_sha256="s", note=note, values=values, seconds=0.1,
+    )  # fmt: skip
+
+
+def records(alibi: float = 0.0, weight: float = -0.5) -> list[ProbeRecord]:
+    """Attention alike within (nope, t5, alibi) and (learned, rope, my|pe).
+
+    Arguments:
+        alibi: what its attention is further from nope's.
+        weight: slope of the largest weight.
+    """
+    found = []
+    for n, name in enumerate(NAMES):
+        errors = [(3.0 if name != "learned" else 0.1) / (layer + 1) ** 3 for layer in range(3)]
+        values = [Value(q, e, 4, layer) for layer, e in enumerate(errors) for q in ("error", "untrained")]
+        found.append(record("position", name, [*values, Value("chance", 3.0, 4), Value("positions", 9, 4)]))
+        heads = [(length, layer, head) for length in (4, 8) for layer in (0, 1) for head in (0, 1)]
+        found.append(record("distance", name, [Value(q, 0.3, *at) for at in heads for q in ("mean_distance", "peak_distance")]))
+        names = ("entropy", "largest_weight", "logit_range", "output_std", "first_token")
+        grown = [Value(q, 0.5 / length, length, 0) for length in (4, 8) for q in names]
+        slopes = [Value(f"slope of {q}", weight, None, 0) for q in names[:4]]
+        found.append(record("growth", name, [*grown, *slopes]))
+        cut = [Value(q, 0.9, 8) for q in ("accuracy", "accuracy_cut", "nll", "nll_cut")]
+        found.append(record("context", name, cut))
+        found.append(
+            record("needle", name, [Value("accuracy", 0.1 * n, length, at=str(d)) for length in (4, 8) for d in (0, 1)])
+        )
+        far = [
+            Value("divergence", (0.1 if n // 3 == m // 3 else 0.4) + alibi * ({n, m} == {0, 2}), 4, 0, at=f"{other} seed 0")
+            for m, other in enumerate(NAMES)
+            if m != n
+        ]
+        found.append(record("similarity", name, far))
+        found.append(record("excess", name, [Value("excess", 0.1, 4), Value("excess", 0.2, 8)], "language"))
+    return found
+
+
+def verdicts(found: list[ProbeRecord]) -> dict[str, bool]:
+    return {finding.claim: finding.found for finding in findings(found)}
+
+
+def test_verdicts_follow_the_numbers():
+    closest = "The attention without encoding is closest to that of relative biases"
+    falls = "The largest attention weight falls as the sequence grows"
+    learns = "A causal model without encoding learns absolute positions in its first layers"
+    assert {closest: True, falls: True, learns: True}.items() <= verdicts(records()).items()
+    assert verdicts(records(alibi=0.5))[closest] is False
+    assert verdicts(records(weight=0.2))[falls] is False
+    no_positions = [r for r in records() if r.probe != "position"]
+    assert learns not in verdicts(no_positions)
+
+
+def test_the_page_and_the_sections_of_encodings():
+    found = [*records(), record("distance", "broken", [], note="the encoding's attention has no weights")]
+    page = render_inside({"tiny": found}, {})
+    assert "closest to that of relative biases: found" in page
+    assert "the position in the residual stream: < 1e-9" in page
+    assert "the encoding&#39;s attention has no weights" in page or "the encoding's attention has no weights" in page
+    assert "| my&#124;pe" in page and "my|pe" not in page
+    section = inside_section("my|pe", {"tiny": found})
+    assert "images/tiny/inside/pages/my%2B7cpe.svg" in section
+    assert inside_section("unknown", {"tiny": found}) == ""
+    assert {table.probe for table in tables(found)} == {*inside.SUITE_FIGURES}
+
+
+def test_encodings_with_like_attention_are_neighbours_in_the_matrix():
+    names, table = inside.divergences(records())
+    groups = [NAMES.index(name) // 3 for name in names]
+    assert groups in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
+    for (row, column), value in np.ndenumerate(table):
+        assert np.isnan(value) if row == column else value == pytest.approx(0.1 if groups[row] == groups[column] else 0.4)
+
+
+def test_every_figure_shows_every_encoding():
+    found = records()
+    losses = [Loss("copying", name, 3, width, 1000 * width, 1, {4: 0.1}) for name in NAMES for width in (32, 64)]
+    with figure_settings(LIGHT):
+        figures = {stem: draw(found, LIGHT) for stem, draw in inside.SUITE_FIGURES.items()} | {
+            "loss": inside.loss(losses, LIGHT)
+        }
+        own = inside_files.encoding_figure(found, "rope", LIGHT)
+    for stem, figure in figures.items():
+        texts = {text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))}
+        assert set(NAMES) <= texts, stem
+    assert len(own.axes) == 6
+    assert inside_files.suite_stems(found) == list(inside.SUITE_FIGURES)
+
+
+def test_the_table_has_one_row_per_number():
+    found = records()
+    table = probe_table(found)
+    assert table.num_rows == sum(len(one.values) for one in found)
+    row = next(
+        r for r in table.to_pylist() if (r["probe"], r["encoding"], r["layer"], r["quantity"]) == ("position", "t5", 2, "error")
+    )
+    assert (row["value"], row["length"], row["head"], row["task"]) == (pytest.approx(3 / 27), 4, None, "copying")
