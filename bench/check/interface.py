@@ -33,10 +33,10 @@ ARGUMENTS = {
 }
 """What the model passes to each hook."""
 OVERRIDABLE = (*HOOKS, "info", "float_ids", "stage", "trained_as", "combined_with")
-SUPER = "call super().__init__(setup) first in __init__"
+SUPER, TAKEN = "call super().__init__(setup) first in __init__", "that is the name of a hook; choose another"
 HINTS = (
     (r"before Module\.__init__\(\) call|Encoding\.__init__\(\) missing .* 'setup'", SUPER),
-    (r"attribute '(positions|prepare|embed|rotate|bias|attend)' already exists", "that is the name of a hook; choose another"),
+    (r"attribute '(positions|prepare|embed|rotate|bias|attend)' already exists", TAKEN),
     (r"CUDA|cuda|NVIDIA", "create tensors on the device of the arguments (device=q.device), never with .cuda()"),
     (r"Expected all tensors to be on the same device", "create tensors on the device of the arguments (device=q.device)"),
     (
@@ -71,9 +71,7 @@ def require_declared_hooks(subject: Subject) -> None:
             raise Blocking(f"{definition(cls, name)}: nothing uses `{name}`", f"did you mean `{near}`?")
         for hook, names in ARGUMENTS.items():
             if not callable(getattr(cls, hook)):
-                raise Blocking(
-                    f"{definition(cls, hook)}: `{hook}` is not a method", "that is the name of a hook; choose another"
-                )
+                raise Blocking(f"{definition(cls, hook)}: `{hook}` is not a method", TAKEN)
             try:
                 inspect.signature(getattr(cls, hook)).bind(None, *names)
             except TypeError:
@@ -147,7 +145,7 @@ class Caller:
             if not {"_modules", "setup"} <= vars(part).keys():
                 raise Blocking(f"{where}: __init__ does not call super().__init__(setup)", SUPER)
             if own := [hook for hook in HOOKS if hook in vars(part)]:
-                raise Blocking(f"{where}: __init__ assigns self.{own[0]}", "that is the name of a hook; choose another")
+                raise Blocking(f"{where}: __init__ assigns self.{own[0]}", TAKEN)
             part = part._modules.get("base") if isinstance(part, Wrapper) else None
         return encoding
 

@@ -4,10 +4,9 @@ from pathlib import Path
 
 from bench.suites.suite import Suite
 from leaderboard import published_folder
-from tasks import InputError
 
 from .cards import read_cards, with_declarations
-from .collect import read_suite_runs
+from .collect import NoResults, read_suite_runs
 from .grid import LOCAL, Grid, build_grids
 from .store import RESULTS, read_runs
 
@@ -29,7 +28,7 @@ def with_local_runs(suite: Suite | str, out: Path, board: Path) -> list[Grid]:
     place = board / RESULTS / name
     published = with_declarations(read_runs(place), read_cards(board))
     if not published:
-        raise InputError(f"no runs of suite {name} are published under {board}; expected {place}/<encoding>.jsonl")
+        raise NoResults(f"no runs of suite {name} are published under {board}; expected {place}/<encoding>.jsonl")
     local = [
         run.model_copy(update={"encoding": run.encoding.model_copy(update={"name": run.encoding.name + LOCAL})})
         for run in results
