@@ -28,7 +28,7 @@ FAMILIES = {
     "relative": ("relative", "vectors for distances"),
     "bias": ("score bias", "a number for each distance, added to attention scores"),
     "rotary": ("rotary", "queries and keys rotated by position"),
-    "scaling": ("score scaling", "attention scores scaled by length"),
+    "scaling": ("scaling", "attention scores scaled by length"),
     "contextual": ("by content", "depends on the tokens between"),
     "ids": ("position ids", "other ids for another encoding"),
     "training": ("extra stage", "a further stage of training"),
@@ -73,9 +73,9 @@ def p_value(p: float) -> str:
     return "<.001" if p < 0.001 else share(p)
 
 
-def reach_text(reach: Reach) -> str:
+def reach_text(reach: Reach, decimals: int = 2) -> str:
     """``1.42``, ``≥ 5.00`` or ``< 0.25``, in multiples of L."""
-    return f"{reach.mark} {reach.at:.2f}".lstrip()
+    return f"{reach.mark} {reach.at:.{decimals}f}".lstrip()
 
 
 def times(value: float) -> str:

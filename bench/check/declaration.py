@@ -56,7 +56,9 @@ def check_declaration(subject: Subject) -> str:
         except InputError as error:
             faults.append(str(error))
     if faults:
-        raise Fault("; ".join(dict.fromkeys(faults)))
+        untouched = all("of the template" in fault for fault in faults)
+        advice = "write yours into info before the runs, which record them" if untouched else ""
+        raise Fault("; ".join(dict.fromkeys(faults)), advice)
     if get_encoding(info.name).info != info:
         raise Fault(f"the name {info.name!r} loads another encoding")
     hooks = ", ".join(encodings.hooks(cls)) or "no hook"

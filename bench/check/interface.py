@@ -14,7 +14,7 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from bench.encodings import HOOKS, At, Encoding, Wrapper, hooks
 from bench.training.model import Mask, build_decoder
@@ -33,10 +33,10 @@ ARGUMENTS = {
 }
 """What the model passes to each hook."""
 OVERRIDABLE = (*HOOKS, "info", "float_ids", "stage", "trained_as", "combined_with")
-SUPER = "call super().__init__(setup) first in __init__"
+SUPER, TAKEN = "call super().__init__(setup) first in __init__", "that is the name of a hook; choose another"
 HINTS = (
     (r"before Module\.__init__\(\) call|Encoding\.__init__\(\) missing .* 'setup'", SUPER),
-    (r"attribute '(positions|prepare|embed|rotate|bias|attend)' already exists", "that is the name of a hook; choose another"),
+    (r"attribute '(positions|prepare|embed|rotate|bias|attend)' already exists", TAKEN),
     (r"CUDA|cuda|NVIDIA", "create tensors on the device of the arguments (device=q.device), never with .cuda()"),
     (r"Expected all tensors to be on the same device", "create tensors on the device of the arguments (device=q.device)"),
     (
@@ -71,9 +71,7 @@ def require_declared_hooks(subject: Subject) -> None:
             raise Blocking(f"{definition(cls, name)}: nothing uses `{name}`", f"did you mean `{near}`?")
         for hook, names in ARGUMENTS.items():
             if not callable(getattr(cls, hook)):
-                raise Blocking(
-                    f"{definition(cls, hook)}: `{hook}` is not a method", "that is the name of a hook; choose another"
-                )
+                raise Blocking(f"{definition(cls, hook)}: `{hook}` is not a method", TAKEN)
             try:
                 inspect.signature(getattr(cls, hook)).bind(None, *names)
             except TypeError:
@@ -128,7 +126,11 @@ class Caller:
         text = f"{type(error).__name__}: {' '.join(str(error).split()):.300}".removesuffix(": ")
         shapes = [describe_argument(*pair) for pair in zip(ARGUMENTS.get(name, ()), arguments, strict=False)]
         call = f"`{name}`" if name == "__init__" else f"{name}({', '.join(shapes)})"
-        hint = next((hint for pattern, hint in HINTS if re.search(pattern, text)), "correct that line")
+        # Of an unknown attribute or name; with the constructor not finished, a module has no attributes to list.
+        known = dir(error.obj) if isinstance(error, AttributeError) and not isinstance(error.obj, nn.Module) else []
+        near = get_close_matches(str(getattr(error, "name", "")), known, 1)
+        hint = f"did you mean {near[0]!r}?" if near else "correct that line"
+        hint = next((hint for pattern, hint in HINTS if re.search(pattern, text)), hint)
         where = place_of(error, self.subject.own_files) or definition(self.plugin, name)
         return Blocking(f"{where}: {call} raises {text}", hint)
 
@@ -143,7 +145,7 @@ class Caller:
             if not {"_modules", "setup"} <= vars(part).keys():
                 raise Blocking(f"{where}: __init__ does not call super().__init__(setup)", SUPER)
             if own := [hook for hook in HOOKS if hook in vars(part)]:
-                raise Blocking(f"{where}: __init__ assigns self.{own[0]}", "that is the name of a hook; choose another")
+                raise Blocking(f"{where}: __init__ assigns self.{own[0]}", TAKEN)
             part = part._modules.get("base") if isinstance(part, Wrapper) else None
         return encoding
 

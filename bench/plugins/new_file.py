@@ -20,7 +20,8 @@ def write_new_encoding(name: str, **texts: str) -> Path:
     """Write ``<name>.py`` in the current folder, a working encoding of that name, and return its path.
 
     Arguments:
-        texts: ``title``, ``authors`` and ``link`` of its ``info``; those that are empty or not given stay as in the template.
+        texts: ``title``, ``authors`` and ``link`` of its ``info``; those that are empty or not given stay as in the template,
+            except that the title is made of the name.
 
     Raises:
         InputError: the name is invalid or taken, a text is not one that ``lprime verify`` would accept, or the file exists.
@@ -39,7 +40,7 @@ def write_new_encoding(name: str, **texts: str) -> Path:
     if name in sys.stdlib_module_names or (module and module.origin):  # a folder without code has no origin
         raise InputError(f"{path} would hide the Python module {name!r}; choose another name")
     text = (resources.files("bench.plugins") / "template.py").read_text(encoding="utf-8")
-    for key, given in texts.items():
+    for key, given in ({"title": name.replace("_", " ").capitalize()} | texts).items():
         text = text.replace(f'{key}="{TEMPLATE[key]}"', f'{key}="{given}"')
     write_atomic(path, text.replace(CLASS, class_name(name)).replace(NAME, name))
     return path

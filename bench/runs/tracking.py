@@ -104,8 +104,13 @@ TRACKERS: dict[str, Callable[[Result, Path], None]] = {
 """Name, which is also that of the package and of the extra of ``lprime`` → function that records a finished run."""
 
 
-def recorder(tracker: str | None, out: Path) -> Callable[[Event], None]:
-    """A function to call with every event: it records each run that has finished. An error of the tracker stops no run.
+Listener = Callable[[Event], None]
+
+
+def recorder(tracker: str | None, out: Path) -> Callable[[Listener], Listener]:
+    """A function of a listener to events, which returns one that also records each run when it has finished.
+
+    An error of the tracker is printed and stops no run.
 
     Arguments:
         tracker: a name of ``TRACKERS``; None records nothing.
@@ -115,7 +120,7 @@ def recorder(tracker: str | None, out: Path) -> Callable[[Event], None]:
         InputError: an unknown tracker, with the nearest match; or its package is not installed.
     """
     if tracker is None:
-        return lambda event: None
+        return lambda listener: listener
     if tracker not in TRACKERS:
         raise unknown("tracker", tracker, TRACKERS)
     if importlib.util.find_spec(tracker) is None:
@@ -124,12 +129,16 @@ def recorder(tracker: str | None, out: Path) -> Callable[[Event], None]:
         )
     record = TRACKERS[tracker]
 
-    def on_event(event: Event) -> None:
-        if event.kind == "finished":
-            try:
-                if result := event.run.result(out):
-                    record(result, out)
-            except Exception as error:  # of another project's code
-                say(f"{event.run}: not recorded by {tracker}: {type(error).__name__}: {' '.join(str(error).split())}")
+    def recording(listener: Listener) -> Listener:
+        def on_event(event: Event) -> None:
+            listener(event)
+            if event.kind == "finished":
+                try:
+                    if result := event.run.result(out):
+                        record(result, out)
+                except Exception as error:  # of another project's code
+                    say(f"{event.run}: not recorded by {tracker}: {type(error).__name__}: {' '.join(str(error).split())}")
 
-    return on_event
+        return on_event
+
+    return recording

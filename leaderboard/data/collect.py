@@ -1,6 +1,7 @@
 """Read the files of runs: ``<out>/<suite>/<task>/<encoding>/seed-<n>/result.json``, or ``failure.json`` of a failed run."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def read_suite_runs(suite_or_name: Suite | str, out: Path) -> tuple[Suite | None
 
 def no_results(suite_or_name: Suite | str, folder: Path) -> NoResults:
     requested = suite_or_name.name if isinstance(suite_or_name, Suite) else suite_or_name
-    return NoResults(f"no results of suite {folder.name} under {folder}; run `lprime run {requested}` first")
+    return NoResults(f"no results of suite {folder.name} under {folder}; run `lprime run {shlex.quote(requested)}` first")
 
 
 def find_suite(name: str, out: Path) -> Suite | None:

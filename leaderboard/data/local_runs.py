@@ -4,10 +4,9 @@ from pathlib import Path
 
 from bench.suites.suite import Suite
 from leaderboard import published_folder
-from tasks import InputError
 
 from .cards import read_cards, with_declarations
-from .collect import collect
+from .collect import NoResults, read_suite_runs
 from .grid import LOCAL, Grid, build_grids
 from .store import RESULTS, read_runs
 
@@ -15,7 +14,7 @@ NOTE = "Rows marked *(local)* are your own runs; all others are published."
 
 
 def with_local_runs(suite: Suite | str, out: Path, board: Path) -> list[Grid]:
-    """The grids of a suite's published runs and of those under ``out``, the suite's own first.
+    """The grids of a suite's published runs and of those under ``out``, if any, the suite's own first.
 
     Arguments:
         suite: as in ``collect``.
@@ -24,16 +23,15 @@ def with_local_runs(suite: Suite | str, out: Path, board: Path) -> list[Grid]:
     Raises:
         InputError: no such suite, none of its runs published or available here, or a broken or contradictory result.
     """
-    local_grids = collect(suite, out)
-    newest, board = local_grids[0], published_folder(board)
-    place = board / RESULTS / newest.name
+    known, name, results, failures = read_suite_runs(suite, out)
+    board = published_folder(board)
+    place = board / RESULTS / name
     published = with_declarations(read_runs(place), read_cards(board))
     if not published:
-        raise InputError(f"no runs of suite {newest.name} are published under {board}; expected {place}/<encoding>.jsonl")
+        raise NoResults(f"no runs of suite {name} are published under {board}; expected {place}/<encoding>.jsonl")
     local = [
         run.model_copy(update={"encoding": run.encoding.model_copy(update={"name": run.encoding.name + LOCAL})})
-        for grid in local_grids
-        for run in grid.all_runs
+        for run in results
     ]
-    failures = {(task, encoding + LOCAL, seed): failure for (task, encoding, seed), failure in newest.failures.items()}
-    return build_grids(newest.suite, [*published, *local], failures)
+    ours = {(task, encoding + LOCAL, seed): failure for (task, encoding, seed), failure in failures.items()}
+    return build_grids(known, [*published, *local], ours)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from leaderboard.data.grid import Grid
-from leaderboard.format import ranking_title, reach_text, share
+from leaderboard.format import ABSENT, ranking_title, reach_text, share
 from leaderboard.stats.scores import GATE, REACH, Reach
 from leaderboard.stats.summary import Cell, Row
 
@@ -79,7 +79,7 @@ def name_rows(ax: "Axes", rows: Sequence[Row], theme: Theme) -> None:
     """Tiers and names left of the rows."""
     place: dict[str, Any] = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
     for i, row in enumerate(rows):
-        tier = str(row.tier) if row.tier else ""
+        tier = str(row.tier or ABSENT) if any(other.tier for other in rows) else ""
         name = "".join(folded(row.name, (NAMES - 0.36) / POINT, SMALL))
         at, y = (0, i + 0.5), -MIDDLE * SMALL
         ax.annotate(tier, at, xytext=((0.22 - NAMES) / POINT, y), ha="right", color=theme.muted, **place)

@@ -56,11 +56,19 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
         text = f"{first} has the highest score, {score}, but in too few seeds for a test: small differences mean nothing."
         return [("Not tested", text)]
     count = sum(separation(a, b) is not None for a, b in pairs)
-    sure = f"It separates {count} of {len(pairs)} pairs, with a risk of {100 * ALPHA:g} % that any of these verdicts is wrong."
+    sure = f"Over {seeds_text(grid)} it separates {count:,} of all {len(pairs):,} pairs, with a risk of {100 * ALPHA:g} % that "
+    sure += "any of these verdicts is wrong."
     if len(lead) == 1:
         return [(f"Use {first}", f"the test separates its score, {columns.SCORE.text(rows[0])}, from the others'. {sure}")]
     names = listed([f"{first} ({columns.SCORE.text(rows[0])})", *(show(row) + mark(row) for row in lead[1:])])
-    return [(f"Use one of {len(lead)}", f"{names}. The test separates no two of them: tier 1. {sure}")]
+    flagged = f" {FLAG} has not learned every task even at l ≤ L." if any(row.flagged for row in lead) else ""
+    return [(f"Use one of {len(lead)}", f"{names}.{flagged} The test separates no two of them: tier 1. {sure}")]
+
+
+def seeds_text(grid: Grid) -> str:
+    """``5 seeds``, or ``5 to 10 seeds`` where cells have different numbers."""
+    counts = {len(grid.seeds), *(len(runs) for runs in grid.runs.values() if len(runs) > len(grid.seeds))}
+    return plural(max(counts), "seed") if len(counts) == 1 else f"{min(counts)} to {max(counts)} seeds"
 
 
 def mark(row: Row) -> str:

@@ -6,12 +6,13 @@ import numpy as np
 
 from bench.result import QUIET, SOURCE_MEANINGS
 from leaderboard.data.grid import Grid
-from leaderboard.format import ABSENT, BUSY, FAMILIES, FLAG, SECOND_HAND, VISIBLE_CHANCE, plural, share
+from leaderboard.format import ABSENT, BUSY, FAMILIES, FLAG, SECOND_HAND, VISIBLE_CHANCE, share
 from leaderboard.stats import bootstrap, significance
 from leaderboard.stats import scores as st
 from leaderboard.stats.summary import BASE, Row
 
 from . import columns, tables
+from .answer import seeds_text
 from .markdown import code, escape
 from .task_metrics import CELL_TEXT, REACH_MEANING
 
@@ -103,12 +104,10 @@ def experiment_setup(grid: Grid) -> str:
     """One paragraph: which model was trained, on which tasks and lengths, and how it was tested."""
     model = grid.suite.model if grid.suite else None
     size = f" of {model.layers} layers, {model.heads} heads and width {model.width}" if model else ""
-    counts = {len(grid.seeds), *(len(runs) for runs in grid.runs.values() if len(runs) > len(grid.seeds))}
-    seeds = plural(max(counts), "seed") if len(counts) == 1 else f"{number_range(sorted(counts))} seeds"
     spans = [f"{columns.task_markdown(c.task)} ({escape(c.variant)}) {c.train_length} → {c.lengths[-1]}" for c in grid.columns]
     return (
         f"Causal transformers{size}, trained from scratch at lengths 1 … L and tested up to L′, L → L′: {', '.join(spans)}. "
-        f"{seeds}; {number_range([c.examples for c in grid.columns])} test examples per length; "
+        f"{seeds_text(grid)}; {number_range([c.examples for c in grid.columns])} test examples per length; "
         f"{number_range([c.steps for c in grid.columns])} training steps. {chance_levels(grid)}"
         f"Suite version {grid.version}, fingerprint {code(grid.fingerprint)}."
     )

@@ -27,7 +27,7 @@ SOURCES = """\
 ## Where the numbers come from
 
 - **Every number** comes from the runs in [results](results), one line each. `lprime board --check` renders this page and all
-  others from them and fails if a byte differs. [The rules](../RULES.md) are one page.
+  others from them and fails if a byte differs. `leaderboard/RULES.md` has the rules.
 - **To sort, filter and compare**: `lprime board --html page --published` writes all this as one HTML page that works
   offline.
 - **To reproduce a number**: the page of its encoding ends with the command, such as

@@ -7,7 +7,7 @@ import numpy as np
 
 from bench.result import Result
 from leaderboard.data.grid import Column, Grid
-from leaderboard.format import ABSENT, FLAG, SECOND_HAND, VISIBLE_CHANCE, family_title, plural, seed_list, share
+from leaderboard.format import ABSENT, FLAG, SECOND_HAND, VISIBLE_CHANCE, family_title, plural, reach_text, seed_list, share
 from leaderboard.stats import scores as st
 from leaderboard.stats.resolution import CEILING, FLOOR, Resolution
 from leaderboard.stats.summary import Cell, Row
@@ -44,11 +44,12 @@ def short_columns(grid: Grid, rows: Sequence[Row], encoding: TableColumn = colum
         text=lambda row: encoding.text(row) + marks(row),
         markdown=lambda row: encoding.as_markdown(row) + marks(row),
     )
+    reach = replace(columns.MEAN_REACH, text=lambda row: reach_text(row.reach, 1) if row.reach else ABSENT)
     score = replace(columns.SCORE, text=lambda row: ABSENT if row.score is None else share(row.score))
     of_task = replace(task_metrics.SCORE, of_runs=lambda cell, row: share(cell.scores.mean()))
     return [
         *([columns.TIER] if tested else []),
-        *(marked, columns.MEAN_REACH, score, columns.FAMILY),
+        *(marked, reach, score, columns.FAMILY),
         *(task_column(c, of_task) for c in grid.columns),
         *(columns.STEP_TIME, *([columns.SEEDS] if seeds else [])),
     ]

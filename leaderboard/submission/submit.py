@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -154,7 +155,8 @@ def run_checks(reference: str, say: Callable[[str], None]) -> Report:
     if not report.passed:
         failed = next(f for f in report.findings if f.status == "failed")
         raise InputError(
-            f"{report.encoding} does not pass `lprime check {reference}`: {failed.check}: {failed.found}; {failed.advice}"
+            f"{report.encoding} does not pass `lprime check {shlex.quote(reference)}`: {failed.check}: {failed.found}; "
+            f"{failed.advice}"
         )
     return report
 

@@ -85,7 +85,7 @@ def find_pair(
         return ours, names
     try:
         both = with_local_runs(suite, out, board)
-    except InputError:  # of the published board: without one, the comparison names what is missing
+    except NoResults:  # nothing is published: the comparison names what is missing
         return (grids if published else ours), names
     theirs = encodings_of(both)
 

@@ -9,7 +9,7 @@ from .options import command_line
 
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the encoding and its file: a-z, 0-9 and _.")],
-    title: Annotated[str, typer.Option(metavar="TEXT", help="Its title, for the board.")] = "",
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Its title, for the board [default: the name].")] = "",
     author: Annotated[str, typer.Option(metavar="TEXT", help="Its authors, separated by commas.")] = "",
     link: Annotated[str, typer.Option(metavar="URL", help="Link to its paper or page; https.")] = "",
 ) -> None:
@@ -17,7 +17,7 @@ def new(
     from bench.plugins.new_file import write_new_encoding
 
     path = write_new_encoding(name, title=title, authors=author, link=link)
-    missing = [key for key, text in (("title", title), ("authors", author), ("link", link)) if not text]
+    missing = [key for key, text in (("authors", author), ("link", link)) if not text]
     print(f"written to {path}; change it, then: {command_line('check', path)}")
     if missing:
-        print(f"before the runs, which record them, replace its {' and '.join(missing)}")
+        print(f"runs record its texts, so replace the {' and the '.join(missing)} in info before them")

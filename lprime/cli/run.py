@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from .options import Encodings, Json, Quiet, Suite, Tasks, Vary, Workers
+from .selection import expand, full_names, refuse_extra_seeds
 
 
 def run(
@@ -77,7 +78,7 @@ def run(
     out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
     if track and detach:
         raise InputError("--track records runs as they end; expected it without --detach")
-    record = recorder(track, out)
+    recording = recorder(track, out)
     suites = load_suites(suite, vary)
     refuse_extra_seeds(suites[0], seed or (), extra_seeds)
     names = full_names(expand(encoding) if encoding else suites[0].encodings)
@@ -130,14 +131,9 @@ def run(
             steps = steps_to_make(todo, out)
             progress = SilentProgress(todo, steps) if as_json or quiet else progress_display(todo, steps)
             tally = outcome.tally = progress.tally
-
-            def on_event(event) -> None:
-                progress.on_event(event)
-                record(event)
-
             try:
                 with progress:
-                    executor.execute(todo, out, on_event)
+                    executor.execute(todo, out, recording(progress.on_event))
             except KeyboardInterrupt:
                 others = (
                     f"the jobs continue: {outcome.command('status')}" if cluster else "the others are saved; re-run to resume"
@@ -173,22 +169,6 @@ def load_on(on: str | None, detach: bool, local: list[str]):
     if local:
         raise InputError(f"{local[0]} applies to this machine only; with --on, the cluster file decides")
     return load_cluster(on)
-
-
-def refuse_extra_seeds(suite, seeds, allowed: bool) -> None:
-    """Refuse seeds that a suite does not have: a board counts every run, so a typo would change it.
-
-    Raises:
-        InputError: see above.
-    """
-    from tasks import InputError
-
-    extra = [seed for seed in seeds if seed not in suite.seeds]
-    if extra and min(extra) >= 0 and not allowed:
-        raise InputError(
-            f"suite {suite.name} has the seeds {', '.join(map(str, suite.seeds))}, got {', '.join(map(str, extra))}; "
-            "a board would count them too: add --extra-seeds if you want that"
-        )
 
 
 def keys_in_queue(out: Path, suite: str) -> set:
@@ -259,43 +239,3 @@ def warn_of_changes(finished: dict, out: Path, say) -> None:
             say(f"caution: the source of {name} has changed since {len(stale)} of its runs; delete them to run them again:")
             folders = [r.folder(out).parent for r in stale]
             say(f"  rm -r {' '.join(dict.fromkeys(shlex.quote(str(folder)) for folder in folders))}")
-
-
-def expand(names: list[str]) -> list[str]:
-    """``all`` and ``family:rotary`` as the built-in encodings they mean; other names stay.
-
-    Raises:
-        InputError: an unknown family, with the nearest match.
-    """
-    if not any(name == "all" or name.startswith("family:") for name in names):
-        return names
-    from bench.encodings import catalogue
-    from tasks import unknown
-
-    families: dict[str, list[str]] = {}
-    for name, cls in catalogue().items():
-        families.setdefault(cls.info.family, []).append(name)
-    groups = {"all": list(catalogue())} | {f"family:{family}": members for family, members in families.items()}
-    for name in names:
-        if name.startswith("family:") and name not in groups:
-            raise unknown("family", name.removeprefix("family:"), families)
-    return [member for name in names for member in groups.get(name, [name])]
-
-
-def full_names(names: list[str]) -> list[str]:
-    """The names under which results of these encodings are stored. The hooks of plugins are tried.
-
-    Raises:
-        InputError: an unknown name, with the nearest match; a plugin that cannot be loaded, or whose hooks cannot be called.
-    """
-    from bench.check.interface import try_hooks
-    from bench.check.subject import Subject, plugin_classes
-    from bench.plugins.registry import get_encoding
-    from bench.plugins.source_hash import source_hash
-
-    encodings = [get_encoding(name) for name in names]
-    for cls in encodings:
-        source_hash(cls)  # caches the present hash, so that workers notice later changes
-        if plugin_classes(cls):
-            try_hooks(Subject(cls))
-    return [cls.info.name for cls in encodings]

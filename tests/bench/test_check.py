@@ -13,7 +13,7 @@ from support import ROOT, suite_dict
 import bench.check.run_checks
 import bench.training.evaluate
 from bench.check import Finding, Report, check_encoding, hook_contract
-from bench.check.checks import Fault, load_checks
+from bench.check.checks import Fault, load_checks, run_check
 from bench.check.side_effects import recorded_events
 from bench.check.statefulness import output_sample
 from bench.check.subject import Subject
@@ -33,6 +33,9 @@ TINY = validated(Suite, suite_dict(model={"layers": 3}, tasks=[
 DEEP = validated(Suite, suite_dict(name="deep", model={"layers": 4}), "deep")
 """A model with another number of layers, as the shipped suites have."""
 
+
+TEXTS = ("encoding", "ranking", "source_sha256", "device", "finished")
+"""Fields of a report."""
 
 pytestmark = pytest.mark.usefixtures("fresh_registry")
 
@@ -107,6 +110,7 @@ CAUGHT = [
     ("declaration", "HasAStage", "its ranking is not 'longer'"),
     ("interface", "GivesInfinity", "`bias` returns infinity"),
     ("interface", "GivesAnotherShape", "`bias` returns [1, 2] of torch.float32; expected None or numbers broadcastable"),
+    ("interface", "DeclaresNothing", "overrides none of embed, rotate, bias and attend, so it is NoPE"),
     ("devices", "ForgetsTheDevice", "device"),
     ("positions", "DeclaresShifts", "changes outputs, but info says shift_invariant=True"),
     ("positions", "DeclaresNoShifts", "changes nothing, but info says shift_invariant=False"),
@@ -121,6 +125,15 @@ CAUGHT = [
 @pytest.mark.parametrize(("check", "name", "message"), CAUGHT, ids=[f"{c}-{n}" for c, n, _ in CAUGHT])
 def test_cheats_are_caught(check, name, message):
     assert message in fault_of(check, make_subject(name))
+
+
+def test_a_verdict_that_cannot_be_had_is_not_ok():
+    finding, go_on = run_check(CHECKS["devices"], make_subject("SolvesRealPrompts"))
+    assert finding["found"].startswith("cannot be decided without a GPU: ") and go_on
+    shown = Finding(check="devices", expected="", **finding)
+    assert [line[:12] for line in shown.lines()] == ["  ?   devices"[:12]]
+    report = Report(**dict.fromkeys(TEXTS, "x"), versions={}, seconds=1, findings=[shown])
+    assert report.passed and report.summary() == "x: 0 of 1 checks passed in 1 s; undecided: devices"
 
 
 def test_a_plugin_must_not_replace_the_harness(monkeypatch):
@@ -252,7 +265,7 @@ def command(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str
 def test_text_cannot_break_out_of_a_table_cell():
     evil = "a | b <img src=x> [link](https://x.y) `code` **bold** \n\n# head \x1b[31m & \u202e ~~gone~~ \\"
     finding = Finding(check="c", status="failed", expected=evil, found=evil, advice=evil, seconds=0.1)
-    texts = dict.fromkeys(("encoding", "ranking", "source_sha256", "device", "finished"), evil)
+    texts = dict.fromkeys(TEXTS, evil)
     report = Report(**texts, versions={evil: evil}, seconds=1, findings=[finding])
     tokens = MarkdownIt().enable("table").parse(report.markdown())
     inside = {child.type for token in tokens if token.type == "inline" for child in token.children}
@@ -266,7 +279,7 @@ def test_text_cannot_break_out_of_a_table_cell():
 
 
 def test_reports_with_unknown_fields_are_refused():
-    report = dict.fromkeys(("encoding", "ranking", "source_sha256", "device", "finished"), "x")
+    report = dict.fromkeys(TEXTS, "x")
     report |= {"versions": {}, "seconds": 1.0, "findings": []}
     assert Report.model_validate_json(json.dumps(report)).passed
     with pytest.raises(ValueError, match="extra"):

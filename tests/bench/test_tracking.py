@@ -50,9 +50,11 @@ def finished(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("name", ["wandb", "trackio"])
 def test_curve_scores_and_settings_are_logged_offline(finished, capsys, name):
     runs, out = finished
-    record = recorder(name, out)
-    for event in (Event("started", runs[1]), Event("step", runs[1], 5), Event("failed", runs[1]), Event("finished", runs[1])):
-        record(event)
+    events = [Event("started", runs[1]), Event("step", runs[1], 5), Event("failed", runs[1]), Event("finished", runs[1])]
+    heard = []
+    for event in events:
+        recorder(name, out)(heard.append)(event)
+    assert heard == events == [*map(recorder(None, out)(lambda event: event), events)]
     calls = sys.modules[name].calls
     ((_, init),) = [call for call in calls if call[0] == "init"]
     assert init["project"] == "lprime" and init["name"] == "tiny/sorting/nope/seed-1"
@@ -91,7 +93,7 @@ def test_tensorboard_gets_scalars(finished, monkeypatch):
     fake = ModuleType("torch.utils.tensorboard")
     fake.SummaryWriter = SummaryWriter
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
-    recorder("tensorboard", out)(Event("finished", runs[0]))
+    recorder("tensorboard", out)(print)(Event("finished", runs[0]))
     assert written[0] == str(out / "tensorboard/tiny/sorting/nope/seed-0") and written[-1] == "closed"
     assert {("loss by step", 1.5, 20), ("exact by length", 0.25, 12), ("token by length", 1, 3)} < set(written)
 
@@ -107,7 +109,7 @@ def test_the_command_records_runs_and_survives_a_broken_tracker(finished, monkey
     monkeypatch.setattr(LocalPool, "execute", execute)
     import trackio  # the stand-in
 
-    where = ("run", tiny(), "--task", "copying", "--encoding", "nope", "--out", out, "--track", "trackio")
+    where = ("run", tiny(seeds=[0, 1, 2]), "--task", "copying", "--encoding", "nope", "--out", out, "--track", "trackio")
     code, _, err = run_command(capsys, *where, "--seed", 1)
     assert (code, err) == (0, "") and [call[0] for call in trackio.calls if call[0] != "log"] == ["init", "finish"]
     trackio.init = lambda **_: 1 / 0

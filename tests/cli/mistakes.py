@@ -24,6 +24,8 @@ SUPER = "call super().__init__(setup) first in __init__"
 AUTHOR = {
     "a hook raises": (BODY, "return undefined",
         "mine.py, line 13: bias(q [2, 4, 1, 8], k [2, 4, 1, 8], at) raises NameError: name"),
+    "a misspelt field of at": (BODY, "return at.distance",
+        "raises AttributeError: 'At' object has no attribute 'distance'; did you mean 'distances'?"),
     "a hook raises past L": (BODY, "return torch.zeros(50)[at.distances]",
         "bias(q [2, 4, 67, 8], k [2, 4, 67, 8], at) raises IndexError: index -51 is out of bounds for dimension 0 with size"),
     "shapes that do not fit": (BODY, "return q.flatten(2) @ k.flatten(2)[0]", "; compare the shapes in this call"),

@@ -55,6 +55,7 @@ def world(tmp_path_factory) -> Path:
     store_failure(folder / "runs", full(suite(), {"t5": (1, 1, 1, 1)})[0], "CUDA error")
     (folder / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
     (folder / "file").write_text("kept")
+    (folder / "leaderboard/published").mkdir(parents=True)  # otherwise the package's published results are read
     return folder
 
 

@@ -16,7 +16,7 @@ from bench.runs.run import Run, plan_runs
 from bench.suites.suite import load_suite, shipped
 from leaderboard.data.store import publish_runs
 from lprime.cli import completion, run_report
-from lprime.cli.run import expand
+from lprime.cli.selection import expand
 from tasks import catalogue as tasks_catalogue
 
 LOCAL, THEIRS = (1, 1, 0.75, 0.5), (1, 1, 0.5, 0.25)

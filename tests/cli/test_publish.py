@@ -95,7 +95,7 @@ def test_check_catches_one_byte(published, capsys, pattern, change):
 def test_check_catches_a_changed_score(published, capsys):
     _, board = published
     path = board / "results/tiny/nope.jsonl"
-    path.write_text(path.read_text().replace('"exact":0.25', '"exact":0.26', 1))
+    path.write_text(path.read_text().replace('"exact":0.5', '"exact":0.9', 1))
     said = refused(capsys, "board", "--check", "--board", board)
     assert f"{board}/README.md, {board}/images/tiny/" in said and " more: not the rendering of" in said
 

@@ -28,7 +28,7 @@ def table_below(text, heading):
 
 def plain(cell):
     """A cell without the markup of names and headers: links to ``[name]``, possible breaks, small print, bold."""
-    text = re.sub(r"</?(wbr|sub)>", "", cell).replace("\u00a0", " ").replace("**", "").strip()
+    text = re.sub(r"</?(wbr|sub)>", "", cell).replace("\u00a0", " ").strip()
     return text if re.match(r"\[\d{4}\]", text) else re.sub(r"\]\([^)\s]*\)", "]", text)
 
 

@@ -40,7 +40,7 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     grid.costs.update(costs)
     text = answer(grid, summarise(grid))
     assert text.startswith("- **Use one of 2**: a (.") and ") and b. The test separates no two of them: tier 1." in text
-    assert "It separates 2 of 3 pairs, with a risk of 5 % " in text and "**Clearly below**: c.\n" in text
+    assert "Over 3 seeds it separates 2 of all 3 pairs, with a risk of 5 % " in text and "**Clearly below**: c.\n" in text
     free = "b costs nothing: no parameters and no added step time; a costs a step of 1.50 times nope's and 40 parameters.\n"
     assert free in text
     # Sorting ends at 2 L at .6, a success; parity is then .2 with guessing taken out.

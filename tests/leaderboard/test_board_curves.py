@@ -138,7 +138,7 @@ def test_families_take_the_order_of_the_tables_and_large_ones_are_split():
         exact = 1, 1, (14 - int(name[1:])) / 20, 0
         runs += [result(of, t, record(name, family=title), s, exact) for t in ("parity", "sorting") for s in of.seeds]
     split = families.families(summarise(only_grid(of, runs)))
-    assert list(split) == ["no encoding", "rotary, 1 of 3", "rotary, 2 of 3", "rotary, 3 of 3", "of its own"]
+    assert list(split) == ["none", "rotary, 1 of 3", "rotary, 2 of 3", "rotary, 3 of 3", "of its own"]
     assert [len(names) for names in split.values()] == [1, 4, 4, 5, 1]
     assert [name for names in split.values() for name in names] == ["e13", *(f"e{i}" for i in range(13)), "e14"]
     assert max(map(len, families.families(summarise(crowd(56))).values())) <= families.MOST

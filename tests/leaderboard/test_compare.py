@@ -195,9 +195,9 @@ def test_numbers_of_the_tables():
     # .8 at L and .6 at 1.5 L, .3 at 2 L; against 1 at L and .2 at 1.5 L.
     reaches = 1.5 * (2 / 1.5) ** (1 / 3), 1.5 ** (0.5 / 0.8)
     assert ["sorting", ".900", "⚑", "1.000", *(f"{x:.2f}" for x in reaches), "10.0", "6.0"] in rows
-    assert ["step", "×", "nope", "1.67", "1.00"] in rows
+    assert ["step", "time,", "nope", "=", "1", "1.67", "1.00"] in rows
     assert ["seeds", "3", "3"] in rows
-    assert "⚑: rope is under .950 in-distribution on a task" in text
+    assert "⚑: rope is under .950 at l ≤ L on a task" in text
     assert "nope is under" not in text
 
 

@@ -50,7 +50,7 @@ def first_tables(text):
     found = []
     for block in text.split("\n\n"):
         if block.startswith("|"):
-            header, _, *rows = [list(map(plain, line.strip("|").split("|"))) for line in block.splitlines()]
+            header, _, *rows = [[plain(cell).strip("*") for cell in line.strip("|").split("|")] for line in block.splitlines()]
             found.append([dict(zip(header, row, strict=True)) for row in rows])
     return found
 

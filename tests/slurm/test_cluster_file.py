@@ -220,3 +220,31 @@ def test_an_unknown_refusal_is_passed_on(tmp_path):
     cluster = load_cluster(str(write_cluster(tmp_path)))
     said = "sbatch: error: The moon is in the wrong house\nsbatch: error: Batch job submission failed: Unspecified error"
     assert str(commands.explain_refusal(said, cluster)) == "sbatch refused the jobs: The moon is in the wrong house"
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"partition": ["cpu", "gpu"], "gpus_per_job": "h100:1"}, ""),
+        ({"partition": "gpu", "gpus_per_job": 4}, ""),
+        (
+            {"partition": "gpu", "gpus_per_job": "a100:1"},
+            "has the GPUs gpu:h100:4(S:0-1) (sinfo -o %G), gpus_per_job asks for a100:1",
+        ),
+        ({"partition": "cpu", "gpus_per_job": 1}, "partition cpu has no GPUs (sinfo -o %G), gpus_per_job asks for 1"),
+        ({"partition": ["cpu", "gup"]}, "unknown partition 'gup'; did you mean 'gpu'?"),
+        ({"partition": "cpu", "time_minutes": 2000}, "partition cpu allows 1440 minutes a job, time_minutes asks for 2000"),
+        ({"partition": "cpu", "cpus_per_job": 65}, "the largest node of partition cpu has 64 CPUs, cpus_per_job asks for 65"),
+    ],
+)
+def test_a_cluster_file_is_checked_against_the_site(tmp_path, monkeypatch, asked, message):
+    """``sinfo`` as a site with two partitions answers it."""
+    monkeypatch.setattr(commands.shutil, "which", lambda name: name)
+    answer = "cpu|(null)|1-00:00:00|64\ngpu|gpu:h100:4(S:0-1)|2-00:00:00|32+\n"
+    monkeypatch.setattr(commands, "run_command", lambda *command: answer)
+    cluster = load_cluster(str(write_cluster(tmp_path, **asked)))
+    if not message:
+        commands.check_cluster(cluster)
+        return
+    with pytest.raises(InputError, match=re.escape(message)):
+        commands.check_cluster(cluster)

@@ -1,7 +1,8 @@
 // The view: columns, filters, sorting and selection. The address keeps what differs from the default, so that it can be shared.
 
 const headsOf = (section) => [...section.querySelectorAll('thead th')];
-const isMain = (head) => head.dataset.extra === undefined;
+const phone = matchMedia('(max-width: 600px)');
+const isMain = (head) => head.dataset.extra === undefined && !(phone.matches && head.dataset.key === 'family');
 const filterFields = { find: 'value', family: 'value', class: 'value', only: 'checked' };
 
 /** Show the columns with these keys; by default the main ones. The name is always shown. */

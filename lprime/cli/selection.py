@@ -1,0 +1,57 @@
+"""Which part of a suite a command is about: names of encodings, groups of them, seeds."""
+
+
+def expand(names: list[str]) -> list[str]:
+    """``all`` and ``family:rotary`` as the built-in encodings they mean; other names stay.
+
+    Raises:
+        InputError: an unknown family, with the nearest match.
+    """
+    if not any(name == "all" or name.startswith("family:") for name in names):
+        return names
+    from bench.encodings import catalogue
+    from tasks import unknown
+
+    families: dict[str, list[str]] = {}
+    for name, cls in catalogue().items():
+        families.setdefault(cls.info.family, []).append(name)
+    groups = {"all": list(catalogue())} | {f"family:{family}": members for family, members in families.items()}
+    for name in names:
+        if name.startswith("family:") and name not in groups:
+            raise unknown("family", name.removeprefix("family:"), families)
+    return [member for name in names for member in groups.get(name, [name])]
+
+
+def full_names(names: list[str]) -> list[str]:
+    """The names under which results of these encodings are stored. The hooks of plugins are tried.
+
+    Raises:
+        InputError: an unknown name, with the nearest match; a plugin that cannot be loaded, or whose hooks cannot be called.
+    """
+    from bench.check.interface import try_hooks
+    from bench.check.subject import Subject, plugin_classes
+    from bench.plugins.registry import get_encoding
+    from bench.plugins.source_hash import source_hash
+
+    encodings = [get_encoding(name) for name in names]
+    for cls in encodings:
+        source_hash(cls)  # caches the present hash, so that workers notice later changes
+        if plugin_classes(cls):
+            try_hooks(Subject(cls))
+    return [cls.info.name for cls in encodings]
+
+
+def refuse_extra_seeds(suite, seeds, allowed: bool) -> None:
+    """Refuse seeds that a suite does not have: a board counts every run, so a typo would change it.
+
+    Raises:
+        InputError: see above.
+    """
+    from tasks import InputError
+
+    extra = [seed for seed in seeds if seed not in suite.seeds]
+    if extra and min(extra) >= 0 and not allowed:
+        raise InputError(
+            f"suite {suite.name} has the seeds {', '.join(map(str, suite.seeds))}, got {', '.join(map(str, extra))}; "
+            "a board would count them too: add --extra-seeds if you want that"
+        )
