@@ -38,7 +38,8 @@ def test_the_tutorial_leads_to_a_row_on_the_board(tmp_path):
         printed[arguments[0]] = done.stdout
     assert re.search(r"my_encoding: (\d+) of \1 checks passed", printed["check"])
     assert "my\\_encoding" in (tmp_path / "check.md").read_text()
-    assert "my_encoding (local)" in printed["board"] and "nope " in printed["board"]
+    rows = printed["board"].replace("\u00a0", " ").splitlines()
+    assert [any(line.startswith(name) for line in rows) for name in ("my_encoding (local) ", "nope ")] == [True, True]
     assert len(list((tmp_path / "runs/tiny").glob("*/my_encoding/seed-0/result.json"))) == 2
     assert "written to leaderboard/submissions/my_encoding, under Apache-2.0" in printed["submit"]
     assert re.search(r"my_encoding: (\d+) of \1 checks passed", printed["verify"])
