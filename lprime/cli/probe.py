@@ -98,11 +98,14 @@ def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | 
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
+    import torch
+
     from bench.probe.measure import is_measured, measure_run
     from bench.probe.subject import weights_file
     from bench.runs.progress import say
     from bench.runs.worker import RunRequest
 
+    torch.set_num_threads(1)  # as in the workers, so that numbers are the same
     todo = [run for run in runs if not is_measured(run, out, probes)]
     if without := sum(not weights_file(run, out).exists() for run in todo):
         say(f"{without} finished runs have no stored weights and are trained again")
