@@ -149,7 +149,8 @@ def needle(records: Records, theme: Theme) -> "Figure":
         panels.append(Heat(name, np.array(values, float), labels, [str(n) for n in lengths], 1.0))
     return draw_heats(
         "Needle by depth and length: accuracy of the value", panels, theme, 4,
-        [f"x axis: length (L = {own[0].train_length}); y axis: place of the key; 0 % is the start, far from the question"], names=0.45,
+        [f"x axis: length (L = {own[0].train_length}); y axis: place of the key; 0 % is the start, far from the question"],
+        names=0.45,
     )  # fmt: skip
 
 
