@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Json, Out
+from .options import Json
 
 if TYPE_CHECKING:
     from bench.probe.record import ProbeRecord
@@ -35,7 +35,7 @@ def probe(
         list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable) [default: the suite's first].")
     ] = None,
     workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Parallel runs [default: one per core].")] = None,
-    out: Out = Path("runs"),
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder of the runs [default: runs].")] = None,
     on: Annotated[str | None, typer.Option(metavar="FILE", help="Train on the SLURM cluster described by a YAML file.")] = None,
     as_json: Json = False,
 ) -> int:
@@ -46,6 +46,7 @@ def probe(
     from bench.probe.measure import ABOUT, SIMILARITY, measure_similarity
     from bench.runs.run import plan_runs
     from bench.suites.suite import load_suite
+    from slurm.cluster import load_cluster
     from tasks import InputError, unknown
 
     from .run import full_names
@@ -57,6 +58,7 @@ def probe(
         if name not in (*ABOUT, LOSS):
             raise unknown("probe", name, (*ABOUT, LOSS, THEOREM))
     suite = load_suite(suite_name)
+    out = load_cluster(on).results_folder(out) if on else out or Path("runs")
     if LOSS in names:
         if len(names) > 1:
             raise InputError("the probe loss reads finished runs and measures nothing; ask for it alone")
