@@ -1,4 +1,4 @@
-"""``lprime probe``: trains what is missing, measures once, and its numbers are published and exported."""
+"""``lprime probe``: trains missing runs, measures once, and its numbers are published and exported."""
 
 import csv
 import json
