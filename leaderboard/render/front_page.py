@@ -35,7 +35,6 @@ def render_front_page(
     classes: Mapping[str, Sequence[Classes]],
     built_in: Sequence[str] = (),
     archived: Sequence[str] = (),
-    probes: str = "",
 ) -> str:
     """The whole file.
 
@@ -44,10 +43,8 @@ def render_front_page(
         classes: the same, summarised.
         built_in: encodings that a reader may look for.
         archived: see ``archive_line``.
-        probes: file of the page of probes; empty without one.
     """
-    inside = f"What the models do inside, and whether published findings hold: [Inside the models]({probes})." if probes else ""
-    parts = [f"# {TITLE}", f"{ABOUT}\n{LINKS}", inside, archive_line(archived)]
+    parts = [f"# {TITLE}", f"{ABOUT}\n{LINKS}", archive_line(archived)]
     if not suites:
         parts.append("No results yet: `lprime run small` makes runs, and `lprime publish small` adds them here.")
     if len(suites) > 1:

@@ -31,7 +31,7 @@ from tasks import InputError
 
 from .encoding_pages import Entry, figure_path, page_path, render_encoding_page
 from .front_page import README, render_front_page
-from .inside_page import INSIDE, inside_section, render_inside
+from .inside_page import FRONT_LINK, INSIDE, inside_section, render_inside
 from .tables import Classes
 
 MANIFEST = "rendered.json"
@@ -67,12 +67,12 @@ class PublishedBoard:
 
     def text_files(self) -> dict[str, bytes]:
         """Path → bytes of the board and the pages, which no drawing library affects."""
-        page = render_front_page(self.suites, self.classes, list(self.cards), self.archived, INSIDE if self.probes else "")
-        files = {README: page.encode()}
+        files = {README: render_front_page(self.suites, self.classes, list(self.cards), self.archived).encode()}
         for encoding, suites in self.entries.items():
             page = render_encoding_page(encoding, suites, self.cards.get(encoding, Card()))
             files[page_path(encoding)] = (page + inside_section(encoding, self.probes)).encode()
         if self.probes:
+            files[README] += FRONT_LINK.encode()
             files[INSIDE] = render_inside(self.probes, self.suites).encode()
         return files
 
