@@ -6,16 +6,25 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+BUBBLEWRAP := $(shell command -v bwrap)
 TESTCLUSTER := slurm/testcluster/testcluster.sh
 .PHONY: quickstart test test-slurm speed speed-slurm lint format clean
 
 quickstart: .venv/.runtime
 	$(BIN)/lprime run quick; code=$$?; $(BIN)/lprime board quick && exit $$code  # a board even if a run failed
+	@echo
+	@echo "You have just seen six encodings trained on five tasks at short lengths, each"
+	@echo "tested at up to five times its training length. One seed is a first look; the"
+	@echo "full comparison is leaderboard/published/README.md. Next, in $(BIN):"
+	@echo "  lprime board --html page   these results as an interactive page"
+	@echo "  lprime show alibi          what an encoding is: formula, source, cost"
+	@echo "  lprime new my_encoding     a template for yours; CONTRIBUTING.md leads on"
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 tests -m 'not slurm$(if $(CHROMIUM),, and not browser)'
+	$(BIN)/python -m pytest -n 2 tests -m 'not slurm$(if $(CHROMIUM),, and not browser)$(if $(BUBBLEWRAP),, and not sandbox)'
 	@echo "NOT TESTED: the launcher on a SLURM cluster; make test-slurm does that"
 	$(if $(CHROMIUM),,@echo "NOT TESTED: the HTML page; needs Chromium (apt-get install chromium)")
+	$(if $(BUBBLEWRAP),,@echo "NOT TESTED: sealed runs of submissions; need bubblewrap (apt-get install bubblewrap)")
 
 # Starts three clusters of its own, leaving any other alone, and stops them however the tests end.
 test-slurm: SHELL := /bin/bash

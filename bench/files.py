@@ -61,7 +61,10 @@ def check_writable(folder: Path) -> None:
         InputError: ``folder`` is not a folder or cannot be written.
     """
     probe = folder / f".probe-{os.getpid()}"
-    write_atomic(probe, "")
+    try:
+        write_atomic(probe, "")
+    except InputError as error:
+        raise InputError(str(error).replace(str(probe), str(folder))) from error
     probe.unlink()
 
 

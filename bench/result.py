@@ -225,5 +225,5 @@ def check_identity(place: str, path: str, expected: str) -> None:
 def first_fault(error: ValidationError) -> str:
     """The first error of a pydantic validation on one line: field and message."""
     fault = error.errors(include_url=False)[0]
-    where = ".".join(map(str, fault["loc"]))
-    return f"{where}: {fault['msg']}" if where else str(fault["msg"]).splitlines()[0]
+    where, message = ".".join(map(str, fault["loc"])), str(fault["msg"]).removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message.splitlines()[0]

@@ -11,6 +11,8 @@ from typing import Any
 NAME = re.compile(r"[A-Za-z0-9_(),=.'+-]{1,200}")
 LINK = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[A-Za-z0-9._~/?=%&#:;+,@-]*)?")
 WORD = re.compile(r"[A-Za-z0-9_]{1,100}")
+TEMPLATE = {"title": "My encoding", "authors": "Your Name", "link": "https://example.org"}
+"""Texts of the template of ``lprime new``, which nobody's encoding has."""
 MAX_LENGTH = 200
 INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories of control and format characters, lone surrogates, line and paragraph separators."""
@@ -39,7 +41,7 @@ def plain_text_fault(text: str, max_length: int = MAX_LENGTH, allowed: str = "")
         return "contains a path separator"
     if match := STRUCTURAL.search(text):
         return f"contains markdown or HTML ({match[0]})"
-    return None
+    return "is still that of the template" if text in TEMPLATE.values() else None
 
 
 def pattern_fault(pattern: re.Pattern, kind: str, text: str) -> str | None:
@@ -47,6 +49,8 @@ def pattern_fault(pattern: re.Pattern, kind: str, text: str) -> str | None:
 
 
 def link_fault(text: str) -> str | None:
+    if text.rstrip("/") == TEMPLATE["link"]:
+        return "is still that of the template"
     return pattern_fault(LINK, "an https link of plain characters", text)
 
 

@@ -6,3 +6,9 @@ PUBLISHED = Path("leaderboard/published")
 """The published board in a checkout: results, and everything that is rendered from them."""
 ARCHIVE = Path("leaderboard/archive")
 """Boards of earlier versions of suites, with their results, as last rendered: a folder each."""
+
+
+def published_folder(folder: Path = PUBLISHED) -> Path:
+    """Where to read the results of a published board: ``folder``; instead of the default, where the current folder is no
+    checkout, the results that were installed with this package."""
+    return folder if folder != PUBLISHED or folder.is_dir() else Path(__file__).parent / PUBLISHED.name

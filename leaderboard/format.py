@@ -22,6 +22,25 @@ RANKING_TITLES = {
 }
 """Ranking class → its heading, in tables, figures and pages."""
 
+FAMILIES = {
+    "none": ("none", "only the causal mask shows the order"),
+    "absolute": ("absolute", "a vector for each position, in the embedding"),
+    "relative": ("relative", "vectors for distances"),
+    "bias": ("score bias", "a number for each distance, added to attention scores"),
+    "rotary": ("rotary", "queries and keys rotated by position"),
+    "scaling": ("score scaling", "attention scores scaled by length"),
+    "contextual": ("by content", "depends on the tokens between"),
+    "ids": ("position ids", "other ids for another encoding"),
+    "training": ("extra stage", "a further stage of training"),
+    "task-aware": ("task-aware", "ids that follow the meaning of tokens"),
+}
+"""Family → its short title, wherever a family is shown, and what its encodings are. Related families are next to each other."""
+
+
+def family_title(name: str) -> str:
+    """The title of a family, whether built in or declared by a plugin."""
+    return FAMILIES[name][0] if name in FAMILIES else printable(name, 24)
+
 
 def ranking_title(name: str) -> str:
     """The heading of a ranking class, whether built in or declared by a plugin."""

@@ -4,28 +4,80 @@
 
     import lprime
 
+    frame = lprime.results("small")                            # published results and your own, one row per run and length
+    report = lprime.check("my_encoding.py")                    # or a class, also one of a notebook
+    mine = lprime.evaluate("my_encoding.py", "quick", "copying")
+    lprime.plot(mine)
+    model = lprime.train("rope", "quick", "copying")           # a torch module, with its weights
+    data = lprime.load_task("copying", "small")                # datasets.DatasetDict
+
     class Mine(lprime.Encoding):
         info = lprime.Info(name="mine", ...)
 
-Names are loaded on first use, so that importing ``lprime`` is fast. This package may import all others: ``tasks`` → ``bench``
-→ ``leaderboard``, and ``slurm``, which runs grids on a cluster.
+Names are loaded on first use, so that importing ``lprime`` is fast. Bad input raises ``lprime.InputError``. This package may
+import all others: ``tasks`` → ``bench`` → ``leaderboard``, and ``slurm``, which runs grids on a cluster.
 """
 
 import importlib
-from importlib import metadata
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bench.encodings import At, Encoding, Info
     from tasks import InputError, Task
 
-__all__ = ["At", "Encoding", "Info", "InputError", "Task"]
+    from .api.figures import plot
+    from .api.runs import check, evaluate, train
+    from .api.tables import load_task, results
 
-MODULES = {"bench.encodings": ("At", "Encoding", "Info"), "tasks": ("InputError", "Task")}
+__all__ = ["At", "Encoding", "Info", "InputError", "Task", "check", "evaluate", "load_task", "plot", "results", "train"]
+
+MODULES = {
+    "bench.encodings": ("At", "Encoding", "Info"),
+    "tasks": ("InputError", "Task"),
+    "lprime.api.figures": ("plot",),
+    "lprime.api.runs": ("check", "evaluate", "train"),
+    "lprime.api.tables": ("load_task", "results"),
+}
+PACKAGES = ("tasks", "bench", "leaderboard", "slurm")
+"""Top-level packages of this distribution besides this one."""
+ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+
+
+class OwnPackages:
+    """Finds ``PACKAGES`` next to this package before ``sys.path`` is searched: the current folder may have a ``tasks.py``."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        return PathFinder.find_spec(name, [ROOT]) if name in PACKAGES else None
+
+
+def refuse_other_packages() -> None:
+    """Refuse modules with the names of ``PACKAGES`` that were imported from elsewhere.
+
+    Raises:
+        ImportError: there is one; the message names its file.
+    """
+    for name in PACKAGES:
+        if name in sys.modules:
+            place = [getattr(sys.modules[name], "__file__", None), *getattr(sys.modules[name], "__path__", ())]
+            paths = [os.path.realpath(path) for path in place if path]
+            if not any(path.startswith(os.path.join(ROOT, name) + os.sep) for path in paths):
+                where = paths[0] if paths else f"the module {name!r}"
+                raise ImportError(f"{where} is in the way of lprime's package {name!r}: import lprime first, or rename it")
+
+
+refuse_other_packages()
+sys.meta_path.insert(0, OwnPackages)
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
+        from importlib import metadata
+
         return metadata.version("lprime")
     for module, names in MODULES.items():
         if name in names:

@@ -1,10 +1,11 @@
 """The cluster file (strict YAML): partition, account, size and setup of a site's jobs."""
 
 import os
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from bench.suites.yaml_config import Section, read_yaml, validated, yaml_file, yaml_files
 from tasks import InputError
@@ -15,22 +16,36 @@ Word = Annotated[str, Field(pattern=r"^[^\s'\"\\]{1,200}$")]
 
 RESERVED = (
     *("partition", "account", "qos", "constraint", "time", "cpus_per_task", "gpus_per_node", "mem", "array", "nodes"),
-    *("ntasks_per_node", "job_name", "output", "error", "open_mode", "requeue", "signal"),
+    *("ntasks_per_node", "job_name", "output", "error", "open_mode", "requeue", "signal", "mail_user", "mail_type"),
 )
 """sbatch options that lprime sets itself, most of them from other keys."""
+
+
+def joined(names: Any) -> Any:
+    """A list of names as SLURM writes it, with commas."""
+    return ",".join(names) if isinstance(names, list) and names and all(isinstance(n, str) for n in names) else names
+
+
+def gpus_of_a_job(gpus: int | str) -> int | str:
+    """A number of GPUs, or their type and number."""
+    if not re.fullmatch(r"([A-Za-z][\w.-]{0,39}:)?([0-9]|[1-5][0-9]|6[0-4])", str(gpus)):
+        raise ValueError(f"expected a number up to 64, such as 1, or a type and a number, such as h100:1, got {gpus!r}")
+    return gpus
 
 
 class Cluster(Section):
     """How to use one cluster. All keys except ``partition`` and ``time_minutes`` have defaults."""
 
-    partition: Word
+    partition: Annotated[Word, BeforeValidator(joined)]
+    """One name or a list; a job starts in the first that has room."""
     account: Word | None = None
     qos: Word | None = None
     constraint: Word | None = None
     time_minutes: Positive
     """Time limit of a job. At the limit the job is requeued, and its runs resume from their checkpoints."""
     cpus_per_job: Positive = 1
-    gpus_per_job: Annotated[int, Field(ge=0, le=64)] = 0
+    gpus_per_job: Annotated[int | str, AfterValidator(gpus_of_a_job)] = 0
+    """A number, or with the site's name of a type: ``h100:1``."""
     memory_gb: Annotated[float, Field(gt=0, le=10**5)] = 4
     """Of a whole job. A process that trains ``small`` takes 0.4 to 0.7 GB (``make speed``); the default leaves room for larger
     models and for the libraries of a GPU."""
@@ -49,6 +64,10 @@ class Cluster(Section):
     checkpoint_every_s: Annotated[float, Field(ge=0)] = 30
     save_before_s: Annotated[int, Field(ge=5, le=3600)] = 90
     """Seconds before the time limit at which a job saves its runs and requeues itself."""
+    email: Word | None = None
+    """Address to which SLURM reports the events ``email_on`` of whole arrays."""
+    email_on: Annotated[Word, BeforeValidator(joined)] = "END,FAIL"
+    """Events as in sbatch's ``--mail-type``, one or a list."""
     sbatch: dict[str, str | int | bool] = {}
     """More options of sbatch, without leading dashes: ``{reservation: lab, exclude: node07}``."""
     srun_args: list[str] = []
@@ -66,7 +85,7 @@ class Cluster(Section):
             name = option.lstrip("-").replace("-", "_")
             if name in RESERVED:
                 raise ValueError(f"sbatch.{option} is set by lprime; expected an option without its own key in this file")
-        if self.mps and not self.gpus_per_job:
+        if self.mps and not self.gpus:
             raise ValueError("mps needs GPUs, but gpus_per_job is 0")
         if self.save_before_s >= 60 * self.time_minutes:
             raise ValueError(
@@ -77,16 +96,27 @@ class Cluster(Section):
     @property
     def at_once(self) -> int:
         """Runs at a time in one job."""
-        return self.runs_at_once or self.gpus_per_job or self.cpus_per_job
+        return self.runs_at_once or self.gpus or self.cpus_per_job
+
+    @property
+    def gpus(self) -> int:
+        """Number of GPUs of a job."""
+        return int(str(self.gpus_per_job).rpartition(":")[2])
 
     @property
     def device(self) -> str:
-        return "cuda" if self.gpus_per_job else "cpu"
+        return "cuda" if self.gpus else "cpu"
 
     @property
     def shared(self) -> Path | None:
         """``shared_folder`` with variables expanded."""
         return Path(os.path.expandvars(self.shared_folder)).expanduser() if self.shared_folder else None
+
+    @property
+    def unset_variables(self) -> list[str]:
+        """Variables in ``shared_folder`` that are not set here."""
+        names = re.findall(r"\$\{?(\w+)", self.shared_folder or "")
+        return [f"${name}" for name in names if name not in os.environ]
 
     def in_shared_folder(self, path: Path, what: str) -> Path:
         """The resolved path.
@@ -99,15 +129,22 @@ class Cluster(Section):
             raise InputError(f"{what} {path} is not in the cluster's shared_folder {shared}; compute nodes would not see it")
         return path
 
-    def results_folder(self, out: Path | None) -> Path:
+    def results_folder(self, out: Path | None, dry_run: bool = False) -> Path:
         """The resolved ``--out``, by default ``runs`` in the shared folder.
 
+        Arguments:
+            dry_run: the shared folder need not exist yet, and variables in it need not be set.
+
         Raises:
-            InputError: it is outside of the shared folder.
+            InputError: it is outside of the shared folder, which does not exist, or whose name has a variable that is not set.
         """
         shared = self.shared
+        if shared and self.unset_variables:
+            if not dry_run:
+                raise InputError(f"{' and '.join(self.unset_variables)} in shared_folder {self.shared_folder} is not set here")
+            return out or shared / "runs"
         out = self.in_shared_folder(out or (shared / "runs" if shared else Path("runs")), "--out")
-        if shared and not shared.is_dir():
+        if shared and not dry_run and not shared.is_dir():
             raise InputError(f"the cluster's shared_folder {shared} is not a folder on this machine")
         return out
 

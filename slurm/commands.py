@@ -13,6 +13,12 @@ from tasks import InputError, unknown
 from .cluster import Cluster
 
 ANSWER_WITHIN_S = 60
+
+
+class NoAnswer(InputError):
+    """A command of SLURM is not installed, fails or does not answer in time."""
+
+
 DEFAULT_MAX_ARRAY = 1001
 """SLURM's default of ``MaxArraySize``."""
 
@@ -56,18 +62,18 @@ def run_command(*command: str) -> str:
     """The output of a command.
 
     Raises:
-        InputError: it is not installed, fails, or does not answer in time.
+        NoAnswer: it is not installed, fails, or does not answer in time.
     """
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_WITHIN_S, stdin=subprocess.DEVNULL)
     except FileNotFoundError:
-        raise InputError(f"{command[0]} was not found; --on is for a login node of a cluster with SLURM") from None
+        raise NoAnswer(f"{command[0]} was not found; --on is for a login node of a cluster with SLURM") from None
     except subprocess.TimeoutExpired:
-        raise InputError(f"{command[0]} did not answer within {ANSWER_WITHIN_S} s; try again later") from None
+        raise NoAnswer(f"{command[0]} did not answer within {ANSWER_WITHIN_S} s; try again later") from None
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
         message = re.sub(r"^\w+: (error|fatal): ", "", lines[-1])
-        raise InputError(f"{command[0]}: {message}")
+        raise NoAnswer(f"{command[0]}: {message}")
     return done.stdout
 
 
@@ -106,7 +112,7 @@ def check_cluster(cluster: Cluster) -> None:
         InputError: SLURM is not installed here, or the site lacks the partition, account, QOS, node size or time limit.
     """
     if shutil.which("sbatch") is None:
-        raise InputError("sbatch was not found; --on is for a login node of a cluster with SLURM")
+        raise NoAnswer("sbatch was not found; --on is for a login node of a cluster with SLURM")
     rows = [line.split("|") for line in run_command("sinfo", "-h", "-e", "-o", "%R|%G|%l|%c").splitlines()]
     names = dict.fromkeys(row[0] for row in rows)
     wanted = cluster.partition.split(",")
@@ -115,8 +121,12 @@ def check_cluster(cluster: Cluster) -> None:
             raise unknown("partition", name, names)
     rows = [row for row in rows if row[0] in wanted]
     partition = f"partition {cluster.partition}"
-    if cluster.gpus_per_job and not any("gpu" in row[1] for row in rows):
+    kinds = ", ".join(dict.fromkeys(row[1] for row in rows if "gpu" in row[1]))
+    if cluster.gpus and not kinds:
         raise InputError(f"{partition} has no GPUs (sinfo -o %G), gpus_per_job asks for {cluster.gpus_per_job}")
+    wanted_kind = str(cluster.gpus_per_job).rpartition(":")[0]
+    if cluster.gpus and f"gpu:{wanted_kind}:".replace("::", ":") not in f"{kinds}:":
+        raise InputError(f"{partition} has the GPUs {kinds} (sinfo -o %G), gpus_per_job asks for {cluster.gpus_per_job}")
     limit = max((parse_minutes(row[2]) for row in rows), default=float("inf"))
     if cluster.time_minutes > limit:
         raise InputError(f"{partition} allows {limit:.0f} minutes a job, time_minutes asks for {cluster.time_minutes}")

@@ -1,6 +1,5 @@
 """The executor for SLURM: submits the runs that are in no job yet, then reports their progress."""
 
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -8,18 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.runs.executor import Event
-from bench.runs.progress import format_duration, say
+from bench.runs.progress import say
 from bench.runs.run import Run
 from bench.runs.worker import summarize_result
 from tasks import InputError
 
 from . import commands
 from .cluster import Cluster
-from .estimate import Estimate
-from .launch import check_encoding_files, launch, plan_submissions
-from .records import records_folder
+from .dry_run import cautions
+from .launch import check_encoding_files, launch
 from .status import Queue, Status
-from .submit import sbatch_script
 
 ASK_SLURM_EVERY_S = 20.0
 """Files are read more often; SLURM's controller serves a whole site."""
@@ -45,10 +42,21 @@ class SlurmExecutor:
     poll_every_s: float = 3.0
     keep_weights: bool = False
 
-    def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
-        """See ``Executor``. Ctrl-C does not affect the jobs."""
+    def check(self, runs: Sequence[Run], out: Path) -> None:
+        """Refuse what can be refused before anything is written, and say what does not suit the runs.
+
+        Raises:
+            InputError: compute nodes would not see an encoding's file; there is no SLURM here; the cluster file names something
+                that the site does not have.
+        """
         check_encoding_files(runs, self.cluster)
         commands.check_cluster(self.cluster)
+        for own in by_suite(runs):
+            for line in cautions(own, out, self.cluster):
+                say(line)
+
+    def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
+        """See ``Executor``; call ``check`` before. Ctrl-C does not affect the jobs."""
         watches = [Watch(self.cluster, own, out, on_event, self.keep_weights) for own in by_suite(runs)]
         for watch in watches:
             watch.submit(list(watch.open))
@@ -170,44 +178,3 @@ def until_all_ended(watches: Sequence[Watch], poll_every_s: float) -> None:
             time.sleep(ASK_SLURM_EVERY_S)
         if any(watch.open for watch in active):
             time.sleep(poll_every_s)
-
-
-def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
-    """Describe what would be submitted: script, jobs and estimated cost, as lines of text. Writes nothing.
-
-    Arguments:
-        runs: of one suite.
-    """
-    check_encoding_files(runs, cluster)
-    suite = runs[0].suite
-    records = records_folder(out, suite.name)
-    taken = Queue.read(out, suite.name, need=False).taken() if records.exists() else set()
-    todo = [run for run in runs if run.key not in taken]
-    if not todo:
-        return [f"nothing to submit: all {len(runs)} runs are in the queue already"]
-    if has_slurm := shutil.which("sbatch") is not None:
-        commands.check_cluster(cluster)
-    in_queue = len(commands.queued_jobs([commands.current_user()])) if has_slurm else 0
-    plans, held = plan_submissions(todo, out, cluster, in_queue)
-    if not plans:
-        return ["nothing to submit now: the site's limit on your jobs in the queue is reached"]
-    estimate = Estimate(suite, out, cluster.device)
-    by_run = estimate.seconds_of(todo)
-    seconds = list(by_run.values())
-    hours = sum(seconds) / 3600 / cluster.at_once
-    price = f"{hours * cluster.gpus_per_job:.1f} GPU-hours, " if cluster.gpus_per_job else ""
-    price += f"{hours * cluster.cpus_per_job:.1f} CPU-hours"
-    basis = "guessed from the FLOPs" if estimate.guessed else "from finished runs of the same tasks"
-    jobs = [sum(by_run[plan.run(place)] for place in share) for plan in plans for share in plan.shares]
-    return [
-        sbatch_script(plans[0], records / plans[0].token),
-        f"{len(todo) - len(held)} runs in {len(jobs)} jobs, {len(plans)} array{'s' if len(plans) > 1 else ''} "
-        f"of at most {max(len(plan.shares) for plan in plans)}{f'; {len(held)} runs later' if held else ''}",
-        f"{cluster.at_once} runs at a time in a job; a run takes {span(min(seconds))} to {span(max(seconds))} ({basis})",
-        f"about {price}; the longest job about {span(max(jobs) / cluster.at_once)}",
-        *([] if has_slurm else ["no SLURM here: the cluster's names and limits were not checked"]),
-    ]
-
-
-def span(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < 10 else format_duration(seconds)

@@ -6,6 +6,7 @@ duplicate jobs, begins by reading which runs are unfinished.
 
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,8 +26,9 @@ from tasks import InputError
 from . import commands
 from .records import Beat, Plan, Progress, Submission
 
-UNSAVED, NO_GPU, NOT_SHARED, NOT_IMPORTABLE, NOWHERE = 95, 96, 97, 98, 99
+REQUEUE, UNSAVED, NO_GPU, NOT_SHARED, NOT_IMPORTABLE, NOWHERE = 93, 95, 96, 97, 98, 99
 EXIT_REASONS = {
+    REQUEUE: "saved at its time limit, but its batch script could not put it back into the queue",
     94: "NVIDIA's Multi-Process Service does not start on the node: set mps to false",
     UNSAVED: "runs could not be saved: is the shared disk full?",
     NO_GPU: "torch sees fewer GPUs on the node than the cluster file asks for",
@@ -96,7 +98,7 @@ class JobWorker:
             signal.signal(number, self.on_end_signal)
         if self.idle_starts > MOST_IDLE_STARTS:
             return self.give_up(NOWHERE)
-        if gpus := self.plan.cluster.gpus_per_job:
+        if gpus := self.plan.cluster.gpus:
             visible = visible_gpus(self.plan.cluster.mps)
             if len(visible) < gpus:
                 return self.give_up(NO_GPU)
@@ -188,6 +190,9 @@ class JobWorker:
         if wanted and commands.requeue_job(id):
             say(f"{why}: saved, and back into the queue")
             sys.exit(128 + number)
+        if number == signal.SIGUSR2 and shutil.which("scontrol") is None:  # in a container
+            say(f"{why}: saved, the batch script puts the job back into the queue")
+            sys.exit(REQUEUE)
         say(f"{why}: saved, waiting for the end")
         while True:
             time.sleep(60)

@@ -127,7 +127,7 @@ def hours_left(queue: Queue, statuses: dict[Run, Status], todo: Sequence[Run], o
     cluster = queue.submissions[-1].plan.cluster
     estimate = Estimate(todo[0].suite, out, cluster.device)
     seconds = sum(estimate.seconds(run) * (1 - min(1.0, statuses[run].step / run.steps)) for run in todo)
-    kind, devices = ("GPU", cluster.gpus_per_job) if cluster.gpus_per_job else ("CPU", cluster.cpus_per_job)
+    kind, devices = ("GPU", cluster.gpus) if cluster.gpus else ("CPU", cluster.cpus_per_job)
     hours = seconds * devices / cluster.at_once / 3600
     line = f"left: about {hours:.2f} {kind}-hours{' (guessed)' if estimate.guessed else ''}"
     if at_once := sum(status.state == "running" for status in statuses.values()):
@@ -184,19 +184,17 @@ def failure_lines(queue: Queue, statuses: dict[Run, Status]) -> list[str]:
     return lines
 
 
-def log_lines(queue: Queue, runs: Sequence[Run], out: Path, lines: int) -> list[str]:
-    """The last lines of the logs of these runs' last jobs, and the tracebacks of failed runs."""
-    text: list[str] = []
-    seen: set[Path] = set()
+def read_logs(queue: Queue, runs: Sequence[Run], out: Path, lines: int) -> dict[Path, list[str]]:
+    """The last lines of the logs of these runs' last jobs, and the tracebacks of failed runs, by file."""
+    logs: dict[Path, list[str]] = {}
     for run in runs:
         last = queue.latest.get(run.key)
         for path in last[0].logs(last[1]) if last else []:
-            if path not in seen and (log := last_lines(path, lines)):
-                text += [f"==> {path} <==", *log, ""]
-            seen.add(path)
+            if path not in logs and (log := last_lines(path, lines)):
+                logs[path] = log
         if failure := run.failure(out):
-            text += [f"==> {run.folder(out) / FAILURE} <==", *failure.traceback.splitlines()[-lines:], failure.error, ""]
-    return text or ["these jobs have not printed anything yet"]
+            logs[run.folder(out) / FAILURE] = [*failure.traceback.splitlines()[-lines:], failure.error]
+    return logs
 
 
 def last_lines(path: Path, count: int) -> list[str]:

@@ -17,15 +17,21 @@ from tasks import InputError
 
 from . import commands
 from .cluster import Cluster
-from .job import NOT_IMPORTABLE, NOT_SHARED, Share
+from .job import NOT_IMPORTABLE, NOT_SHARED, REQUEUE, Share
 from .records import Plan, Submission
 
 NEVER = 10**6
 """Timeouts after which submitit gives a job up: never, since our jobs give up by themselves when they make no progress."""
 MPS = """\
 export CUDA_MPS_PIPE_DIRECTORY=$(mktemp -d) CUDA_MPS_LOG_DIRECTORY=$(mktemp -d)
-nvidia-cuda-mps-control -d || { echo "lprime: NVIDIA's Multi-Process Service does not start on $(hostname)" >&2; exit 94; }
-trap 'echo quit | nvidia-cuda-mps-control >/dev/null' EXIT"""
+nvidia-cuda-mps-control -d || { echo "lprime: NVIDIA's Multi-Process Service does not start on $(hostname)" >&2; exit 94; }"""
+STOP_MPS = "echo quit | nvidia-cuda-mps-control >/dev/null; "
+ON_EXIT = (
+    "trap 'code=$?; {stop_mps}[ $code -ne "
+    f"{REQUEUE} ] || "
+    'scontrol requeue "${{SLURM_ARRAY_JOB_ID:+${{SLURM_ARRAY_JOB_ID}}_}}${{SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}}"\' EXIT'
+)
+"""A job in a container that has no ``scontrol`` asks its batch script, which runs outside, to put it back into the queue."""
 
 
 def python_command(cluster: Cluster) -> str:
@@ -40,6 +46,7 @@ def submitit_parameters(cluster: Cluster, name: str, folder: Path) -> dict[str, 
         f'test -r {quoted}/plan.json || {{ echo "lprime: {folder} is not visible on $(hostname)" >&2; exit {NOT_SHARED}; }}',
         *cluster.setup,
         *([MPS] if cluster.mps else []),
+        ON_EXIT.format(stop_mps=STOP_MPS if cluster.mps else ""),
         f'{python} -c "import slurm.job, submitit" || {{ echo "lprime: python cannot import lprime on $(hostname)" >&2; '
         f"exit {NOT_IMPORTABLE}; }}",
     ]
@@ -56,6 +63,8 @@ def submitit_parameters(cluster: Cluster, name: str, folder: Path) -> dict[str, 
         "cpus_per_task": cluster.cpus_per_job,
         "gpus_per_node": cluster.gpus_per_job or None,
         "signal_delay_s": cluster.save_before_s,
+        "mail_user": cluster.email,
+        "mail_type": cluster.email_on if cluster.email else None,
         "array_parallelism": cluster.jobs_at_once or 10**6,
         "setup": setup,
         # srun of SLURM 22.05 to 23.02 does not inherit the CPUs of its job.

@@ -13,8 +13,12 @@ contains the digit of the sum and then the outgoing carry (``c0`` or ``c1``); af
 
     <bos> 3 0 9 + 8 2 9 7 <sep> 1 c1 3 c0 8 c1 8 c0 = 1 3 8 8 <eos>
 
-One operand has exactly *length* digits, the other uniformly 1 … length; their order is random. No number has leading zeros,
-but ``0`` itself is a one-digit operand. Numbers are arrays of digits, so no length overflows.
+``padded``, length 4, as ``reversed``, but both operands have *length* digits and the sum one more, with zeros in front::
+
+    <bos> 7 2 3 5 + 5 0 0 0 <sep> 2 3 3 5 0 <eos>
+
+One operand has exactly *length* digits, the other uniformly 1 … length; their order is random. No number has leading zeros
+(before padding), but ``0`` itself is a one-digit operand. Numbers are arrays of digits, so no length overflows.
 """
 
 import numpy as np
@@ -30,6 +34,7 @@ class Addition(Task):
         "reversed": "least significant digit first",
         "plain": "most significant digit first",
         "scratchpad": "least significant digit first, carries written out",
+        "padded": "least significant digit first, fixed width",
     }
     length_is = "digits of the longer operand"
 
@@ -55,7 +60,10 @@ class Addition(Task):
         sums_NC[:, 1:] += carries_NC[:, :-1]
         sums_NC %= 10
 
-        total = self._number(sums_NC, lengths + carries_NC[np.arange(count), lengths - 1])
+        carries = carries_NC[np.arange(count), lengths - 1]
+        if self.variant == "padded":
+            widths_2N, carries = np.broadcast_to(lengths, (2, count)), 1
+        total = self._number(sums_NC, lengths + carries)
         plus = Ragged.token(self.vocabulary.ids["+"], count)
         prompt = Ragged.join(self._number(digits_2NC[0], widths_2N[0]), plus, self._number(digits_2NC[1], widths_2N[1]))
         if self.variant != "scratchpad":

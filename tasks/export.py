@@ -105,23 +105,23 @@ def export(
         InputError: a count below 1, a length that the task cannot sample, a directory that is not empty or cannot be written
             (no permission, no space). Nothing is left behind.
     """
-    for name, count in {"train_examples": train_examples, "batch": batch, "test_count": test_count}.items():
-        if count < 1:
-            raise InputError(f"{name} must be at least 1, got {count}")
     directory = Path(directory).resolve()
     with _write_errors(directory):
         if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
             raise InputError(f"{directory} exists and is not an empty directory; choose another")
+    splits = task_splits(
+        task,
+        train_length=train_length,
+        test_lengths=test_lengths,
+        test_count=test_count,
+        test_seed=test_seed,
+        seed=seed,
+        batch=batch,
+        train_examples=train_examples,
+    )
 
     # Heavy import, needed only here.
     from datasets import DatasetDict
-
-    last = (train_examples - 1) // batch
-    train = (train_batch(task, train_length, batch, seed, step) for step in range(last + 1))
-    cut = (b.rows(slice(train_examples - last * batch)) if step == last else b for step, b in enumerate(train))
-    splits = {"train": _split(task, cut)}
-    for length in test_lengths:
-        splits[f"test_{length}"] = _split(task, [test_set(task, length, test_count, test_seed)])
 
     recipe = {
         "task": task.name,
@@ -146,6 +146,32 @@ def export(
         (dataset / "README.md").write_text(card, encoding="utf-8")
         dataset.rename(directory)
     return directory
+
+
+def task_splits(
+    task: Task,
+    *,
+    train_length: int,
+    test_lengths: Sequence[int],
+    test_count: int,
+    test_seed: int,
+    seed: int,
+    batch: int,
+    train_examples: int,
+) -> dict[str, tuple["Dataset", str]]:
+    """The splits of a task, each with its content hash; arguments as in ``export``.
+
+    Raises:
+        InputError: a count below 1, or a length that the task cannot sample.
+    """
+    for name, count in {"train_examples": train_examples, "batch": batch, "test_count": test_count}.items():
+        if count < 1:
+            raise InputError(f"{name} must be at least 1, got {count}")
+    last = (train_examples - 1) // batch
+    train = (train_batch(task, train_length, batch, seed, step) for step in range(last + 1))
+    cut = (b.rows(slice(train_examples - last * batch)) if step == last else b for step, b in enumerate(train))
+    tests = {f"test_{length}": _split(task, [test_set(task, length, test_count, test_seed)]) for length in test_lengths}
+    return {"train": _split(task, cut)} | tests
 
 
 def _split(task: Task, sets: Iterable[Examples]) -> tuple["Dataset", str]:

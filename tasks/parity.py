@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Int
 
 from .base import Ragged, Task, Vocabulary, uniform_token_chance
+from .sampling import random_ones
 
 SPARSE_ONES = 4
 """The greatest number of ones in ``sparse``."""
@@ -60,5 +61,4 @@ def sparse_bits(lengths: Int[np.ndarray, " N"], width: int, rng: np.random.Gener
     """Rows with up to ``SPARSE_ONES`` ones, all within the first ``lengths[n]`` bits of row n."""
     odd = rng.integers(2, size=len(lengths))
     ones = odd + 2 * rng.integers(0, (np.minimum(lengths, SPARSE_ONES) - odd) // 2, endpoint=True)
-    order = np.where(np.arange(width) < lengths[:, None], rng.random((len(lengths), width)), 1.0)
-    return (order.argsort(axis=1).argsort(axis=1) < ones[:, None]).astype(np.int64)  # rank of a place < number of ones
+    return random_ones(lengths, width, ones, rng)

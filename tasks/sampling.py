@@ -22,3 +22,11 @@ def distinct(rng: np.random.Generator, rows: int, width: int, among: int) -> Int
     keys |= np.arange(among, dtype=np.uint64)
     keys.sort(axis=1)
     return (keys[:, :width] & np.uint64((1 << INDEX_BITS) - 1)).astype(np.int64)
+
+
+def random_ones(
+    lengths: Int[np.ndarray, " N"], width: int, ones: Int[np.ndarray, " N"], rng: np.random.Generator
+) -> Int[np.ndarray, "N {width}"]:
+    """Rows of bits with ``ones[n]`` ones at random places of the first ``lengths[n]``."""
+    order = np.where(np.arange(width) < lengths[:, None], rng.random((len(lengths), width)), 1.0)
+    return (order.argsort(axis=1).argsort(axis=1) < ones[:, None]).astype(np.int64)  # rank of a place < number of ones

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 MODULES = (
-    "declaration", "causality", "batch_independence", "statefulness", "hook_contract", "side_effects", "finite_numbers",
-    "short_training",
+    "declaration", "interface", "finite_numbers", "position_ids", "causality", "batch_independence", "statefulness",
+    "hook_contract", "side_effects", "short_training",
 )  # fmt: skip
 
 
@@ -26,6 +26,14 @@ class Fault(Exception):
     def __init__(self, found: str, advice: str = ""):
         super().__init__(found)
         self.advice = advice
+
+
+class Blocking(Fault):
+    """A fault that leaves nothing for other checks to say, such as an error in a hook: they are not run."""
+
+
+class Undecided(Exception):
+    """A check could not decide, for example because it needs a GPU."""
 
 
 class Skipped(Exception):
@@ -65,28 +73,33 @@ def load_checks() -> list[Check]:
     return sorted(CHECKS, key=lambda c: MODULES.index(c.run.__module__.rpartition(".")[2]))
 
 
-def run_check(check: Check, subject: Any, files: Collection[str] = ()) -> dict[str, Any]:
-    """Run one check: its status, what it found, what to do, and its seconds.
+def run_check(check: Check, subject: Any, files: Collection[str] = ()) -> tuple[dict[str, Any], bool]:
+    """Run one check.
 
     Arguments:
         files: source files of the plugin, in which an error is located.
+
+    Returns:
+        Its status, what it found, what to do, and its seconds; whether the checks after it are worth running.
     """
-    start = time.monotonic()
+    start, go_on = time.monotonic(), True
     status, advice = "failed", check.advice
     try:
         found, status, advice = check.run(subject), "passed", ""
     except Fault as fault:
-        found, advice = str(fault), fault.advice or check.advice
+        found, advice, go_on = str(fault), fault.advice or check.advice, not isinstance(fault, Blocking)
+    except Undecided as undecided:
+        found, status, advice = str(undecided), "undecided", ""
     except Skipped as skipped:
         found, status, advice = str(skipped), "not run", ""
     except (Exception, SystemExit) as error:
-        found = error_line(error, files)
-    return {"status": status, "found": found, "advice": advice, "seconds": round(time.monotonic() - start, 2)}
+        where = place_of(error, files)
+        found = f"{where}: {type(error).__name__}: {' '.join(str(error).split()):.500}".removeprefix(": ").removesuffix(": ")
+        advice, go_on = "correct that line, then run the checks again", False
+    return {"status": status, "found": found, "advice": advice, "seconds": round(time.monotonic() - start, 2)}, go_on
 
 
-def error_line(error: BaseException, files: Collection[str]) -> str:
-    """An error on one line, with the last line of ``files`` that was running."""
-    frames = traceback.extract_tb(error.__traceback__)
-    plugin_frames = [frame for frame in frames if frame.filename in files] or list(frames)
-    where = f" ({Path(plugin_frames[-1].filename).name}, line {plugin_frames[-1].lineno})" if plugin_frames else ""
-    return f"{type(error).__name__}: {' '.join(str(error).split()):.500}{where}"
+def place_of(error: BaseException, files: Collection[str]) -> str:
+    """The last line of ``files``, or of all files, that was running, as ``my_encoding.py, line 12``; empty if none was."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not files or frame.filename in files]
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""

@@ -39,7 +39,7 @@ def run_all_checks(pipe: int, order: dict[str, Any]) -> None:
     """Load the encoding, run every check and send the findings.
 
     Raises:
-        InputError: the encoding cannot be loaded.
+        InputError: the encoding cannot be loaded, or its hooks cannot be called; see ``interface.try_hooks``.
     """
     import torch
 
@@ -49,6 +49,7 @@ def run_all_checks(pipe: int, order: dict[str, Any]) -> None:
 
     from . import hook_contract, side_effects, statefulness
     from .checks import load_checks, run_check
+    from .interface import try_hooks
     from .subject import Subject
 
     torch.set_num_threads(1)
@@ -69,10 +70,16 @@ def run_all_checks(pipe: int, order: dict[str, Any]) -> None:
         device=device_name(torch.device("cpu")),
         checks=[{"check": c.name, "expected": c.expected} for c in checks],
     )
+    try_hooks(Subject(cls))
+    send(pipe, "tried")
     sample = SampleInAnotherProcess(order) if any(c.name == "determinism" for c in checks) else None
     subject = Subject(cls, import_events=events, harness=harness, sample_elsewhere=sample)
     for check in checks:
-        send(pipe, "finding", finding=run_check(check, subject, subject.files))
+        finding, go_on = run_check(check, subject, subject.own_files)
+        send(pipe, "finding", finding=finding)
+        if not go_on:
+            send(pipe, "stopped")
+            return
 
 
 class SampleInAnotherProcess:

@@ -8,7 +8,7 @@ import tasks
 from bench.training.model import Decoder
 from bench.training.train import forward_backward
 
-from .checks import Fault, encoding_check
+from .checks import Blocking, Fault, encoding_check
 from .subject import Case, Subject, mode
 
 BF16_ERROR = 0.05
@@ -49,11 +49,11 @@ def require_finite(model: Decoder, case: Case, width: int, announced_length: int
     out = outputs(model, case, width, announced_length, bf16)
     if not out.isfinite().all():
         position = int((~out.isfinite()).any(-1).any(0).nonzero()[0])
-        raise Fault(f"{where}: outputs are not finite, first at position {position}")
+        raise Blocking(f"{where}: outputs are not finite, first at position {position}")
     F.cross_entropy(model.logits(out.float()).flatten(0, 1), case.sequences(2, width, seed=1).flatten()).backward()
     for name, parameter in model.named_parameters():
         if parameter.grad is not None and not parameter.grad.isfinite().all():
-            raise Fault(f"{where}: the gradient of {name} is not finite")
+            raise Blocking(f"{where}: the gradient of {name} is not finite")
 
 
 @encoding_check(

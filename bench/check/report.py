@@ -6,14 +6,14 @@ from typing import ClassVar, Literal
 
 from bench.result import Record
 
-MARK = {"passed": "ok  ", "failed": "FAIL", "not run": "  - "}
+MARK = {"passed": "ok  ", "failed": "FAIL", "undecided": "  ? ", "not run": "  - "}
 
 
 class Finding(Record):
     """The outcome of one check."""
 
     check: str
-    status: Literal["passed", "failed", "not run"]
+    status: Literal["passed", "failed", "undecided", "not run"]
     expected: str
     found: str
     advice: str
@@ -21,9 +21,9 @@ class Finding(Record):
     seconds: float
 
     def lines(self) -> Iterator[str]:
-        """Text of the finding: one line if the check passed, four if not."""
+        """Text of the finding: four lines if the check failed, else one."""
         mark = f"{MARK[self.status]}  {self.check:<13}"
-        if self.status == "passed":
+        if self.status != "failed":
             yield mark + self.found
             return
         yield mark.rstrip()
@@ -51,11 +51,13 @@ class Report(Record):
 
     @property
     def passed(self) -> bool:
-        return all(finding.status == "passed" for finding in self.findings)
+        return all(finding.status in ("passed", "undecided") for finding in self.findings)
 
     def summary(self) -> str:
-        passed = sum(finding.status == "passed" for finding in self.findings)
-        return f"{self.encoding}: {passed} of {len(self.findings)} checks passed in {self.seconds:.0f} s"
+        names = {status: [f.check for f in self.findings if f.status == status] for status in MARK}
+        others = [f"{status}: {', '.join(names[status])}" for status in ("failed", "undecided", "not run") if names[status]]
+        passed = f"{len(names['passed'])} of {len(self.findings)} checks passed in {self.seconds:.0f} s"
+        return "; ".join([f"{self.encoding}: {passed}", *others])
 
     def markdown(self) -> str:
         """A page with a table. Text of the plugin is escaped and cannot break out of its cell."""

@@ -36,9 +36,9 @@ def check_encoding(
         path: folders to search for modules before all others.
 
     Raises:
-        InputError: there is no such encoding, or it cannot be loaded.
+        InputError: there is no such encoding, it cannot be loaded, or its hooks cannot be called.
     """
-    start = time.monotonic()
+    start, tried, stopped = time.monotonic(), False, False
     encoding: dict[str, Any] = {}
     findings: list[Finding] = []
     pending: list[dict[str, Any]] = []
@@ -63,12 +63,17 @@ def check_encoding(
                 process.limit_time(time_limit_s, f"still running after {time_limit_s:g} s, the limit for all checks together")
             elif message["kind"] == "finding":
                 add(**pending.pop(0) | message["finding"])
+            tried |= message["kind"] == "tried"
+            stopped |= message["kind"] == "stopped"
         failure = process.failure or "the process ended before its checks"
     if not encoding:
         raise InputError(f"{reference} cannot be checked: {failure}")
-    for n, check in enumerate(pending):
-        status, found = ("failed", failure) if n == 0 else ("not run", "the process ended before this check")
-        advice = "fix this first; the checks after it were not run" if n == 0 else ""
+    # Before all checks, the hooks are tried; if that ends the process, the check of the interface has failed.
+    culprit = "" if stopped or not pending else pending[0]["check"] if tried else "interface"
+    for check in pending:
+        status, found, advice = "not run", "cannot be judged before the failed check is passed", ""
+        if check["check"] == culprit:
+            status, found, advice = "failed", failure, "fix this first; the other checks were not run"
         add(**check | {"status": status, "found": found, "advice": advice, "seconds": 0.0})
     fields = {key: encoding[key] for key in ("encoding", "ranking", "source_sha256", "versions", "device")}
     return Report(**fields, finished=now(), seconds=round(time.monotonic() - start, 1), findings=findings)

@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 import tasks
+from bench import encodings
 from bench.encodings import Encoding, Setup, Wrapper
 from bench.runs.run import Run
 from bench.runs.run_training import encoding_setup
@@ -104,6 +105,12 @@ class Subject:
                 files |= {str(path) for path in registry.source_of(module).paths}
         return files
 
+    @cached_property
+    def own_files(self) -> set[str]:
+        """Those of ``files`` that are not built in; all of a built-in encoding."""
+        built_in = str(Path(encodings.__file__).resolve().parent)
+        return {path for path in self.files if not path.startswith(built_in)} or self.files
+
     def model(self, case: Case | None = None, seed: int = 0, noise: float = 0.1) -> Decoder:
         """A model as a run would build it.
 
@@ -117,6 +124,13 @@ class Subject:
             for parameter in model.encoding.parameters():
                 parameter.add_(noise * torch.randn(parameter.shape, generator=generator))
         return model
+
+
+def plugin_classes(cls: type[Encoding]) -> list[type[Encoding]]:
+    """An encoding and those it wraps, without built-in ones. Only these must follow the rules of submissions: titles of
+    built-in encodings may contain, for example, quotation marks."""
+    inner = plugin_classes(cls.inner) if issubclass(cls, Wrapper) and cls.inner is not Encoding else []
+    return inner if cls.__module__.startswith(f"{encodings.__name__}.") else [cls, *inner]
 
 
 def hidden_states(

@@ -53,9 +53,10 @@ class SupervisedProcess:
         """Why the messages ended: a limit, a signal, an exit code with the last line of stderr; empty after a normal exit."""
         self.stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `__exit__`)
         self.pipe, child_pipe = os.pipe()
-        search_path = os.pathsep.join([*path, *filter(None, sys.path)])
+        root = str(Path(__file__).parents[2])  # before the current folder, which may have a bench.py
+        search_path = os.pathsep.join([*path, root, *filter(None, sys.path)])
         try:
-            self.process = subprocess.Popen(  # -P: the current folder may have a tasks/ too
+            self.process = subprocess.Popen(  # -P: not the current folder
                 [sys.executable, "-P", "-m", module, str(child_pipe), json.dumps(order)],
                 pass_fds=[child_pipe],
                 stdin=subprocess.DEVNULL,

@@ -4,6 +4,7 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
+from bench.encodings import Info
 from tasks import InputError
 
 OURS = ("bench", "tasks", "leaderboard", "slurm", "lprime")
@@ -116,8 +118,11 @@ def plugin_error(origin: str, error: BaseException, what: str = "cannot be impor
     in_plugin = [f for f in frames if f.filename == (file or origin)]
     last = in_plugin[-1] if in_plugin else elsewhere[-1] if elsewhere else None
     where = f" ({Path(last.filename).name}, line {last.lineno})" if last else ""  # a syntax error contains its own line
-    hint = "; a file has no package: import `name` for `.name`" if "no known parent package" in str(error) else ""
     text = " ".join(str(error).split())
+    hint = "; a file has no package: import `name` for `.name`" if "no known parent package" in text else ""
+    if field := re.fullmatch(r"Info\.__init__\(\) got an unexpected keyword argument '(\w+)'", text):
+        near = get_close_matches(field[1], Info.__dataclass_fields__, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else f"; expected fields are {', '.join(Info.__dataclass_fields__)}"
     return InputError(f"{origin} {what}{where}: {type(error).__name__}{': ' if text else ''}{text}{hint}")
 
 

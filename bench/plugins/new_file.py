@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from bench.files import write_atomic
+from bench.text_rules import TEMPLATE, link_fault, plain_text_fault
 from tasks import InputError
 
 from . import registry
@@ -15,12 +16,19 @@ NAME, CLASS = "my_encoding", "MyEncoding"
 """Names in the template."""
 
 
-def write_new_encoding(name: str) -> Path:
+def write_new_encoding(name: str, **texts: str) -> Path:
     """Write ``<name>.py`` in the current folder, a working encoding of that name, and return its path.
 
+    Arguments:
+        texts: ``title``, ``authors`` and ``link`` of its ``info``; those that are empty or not given stay as in the template.
+
     Raises:
-        InputError: the name is invalid or taken, or the file exists.
+        InputError: the name is invalid or taken, a text is not one that ``lprime verify`` would accept, or the file exists.
     """
+    texts = {key: text for key, text in texts.items() if text}
+    for key, text in texts.items():
+        if fault := (link_fault if key == "link" else plain_text_fault)(text):
+            raise InputError(f"--{key.removesuffix('s')} {fault}, got {text!r:.80}")
     registry.validate_name(name, "lprime new")
     path = Path(f"{name}.py")
     if path.exists():
@@ -31,6 +39,8 @@ def write_new_encoding(name: str) -> Path:
     if name in sys.stdlib_module_names or (module and module.origin):  # a folder without code has no origin
         raise InputError(f"{path} would hide the Python module {name!r}; choose another name")
     text = (resources.files("bench.plugins") / "template.py").read_text(encoding="utf-8")
+    for key, given in texts.items():
+        text = text.replace(f'{key}="{TEMPLATE[key]}"', f'{key}="{given}"')
     write_atomic(path, text.replace(CLASS, class_name(name)).replace(NAME, name))
     return path
 

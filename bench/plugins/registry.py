@@ -29,7 +29,7 @@ from bench.result import RANKING_CLASSES
 from tasks import InputError, unknown
 
 from .loading import Source, files_of, import_module, plugin_error, read_module
-from .references import is_file, map_references, parts
+from .references import has_reference, is_file, map_references, parts
 
 GROUP = "lprime.encodings"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -89,8 +89,10 @@ def get_encoding(name: str) -> type[Encoding]:
         InputError: an unknown name or setting, with the nearest match; a plugin that cannot be loaded.
     """
     known = Known()
-    if name not in known and name.isidentifier() and os.path.isfile(f"{name}.py"):
-        raise unknown("encoding", name, [f"{name}.py"])
+    if name not in known and re.fullmatch(r"[\w./~-]+", name):
+        files = {f"{name}.py", f"{os.path.splitext(name)[0]}.py"}
+        if not has_reference(name) and (found := [file for file in files if os.path.isfile(file)]):
+            raise unknown("encoding", name, found)
     return resolve(map_references(name, lambda reference: load_reference(reference).info.name), known)
 
 
@@ -134,10 +136,11 @@ def register(plugin: Plugin) -> type[Encoding]:
 
 
 def validate_class(cls: object, origin: str) -> type[Encoding]:
-    """Return ``cls`` if it is an encoding with a valid name and ranking class.
+    """Return ``cls`` if it is an encoding with a valid name, ranking class and family.
 
     Raises:
-        InputError: it is not an encoding, or its ``info``, name or ranking class is invalid.
+        InputError: it is not an encoding, its ``info``, name or ranking class is invalid, or its family is nearly one that
+            exists.
     """
     if not (inspect.isclass(cls) and issubclass(cls, Encoding)):
         raise InputError(f"{origin} is not an encoding; expected a subclass of bench.encodings.Encoding, got {cls!r:.80}")
@@ -147,6 +150,9 @@ def validate_class(cls: object, origin: str) -> type[Encoding]:
     validate_name(info.name, origin)
     if info.ranking not in RANKING_CLASSES:
         raise unknown(f"ranking of {origin}", str(info.ranking), RANKING_CLASSES)
+    families = {one.info.family for one in classes().values()}
+    if info.family not in families and get_close_matches(str(info.family).lower(), families, 1, 0.75):  # others are new ones
+        raise unknown(f"family of {origin}", str(info.family), families)
     return cls
 
 

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from .executor import Event
 from .run import Run
@@ -108,21 +109,31 @@ class Pace:
     """The last tenth of the run that it completed, and the time of that."""
 
 
-class PlainProgress:
+class SilentProgress:
+    """Only counts."""
+
+    def __init__(self, runs: Sequence[Run], steps: Mapping[Run, int] | None = None):
+        self.tally = Tally(runs, steps)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def on_event(self, event: Event) -> None:
+        self.tally.on_event(event)
+
+
+class PlainProgress(SilentProgress):
     """Prints lines, for logs and pipes: one for every run that ends, one for every tenth of a long run, whose tenths take
     ``LINE_EVERY_S`` or more, and otherwise one for the whole grid if nothing was printed for that time.
     """
 
     def __init__(self, runs: Sequence[Run], steps: Mapping[Run, int] | None = None):
-        self.tally = Tally(runs, steps)
+        super().__init__(runs, steps)
         self.paces: dict[Run, Pace] = {}
         self.last_line = time.monotonic()
-
-    def __enter__(self) -> "PlainProgress":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     def on_event(self, event: Event) -> None:
         self.tally.on_event(event)

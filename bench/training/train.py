@@ -33,6 +33,8 @@ STAGE_RATE = 0.1
 """Initial learning rate of an extra stage, as a fraction of the recipe's peak."""
 LOG_POINTS = 20
 """Number of entries of a run's loss curve."""
+Compute = Callable[[Decoder, tasks.Examples, int, torch.Generator], Tensor]
+"""The signature of ``forward_backward``."""
 
 
 @dataclass
@@ -135,6 +137,7 @@ def train(
     state: TrainingState,
     after_step: Callable[[TrainingState], None] = lambda state: None,
     graphs: GraphedStep | None = None,
+    compute: Compute | None = None,
 ) -> None:
     """Train from ``state.step`` to the end of the recipe, and of the encoding's extra stage if it has one.
 
@@ -143,6 +146,7 @@ def train(
     Arguments:
         after_step: called with the updated state after every step; may save, report or raise ``Stopped``.
         graphs: used while it is ``usable``; by default there is one on a GPU and none on a CPU.
+        compute: computes loss and gradients in place of ``forward_backward``.
     """
     model.train()
     device = model.embedding.weight.device
@@ -176,7 +180,7 @@ def train(
                 loss = graphs(batch, announced_length)
         else:
             generator = seeded_generator("train", seed, state.step, device=device)
-            loss = forward_backward(model, examples, announced_length, generator)
+            loss = (compute or forward_backward)(model, examples, announced_length, generator)
         with phase("optimiser"):
             norm = optimizer.clip(recipe.clip_norm)
         if device.type == "cuda" and state.step + 1 < end:

@@ -17,7 +17,9 @@ from tasks import InputError, unknown
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
-FORMATS = ("csv", "parquet", "dataset")
+FILES = ("csv", "json", "parquet")
+"""Formats of files, which are also their endings."""
+FORMATS = (*FILES, "dataset")
 
 
 class Entry(NamedTuple):
@@ -176,7 +178,7 @@ def write_table(table: "pa.Table", form: str, to: Path, force: bool = False) -> 
     """Write a tidy table, atomically.
 
     Arguments:
-        form: ``csv`` (UTF-8, text in quotation marks), ``parquet``, or ``dataset`` (a folder for
+        form: ``csv`` (UTF-8, text in quotation marks), ``json`` (a list of objects), ``parquet``, or ``dataset`` (a folder for
             ``datasets.load_from_disk``). Equal results give equal bytes.
         to: the file or folder to write; missing parents are created.
         force: replace an earlier export.
@@ -190,6 +192,9 @@ def write_table(table: "pa.Table", form: str, to: Path, force: bool = False) -> 
     refuse_occupied(form, to, force)
     if form == "csv":
         write_atomic(to, as_csv(table))
+    elif form == "json":
+        rows = (json.dumps(row, ensure_ascii=False, allow_nan=False) for row in table.to_pylist())
+        write_atomic(to, "[\n" + ",\n".join(rows) + "\n]\n")
     elif form == "parquet":
         import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
@@ -199,6 +204,23 @@ def write_table(table: "pa.Table", form: str, to: Path, force: bool = False) -> 
     else:
         write_dataset(table, to, force)
     return table.num_rows
+
+
+def format_of(to: Path, form: str | None) -> str:
+    """The format of an export: as given, otherwise by the ending of its file.
+
+    Raises:
+        InputError: an unknown format or ending, or two that contradict each other.
+    """
+    ending = to.suffix.lower().removeprefix(".")
+    if form is not None and form not in FORMATS:
+        raise unknown("format", form, FORMATS)
+    if form is None and ending not in FILES:
+        endings = ", ".join(f".{name}" for name in FILES)
+        raise InputError(f"the ending of {to} names no format; expected one of {endings}, or --format")
+    if form and ending in FILES and form != ending:
+        raise InputError(f"{to} ends in .{ending}, but --format is {form}; expected one of the two")
+    return form or ending
 
 
 def refuse_occupied(form: str, to: Path, force: bool = False) -> None:

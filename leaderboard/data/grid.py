@@ -70,7 +70,7 @@ class Grid:
     columns: tuple[Column, ...]
     """The tasks that boards rank by."""
     encodings: tuple[str, ...]
-    """Encodings of the suite in its order, then all others by name."""
+    """Encodings with a run or a failure: those of the suite in its order, then all others by name."""
     seeds: tuple[int, ...]
     """Seeds that every cell should have."""
     runs: Mapping[tuple[str, str], tuple[Result, ...]]
@@ -191,8 +191,8 @@ def assemble_grid(
         runs[cell] = (*runs.get(cell, ()), result)
     finished = {(r.task, r.encoding.name, r.seed) for r in results}
     failed = {run: failures[run] for run in sorted(failures) if run not in finished}
-    others = {r.encoding.name for r in results} | {encoding for _, encoding, _ in failed}
-    encodings = [*encodings, *sorted(others - set(encodings))]
+    tried = {r.encoding.name for r in results} | {encoding for _, encoding, _ in failed}
+    encodings = [*(name for name in encodings if name in tried), *sorted(tried - set(encodings))]
     return Grid(*identity, tuple(columns), tuple(encodings), tuple(sorted(seeds)), runs, failed)
 
 

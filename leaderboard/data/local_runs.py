@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from bench.suites.suite import Suite
+from leaderboard import published_folder
 from tasks import InputError
 
 from .cards import read_cards, with_declarations
@@ -24,7 +25,7 @@ def with_local_runs(suite: Suite | str, out: Path, board: Path) -> list[Grid]:
         InputError: no such suite, none of its runs published or available here, or a broken or contradictory result.
     """
     local_grids = collect(suite, out)
-    newest = local_grids[0]
+    newest, board = local_grids[0], published_folder(board)
     place = board / RESULTS / newest.name
     published = with_declarations(read_runs(place), read_cards(board))
     if not published:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 OVERVIEW = "accuracy"
+OVERVIEW_ALT = "Exact match by test length, one panel per task"
 SCORES = "scores"
 PROFILES = "profiles"
 COST = "cost"
@@ -53,8 +54,7 @@ def figures_of(grid: Grid, classes: Mapping[str, Sequence[Row]]) -> dict[str, Bo
     """
     if not grid.runs:
         return {}
-    alt = "Exact match by test length, one panel per task"
-    figures = {OVERVIEW: BoardFigure(alt, partial(draw_overview, grid, classes))}
+    figures = {OVERVIEW: BoardFigure(OVERVIEW_ALT, partial(draw_overview, grid, classes))}
     alt = "Score past L and reach, encodings by tasks, as numbers on colour"
     figures[SCORES] = BoardFigure(alt, partial(draw_heatmap, grid, classes))
     rows = [row for group in classes.values() for row in group if row.complete]

@@ -20,8 +20,6 @@ ABOVE, BELOW = 4.5, 14.5
 """Points by which names may exceed a panel above and below."""
 PITCH = 1.18 * SMALL
 """Points from one line to the next."""
-TOGETHER = 0.06
-"""Curves end together if their ends differ by less than this."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ def name_curves(ax: "Axes", labels: Sequence[CurveLabel], room: float) -> None:
     numbers = max((text_width(share(one.mean), SMALL, bold=True) for one in labels), default=0)
     swatch, number = width + GUTTER, width + GUTTER + SWATCH + SPACE + numbers
     text = number + SPACE
-    labels = stacked(labels)
+    labels = sorted(labels, key=lambda one: (-one.mean, one.name))
     names = [folded(one.name, width + room / POINT - text - SPACE, SMALL, one.bold, one.suffix) for one in labels]
     heights = [len(lines) * PITCH for lines in names]
     wanted = [(one.end - low) / (high - low) * height for one in labels]
@@ -66,15 +64,3 @@ def name_curves(ax: "Axes", labels: Sequence[CurveLabel], room: float) -> None:
         for i, part in enumerate(lines):
             below = MIDDLE * SMALL + (i - (len(lines) - 1) / 2) * PITCH
             ax.text(text / width, (centre - below) / height, part, **style)
-
-
-def stacked(labels: Sequence[CurveLabel]) -> list[CurveLabel]:
-    """Labels from top to bottom: by the ends of their curves; by the means where curves end together, then by name."""
-    order: list[CurveLabel] = []
-    close: list[CurveLabel] = []
-    for one in sorted(labels, key=lambda one: (-one.end, one.name)):
-        if close and close[-1].end - one.end > TOGETHER:
-            order += sorted(close, key=lambda one: (-one.mean, one.name))
-            close = []
-        close.append(one)
-    return order + sorted(close, key=lambda one: (-one.mean, one.name))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import tasks
 from leaderboard.data.grid import Column, Grid
-from leaderboard.format import VISIBLE_CHANCE, printable, share
+from leaderboard.format import FAMILIES, VISIBLE_CHANCE, family_title, printable, share
 from leaderboard.stats.summary import Row
 
 from .highlight import ranked_apart
@@ -15,10 +15,6 @@ from .theme import Theme
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ORDER = ("none", "absolute", "relative", "bias", "rotary", "scaling", "contextual", "ids", "training", "task-aware")
-"""Families in the order of their panels, related ones next to each other; others follow by name."""
-TITLES = {"none": "no encoding", "bias": "attention bias", "ids": "position ids", "training": "extra training stage"}
-"""Titles of the families whose names are unclear outside the catalogue."""
 MOST = 6
 """Most encodings in one panel, limited by colours and room for names. Larger families take several panels."""
 NAMED = 3
@@ -33,10 +29,10 @@ def families(classes: Mapping[str, Sequence[Row]]) -> dict[str, list[str]]:
         for row in rows:
             if row.record:
                 members.setdefault(row.record.family, []).append(row.name)
-    known = [family for family in ORDER if family in members]
+    known = [family for family in FAMILIES if family in members]  # others follow by name
     panels, taken = {}, set()
     for family in known + sorted(set(members) - set(known)):
-        names, title = members[family], TITLES.get(family) or printable(family, 24)
+        names, title = members[family], family_title(family)
         parts = -(-len(names) // MOST)
         while title in taken:  # two long names may be shortened to the same title
             title += "′"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from leaderboard.data.grid import Grid
-from leaderboard.format import ABSENT, ranking_title, reach_text, share
+from leaderboard.format import ranking_title, reach_text, share
 from leaderboard.stats.scores import GATE, REACH, Reach
 from leaderboard.stats.summary import Cell, Row
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 ROW, GAP, HEAD = 0.195, 0.34, 0.55
 """Inches of a row, between ranking classes (for the heading), and above the first row (for block and column titles)."""
 NAMES, BETWEEN = 2.35, 0.18
-"""Inches for rank and name, and between the two blocks."""
+"""Inches for tier and name, and between the two blocks."""
 FEWER = "*"
 """Follows a number from fewer seeds than expected."""
 
@@ -76,13 +76,13 @@ def set_titles(ax: "Axes", title: str, columns: Sequence[str]) -> None:
 
 
 def name_rows(ax: "Axes", rows: Sequence[Row], theme: Theme) -> None:
-    """Ranks and names left of the rows."""
+    """Tiers and names left of the rows."""
     place: dict[str, Any] = {"xycoords": ax.get_yaxis_transform(), "textcoords": "offset points"}
     for i, row in enumerate(rows):
-        rank = str(row.rank) if row.rank else ABSENT
+        tier = str(row.tier) if row.tier else ""
         name = "".join(folded(row.name, (NAMES - 0.36) / POINT, SMALL))
         at, y = (0, i + 0.5), -MIDDLE * SMALL
-        ax.annotate(rank, at, xytext=((0.22 - NAMES) / POINT, y), ha="right", color=theme.muted, **place)
+        ax.annotate(tier, at, xytext=((0.22 - NAMES) / POINT, y), ha="right", color=theme.muted, **place)
         ax.annotate(name, at, xytext=((0.3 - NAMES) / POINT, y), **place)
 
 
@@ -164,7 +164,9 @@ def draw_cells(ax: "Axes", table: Sequence[Sequence[Shown]], theme: Theme) -> No
 def explained(classes: Mapping[str, Sequence[Row]]) -> list[str]:
     """Notes below the figure."""
     cells = [cell for rows in classes.values() for row in rows for cell in row.cells.values()]
-    notes = ["score: mean over seeds; overall: the mean over tasks, for reach the geometric mean"]
+    tested = any(row.tier for rows in classes.values() for row in rows)
+    notes = ["number before a name: its tier, of which the test separates no two rows"] if tested else []
+    notes += ["score: mean over seeds; overall: the mean over tasks, for reach the geometric mean"]
     if any(len(cell.runs) > 1 for cell in cells):
         notes.append(
             "ticks at the bottom of a cell: its seeds, from 0 at the left to 1 at the right; lines: 95\u00a0% intervals"
@@ -173,7 +175,7 @@ def explained(classes: Mapping[str, Sequence[Row]]) -> list[str]:
         f"reach: where exact match, guessing taken out, first falls under {REACH:g}; ≥: the test ends first; <: before that"
     )
     if any(cell.flagged for cell in cells):
-        notes.append(f"red corner: under {share(GATE)} in distribution, so the task was not learned at the training lengths")
+        notes.append(f"red corner: under {share(GATE)} at l\u00a0≤\u00a0L, so the task was not learned at the training lengths")
     if any(cell.runs and len(cell.runs) < cell.asked for cell in cells):
         notes.append(f"{FEWER}: fewer seeds than expected")
     return notes

@@ -23,7 +23,7 @@ def spread(wanted: Sequence[float], heights: Sequence[float], low: float, high: 
     After subtracting the heights this is isotonic regression; clipping its solution to a range is again optimal.
 
     Arguments:
-        wanted: ascending.
+        wanted: usually ascending.
         heights: of the labels, in the same unit.
         low, high: range of the labels. If they do not fit, the first starts at ``low`` and the last exceeds ``high``.
     """

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
-from leaderboard.data.grid import Grid
-from leaderboard.format import plural, reach_text
+from leaderboard.data.grid import Column, Grid
+from leaderboard.figures.highlight import REFERENCES
+from leaderboard.format import FLAG, plural, reach_text, share
 from leaderboard.stats.significance import ALPHA
 from leaderboard.stats.summary import BASE, Row, separation
 
@@ -12,95 +13,129 @@ from . import columns
 from .markdown import escape
 
 FAR = 2
-"""The multiple of L past which the sentences say what carries."""
+"""The multiple of L at which the sentences say what still works."""
 NOISE = 1.05
 """Step times that differ by less than this factor count as equal."""
 MOST = 8
 """Most names in a list."""
 
+Show = Callable[[Row], str]
+Safe = Callable[[str], str]
 
-def answer(grid: Grid, classes: Mapping[str, Sequence[Row]], show: Callable[[Row], str] = lambda row: escape(row.name)) -> str:
-    """A paragraph on the first table; empty where no encoding has run on every task.
+
+def answer(grid: Grid, classes: Mapping[str, Sequence[Row]], show: Show = lambda row: escape(row.name)) -> str:
+    """``findings`` as a markdown list."""
+    return "\n".join(f"- **{lead}**: {text}" for lead, text in findings(grid, classes, show))
+
+
+def findings(
+    grid: Grid, classes: Mapping[str, Sequence[Row]], show: Show = lambda row: escape(row.name), safe: Safe = escape
+) -> list[tuple[str, str]]:
+    """Sentences on the first table, each with its topic; empty where no encoding has run on every task.
 
     Arguments:
-        show: the name of a row as markdown.
+        show: the name of a row for the output.
+        safe: makes other names safe for it.
     """
     rows = [row for row in next(iter(classes.values()), ()) if row.complete]
     if not rows:
-        return ""
-    first, *others = rows
-    close = [row for row in others if separation(first, row) is None]
-    below = [row for row in others if separation(first, row) == "above"]
+        return []
+    lead = [row for row in rows if row.tier == 1] or rows[:1]
+    found = [*leaders(grid, rows, lead, show), ("Cost", cost(lead, show)), ("Clearly below", below(rows, show))]
+    found += [(f"At {FAR} L", carried(grid, rows, show, safe)), ("Measured", scope(grid, safe))]
+    return [(topic, text) for topic, text in found if text]
+
+
+def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) -> list[tuple[str, str]]:
+    """The first tier, and how sure it is that it is the first."""
+    first, score = show(rows[0]) + mark(rows[0]), share(rows[0].score or 0)
+    if len(rows) == 1:
+        return [("One encoding", f"{first} alone has run on every task: score {score}; there is nothing to compare.")]
     pairs = [(a, b) for a, b in combinations(rows, 2) if b.name in a.ps]
-    has = f"{show(first)} has the highest score, {columns.SCORE.text(first)}"
-    if not others:
-        parts = [
-            f"**{show(first)}** alone has run on every task: score {columns.SCORE.text(first)}; there is nothing to compare."
-        ]
-    elif not first.ps:
-        parts = [f"**{has}**, in too few seeds for a test: small differences mean nothing."]
-    elif close:
-        parts = [f"**Use one of {len(close) + 1}**: {has}, and the test does not separate it from {listed(close, show)}."]
-    else:
-        parts = [
-            f"**Use {show(first)}**: its score, {columns.SCORE.text(first)}, is separated from that of every other encoding."
-        ]
-    if pairs:
-        count, error = sum(separation(a, b) is not None for a, b in pairs), f"{100 * ALPHA:g} %"
-        share = f"{100 * count / len(pairs):.0f} %"
-        text = f"The test separates {count} of {len(pairs)} pairs ({share}), with a chance of {error} "
-        text += "that any of the board's verdicts is false"
-        clear = f"; clearly below the first {'is' if len(below) == 1 else 'are'} {listed(below, show)}" if below else ""
-        parts.append(f"{text}{clear}.")
-    return " ".join([*parts, *cost([first, *close], show), *carried(grid, rows, show), scope(grid)])
+    if not pairs:
+        text = f"{first} has the highest score, {score}, but in too few seeds for a test: small differences mean nothing."
+        return [("Not tested", text)]
+    count = sum(separation(a, b) is not None for a, b in pairs)
+    sure = f"It separates {count} of {len(pairs)} pairs, with a risk of {100 * ALPHA:g} % that any of these verdicts is wrong."
+    if len(lead) == 1:
+        return [(f"Use {first}", f"the test separates its score, {columns.SCORE.text(rows[0])}, from the others'. {sure}")]
+    names = listed([f"{first} ({columns.SCORE.text(rows[0])})", *(show(row) + mark(row) for row in lead[1:])])
+    return [(f"Use one of {len(lead)}", f"{names}. The test separates no two of them: tier 1. {sure}")]
 
 
-def listed(rows: Sequence[Row], show: Callable[[Row], str]) -> str:
-    """``a, b and c``; those past ``MOST`` are counted."""
-    names = [show(row) for row in rows[:MOST]]
-    names += [f"{len(rows) - MOST} others"] if len(rows) > MOST else []
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+def mark(row: Row) -> str:
+    return f" {FLAG}" if row.flagged else ""
 
 
-def cost(rows: Sequence[Row], show: Callable[[Row], str]) -> list[str]:
-    """Which of the rows to choose from costs least: of the fastest, the one with the fewest parameters."""
+def listed(names: Sequence[str], most: int = MOST) -> str:
+    """``a, b and c``; those past ``most`` are counted."""
+    rest = len(names) - most
+    shown = [*names[:most], f"{rest} other{'s' * (rest > 1)}"] if rest > 0 else names
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
+def cost(rows: Sequence[Row], show: Show) -> str:
+    """Which of the rows to choose from cost nothing, or the least."""
+    timed = [row for row in rows if row.step_time is not None]
+    if not timed:
+        return ""
 
     def price(row: Row) -> str:
-        return f"a step {columns.STEP_TIME.text(row)} × {BASE}'s and {columns.PARAMETERS.text(row)} parameters"
+        return f"a step of {columns.STEP_TIME.text(row)} times {BASE}'s and {columns.PARAMETERS.text(row)} parameters"
 
-    timed = [(row.step_time, row) for row in rows if row.step_time is not None]
-    if not timed:
-        return []
-    fastest = min(time for time, _ in timed)
-    cheapest = min(
-        (row for time, row in timed if time <= NOISE * fastest), key=lambda row: (row.parameters or (0, 0), row.step_time)
-    )
-    if len(rows) == 1:
-        return [f"It costs {price(cheapest)} of its own."]
-    if cheapest is rows[0]:
-        return [f"Of these it costs least: {price(cheapest)} of its own."]
-    return [f"Of these, {show(cheapest)} costs least: {price(cheapest)} of its own ({show(rows[0])}: {price(rows[0])})."]
+    fastest = min(row.step_time or 0 for row in timed)
+    if free := [row for row in timed if (row.step_time or 0) <= NOISE and row.parameters == (0, 0)]:
+        names = listed([show(row) for row in free])
+        text = f"{names} cost{'s' * (len(free) == 1)} nothing: no parameters and no added step time"
+    else:
+        cheapest = min(
+            (row for row in timed if (row.step_time or 0) <= NOISE * fastest),
+            key=lambda row: (row.parameters or (0, 0), row.step_time),
+        )
+        text = f"{show(cheapest)} costs least: {price(cheapest)}"
+        free = [cheapest]
+    if rows[0] not in free and rows[0] in timed:
+        text += f"; {show(rows[0])} costs {price(rows[0])}"
+    return f"{text}."
 
 
-def carried(grid: Grid, rows: Sequence[Row], show: Callable[[Row], str]) -> list[str]:
-    """On which tasks encodings reach ``FAR`` times L, and how far the furthest gets on the others."""
-    far, short = [], []
+def below(rows: Sequence[Row], show: Show) -> str:
+    """The encodings that are separated from the first: all of them if they are few, else the well-known ones."""
+    found = [row for row in rows[1:] if separation(rows[0], row) == "above"]
+    if not found:
+        return ""
+    known = [row for row in found if row.name in REFERENCES]
+    if len(found) <= MOST or not known:
+        return f"{listed([show(row) for row in found])}."
+    return f"{len(found)} of {len(rows)} encodings, among them {listed([show(row) for row in known])}."
+
+
+def carried(grid: Grid, rows: Sequence[Row], show: Show, safe: Safe) -> str:
+    """On which tasks encodings still work at ``FAR`` times L, and how far the furthest gets on each."""
+    works, fails = [], []
     for column in grid.columns:
         reaches = [(reach, row) for row in rows if (reach := row.cells[column.task].reach)]
-        count = sum(reach.at >= FAR for reach, _ in reaches)
+        count, best = sum(reach.at >= FAR for reach, _ in reaches), max(reach.at for reach, _ in reaches)
+        first, *others = [(row, reach) for reach, row in reaches if reach.at == best]
+        furthest = listed([show(first[0]), *(show(row) for row, _ in others)], 1) + f", {reach_text(first[1])} L"
         if count:
-            far.append(f"{escape(column.task)} by {count} of {len(rows)}")
+            works.append(f"{name(column, safe)} ({count} of {len(rows)}; furthest: {furthest})")
         else:
-            best, row = max(reaches, key=lambda entry: entry[0].at)
-            short.append(f"{escape(column.task)} (furthest: {show(row)}, {reach_text(best)} L)")
-    parts = [f"Carried past {FAR} L: {', '.join(far)}"] if far else []
-    parts += [f"{'not' if far else f'Nothing is carried past {FAR} L'}: {', '.join(short)}"] if short else []
-    return ["; ".join(parts) + "."] if parts else []
+            fails.append(f"{name(column, safe)} (furthest: {furthest})")
+    parts = [f"at least half of the answers are right, guessing taken out, on {listed(works)}"] if works else []
+    parts += [f"no encoding gets that far on {listed(fails)}"] if fails else []
+    return f"{'; '.join(parts)}." if parts else ""
 
 
-def scope(grid: Grid) -> str:
+def name(column: Column, safe: Safe) -> str:
+    return safe(columns.task_title(column.task))
+
+
+def scope(grid: Grid, safe: Safe) -> str:
     """The model and the training lengths, beyond which nothing was measured."""
     model = grid.suite.model if grid.suite else None
-    size = f"{plural(model.layers, 'layer')}, width {model.width} and " if model else ""
-    lengths = ", ".join(f"{column.train_length} on {escape(column.task)}" for column in grid.columns)
-    return f"All this is for {size}training at L = {lengths}; elsewhere the order may differ."
+    size = f"{plural(model.layers, 'layer')}, width {model.width}, " if model else ""
+    lengths = ", ".join(f"{column.train_length} ({name(column, safe)})" for column in grid.columns)
+    same = len({column.train_length for column in grid.columns}) == 1
+    longest = f"L = {grid.columns[0].train_length}" if same else f"L: {lengths}"
+    return f"{size}trained at lengths up to {longest}. Elsewhere the order may differ."

@@ -1,12 +1,16 @@
-"""The board of one suite as markdown, with its figures. The same results give the same bytes."""
+"""The board of one suite as markdown, with its figures. The same results give the same bytes.
 
-from collections.abc import Sequence
+A board is a front page of a few screens, a page of all tables and figures, and a page for each task.
+"""
+
+import posixpath
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import tasks
 from bench.files import write_atomic
-from bench.result import SOURCE_MEANINGS
 from bench.suites.suite import Suite
 from leaderboard.data import local_runs
 from leaderboard.data.collect import collect, read_results
@@ -15,31 +19,80 @@ from leaderboard.data.grid import Column, Grid
 from leaderboard.data.store import RESULTS, read_runs
 from leaderboard.figures import board_figures, stretched
 from leaderboard.figures.canvas import file_name
-from leaderboard.format import SECOND_HAND, ranking_title
+from leaderboard.format import ranking_title
 from leaderboard.stats.resolution import resolution
 from leaderboard.stats.robustness import robustness
 from leaderboard.stats.summary import Row, summarise
 
-from . import robustness_text, tables
+from . import columns, robustness_text, tables
 from .answer import answer
 from .columns import TableColumn
-from .explanation import EXPLANATION, OTHER_VERSION, experiment_setup
-from .markdown import code, escape, heading_anchor, themed_picture
+from .explanation import EXPLANATION, OTHER_VERSION, experiment_setup, signs
+from .markdown import code, escape, heading_anchor, linked_name, themed_picture
 from .tables import Classes
 
 BOARD = "board.md"
-FULL = "Overall in full"
+HOW_TO_READ = "How to read this"
 
 
-def write_board(suite_or_name: Suite | str, out: Path, published: Path | None = None) -> Path:
-    """Write ``<out>/<suite>/board.md`` and its figures from the results there.
+@dataclass(frozen=True)
+class BoardPaths:
+    """The files of a suite's board, relative to one folder."""
+
+    front: str = BOARD
+    details: str = "board-details.md"
+    task_stem: str = "board-task-"
+    """What the path of a task's page starts with."""
+    images: str = ""
+    """Folder of the figures: empty, or ends in a slash."""
+    page: Callable[[str], str] | None = None
+    """Path of an encoding's page; None where there are none."""
+
+    def task(self, task: str) -> str:
+        return f"{self.task_stem}{quote(task, safe='')}.md"
+
+
+@dataclass(frozen=True)
+class BoardFile:
+    """One of these files, and its links to the others."""
+
+    path: str
+    paths: BoardPaths
+
+    def relative(self, path: str) -> str:
+        """The path of another file, relative to this one."""
+        return posixpath.relpath(path, posixpath.dirname(self.path) or ".")
+
+    def link(self, path: str) -> str:
+        """The target of a link to another file."""
+        return quote(self.relative(path), safe="/~=,+")
+
+    def figure(self, alt: str, stem: str) -> str:
+        light, dark = (self.relative(self.paths.images + file_name(stem, look)) for look in ("light", "dark"))
+        return themed_picture(alt, light, dark)
+
+    @property
+    def encoding(self) -> TableColumn:
+        """The column of names, linked to the encodings' pages or papers."""
+        page = self.paths.page
+        if page is None:
+            return tables.PAPER_LINK
+        return columns.encoding_column(lambda row: linked_name(row.name, self.link(page(row.name)) if row.record else None))
+
+    @property
+    def back(self) -> str:
+        return f"[← the board]({self.link(self.paths.front)})"
+
+
+def write_board(suite_or_name: Suite | str, out: Path, published: Path | None = None) -> tuple[Grid, list[Path]]:
+    """Write ``<out>/<suite>/board.md``, its other pages and its figures from the results there.
 
     Arguments:
         suite_or_name: see ``collect``.
         published: a leaderboard's folder; its results are shown too.
 
     Returns:
-        The path of ``board.md``.
+        The grid of the board, and the paths of its pages, the front page first.
 
     Raises:
         InputError: no such suite, no results, a broken or contradictory result, or a path that cannot be written.
@@ -52,130 +105,145 @@ def write_board(suite_or_name: Suite | str, out: Path, published: Path | None = 
     place, read = (Path(out), read_results) if published is None else (published / RESULTS, read_runs)
     grids[0] = with_conditions(grids[0], place, read)
     folder = Path(out) / grids[0].name
-    text, drawn = render_board(grids, "" if published is None else local_runs.NOTE), board_figures.draw(grids[0])
+    pages, drawn = render_board(grids, "" if published is None else local_runs.NOTE), board_figures.draw(grids[0])
     for name, data in drawn.items():
         write_atomic(folder / name, data)
-    write_atomic(folder / BOARD, text)  # last, so that it never shows a figure that is not there
-    return folder / BOARD
+    for name in reversed(pages):  # the front page last, so that it never shows what is not there
+        write_atomic(folder / name, pages[name])
+    return grids[0], [folder / name for name in pages]
 
 
-@dataclass(frozen=True)
-class BoardSection:
-    """How a board fits into its file. By default the board is the whole file, in the folder of its figures."""
-
-    level: int = 1
-    """Level of its heading."""
-    image_folder: str = ""
-    """Relative to the file: empty, or ends in a slash."""
-    suffix: str = ""
-    """Appended to the headings of lower levels, where several boards share a file."""
-    encoding: TableColumn = tables.PAPER_LINK
-    """The column of names, with their links."""
-
-    def heading(self, text: str, below: int = 1) -> str:
-        """A heading ``below`` levels under the board's own."""
-        return f"{'#' * (self.level + below)} {text}{self.suffix}"
-
-    def figure(self, alt: str, stem: str) -> str:
-        light, dark = (self.image_folder + file_name(stem, look) for look in ("light", "dark"))
-        return themed_picture(alt, light, dark)
-
-
-def render_board(grids: Sequence[Grid], note: str = "") -> str:
-    """The board of the first grid as markdown, with a short section for each other fingerprint.
+def render_board(grids: Sequence[Grid], note: str = "", paths: BoardPaths | None = None) -> dict[str, str]:
+    """Path → markdown of the pages of a board: the front page, all tables and figures, and each task.
 
     Arguments:
-        grids: of one suite, as ``collect`` returns them.
+        grids: of one suite, as ``collect`` returns them; those of other fingerprints have a section below all tables.
         note: a paragraph under the title.
     """
-    (grid, classes), *others = ((grid, summarise(grid)) for grid in grids)
-    section = BoardSection()
-    parts = [f"# {escape(grid.name)}: accuracy beyond the training length", note]
-    if grid.suite:
-        parts.append(escape(grid.suite.about, 1000))
-    if grid.runs or grid.failures:
-        parts += [section.heading("Overall"), *main_sections(grid, classes, section), experiment_setup(grid)]
-        parts += detail_sections(grid, classes, section)
-    else:
-        parts += [experiment_setup(grid), "No run of this version yet."]
-    rows = [row for group in classes.values() for row in group]
+    paths, grid = paths or BoardPaths(), grids[0]
+    versions = [(one, summarise(one)) for one in grids]
+    front = BoardFile(paths.front, paths)
+    parts = [f"# {escape(grid.name)}: accuracy beyond the training length", note, *front_sections(grid, versions[0][1], front)]
+    return {paths.front: joined(parts)} | render_details(versions, paths)
+
+
+def render_details(versions: Sequence[tuple[Grid, Classes]], paths: BoardPaths) -> dict[str, str]:
+    """All pages of a suite's board but the front page.
+
+    Arguments:
+        versions: of one suite, newest first.
+    """
+    (grid, classes), *others = versions
+    file = BoardFile(paths.details, paths)
+    parts = detail_sections(grid, classes, file) if grid.runs or grid.failures else []
     for other, found in others:
-        others_rows = [row for group in found.values() for row in group]
-        rows += others_rows
-        parts += [section.heading(f"Another version: fingerprint {code(other.fingerprint)}"), OTHER_VERSION]
-        parts += [experiment_setup(other), *ranking_tables(other, found, section)]
-        parts += [tables.in_distribution_table(other, others_rows), tables.reach_table(other, others_rows)]
-    parts += ["## How to read this", EXPLANATION, "\n".join(tables.paper_definitions(rows))]
-    return "\n\n".join(filter(None, parts)) + "\n"
+        rows = all_rows(found)
+        parts += [f"## Version {other.version}, fingerprint {code(other.fingerprint)}", OTHER_VERSION]
+        parts += [experiment_setup(other), *ranking_tables(found), tables.task_scores_table(other, rows)]
+        parts += [tables.in_distribution_table(other, rows), tables.reach_table(other, rows)]
+    parts += [f"## {HOW_TO_READ}", EXPLANATION]
+    heading = [f"# Suite {escape(grid.name)}: all tables and figures", f"{file.back} · Tasks: {task_links(grid, file)}"]
+    pages = {paths.details: joined([*heading, table_of_contents(parts), experiment_setup(grid), *parts])}
+    for column in grid.columns:
+        file = BoardFile(paths.task(column.task), paths)
+        pages[file.path] = joined(task_page(grid, column, all_rows(classes), file))
+    return pages
 
 
-def main_sections(grid: Grid, classes: Classes, section: BoardSection) -> list[str]:
-    """What the board says first: an answer in words, the first table of each ranking class, and the first figure."""
-    parts = [answer(grid, classes, section.encoding.as_markdown)]
+def joined(parts: Sequence[str]) -> str:
+    return "\n\n".join(filter(None, parts)).rstrip() + "\n"
+
+
+def all_rows(classes: Classes) -> list[Row]:
+    return [row for rows in classes.values() for row in rows]
+
+
+def task_links(grid: Grid, file: BoardFile) -> str:
+    links = [(columns.task_markdown(c.task), file.link(file.paths.task(c.task))) for c in grid.columns]
+    return " · ".join(f"[{title}]({target})" for title, target in links)
+
+
+def table_of_contents(parts: Sequence[str]) -> str:
+    """One line of links to the headings of the second level."""
+    headings = [part.removeprefix("## ") for part in parts if part.startswith("## ")]
+    return "Below: " + " · ".join(f"[{text}](#{heading_anchor(text)})" for text in headings)
+
+
+def front_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
+    """The front page's part on a suite: an answer in words, a table for each ranking class, the first figure and links."""
+    about = escape(grid.suite.about, 1000) if grid.suite else ""
+    if not (grid.runs or grid.failures):
+        return [about, experiment_setup(grid), "No run of this version yet."]
+    details = file.link(file.paths.details)
+    meanings = [f"**{word}**: {meaning}." for word, meaning in signs(all_rows(classes)).items()]
+    meanings.append(f"[More on how to read this]({details}#{heading_anchor(HOW_TO_READ)})")
+    parts = [about, answer(grid, classes, file.encoding.as_markdown), "\\\n".join(meanings)]
     for name, rows in classes.items():
         parts += [f"**{escape(ranking_title(name))}**"] if len(classes) > 1 else []
-        parts.append(tables.short_table(grid, rows, section.encoding))
-    if any(tables.second_hand(row) for rows in classes.values() for row in rows):
-        full = f"[{FULL}](#{heading_anchor(FULL + section.suffix)})"
-        parts.append(f"{SECOND_HAND} Second-hand: {SOURCE_MEANINGS['second-hand']}. {full} shows the source of every row.")
-    shown = board_figures.alt_texts(grid, classes)
-    return [*parts, section.figure(shown[board_figures.OVERVIEW], board_figures.OVERVIEW) if shown else ""]
+        parts.append(tables.short_table(grid, rows, file.encoding))
+    parts.append(file.figure(board_figures.OVERVIEW_ALT, board_figures.OVERVIEW) if grid.runs else "")
+    links = f"**More**: [all tables and figures]({details}) · Tasks: {task_links(grid, file)}"
+    return [*parts, links, experiment_setup(grid)]
 
 
-def detail_sections(grid: Grid, classes: Classes, section: BoardSection) -> list[str]:
-    """Everything below the first tables."""
-    rows = [row for group in classes.values() for row in group]
-    shown, parts = board_figures.alt_texts(grid, classes), []
+def detail_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
+    """All tables and figures that cover several tasks."""
+    rows, shown = all_rows(classes), board_figures.alt_texts(grid, classes)
+    parts = ["## Overall", *ranking_tables(classes, file.encoding)]
+    parts += ["## Scores by task", tables.task_scores_table(grid, rows)]
 
     def add_figure(title: str, stem: str) -> None:
         if stem in shown:
-            parts.extend([section.heading(title), section.figure(shown[stem], stem)])
+            parts.extend([f"## {title}", file.figure(shown[stem], stem)])
 
-    parts += [section.heading(FULL), *ranking_tables(grid, classes, section)]
     add_figure("Encodings by tasks", board_figures.SCORES)
     if table := tables.significance_table(rows):
-        parts += [section.heading("Significance"), table]
+        parts += ["## Significance", table]
     if found := resolution(classes):
-        parts += [section.heading("How much this measurement resolves"), tables.resolution_text(found)]
+        parts += ["## How much this measurement resolves", tables.resolution_text(found)]
     add_figure("Performance profiles", board_figures.PROFILES)
     if order := robustness(grid):
-        parts += [section.heading(robustness_text.TITLE), robustness_text.robustness_words(order)]
-        parts += [section.figure(shown[board_figures.ROBUSTNESS], board_figures.ROBUSTNESS)]
+        parts += [f"## {robustness_text.TITLE}", robustness_text.robustness_words(order)]
+        parts += [file.figure(shown[board_figures.ROBUSTNESS], board_figures.ROBUSTNESS)]
         parts += [*robustness_text.robustness_tables(order), robustness_text.HOW]
+    parts += ["## Cost", tables.cost_table(rows)]
     add_figure("Accuracy against cost", board_figures.COST)
-    parts += [section.heading("In-distribution"), tables.in_distribution_table(grid, rows)]
-    parts += [section.heading("Reach in multiples of L"), tables.reach_table(grid, rows)]
-    parts += [section.heading("Graded scores"), tables.graded_table(grid, rows)]
-    for column in grid.columns:
-        parts += task_section(column, rows, section)
+    parts += ["## Exact match at l ≤ L", tables.in_distribution_table(grid, rows)]
+    parts += ["## Reach in multiples of L", tables.reach_table(grid, rows)]
+    parts += ["## Graded scores", tables.graded_table(grid, rows)]
     if stretched.compared(grid):
         alt = f"{stretched.TITLE}: exact match by length"
-        parts += [section.heading(stretched.TITLE), stretched.TEXT, section.figure(alt, stretched.STEM)]
+        parts += [f"## {stretched.TITLE}", stretched.TEXT, file.figure(alt, stretched.STEM)]
     if lines := tables.unfinished_runs(grid, rows):
-        parts += [section.heading("Failed, diverged and missing runs"), tables.bullets(lines)]
+        parts += ["## Failed, diverged and missing runs", tables.bullets(lines)]
     if lines := tables.cautions(grid, rows):
-        parts += [section.heading("Cautions"), tables.bullets(lines)]
-    return [*parts, section.heading("Encodings"), tables.encodings_table(rows)]
+        parts += ["## Cautions", tables.bullets(lines)]
+    return [*parts, "## Encodings", tables.encodings_table(rows)]
 
 
-def ranking_tables(grid: Grid, classes: Classes, section: BoardSection) -> list[str]:
-    """The full table, one table for every other ranking class, and what is special about the training of some rows."""
+def ranking_tables(classes: Classes, encoding: TableColumn = tables.PAPER_LINK) -> list[str]:
+    """The table over all tasks, one for every other ranking class, and what is special about the training of some rows."""
     parts = []
     for name, rows in classes.items():
         if name != "standard":
-            parts.append(section.heading(escape(ranking_title(name)), 2))
-        parts.append(tables.overall_table(grid, rows, section.encoding))
-    notes = tables.training_notes([row for rows in classes.values() for row in rows])
+            parts.append(f"### {escape(ranking_title(name))}")
+        parts.append(tables.overall_table(rows, encoding))
+    notes = tables.training_notes(all_rows(classes))
     return [*parts, tables.bullets(notes)]
 
 
-def task_section(column: Column, rows: Sequence[Row], section: BoardSection) -> list[str]:
+def task_page(grid: Grid, column: Column, rows: Sequence[Row], file: BoardFile) -> list[str]:
     """One task: figure and accuracy at every length."""
     known = tasks.catalogue().get(column.task)
     title = known.title if known else column.task
     unit = f"; length = {known.length_is}" if known else ""
-    parts = [section.heading(escape(title)), f"Variant {escape(column.variant)}, L = {column.train_length}{escape(unit)}."]
+    others = f"[all tables and figures]({file.link(file.paths.details)}) · {task_links(grid, file)}"
+    parts = [f"# {escape(title)}, suite {escape(grid.name)}", f"{file.back} · {others}"]
+    parts.append(
+        f"Variant {escape(column.variant)}, L = {column.train_length}{escape(unit)}. The table has score and "
+        "reach on this task, and exact match by test length, mean over seeds; guessing is taken out of score and reach alone."
+    )
     if any(row.cells[column.task].runs for row in rows):
-        alt = f"{title}: exact match by test length, one panel a family"
-        parts.append(section.figure(alt, board_figures.task_stem(column.task)))
+        alt = f"{title}: exact match by test length, one panel per family"
+        parts.append(file.figure(alt, board_figures.task_stem(column.task)))
     return [*parts, tables.length_table(column, rows)]

@@ -11,7 +11,7 @@ from typing import Literal
 import tasks
 from bench.result import SOURCE_KINDS, SOURCE_MEANINGS
 from leaderboard.data.grid import Column
-from leaderboard.format import ABSENT, BUSY, FLAG, p_value, printable, reach_text, share
+from leaderboard.format import ABSENT, BUSY, FLAG, family_title, p_value, printable, reach_text, share
 from leaderboard.stats.summary import ANCHOR, BASE, Row, Versus
 
 from . import task_metrics
@@ -54,19 +54,22 @@ def task_column(column: Column, metric: TaskMetric) -> TableColumn:
     """The column of a metric on one task, titled by the task."""
     task = column.task
     return TableColumn(
-        escape(task),
+        task_title(task),
         lambda row: metric.text(row.cells[task], row),
         lambda row: metric.value(row.cells[task]),
         f"{task_title(task)}, L = {column.train_length}. {metric.hint}",
-        short=task_title(task),
         task=task,
     )
 
 
 def task_title(task: str) -> str:
-    """``key retrieval`` of ``key_retrieval``: a narrow column can break it between words."""
+    """The name of a task in text: ``key retrieval`` of ``key_retrieval``, which is its name in commands and files."""
     known = tasks.catalogue().get(task)
     return known.title.lower() if known else printable(task)
+
+
+def task_markdown(task: str) -> str:
+    return escape(task_title(task))
 
 
 def encoding_column(as_markdown: Callable[[Row], str]) -> TableColumn:
@@ -117,16 +120,16 @@ def parameter_counts(row: Row) -> str:
 
 
 ENCODING = encoding_column(lambda row: escape(row.name))
-RANK = TableColumn(
-    "rank",
-    lambda row: str(row.rank) if row.rank else ABSENT,
-    lambda row: row.rank,
-    "1 + the number of rows above that are separated from this one; see rank range",
+TIER = TableColumn(
+    "tier",
+    lambda row: str(row.tier) if row.tier else ABSENT,
+    lambda row: row.tier,
+    "The test separates no two rows of one tier; the next tier begins where it separates a row from one of the tier",
     "ascending",
 )
 """Decided in ``stats.summary`` and ``stats.significance``."""
-RANK_RANGE = TableColumn(
-    "rank range",
+PLACES = TableColumn(
+    "places",
     lambda row: "–".join(map(str, sorted({*row.places}))) if row.places else ABSENT,
     lambda row: row.places and row.places[0] + row.places[1] / 1e6,
     "Best and worst position in its table that the tests leave open",
@@ -158,16 +161,16 @@ IN_DISTRIBUTION_MEAN = TableColumn(
     lambda row: flagged(row.in_distribution, row.flagged),
     lambda row: row.in_distribution,
     f"Exact match at the training lengths (l ≤ L), mean over tasks; {FLAG}: not learned on some task",
-    short=IN_DISTRIBUTION.short,
 )
 SEEDS = TableColumn("seeds", seed_counts, lambda row: min(len(c.runs) for c in row.cells.values()), "Runs per task")
 RANKING_CLASS = TableColumn("ranking class", lambda row: printable(row.ranking))
 FAMILY = TableColumn(
     "family",
-    lambda row: printable(row.record.family) if row.record else ABSENT,
-    lambda row: printable(row.record.family) if row.record else ABSENT,
+    lambda row: family_title(row.record.family) if row.record else ABSENT,
+    lambda row: family_title(row.record.family) if row.record else ABSENT,
     "Kind of encoding",
     "ascending",
+    markdown=lambda row: escape(family_title(row.record.family)) if row.record else ABSENT,
 )
 SOURCE = TableColumn(
     "source",
@@ -193,15 +196,20 @@ PARAMETERS = TableColumn(
     "ascending",
 )
 STEP_TIME = TableColumn(
-    f"step × {BASE}",
+    f"step time, {BASE} = 1",
     lambda row: ABSENT if row.step_time is None else factor(row.step_time) + (f" {BUSY}" if row.busy else ""),
     lambda row: row.step_time,
     f"Time of a training step at L, relative to {BASE}; {BUSY}: measured on a busy machine",
     "ascending",
+    short="step time",
 )
 LONGEST = f"of a training step at the longest length measured, relative to {BASE}"
-STEP_TIME_PAST = number_column(f"step × {BASE}, l > L", lambda row: row.step_time_past, f"Time {LONGEST}", "ascending", factor)
-MEMORY = number_column(f"memory × {BASE}", lambda row: row.memory, f"Peak memory {LONGEST}", "ascending", factor)
+STEP_TIME_PAST = number_column(
+    f"step time, {BASE} = 1, l > L", lambda row: row.step_time_past, f"Time {LONGEST}", "ascending", factor
+)
+MEMORY = number_column(
+    f"memory, {BASE} = 1", lambda row: row.memory, f"Peak memory {LONGEST}", "ascending", factor, short="memory"
+)
 PAPER = TableColumn(
     "paper",
     lambda row: str(row.record.year) if row.record else ABSENT,

@@ -24,7 +24,7 @@ RULE, PLAIN_RULE = "│", "|"
 LENGTH_WIDTH = 4
 """Smallest width of one length in a curve, in characters."""
 SHOWN = (
-    *(columns.RANK, columns.SCORE, columns.MEAN_REACH, columns.IQM),
+    *(columns.TIER, columns.SCORE, columns.MEAN_REACH, columns.IQM),
     *(columns.IN_DISTRIBUTION_MEAN, columns.SEEDS, columns.PARAMETERS, columns.STEP_TIME),
     *(columns.RANKING_CLASS, columns.FAMILY, columns.SOURCE, columns.LENGTHS, columns.PAPER),
 )
@@ -41,7 +41,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         score_lines(comparison),
         "",
         verdict_lines(comparison),
-        section_title("In-distribution exact match (l ≤ L), reach in multiples of L, milliseconds per training step"),
+        section_title("Exact match at l ≤ L, reach in multiples of L, milliseconds per training step"),
         task_lines(comparison),
         section_title("Exact match by length, mean over seeds; the rule marks L"),
         *(length_curves(duel, console.width, plain) for duel in comparison.by_task),
@@ -115,7 +115,7 @@ def score_lines(comparison: Comparison) -> Table:
         values = [interval(duel.a.score) or duel.a.state, interval(duel.b.score) or duel.b.state]
         values += [interval(duel.difference, signed=True) or ABSENT]
         values += [ABSENT if duel.improvement is None else two_decimals(duel.improvement)]
-        add_line(table, printable(column.task), f"{column.train_length} → {column.lengths[-1]}", *values)
+        add_line(table, columns.task_title(column.task), f"{column.train_length} → {column.lengths[-1]}", *values)
     return table
 
 
@@ -158,11 +158,11 @@ def verdict_lines(comparison: Comparison) -> Table:
 
 def task_lines(comparison: Comparison) -> Table:
     metrics = (IN_DISTRIBUTION, REACH)
-    table = paired_table("\ntask", pairs=(*(metric.short or metric.title for metric in metrics), "ms"))
+    table = paired_table("\ntask", pairs=(*(metric.title for metric in metrics), "ms"))
     for duel in comparison.by_task:
         pairs = list(zip((duel.a, duel.b), comparison.rows, strict=True))
         values = [metric.text(cell, row) for metric in metrics for cell, row in pairs]
-        add_line(table, printable(duel.column.task), *values, *(step_ms(cell) for cell, _ in pairs))
+        add_line(table, columns.task_title(duel.column.task), *values, *(step_ms(cell) for cell, _ in pairs))
     return table
 
 
@@ -184,7 +184,7 @@ def length_curves(duel: TaskComparison, width: int, plain: bool) -> Text:
     """
     column, bars, rule = duel.column, PLAIN_BARS if plain else BARS, f" {PLAIN_RULE if plain else RULE}"
     cell_width = max(LENGTH_WIDTH, *(len(str(n)) for n in column.lengths))
-    text = Text.assemble((printable(column.task), "bold"), f", L = {column.train_length}\n")
+    text = Text.assemble((columns.task_title(column.task), "bold"), f", L = {column.train_length}\n")
     per_line = max(1, (width - 1 - len(rule)) // (cell_width + 1))
     for start in range(0, len(column.lengths), per_line):
         part = slice(start, start + per_line)
@@ -228,7 +228,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     for row in comparison.rows:
         if row.flagged:
             lines.append(
-                f"{FLAG}: {printable(row.name, 200)} is under {share(st.GATE)} in-distribution on a task that it has "
+                f"{FLAG}: {printable(row.name, 200)} is under {share(st.GATE)} at l ≤ L on a task that it has "
                 "not learned at its training lengths; its score there says little about extrapolation"
             )
     if comparison.a.ranking != comparison.b.ranking:

@@ -9,7 +9,7 @@ from bench.result import SOURCE_MEANINGS, Result
 from leaderboard.data.file_names import IMAGES, PAGES, page_name
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.canvas import file_name
-from leaderboard.format import ABSENT, BUSY, plural, ranking_title, rerun_command, share
+from leaderboard.format import ABSENT, BUSY, family_title, plural, ranking_title, rerun_command, share
 from leaderboard.stats.scores import in_distribution
 from leaderboard.stats.summary import BASE, Row, separation
 
@@ -91,7 +91,7 @@ def description(entry: Entry, card: Card) -> str:
     if record.source:
         meaning = SOURCE_MEANINGS.get(record.source)  # type: ignore[call-overload]
         lines.append(f"- **Source**: {escape(record.source)}" + (f", {meaning}" if meaning else ""))
-    lines.append(f"- **Family**: {escape(record.family)}")
+    lines.append(f"- **Family**: {escape(family_title(record.family))}")
     lines.append(f"- **Ranking class**: {escape(ranking_title(entry.row.ranking))}")
     lines += [f"- **Settings**: {escape(settings, 500)}"] if settings else []
     lines += [f"- **Length settings**: {escape(record.lengths, 500)}"] if record.lengths else []
@@ -120,8 +120,8 @@ def measured_section(measured: Measured, sources: set[str]) -> list[str]:
         for c in measured.costs
     ]
     if costs:
-        titles = ["tokens (L, 2 L, 4 L)", "step, ms", f"× {BASE}", "peak memory, MiB", f"× {BASE}"]
-        where = f"suite {escape(measured.suite)} on {escape(measured.task)}"
+        titles = ["tokens (L, 2 L, 4 L)", "step, ms", f"{BASE} = 1", "peak memory, MiB", f"{BASE} = 1"]
+        where = f"suite {escape(measured.suite)} on {columns.task_markdown(measured.task)}"
         parts += [f"A training step of {where}, measured side by side with {BASE}:", markdown_table(titles, costs, left=0)]
     torch, finished = escape(measured.versions.get("torch", "?")), escape(measured.finished)
     text = f"Measured on one thread of {escape(measured.device)}, torch {torch}, {finished}{commit_suffix(measured.commit)}."
@@ -144,10 +144,13 @@ def suite_sections(entry: Entry) -> list[str]:
 
 def summary_line(entry: Entry) -> str:
     row, grid = entry.row, entry.grid
-    rank = f"Rank {row.rank}" if row.rank else "Not ranked: some task has no run"
-    missing = [f"{escape(c.column.task)} ({c.state})" for c in row.cells.values() if not c.runs]
+    if row.tier and row.places:
+        rank = f"Tier {row.tier}, places {columns.PLACES.text(row)} of {len(entry.table)} possible"
+    else:
+        rank = "Not tested: single seeds" if row.complete else "Not ranked: some task has no run"
+    missing = [f"{columns.task_markdown(c.column.task)} ({c.state})" for c in row.cells.values() if not c.runs]
     within = columns.IN_DISTRIBUTION_MEAN.text(row)
-    text = f"{rank}, score {columns.SCORE.text(row)}, reach {columns.MEAN_REACH.text(row)} L, in-distribution {within}. "
+    text = f"{rank}, score {columns.SCORE.text(row)}, reach {columns.MEAN_REACH.text(row)} L, l ≤ L {within}. "
     text += f"No result on {', '.join(missing)}. " if missing else ""
     return text + f"Suite version {grid.version}, fingerprint {code(grid.fingerprint)}."
 
@@ -170,7 +173,7 @@ def task_table(entry: Entry) -> str:
     for column in entry.grid.columns:
         cell = entry.row.cells[column.task]
         texts = [metric.text(cell, entry.row) for metric in metrics]
-        body.append([escape(column.task), str(column.train_length), *texts, str(len(cell.runs))])
+        body.append([columns.task_markdown(column.task), str(column.train_length), *texts, str(len(cell.runs))])
     return markdown_table(["task", "L", *(metric.title for metric in metrics), "seeds"], body)
 
 
@@ -178,14 +181,14 @@ def length_section(entry: Entry, column: Column) -> list[str]:
     """Exact match on one task at every length: the mean, and each seed."""
     cell = entry.row.cells[column.task]
     within = in_distribution(column.at, cell.exact, column.train_length)
-    titles = [*length_titles(column), IN_DISTRIBUTION.short, SCORE.title]
+    titles = [*length_titles(column), IN_DISTRIBUTION.title, SCORE.title]
     body = [["**mean**", *map(share, cell.by_length), share(within.mean()), f"**{share(cell.scores.mean())}**"]]
     for run, exact, inside, outside in zip(cell.runs, cell.exact, within, cell.scores, strict=True):
         name = f"seed {run.seed}" + (", diverged" if run.status == "diverged" else "")
         body.append([name, *map(share, exact), share(inside), share(outside)])
     body += [[f"seed {seed}, failed", *[ABSENT] * len(titles)] for seed in cell.failed]
     body += [[*line, "", ""] for line in chance_line(column)]
-    heading = f"### {escape(column.task)} ({escape(column.variant)}), suite {escape(entry.grid.name)}"
+    heading = f"### {columns.task_markdown(column.task)} ({escape(column.variant)}), suite {escape(entry.grid.name)}"
     return [heading, markdown_table(["exact match at", *titles], body)]
 
 
@@ -195,7 +198,14 @@ def run_table(entry: Entry) -> list[str]:
     body = []
     for run in entry.runs:
         number = environments.setdefault(run_environment(run), len(environments) + 1)
-        line = [escape(run.task), str(run.seed), run.status, f"{run.steps:,}", escape(run.started), escape(run.finished)]
+        line = [
+            columns.task_markdown(run.task),
+            str(run.seed),
+            run.status,
+            f"{run.steps:,}",
+            escape(run.started),
+            escape(run.finished),
+        ]
         line += [f"{run.timings.train_s:.1f}", f"{run.timings.step_ms:.2f}" + (f" {BUSY}" if run.timings.busy else "")]
         body.append([*line, str(number)])
     titles = ["task", "seed", "status", "steps", "started", "finished", "training, s", "step, ms", "environment"]
@@ -204,7 +214,10 @@ def run_table(entry: Entry) -> list[str]:
         parts.append(f"{BUSY} {BUSY_TEXT}")
     parts.append("Environments:\n\n" + "\n".join(f"{number}. {text}" for text, number in environments.items()))
     hashes = {run.task: run.data_hash for run in entry.runs}
-    return [*parts, "Test examples (data hash): " + ", ".join(f"{escape(t)} {code(h)}" for t, h in hashes.items()) + "."]
+    return [
+        *parts,
+        "Test examples (data hash): " + ", ".join(f"{columns.task_markdown(t)} {code(h)}" for t, h in hashes.items()) + ".",
+    ]
 
 
 def shared_training(entry: Entry) -> list[str]:
@@ -214,8 +227,8 @@ def shared_training(entry: Entry) -> list[str]:
         if run.trained_as not in ("", entry.row.name) and run.task not in tasks.setdefault(run.trained_as, []):
             tasks[run.trained_as].append(run.task)
     return [
-        f"On {', '.join(map(escape, names))}, the training is that of {code(name)}, which is the same up to the recipe's last "
-        "step: it ran once for both."
+        f"On {', '.join(map(columns.task_markdown, names))}, the training is that of {code(name)}, which is the same up to the "
+        "recipe's last step: it ran once for both."
         for name, names in tasks.items()
     ]
 
@@ -254,7 +267,7 @@ def older_version(entry: Entry) -> list[str]:
         cell = row.cells[column.task]
         if cell.runs:
             means = [f"mean of {plural(len(cell.runs), 'seed')}", *map(share, cell.by_length)]
-            parts.append(markdown_table([escape(column.task), *length_titles(column)], [means]))
+            parts.append(markdown_table([columns.task_markdown(column.task), *length_titles(column)], [means]))
     return parts
 
 

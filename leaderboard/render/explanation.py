@@ -6,31 +6,30 @@ import numpy as np
 
 from bench.result import QUIET, SOURCE_MEANINGS
 from leaderboard.data.grid import Grid
-from leaderboard.format import BUSY, FLAG, SECOND_HAND, VISIBLE_CHANCE, plural, share
+from leaderboard.format import ABSENT, BUSY, FAMILIES, FLAG, SECOND_HAND, VISIBLE_CHANCE, plural, share
 from leaderboard.stats import bootstrap, significance
 from leaderboard.stats import scores as st
-from leaderboard.stats.summary import BASE
+from leaderboard.stats.summary import BASE, Row
 
+from . import columns, tables
 from .markdown import code, escape
 from .task_metrics import CELL_TEXT, REACH_MEANING
 
 TITLE = "Length-generalisation leaderboard of positional encodings"
-ABOUT = f"""\
+ABOUT = """\
 Transformers are trained from scratch at lengths up to L and tested at lengths up to L′; only the positional encoding differs
-between rows. A cell, one run at one test length, scores
-{CELL_TEXT}.
-The **score** is its mean over test lengths l > L, with equal weight per octave, and over tasks: 1 is perfect, 0 is guessing. It
-orders the rows and is what is tested. **Reach** is the length, in multiples of L, at which exact match falls under one half;
-**l ≤ L** is exact match at the training lengths. The **rank** of a row is one more than the number of rows above it from which
-the test separates it, and never better than the rank above; the **rank range** is all positions that the test leaves open."""
+between rows. The **score** is the accuracy past L, mean over tasks: 1 is perfect, 0 is guessing. **Reach** is the length, in
+multiples of L, at which exact match falls under one half; **l ≤ L** is exact match at the training lengths. The test separates
+no two rows of a **tier**."""
 
 SOURCE_LIST = "; ".join(f"*{kind}*: {meaning}" for kind, meaning in SOURCE_MEANINGS.items())
 EXPLANATION = f"""\
 - **Exact match**: the share of test examples whose whole answer, `<eos>` included, is correct under greedy decoding. All runs
   of a suite are tested on the same examples, so two runs with the same answers have the same numbers. Accuracy below chance
   often means that the output is no valid answer at all: on parity, `<eos>` in place of the bit.
-- **Score**: a cell scores {CELL_TEXT}: (accuracy − guessing) / (1 − guessing). Where the guessing level of tokens is not
-  recorded, as in results of version 1, it is exact match alone. A run's score on a task is the mean of its cells past L with
+- **Score**: a cell, one run at one test length, scores {CELL_TEXT}:
+  (accuracy − guessing) / (1 − guessing). Where the guessing level of tokens is not recorded, as in results of version 1, it is
+  exact match alone. A run's score on a task is the mean of its cells past L with
   weights log(l_i / l_(i−1)), from l_0 = L on, so that every octave counts alike; then floored at 0. Task columns show the
   mean over seeds, in the full table ± half-width of its 95 % Student-t interval, which covers variation between seeds but not
   between sets of test examples. The overall score is the mean over tasks. In brackets its 95 % interval: stratified bootstrap
@@ -39,8 +38,8 @@ EXPLANATION = f"""\
   87 % where three seeds succeed or fail by chance on only two tasks. A single seed gives no interval.
 - **Reach**: {REACH_MEANING}. ≥: the test ends first. <: under it at the shortest length tested already. The overall reach is
   the geometric mean over tasks, marked if any of them is; ~ if both marks occur.
-- **In-distribution** (l ≤ L): exact match, the mean over test lengths up to L, where examples may have occurred in training
-  (on parity, all have).
+- **l ≤ L**: exact match, the mean over test lengths up to L, where examples may have occurred in training (on parity, all
+  have).
 - **IQM**, the interquartile mean: the scores of all runs on all tasks are sorted, a quarter of them (rounded down: 6 of 25, 3
   of 15) is dropped at each end, and the rest is averaged. **Optimality gap**: 1 − score.
 - **Separated**: two encodings are separated if their scores differ by more than chance explains: a step-down maximum test
@@ -49,30 +48,55 @@ EXPLANATION = f"""\
   the errors and the power in simulation. Not separated does not mean equal.
 - **Seeds**: every encoding gets five, 0 to 4. Those that the test then does not separate from the first get five more, 5 to
   9. This rule was fixed before the runs.
-- **Rank**: rows are sorted by score. A rank is 1 + the number of rows above that are separated from the row, but never better
-  than the rank of the row above. Where all encodings have a single seed, nothing can be tested: ranks then follow the printed
-  scores, and small differences mean nothing. An encoding without a run on some task has no rank.
-- **Significance**: the *rank range* holds the positions in the table that remain possible for an encoding, given which pairs
-  are separated. *P(better)*, the probability of improvement, is how often one of its runs beats a run of the row below on the
+- **Tier**: rows are sorted by score. A tier is a stretch of rows of which the test separates no two; the next one begins at
+  the first row that is separated from a row of the tier. So rows of neighbouring tiers need not be separated. Where all
+  encodings have a single seed, nothing can be tested: there are no tiers, and small differences mean nothing. An encoding
+  without a run on some task is in no tier.
+- **Significance**: *places* are the positions in the table that remain possible for an encoding, given which pairs are
+  separated. *P(better)*, the probability of improvement, is how often one of its runs beats a run of the row below on the
   same task, averaged over tasks; a tie counts ½. In brackets its 95 % interval, computed as above. The interval has no width
   if on every task all runs of one encoding beat all runs of the other, or none do: more seeds could still show a difference.
 - **Graded scores**: token accuracy past L and the negative log-likelihood of an answer token (teacher-forced, in nats),
   averaged over lengths like the score. They show differences where no encoding answers exactly. Pairs are counted by the
   likelihood of a token, the exponential of minus that number.
-- **{FLAG}**: on some task the in-distribution accuracy is below {share(st.GATE)}. The encoding has not learned that task at
-  its training lengths, so its score there says little about extrapolation. Nothing is excluded for it. The flag depends on
-  the mean over seeds; the table *In-distribution* also counts the seeds below the threshold.
+- **{FLAG}**: on some task exact match at l ≤ L is below {share(st.GATE)}. The encoding has not learned that task at its
+  training lengths, so its score there says little about extrapolation. Nothing is excluded for it. The flag depends on the
+  mean over seeds; the table *Exact match at l ≤ L* also counts the seeds below the threshold.
 - **Source**: how sure it is that a row shows the published method. {SOURCE_LIST}. {SECOND_HAND} marks second-hand rows.
 - **Length settings**: settings that are lengths in tokens. *As published*: the number that the authors give, whatever L is.
   *Scaled*: derived from L and L′. Where the two differ, both are rows: `x`, and `x_scaled`.
-- **Parameters**: those of the encoding alone. **Step × {BASE}**: the time of forward and backward pass at L relative to
+- **Parameters**: those of the encoding alone. **Step time**: the time of forward and backward pass at L relative to
   {BASE}'s, measured side by side with it on one task (its name, and times at longer lengths, are on the encoding's page),
   accurate to some 5 %; where that was not measured, from the timings of the runs: medians over seeds, geometric mean over
   tasks. *l > L*: at the longest length measured. {BUSY} marks times measured while the machine was busy with other work, and
-  the process had less than {QUIET:.0%} of a core. **Memory × {BASE}**: peak memory of a step at the longest length measured.
+  the process had less than {QUIET:.0%} of a core. **Memory**, relative to {BASE}'s: peak memory of a step at the longest length
+  measured.
 - *missing*: no result yet. *failed*: the run ended in an error. A *diverged* run (its loss was not finite) counts as zero."""
 
 OTHER_VERSION = "Produced by another version of the suite or harness; these numbers do not compare with those above."
+
+
+def signs(rows: Sequence[Row]) -> dict[str, str]:
+    """Word of the first tables → what it means, for all words and signs that they use. Without names from results."""
+    shown = "".join(column.text(row) for column in (columns.MEAN_REACH, columns.STEP_TIME) for row in rows)
+    shown += "".join(tables.marks(row) for row in rows)
+    reach = {"≥": "the test ends first", "<": "less: the shortest test already fails", "~": "both occur"}
+    ends = "; ".join(f"{sign} {meaning}" for sign, meaning in reach.items() if sign in shown)
+    found = {}
+    if any(row.tier for row in rows):
+        found["Tier"] = "the test separates no two rows of one tier: differences within it may be chance"
+    found["Reach"] = "multiple of L, the longest training length, at which exact match falls under one half, mean over tasks"
+    found["Reach"] += f" ({ends})" if ends else ""
+    found["Score"] = "accuracy past L, 0 is guessing and 1 perfect, mean over tasks; and under the name of each task"
+    found["Step time"] = f"of a training step, relative to {BASE}'s"
+    present = {row.record.family for row in rows if row.record}
+    if families := [f"*{title}*, {meaning}" for name, (title, meaning) in FAMILIES.items() if name in present]:
+        found["Family"] = "; ".join(families)
+    meanings = {FLAG: f"has not learned some task (exact match at l ≤ L under {share(st.GATE)})"}
+    meanings |= {SECOND_HAND: f"second-hand, {SOURCE_MEANINGS['second-hand']}", BUSY: "timed on a busy machine"}
+    marked = [f"{sign} {meaning}" for sign, meaning in meanings.items() if sign in shown]
+    marked += [f"{ABSENT} some runs are missing or failed"] if any(row.score is None for row in rows) else []
+    return found | ({"Signs": "; ".join(marked)} if marked else {})
 
 
 def experiment_setup(grid: Grid) -> str:
@@ -81,7 +105,7 @@ def experiment_setup(grid: Grid) -> str:
     size = f" of {model.layers} layers, {model.heads} heads and width {model.width}" if model else ""
     counts = {len(grid.seeds), *(len(runs) for runs in grid.runs.values() if len(runs) > len(grid.seeds))}
     seeds = plural(max(counts), "seed") if len(counts) == 1 else f"{number_range(sorted(counts))} seeds"
-    spans = [f"{escape(c.task)} ({escape(c.variant)}) {c.train_length} → {c.lengths[-1]}" for c in grid.columns]
+    spans = [f"{columns.task_markdown(c.task)} ({escape(c.variant)}) {c.train_length} → {c.lengths[-1]}" for c in grid.columns]
     return (
         f"Causal transformers{size}, trained from scratch at lengths 1 … L and tested up to L′, L → L′: {', '.join(spans)}. "
         f"{seeds}; {number_range([c.examples for c in grid.columns])} test examples per length; "
@@ -92,7 +116,7 @@ def experiment_setup(grid: Grid) -> str:
 
 def chance_levels(grid: Grid) -> str:
     """The accuracy of guessing at l > L, for tasks where it is visible."""
-    levels = [(escape(c.task), float(np.mean(np.array(c.chance)[c.at > c.train_length]))) for c in grid.columns]
+    levels = [(columns.task_markdown(c.task), float(np.mean(np.array(c.chance)[c.at > c.train_length]))) for c in grid.columns]
     visible = [f"{share(level)} on {task}" for task, level in levels if level > VISIBLE_CHANCE]
     return f"Guessing gives {' and '.join(visible)}. " if visible else ""
 

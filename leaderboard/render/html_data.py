@@ -8,7 +8,7 @@ from typing import Any
 
 import tasks
 from leaderboard.data.grid import Column, Grid
-from leaderboard.format import VISIBLE_CHANCE, p_value, printable, ranking_title, rerun_command, share
+from leaderboard.format import VISIBLE_CHANCE, family_title, p_value, printable, ranking_title, rerun_command, share
 from leaderboard.stats import scores as st
 from leaderboard.stats.significance import ALPHA
 from leaderboard.stats.summary import Cell, Row, separation
@@ -65,7 +65,7 @@ def encoding_data(grid: Grid, row: Row) -> dict[str, Any]:
         "name": printable(row.name, NAME),
         "class": ranking_title(row.ranking),
         "apart": row.ranking != "standard",
-        "family": printable(record.family) if record else "",
+        "family": family_title(record.family) if record else "",
         "paper": printable(f"{record.title} ({record.year})", 300) if record else "",
         "settings": printable(settings, 300) if settings else "",
         "source": columns.SOURCE.text(row),

@@ -1,22 +1,20 @@
-"""All results as one HTML page that needs no network. Its template, style and script are in ``web``.
+"""All results as one HTML page that needs no network, and a page for each encoding. Templates, style and script are in ``web``.
 
 Text from results enters the page in only two ways: escaped, in tables and lists that can be read without any script, and as
 JSON that the script inserts as text. A content security policy allows the page's own two scripts, no other, and no request.
+The page is complete without the others, to which it links.
 """
 
-import base64
-import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
-from importlib import resources
 from pathlib import Path
 
 from bench.files import write_atomic
+from bench.measure.card import Card
 from leaderboard.data.grid import Grid
 from leaderboard.figures.highlight import highlighted
-from leaderboard.figures.theme import DARK, LIGHT, Theme
 from leaderboard.format import printable
 from leaderboard.stats.summary import summarise
 from tasks import InputError
@@ -24,38 +22,43 @@ from tasks import InputError
 from . import html_data, html_table, tables
 from .answer import answer
 from .explanation import ABOUT, EXPLANATION, TITLE, experiment_setup
+from .html_encoding import INDEX, page_address, render_html_encoding
+from .html_template import GENERATOR, content_security_policy, fill_template, markdown_to_html, page_style, web_file
+from .publish import PublishedBoard
 from .tables import Classes
 
-PAGE = "index.html"
-GENERATOR = "lprime board"
-"""Marks a page as written by lprime."""
 LIBRARY = "vendor/chart.umd"
-SCRIPTS = ("core.js", "table.js", "axes.js", "labels.js", "curves.js", "selection.js", "main.js")
+SCRIPTS = ("theme.js", "core.js", "table.js", "axes.js", "labels.js", "curves.js", "selection.js", "view.js", "main.js")
 """Parts of the script, in order."""
 
 
-def write_html_page(suites: Mapping[str, Sequence[Grid]], folder: Path) -> Path:
-    """Write ``<folder>/index.html``.
+def write_html_page(suites: Mapping[str, list[Grid]], folder: Path, cards: Mapping[str, Card] | None = None) -> Path:
+    """Write ``<folder>/index.html``, and ``pages/`` with a page for each encoding.
 
     Arguments:
         suites: suite → its versions, newest first, as ``collect`` and ``store.published_grids`` return them.
+        cards: those of the published board.
 
     Returns:
-        The path of the page.
+        The path of ``index.html``.
 
     Raises:
         InputError: the file cannot be written, or is a page that lprime did not write.
     """
-    path = Path(folder) / PAGE
+    path = Path(folder) / INDEX
     if path.parent.exists() and not path.parent.is_dir():
-        raise InputError(f"{path.parent} is a file; expected a folder for {PAGE}")
+        raise InputError(f"{path.parent} is a file; expected a folder for {INDEX}")
     try:
         foreign = path.exists() and f'content="{GENERATOR}"' not in path.read_text(encoding="utf-8", errors="replace")[:2000]
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
     if foreign:
         raise InputError(f"{path} is not a page of lprime; expected a folder without one, or with one that lprime wrote")
-    write_atomic(path, render_html_page(suites))
+    board = PublishedBoard(suites, cards or {})
+    for encoding, entries in board.entries.items():
+        if address := page_address(encoding):
+            write_atomic(path.parent / address, render_html_encoding(encoding, entries, board.cards.get(encoding, Card())))
+    write_atomic(path, render_html_page(suites, board.classes))  # last: it links to the others
     return path
 
 
@@ -74,14 +77,14 @@ def render_html_page(suites: Mapping[str, Sequence[Grid]], classes: Mapping[str,
     library, script = chart_library(), "".join(["(() => {\n'use strict';\n", *map(web_file, SCRIPTS), "})();\n"])
     titles = [board_title(grid, boards) for grid, _ in boards]
     options = "".join(f'<option value="{i}">{title}</option>' for i, title in enumerate(titles))
-    sections = [board_section(i, title, *pair) for i, (title, pair) in enumerate(zip(titles, boards, strict=True))]
+    sections = [board_section(i, board_key(pair[0], boards), titles[i], *pair) for i, pair in enumerate(boards)]
     return fill_template(
         web_file("index.html"),
         {
             "title": TITLE,
             "generator": GENERATOR,
             "policy": content_security_policy(library, script),
-            "style": theme_css() + web_file("style.css"),
+            "style": page_style(),
             "about": markdown_to_html(ABOUT.replace("\n", " ")),
             "suites": options,
             "families": "".join(f"<option>{escape(name)}</option>" for name in html_table.families(rows)),
@@ -95,13 +98,13 @@ def render_html_page(suites: Mapping[str, Sequence[Grid]], classes: Mapping[str,
     )
 
 
-def board_section(index: int, heading: str, grid: Grid, classes: Classes) -> str:
+def board_section(index: int, key: str, heading: str, grid: Grid, classes: Classes) -> str:
     """One version of a suite, readable without script: the setup, the table, and failed runs."""
     rows = html_data.all_rows(classes)
     unfinished, cautions = tables.unfinished_runs(grid, rows), tables.cautions(grid, rows)
     about = f"<p>{escape(printable(grid.suite.about, 1000))}</p>" if grid.suite else ""
     about += markdown_to_html(answer(grid, classes))
-    parts = [f'<section class="board" data-board="{index}"><h2>{heading}</h2>{about}']
+    parts = [f'<section class="board" data-board="{index}" data-key="{key}"><h2>{heading}</h2>{about}']
     table = html_table.board_table(grid, classes)
     parts.append(f'<div class="scroll" role="region" tabindex="0" aria-label="Table of {heading}">{table}</div>')
     parts.append(f'<div class="setup">{markdown_to_html(experiment_setup(grid))}</div>')
@@ -125,11 +128,10 @@ def board_title(grid: Grid, boards: Sequence[tuple[Grid, Classes]]) -> str:
     return f"{name}, version {grid.version} ({escape(printable(grid.fingerprint))})"
 
 
-def markdown_to_html(text: str) -> str:
-    """HTML of the board's own markdown, where all text from results is escaped already; raw HTML in it stays text."""
-    from markdown_it import MarkdownIt
-
-    return MarkdownIt("commonmark", {"html": False}).render(text)
+def board_key(grid: Grid, boards: Sequence[tuple[Grid, Classes]]) -> str:
+    """How an address names a board: the suite's name, with the fingerprint for all but its newest version."""
+    newest = next(other for other, _ in boards if other.name == grid.name)
+    return escape(printable(grid.name if grid is newest else f"{grid.name}-{grid.fingerprint}"))
 
 
 def embedded_json(data: object) -> str:
@@ -137,39 +139,7 @@ def embedded_json(data: object) -> str:
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
 
 
-def web_file(name: str) -> str:
-    return resources.files(__package__).joinpath("web", name).read_text(encoding="utf-8")
-
-
 def chart_library() -> str:
     """Chart.js with its licence, which every copy must contain; without its source map, which developer tools would fetch."""
     code = re.sub(r"//# sourceMappingURL=.*\n?", "", web_file(f"{LIBRARY}.min.js"))
     return f"/*\n{web_file(f'{LIBRARY}.LICENSE.md').strip()}\n*/\n{code}"
-
-
-def content_security_policy(*scripts: str) -> str:
-    """A policy that allows these scripts and nothing else. Inline styles stay allowed: the bars need them."""
-    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    rules = ["default-src 'none'", "script-src " + " ".join(f"'sha256-{value}'" for value in hashes)]
-    return "; ".join([*rules, "style-src 'unsafe-inline'", "img-src data:", "base-uri 'none'", "form-action 'none'"])
-
-
-def theme_css() -> str:
-    """Both themes as CSS: the system's preference applies unless the page's own switch overrides it."""
-    dark = css_properties(DARK)
-    return (
-        f":root {{ {css_properties(LIGHT)} }}\n"
-        f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme=light]) {{ {dark} }} }}\n"
-        f":root[data-theme=dark] {{ {dark} }}\n"
-    )
-
-
-def css_properties(theme: Theme) -> str:
-    roles = {name: getattr(theme, name) for name in ("background", "text", "muted", "grid", "grey", "shade")}
-    roles |= {f"line-{i}": colour for i, colour in enumerate(theme.colours)} | {"heat": theme.heat[2]}
-    return f"color-scheme: {theme.name}; " + " ".join(f"--{role}: {value};" for role, value in roles.items())
-
-
-def fill_template(template: str, values: Mapping[str, str]) -> str:
-    """Replace every ``{{name}}`` once; inserted text is not searched again."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: values[match[1]], template)

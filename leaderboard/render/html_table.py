@@ -1,20 +1,27 @@
 """The HTML page's table: readable without script, which sorts, filters and colours it by the values behind the cells."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
 from leaderboard.data.grid import Grid
-from leaderboard.format import printable, ranking_title
+from leaderboard.format import family_title, printable, ranking_title
 from leaderboard.stats.summary import Row
 
 from . import columns
 from .columns import TableColumn, task_column
 from .html_data import rounded, unbroken_interval
+from .html_encoding import page_address
 from .markdown import web_address
 from .tables import Classes
 from .task_metrics import SCORE
 
+EXTRA = (
+    *(columns.PLACES, columns.SOURCE, columns.SEEDS, columns.IQM, columns.GAP, columns.AGAINST_NEXT[0]),
+    *(columns.AGAINST_ANCHOR[0], columns.PARAMETERS, columns.MEMORY, columns.PAPER, columns.LENGTHS),
+)
+"""Columns that the script hides at first: the others fit a window of 1,280 pixels."""
 TEXT_COLUMNS = (columns.FAMILY, columns.SOURCE, columns.LENGTHS)
 """Columns aligned to the left."""
 
@@ -23,11 +30,9 @@ def board_columns(grid: Grid) -> list[TableColumn]:
     """The columns, from left to right."""
     score = replace(SCORE, of_runs=lambda cell, row: unbroken_interval(SCORE.of_runs(cell, row)))
     return [
-        *(columns.RANK, columns.ENCODING, columns.SCORE, columns.MEAN_REACH, columns.RANK_RANGE, columns.SOURCE),
+        *(columns.TIER, columns.ENCODING, columns.FAMILY, columns.SCORE, columns.MEAN_REACH),
         *(task_column(column, score) for column in grid.columns),
-        *(columns.IN_DISTRIBUTION_MEAN, columns.SEEDS, columns.FAMILY, columns.IQM, columns.GAP),
-        *(columns.AGAINST_NEXT[0], columns.AGAINST_ANCHOR[0]),
-        *(columns.PARAMETERS, columns.STEP_TIME, columns.MEMORY, columns.PAPER, columns.LENGTHS),
+        *(columns.IN_DISTRIBUTION_MEAN, columns.STEP_TIME, *EXTRA),
     ]
 
 
@@ -56,8 +61,10 @@ def header_cell(column: TableColumn, task: int | None) -> str:
     """
     attributes = f' data-task="{task}"' if task is not None else ""
     attributes += ' class="left"' if column in TEXT_COLUMNS else ""
+    attributes += " data-extra" if column in EXTRA else ""
+    key = re.sub("[^a-z0-9]+", "-", column.narrow_title.lower()).strip("-")
     hint, title = escape(column.hint), escape(column.narrow_title)
-    return f'<th scope="col" data-first="{column.best}"{attributes} title="{hint}">{title}</th>'
+    return f'<th scope="col" data-key="{key}" data-first="{column.best}"{attributes} title="{hint}">{title}</th>'
 
 
 def body_cell(column: TableColumn, row: Row) -> str:
@@ -75,7 +82,9 @@ def cell_html(column: TableColumn, row: Row) -> str:
     """What a cell shows; everything in it escaped."""
     text = escape(column.text(row))
     if column is columns.ENCODING:
-        return text.replace("(", "(<wbr>")  # where space is scarce, a name is broken before what it wraps
+        name = text.replace("(", "(<wbr>")  # where space is scarce, a name is broken before what it wraps
+        address = page_address(row.name) if row.record else None
+        return f'<a class="name" href="{address}">{name}</a>' if address else f'<span class="name">{name}</span>'
     if column is columns.PAPER and row.record and (address := web_address(row.record.link)):
         title = escape(printable(row.record.title, 300))
         return f'<a href="{address}" title="{title}" rel="noreferrer">{text}</a>'
@@ -98,4 +107,4 @@ def small_interval(text: str) -> str:
 
 def families(rows: Sequence[Row]) -> list[str]:
     """The families of all rows, each once, by name."""
-    return sorted({printable(row.record.family) for row in rows if row.record})
+    return sorted({family_title(row.record.family) for row in rows if row.record})

@@ -13,7 +13,6 @@ from .inside_findings import Finding, findings, seeds_of
 from .markdown import escape, markdown_table, themed_picture
 
 INSIDE = "INSIDE.md"
-FRONT_LINK = f"\nWhat the models do inside, and whether published findings hold: [Inside the models]({INSIDE}).\n"
 ABOUT = """\
 Where does a model without encoding know positions, how far back does each head look, whose attention is like whose, is context
 past L used, and what happens to the attention as sequences grow? These numbers are of the trained models of the published runs,

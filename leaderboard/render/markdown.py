@@ -10,9 +10,6 @@ from tabulate import tabulate
 from bench.text_rules import STRUCTURAL
 from leaderboard.format import printable
 
-REFERABLE = re.compile(r"(?=.{1,40}\Z)[a-z0-9][a-z0-9.+-]*(_[a-z0-9.+-]+)*")
-"""Names that can label a link as they are. Lower case only, because labels ignore case."""
-
 
 def escape(text: str, limit: int = 80) -> str:
     """``printable`` text that no markdown renderer takes for structure, inside or outside a table.
@@ -45,15 +42,10 @@ def link(text: str, target: str) -> str:
     return f"[{escape(text)}]({address})" if address else escape(text)
 
 
-def reference_link(name: str) -> str:
-    """A name linked by reference, which keeps the source of tables narrow; ``link_definition`` defines the target."""
-    return f"[{name}]" if REFERABLE.fullmatch(name) else escape(name)
-
-
-def link_definition(name: str, target: str, title: str) -> str | None:
-    """The target of ``reference_link(name)``; None where the name cannot be a label or the target is no web address."""
-    address = web_address(target)
-    return f'[{name}]: {address} "{escape(title, 200)}"' if address and REFERABLE.fullmatch(name) else None
+def linked_name(name: str, address: str | None) -> str:
+    """An encoding's name, linked to an address if there is one. In a narrow table it may be broken after any of ``(,_=``."""
+    shown = re.sub(r"(?<=[(,_=])(?=\w)", "<wbr>", escape(name, 120))
+    return f"[{shown}]({address})" if address else shown
 
 
 def themed_picture(alt: str, light: str, dark: str) -> str:

@@ -2,9 +2,11 @@
 
 ::
 
-    <folder>/README.md                      the board
+    <folder>/README.md                      the front page
+    <folder>/suites/<suite>/…               pages of a suite: all tables and figures, and each task
     <folder>/INSIDE.md                      what probes found, if there are any
     <folder>/pages/<name>.md                a page for each encoding
+    <folder>/findings.md                    published findings, and whether they were reproduced
     <folder>/images/<suite>/…               the board's figures, and in ``pages/`` those of the encoding pages
     <folder>/rendered.json                  library versions, and the hash of every file
 """
@@ -18,20 +20,24 @@ from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
+from bench.findings.finding import load_finding, shipped_findings
 from leaderboard import ARCHIVE
 from leaderboard.data.cards import Card, read_cards, with_cards
 from leaderboard.data.conditions import attach_conditions
 from leaderboard.data.file_names import IMAGES, PAGES
 from leaderboard.data.grid import Grid
+from leaderboard.data.outcomes import Outcome, published_outcomes, read_outcomes
 from leaderboard.data.probes import PROBES, ProbeRecord, read_published
 from leaderboard.data.store import RESULTS, published_grids, read_file, write_if_changed
 from leaderboard.figures import board_figures, encoding_figure, inside_files
 from leaderboard.stats.summary import summarise
 from tasks import InputError
 
+from .board import render_details
 from .encoding_pages import Entry, figure_path, page_path, render_encoding_page
-from .front_page import README, render_front_page
-from .inside_page import FRONT_LINK, INSIDE, inside_section, render_inside
+from .findings_page import FINDINGS, render_findings
+from .front_page import README, SUITES, published_paths, render_front_page
+from .inside_page import INSIDE, inside_section, render_inside
 from .tables import Classes
 
 MANIFEST = "rendered.json"
@@ -47,6 +53,8 @@ class PublishedBoard:
     cards: Mapping[str, Card]
     archived: Sequence[str] = ()
     """Names of the archived boards next to this one."""
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    """Finding → outcome."""
     probes: Mapping[str, list[ProbeRecord]] = field(default_factory=dict)
     """Suite → records of its probes."""
 
@@ -65,14 +73,23 @@ class PublishedBoard:
                         found.setdefault(row.name, {}).setdefault(name, []).append(Entry(grid, row, rows))
         return dict(sorted(found.items()))
 
+    def more_pages(self) -> list[str]:
+        """Links to the pages that are not of a suite."""
+        inside = [f"[what the models do inside]({INSIDE})"] if self.probes else []
+        return inside + ([f"[published findings, reproduced or not]({FINDINGS})"] if self.outcomes else [])
+
     def text_files(self) -> dict[str, bytes]:
         """Path → bytes of the board and the pages, which no drawing library affects."""
-        files = {README: render_front_page(self.suites, self.classes, list(self.cards), self.archived).encode()}
+        files = {README: render_front_page(self.suites, self.classes, self.archived, self.more_pages()).encode()}
+        for name, versions in self.suites.items():
+            pages = render_details(list(zip(versions, self.classes[name], strict=True)), published_paths(name))
+            files |= {path: text.encode() for path, text in pages.items()}
+        if self.outcomes:
+            files[FINDINGS] = render_findings(map(load_finding, shipped_findings()), self.outcomes).encode()
         for encoding, suites in self.entries.items():
             page = render_encoding_page(encoding, suites, self.cards.get(encoding, Card()))
             files[page_path(encoding)] = (page + inside_section(encoding, self.probes)).encode()
         if self.probes:
-            files[README] += FRONT_LINK.encode()
             files[INSIDE] = render_inside(self.probes, self.suites).encode()
         return files
 
@@ -103,7 +120,11 @@ def read_published_board(folder: Path) -> PublishedBoard:
     cards = read_cards(folder)
     archived = sorted(path.parent.name for path in (folder.parent / ARCHIVE.name).glob(f"*/{README}"))
     return PublishedBoard(
-        attach_conditions(with_cards(published_grids(folder), cards)), cards, archived, read_published(folder)
+        attach_conditions(with_cards(published_grids(folder), cards)),
+        cards,
+        archived,
+        read_outcomes(published_outcomes(folder)),
+        read_published(folder),
     )
 
 
@@ -190,14 +211,14 @@ def differences(folder: Path, expected: Mapping[str, str], known: Mapping[str, s
 def existing_files(folder: Path) -> set[str]:
     """All pages and figures in the folder, expected or not."""
     images = folder / IMAGES
-    found = [*(folder / PAGES).glob("*.md"), *images.rglob("*.png"), *images.rglob("*.svg")]
+    found = [*(folder / PAGES).glob("*.md"), *(folder / SUITES).glob("*/*.md"), *images.rglob("*.png"), *images.rglob("*.svg")]
     return {path.relative_to(folder).as_posix() for path in found}
 
 
 def is_rendered_path(path: str) -> bool:
     """Whether a path below the board's folder may belong to a rendered file, which rendering again may remove."""
     parts = Path(path).parts
-    return path in (README, INSIDE) or (len(parts) > 1 and parts[0] in (PAGES, IMAGES) and ".." not in parts)
+    return path in (README, FINDINGS, INSIDE) or (len(parts) > 1 and parts[0] in (PAGES, IMAGES, SUITES) and ".." not in parts)
 
 
 def manifest_json(folder: Path, files: Mapping[str, bytes]) -> str:

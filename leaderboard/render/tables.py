@@ -7,78 +7,92 @@ import numpy as np
 
 from bench.result import Result
 from leaderboard.data.grid import Column, Grid
-from leaderboard.format import ABSENT, SECOND_HAND, VISIBLE_CHANCE, plural, seed_list, share
+from leaderboard.format import ABSENT, FLAG, SECOND_HAND, VISIBLE_CHANCE, family_title, plural, seed_list, share
 from leaderboard.stats import scores as st
 from leaderboard.stats.resolution import CEILING, FLOOR, Resolution
 from leaderboard.stats.summary import Cell, Row
 
 from . import columns, task_metrics
 from .columns import TableColumn, task_column
-from .markdown import code, escape, link, link_definition, markdown_table, reference_link
+from .markdown import code, escape, link, linked_name, markdown_table, web_address
 
 Classes = Mapping[str, Sequence[Row]]
 """Ranking class → its rows, as ``summarise`` returns them."""
 
 
-def paper_link(row: Row) -> str:
-    """The encoding's name, linked to its paper: by reference (see ``paper_definitions``) where possible, else in place."""
-    if row.record is None:
-        return escape(row.name)
-    by_reference = link_definition(row.name, row.record.link, row.record.title)
-    return reference_link(row.name) if by_reference else link(row.name, row.record.link)
-
-
-PAPER_LINK = columns.encoding_column(paper_link)
-
-
-def paper_definitions(rows: Sequence[Row]) -> list[str]:
-    """The link definitions that ``paper_link`` relies on, by name; the first of two with the same name wins."""
-    lines: dict[str, str] = {}
-    for row in rows:
-        if row.record and (line := link_definition(row.name, row.record.link, row.record.title)):
-            lines.setdefault(row.name, line)
-    return [lines[name] for name in sorted(lines)]
+PAPER_LINK = columns.encoding_column(lambda row: linked_name(row.name, web_address(row.record.link) if row.record else None))
+"""The encoding's name, linked to its paper."""
 
 
 def rows_table(shown: Sequence[TableColumn], rows: Sequence[Row], left: int = 1) -> str:
     """A line per encoding with these columns."""
-    return markdown_table([c.title for c in shown], [[c.as_markdown(row) for c in shown] for row in rows], left)
+    return markdown_table([escape(c.title, 200) for c in shown], [[c.as_markdown(row) for c in shown] for row in rows], left)
 
 
-def short_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
-    """The first table, narrow enough for GitHub. Rank ranges and seeds have a column only where they inform.
+def short_columns(grid: Grid, rows: Sequence[Row], encoding: TableColumn = columns.ENCODING) -> list[TableColumn]:
+    """The columns of the first table, in which everything needed for a decision fits 948 pixels.
+
+    Tiers have a column where they were tested, and seeds where some are missing; names have their marks.
 
     Arguments:
         encoding: the column of names.
     """
-    tested = any(row.places for row in rows)
-    counts = {(len(cell.runs), cell.asked) for row in rows for cell in row.cells.values()}
-    seeds = len(counts) > 1 or any(done < asked for done, asked in counts)
-    name = columns.encoding_column(lambda row: encoding.as_markdown(row) + (f"\u00a0{SECOND_HAND}" if second_hand(row) else ""))
-    score = replace(task_metrics.SCORE, of_runs=lambda cell, row: share(cell.scores.mean()))
-    shown = [columns.RANK, *([columns.RANK_RANGE] if tested else []), name, columns.SCORE, columns.MEAN_REACH]
-    shown += [task_column(c, score) for c in grid.columns]
-    shown += [columns.IN_DISTRIBUTION_MEAN, columns.STEP_TIME, *([columns.SEEDS] if seeds else [])]
-    body = [[c.as_markdown(row) if c is name else unbroken(c.as_markdown(row)) for c in shown] for row in rows]
-    return markdown_table([c.narrow_title for c in shown], body, left=2 + tested)
+    tested = any(row.tier for row in rows)
+    seeds = any(len(cell.runs) < cell.asked for row in rows for cell in row.cells.values())
+    marked = replace(
+        encoding,
+        text=lambda row: encoding.text(row) + marks(row),
+        markdown=lambda row: encoding.as_markdown(row) + marks(row),
+    )
+    score = replace(columns.SCORE, text=lambda row: ABSENT if row.score is None else share(row.score))
+    of_task = replace(task_metrics.SCORE, of_runs=lambda cell, row: share(cell.scores.mean()))
+    return [
+        *([columns.TIER] if tested else []),
+        *(marked, columns.MEAN_REACH, score, columns.FAMILY),
+        *(task_column(c, of_task) for c in grid.columns),
+        *(columns.STEP_TIME, *([columns.SEEDS] if seeds else [])),
+    ]
 
 
-def second_hand(row: Row) -> bool:
-    return row.record is not None and row.record.source == "second-hand"
+def marks(row: Row) -> str:
+    """`` ≈ ⚑`` after the name of a second-hand row that has not learned some task."""
+    second_hand = row.record is not None and row.record.source == "second-hand"
+    return "".join(f"\u00a0{sign}" for sign, shown in ((SECOND_HAND, second_hand), (FLAG, row.flagged)) if shown)
 
 
-def unbroken(text: str) -> str:
-    """The text with no-break spaces, so that a cell stays on one line."""
-    return text.replace(" ", "\u00a0")
+def short_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
+    """The first table as markdown: the highest score of each task is bold, and only names may be broken."""
+    shown = short_columns(grid, rows, encoding)
+    best = {c.task: max(float(c.value(row) or 0) for row in rows) for c in shown if c.task and len(rows) > 1}
+
+    def cell(column: TableColumn, row: Row) -> str:
+        text = column.as_markdown(row)
+        if column.title == encoding.title:
+            return text
+        bold = column.task and best.get(column.task) and column.text(row) == share(best[column.task])
+        return f"**{text}**" if bold else text.replace(" ", "\u00a0")
+
+    body = [[cell(column, row) for column in shown] for row in rows]
+    left = next(i for i, column in enumerate(shown) if column.title == encoding.title) + 1
+    titles = [f"<sub>{escape(c.narrow_title)}</sub>" for c in shown]  # small, since most are wider than their numbers
+    return markdown_table(titles, body, left)
 
 
-def overall_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
-    """The table of everything: source, scores with intervals, other aggregates, in-distribution accuracy, cost, lengths."""
-    shown = [columns.RANK, encoding, columns.SOURCE, columns.SCORE, columns.MEAN_REACH]
-    shown += [task_column(c, task_metrics.SCORE) for c in grid.columns]
-    shown += [columns.IN_DISTRIBUTION_MEAN, columns.IQM, columns.GAP, columns.SEEDS, columns.PARAMETERS]
-    shown += [columns.STEP_TIME, columns.STEP_TIME_PAST, columns.MEMORY, columns.PAPER, columns.LENGTHS]
+def overall_table(rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
+    """Everything over all tasks: score with its interval, reach, other aggregates, accuracy at l ≤ L, and the source."""
+    shown = [columns.TIER, encoding, columns.SOURCE, columns.SCORE, columns.MEAN_REACH]
+    shown += [columns.IQM, columns.GAP, columns.IN_DISTRIBUTION_MEAN, columns.SEEDS]
     return rows_table(shown, rows, left=3)
+
+
+def task_scores_table(grid: Grid, rows: Sequence[Row]) -> str:
+    """Scores on each task, with the half-width of their intervals."""
+    return rows_table([columns.ENCODING, *(task_column(c, task_metrics.SCORE) for c in grid.columns)], rows)
+
+
+def cost_table(rows: Sequence[Row]) -> str:
+    shown = [columns.ENCODING, columns.PARAMETERS, columns.STEP_TIME, columns.STEP_TIME_PAST, columns.MEMORY]
+    return rows_table(shown, rows)
 
 
 def training_notes(rows: Sequence[Row], show: Callable[..., str] = escape) -> list[str]:
@@ -117,7 +131,7 @@ def significance_table(rows: Sequence[Row]) -> str:
     """Each row against the next and against ``ANCHOR``; empty where nothing could be compared."""
     if not any(row.below or row.against for row in rows):
         return ""
-    shown = [columns.ENCODING, columns.RANK_RANGE, columns.ROW_BELOW, *columns.AGAINST_NEXT, *columns.AGAINST_ANCHOR]
+    shown = [columns.ENCODING, columns.PLACES, columns.ROW_BELOW, *columns.AGAINST_NEXT, *columns.AGAINST_ANCHOR]
     return rows_table(shown, [row for row in rows if row.places])
 
 
@@ -138,7 +152,7 @@ def gate_text(cell: Cell, row: Row) -> str:
 
 def reach_table(grid: Grid, rows: Sequence[Row]) -> str:
     """Reach by task, and its mean."""
-    tasks = [replace(task_column(c, task_metrics.REACH), short="") for c in grid.columns]
+    tasks = [task_column(c, task_metrics.REACH) for c in grid.columns]
     return rows_table([columns.ENCODING, replace(columns.MEAN_REACH, title="geometric mean"), *tasks], rows)
 
 
@@ -154,14 +168,14 @@ def resolution_text(found: Resolution) -> str:
     """What ``stats.resolution`` found, as a table and a list."""
     low, high = share(FLOOR), share(CEILING)
     header = ["task", f"cells under {low}", f"over {high}"]
-    body = [[escape(task), *(f"{100 * part:.0f} %" for part in parts)] for task, parts in found.extremes.items()]
+    body = [[columns.task_markdown(task), *(f"{100 * part:.0f} %" for part in parts)] for task, parts in found.extremes.items()]
     counted = [f"{count} by {name} ({100 * count / found.pairs:.0f} %)" for name, count in found.separated.items()]
     lines = [
         f"Pairs separated, of {found.pairs}: {', '.join(counted)}.",
-        f"Rows that share rank 1: {found.first} of {found.ranked}.",
+        f"Rows of tier 1: {found.first} of {found.ranked}.",
     ]
     if found.agreement is not None:
-        within = "" if found.agreement_first is None else f", and {found.agreement_first:.2f} within those that share rank 1"
+        within = "" if found.agreement_first is None else f", and {found.agreement_first:.2f} within tier 1"
         text = f"Order by two random halves of the seeds, Kendall's τ: {found.agreement:.2f} over all rows{within}."
         lines.append(text)
     about = "A cell is one encoding and seed at one test length past L: at the floor or the ceiling it shows no difference."
@@ -179,26 +193,34 @@ def chance_line(column: Column) -> list[list[str]]:
 
 
 def length_table(column: Column, rows: Sequence[Row]) -> str:
-    """Exact match at each test length, mean over seeds."""
+    """Score and reach on a task, and exact match at each test length, mean over seeds; the highest score first."""
+
+    def score(row: Row) -> float:
+        runs = row.cells[column.task].scores
+        return round(float(runs.mean()), st.DIGITS) if len(runs) else -1.0
+
     titles, body = length_titles(column), []
-    for row in rows:
+    for row in sorted(rows, key=score, reverse=True):
         cell = row.cells[column.task]
-        body.append([escape(row.name), *(map(share, cell.by_length) if cell.runs else [cell.state] * len(titles))])
-    return markdown_table(["encoding", *titles], [*body, *chance_line(column)])
+        numbers = [share(score(row)), task_metrics.REACH.text(cell, row), *map(share, cell.by_length)] if cell.runs else []
+        body.append([linked_name(row.name, None), *(numbers or [cell.state] * (len(titles) + 2))])
+    chance = [[line[0], "", "", *line[1:]] for line in chance_line(column)]
+    return markdown_table(["encoding", "score", "reach", *titles], [*body, *chance])
 
 
 def encodings_table(rows: Sequence[Row]) -> str:
     """Family, settings, paper and source hash of each row."""
     body = []
     for row in rows:
-        entries = [ABSENT] * 4
+        entries = [ABSENT] * 5
         if row.record:
             settings = ", ".join(f"{k} = {v}" for k, v in sorted(row.record.settings.items()))
             paper = f"{link(row.record.title, row.record.link)} ({row.record.year})"
-            entries = [escape(row.record.family), escape(settings, 200) if settings else ABSENT, paper]
+            entries = [escape(family_title(row.record.family)), escape(settings, 200) if settings else ABSENT]
+            entries += [columns.LENGTHS.as_markdown(row), paper]
             entries.append(code(row.record.source_sha256[:12]))
         body.append([escape(row.name), *entries])
-    return markdown_table(["encoding", "family", "settings", "paper", "source SHA-256"], body, left=5)
+    return markdown_table(["encoding", "family", "settings", "length settings", "paper", "source SHA-256"], body, left=6)
 
 
 def bullets(lines: Sequence[str]) -> str:
@@ -214,13 +236,15 @@ def unfinished_runs(grid: Grid, rows: Sequence[Row], show: Callable[..., str] = 
     names, lines = {row.name for row in rows}, []
     for (task, encoding, seed), failure in sorted(grid.failures.items()):
         if encoding in names:
-            lines.append(f"failed: {show(encoding)} on {show(task)}, seed {seed}: {show(failure.error, 200)}")
+            lines.append(
+                f"failed: {show(encoding)} on {show(columns.task_title(task))}, seed {seed}: {show(failure.error, 200)}"
+            )
     for run in grid.all_runs:
         if run.status == "diverged" and run.encoding.name in names:
-            where = f"{show(run.encoding.name)} on {show(run.task)}, seed {run.seed}"
+            where = f"{show(run.encoding.name)} on {show(columns.task_title(run.task))}, seed {run.seed}"
             lines.append(f"diverged: {where}, after {run.steps:,} steps; counts as zero")
     for row in rows:
-        absent = [f"{show(c.column.task)} ({seed_list(c.absent)})" for c in row.cells.values() if c.absent]
+        absent = [f"{show(columns.task_title(c.column.task))} ({seed_list(c.absent)})" for c in row.cells.values() if c.absent]
         if absent:
             lines.append(f"missing: {show(row.name)} on {'; '.join(absent)}")
     return lines

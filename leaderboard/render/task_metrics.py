@@ -1,4 +1,4 @@
-"""What the board shows of one encoding on one task: score, in-distribution accuracy and reach.
+"""What the board shows of one encoding on one task: score, accuracy at l ≤ L and reach.
 
 Each ``TaskMetric`` is defined once, with title, explanation, text and sort key, and used by every table that shows it.
 """
@@ -39,7 +39,7 @@ class TaskMetric:
 
 
 def flagged(value: float | None, failed_gate: bool) -> str:
-    """``.979 ⚑``: in-distribution accuracy, marked if it is under the gate."""
+    """``.979 ⚑``: accuracy at l ≤ L, marked if it is under the gate."""
     return share_or_absent(value) + (f" {FLAG}" if failed_gate else "")
 
 
@@ -72,18 +72,17 @@ SCORE = TaskMetric(
     lambda cell: cell.score and cell.score[0],
 )
 IN_DISTRIBUTION = TaskMetric(
-    "in-distribution",
+    "l ≤ L",
     "Exact match averaged over test lengths l ≤ L, mean over seeds",
     lambda cell, row: flagged(cell.in_distribution, cell.flagged),
     lambda cell: cell.in_distribution,
-    short="l ≤ L",
 )
 REACH_MEANING = (
     "the length, in multiples of L, at which exact match (guessing taken out, mean over seeds) first falls under "
     f"{st.REACH:g}, interpolated in log l between test lengths"
 )
 REACH = TaskMetric(
-    "reach ÷ L",
+    "reach",
     f"{REACH_MEANING}; ≥: the test ends first; <: under it at the shortest length already",
     lambda cell, row: reach_text(cell.reach) if cell.reach else ABSENT,
     lambda cell: position(cell.column, cell.reach.at) if cell.reach else None,

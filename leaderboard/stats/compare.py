@@ -4,6 +4,7 @@ import shlex
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -53,6 +54,42 @@ class Comparison:
     @property
     def rows(self) -> tuple[Row, Row]:
         return self.a, self.b
+
+    def as_dict(self) -> dict[str, Any]:
+        """The comparison as plain data; None for what is not known."""
+
+        def side(row: Row) -> dict[str, Any]:
+            return {"name": row.name, "tier": row.tier, "score": row.score, "interval": row.interval}
+
+        def cell(cell: Cell) -> dict[str, Any]:
+            return {
+                "score": cell.score and cell.score[0],
+                "half_width": cell.score and cell.score[1],
+                "in_distribution": cell.in_distribution,
+                "seeds": cell.seeds,
+                "exact": dict(zip(cell.column.lengths, map(float, cell.by_length), strict=True)) if cell.runs else None,
+            }
+
+        return {
+            "suite": self.grid.name,
+            "version": self.grid.version,
+            "fingerprint": self.grid.fingerprint,
+            "a": side(self.a),
+            "b": side(self.b),
+            "tasks": {
+                one.column.task: {
+                    "a": cell(one.a),
+                    "b": cell(one.b),
+                    "difference": one.difference,
+                    "improvement": one.improvement,
+                }
+                for one in self.by_task
+            },
+            "improvement": self.improvement,
+            "improvement_interval": self.interval,
+            "difference": self.difference,
+            "p": self.p,
+        }
 
     @property
     def common(self) -> list[TaskComparison]:

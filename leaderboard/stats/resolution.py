@@ -1,4 +1,4 @@
-"""How much a board resolves: cells at floor and ceiling, pairs separated, rows sharing rank 1, agreement between seeds."""
+"""How much a board resolves: cells at floor and ceiling, pairs separated, rows in the first tier, agreement between seeds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ def past(cell: Cell, values: Float[np.ndarray, "S N"]) -> Float[np.ndarray, " S"
 
 @dataclass(frozen=True)
 class Resolution:
-    """All rows of a board together; ranks and agreement are those of its first table."""
+    """All rows of a board together; tiers and agreement are those of its first table."""
 
     extremes: Mapping[str, tuple[float, float]]
     """Task → shares of the cells (encoding, seed, test length past L) that score under ``FLOOR`` and over ``CEILING``."""
@@ -40,12 +40,12 @@ class Resolution:
     pairs: int
     """Pairs tested."""
     first: int
-    """Rows that share rank 1."""
+    """Rows of tier 1."""
     ranked: int
     agreement: float | None
     """Kendall's τ-b between the orders of two random halves of each cell's runs, mean over ``SPLITS`` splits."""
     agreement_first: float | None
-    """The same within the rows that share rank 1."""
+    """The same within tier 1."""
 
 
 def resolution(classes: Mapping[str, Sequence[Row]]) -> Resolution | None:
@@ -69,7 +69,7 @@ def resolution(classes: Mapping[str, Sequence[Row]]) -> Resolution | None:
         if not any(np.isnan(runs).any() for tasks in numbers for runs in tasks):
             separated[name] = int((separation_ps(numbers) <= ALPHA).sum())
     ranked = [row for row in next(iter(classes.values())) if row.ps]
-    first = [row for row in ranked if row.rank == 1]
+    first = [row for row in ranked if row.tier == 1]
     return Resolution(
         extremes=extremes,
         separated=separated,

@@ -1,4 +1,4 @@
-"""Significance: a step-down maximum test of all pairs of encodings, and the ranks that follow.
+"""Significance: a step-down maximum test of all pairs of encodings, and the tiers and places that follow.
 
 ``python -m leaderboard.stats.simulation`` measures its errors and its power; the numbers are in ``leaderboard/RULES.md``.
 """
@@ -86,28 +86,35 @@ def studentised(
     return np.abs(overall[first] - overall[second]) / errors
 
 
-def shared_ranks(ahead: Bool[np.ndarray, "R R"]) -> list[int]:
-    """Rank of each row: 1 + the number of rows above that are separated from it, but never better than the row above.
+def tiers(ahead: Bool[np.ndarray, "R R"]) -> list[int]:
+    """Tier of each row: consecutive rows of which no two are separated; the next tier begins at the first row that is separated
+    from any row of the tier.
 
     "Not separated" is not transitive: A and C may be separated although neither is separated from B. So no rule can let exactly
-    the rows that are not separated share a rank. With this one ranks never decrease down the table, and a larger variance
+    the rows that are not separated share a tier. With this one, tiers never decrease down the table, and a larger variance
     cannot lift a row above rows with better scores.
 
     Arguments:
         ahead: ``ahead[i, j]`` is True where row i is separated from a later row j and ahead of it.
     """
-    return np.maximum.accumulate(1 + np.triu(ahead, 1).sum(0)).tolist() if len(ahead) else []
+    found: list[int] = []
+    start = 0
+    for row in range(len(ahead)):
+        if new := not row or bool(ahead[start:row, row].any()):
+            start = row
+        found.append((found[-1] if found else 0) + new)
+    return found
 
 
-def rank_ranges(ahead: Bool[np.ndarray, "R R"]) -> list[tuple[int, int]]:
-    """Rank range of each row: the best and the worst place compatible with the tests.
+def possible_places(ahead: Bool[np.ndarray, "R R"]) -> list[tuple[int, int]]:
+    """Places of each row: the best and the worst compatible with the tests.
 
     From 1 + the number of rows separated ahead of it, to the number of rows − the number separated behind it. These are
     simultaneous confidence sets for all true ranks if ``ahead`` controls the family-wise error rate (Mogstad, Romano, Shaikh &
     Wilhelm 2024, Review of Economic Studies).
 
     Arguments:
-        ahead: as in ``shared_ranks``.
+        ahead: as in ``tiers``.
     """
     upper = np.triu(ahead, 1)
     return list(zip((1 + upper.sum(0)).tolist(), (len(upper) - upper.sum(1)).tolist(), strict=True))

@@ -1,6 +1,6 @@
-"""The numbers of the board: one ``Row`` per encoding with one ``Cell`` per task, and the rank of each row.
+"""The numbers of the board: one ``Row`` per encoding with one ``Cell`` per task, and the tier of each row.
 
-``rank_rows`` decides ranks; the tests behind them are in ``significance``. Nothing here is formatted.
+``rank_rows`` decides order and tiers; the tests behind them are in ``significance``. Nothing here is formatted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -124,9 +124,10 @@ class Row:
     """Peak memory of a training step past L relative to NoPE; None if not measured."""
     busy: bool
     """Whether all step times were taken while the machine was busy with something else."""
-    rank: int | None = None
+    tier: int | None = None
+    """None where nothing could be tested: see ``significance.tiers``."""
     places: tuple[int, int] | None = None
-    """Rank range: the best and the worst place in its table compatible with the tests."""
+    """The best and the worst place in its table compatible with the tests."""
     below: Versus | None = None
     """Comparison with the next row."""
     against: Versus | None = None
@@ -183,20 +184,19 @@ def sort_key(row: Row) -> tuple[float, str]:
 
 
 def rank_rows(rows: Sequence[Row], anchor: Row | None) -> list[Row]:
-    """The rows of one table in order, with ranks that differ only where a test separates rows, and comparisons."""
+    """The rows of one table in order, with their tiers and comparisons."""
     complete = sorted((r for r in rows if r.complete), key=sort_key)
     incomplete = sorted((r for r in rows if not r.complete), key=lambda r: r.name)
     if not any(row.ps for row in complete):  # single runs cannot be tested
-        ranks = st.competition_ranks([r.score or 0.0 for r in complete])
-        return [*(replace(r, rank=rank) for r, rank in zip(complete, ranks, strict=True)), *incomplete]
+        return complete + incomplete
     ahead = np.zeros((len(complete), len(complete)), bool)
     for (i, a), (j, b) in combinations(enumerate(complete), 2):
         ahead[i, j] = separation(a, b) == "above"
-    ranks, places = significance.shared_ranks(ahead), significance.rank_ranges(ahead)
+    tiers, places = significance.tiers(ahead), significance.possible_places(ahead)
     ranked = [
         replace(
             row,
-            rank=ranks[i],
+            tier=tiers[i],
             places=places[i],
             below=versus(row, complete[i + 1]) if i + 1 < len(complete) else None,
             against=versus(row, anchor) if anchor else None,

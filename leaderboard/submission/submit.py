@@ -152,7 +152,7 @@ def run_checks(reference: str, say: Callable[[str], None]) -> Report:
     report = check_encoding(reference)
     say(report.summary())
     if not report.passed:
-        failed = next(f for f in report.findings if f.status != "passed")
+        failed = next(f for f in report.findings if f.status == "failed")
         raise InputError(
             f"{report.encoding} does not pass `lprime check {reference}`: {failed.check}: {failed.found}; {failed.advice}"
         )

@@ -3,19 +3,56 @@
 import gc
 import io
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from . import board, cancel, check, compare, data, export, listing, logs, new, probe, publish, run, show, status, submit, verify
+from . import (
+    board,
+    cancel,
+    check,
+    compare,
+    data,
+    export,
+    listing,
+    logs,
+    new,
+    probe,
+    publish,
+    reproduce,
+    run,
+    show,
+    status,
+    submit,
+    verify,
+)
 
 app = typer.Typer(
     name="lprime",
     help="Train at L, test at L′: a benchmark of length generalisation by positional encodings.",
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        print(f"lprime {version('lprime')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common_options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=print_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
 for module in (
     run,
     status,
@@ -27,6 +64,7 @@ for module in (
     listing,
     show,
     compare,
+    reproduce,
     export,
     data,
     new,

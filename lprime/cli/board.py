@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from leaderboard import PUBLISHED
+from leaderboard import PUBLISHED, published_folder
 
 from .options import Out, To
 from .read_results import read_grids
@@ -29,20 +29,22 @@ def board(
     ] = False,
     to: To = PUBLISHED,
 ) -> None:
-    """Render the board of a suite as markdown, or all as one page.
+    """Render the board of a suite as markdown with figures, and print its first table and the answer; or all as one page.
 
-    The markdown comes with figures; the HTML page works offline.
+    The HTML page works offline.
     """
     from tasks import InputError
 
     if html is not None:
         if check:
             raise InputError("expected --check or --html, got both")
+        from leaderboard.data.cards import read_cards
         from leaderboard.data.conditions import attach_conditions
         from leaderboard.render.html_page import write_html_page
 
         grids = read_grids([suite] if suite else None, to if published else out, published)
-        print(f"written to {write_html_page(grids if suite else attach_conditions(grids), html)}")
+        cards = read_cards(published_folder(to)) if published else {}
+        print(f"written to {write_html_page(grids if suite else attach_conditions(grids), html, cards)}")
         return
     if check:
         if published:
@@ -51,11 +53,12 @@ def board(
 
         print(check_rendered(to))
         return
+    from rich.console import Console
+
     from leaderboard.data.collect import suites_with_results
     from leaderboard.data.conditions import is_shipped_condition
     from leaderboard.render.board import write_board
+    from leaderboard.render.board_text import print_board
 
     for name in [suite] if suite else [name for name in suites_with_results(out) if not is_shipped_condition(name)]:
-        path = write_board(name, out, to if published else None)
-        print(path.read_text(encoding="utf-8"))
-        print(f"written to {path}")
+        print_board(*write_board(name, out, published_folder(to) if published else None), Console())

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .options import Out, Suite, runs_folder
+from .options import Out, Suite, command_line, runs_folder
 
 
 def cancel(suite: Suite, out: Out = Path("runs")) -> None:
@@ -19,4 +19,4 @@ def cancel(suite: Suite, out: Out = Path("runs")) -> None:
         print(f"no job of suite {loaded.name} under {out} is in the queue")
         return
     commands.cancel_jobs(sorted({id.split("_")[0] for id in ids}))
-    print(f"{len(ids)} jobs cancelled; their runs are saved: lprime run {suite} --on … resumes them")
+    print(f"{len(ids)} jobs cancelled; their runs are saved: {command_line('run', suite)} --on … resumes them")

@@ -4,32 +4,31 @@ from typing import Annotated
 
 import typer
 
-from .options import Json, Markdown, check_positive
+from .completion import complete_encoding
+from .options import Json, Markdown, Quiet, check_positive, finding_printer, print_report
 
 
 def check(
-    encoding: Annotated[str, typer.Argument(metavar="ENCODING", help="A file, package.module:Class, or a name.")],
+    encoding: Annotated[
+        str,
+        typer.Argument(metavar="ENCODING", help="A file, package.module:Class, or a name.", autocompletion=complete_encoding),
+    ],
     as_json: Json = False,
+    quiet: Quiet = False,
     markdown: Markdown = None,
     time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds for all checks together.")] = 300,
     memory_limit: Annotated[float, typer.Option(metavar="GIB", help="Memory for the checks.")] = 4,
 ) -> int:
     """Check an encoding in a separate process, in under a minute.
 
-    Exit code 1 if a check failed.
+    Exit code 1 if a check failed, 2 if the encoding cannot be loaded or its hooks cannot be called.
     """
     from bench.check import check_encoding
     from bench.files import write_atomic
 
     check_positive("--time-limit", time_limit)
     check_positive("--memory-limit", memory_limit)
-
-    def print_finding(finding) -> None:
-        if not as_json:
-            print("\n".join(finding.lines()), flush=True)
-
-    report = check_encoding(encoding, time_limit, memory_limit, on_finding=print_finding)
+    report = check_encoding(encoding, time_limit, memory_limit, on_finding=finding_printer(as_json, quiet))
     if markdown is not None:
         write_atomic(markdown, report.markdown())
-    print(report.model_dump_json(indent=1) if as_json else f"\n{report.summary()}")
-    return 0 if report.passed else 1
+    return print_report(report, as_json, quiet)

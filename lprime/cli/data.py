@@ -5,11 +5,14 @@ from typing import Annotated
 
 import typer
 
+from .completion import complete_task
+from .options import OfSuite
+
 
 def data(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="One of the suite's tasks.")],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A new folder for the dataset.")],
-    suite: Annotated[str, typer.Option(metavar="SUITE", help="Suite that defines lengths, test sets and batches.")] = "small",
+    task: Annotated[str, typer.Argument(metavar="TASK", help="One of the suite's tasks.", autocompletion=complete_task)],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new folder for the dataset.")],
+    suite: OfSuite = "small",
     train_examples: Annotated[int, typer.Option(metavar="N", help="Training examples to write.")] = 10_000,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Training seed.")] = 0,
 ) -> None:
@@ -18,21 +21,12 @@ def data(
     They are exactly the training and test examples of runs; read them with datasets.load_from_disk.
     """
     from bench.suites.suite import load_suite
+    from lprime.api.tables import split_settings
     from tasks.export import export
 
     loaded = load_suite(suite)
-    spec = loaded.spec(task)
-    export(
-        loaded.make_task(task),
-        out,
-        train_length=spec.train_length,
-        test_lengths=loaded.test_lengths(task),
-        test_count=loaded.test_examples,
-        test_seed=loaded.test_seed,
-        seed=seed,
-        batch=loaded.recipe_for(task).batch,
-        train_examples=train_examples,
-        title=f"lprime {task}, suite {loaded.name} version {loaded.version}",
-    )
+    title = f"lprime {task}, suite {loaded.name} version {loaded.version}"
+    settings = split_settings(loaded, task, train_examples, seed)
+    export(loaded.make_task(task), to, **settings, title=title)
     splits = len(loaded.test_lengths(task))
-    print(f"{task} of suite {loaded.name}: {train_examples} training examples and {splits} test splits in {out}")
+    print(f"{task} of suite {loaded.name}: {train_examples} training examples and {splits} test splits in {to}")

@@ -5,20 +5,36 @@ from typing import Annotated
 
 import typer
 
-from .options import Published, RunsOrPublished
+from leaderboard import PUBLISHED
+
+from .completion import complete_suite
+from .options import SUITE_HELP, Out, Published, To
 from .read_results import read_grids
 
 
 def export(
-    to: Annotated[Path, typer.Option("--to", metavar="PATH", help="The file to write (for a dataset, the folder).")],
+    to: Annotated[
+        Path, typer.Option("--to", metavar="PATH", help="The file to write, by its ending: .csv, .json or .parquet.")
+    ],
     suite: Annotated[
-        list[str] | None, typer.Option(metavar="SUITE", help="Only these suites (repeatable) [default: all with results].")
+        list[str] | None,
+        typer.Option(
+            metavar="SUITE",
+            help=f"Only these suites (repeatable) [default: all with results]. {SUITE_HELP}",
+            autocompletion=complete_suite,
+        ),
     ] = None,
-    out: RunsOrPublished = None,
+    out: Out = Path("runs"),
     published: Published = False,
+    board: To = PUBLISHED,
     form: Annotated[
-        str, typer.Option("--format", metavar="csv|parquet|dataset", help="dataset: for datasets.load_from_disk.")
-    ] = "csv",
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="csv|json|parquet|dataset",
+            help="Format [default: by the ending of --to]; dataset: a folder for datasets.load_from_disk.",
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
     probes: Annotated[bool, typer.Option("--probes", help="Numbers of lprime probe instead: one row per number.")] = False,
 ) -> None:
@@ -26,12 +42,13 @@ def export(
 
     It has one row per run and test length.
     """
-    from leaderboard.data.export import refuse_occupied, write_export
+    from leaderboard.data.export import format_of, refuse_occupied, write_export
 
+    form = format_of(to, form)
     refuse_occupied(form, to, force)
     if probes:
-        return export_probes(suite, out, published, form, to, force)
-    grids = [grid for versions in read_grids(suite, out, published).values() for grid in versions]
+        return export_probes(suite, board if published else out, published, form, to, force)
+    grids = [grid for versions in read_grids(suite, board if published else out, published).values() for grid in versions]
     runs = [run for grid in grids for run in grid.all_runs]
     rows = write_export(runs, form, to, force)
     names = ", ".join(dict.fromkeys(grid.name for grid in grids))

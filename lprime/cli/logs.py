@@ -1,21 +1,28 @@
 """``lprime logs``: logs of cluster jobs, and failures."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .options import Out, Suite, runs_folder
+from .completion import complete_encoding, complete_task
+from .options import Json, Out, Suite, runs_folder
 from .read_results import full_name
 
 
 def logs(
     suite: Suite,
-    task: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this task.")] = None,
-    encoding: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this encoding.")] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only runs of this task.", autocompletion=complete_task)
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only runs of this encoding.", autocompletion=complete_encoding)
+    ] = None,
     seed: Annotated[int | None, typer.Option(metavar="N", help="Only runs of this seed.")] = None,
     lines: Annotated[int, typer.Option(metavar="N", min=1, help="Last lines of each log.")] = 40,
     out: Out = Path("runs"),
+    as_json: Json = False,
 ) -> None:
     """Show logs of cluster jobs, and why runs failed.
 
@@ -24,7 +31,7 @@ def logs(
     from bench.runs.run import Run
     from bench.suites.suite import load_suite
     from slurm.status import Queue, runs_on_disk
-    from slurm.status_text import log_lines
+    from slurm.status_text import read_logs
     from tasks import InputError, unknown
 
     loaded, out = load_suite(suite), runs_folder(out)
@@ -46,5 +53,11 @@ def logs(
         raise InputError(
             f"no cluster job and no failed run{f' of {which}' if which else ''} in suite {loaded.name} under {out}"
         )
-    for line in log_lines(queue, runs, out, lines):
-        print(line)
+    logs = read_logs(queue, runs, out, lines)
+    if as_json:
+        print(json.dumps([{"file": str(path), "lines": log} for path, log in logs.items()], indent=1))
+        return
+    for path, log in logs.items():
+        print("\n".join([f"==> {path} <==", *log, ""]))
+    if not logs:
+        print("these jobs have not printed anything yet")

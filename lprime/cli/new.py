@@ -4,12 +4,20 @@ from typing import Annotated
 
 import typer
 
+from .options import command_line
+
 
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the encoding and its file: a-z, 0-9 and _.")],
+    title: Annotated[str, typer.Option(metavar="TEXT", help="Its title, for the board.")] = "",
+    author: Annotated[str, typer.Option(metavar="TEXT", help="Its authors, separated by commas.")] = "",
+    link: Annotated[str, typer.Option(metavar="URL", help="Link to its paper or page; https.")] = "",
 ) -> None:
     """Write a template, NAME.py: a working encoding to start from."""
     from bench.plugins.new_file import write_new_encoding
 
-    path = write_new_encoding(name)
-    print(f"written to {path}; change it, then: lprime check {path}")
+    path = write_new_encoding(name, title=title, authors=author, link=link)
+    missing = [key for key, text in (("title", title), ("authors", author), ("link", link)) if not text]
+    print(f"written to {path}; change it, then: {command_line('check', path)}")
+    if missing:
+        print(f"before the runs, which record them, replace its {' and '.join(missing)}")

@@ -1,28 +1,44 @@
 """Arguments and options that several commands share, and checks of their values."""
 
 import os
+import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-Suite = Annotated[str, typer.Argument(metavar="SUITE", help="A suite's name, or the path of its YAML file.")]
+from .completion import complete_encoding, complete_suite, complete_task, suite_names
+
+SUITE_HELP = f"A suite's name ({', '.join(suite_names())}), or the path of its YAML file."
+
+Suite = Annotated[str, typer.Argument(metavar="SUITE", help=SUITE_HELP, autocompletion=complete_suite)]
+OfSuite = Annotated[str, typer.Option("--suite", metavar="SUITE", help=SUITE_HELP, autocompletion=complete_suite)]
+Encodings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        autocompletion=complete_encoding,
+        help="Only these encodings (repeatable): names, files, all built-in ones (all), or a family (family:rotary).",
+    ),
+]
+Tasks = Annotated[
+    list[str] | None,
+    typer.Option("--task", metavar="NAME", autocompletion=complete_task, help="Only these tasks (repeatable)."),
+]
 Vary = Annotated[
     bool, typer.Option("--vary", help="Instead of the suite itself, all its conditions (see bench/suites/vary.py).")
 ]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of the runs.")]
-RunsOrPublished = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        help="Folder of the results [default: runs; with --published, leaderboard/published].",
-        show_default=False,
-    ),
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of your runs.")]
+To = Annotated[Path, typer.Option("--board", metavar="DIR", help="Folder of the published board: results, pages and figures.")]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", metavar="N", min=1, envvar="LPRIME_WORKERS", help="Parallel runs [default: one per core]."),
 ]
 Published = Annotated[bool, typer.Option("--published", help="Read the published results instead of your runs.")]
-To = Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder of the published board: results, pages and figures.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what needs attention.")]
 Markdown = Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Also write the report to a file.")]
 
 
@@ -47,3 +63,27 @@ def runs_folder(out: Path) -> Path:
     if os.path.exists(out) and not os.path.isdir(out):
         raise InputError(f"--out {out} is a file; expected the folder of the runs, such as runs")
     return out
+
+
+def command_line(*words: object) -> str:
+    """A command to show to the user, quoted for the shell."""
+    return shlex.join(["lprime", *map(str, words)])
+
+
+def finding_printer(as_json: bool, quiet: bool) -> Callable[[Any], None]:
+    """Prints the findings of checks as they arrive: those that passed unless ``quiet``, and none that were not run."""
+
+    def print_finding(finding: Any) -> None:
+        if not as_json and (finding.status in ("failed", "undecided") or (finding.status == "passed" and not quiet)):
+            print("\n".join(finding.lines()), flush=True)
+
+    return print_finding
+
+
+def print_report(report: Any, as_json: bool, quiet: bool) -> int:
+    """Print the end of a report of checks. Returns the exit code of the command."""
+    if as_json:
+        print(report.model_dump_json(indent=1))
+    elif not (quiet and report.passed):
+        print(f"\n{report.summary()}")
+    return 0 if report.passed else 1

@@ -77,21 +77,20 @@ def probe(
 
 def train_missing(suite: str, runs: "list[Run]", workers: int | None, out: Path, on: str | None) -> int:
     """Train the runs without a result, with their weights kept; the exit code of ``lprime run``."""
-    from .run import run
+    from . import app
 
     missing = [r for r in runs if not r.result(out)]
     if not missing:
         return 0
-    return run(
-        suite,
-        encoding=list(dict.fromkeys(r.encoding for r in missing)),
-        task=list(dict.fromkeys(r.task for r in missing)),
-        seed=list(dict.fromkeys(r.seed for r in missing)),
-        workers=workers,
-        out=out,
-        on=on,
-        keep_weights=True,
-    )
+    words = ["run", suite, "--out", str(out), "--keep-weights", "--extra-seeds"]
+    for option, values in (
+        ("--encoding", (r.encoding for r in missing)),
+        ("--task", (r.task for r in missing)),
+        ("--seed", (str(r.seed) for r in missing)),
+    ):
+        words += [word for value in dict.fromkeys(values) for word in (option, value)]
+    words += ["--workers", str(workers)] if workers and not on else []
+    return app([*words, *(["--on", on] if on else [])], standalone_mode=False) or 0
 
 
 def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | None) -> "list[ProbeRecord]":

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaderboard import ARCHIVE, PUBLISHED
+from leaderboard import ARCHIVE, PUBLISHED, published_folder
 
 if TYPE_CHECKING:
     from leaderboard.data.grid import Grid
@@ -29,10 +29,10 @@ def read_grids(suites: Iterable[str] | None, out: Path | None, published: bool) 
     from leaderboard.data.store import published_grids
     from tasks import InputError, unknown
 
-    out = out or PUBLISHED
+    out = published_folder(out or PUBLISHED)
     grids = with_cards(published_grids(out), read_cards(out))
     if not grids:
-        archived = ", ".join(f"--out {path.parent}" for path in sorted(ARCHIVE.glob("*/results")))
+        archived = ", ".join(f"--board {path.parent}" for path in sorted((out.parent / ARCHIVE.name).glob("*/results")))
         raise InputError(
             f"nothing is published under {out}; expected results/<suite>/<encoding>.jsonl as lprime publish writes them"
             + (f"; earlier versions: {archived}" if archived else "")

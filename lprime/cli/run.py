@@ -1,25 +1,36 @@
 """``lprime run``: train and test the grid of a suite, or a part of it, on this machine or a cluster."""
 
+import json
+import os
 import shlex
 import signal
+import sys
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .options import Suite, Vary
+from .options import Encodings, Json, Quiet, Suite, Tasks, Vary, Workers
 
 
 def run(
+    context: typer.Context,
     suite: Suite,
     vary: Vary = False,
-    encoding: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only these encodings, by name or file (repeatable).")
-    ] = None,
-    task: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these tasks (repeatable).")] = None,
+    encoding: Encodings = None,
+    task: Tasks = None,
     seed: Annotated[list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable).")] = None,
-    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Parallel runs [default: one per core].")] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Folder of the runs [default: runs].")] = None,
+    extra_seeds: Annotated[
+        bool, typer.Option("--extra-seeds", help="Allow seeds that the suite does not have; a board counts them too.")
+    ] = False,
+    workers: Workers = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of the runs [default: runs].", show_default=False
+        ),
+    ] = None,
     device: Annotated[str | None, typer.Option(metavar="auto|cpu|cuda", help="Device [default: auto].")] = None,
     checkpoint_every: Annotated[
         float | None, typer.Option(metavar="S", min=0, help="Seconds between checkpoints of a run [default: 10].")
@@ -31,32 +42,52 @@ def run(
     profile: Annotated[bool, typer.Option("--profile", help="Profile one run by phase; keep no result.")] = False,
     on: Annotated[str | None, typer.Option(metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")] = None,
     detach: Annotated[bool, typer.Option("--detach", help="With --on: return once all jobs are queued.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --on: show script, jobs and cost; submit nothing.")] = False,
+    track: Annotated[
+        str | None,
+        typer.Option(metavar="tensorboard|trackio|wandb", help="Also record each finished run with this tracker, offline."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would run, its time, and with --on the script and the cost.")
+    ] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> int:
     """Train and test a suite's grid. Re-running the command resumes; finished runs are skipped."""
     from bench.files import check_writable
-    from bench.runs.progress import progress_display, say
-    from bench.runs.run import FAILURE, plan_runs
+    from bench.runs.progress import SilentProgress, progress_display, say
+    from bench.runs.run import plan_runs
     from bench.runs.shared_training import steps_to_make
+    from bench.runs.tracking import recorder
     from bench.suites.suite import load_suites
-    from tasks import unknown
+    from tasks import InputError, unknown
 
-    local = {"--workers": workers, "--device": device, "--checkpoint-every": checkpoint_every, "--profile": profile or None}
-    cluster = load_on(on, detach, dry_run, [option for option, value in local.items() if value is not None])
+    from .run_report import Outcome
+
+    from_shell = context.get_parameter_source("workers")
+    local = {
+        "--workers": workers if not from_shell or from_shell.name == "COMMANDLINE" else None,  # not $LPRIME_WORKERS
+        "--device": device,
+        "--checkpoint-every": checkpoint_every,
+        "--profile": profile or None,
+    }
+    cluster = load_on(on, detach, [option for option, value in local.items() if value is not None])
     device, every = device or "auto", 10.0 if checkpoint_every is None else checkpoint_every
     if device not in ("auto", "cpu", "cuda"):
         raise unknown("device", device, ("auto", "cpu", "cuda"))
-    out = cluster.results_folder(out) if cluster else out or Path("runs")
+    out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
+    if track and detach:
+        raise InputError("--track records runs as they end; expected it without --detach")
+    record = recorder(track, out)
     suites = load_suites(suite, vary)
-    names = full_names(encoding or suites[0].encodings)
+    refuse_extra_seeds(suites[0], seed or (), extra_seeds)
+    names = full_names(expand(encoding) if encoding else suites[0].encodings)
     runs = [r for one in suites for r in plan_runs(one, names, task, seed)]
     if vary:
         runs.sort(key=lambda r: r.seed)  # whole seeds of all conditions at a time
-        suite = f"{suite} --vary"
     if not cluster:
         from bench.runs.run_one import resolve_device
 
-        resolve_device(device)  # type: ignore[arg-type]
+        device = resolve_device(device).type  # type: ignore[arg-type]
     if profile:
         return print_profile(runs[0], device)
     if not dry_run:
@@ -71,59 +102,58 @@ def run(
         and (failure := r.failure(out))
         and r.state(out) == "failed"
     }
-    warn_of_changes(finished, out)
-    skipped = {} if retry_failed else failed
-    if skipped:
-        say(f"{len(skipped)} failed before; --retry-failed runs them again:")
-        for r, failure in skipped.items():
-            say(f"  {r}: {failure.error}")
     where = out / suites[0].name if len(suites) == 1 else out
+    skipped = {} if retry_failed else failed
     todo = [r for r in runs if r not in finished and r not in skipped]
-    if not todo:
-        say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {where}")
-        return 1 if skipped else 0
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops like Ctrl-C
-    if dry_run:
-        from slurm.executor import by_suite
-        from slurm.executor import dry_run as preview
+    outcome = Outcome(suite, vary, out, runs, todo, {r: failure.error for r, failure in skipped.items()}, finished)
+    with ExitStack() as stack:
+        stdout = sys.stdout
+        if as_json or quiet:  # what a launcher says on its way
+            stack.enter_context(redirect_stdout(sys.stderr if as_json else stack.enter_context(open(os.devnull, "w"))))
+        attention = (lambda text: print(text, file=stdout, flush=True)) if quiet and not as_json else say
+        warn_of_changes(finished, out, attention)
+        if not todo:
+            say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {where}")
+        elif dry_run:
+            outcome.preview = preview(todo, out, cluster, workers, device)
+        else:
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops like Ctrl-C
+            keep = {r.encoding for r in todo} if keep_weights else None
+            executor = executor_for(cluster, detach, workers, device, every, keep)
+            if cluster:
+                executor.check(todo, out)
+            say(f"{len(todo)} of {len(runs)} runs to do, results under {where}")
+            if detach:
+                executor.execute(todo, out, lambda event: None)
+                attention(f"all jobs are queued; follow them with: {outcome.command('status')}")
+                return 0
+            steps = steps_to_make(todo, out)
+            progress = SilentProgress(todo, steps) if as_json or quiet else progress_display(todo, steps)
+            tally = outcome.tally = progress.tally
 
-        for line in (line for own in by_suite(todo) for line in preview(own, out, cluster)):
-            say(line)
-        return 0
-    say(f"{len(todo)} of {len(runs)} runs to do, results under {where}")
-    keep = {r.encoding for r in todo} if keep_weights else None
-    executor = executor_for(cluster, detach, workers, device, every, keep)
-    if detach:
-        executor.execute(todo, out, lambda event: None)
-        say(f"all jobs are queued; follow them with: lprime status {suite} --out {out}")
-        return 0
-    progress = progress_display(todo, steps_to_make(todo, out))
-    tally = progress.tally
-    try:
-        with progress:
-            executor.execute(todo, out, progress.on_event)
-    except KeyboardInterrupt:
-        others = (
-            f"the jobs continue: lprime status {suite} --out {out}" if cluster else "the others are saved; re-run to resume"
-        )
-        say(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
-        raise
-    if tally.locked:
-        say(f"{tally.locked} of {len(todo)} runs are in progress in another process")
-    if tally.failed:
-        say(f"{len(tally.failed)} of {len(todo)} runs failed; --retry-failed runs them again:")
-        for event in tally.failed:
-            say(f"  {event.run}: {event.text}")
-        say(f"  the first one's traceback: {tally.failed[0].run.folder(out) / FAILURE}")
-    if tally.lost:
-        say(f"{len(tally.lost)} of {len(todo)} runs lost their jobs; re-run to resume them:")
-        for event in tally.lost:
-            say(f"  {event.run}: {event.text}")
-    say(f"the board: lprime board {suite.removesuffix(' --vary')}{'' if out == Path('runs') else f' --out {out}'}")
-    return 1 if tally.failed or tally.lost or skipped else 0
+            def on_event(event) -> None:
+                progress.on_event(event)
+                record(event)
+
+            try:
+                with progress:
+                    executor.execute(todo, out, on_event)
+            except KeyboardInterrupt:
+                others = (
+                    f"the jobs continue: {outcome.command('status')}" if cluster else "the others are saved; re-run to resume"
+                )
+                attention(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
+                raise
+        for line in () if as_json else outcome.attention():
+            attention(line)
+        if outcome.tally:
+            say(f"the board: {outcome.command('board')}")
+    if as_json:
+        print(json.dumps(outcome.as_dict(), indent=1))
+    return outcome.code
 
 
-def load_on(on: str | None, detach: bool, dry_run: bool, local: list[str]):
+def load_on(on: str | None, detach: bool, local: list[str]):
     """The cluster of ``--on``, or None for this machine.
 
     Arguments:
@@ -135,8 +165,8 @@ def load_on(on: str | None, detach: bool, dry_run: bool, local: list[str]):
     from tasks import InputError
 
     if on is None:
-        if detach or dry_run:
-            raise InputError(f"{'--detach' if detach else '--dry-run'} needs a cluster; expected --on FILE too")
+        if detach:
+            raise InputError("--detach needs a cluster; expected --on FILE too")
         return None
     from slurm.cluster import load_cluster
 
@@ -145,12 +175,38 @@ def load_on(on: str | None, detach: bool, dry_run: bool, local: list[str]):
     return load_cluster(on)
 
 
+def refuse_extra_seeds(suite, seeds, allowed: bool) -> None:
+    """Refuse seeds that a suite does not have: a board counts every run, so a typo would change it.
+
+    Raises:
+        InputError: see above.
+    """
+    from tasks import InputError
+
+    extra = [seed for seed in seeds if seed not in suite.seeds]
+    if extra and min(extra) >= 0 and not allowed:
+        raise InputError(
+            f"suite {suite.name} has the seeds {', '.join(map(str, suite.seeds))}, got {', '.join(map(str, extra))}; "
+            "a board would count them too: add --extra-seeds if you want that"
+        )
+
+
 def keys_in_queue(out: Path, suite: str) -> set:
     """Keys of the runs that are in cluster jobs; their earlier failures are obsolete."""
     from slurm.records import records_folder
     from slurm.status import Queue
 
     return Queue.read(out, suite, need=False).taken() if records_folder(out, suite).exists() else set()
+
+
+def preview(todo: list, out: Path, cluster, workers: int | None, device: str) -> list[str]:
+    """What would run, as lines of text: on a cluster the script and the cost, here the time."""
+    from slurm.dry_run import dry_run, local_dry_run
+    from slurm.executor import by_suite
+
+    if cluster:
+        return [line for own in by_suite(todo) for line in dry_run(own, out, cluster)]
+    return [line for own in by_suite(todo) for line in local_dry_run(own, out, device, workers or len(os.sched_getaffinity(0)))]
 
 
 def executor_for(cluster, detach: bool, workers: int | None, device: str, checkpoint_every_s: float, keep: set[str] | None):
@@ -191,11 +247,10 @@ def print_profile(run, device: str) -> int:
     return 0
 
 
-def warn_of_changes(finished: dict, out: Path) -> None:
+def warn_of_changes(finished: dict, out: Path, say) -> None:
     """Warn of encodings whose source has changed since their finished runs."""
     from bench.plugins.registry import get_encoding
     from bench.plugins.source_hash import source_hash
-    from bench.runs.progress import say
 
     for name in dict.fromkeys(run.encoding for run in finished):
         now = source_hash(get_encoding(name))
@@ -206,16 +261,41 @@ def warn_of_changes(finished: dict, out: Path) -> None:
             say(f"  rm -r {' '.join(dict.fromkeys(shlex.quote(str(folder)) for folder in folders))}")
 
 
-def full_names(names: list[str]) -> list[str]:
-    """The names under which results of these encodings are stored.
+def expand(names: list[str]) -> list[str]:
+    """``all`` and ``family:rotary`` as the built-in encodings they mean; other names stay.
 
     Raises:
-        InputError: an unknown name, with the nearest match; a plugin that cannot be loaded.
+        InputError: an unknown family, with the nearest match.
     """
+    if not any(name == "all" or name.startswith("family:") for name in names):
+        return names
+    from bench.encodings import catalogue
+    from tasks import unknown
+
+    families: dict[str, list[str]] = {}
+    for name, cls in catalogue().items():
+        families.setdefault(cls.info.family, []).append(name)
+    groups = {"all": list(catalogue())} | {f"family:{family}": members for family, members in families.items()}
+    for name in names:
+        if name.startswith("family:") and name not in groups:
+            raise unknown("family", name.removeprefix("family:"), families)
+    return [member for name in names for member in groups.get(name, [name])]
+
+
+def full_names(names: list[str]) -> list[str]:
+    """The names under which results of these encodings are stored. The hooks of plugins are tried.
+
+    Raises:
+        InputError: an unknown name, with the nearest match; a plugin that cannot be loaded, or whose hooks cannot be called.
+    """
+    from bench.check.interface import try_hooks
+    from bench.check.subject import Subject, plugin_classes
     from bench.plugins.registry import get_encoding
     from bench.plugins.source_hash import source_hash
 
     encodings = [get_encoding(name) for name in names]
     for cls in encodings:
         source_hash(cls)  # caches the present hash, so that workers notice later changes
+        if plugin_classes(cls):
+            try_hooks(Subject(cls))
     return [cls.info.name for cls in encodings]

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from .options import Out
+from .options import OfSuite, Out, command_line
 
 
 def submit(
     encoding: Annotated[str, typer.Argument(metavar="ENCODING", help="A file, package.module:Class, or a plugin's name.")],
-    suite: Annotated[str, typer.Option(metavar="SUITE", help="Suite of the runs; all tasks and seeds are needed.")],
+    suite: OfSuite,
     out: Out = Path("runs"),
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Parent of the new folder.")] = Path(
         "leaderboard/submissions"
@@ -29,7 +29,7 @@ def submit(
 ) -> None:
     """Write your encoding into a folder for a pull request.
 
-    The folder has its source, results and check report.
+    The folder has its source, its runs of all tasks and seeds of the suite, and its check report.
     """
     from bench.runs.progress import say
     from bench.suites.suite import load_suite
@@ -37,4 +37,5 @@ def submit(
 
     about = About(title, author or (), paper, licence, note)
     place = write_submission(encoding, load_suite(suite), out, to, about, check, replace, say)
-    print(f"written to {place}, under {licence}; rules: leaderboard/RULES.md; maintainers will run: lprime verify {place}")
+    verify = command_line("verify", place)
+    print(f"written to {place}, under {licence}; rules: leaderboard/RULES.md; maintainers will run: {verify}")

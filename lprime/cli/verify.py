@@ -7,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED
 
-from .options import Json, Markdown, check_positive
+from .options import Json, Markdown, Quiet, To, Workers, check_positive, finding_printer, print_report
 
 
 def verify(
@@ -23,15 +23,19 @@ def verify(
     choice_seed: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Seed of the choice and of new test sets [default: random].")
     ] = None,
-    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Parallel runs [default: one per core].")] = None,
+    workers: Workers = None,
     time_limit: Annotated[
         float | None, typer.Option(metavar="S", help="Seconds for the runs [default: ten times their recorded time].")
     ] = None,
-    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="The published board, to detect copied results.")] = PUBLISHED,
+    unsafe: Annotated[
+        bool, typer.Option("--unsafe", help="Run its code without a sandbox, with your rights (where bubblewrap is missing).")
+    ] = False,
+    board: To = PUBLISHED,
     as_json: Json = False,
+    quiet: Quiet = False,
     markdown: Markdown = None,
 ) -> int:
-    """Verify a submission, by default without running its code.
+    """Verify a submission, by default without running its code. --board is searched for copied results.
 
     Exit code 1 if a check failed.
     """
@@ -51,16 +55,11 @@ def verify(
 
     expected = load_suite(suite) if suite else None
     seed = secrets.randbelow(2**31) if choice_seed is None else choice_seed
-    options = RerunOptions(rerun, fresh_seeds, seed, workers, time_limit, say)
+    options = RerunOptions(rerun, fresh_seeds, seed, workers, time_limit, say, unsafe)
     if rerun or fresh_seeds:
         say(f"{CAUTION}\nchoice seed {seed}")
 
-    def print_finding(finding) -> None:
-        if not as_json:
-            print("\n".join(finding.lines()), flush=True)
-
-    report = verify_submission(folder, expected, to, options, print_finding)
+    report = verify_submission(folder, expected, board, options, finding_printer(as_json, quiet))
     if markdown is not None:
         write_atomic(markdown, report.markdown())
-    print(report.model_dump_json(indent=1) if as_json else f"\n{report.summary()}")
-    return 0 if report.passed else 1
+    return print_report(report, as_json, quiet)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from plugin_files import ONE, command, source_of_one, written
+from plugin_files import ONE, command, written
 from support import suite_dict
 
 from bench.plugins import registry
@@ -62,51 +62,6 @@ def test_an_import_path_is_found_in_the_current_folder(here):
         for name in ("some_package", "some_package.part"):
             sys.modules.pop(name, None)
         sys.path.remove(str(here))
-
-
-FAULTS = {
-    "misspelt": ("my_encodin.py", source_of_one(), "No such file or directory; did you mean 'my_encoding.py'?"),
-    "without .py": ("my_encoding", source_of_one(), "unknown encoding 'my_encoding'; did you mean 'my_encoding.py'?"),
-    "no such class": ("my_encoding.py:Mime", source_of_one(), "my_encoding.py has no 'Mime'; did you mean 'Mine'?"),
-    "no such module": ("no_such_module:Mine", source_of_one(), "no_such_module:Mine cannot be imported: ModuleNotFoundError"),
-    "no encoding": ("my_encoding.py", "X = 1", "my_encoding.py defines no encoding; expected a subclass"),
-    "another thing": ("my_encoding.py:X", "X = 1", "my_encoding.py:X is not an encoding; expected a subclass"),
-    "no syntax": ("my_encoding.py", "class :", "SyntaxError: invalid syntax (my_encoding.py, line 1)"),
-    "breaks": ("my_encoding.py", "a = 1\nraise ValueError('no')", "imported (my_encoding.py, line 2): ValueError: no"),
-    "exits": ("my_encoding.py", "raise SystemExit(3)", "cannot be imported (my_encoding.py, line 1): SystemExit: 3"),
-    "relative": ("my_encoding.py", "from .a import b", "a file has no package: import `name` for `.name`"),
-    "taken": ("my_encoding.py", source_of_one("rope"), "the name 'rope' is that of a built-in encoding"),
-    "no name": ("my_encoding.py", source_of_one("../x"), "the name of an encoding must be a-z, 0-9 and _, start with a letter"),
-    "a keyword": ("my_encoding.py", source_of_one("lambda"), "not be a keyword, got 'lambda'"),
-    "incomplete": (
-        "my_encoding.py",
-        source_of_one().replace('past="p", ', ""),
-        "missing 1 required positional argument: 'past'",
-    ),
-    "two": (
-        "my_encoding.py",
-        source_of_one("x", "B") + source_of_one("y", "C"),
-        "defines 2 encodings (B, C); name one, as in my_encoding.py:B",
-    ),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_invalid_plugins_are_rejected(here, fault):
-    reference, source, message = FAULTS[fault]
-    (here / "my_encoding.py").write_text(source)
-    with pytest.raises(InputError) as caught:
-        get_encoding(reference)
-    assert message in str(caught.value)
-    assert not registry.loaded.plugins
-
-
-def test_invalid_plugins_are_reported_on_one_line(here, capsys):
-    (here / "my_encoding.py").write_text("raise ValueError('two\\nlines')")
-    for arguments in (("show", "my_encoding.py"), ("run", "quick", "--encoding", "my_encoding.py")):
-        code, printed, err = command(capsys, *arguments)
-        assert (code, printed, err.count("\n")) == (2, "", 1)
-        assert "my_encoding.py cannot be imported (my_encoding.py, line 1): ValueError: two lines" in err
 
 
 def test_show_accepts_a_file(here, capsys):
@@ -196,7 +151,7 @@ def test_a_source_that_changes_during_the_grid_fails_the_run(here, capsys, monke
 
 
 def test_a_hook_that_exits_fails_its_run_once(here, capsys):
-    quits = "    def prepare(self, at):\n        raise SystemExit(0)\n"
+    quits = "    def embed(self, x, at):\n        return x if not x.requires_grad else exit(0)\n"  # lprime run tries it without
     (here / "mine.py").write_text(written(here / "mine.py", "mine").decode() + quits)
     (here / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
     code, printed, _ = command(capsys, "run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
@@ -204,29 +159,3 @@ def test_a_hook_that_exits_fails_its_run_once(here, capsys):
     assert "SystemExit: 0" in printed
     (failure,) = here.rglob("failure.json")
     assert f"traceback: {failure.relative_to(here)}" in printed
-
-
-@pytest.mark.parametrize(
-    ("method", "raised"),
-    [
-        ("    def __init__(self, setup):\n        raise KeyError('x\\ny')\n", "KeyError"),
-        ("    def __init__(self, setup, rate):\n        super().__init__(setup)\n", "TypeError"),
-        ("    def rotate(self, q, k, at):\n        return q.nothing, k\n", "AttributeError"),
-        ("    def bias(self, q, k, at):\n        raise SystemExit(0)\n", "SystemExit: 0"),
-    ],
-)
-def test_errors_in_hooks_are_reported_on_one_line(here, capsys, method, raised):
-    (here / "mine.py").write_text(written(here / "mine.py", "mine").decode() + method)
-    (here / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
-    for arguments in (["show", "mine.py"], ["run", "tiny.yaml", "--profile", "--encoding", "mine.py"]):
-        code, _, err = command(capsys, *arguments)
-        last = err.splitlines()[-1]
-        assert code == 2 and last.startswith("lprime: mine raised an error") and raised in last
-        assert raised == "TypeError" or "(mine.py, line " in last  # its caller is ours
-
-
-def test_an_unknown_ranking_is_rejected_before_anything_runs(here, capsys):
-    (here / "mine.py").write_text(written(here / "mine.py", "mine").decode().replace("shift_invariant=True", 'ranking="long"'))
-    for reference in ("mine.py", "randomised(mine.py)"):
-        code, _, err = command(capsys, "show", reference, "--no-measure")
-        assert (code, err.count("\n")) == (2, 1) and "'long'; did you mean 'longer'?" in err

@@ -42,28 +42,6 @@ def test_new_accepts_names_that_the_template_uses(here, capsys, name):
     assert get_encoding(f"{name}.py").info.name == name
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("there", "there.py already exists; move it away"),
-        ("rope", "the name 'rope' is that of a built-in encoding"),
-        ("random", "random.py would hide the Python module 'random'"),
-        ("torch", "torch.py would hide the Python module 'torch'"),
-        ("My_Encoding", "the name of an encoding must be a-z, 0-9 and _"),
-        ("../up", "the name of an encoding must be a-z, 0-9 and _"),
-        ("lambda", "not be a keyword"),
-        ("a.py", "the name of an encoding must be a-z, 0-9 and _"),
-        ("", "the name of an encoding must be a-z, 0-9 and _"),
-    ],
-)
-def test_new_rejects(here, capsys, name, message):
-    (here / "there.py").write_text("kept")
-    code, printed, err = command(capsys, "new", name)
-    assert (code, printed, err.count("\n")) == (2, "", 1)
-    assert message in err
-    assert [(p.name, p.read_text()) for p in here.iterdir()] == [("there.py", "kept")]
-
-
 # --- installed packages
 
 

@@ -42,7 +42,7 @@ def test_the_dataset_has_the_examples_of_the_model(tiny, tmp_path, monkeypatch, 
     monkeypatch.setattr(model.Decoder, "target_states", spy)
     run_one(Run(suite, task, "nope", 3), tmp_path / "runs", "cpu")
 
-    where = ("--suite", tiny(**changes), "--out", tmp_path / "data")
+    where = ("--suite", tiny(**changes), "--to", tmp_path / "data")
     assert "48 training examples" in printed(capsys, "data", task, *where, "--train-examples", 48, "--seed", 3)
     written = datasets.load_from_disk(str(tmp_path / "data"))
     for step, trained in enumerate(met[True]):

@@ -23,7 +23,7 @@ def once(tmp_path_factory):
     """Runs of two encodings, and a board published from them."""
     folder = tmp_path_factory.mktemp("published")
     store(folder / "runs", full(suite(), {"nope": CURVE, "my|pe": (1, 1, 1, 1)}))
-    done = lprime("publish", "tiny", "--out", folder / "runs", "--to", folder / "board", "--no-measure")
+    done = lprime("publish", "tiny", "--out", folder / "runs", "--board", folder / "board", "--no-measure")
     assert done.stdout.splitlines()[0] == "tiny: 12 runs added, 0 published before", done.stderr
     return folder
 
@@ -44,7 +44,7 @@ def test_publish_writes_everything_and_check_agrees(published, capsys):
     before = contents(board)
     assert {"README.md", "rendered.json", "pages/nope.md", "pages/my+7cpe.md", "results/tiny/my|pe.jsonl"} <= set(before)
     assert {f"images/tiny/pages/nope{look}.svg" for look in ("", ".dark")} <= set(before)
-    (said,) = lines(capsys, "board", "--check", "--to", board)
+    (said,) = lines(capsys, "board", "--check", "--board", board)
     assert "results/cards.json" in before
     rendered = [p for p in before if not p.startswith("results/") and p != MANIFEST]
     results = [p for p in before if p.startswith("results/")]
@@ -56,7 +56,7 @@ def test_publishing_again_changes_nothing(published, capsys):
     out, board = published
     before = contents(board)
     for arguments in (["tiny", "--no-measure"], []):
-        said = lines(capsys, "publish", *arguments, "--out", out, "--to", board)
+        said = lines(capsys, "publish", *arguments, "--out", out, "--board", board)
         assert said[-1] == f"everything under {board} is up to date"
     assert contents(board) == before
 
@@ -85,10 +85,10 @@ def test_check_catches_one_byte(published, capsys, pattern, change):
     else:
         path.unlink()
     missing = "" if change else " (missing)"
-    said = refused(capsys, "board", "--check", "--to", board)
+    said = refused(capsys, "board", "--check", "--board", board)
     assert f"lprime: {path}{missing}: not the rendering of {board}/results; `lprime publish` renders all again\n" == said
     assert path.read_bytes() == change(whole) if change else not path.exists()
-    lines(capsys, "publish", "--to", board)
+    lines(capsys, "publish", "--board", board)
     assert path.read_bytes() == whole
 
 
@@ -96,7 +96,7 @@ def test_check_catches_a_changed_score(published, capsys):
     _, board = published
     path = board / "results/tiny/nope.jsonl"
     path.write_text(path.read_text().replace('"exact":0.25', '"exact":0.26', 1))
-    said = refused(capsys, "board", "--check", "--to", board)
+    said = refused(capsys, "board", "--check", "--board", board)
     assert f"{board}/README.md, {board}/images/tiny/" in said and " more: not the rendering of" in said
 
 
@@ -105,7 +105,7 @@ def test_check_catches_a_changed_byte_that_no_page_shows(published, capsys):
     path = board / "results/tiny/nope.jsonl"
     assert '"loss":[[10,2.0]' in path.read_text()
     path.write_text(path.read_text().replace('"loss":[[10,2.0]', '"loss":[[10,3.0]', 1))
-    assert refused(capsys, "board", "--check", "--to", board).startswith(f"lprime: {path}: not the rendering of")
+    assert refused(capsys, "board", "--check", "--board", board).startswith(f"lprime: {path}: not the rendering of")
 
 
 @pytest.mark.parametrize("name", ["pages/gone.md", "images/tiny/old.png", "images/older/pages/x.svg"])
@@ -114,7 +114,7 @@ def test_check_catches_leftover_files(published, capsys, name):
     (board / name).parent.mkdir(parents=True, exist_ok=True)
     (board / name).write_text("left")
     assert f"lprime: {board / name} (not written by lprime, move it away): not the rendering of" in refused(
-        capsys, "board", "--check", "--to", board
+        capsys, "board", "--check", "--board", board
     )
 
 
@@ -123,10 +123,10 @@ def test_obsolete_files_are_removed_and_foreign_files_are_kept(published, capsys
     foreign = board / "images/holiday.png"
     foreign.write_bytes(b"sea")
     (board / "results/tiny/my|pe.jsonl").unlink()
-    assert "not the rendering of" in refused(capsys, "board", "--check", "--to", board)
-    lines(capsys, "publish", "--to", board)
+    assert "not the rendering of" in refused(capsys, "board", "--check", "--board", board)
+    lines(capsys, "publish", "--board", board)
     assert [p.name for p in (board / "pages").iterdir()] == ["nope.md"] and foreign.exists()
-    assert "holiday.png (not written by lprime, move it away)" in refused(capsys, "board", "--check", "--to", board)
+    assert "holiday.png (not written by lprime, move it away)" in refused(capsys, "board", "--check", "--board", board)
     assert not list((board / "images/tiny/pages").glob("my*"))
 
 
@@ -137,7 +137,7 @@ def test_figures_of_other_library_versions_are_not_drawn_again_but_must_be_uncha
     (board / MANIFEST).write_text(json.dumps(written, indent=1, ensure_ascii=False) + "\n")
 
     monkeypatch.setattr(board_figures, "draw", lambda *_: pytest.fail("drawn"))
-    (said,) = lines(capsys, "board", "--check", "--to", board)
+    (said,) = lines(capsys, "board", "--check", "--board", board)
     drawn = [p for p in written["files"] if p.startswith("images/tiny/")]
     assert said.endswith(
         f"; {len(drawn)} figures are unchanged but were not drawn again: they come from matplotlib 3.0.0 "
@@ -145,7 +145,7 @@ def test_figures_of_other_library_versions_are_not_drawn_again_but_must_be_uncha
     )
     path = board / drawn[0]
     path.write_bytes(flip(path.read_bytes()))
-    assert str(path) in refused(capsys, "board", "--check", "--to", board)
+    assert str(path) in refused(capsys, "board", "--check", "--board", board)
 
 
 ALIEN = [f'{{"drawn with": {{}}, "results": {{}}, "files": {{"{path}": "y"}}}}'
@@ -157,23 +157,23 @@ def test_a_broken_manifest_is_named(published, capsys, text):
     _, board = published
     (board / MANIFEST).write_text(text)
     for command in (["board", "--check"], ["publish"]):
-        assert f"{board / MANIFEST} was not written by `lprime publish`" in refused(capsys, *command, "--to", board)
+        assert f"{board / MANIFEST} was not written by `lprime publish`" in refused(capsys, *command, "--board", board)
     assert (board / "results/tiny/nope.jsonl").exists()
 
 
 def test_a_missing_manifest_is_named(published, capsys):
     _, board = published
     (board / MANIFEST).unlink()
-    assert f"{board / MANIFEST} is missing" in refused(capsys, "board", "--check", "--to", board)
+    assert f"{board / MANIFEST} is missing" in refused(capsys, "board", "--check", "--board", board)
 
 
 def test_an_empty_board_passes(tmp_path, capsys):
     (tmp_path / "README.md").write_text("somebody's")
-    assert lines(capsys, "board", "--check", "--to", tmp_path) == [f"nothing is published under {tmp_path}"]
-    assert lines(capsys, "board", "--check", "--to", tmp_path / "absent") == [
+    assert lines(capsys, "board", "--check", "--board", tmp_path) == [f"nothing is published under {tmp_path}"]
+    assert lines(capsys, "board", "--check", "--board", tmp_path / "absent") == [
         f"nothing is published under {tmp_path / 'absent'}"
     ]
-    assert "nothing is published under" in refused(capsys, "publish", "--to", tmp_path)
+    assert "nothing is published under" in refused(capsys, "publish", "--board", tmp_path)
     assert (tmp_path / "README.md").read_text() == "somebody's"
 
 
@@ -182,19 +182,19 @@ def test_without_results_the_board_says_so_and_links_to_earlier_ones(published, 
     shutil.rmtree(board / "results/tiny")
     (board.parent / "archive/tiny-v1").mkdir(parents=True)
     (board.parent / "archive/tiny-v1/README.md").write_text("old")
-    assert refused(capsys, "board", "--check", "--to", board).startswith(f"lprime: {board / 'README.md'}, ")
-    lines(capsys, "publish", "--to", board)
+    assert refused(capsys, "board", "--check", "--board", board).startswith(f"lprime: {board / 'README.md'}, ")
+    lines(capsys, "publish", "--board", board)
     text = (board / "README.md").read_text()
     assert "[tiny-v1](../archive/tiny-v1/README.md)" in text and "No results yet" in text and "|" not in text.split("## ")[0]
     assert set(contents(board)) == {"README.md", MANIFEST, "results/cards.json"}
-    assert lines(capsys, "board", "--check", "--to", board) == [f"1 files under {board} match the 1 result files"]
+    assert lines(capsys, "board", "--check", "--board", board) == [f"1 files under {board} match the 1 result files"]
 
 
 def test_contradictions_change_nothing(published, capsys):
     out, board = published
     before = contents(board)
     store(out, [result(suite(), seed=0, exact=(1, 1, 1, 1))])
-    said = refused(capsys, "publish", "tiny", "--out", out, "--to", board)
+    said = refused(capsys, "publish", "tiny", "--out", out, "--board", board)
     assert "contradicts the published sorting seed 0" in said and "in scores" in said
     assert contents(board) == before
 
@@ -204,20 +204,20 @@ def test_truncated_results_are_named(published, capsys):
     path = board / "results/tiny/nope.jsonl"
     path.write_bytes(path.read_bytes()[:-30])
     for command in (["publish", "tiny", "--out", out], ["publish"], ["board", "--check"]):
-        assert f"{path}, line 6, is not a whole result" in refused(capsys, *command, "--to", board)
+        assert f"{path}, line 6, is not a whole result" in refused(capsys, *command, "--board", board)
 
 
 def test_bad_input_is_one_line(published, tmp_path, capsys):
     out, board = published
-    assert "unknown suite 'smal'; did you mean 'small'" in refused(capsys, "publish", "smal", "--out", out, "--to", board)
-    assert "no results of suite quick" in refused(capsys, "publish", "quick", "--out", out, "--to", board)
-    wrong = refused(capsys, "publish", "tiny", "--encoding", "nop", "--out", out, "--to", board)
+    assert "unknown suite 'smal'; did you mean 'small'" in refused(capsys, "publish", "smal", "--out", out, "--board", board)
+    assert "no results of suite quick" in refused(capsys, "publish", "quick", "--out", out, "--board", board)
+    wrong = refused(capsys, "publish", "tiny", "--encoding", "nop", "--out", out, "--board", board)
     assert "unknown encoding with results of suite tiny 'nop'; did you mean 'nope'" in wrong
     assert "unknown setting of rope 'bas'" in refused(
-        capsys, "publish", "tiny", "--encoding", "rope(bas=1)", "--out", out, "--to", board
+        capsys, "publish", "tiny", "--encoding", "rope(bas=1)", "--out", out, "--board", board
     )
     (tmp_path / "file").write_text("kept")
-    assert "cannot write" in refused(capsys, "publish", "tiny", "--out", out, "--to", tmp_path / "file")
+    assert "cannot write" in refused(capsys, "publish", "tiny", "--out", out, "--board", tmp_path / "file")
     assert (tmp_path / "file").read_text() == "kept"
 
 
@@ -225,7 +225,7 @@ def test_failures_are_counted(tmp_path, capsys):
     out, board = tmp_path / "runs", tmp_path / "board"
     store(out, [result(suite())])
     store_failure(out, result(suite(), seed=1), "boom")
-    said = lines(capsys, "publish", "tiny", "--out", out, "--to", board, "--no-measure")[0]
+    said = lines(capsys, "publish", "tiny", "--out", out, "--board", board, "--no-measure")[0]
     assert said == "tiny: 1 runs added, 0 published before, 1 failed without a result"
 
 
@@ -234,7 +234,7 @@ def test_cards_are_measured_for_known_encodings(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(measure_card, "measure_encoding", lambda cls: measured.append(cls.info.name))
     out, board = tmp_path / "runs", tmp_path / "board"
     store(out, [result(suite()), result(suite(), encoding="my|pe")])
-    lines(capsys, "publish", "tiny", "--out", out, "--to", board)
+    lines(capsys, "publish", "tiny", "--out", out, "--board", board)
     assert measured == ["nope"]
     page = (board / "pages/nope.md").read_text()
     assert "**Formula**: s&#95;ij" in page or "**Formula**: s_ij" in page

@@ -102,10 +102,10 @@ def test_results_of_a_submission_have_the_format_of_the_store(here, capsys):
     place = here / "board/results/tiny"
     place.mkdir(parents=True)
     shutil.copy(here / FOLDER / "results.jsonl", place / f"{NAME}.jsonl")
-    assert run_command(capsys, "publish", "--to", "board")[0] == 0
+    assert run_command(capsys, "publish", "--board", "board")[0] == 0
     assert "my_encoding" in (here / "board/README.md").read_text() and (here / f"board/pages/{NAME}.md").exists()
     before = (place / f"{NAME}.jsonl").read_bytes()
-    code, printed, _ = run_command(capsys, "publish", "tiny.yaml", "--to", "board", "--no-measure")
+    code, printed, _ = run_command(capsys, "publish", "tiny.yaml", "--board", "board", "--no-measure")
     assert code == 0 and printed.startswith("tiny: 0 runs added, 4 published before")
     assert (place / f"{NAME}.jsonl").read_bytes() == before
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from bench.result import Result
 from bench.runs.run import now, plan_runs
 from bench.runs.run_one import package_versions, run_one
 from bench.suites.suite import Suite, validated
+from bench.text_rules import TEMPLATE
 from leaderboard.submission.manifest import CHECK, CHECK_PAGE, RESULTS, SUBMISSION
 from leaderboard.submission.submit import About, write_submission
 from leaderboard.submission.verify import verify_submission
@@ -62,7 +62,11 @@ def write_passed_report(reference: str, path: Path) -> Path:
 
 def copy_template(folder: Path) -> str:
     """What ``lprime new`` writes; the command would refuse a name that another test has left on Python's path."""
-    return str(shutil.copy(ROOT / "bench/plugins/template.py", folder / f"{NAME}.py"))
+    text = (ROOT / "bench/plugins/template.py").read_text()
+    for key, given in {"title": "Fading", "authors": "Ada", "link": "https://example.org/fading"}.items():
+        text = text.replace(f'{key}="{TEMPLATE[key]}"', f'{key}="{given}"')
+    (folder / f"{NAME}.py").write_text(text)
+    return str(folder / f"{NAME}.py")
 
 
 def make_submission(folder: Path, suite: Suite) -> Path:

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import scipy.stats
-from board_helpers import cells
+from board_helpers import cells, whole_board
 from synthetic_results import full, only_grid, record, result, suite
 
 from leaderboard.data.grid import RelativeCost, build_grids
-from leaderboard.render import board
 from leaderboard.render.answer import answer
 from leaderboard.stats import resolution
 from leaderboard.stats.summary import summarise
@@ -40,30 +39,31 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     costs = {"a": RelativeCost(1.5, 1, 1, False), "b": RelativeCost(0.97, 1, 1, False), "c": RelativeCost(1, 1, 1, False)}
     grid.costs.update(costs)
     text = answer(grid, summarise(grid))
-    assert text.startswith("**Use one of 2**: a has the highest score, ") and "does not separate it from b." in text
-    assert "separates 2 of 3 pairs (67 %), with a chance of 5 % " in text and "clearly below the first is c." in text
-    assert (
-        "b costs least: a step 0.97 × nope's and 0 parameters of its own (a: a step 1.50 × nope's and 40 parameters)." in text
-    )
+    assert text.startswith("- **Use one of 2**: a (.") and ") and b. The test separates no two of them: tier 1." in text
+    assert "It separates 2 of 3 pairs, with a risk of 5 % " in text and "**Clearly below**: c.\n" in text
+    free = "b costs nothing: no parameters and no added step time; a costs a step of 1.50 times nope's and 40 parameters.\n"
+    assert free in text
     # Sorting ends at 2 L at .6, a success; parity is then .2 with guessing taken out.
-    assert "Carried past 2 L: sorting by 2 of 3; not: parity (furthest: a, 1.7" in text
+    assert (
+        "on sorting (2 of 3; furthest: a and 1 other, ≥ 2.00 L); no encoding gets that far on parity (furthest: a, 1.7" in text
+    )
     assert text.endswith(
-        "All this is for 2 layers, width 64 and training at L = 4 on parity, 6 on sorting; elsewhere the order may differ."
+        "2 layers, width 64, trained at lengths up to L: 4 (parity), 6 (sorting). Elsewhere the order may differ."
     )
 
 
 @pytest.mark.parametrize(
     ("changes", "curves", "words"),
     [
-        ({}, {"a": (0.95, 0.9), "b": (0.55, 0.1)}, "**Use a**: its score"),
-        ({}, {"a": (0.95, 0.9)}, "**a** alone has run on every task"),
-        ({"seeds": [0]}, {"a": (0.95, 0.9), "b": (0.55, 0.1)}, "in too few seeds for a test"),
+        ({}, {"a": (0.95, 0.9), "b": (0.55, 0.1)}, "**Use a**: the test separates its score"),
+        ({}, {"a": (0.95, 0.9)}, "**One encoding**: a alone has run on every task"),
+        ({"seeds": [0]}, {"a": (0.95, 0.9), "b": (0.55, 0.1)}, "**Not tested**: a has the highest score"),
     ],
 )
 def test_one_leader_one_row_and_single_seeds(changes, curves, words):
     of = suite(encodings=sorted(curves), **changes)
     text = said(of, runs_of(of, curves))
-    assert words in text and "elsewhere the order may differ" in text
+    assert words in text and "Elsewhere the order may differ" in text
     assert ("pairs" in text) == (len(curves) > 1 and not changes)
 
 
@@ -72,7 +72,7 @@ def test_without_a_complete_row_or_any_run_nothing_is_said():
     assert said(of, [result(of, "sorting", "nope")]) == ""
     (empty,) = build_grids(of, [], {})
     assert answer(empty, summarise(empty)) == "" and resolution.resolution(summarise(empty)) is None
-    assert "No run of this version yet." in board.render_board([empty])
+    assert "No run of this version yet." in whole_board([empty])
 
 
 def test_floor_ceiling_pairs_and_ranks_are_counted():
@@ -116,5 +116,5 @@ def test_recorded_token_guessing_and_likelihood_enter_the_score_and_the_graded_t
     assert a.reach.mark == "≥" and b.reach.at == pytest.approx(1.5 ** (0.5 / 0.6), abs=1e-3)
     found = resolution.resolution(classes).separated
     assert found == dict.fromkeys(resolution.MEASURES, 1)
-    row = cells(board.render_board([grid]), "## Graded scores")[0]
+    row = cells(whole_board([grid]), "## Graded scores")[0]
     assert row == {"encoding": "a", "sorting, tokens": ".800", "sorting, nats": "0.25"}

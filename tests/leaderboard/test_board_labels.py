@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaderboard.figures import canvas, cost, label_placement, text_layout
-from leaderboard.figures.curve_labels import CurveLabel, stacked
 
 NOTHING = np.zeros((0, 4))
 ROWS = st.lists(st.tuples(st.floats(0, 100), st.floats(1, 20)), min_size=1, max_size=8)
@@ -28,18 +27,6 @@ def test_labels_with_room_stay_and_those_without_start_at_the_low_end():
     assert label_placement.spread([50, 50], [10, 10], 0, 100) == [45, 55]
     assert label_placement.spread([5, 5, 5], [10, 10, 10], 0, 20) == [5, 15, 25]
     assert label_placement.spread([], [], 0, 1) == []
-
-
-def named(*rows):
-    return [CurveLabel(name, mean, end, "#000000") for name, mean, end in rows]
-
-
-def test_names_are_in_the_order_of_curve_ends_and_of_means_where_curves_end_together():
-    order = stacked(
-        named(("low", 0.9, 0.0), ("high", 0.1, 0.9), ("worse", 0.2, 0.5), ("better", 0.3, 0.46), ("zero", 0.95, 0.01))
-    )
-    assert [one.name for one in order] == ["high", "better", "worse", "zero", "low"]
-    assert [one.name for one in stacked(named(("b", 0.5, 0), ("a", 0.5, 0)))] == ["a", "b"]
 
 
 def shared(one, other):

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from board_helpers import cells, rows_of
+from board_helpers import cells, rows_of, whole_board
 from synthetic_results import CURVE, full, only_grid, record, result, rows_by_name, suite
 
-from leaderboard.render import board, columns, tables
+from leaderboard.render import columns, tables
 from leaderboard.stats import bootstrap, significance, summary
 from leaderboard.stats import scores as st
 
@@ -30,17 +30,17 @@ def grid_of(levels, **changes):
     return only_grid(of, runs_of(of, levels))
 
 
-def test_rows_that_are_not_separated_share_a_rank():
+def test_rows_that_are_not_separated_share_a_tier():
     # a and b overlap on both tasks; every run of c is below both, and every run of d below all.
     grid = grid_of({"d": (0.6, 0.1), "c": (0.7, 0.4), "b": (0.9, 0.8), "a": (0.905, 0.805)})
     rows = summary.summarise(grid)["standard"]
-    assert [(row.name, row.rank, row.places) for row in rows] == [
+    assert [(row.name, row.tier, row.places) for row in rows] == [
         ("a", 1, (1, 2)),
         ("b", 1, (1, 2)),
-        ("c", 3, (3, 3)),
-        ("d", 4, (4, 4)),
+        ("c", 2, (3, 3)),
+        ("d", 3, (4, 4)),
     ]
-    assert [row["rank"] for row in cells(board.render_board([grid]), "## Overall")] == ["1", "1", "3", "4"]
+    assert [row["tier"] for row in cells(whole_board([grid]), "## Overall")] == ["1", "1", "2", "3"]
 
 
 def test_p_is_adjusted_for_all_pairs_of_the_board():
@@ -67,13 +67,13 @@ def test_rows_of_all_tables_are_compared_with_rope():
     }
     assert set(found["abacus"].ps) == {"rope", "nope", "alibi"}, "one family for all tables"
     assert found["abacus"].places == (1, 1) and found["abacus"].below is None
-    table = {row["encoding"]: row for row in cells(board.render_board([grid]), "## Significance")}
+    table = {row["encoding"]: row for row in cells(whole_board([grid]), "## Significance")}
     low, high = bootstrap.improvement_interval(found["alibi"].scores, found["rope"].scores)
     mean = st.probability_of_improvement(found["alibi"].scores, found["rope"].scores)
     assert table["alibi"]["P(better)"] == f"{mean:.3f} [{low:.3f}, {high:.3f}]".replace("0.", ".")
     assert table["alibi"] | {"P(better)": "", "P(better than rope)": ""} == {
         "encoding": "alibi",
-        "rank range": "1–2",
+        "places": "1–2",
         "row below": "rope",
         "P(better)": "",
         "p": f"{found['alibi'].below.p:.3f}".removeprefix("0"),
@@ -93,12 +93,7 @@ def test_order_is_by_what_is_tested_as_printed():
     assert even.iqm > uneven.iqm and even.score < uneven.score
     of = suite(seeds=[0], encodings=["d", "c", "b", "a"], tasks=[{"task": "sorting", "variant": "unique", "train_length": 6}])
     runs = [result(of, "sorting", n, 0, (1, 1, x, x)) for n, x in {"d": 0.5004, "c": 0.5, "b": 0.5, "a": 0.6}.items()]
-    assert [(row.name, row.rank) for row in summary.summarise(only_grid(of, runs))["standard"]] == [
-        ("a", 1),
-        ("b", 2),
-        ("c", 2),
-        ("d", 2),
-    ]
+    assert [row.name for row in summary.summarise(only_grid(of, runs))["standard"]] == ["a", "b", "c", "d"]
 
 
 def test_a_separation_needs_a_small_p():
@@ -112,11 +107,11 @@ def test_boards_of_single_seeds_have_no_tests():
     of = suite(seeds=[0], encodings=["rope", "nope"])
     grid = only_grid(of, full(of, {"nope": (1, 1, 0.5, 0.3), "rope": (1, 1, 0.9, 0.9)}))
     rows = summary.summarise(grid)["standard"]
-    assert [(row.name, row.rank, row.places, row.below, row.against) for row in rows] == [
-        ("rope", 1, None, None, None),
-        ("nope", 2, None, None, None),
+    assert [(row.name, row.tier, row.places, row.below, row.against) for row in rows] == [
+        ("rope", None, None, None, None),
+        ("nope", None, None, None, None),
     ]
-    assert tables.significance_table(rows) == "" and "## Significance" not in board.render_board([grid])
+    assert tables.significance_table(rows) == "" and "## Significance" not in whole_board([grid])
 
 
 def test_one_entry_of_several_seeds_cannot_be_tested():
@@ -124,7 +119,7 @@ def test_one_entry_of_several_seeds_cannot_be_tested():
     runs = runs_of(of, {"nope": (0.9, 0.8)})
     runs += [result(of, task, "rope", 0, (1, 1, 0.99, 0.99)) for task in ("parity", "sorting")]
     rows = summary.summarise(only_grid(of, runs))["standard"]
-    assert [(row.name, row.rank, row.below) for row in rows] == [("rope", 1, None), ("nope", 2, None)]
+    assert [(row.name, row.tier, row.below) for row in rows] == [("rope", None, None), ("nope", None, None)]
 
 
 def test_an_entry_of_one_seed_is_not_tested_and_not_separated():
@@ -133,7 +128,7 @@ def test_an_entry_of_one_seed_is_not_tested_and_not_separated():
         result(of, task, "alibi", 0, (1, 1, 0.99, 0.99)) for task in ("parity", "sorting")
     ]
     rows = summary.summarise(only_grid(of, runs))["standard"]
-    assert [(row.name, row.rank) for row in rows] == [("alibi", 1), ("nope", 1), ("rope", 2)]
+    assert [(row.name, row.tier) for row in rows] == [("alibi", 1), ("nope", 1), ("rope", 2)]
     assert rows[0].below is None and rows[1].below.interval is not None
 
 
@@ -146,16 +141,16 @@ def test_numbers_of_seeds_may_differ():
         r.model_copy(update={"fingerprint": of.fingerprint}) for r in runs_of(more, {"nope": (0.9, 0.8), "rope": (0.88, 0.78)})
     ]
     rows = summary.summarise(only_grid(of, runs))["standard"]
-    assert [(row.name, row.rank, columns.SEEDS.text(row)) for row in rows] == [
+    assert [(row.name, row.tier, columns.SEEDS.text(row)) for row in rows] == [
         ("nope", 1, "10"),
         ("rope", 2, "10"),
         ("alibi", 3, "5"),
     ]
-    table = cells(board.render_board([only_grid(of, runs)]), "## Overall")
+    table = cells(whole_board([only_grid(of, runs)]), "## Overall")
     assert [row["seeds"] for row in table] == ["10", "10", "5"]
 
 
-def test_another_entry_changes_only_rank_and_p_of_a_row():
+def test_another_entry_changes_only_tier_and_p_of_a_row():
     levels = {"a": (0.9, 0.8), "b": (0.8, 0.6)}
     small, large = (grid_of(found) for found in (levels, levels | {"c": (0.85, 0.7)}))
     before, after = (rows_by_name(grid) for grid in (small, large))
@@ -168,8 +163,8 @@ def test_incomplete_rows_are_not_compared():
     of = suite()
     runs = full(of, {"nope": CURVE}) + [result(of, "sorting", "rope", seed) for seed in of.seeds]
     nope, rope = summary.summarise(only_grid(of, runs))["standard"]
-    assert (nope.name, nope.rank, nope.below, nope.against) == ("nope", 1, None, None)
-    assert (rope.rank, rope.score, rope.reach, rope.places) == (None, None, None, None)
+    assert (nope.name, nope.tier, nope.below, nope.against) == ("nope", None, None, None)
+    assert (rope.tier, rope.score, rope.reach, rope.places) == (None, None, None, None)
     assert columns.SCORE.text(rope) == "incomplete"
 
 

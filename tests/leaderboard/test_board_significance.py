@@ -1,4 +1,4 @@
-"""The separation test against a direct computation, scipy and simulation; ranks and rank ranges."""
+"""The separation test against a direct computation, scipy and simulation; tiers and places."""
 
 import itertools
 
@@ -98,30 +98,37 @@ def ahead(rows, *pairs):
 
 
 @pytest.mark.parametrize(
-    ("pairs", "ranks", "places"),
+    ("pairs", "tiers", "places"),
     [
         ([], [1, 1, 1, 1], [(1, 4)] * 4),
         (
             [(0, 2)],
             [1, 1, 2, 2],
             [(1, 3), (1, 4), (2, 4), (1, 4)],
-        ),  # the last row is separated from none, but its rank is no better than the third's
+        ),  # the last row is separated from none, but its tier is no better than the third's
         ([(0, 1), (0, 2), (0, 3)], [1, 2, 2, 2], [(1, 1), (2, 4), (2, 4), (2, 4)]),
-        ([(0, 2), (0, 3), (1, 3)], [1, 1, 2, 3], [(1, 2), (1, 3), (2, 4), (3, 4)]),
+        ([(0, 2), (0, 3), (1, 3)], [1, 1, 2, 2], [(1, 2), (1, 3), (2, 4), (3, 4)]),
         (list(itertools.combinations(range(4), 2)), [1, 2, 3, 4], [(1, 1), (2, 2), (3, 3), (4, 4)]),
     ],
 )
-def test_ranks_and_rank_ranges(pairs, ranks, places):
-    assert ours.shared_ranks(ahead(4, *pairs)) == ranks
-    assert ours.rank_ranges(ahead(4, *pairs)) == places
+def test_tiers_and_places(pairs, tiers, places):
+    assert ours.tiers(ahead(4, *pairs)) == tiers
+    assert ours.possible_places(ahead(4, *pairs)) == places
 
 
-def test_ranks_of_nothing():
-    assert ours.shared_ranks(ahead(0)) == ours.rank_ranges(ahead(0)) == []
+def test_tiers_of_nothing():
+    assert ours.tiers(ahead(0)) == ours.possible_places(ahead(0)) == []
 
 
 @given(st.integers(1, 7).flatmap(lambda n: arrays(bool, (n, n))))
-def test_a_rank_is_within_its_range(matrix):
-    ranks, places = ours.shared_ranks(matrix), ours.rank_ranges(matrix)
-    assert ranks == sorted(ranks)
-    assert all(best <= rank <= i + 1 <= worst for i, (rank, (best, worst)) in enumerate(zip(ranks, places, strict=True)))
+def test_tiers_are_the_fewest_stretches_of_rows_without_a_separated_pair(matrix):
+    def whole(start, stop):
+        return not any(matrix[i, j] for i, j in itertools.combinations(range(start, stop), 2))
+
+    fewest = [0]  # of the first rows, by dynamic programming
+    for stop in range(1, len(matrix) + 1):
+        fewest.append(1 + min(fewest[start] for start in range(stop) if whole(start, stop)))
+    tiers = ours.tiers(matrix)
+    assert tiers == sorted(tiers) and tiers[-1] == fewest[-1]
+    assert all(whole(tiers.index(tier), tiers.index(tier) + tiers.count(tier)) for tier in tiers)
+    assert all(best <= i + 1 <= worst for i, (best, worst) in enumerate(ours.possible_places(matrix)))

@@ -1,6 +1,7 @@
 """RoPE and its stretched forms: when the board shows them, which encodings they are, and their numbers in the figure."""
 
 import pytest
+from board_helpers import whole_board
 from figure_helpers import figure_of, lines, texts
 from matplotlib.colors import to_hex
 from synthetic_results import full, only_grid, result, store, suite
@@ -45,7 +46,7 @@ def test_the_figure_exists_only_with_rope_and_a_stretched_form(names, is_shown):
     found = only_grid(of, full(of, {name: (1, 1, 0.5, 0) for name in names}))
     assert bool(stretched.compared(found)) is is_shown
     assert (stretched.STEM in board_figures.alt_texts(found, summarise(found))) is is_shown
-    text = board.render_board([found])
+    text = whole_board([found])
     assert (f"## {stretched.TITLE}" in text) is ('src="stretched.svg"' in text) is is_shown
 
 
@@ -61,7 +62,7 @@ def test_an_expected_encoding_without_runs_does_not_count():
 def test_the_board_links_the_figure_and_marks_encodings_that_saw_longer_lengths(tmp_path):
     of = suite()
     store(tmp_path, one_of_each(of).all_runs)
-    path = board.write_board(of, tmp_path)
+    path = board.write_board(of, tmp_path)[1][1]
     assert 'srcset="stretched.dark.svg"><img' in path.read_text()
     assert all(b"<svg" in (path.parent / file).read_bytes() for file in ("stretched.svg", "stretched.dark.svg"))
     assert "**these encodings saw lengths past L**" in path.read_text()

@@ -1,6 +1,7 @@
 """Local runs next to published ones: marked, kept apart, and timed relative to local runs of NoPE."""
 
 import pytest
+from board_helpers import whole_board
 from commands import printed, refused
 from synthetic_results import full, result, rows_by_name, store, store_failure, suite
 
@@ -8,7 +9,6 @@ from bench.measure import card as card_of
 from bench.result import Timings
 from leaderboard.data import cards, local_runs
 from leaderboard.data import store as published
-from leaderboard.render import board
 from tasks import InputError
 
 THEIRS, MINE = (1, 1, 0.5, 0.25), (1, 1, 0.75, 0.5)
@@ -72,7 +72,7 @@ def test_another_version_has_its_own_table(folders):
 def test_local_failures_are_marked_too(folders):
     out, to = folders
     store_failure(out, result(suite(), "parity", "broken", 2), "out of memory")
-    text = board.render_board(local_runs.with_local_runs(suite(), out, to), local_runs.NOTE)
+    text = whole_board(local_runs.with_local_runs(suite(), out, to), local_runs.NOTE)
     assert "- failed: broken (local) on parity, seed 2: out of memory" in text
     assert text.split("\n\n")[1] == local_runs.NOTE
 
@@ -88,9 +88,11 @@ def test_an_unpublished_suite_is_refused(folders, tmp_path):
 def test_the_command_writes_the_board_of_both(folders, capsys):
     out, to = folders
     before = {p: p.read_bytes() for p in to.rglob("*") if p.is_file()}
-    for arguments, shown in ((["--published", "--to", to], True), ([], False)):
+    for arguments, shown in ((["--published", "--board", to], True), ([], False)):
         text = printed(capsys, "board", "tiny", "--out", out, *arguments)
-        assert (out / "tiny/board.md").read_text() in text
-        assert ("mine (local)" in text, "[nope]" in text) == (shown, shown)
+        assert f"\nWritten: {out}/tiny/board.md\n" in text
+        assert all(
+            ("mine (local)" in said, "nope " in said) == (shown, shown) for said in (text, (out / "tiny/board.md").read_text())
+        )
     assert {p: p.read_bytes() for p in to.rglob("*") if p.is_file()} == before, "published files do not change"
     assert "expected --check or --published, got both" in refused(capsys, "board", "--check", "--published")

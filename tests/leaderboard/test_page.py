@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from html.parser import HTMLParser
+from urllib.parse import unquote, urlencode
 
 import numpy as np
 import pytest
@@ -97,11 +98,11 @@ def test_the_table_is_readable_without_script():
     of, runs = page_runs()
     text = html_page.render_html_page(grids(of, runs, {("parity", "abacus", 0): failure("out of <memory>")}))
     cells = Page(text).cells
-    assert cells[:7] == ["rank", "encoding", "score", "reach", "rank range", "source", "parity"]
+    assert cells[:6] == ["tier", "encoding", "family", "score", "reach", "parity"]
     at = cells.index("rope")
     # .75 and .0625 past L, of weights .585 and .415. Parity, corrected for chance ½: .5 and −.875 have a mean under 0, so 0.
-    assert cells[at + 5 : at + 7] == [".000\u00a0±\u00a0.000", ".465\u00a0±\u00a0.000"]
-    assert cells[cells.index("abacus") + 5] == "failed", "on parity"
+    assert cells[at + 4 : at + 6] == [".000\u00a0±\u00a0.000", ".465\u00a0±\u00a0.000"]
+    assert cells[cells.index("abacus") + 4] == "failed", "on parity"
     assert "out of &lt;memory&gt;" in text
 
 
@@ -109,7 +110,7 @@ def test_seeds_missing_everywhere_are_stated_once():
     of = suite()
     runs = [run for run in full(of, {"nope": CURVE, "rope": CURVE}) if run.seed == 0 or run.encoding.name == "rope"]
     cells = Page(html_page.render_html_page(grids(of, [run for run in runs if run.seed < 2 or run.task == "parity"]))).cells
-    heads = cells[: cells.index("paper") + 1]
+    heads = cells[: cells.index("length settings") + 1]
     nope, rope = (dict(zip(heads, cells[cells.index(name) - 1 :], strict=False)) for name in ("nope", "rope"))
     assert nope["sorting"] == ".396" and nope["seeds"] == "1 of 3"
     assert rope["sorting"] == ".396\u00a0±\u00a0.000 (2 of 3 seeds)" and rope["parity"] == ".000\u00a0±\u00a0.000"
@@ -135,10 +136,8 @@ def test_nothing_is_fetched_and_only_its_own_scripts_run():
     for tag, attributes in found.found:
         for name in ("src", "srcset", "href", "action", "data", "poster", "background"):
             target = attributes.get(name)
-            assert target is None or (tag == "a" and target.startswith("https://example.org/")) or target == "data:,", (
-                tag,
-                target,
-            )
+            known = tag == "a" and str(target).startswith(("https://example.org/", "pages/"))
+            assert target is None or known or target == "data:,", (tag, target)
         assert not any(name.startswith("on") for name in attributes), (tag, attributes)
     assert "sourceMappingURL" not in text and "@import" not in text and "url(" not in "".join(found.raw["style"])
     (policy,) = [m["content"] for m in found.all("meta") if m.get("http-equiv") == "Content-Security-Policy"]
@@ -159,9 +158,9 @@ def test_hostile_names_stay_text():
     text = html_page.render_html_page(grids(of, runs, {("sorting", HOSTILE[0], 9): failure(HOSTILE[0])}))
     text.encode()  # no lone surrogate is left
     found = Page(text)
-    assert {tag for tag, _ in found.found} <= {tag for tag, _ in plain.found} | {"details", "summary", "ul", "li", "wbr"}
-    assert len(found.raw["script"]) == 3 and found.all("a") == [], "no address but https ones are linked"
-    assert {e["name"] for e in found.data["boards"][0]["encodings"]} > {*HOSTILE[:6], "__proto__", "a� ��b"}
+    assert {tag for tag, _ in found.found} <= {tag for tag, _ in plain.found} | {"ul", "li", "wbr"}
+    assert len(found.raw["script"]) == 3 and all(re.fullmatch(r"pages/[\w+~.=,-]+\.html", a["href"]) for a in found.all("a"))
+    assert {e["name"] for e in found.data["boards"][0]["encodings"]} >= {*HOSTILE[:6], "__proto__", "a� ��b"}
     assert "\x00" not in text and "\u202e" not in text
 
 
@@ -186,7 +185,7 @@ def test_each_version_of_each_suite_has_a_section():
     suites = grids(one, full(one, {"nope": CURVE}) + old) | grids(other, full(other, {"alibi": CURVE}))
     found = Page(html_page.render_html_page(suites))
     names = [[e["name"] for e in board["encodings"]] for board in found.data["boards"]]
-    assert names == [["nope", "rope"], ["rope"], ["alibi", "nope", "rope"]], "those asked for are there, whether run or not"
+    assert names == [["nope"], ["rope"], ["alibi"]], "those that nobody ran are not there"
     assert len(found.all("table")) == 3
 
 
@@ -194,6 +193,24 @@ def test_a_suite_without_runs_has_a_section():
     of = suite()
     (board,) = Page(html_page.render_html_page(grids(of, []))).data["boards"]
     assert board["selected"] == [] and all(e["cells"] == [None, None] for e in board["encodings"])
+
+
+def test_encoding_pages_have_the_text_of_the_published_ones_and_link_to_each_other(tmp_path):
+    of = suite()
+    names = ["nope", "my|pe", "finetuned(rope)", *HOSTILE]
+    runs = [run for name in names for run in full(of, {"x": CURVE}) if run.encoding.name == "x"]
+    runs = [r.model_copy(update={"encoding": record(names[i // 6])}) for i, r in enumerate(runs)]
+    html_page.write_html_page(grids(of, runs), tmp_path)
+    files = sorted(tmp_path.rglob("*.html"))
+    assert len(files) == 1 + len(names)
+    for path in files:
+        found = Page(path.read_text())
+        for place in (a["href"] for a in found.all("a") if not a["href"].startswith("https://example.org/")):
+            assert (path.parent / unquote(place.partition("#")[0])).is_file(), (path, place)
+        assert found.all("img") == [] and "hacked" not in "".join(found.raw["script"][1:])
+    page = Page((tmp_path / "pages/my+7cpe.html").read_text())
+    assert f"../index.html#{urlencode({'suite': 'tiny', 'select': 'my|pe'})}" in [a["href"] for a in page.all("a")]
+    assert {"mean", "seed 0", "seed 2"} < {cell.strip() for cell in page.cells}
 
 
 def test_a_large_board_is_a_small_file():
@@ -239,16 +256,18 @@ def test_the_command_writes_the_page_of_own_runs_or_published_ones(tmp_path, cap
         for run in page_runs()[1]
     ]
     store(tmp_path / "runs", runs)
-    for arguments in (["publish", "tiny", "--out", tmp_path / "runs", "--to", tmp_path / "board", "--no-measure"],
+    for arguments in (["publish", "tiny", "--out", tmp_path / "runs", "--board", tmp_path / "board", "--no-measure"],
                       ["board", "--html", tmp_path / "a", "--out", tmp_path / "runs"],
                       ["board", "tiny", "--html", tmp_path / "a", "--out", tmp_path / "runs"],
-                      ["board", "--html", tmp_path / "b", "--published", "--to", tmp_path / "board"]):  # fmt: skip
+                      ["board", "--html", tmp_path / "b", "--published", "--board", tmp_path / "board"]):  # fmt: skip
         with pytest.raises(SystemExit) as exit_:
             main([str(a) for a in arguments])
         assert exit_.value.code == 0, capsys.readouterr().err
     assert capsys.readouterr().out.splitlines()[-1] == f"written to {tmp_path / 'b' / 'index.html'}"
     assert (tmp_path / "a/index.html").read_bytes() == (tmp_path / "b/index.html").read_bytes()
-    assert [p.name for p in (tmp_path / "a").iterdir()] == ["index.html"]
+    assert {p.relative_to(tmp_path / "a").as_posix() for p in (tmp_path / "a").rglob("*.*")} == {
+        "index.html", "pages/my_abacus.html", "pages/my_alibi.html", "pages/my_nope.html", "pages/my_rope.html",
+    }  # fmt: skip
 
 
 def test_bad_input_is_one_line(tmp_path, capsys):
@@ -262,7 +281,7 @@ def test_bad_input_is_one_line(tmp_path, capsys):
     assert (tmp_path / "index.html").read_text() == "<h1>somebody's own</h1>"
     assert "no results" in refused(capsys, "board", "--html", tmp_path / "page", "--out", tmp_path / "nowhere")
     assert "nothing is published" in refused(
-        capsys, "board", "--html", tmp_path / "page", "--published", "--to", tmp_path / "nowhere"
+        capsys, "board", "--html", tmp_path / "page", "--published", "--board", tmp_path / "nowhere"
     )
     assert "got both" in refused(capsys, "board", "--check", "--html", tmp_path / "page")
     assert not (tmp_path / "page").exists()

@@ -8,6 +8,7 @@ import re
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 from synthetic_results import failure, full, record, result, suite
@@ -77,17 +78,17 @@ def address(tmp_path_factory):
 @pytest.fixture
 def opened(browser, address):
     """Opens the page in a new window; any error or network request fails the test at the end."""
-    faults, contexts = [], []
+    faults, contexts, folder = [], [], address.removesuffix("index.html")
 
-    def open_(width=1280, height=900, **more):
+    def open_(width=1280, height=900, view="", **more):
         context = browser.new_context(viewport={"width": width, "height": height}, **more)
         contexts.append(context)
         tab = context.new_page()
         tab.on("console", lambda message: faults.append(f"console: {message.text}"))
         tab.on("pageerror", lambda error: faults.append(f"error: {error}"))
         tab.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
-        tab.on("request", lambda request: request.url != address and faults.append(f"request: {request.url}"))
-        tab.goto(address)
+        tab.on("request", lambda request: request.url.startswith(folder) or faults.append(f"request: {request.url}"))
+        tab.goto(address + view)
         return tab
 
     yield open_
@@ -114,6 +115,16 @@ def past(name, task):
     column = next(column for column in GRID.columns if column.task == task)
     scores = task_scores(GRID, column, name)
     return scores.mean() if len(scores) else None
+
+
+def all_columns(tab):
+    tab.get_by_text("Columns", exact=True).click()
+    tab.get_by_role("button", name="All", exact=True).click()
+    tab.keyboard.press("Escape")
+
+
+def visible_heads(tab):
+    return [text.strip() for text in tab.locator(".board:visible thead th:visible").all_inner_texts()]
 
 
 def select(tab, *names):
@@ -147,6 +158,7 @@ def key_of(text):
 
 def test_every_column_sorts_both_ways_within_the_classes(opened):
     tab = opened()
+    all_columns(tab)
     heads = tab.locator(".board:visible thead th")
     classes = tab.locator(".board:visible tbody").count()
     assert classes == 3
@@ -195,9 +207,9 @@ def test_filters_leave_matching_rows_and_count_them(opened):
     tab.get_by_label("Find").fill("rope tuned")
     assert shown(tab) == ["finetuned(rope)"]
     tab.get_by_label("Find").fill("")
-    tab.get_by_label("Family").select_option("bias")
+    tab.locator("#family").select_option("score bias")
     assert sorted(shown(tab)) == ["alibi", "t5"]
-    tab.get_by_label("Family").select_option("all")
+    tab.locator("#family").select_option("all")
     tab.get_by_label("Class").select_option(index=2)
     assert shown(tab) == ["finetuned(rope)"]
     tab.get_by_label("Class").select_option("all")
@@ -206,6 +218,95 @@ def test_filters_leave_matching_rows_and_count_them(opened):
     assert sorted(shown(tab)) == ["alibi", "yarn"]
     row(tab, "yarn").get_by_role("checkbox").uncheck()
     assert shown(tab) == ["alibi"]
+
+
+def test_a_filter_without_rows_clears_the_curves(opened):
+    tab = opened()
+    select(tab, "alibi")
+    points = """() => [...document.querySelectorAll('#panels canvas')].map((canvas) =>
+      Chart.getChart(canvas).data.datasets.reduce((sum, set) => sum + set.data.filter((point) => !isNaN(point.y)).length, 0))"""
+    tab.get_by_label("Find").fill("rope")
+    drawn = {name: len([t for t in OF.tasks if (t.task, name) in GRID.runs]) for name in ("alibi", "rope", "finetuned(rope)")}
+    assert set(drawn.values()) == {2}
+    assert tab.evaluate(points) == [4 + 4 * len(OF.seeds) + 2 * 4] * 2, "the selected one with its seeds, and two in grey"
+    tab.get_by_label("Find").fill("no such")
+    assert tab.evaluate(points) == [0, 0] and shown(tab) == []
+    assert tab.get_by_text("No encoding matches the filters").is_visible()
+    tab.locator("#no-curves").get_by_role("button", name="Clear filters").click()
+    assert len(shown(tab)) == len(GRID.encodings) and tab.get_by_label("Find").input_value() == ""
+    assert not tab.locator("#no-curves").is_visible() and not tab.locator("#clear").is_visible()
+    assert sum(tab.evaluate(points)) > 0
+
+
+def test_the_address_keeps_the_view(opened):
+    tab = opened()
+    assert "#" not in tab.evaluate("location.href"), "the first view has a plain address"
+    before = tab.evaluate("history.length")
+    select(tab, "rope", HOSTILE[1])
+    tab.get_by_label("Find").fill("o")
+    tab.get_by_label("Task columns").select_option(index=2)
+    tab.get_by_role("button", name="parity").click()
+    tab.get_by_role("button", name="parity").click()
+    tab.get_by_text("Columns", exact=True).click()
+    tab.get_by_label("family", exact=True).uncheck()
+    tab.get_by_label("IQM").check()
+    view = tab.evaluate("location.hash")
+    assert tab.evaluate("history.length") == before, "no entry for each change"
+    seen = [shown(tab), chips(tab), visible_heads(tab), tab.locator("#panels canvas").count()]
+    again = opened(view=view)
+    assert [shown(again), chips(again), visible_heads(again), again.locator("#panels canvas").count()] == seen
+    assert again.evaluate("location.hash") == view and again.locator("th[aria-sort]:visible").inner_text().startswith("parity")
+    assert "family" not in seen[2] and "IQM" in seen[2] and sorted(seen[1]) == sorted(["rope", HOSTILE[1]])
+    again.evaluate("location.hash = '#select='")
+    again.wait_for_function("!document.querySelector('.chip')")
+    assert len(shown(again)) == len(GRID.encodings) and visible_heads(again)[2] == "family"
+    other = opened(view="#suite=second&select=e07&select=gone&sort=nonsense&family=none+such&view=x&columns=score")
+    assert chips(other) == ["e07"] and len(shown(other)) == 30 and visible_heads(other) == ["encoding", "score"]
+    assert opened(view="#suite=second-0ld").locator(".board:visible h2").inner_text().startswith("Suite second, version 1")
+
+
+def test_what_matters_fits_and_the_rest_can_be_shown(opened):
+    tab = opened()
+    box = "document.querySelector('.board .scroll')"
+    assert tab.evaluate(f"{box}.scrollWidth <= {box}.clientWidth"), "in a window of 1,280 pixels"
+    assert visible_heads(tab) == ["tier", "encoding", "family", "score", "reach", "parity", "sorting", "l ≤ L", "step time"]
+    all_columns(tab)
+    assert len(visible_heads(tab)) == tab.locator(".board:visible thead th").count() > 18
+    tab.get_by_text("Columns", exact=True).click()
+    tab.get_by_role("button", name="Main", exact=True).click()
+    assert len(visible_heads(tab)) == 9
+
+
+def test_the_csv_has_the_table_as_shown(opened):
+    tab = opened()
+    tab.get_by_label("Class").select_option(index=1)
+    tab.get_by_role("button", name="sorting", exact=True).click()
+    with tab.expect_download() as started:
+        tab.get_by_role("button", name="Download CSV").click()
+    assert started.value.suggested_filename == "lprime-tiny.csv"
+    frame = pd.read_csv(started.value.path())
+    assert [" ".join(name.split()) for name in frame["encoding"]] == [" ".join(name.split()) for name in shown(tab)]
+    assert set(frame["class"]) == {"Standard: trained at lengths up to L only"}
+    for row in frame[frame["encoding"].isin(["rope", "yarn", "alibi"])].to_dict("records"):
+        assert row["sorting: score"] == pytest.approx(past(row["encoding"], "sorting"), abs=5.1e-4)
+        assert row["reach"] > 0 and row["score (note)"].startswith("[")
+        assert row["family"] == {"alibi": "score bias"}.get(row["encoding"], "rotary")
+    assert "IQM" not in frame
+
+
+def test_names_lead_to_encoding_pages_and_back(opened, address):
+    tab = opened()
+    row(tab, "rope").get_by_role("link").click()
+    assert tab.locator("h1").inner_text() == "rope"
+    assert share(GRID.exact("sorting", "rope").mean(0)[2]) in tab.locator("table").all_inner_texts()[-2]
+    tab.get_by_text("Curves, next to those of others").click()
+    tab.locator(".chip").wait_for()
+    assert chips(tab) == ["rope"]
+    row(tab, HOSTILE[0]).get_by_role("link").click()
+    assert tab.locator("h1").inner_text() == HOSTILE[0] and tab.evaluate("window.hacked") is None
+    tab.get_by_text("← the board").click()
+    tab.locator(".chip").first.wait_for()
+    assert len(shown(tab)) == len(GRID.encodings)
 
 
 def test_selecting_draws_the_curves_of_the_results(opened):
@@ -264,11 +365,19 @@ def test_everything_works_by_keyboard(opened):
     tab = opened()
     press = tab.keyboard.press
     tab.get_by_label("Task columns").focus()
+    for _ in range(2):  # past "selected only"
+        press("Tab")
+    press("Enter")
     press("Tab")
-    press("Tab")  # past "selected only", into the table's box
+    press("Space")  # the first column, the tier
+    assert "tier" not in visible_heads(tab) and tab.evaluate("document.activeElement.value") == "tier"
+    press("Space")
+    press("Escape")
+    assert tab.evaluate("document.activeElement.innerText") == "Columns" and not tab.locator("#column-boxes").is_visible()
+    for _ in range(2):  # past "Download CSV", into the table's box
+        press("Tab")
     assert tab.evaluate("document.activeElement.className") == "scroll"
-    press("Tab")
-    for _ in range(6):  # rank, encoding, score, reach, rank range, source, then parity
+    for _ in range(6):  # tier, encoding, family, score, reach, then parity
         press("Tab")
     assert tab.evaluate("document.activeElement.innerText") == "parity"
     assert tab.evaluate("getComputedStyle(document.activeElement).outlineStyle") != "none", "the focus is seen"
@@ -313,7 +422,7 @@ def test_everything_works_by_keyboard(opened):
 def test_task_columns_show_the_selected_metric(opened):
     tab = opened()
     tab.get_by_role("button", name="sorting", exact=True).click()
-    for view, number in (("reach ÷ L", reach), ("in-distribution", within)):
+    for view, number in (("reach", reach), ("l ≤ L", within)):
         tab.get_by_label("Task columns").select_option(view)
         heading = tab.get_by_role("button", name="sorting")
         assert heading.inner_text().split(None, 1) == ["sorting", view]
@@ -452,6 +561,6 @@ def test_the_theme_follows_the_system_until_it_is_switched(opened):
 
 def test_the_table_is_shown_without_javascript(opened):
     tab = opened(java_script_enabled=False)
-    assert tab.locator("tr[data-row]:visible").count() == len(GRID.encodings) + 32 + 1
+    assert tab.locator("tr[data-row]:visible").count() == len(GRID.encodings) + 30 + 1
     assert tab.locator("noscript p").is_visible()
     assert tab.locator("#controls:visible, #curves:visible, #theme:visible").count() == 0

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import yaml
-from board_helpers import cells
+from board_helpers import cells, whole_board
 from figure_helpers import figure_of, overlaps, texts
 from hypothesis import given
 from hypothesis import strategies as some
@@ -20,7 +20,6 @@ from synthetic_results import only_grid, result, store, suite
 from leaderboard.data.conditions import attach
 from leaderboard.data.store import publish_runs, published_grids
 from leaderboard.figures.robustness import draw_robustness
-from leaderboard.render.board import render_board
 from leaderboard.render.publish import read_published_board
 from leaderboard.render.robustness_text import robustness_words
 from leaderboard.stats import robustness as rb
@@ -161,7 +160,7 @@ def test_the_loss_is_that_of_answers_where_it_is_known():
 
 
 def test_the_board_says_where_the_order_holds():
-    board = render_board([varied(**{"learning_rate-x2": BASE, "width-128": SWAPPED})])
+    board = whole_board([varied(**{"learning_rate-x2": BASE, "width-128": SWAPPED})])
     words = board.split("## Does the order hold?\n\n")[1].split("\n")[0].replace("\u00a0", " ")
     assert "4 encodings ran again on all tasks with one thing changed at a time (seeds 0, 1)." in words
     assert "The order **holds** with learning rate × 2: it changes no more than other seeds alone change it." in words
@@ -173,7 +172,7 @@ def test_the_board_says_where_the_order_holds():
     assert rows["learning rate × 2"]["τ to the suite"] == "1.000 [1.000, 1.000]"
     assert rows["width 128"]["encodings"] == "4"
     assert "nope 1 → 4 (−" in rows["width 128"]["largest moves: place in the suite → here (change of score)"]
-    assert "Does the order hold?" not in render_board([varied()]), "no section before any result"
+    assert "Does the order hold?" not in whole_board([varied()]), "no section before any result"
 
 
 def test_only_whole_seeds_of_an_encoding_count_and_the_board_says_so():
@@ -203,9 +202,9 @@ def test_published_conditions_appear_only_in_the_section(tmp_path, monkeypatch):
         store(out, runs_of(of, scores))
         publish_runs(of.name, out, board)
     published = read_published_board(board)
-    page = published.text_files()["README.md"].decode()
-    assert re.findall("^## Suite .*", page, re.MULTILINE) == ["## Suite tiny"]
-    assert page.count("\n### Does the order hold?") == 1
+    pages = {path: data.decode() for path, data in published.text_files().items()}
+    assert re.findall("^## Suite .*", pages["README.md"], re.MULTILINE) == ["## Suite tiny"]
+    assert [path for path, text in pages.items() if "\n## Does the order hold?" in text] == ["suites/tiny/README.md"]
     assert list(published.suites) == ["tiny"]
     assert sorted(published_grids(board)) == ["tiny", "tiny-width-128"], "for lprime export"
 

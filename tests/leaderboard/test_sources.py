@@ -3,14 +3,14 @@
 import json
 
 import pytest
-from board_helpers import cells, table_below
+from board_helpers import in_full, table_below, whole_board
 from synthetic_results import CURVE, full, only_grid, record, result, suite
 
 from bench.measure import card as card_of
 from bench.result import SOURCE_KINDS, SOURCE_MEANINGS, Result
 from leaderboard.data import cards
 from leaderboard.format import SECOND_HAND
-from leaderboard.render import board, columns, encoding_pages, front_page, html_data, html_table, publish
+from leaderboard.render import columns, encoding_pages, front_page, html_data, html_table, publish
 from leaderboard.stats import summary
 
 
@@ -44,10 +44,6 @@ def rendered(of, runs, known):
     return {path: data.decode() for path, data in publish.PublishedBoard(grids, known).text_files().items()}
 
 
-def by_name(table):
-    return {row["encoding"].split("]")[0].strip("["): row for row in table}
-
-
 @pytest.fixture(scope="module")
 def texts():
     of = suite(encodings=["nope", "rope", "t5_scaled", "mine"])
@@ -58,7 +54,7 @@ def texts():
 
 
 def test_the_full_table_has_columns_of_sources_and_length_settings(texts):
-    rows = by_name(cells(texts["README.md"], "### Overall in full, tiny"))
+    rows = {row["encoding"]: row for row in in_full(texts["suites/tiny/README.md"])}
     assert {name: (row["source"], row["length settings"]) for name, row in rows.items()} == {
         "nope": ("official code", "–"),
         "rope": ("second-hand", "base 10,000, as published"),
@@ -67,26 +63,24 @@ def test_the_full_table_has_columns_of_sources_and_length_settings(texts):
     }
 
 
-def test_second_hand_rows_are_marked_where_they_are_ranked_with_a_footnote(texts):
+def test_second_hand_rows_are_marked_in_the_first_table_and_the_mark_is_explained_above_it(texts):
     text = texts["README.md"]
     header, *rows = table_below(text, "Made up.\n")
     names = [row[header.index("encoding")] for row in rows]
-    assert names[0] == f"[rope]\u00a0{SECOND_HAND}" and set(names[1:]) == {"[nope]", "[t5_scaled]", "[mine]"}
-    note = f"{SECOND_HAND} Second-hand: {SOURCE_MEANINGS['second-hand']}. [Overall in full](#overall-in-full-tiny) shows"
-    assert text.count(note) == 1
-    assert text.index("| [mine]") < text.index(note) < text.index("### Overall in full"), "below the table"
-    assert "### Overall in full, tiny\n" in text, "the link's target"
+    assert names[0] == f"[rope] {SECOND_HAND}" and set(names[1:]) == {"[nope]", "[t5_scaled]", "[mine]"}
+    note = f"{SECOND_HAND} second-hand, {SOURCE_MEANINGS['second-hand']}"
+    assert text.count(note) == 1 and text.index(note) < text.index("\n|")
 
 
-def test_a_table_without_second_hand_rows_has_no_footnote():
+def test_a_table_without_second_hand_rows_has_no_mark():
     of = suite()
     text = rendered(of, full(of, {"nope": CURVE, "rope": CURVE}), {"nope": CARDS["nope"], "rope": CARDS["nope"]})["README.md"]
-    assert f"{SECOND_HAND} Second-hand" not in text and f"\u00a0{SECOND_HAND}" not in text
+    assert SECOND_HAND not in text
 
 
 def test_the_explanation_lists_every_kind_of_source(texts):
     for kind in SOURCE_KINDS:
-        assert f"*{kind}*: {SOURCE_MEANINGS[kind]}" in texts["README.md"]
+        assert f"*{kind}*: {SOURCE_MEANINGS[kind]}" in texts["suites/tiny/README.md"]
 
 
 def test_pages_show_source_and_length_settings(texts):
@@ -110,8 +104,8 @@ def test_cards_and_results_without_these_fields_stay_readable(tmp_path):
     del content["trained_as"]
     run = Result.model_validate(content)
     assert cards.with_declarations([run], known) == [run]
-    text = board.render_board([only_grid(suite(), [run])])
-    row = by_name(cells(text, "## Overall in full"))["nope"]
+    text = whole_board([only_grid(suite(), [run])])
+    (row,) = in_full(text)
     assert (row["source"], row["length settings"]) == ("–", "–")
     page = rendered(suite(), [run], known)["pages/nope.md"]
     assert "**Source**" not in page and "Length settings" not in page
@@ -146,9 +140,9 @@ def test_a_further_stage_is_labelled_in_any_ranking_class(longest, end, ranking)
     of, runs = staged("drop", 0.02, longest)
     grid = only_grid(of, runs)
     assert {name: [r.name for r in rows] for name, rows in summary.summarise(grid).items()}[ranking].count("drop") == 1
-    text = board.render_board([grid])
+    text = whole_board([grid])
     note = f"- Extra training stage of 2 % of the steps, at lengths up to {end}: drop\n"
-    assert note in text and text.index("## Overall in full") < text.index(note) < text.index("## In-distribution")
+    assert note in text and text.index("## Overall") < text.index(note) < text.index("## Exact match at l ≤ L")
     page = rendered(of, runs, {})["pages/drop.md"]
     assert f"- **Fine-tuning stage**: 2 % of the steps, at lengths up to {end}" in page
     assert ("every sequence is announced with length L′" in page) is (end == "L′")
@@ -158,7 +152,7 @@ def test_a_further_stage_is_labelled_in_any_ranking_class(longest, end, ranking)
 def test_a_stage_of_results_from_before_the_field_comes_from_the_card():
     of, runs = staged("drop", None, at_l)
     text = rendered(of, runs, {"drop": declared("port", "", 0.01)})
-    assert "- Extra training stage of 1 % of the steps, at lengths up to L: drop\n" in text["README.md"]
+    assert "- Extra training stage of 1 % of the steps, at lengths up to L: drop\n" in text["suites/tiny/README.md"]
     assert "**Fine-tuning stage**: 1 % of the steps, at lengths up to L\n" in text["pages/drop.md"]
 
 
@@ -167,7 +161,7 @@ def test_shared_trainings_are_noted_below_the_table_and_on_the_page():
     runs = full(of, {"nope": CURVE, "rope": CURVE})
     runs += full(of, {"ntk": CURVE}, trained_as="rope") + full(of, {"yarn": (1, 1, 1, 1)}, trained_as="rope")
     text = rendered(of, runs, {})
-    assert "- Training shared with rope, since it is the same: yarn, ntk\n" in text["README.md"]
+    assert "- Training shared with rope, since it is the same: yarn, ntk\n" in text["suites/tiny/README.md"]
     assert "On parity, sorting, the training is that of `rope`" in text["pages/ntk.md"]
     assert "the training is that of" not in text["pages/rope.md"]
 
@@ -195,7 +189,8 @@ def test_any_text_as_a_source_stays_text():
     runs = [result(of, t.task, record("nope", source=hostile, lengths=hostile), s) for t in of.tasks for s in of.seeds]
     grid = only_grid(of, runs)
     texts = rendered(of, runs, {})
-    assert set(texts) == {front_page.README, encoding_pages.page_path("nope")}
+    assert {front_page.README, encoding_pages.page_path("nope"), "suites/tiny/README.md"} < set(texts)
     assert "<u>" not in html_table.board_table(grid, summary.summarise(grid))
-    for text in texts.values():
-        assert "<u>" not in text and "[x](" not in text and "&#60;u&#62;&#124;" in text
+    for path, text in texts.items():
+        assert "<u>" not in text and "[x](" not in text
+        assert ("&#60;u&#62;&#124;" in text) == (path in ("suites/tiny/README.md", encoding_pages.page_path("nope")))

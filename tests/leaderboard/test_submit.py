@@ -98,7 +98,7 @@ def test_a_submission_is_complete(here):
 def test_texts_default_to_the_encodings_info(here):
     submission = read_submission(submitted(about=None))
     texts = (submission.title, submission.authors, submission.paper, submission.note)
-    assert texts == ("My encoding", ["Your Name"], "https://example.org", "")
+    assert texts == ("Fading", ["Ada"], "https://example.org/fading", "")
 
 
 def test_a_submission_is_replaced_only_with_replace(here):
@@ -168,7 +168,7 @@ def test_a_report_with_a_failed_check_is_refused(here):
     content = json.loads(Path("check.json").read_text())
     content["findings"][1]["status"] = "failed"
     Path("check.json").write_text(json.dumps(content))
-    assert "checks passed in 1 s; expected all to pass" in refusal()
+    assert "checks passed in 1 s; failed: interface; expected all to pass" in refusal()
 
 
 def test_without_a_report_the_checks_run(here, monkeypatch):

@@ -56,6 +56,7 @@ def test_hostile_texts_fail_and_are_escaped_in_the_report(folder, text):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"title": "My encoding", "authors": ["Your Name"]}, "title is still that of the template; author is still that of"),
         ({"paper": "javascript:alert(1)"}, "paper is not an https link"),
         ({"paper": "https://a.org/x)](javascript:y"}, "paper is not an https link"),
         ({"paper": "http://a.org"}, "paper is not an https link"),
@@ -252,7 +253,7 @@ def test_an_unknown_built_in_file(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda report: report["findings"][3].update(status="failed"), "check 'positions' failed"),
+        (lambda report: report["findings"][3].update(status="failed"), "check 'numbers' failed"),
         (lambda report: report["findings"].pop(2), "is missing"),
         (lambda report: report["findings"].append(report["findings"][0]), "unknown or duplicate"),
         (lambda report: report.update(source_sha256="0" * 64), "source_sha256 is '000"),
@@ -264,7 +265,7 @@ def test_an_unknown_built_in_file(folder):
     ],
 )
 def test_invalid_check_reports(folder, change, message):
-    assert json.loads((folder / CHECK).read_text())["findings"][3]["check"] == "positions"
+    assert json.loads((folder / CHECK).read_text())["findings"][3]["check"] == "numbers"
     edit_report(folder, change)
     assert message in fault_of(folder, "check report")
 

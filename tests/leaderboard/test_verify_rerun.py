@@ -79,6 +79,7 @@ def make_perfect(run: dict) -> None:
 # --- in separate processes
 
 
+@pytest.mark.sandbox
 def test_an_honest_submission_agrees_bit_for_bit(folder, monkeypatch, tmp_path):
     monkeypatch.setattr(rerun, "check_encoding", partial(check_encoding, only=["interface"]))
     monkeypatch.setattr(registry, "loaded", registry.Loaded())
@@ -92,6 +93,7 @@ def test_an_honest_submission_agrees_bit_for_bit(folder, monkeypatch, tmp_path):
     assert not registry.loaded.plugins, "this process has loaded nothing"
 
 
+@pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("line", "message", "limit"),
     [("raise OSError('no')", "OSError: no", 60), ("while True: pass", "still running after 2 s, the limit", 2)],

@@ -1,15 +1,24 @@
 """Cluster files: strict, errors reported on one line. Without a cluster."""
 
+import math
+import random
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 import yaml
+from commands import printed, refused
 from grids import write_encoding
-from support import lprime
 
+from bench.plugins import registry
+from bench.runs.run import plan_runs
+from bench.suites.suite import load_suite
 from slurm import commands
 from slurm.cluster import example_clusters, load_cluster
-from slurm.submit import submitit_parameters
+from slurm.dry_run import duration
+from slurm.launch import plan_submissions
+from slurm.submit import sbatch_script, submitit_parameters
 from tasks import InputError
 
 
@@ -29,116 +38,165 @@ def test_every_example_is_valid(name):
 
 def test_the_examples_cover_common_sites():
     clusters = {name: load_cluster(name) for name in example_clusters()}
-    assert clusters["gpu-packed"].gpus_per_job and clusters["gpu-packed"].at_once > clusters["gpu-packed"].gpus_per_job
-    assert all(clusters[name].gpus_per_job == 0 for name in ("one-partition", "preemptible", "cpu-only"))
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"partion": "x"}, ["unknown key", "partion", "partition"]),
-        ({"time_minutes": "1:00:00"}, ["time_minutes", "1:00:00"]),
-        ({"time_minutes": 0}, ["time_minutes"]),
-        ({"partition": "two words"}, ["partition", "two words"]),
-        ({"gpus_per_job": -1}, ["gpus_per_job"]),
-        ({"sbatch": {"time": 5}}, ["sbatch.time", "set by lprime"]),
-        ({"sbatch": {"--job-name": "x"}}, ["sbatch.--job-name"]),
-        ({"mps": True}, ["mps", "gpus_per_job is 0"]),
-        ({"time_minutes": 1, "save_before_s": 60}, ["save_before_s", "60"]),
-        ({"setup": None}, ["setup"]),
-        ({"setup": "module load"}, ["setup"]),
-    ],
-)
-def test_errors_are_one_line(tmp_path, changes, words):
-    done = lprime("run", "quick", "--on", write_cluster(tmp_path, **changes), "--dry-run", cwd=tmp_path)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    for word in words:
-        assert word in done.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["cluster.yaml"], "nothing is written"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--on", "gpu-paked", "--dry-run"], ["unknown cluster", "gpu-packed"]),
-        (["--on", "nowhere.yaml"], ["cannot read cluster", "nowhere.yaml"]),
-        (["--dry-run"], ["--dry-run", "--on FILE"]),
-        (["--detach"], ["--detach", "--on FILE"]),
-        (["--on", "preemptible", "--workers", "3"], ["--workers", "cluster file"]),
-        (["--on", "preemptible", "--device", "cuda"], ["--device", "cluster file"]),
-        (["--on", "preemptible", "--profile"], ["--profile", "cluster file"]),
-    ],
-)
-def test_conflicting_options_are_one_line(tmp_path, arguments, words):
-    done = lprime("run", "quick", *arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    for word in words:
-        assert word in done.stderr
-    assert not list(tmp_path.iterdir())
+    assert clusters["gpu-packed"].gpus and clusters["gpu-packed"].at_once > clusters["gpu-packed"].gpus
+    assert all(clusters[name].gpus == 0 for name in ("one-partition", "preemptible", "cpu-only"))
+    assert (clusters["modules"].partition, clusters["modules"].gpus_per_job) == ("gpu,gpu-long", "a100:1")
 
 
 def test_results_must_be_in_the_shared_folder(tmp_path, monkeypatch):
-    monkeypatch.setenv("SHARED", str(tmp_path / "shared"))
-    cluster = load_cluster(str(write_cluster(tmp_path, shared_folder="$SHARED")))
+    cluster = load_cluster(str(write_cluster(tmp_path, shared_folder="${SHARED}/lprime")))
+    monkeypatch.delenv("SHARED", raising=False)
+    with pytest.raises(InputError, match=r"\$SHARED in shared_folder \$\{SHARED\}/lprime is not set here"):
+        cluster.results_folder(None)
+    monkeypatch.setenv("SHARED", str(tmp_path))
     with pytest.raises(InputError, match="is not a folder on this machine"):
         cluster.results_folder(None)
-    (tmp_path / "shared").mkdir()
-    assert cluster.results_folder(None) == tmp_path / "shared/runs"
-    assert cluster.results_folder(tmp_path / "shared/mine") == tmp_path / "shared/mine"
+    assert cluster.results_folder(None, dry_run=True) == tmp_path / "lprime/runs"
+    (tmp_path / "lprime").mkdir()
+    assert cluster.results_folder(None) == tmp_path / "lprime/runs"
+    assert cluster.results_folder(tmp_path / "lprime/mine") == tmp_path / "lprime/mine"
     with pytest.raises(InputError, match="compute nodes would not see it"):
         cluster.results_folder(tmp_path / "elsewhere")
 
 
+def preview(capsys, *arguments: object) -> str:
+    return printed(capsys, "run", *arguments, "--dry-run")
+
+
+def test_a_dry_run_needs_neither_the_shared_folder_nor_its_variable(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SHARED", raising=False)
+    cluster = write_cluster(tmp_path, shared_folder="$SHARED/x")
+    assert "caution: $SHARED is not set here, so shared_folder stays $SHARED/x\n" in preview(capsys, "quick", "--on", cluster)
+    monkeypatch.setenv("SHARED", str(tmp_path))
+    assert f"caution: shared_folder {tmp_path}/x does not exist here yet\n" in preview(capsys, "quick", "--on", cluster)
+    assert [path.name for path in tmp_path.iterdir()] == ["cluster.yaml"], "nothing is written"
+
+
+def seconds_in(text: str) -> float:
+    """``12 s``, ``2:03 minutes`` or ``6:10 hours`` as seconds."""
+    number, unit = text.split()
+    if unit == "s":
+        return float(number)
+    large, small = map(int, number.split(":"))
+    return (60 * large + small) * (60 if unit == "hours" else 1)
+
+
+SPAN = r"([\d:.]+ (?:s|minutes|hours))"
+
+
+@pytest.mark.parametrize("runs_per_job", [1, 5, None])
+def test_runs_that_do_not_suit_the_cluster_are_named(tmp_path, monkeypatch, capsys, runs_per_job):
+    """``standard`` takes 6 to 18 hours a run on a CPU, by its FLOPs."""
+    monkeypatch.chdir(tmp_path)
+    sizes = {"cpus_per_job": 4} | ({"runs_per_job": runs_per_job} if runs_per_job else {})
+    shown = preview(capsys, "standard", "--on", write_cluster(tmp_path, time_minutes=240, **sizes))
+    shortest, longest = map(seconds_in, re.search(rf"a run takes {SPAN} to {SPAN} \(guessed", shown).groups())
+    (job,) = map(seconds_in, re.search(rf"the longest job about {SPAN}\n", shown).groups())
+    assert 5 * 3600 < shortest < longest < 20 * 3600 and job >= longest
+    (times,) = re.search(r"a job at most 4:00 hours: the longest is requeued (\d) times; raise time_minutes", shown).groups()
+    assert int(times) == math.ceil(longest / (4 * 3600 - 90)) - 1
+    (on_gpu,) = map(
+        seconds_in, re.search(rf"without a GPU a run takes up to .* on one about {SPAN}: set gpus_per_job", shown).groups()
+    )
+    assert on_gpu < longest / 10
+    suits = preview(capsys, "standard", "--on", write_cluster(tmp_path, time_minutes=240, gpus_per_job="h100:1"))
+    assert "caution" not in suits and "GPU-hours" in suits
+
+
+def test_how_long_a_job_takes():
+    """Against a simulation with a list of free times."""
+    generator = random.Random(0)
+    for _ in range(50):
+        seconds, at_once = [generator.uniform(1, 9) for _ in range(generator.randint(1, 12))], generator.randint(1, 5)
+        free = [0.0] * at_once
+        for takes in seconds:
+            free[free.index(min(free))] += takes
+        assert duration(seconds, at_once) == pytest.approx(max(free))
+        assert duration(seconds, at_once) >= max(seconds)
+
+
 @pytest.mark.parametrize("name", ["{}", "{}:Mine", "randomised({}:Mine)"])
-def test_the_file_of_an_encoding_must_be_in_the_shared_folder(tmp_path, name):
+def test_the_file_of_an_encoding_must_be_in_the_shared_folder(tmp_path, monkeypatch, capsys, fresh_registry, name):
+    monkeypatch.setenv("PATH", str(tmp_path))  # no SLURM
     (tmp_path / "shared").mkdir()
     mine = write_encoding(tmp_path / "mine.py")
-    cluster = write_cluster(tmp_path, shared_folder=str(tmp_path / "shared"))
-    command = ["run", "quick", "--on", cluster, "--encoding", "nope", "--encoding"]
+    command = ["run", "quick", "--on", write_cluster(tmp_path, shared_folder=str(tmp_path / "shared")), "--encoding", "nope"]
     for how in ("--dry-run", "--detach"):
-        done = lprime(*command, name.format(mine), how, cwd=tmp_path)
-        assert done.returncode == 2
-        assert len(done.stderr.splitlines()) == 1
-        assert f"encoding file {mine} is not in the cluster's shared_folder {tmp_path / 'shared'}" in done.stderr
+        said = refused(capsys, *command, "--encoding", name.format(mine), how)
+        assert f"encoding file {mine} is not in the cluster's shared_folder {tmp_path / 'shared'}" in said
     assert not list(tmp_path.rglob("plan.json"))
+    monkeypatch.setattr(registry, "loaded", registry.Loaded())
     seen = mine.rename(tmp_path / "shared/mine.py")
-    done = lprime(*command, name.format(seen), "--dry-run", cwd=tmp_path, env={"PATH": str(tmp_path)})
-    assert done.returncode == 0, done.stderr
-    assert "10 runs in" in done.stdout
+    assert "10 runs in" in preview(capsys, *command[1:], "--encoding", name.format(seen))
 
 
-def test_without_slurm(tmp_path):
+def test_without_slurm(tmp_path, monkeypatch, capsys):
     """A dry run still shows the script; the other commands fail on one line."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     cluster = write_cluster(tmp_path)
-    alone = {"env": {"PATH": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2]), "HOME": str(tmp_path)}}
-    shown = lprime("run", "quick", "--on", cluster, "--dry-run", cwd=tmp_path, **alone)
-    assert shown.returncode == 0, shown.stderr
-    assert "#SBATCH --partition=main" in shown.stdout
-    assert "no SLURM here" in shown.stdout
+    shown = preview(capsys, "quick", "--on", cluster)
+    assert "#SBATCH --partition=main" in shown and "no SLURM here" in shown
     assert not (tmp_path / "runs").exists()
-    done = lprime("run", "quick", "--on", cluster, cwd=tmp_path, **alone)
-    assert done.returncode == 2
-    assert "sbatch was not found" in done.stderr
-    cancelled = lprime("cancel", "quick", cwd=tmp_path, **alone)
-    assert cancelled.returncode == 2
-    assert "was not found" in cancelled.stderr
-    assert "no cluster job and no failed run in suite quick" in lprime("logs", "quick", cwd=tmp_path, **alone).stderr
+    assert "sbatch was not found" in refused(capsys, "run", "quick", "--on", cluster)
+    assert "was not found" in refused(capsys, "cancel", "quick")
+    assert "no cluster job and no failed run in suite quick" in refused(capsys, "logs", "quick")
 
 
 def test_a_cluster_file_as_submitits_parameters(tmp_path):
     sbatch = {"--exclude": "n7", "nice": 5}
-    path = write_cluster(tmp_path, gpus_per_job=2, cpus_per_job=6, memory_gb=1.5, mps=True, sbatch=sbatch)
+    more = {"partition": ["a", "b"], "email": "ada@example.org", "email_on": ["END", "FAIL"], "gpus_per_job": "h100:2"}
+    path = write_cluster(tmp_path, cpus_per_job=6, memory_gb=1.5, mps=True, sbatch=sbatch, **more)
     cluster = load_cluster(str(path))
+    assert (cluster.gpus, cluster.at_once, cluster.device) == (2, 2, "cuda")
     chosen = submitit_parameters(cluster, "name", tmp_path / "a folder")
     assert chosen["mem"] == "1536M"
-    assert chosen["gpus_per_node"] == 2
+    assert (chosen["partition"], chosen["gpus_per_node"]) == ("a,b", "h100:2")
+    assert (chosen["mail_user"], chosen["mail_type"]) == ("ada@example.org", "END,FAIL")
     assert chosen["additional_parameters"] == {"requeue": True, "exclude": "n7", "nice": 5}
     assert "--cpus-per-task=6" in chosen["srun_args"]
     assert f"'{tmp_path}/a folder'" in chosen["setup"][0], "quoted for the shell"
     assert any("nvidia-cuda-mps-control" in line for line in chosen["setup"])
     assert "account" not in chosen
+
+
+FAKES = {
+    # Runs a command that must not find the cluster's commands, as in a container: sees only what is bound.
+    "apptainer": """[ "$1 $2 $3 $5" = "exec --nv --bind /image.sif" ] || exit 1
+bind=$4; shift 5; echo "inside $bind: $*" >> LOG; case "$*" in *-c*) exit 0;; esac; exit CODE""",
+    "srun": """while [ "$1" != apptainer ]; do shift; done; exec "$@\"""",
+    "scontrol": 'echo "scontrol $*" >> LOG',
+    "hostname": "echo node",
+}
+
+
+@pytest.mark.parametrize(("code", "requeued"), [(93, True), (0, False), (99, False)])
+def test_a_container_without_slurms_commands_is_requeued_by_its_batch_script(tmp_path, code, requeued):
+    """The script as sbatch would run it, with stand-ins for Apptainer, srun and scontrol."""
+    python = f"apptainer exec --nv --bind {tmp_path} /image.sif python3"
+    cluster = load_cluster(str(write_cluster(tmp_path, python=python, gpus_per_job="h100:1")))
+    commands_here, log = tmp_path / "bin", tmp_path / "log"
+    commands_here.mkdir()
+    for name, text in FAKES.items():
+        (commands_here / name).write_text(f"#!/bin/bash\n{text}\n".replace("LOG", str(log)).replace("CODE", str(code)))
+        (commands_here / name).chmod(0o755)
+    suite = load_suite("quick")
+    plan, *_ = plan_submissions(plan_runs(suite, ["nope"], ["parity"]), tmp_path, cluster, 0)[0]
+    (tmp_path / "plan.json").touch()
+    (tmp_path / "job.sh").write_text(sbatch_script(plan, tmp_path))
+    environment = {
+        "PATH": f"{commands_here}:/usr/bin:/bin",
+        "SLURM_JOB_ID": "12",
+        "SLURM_ARRAY_JOB_ID": "10",
+        "SLURM_ARRAY_TASK_ID": "3",
+    }
+    done = subprocess.run(["bash", tmp_path / "job.sh"], env=environment, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    lines = log.read_text().splitlines()
+    assert f"inside {tmp_path}: python3 -P -c import slurm.job, submitit" == lines[0]
+    assert "python3 -P -u -m submitit.core._submit" in lines[1]
+    assert lines[2:] == (["scontrol requeue 10_3"] if requeued else [])
 
 
 @pytest.mark.parametrize(

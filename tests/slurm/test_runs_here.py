@@ -34,9 +34,8 @@ def rows(capsys: pytest.CaptureFixture, suite: Path, out: Path) -> dict[tuple[st
 
 def test_runs_of_other_encodings_and_seeds_are_listed(tiny, tmp_path, capsys):
     suite, out = tiny(encodings=["nope", "t5"], seeds=[0, 1]), tmp_path / "runs"
-    done = lprime(
-        "run", suite, "--out", out, "--task", "parity", "--encoding", "rope(base=500)", "--encoding", "t5", "--seed", 7
-    )
+    part = ("--task", "parity", "--encoding", "rope(base=500)", "--encoding", "t5", "--seed", 7, "--extra-seeds")
+    done = lprime("run", suite, "--out", out, *part)
     assert done.returncode == 0, done.stderr
     own = {(task, encoding, seed) for task in ("copying", "parity") for encoding in ("nope", "t5") for seed in (0, 1)}
     found = rows(capsys, suite, out)
@@ -138,7 +137,9 @@ def test_a_folder_without_results(tiny, tmp_path, capsys):
 
 def test_why_a_local_run_failed(tiny, tmp_path, capsys):
     suite, out = tiny(seeds=[0]), tmp_path / "runs"
-    plugin = write_encoding(tmp_path / "fragile.py", 'def embed(self, x, at):\n    raise RuntimeError("it breaks at once")')
+    # In training only: `lprime run` tries the hooks before, without gradients.
+    body = 'def embed(self, x, at):\n    if not x.requires_grad:\n        return x\n    raise RuntimeError("it breaks at once")'
+    plugin = write_encoding(tmp_path / "fragile.py", body)
     done = lprime("run", suite, "--out", out, "--encoding", plugin, "--encoding", "nope", "--task", "parity")
     assert done.returncode == 1
     report = out / "tiny/parity/fragile/seed-0/failure.json"

@@ -19,11 +19,18 @@ def number(digits: list[str], variant: str) -> int:
     return value
 
 
+def without_padding(digits: list[str]) -> list[str]:
+    return list("".join(digits).rstrip("0")) or ["0"]
+
+
 def check_addition(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
     plus = prompt.index("+")
     operands = prompt[:plus], prompt[plus + 1 :]
     assert max(map(len, operands)) == length
     assert min(map(len, operands)) >= 1
+    if variant == "padded":
+        assert len(operands[0]) == len(operands[1]) == len(answer) - 1
+        operands, answer = tuple(map(without_padding, operands)), without_padding(answer)
     a, b = (number(digits, variant) for digits in operands)
     if variant == "scratchpad":
         assert answer.index("=") == 2 * length
@@ -60,6 +67,12 @@ def check_key_retrieval(variant: str, length: int, prompt: list[str], answer: li
     assert answer == [table[key] for key in queries]
 
 
+def check_majority(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
+    assert len(prompt) == length
+    assert answer == ["1" if prompt.count("1") > prompt.count("0") else "0"]
+    assert prompt.count("1") != prompt.count("0")
+
+
 def check_language(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
     assert (len(prompt), len(answer)) == (1, length)
     assert set(prompt + answer) <= {f"{c}{i}" for c in "abc" for i in range(8)}
@@ -84,6 +97,7 @@ CHECKS = {
     "copying": check_copying,
     "key_retrieval": check_key_retrieval,
     "language": check_language,
+    "majority": check_majority,
     "parity": check_parity,
     "sorting": check_sorting,
 }

@@ -39,7 +39,10 @@ def test_tasks_are_documented(task):
     ("given", "message"),
     [
         (("sortin",), "unknown task 'sortin'; did you mean 'sorting'?"),
-        (("zzz",), "unknown task 'zzz'; expected one of: addition, copying, key_retrieval, language, parity, sorting"),
+        (
+            ("zzz",),
+            "unknown task 'zzz'; expected one of: addition, copying, key_retrieval, language, majority, parity, sorting",
+        ),
         (("addition", "reverse"), "unknown variant of addition 'reverse'; did you mean 'reversed'?"),
         (("key_retrieval", "needles"), "unknown variant of key_retrieval 'needles'; did you mean 'needle'?"),
         (("parity", "answer", 0), "parity: the longest length must be at least 1, got 0"),

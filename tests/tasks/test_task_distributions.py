@@ -46,6 +46,7 @@ def test_answers_use_the_roles_of_the_prompt(task):
         "copying": {"symbol"},
         "key_retrieval": {"value"},
         "language": {"word"},
+        "majority": {"bit"},
         "parity": {"bit"},
         "sorting": {"number"},
     }
@@ -94,6 +95,7 @@ def token_chance_of(answers: list[list[str]]) -> float:
         ("sorting", "unique", 4, 3, combinations("01234567", 3)),
         ("sorting", "repeat", 4, 4, map(sorted, product("0123", repeat=4))),
         ("addition", "reversed", 4, 1, (str(a + b)[::-1] for a, b in product(range(10), repeat=2))),
+        ("addition", "padded", 4, 1, (f"{a + b:02}"[::-1] for a, b in product(range(10), repeat=2))),
     ],
 )
 def test_token_chance_is_that_of_all_answers(name, variant, longest, length, answers):

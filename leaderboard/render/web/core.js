@@ -7,7 +7,15 @@ const maxSelected = lineStyles.colours * lineStyles.dashes.length; // more lines
 
 // The visible board, its selected encodings (id → slot of a line style) and the one under the pointer. An encoding's id is
 // its index in `board.encodings`.
-const state = { board: data.boards[0], boardIndex: 0, slots: new Map(), hovered: null, listeners: [] };
+const state = {
+  board: data.boards[0],
+  boardIndex: 0,
+  slots: new Map(),
+  shown: new Set(), // encodings that the filters leave in the table
+  columns: null, // keys of the columns shown; null: the main ones
+  hovered: null,
+  listeners: [],
+};
 
 function notify(event) {
   for (const listener of state.listeners) listener(event);

@@ -14,7 +14,7 @@ function buildPanels() {
     const plot = make('div', { class: 'plot', tabindex: 0, role: 'group', 'aria-label': label }, canvas, box);
     const unit = make('p', { class: 'unit' }, `L = ${task.base}${task.unit ? ` ${task.unit}` : ''}`);
     byId('panels').append(make('div', { class: 'panel' }, make('h3', {}, task.title), unit, plot));
-    const panel = { task, index, plot, box, curves: curvesOf(index), at: null };
+    const panel = { task, index, plot, box, all: curvesOf(index), curves: [], at: null };
     Chart.defaults.font.family = 'system-ui, sans-serif';
     panel.chart = new Chart(canvas, {
       type: 'line',
@@ -53,12 +53,13 @@ function curvesOf(index) {
     .filter((curve) => curve.numbers);
 }
 
-/** Draw all curves, from bottom to top: unselected encodings, seeds, selected encodings. */
+/** Draw the curves, from bottom to top: unselected encodings that the filters leave, seeds, selected encodings. */
 function redrawPanels() {
   for (const panel of panels) {
     const x = panel.task.lengths.map((n) => position(panel.task, n));
     const points = (values) => values.map((y, i) => ({ x: x[i], y: Number(y) }));
-    for (const curve of panel.curves) curve.slot = state.slots.get(curve.id);
+    for (const curve of panel.all) curve.slot = state.slots.get(curve.id);
+    panel.curves = panel.all.filter(({ id, slot }) => state.shown.size && (slot !== undefined || state.shown.has(id)));
     const on = panel.curves.filter((curve) => curve.slot !== undefined);
     const off = panel.curves.filter((curve) => curve.slot === undefined);
     const gap = { x: NaN, y: NaN }; // many curves drawn as one take a fraction of the time

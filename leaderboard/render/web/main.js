@@ -1,11 +1,13 @@
-// Connects the parts: the visible board, its filters, the theme.
+// Connects the parts: the visible board and the theme.
 
-function showBoard(index) {
+/** Show a board, with these encodings selected: by default those that stand out. */
+function showBoard(index, names = [], chosen = false) {
   state.boardIndex = index;
   state.board = data.boards[index];
   state.slots.clear();
   state.hovered = null;
-  state.board.selected.forEach((each) => select(each, true));
+  const ids = names.map((name) => state.board.encodings.findIndex((encoding) => encoding.name === name));
+  (chosen ? ids.filter((id) => id >= 0) : state.board.selected).forEach((each) => select(each, true));
   document.querySelectorAll('.board').forEach((section) => (section.hidden = Number(section.dataset.board) !== index));
   sectionOf(index).querySelector('.scroll').before(byId('controls'));
   const classes = [...new Set(state.board.encodings.map((encoding) => encoding.class))];
@@ -14,6 +16,7 @@ function showBoard(index) {
     ...classes.map((name) => make('option', { value: name }, name)),
   );
   byId('class').parentElement.hidden = classes.length < 2;
+  showColumns(state.columns);
   buildPanels();
   showView(byId('view').selectedIndex);
   notify('selection');
@@ -28,20 +31,8 @@ function applyTheme() {
   redrawPanels();
 }
 
-/** The stored theme, after storing a new one; null where the browser forbids storage, as for some local files. */
-function storedTheme(value) {
-  try {
-    if (value) localStorage.setItem('lprime-theme', value);
-    return localStorage.getItem('lprime-theme');
-  } catch {
-    return null;
-  }
-}
-
 function start() {
   document.documentElement.classList.add('js');
-  const theme = storedTheme();
-  if (theme === 'dark' || theme === 'light') document.documentElement.dataset.theme = theme;
   byId('theme').addEventListener('click', () => {
     document.documentElement.dataset.theme = isDark() ? 'light' : 'dark';
     storedTheme(document.documentElement.dataset.theme);
@@ -52,17 +43,15 @@ function start() {
   document.querySelectorAll('.board').forEach(makeInteractive);
   document.querySelectorAll('td.task').forEach(paintCell);
   byId('suites').hidden = data.boards.length < 2;
-  byId('suite').addEventListener('change', (event) => showBoard(Number(event.target.value)));
-  byId('controls').addEventListener('submit', (event) => event.preventDefault());
-  byId('find').addEventListener('input', filterRows);
-  for (const name of ['family', 'class', 'only']) byId(name).addEventListener('change', filterRows);
-  byId('view').addEventListener('change', (event) => showView(event.target.selectedIndex));
+  startView();
   state.listeners.push((event) => {
     if (event === 'hover') return panels.forEach((panel) => panel.chart.draw());
     for (const update of [markSelected, filterRows, redrawPanels, updateChips, updatePairs, updateNumbers, updateSources]) update();
+    if (state.ready) saveView();
   });
   applyTheme();
-  showBoard(0);
+  loadView();
+  state.ready = true;
 }
 
 start();

@@ -130,7 +130,8 @@ function updateSources() {
       .join('; ');
     const first = cells.find(Boolean);
     const again = first ? make('p', {}, make('code', {}, first.command), '; likewise for other tasks and seeds') : '';
-    const head = make('h4', {}, swatch(state.slots.get(id)), name);
+    const page = sectionOf(state.boardIndex).querySelector(`tr[data-row="${id}"] a.name`);
+    const head = make('h4', {}, swatch(state.slots.get(id)), page ? make('a', { href: page.getAttribute('href') }, name) : name);
     return make('div', {}, head, make('p', {}, about), make('p', {}, seedsOf(cells)), again);
   });
   keepOpen(byId('sources'), items.length ? [detailsElement('Descriptions, and the command to reproduce a run', items)] : []);

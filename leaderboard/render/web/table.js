@@ -1,23 +1,26 @@
 // The table: sort by its headings, filter its rows, select by its checkboxes.
 
+const other = { ascending: 'descending', descending: 'ascending' };
+
 /** Turn headings into buttons and give rows a checkbox. */
 function makeInteractive(section) {
-  const heads = [...section.querySelectorAll('thead th')];
+  const heads = headsOf(section);
   heads.forEach((head, column) => {
     const label = head.textContent;
     const hint = head.title;
     head.replaceChildren(
-      make('button', { type: 'button', title: hint, onclick: () => sortBy(section, column) }, label),
+      make('button', { type: 'button', title: hint, onclick: () => onSort(section, column) }, label),
     );
     head.removeAttribute('title');
-    if (head.dataset.task !== undefined) head.dataset.label = label;
+    head.dataset.label = label;
   });
   heads[0].setAttribute('aria-sort', 'ascending');
   for (const row of section.querySelectorAll('tr[data-row]')) {
     const id = Number(row.dataset.row);
     const name = row.querySelector('th');
-    const box = make('input', { type: 'checkbox', onchange: (event) => onCheckbox(event.target, id) });
-    name.replaceChildren(make('label', {}, box, swatch(), make('span', { class: 'name' }, name.textContent)));
+    const label = `Select ${data.boards[section.dataset.board].encodings[id].name}`;
+    const box = make('input', { type: 'checkbox', 'aria-label': label, onchange: (event) => onCheckbox(event.target, id) });
+    name.replaceChildren(make('div', { class: 'pick' }, make('label', {}, box, swatch()), name.firstElementChild));
     row.addEventListener('click', (event) => {
       if (event.target.closest('a, label, input') || String(getSelection())) return;
       box.checked = !box.checked;
@@ -35,12 +38,18 @@ function onCheckbox(box, id) {
   notify('selection');
 }
 
-/** Sort each ranking class by a column, best first; a second call reverses the order. */
-function sortBy(section, column) {
-  const heads = [...section.querySelectorAll('thead th')];
+/** Sort by a column, best first; a second time in the reverse order. */
+function onSort(section, column) {
+  const before = headsOf(section)[column].getAttribute('aria-sort');
+  sortBy(section, column, before && other[before]);
+  saveView();
+}
+
+/** Sort each ranking class by a column, by default best first. */
+function sortBy(section, column, wanted) {
+  const heads = headsOf(section);
   const head = heads[column];
-  const other = { ascending: 'descending', descending: 'ascending' };
-  const order = head.hasAttribute('aria-sort') ? other[head.getAttribute('aria-sort')] : head.dataset.first;
+  const order = wanted ?? head.dataset.first;
   heads.forEach((each) => each.removeAttribute('aria-sort'));
   head.setAttribute('aria-sort', order);
   for (const body of section.querySelectorAll('tbody')) {
@@ -71,7 +80,7 @@ function filterRows() {
   const only = byId('only').checked;
   const wanted = byId('class').value;
   const section = sectionOf(state.boardIndex);
-  let shown = 0;
+  state.shown.clear();
   for (const body of section.querySelectorAll('tbody')) {
     let any = false;
     for (const row of body.querySelectorAll('tr[data-row]')) {
@@ -85,18 +94,20 @@ function filterRows() {
         (!only || state.slots.has(id))
       );
       any = any || !row.hidden;
-      shown += !row.hidden;
+      if (!row.hidden) state.shown.add(id);
     }
     body.hidden = !any;
   }
-  const count = `${shown} of ${state.board.encodings.length} encodings`;
+  const count = `${state.shown.size} of ${state.board.encodings.length} encodings`;
   if (byId('count').value !== count) byId('count').value = count;
+  byId('clear').hidden = !(words.length || family || wanted || only);
+  byId('no-curves').hidden = state.shown.size > 0;
 }
 
 /** Show a view (score, reach, …) in the task columns. */
 function showView(which) {
   const section = sectionOf(state.boardIndex);
-  const heads = [...section.querySelectorAll('thead th')];
+  const heads = headsOf(section);
   heads.forEach((head, column) => {
     if (head.dataset.task === undefined) return;
     const task = Number(head.dataset.task);
@@ -113,10 +124,7 @@ function showView(which) {
     }
     const order = head.getAttribute('aria-sort');
     if (order) {
-      head.removeAttribute('aria-sort'); // same order, by the new numbers
-      head.dataset.first = order;
-      sortBy(section, column);
-      head.dataset.first = 'descending';
+      sortBy(section, column, order); // same order, by the new numbers
     }
   });
 }

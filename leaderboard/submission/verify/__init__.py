@@ -24,6 +24,7 @@ from bench.check.checks import Check, run_check
 from bench.check.report import Finding, Report
 from bench.runs.run import now
 from bench.suites.suite import Suite
+from leaderboard import published_folder
 from leaderboard.data.store import read_runs, suite_folders
 from leaderboard.format import printable
 from leaderboard.submission.manifest import SUBMISSION
@@ -74,7 +75,7 @@ def verify_submission(
         raise InputError(f"{folder} is not a folder; expected a submission such as leaderboard/submissions/my_encoding")
     if not (folder / SUBMISSION).exists():
         raise InputError(f"{folder} contains no {SUBMISSION}; expected a folder that `lprime submit` wrote")
-    runs = [run for place in suite_folders(published) for run in read_runs(place)] if published else []
+    runs = [run for place in suite_folders(published_folder(published)) for run in read_runs(place)] if published else []
     data = SubmissionData(name or folder.resolve().name, read_folder(folder), suite, runs, options)
     findings: list[Finding] = []
 
@@ -92,7 +93,7 @@ def verify_submission(
 
 def make_finding(check: Check, data: SubmissionData, run: bool = True) -> Finding:
     """The outcome of one check; a stranger's text is made printable, on one line."""
-    outcome = run_check(check, data) if run else NOT_RUN
+    outcome = run_check(check, data)[0] if run else NOT_RUN
     shown = {"found": printable(str(outcome["found"]), MAX_FOUND)}
     return Finding(check=check.name, expected=check.expected, **outcome | shown)
 

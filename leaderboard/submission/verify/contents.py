@@ -167,7 +167,7 @@ def check_report(data: SubmissionData) -> str:
     expected = {"encoding": submission.name, "ranking": submission.ranking, "source_sha256": submission.source_sha256}
     actual = {key: getattr(report, key) for key in expected}
     faults = [f"{key} is {actual[key]!r:.80}, not {value!r}" for key, value in expected.items() if actual[key] != value]
-    faults += [f"check {f.check!r:.40} {f.status}" for f in report.findings if f.status != "passed"]
+    faults += [f"check {f.check!r:.40} {f.status}" for f in report.findings if f.status not in ("passed", "undecided")]
     faults += [f"check {name!r} is missing" for name in known if name not in reported]
     faults += ["a check is unknown or duplicate"] if len(reported) > len(known) else []
     texts = [text for f in report.findings for text in (f.expected, f.found, f.advice)]

@@ -1,22 +1,24 @@
-"""Train runs of a submission again, in other processes: the only module that runs submitted code.
+"""Train runs of a submission again: the only module that runs submitted code.
 
-These processes have the rights of the user who starts them, and could do and report anything. Use only on machines with nothing
-to steal, for code that somebody has read.
+The training is a sealed run: see ``bench.sealed``. `lprime check` runs again outside of the sandbox.
 """
 
-import json
+import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from math import comb
+from multiprocessing import get_context
 from pathlib import Path
 
 from bench.check import check_encoding
 from bench.check.checks import Fault
-from bench.check.supervised_process import SupervisedProcess
-from bench.result import RESULT, Result
-from bench.runs.run import FAILURE, Run
+from bench.result import Result
+from bench.runs.run import Run
+from bench.sealed.judge import Code, Limits, SealedError
+from bench.sealed.run import run_sealed
 from bench.suites.suite import Suite
 from leaderboard.submission.manifest import Submission
 from tasks import InputError
@@ -31,16 +33,13 @@ from .agreement import (
     same_environment,
     significant,
 )
-from .read_untrusted import parse_record, read_regular
 from .submission_checks import SubmissionData, label, raise_faults, rerun_check
 
-MAX_RESULT = 2**20
-"""Bytes of a result or failure."""
 EXTRA_TIME_S, TIME_FACTOR = 300.0, 10.0
 """Default time limit: these seconds, plus this multiple of the time that the runs report."""
 CAUTION = (
-    "caution: this runs the submitted code on this machine, with your rights, and no static check makes it harmless; do so "
-    "only on a machine with nothing to steal, after reading the source"
+    "caution: `lprime check` runs the submitted code with your rights; do so only on a machine with nothing to steal, after "
+    "reading the source"
 )
 
 
@@ -142,7 +141,8 @@ def describe_miss_chance(runs: int, chosen: int, seed: int) -> str:
 
 @contextmanager
 def source_folder(data: SubmissionData) -> Iterator[tuple[str, list[str], Path]]:
-    """The verified source in a temporary folder: a reference to the encoding, folders to search for modules, the folder."""
+    """The verified source in a temporary folder: a reference to the encoding, folders to search for modules, the source's
+    folder."""
     submission = data.submission
     with tempfile.TemporaryDirectory(prefix="lprime-verify-", ignore_cleanup_errors=True) as scratch:
         source = Path(scratch) / "source"
@@ -151,7 +151,7 @@ def source_folder(data: SubmissionData) -> Iterator[tuple[str, list[str], Path]]
             (source / path).write_bytes(content)
         plugin = plugin_reference(submission, source)
         reference = re.sub(rf"(?<!['\w]){submission.plugin.name}(?!['\w])", lambda _: plugin, submission.name)
-        yield reference, [str(source)] if "/" in submission.plugin.file else [], Path(scratch)
+        yield reference, [str(source)] if "/" in submission.plugin.file else [], source
 
 
 def plugin_reference(submission: Submission, source: Path) -> str:
@@ -164,44 +164,42 @@ def plugin_reference(submission: Submission, source: Path) -> str:
 
 
 def train_runs(data: SubmissionData, suite: Suite, chosen: Sequence[Result]) -> list[Result]:
-    """Results of the chosen runs, trained here on a suite."""
+    """Results of the chosen runs, trained here on a suite: see ``bench.sealed``.
+
+    Raises:
+        Fault: a run failed, or its gradients were not those of its loss.
+    """
     name, options = data.submission.name, data.rerun
     options.say(f"training {', '.join(map(label, chosen))} …")
-    with source_folder(data) as (reference, path, scratch):
-        out, runs = scratch / "runs", [Run(suite, r.task, name, r.seed) for r in chosen]
-        order = {
-            "reference": reference,
-            "name": name,
-            "suite": suite.model_dump_json(),
-            "runs": [[run.task, run.seed] for run in runs],
-            "out": str(out),
-            "workers": options.workers,
-            "device": "cpu" if all(r.device.startswith("cpu") for r in chosen) else "auto",
-        }
+    with source_folder(data) as (reference, path, source):
         limit = options.time_limit_s or EXTRA_TIME_S + TIME_FACTOR * sum(map(run_seconds, chosen))
-        with SupervisedProcess("leaderboard.submission.verify", order, path=path) as process:
-            process.limit_time(limit, f"still running after {limit:.0f} s, the limit")
-            refused = [str(message.get("text")) for message in process.messages()]
-        error = "".join(refused[:1]) or process.failure
-        return [read_result(run, out, error) for run in runs]
+        code = Code(reference, [source], path, options.unsafe, Limits(limit))
+        runs = [Run(suite, r.task, name, r.seed) for r in chosen]
+        workers = min(len(runs), options.workers or len(os.sched_getaffinity(0)))
+        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+            return [
+                result.result() for result in [pool.submit(train_run, *one, code) for one in zip(runs, chosen, strict=True)]
+            ]
+
+
+def train_run(run: Run, submitted: Result, code: Code) -> Result:
+    """The submitted result with what one sealed run gave in place of its outcome."""
+    import torch
+
+    from bench.runs.run_one import device_name, package_versions
+
+    torch.set_num_threads(1)
+    try:
+        found = run_sealed(run, code)
+    except SealedError as error:
+        raise Fault(f"{run} gave no result: {error}") from None
+    if found.audit:
+        raise Fault(f"{run}: {'; '.join(found.audit)}", "its code computes gradients of something else than its loss; read it")
+    machine = {"device": device_name(torch.device("cpu")), "threads": 1, "versions": package_versions()}
+    return submitted.model_copy(update=found.outcome() | machine)
 
 
 def run_seconds(result: Result) -> float:
     """Seconds that a rerun may take: it makes the training too, where the run loaded a shared one."""
     times = result.timings
     return max(times.total_s, times.train_s + times.evaluate_s)
-
-
-def read_result(run: Run, out: Path, error: str) -> Result:
-    """A run's result, as untrusted data.
-
-    Raises:
-        Fault: there is none.
-    """
-    folder = run.folder(out)
-    try:
-        return parse_record(read_regular(folder / RESULT, MAX_RESULT), Result)
-    except (OSError, InputError) as fault:
-        with suppress(OSError, InputError, ValueError):
-            error = json.loads(read_regular(folder / FAILURE, MAX_RESULT))["error"]
-        raise Fault(f"{run} gave no result: {error or fault}") from None

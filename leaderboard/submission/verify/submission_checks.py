@@ -52,6 +52,7 @@ class RerunOptions:
         rerun: number of runs, chosen at random, to compare with the submitted ones.
         fresh: test these runs, or one per task, on newly drawn examples too.
         seed: of the choice and of the new examples.
+        unsafe: run the code without a sandbox.
     """
 
     rerun: int
@@ -60,6 +61,7 @@ class RerunOptions:
     workers: int | None = None
     time_limit_s: float | None = None
     say: Callable[[str], None] = lambda text: None
+    unsafe: bool = False
 
     def choose(self, results: Sequence[Result]) -> list[Result]:
         count = self.rerun or len({r.task for r in results})

@@ -13,7 +13,7 @@ HONEST = Info(
     title="A title",
     authors="Somebody",
     year=2026,
-    link="https://example.org",
+    link="https://example.org/honest",
     formula="s_ij = q_i·k_j/√d",
     past="nothing changes",
     provenance="made for tests",

@@ -18,7 +18,7 @@ class Recency(Encoding):
         title="An example of a plugin",
         authors="The lprime authors",
         year=2026,
-        link="https://example.org",
+        link="https://example.org/recency",
         formula="s_ij = q_i·k_j/√d + g_h·r/(r + i − j), r = 4",
         past="goes on to fall, towards 0",
         provenance="made up as an example",

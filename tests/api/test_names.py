@@ -4,24 +4,11 @@ import subprocess
 import sys
 
 import pytest
+from plain_source import SOURCE
 
 import lprime
 from bench.check.source_rules import source_faults
 from bench.plugins.registry import get_encoding
-
-SOURCE = """
-import lprime
-
-
-class Plain(lprime.Encoding):
-    info = lprime.Info(
-        name="plain", family="test", title="A test", authors="Nobody", year=2026, link="https://example.org", formula="q·k",
-        past="the same", provenance="a test", shift_invariant=True
-    )
-
-    def bias(self, q, k, at: lprime.At):
-        return None
-"""
 
 
 def test_names_are_loaded_on_first_use():

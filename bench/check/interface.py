@@ -1,0 +1,274 @@
+"""Interface: the model can construct the encoding and call its hooks, which return what they should, on any device.
+
+``try_hooks`` does this once, before all checks and before a grid: a plugin that cannot work is refused in one line, which says
+where in its file and what to do. No check could say anything else about it.
+"""
+
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from bench.encodings import HOOKS, At, Encoding, Wrapper, hooks
+from bench.training.model import Mask, build_decoder
+from tasks import InputError
+
+from .checks import Blocking, Fault, Undecided, encoding_check, place_of
+from .subject import Case, Subject, hidden_states, plugin_classes, rows_differ
+
+ARGUMENTS = {
+    "positions": ("tokens", "at"),
+    "prepare": ("at",),
+    "embed": ("x", "at"),
+    "rotate": ("q", "k", "at"),
+    "bias": ("q", "k", "at"),
+    "attend": ("q", "k", "v", "bias", "at"),
+}
+"""What the model passes to each hook."""
+OVERRIDABLE = (*HOOKS, "info", "float_ids", "stage", "trained_as", "combined_with")
+SUPER = "call super().__init__(setup) first in __init__"
+HINTS = (
+    (r"before Module\.__init__\(\) call|Encoding\.__init__\(\) missing .* 'setup'", SUPER),
+    (r"attribute '(positions|prepare|embed|rotate|bias|attend)' already exists", "that is the name of a hook; choose another"),
+    (r"CUDA|cuda|NVIDIA", "create tensors on the device of the arguments (device=q.device), never with .cuda()"),
+    (r"Expected all tensors to be on the same device", "create tensors on the device of the arguments (device=q.device)"),
+    (
+        r"IndexError: index",
+        "a table must reach setup.longest_tokens; distances to later keys, which the mask hides, are negative",
+    ),
+    (r"NoneType", "at.shared is what `prepare` returns, by default None"),
+    (r"size of tensor|shape|must match|cannot be multiplied|[Dd]imension|broadcast|einsum", "compare the shapes in this call"),
+)
+"""What an error's type and message contain → what to do about it."""
+
+
+def try_hooks(subject: Subject) -> None:
+    """Construct the encoding and call each of its hooks.
+
+    Raises:
+        InputError: the constructor or a hook raises an error, takes other arguments than the model passes, or returns something
+            else than the table in ``bench/encodings/base.py`` says.
+    """
+    try:
+        require_declared_hooks(subject)
+        for width in (1, subject.main.setup.train_tokens, subject.main.setup.longest_tokens):
+            require_hook_outputs(subject, subject.main, subject.main.setup.heads, torch.float32, width)
+    except Fault as fault:
+        raise InputError(f"{fault}; {fault.advice}") from fault
+
+
+def require_declared_hooks(subject: Subject) -> None:
+    """Check names and arguments of methods, without calling any."""
+    for cls in plugin_classes(subject.cls):
+        for name, near in misspelt_names(cls):
+            raise Blocking(f"{definition(cls, name)}: nothing uses `{name}`", f"did you mean `{near}`?")
+        for hook, names in ARGUMENTS.items():
+            if not callable(getattr(cls, hook)):
+                raise Blocking(
+                    f"{definition(cls, hook)}: `{hook}` is not a method", "that is the name of a hook; choose another"
+                )
+            try:
+                inspect.signature(getattr(cls, hook)).bind(None, *names)
+            except TypeError:
+                given = inspect.signature(getattr(cls, hook))
+                expected = f"expected def {hook}({', '.join(('self', *names))})"
+                raise Blocking(f"{definition(cls, hook)}: def {hook}{given} has other arguments", expected) from None
+        try:
+            inspect.signature(cls.__init__).bind(None, None)
+        except TypeError as error:
+            found = f"{definition(cls, '__init__')}: __init__ cannot be called with `setup` alone: {error}"
+            raise Blocking(
+                found, "settings are keyword arguments with defaults: def __init__(self, setup, *, rate=1.0)"
+            ) from None
+
+
+def misspelt_names(cls: type[Encoding]) -> Iterator[tuple[str, str]]:
+    """Members that nothing in the class uses and whose name is close to that of a hook which it does not override."""
+    own = vars(cls)
+    used = {name for value in own.values() for name in names_in(getattr(value, "__code__", None))}
+    base = Wrapper if issubclass(cls, Wrapper) else Encoding
+    free = [name for name in OVERRIDABLE if getattr(cls, name, None) is getattr(base, name, None)]
+    for name in own:
+        if not name.startswith("_") and not hasattr(base, name) and name not in used:
+            yield from ((name, near) for near in get_close_matches(name, free, 1, 0.75))
+
+
+def names_in(code: CodeType | None) -> Iterator[str]:
+    """Names that a function and those inside it use."""
+    if code is not None:
+        yield from code.co_names
+        for constant in code.co_consts:
+            yield from names_in(constant) if isinstance(constant, CodeType) else ()
+
+
+def definition(cls: type[Encoding], name: str) -> str:
+    """File and line of a method or of its class."""
+    code = getattr(inspect.unwrap(getattr(cls, name, cls)), "__code__", None)
+    if code is not None:
+        return f"{Path(code.co_filename).name}, line {code.co_firstlineno}"
+    return Path(inspect.getfile(cls)).name
+
+
+class Caller:
+    """Calls an encoding's constructor and hooks, and locates their errors in the plugin's file."""
+
+    def __init__(self, subject: Subject):
+        self.subject, self.cls = subject, subject.cls
+        self.plugin = next(iter(plugin_classes(subject.cls)), subject.cls)
+
+    def fault(self, name: str, error: BaseException, arguments: tuple[Any, ...] = ()) -> Blocking:
+        """The fault of a call that raised an error."""
+        text = f"{type(error).__name__}: {' '.join(str(error).split()):.300}".removesuffix(": ")
+        shapes = [describe_argument(*pair) for pair in zip(ARGUMENTS.get(name, ()), arguments, strict=False)]
+        call = f"`{name}`" if name == "__init__" else f"{name}({', '.join(shapes)})"
+        hint = next((hint for pattern, hint in HINTS if re.search(pattern, text)), "correct that line")
+        where = place_of(error, self.subject.own_files) or definition(self.plugin, name)
+        return Blocking(f"{where}: {call} raises {text}", hint)
+
+    def make(self, setup: Any) -> Encoding:
+        try:
+            encoding = self.cls.make(setup)
+        except (Exception, SystemExit) as error:
+            raise self.fault("__init__", error) from error
+        part: Any = encoding
+        where = definition(self.plugin, "__init__")
+        while part is not None:
+            if not {"_modules", "setup"} <= vars(part).keys():
+                raise Blocking(f"{where}: __init__ does not call super().__init__(setup)", SUPER)
+            if own := [hook for hook in HOOKS if hook in vars(part)]:
+                raise Blocking(f"{where}: __init__ assigns self.{own[0]}", "that is the name of a hook; choose another")
+            part = part._modules.get("base") if isinstance(part, Wrapper) else None
+        return encoding
+
+    def call(self, encoding: Encoding, hook: str, *arguments: Any) -> Any:
+        try:
+            return getattr(encoding, hook)(*arguments)
+        except (Exception, SystemExit) as error:
+            raise self.fault(hook, error, arguments) from error
+
+    def require(self, hook: str, output: Any, fits: bool, expected: str) -> None:
+        """Refuse an output of the wrong form, or with a number that is not finite."""
+        where = f"{definition(self.plugin, hook)}: `{hook}`"
+        if not fits:
+            advice = "a method without `return` gives None" if output is None else "compare it with bench.encodings.Encoding"
+            raise Blocking(f"{where} returns {describe_form(output)}; expected {expected}", advice)
+        if isinstance(output, Tensor) and not output.isfinite().all():
+            kind = "NaN" if output.isnan().any() else "infinity"
+            advice = (
+                "return finite numbers: bound the arguments of log, division and exp; the model adds the causal mask itself"
+            )
+            raise Blocking(f"{where} returns {kind}", advice)
+
+
+def describe_argument(name: str, value: Any) -> str:
+    return f"{name} {list(value.shape)}" if isinstance(value, Tensor) else name
+
+
+@encoding_check(
+    "interface",
+    expected="every hook returns what the table in bench/encodings/base.py says, for 1, 3, 4 and 6 heads, float32 and float64, "
+    "and at least one of them changes the attention",
+    advice="compare shape and dtype of what the hook returns with its annotation in bench.encodings.Encoding",
+)
+def check_interface(subject: Subject) -> str:
+    case = subject.main
+    if plugin_classes(subject.cls) and not {*hooks(subject.cls)} - {"positions", "prepare"} and not subject.cls.stage:
+        raise Fault(
+            "overrides none of embed, rotate, bias and attend, so it is NoPE", f"override one of {', '.join(HOOKS[2:])}"
+        )
+    for heads in (1, 3, 4, 6):
+        for dtype in (torch.float32, torch.float64):
+            for width in (1, 2, case.setup.train_tokens, case.setup.longest_tokens):
+                try:
+                    require_hook_outputs(subject, case, heads, dtype, width)
+                except Fault as fault:
+                    where = f" (with {heads} heads, {str(dtype).removeprefix('torch.')}, {width} tokens)"
+                    raise Blocking(f"{fault}{where}", fault.advice) from None
+    spec = case.suite.model.model_copy(update={"heads": 4, "width": 64})
+    model = build_decoder(spec, subject.cls, replace(case.setup, heads=4, head_width=16, width=64), 0)
+    tokens = case.sequences(2, case.setup.train_tokens, seed=0)
+    single = hidden_states(model, tokens)
+    double = hidden_states(model.double(), tokens)
+    if double.dtype != torch.float64 or rows_differ(single, double.float(), 1e-3).any():
+        raise Fault("a model in float64 gives other outputs than in float32")
+    return "all hooks return what they should, in every layer"
+
+
+def require_hook_outputs(subject: Subject, case: Case, heads: int, dtype: torch.dtype, width: int) -> None:
+    """Call the hooks without a model, in the model's order."""
+    d, b = 8, 2
+    setup = replace(case.setup, heads=heads, head_width=d, width=heads * d)
+    caller = Caller(subject)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        encoding = caller.make(setup).to(dtype)
+        q, k, v = torch.randn(3, b, heads, width, d, dtype=dtype)
+        x = torch.randn(b, width, setup.width, dtype=dtype)
+    tokens = case.sequences(b, width, seed=0)
+    at = At(announced_length=max(width, setup.train_tokens), generator=torch.Generator().manual_seed(0))
+    ids = caller.call(encoding, "positions", tokens, at)
+    fits = isinstance(ids, Tensor) and ids.shape in ((width,), (b, width)) and not (ids.is_complex() or ids.dtype == torch.bool)
+    caller.require("positions", ids, fits, "numbers [T] or [B, T]")
+    at = replace(at, ids=ids)
+    at = replace(at, shared=caller.call(encoding, "prepare", at))
+    for layer in range(setup.layers):
+        at = replace(at, layer=layer, source=None)
+        embedded = caller.call(encoding, "embed", x, at)
+        caller.require("embed", embedded, same_form(embedded, x), describe_form(x))
+        at = replace(at, source=lambda: x)
+        rotated = caller.call(encoding, "rotate", q, k, at)
+        caller.require("rotate", rotated, isinstance(rotated, tuple) and len(rotated) == 2, "the pair q, k")
+        for r in rotated:
+            fits = isinstance(r, Tensor) and r.shape[:-1] == q.shape[:-1] and r.shape == rotated[0].shape and r.dtype == dtype
+            caller.require("rotate", r, fits, f"q and k both [B, H, T, e] of {dtype}")
+        bias = caller.call(encoding, "bias", *rotated, at)
+        fits = isinstance(bias, Tensor) and bias.is_floating_point() and broadcasts(bias, (b, heads, width, width))
+        caller.require("bias", bias, fits or bias is None, "None or numbers broadcastable to [B, H, T, T]")
+        mixed = caller.call(encoding, "attend", *rotated, v, Mask(causal=True)(bias, rotated[0]), at)
+        caller.require("attend", mixed, same_form(mixed, v), describe_form(v))
+
+
+def same_form(output: Any, like: Tensor) -> bool:
+    return isinstance(output, Tensor) and output.shape == like.shape and output.dtype == like.dtype
+
+
+def describe_form(value: Any) -> str:
+    return f"{list(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
+
+
+def broadcasts(bias: Tensor, shape: tuple[int, ...]) -> bool:
+    try:
+        return torch.broadcast_shapes(bias.shape, shape) == torch.Size(shape)
+    except RuntimeError:
+        return False
+
+
+@encoding_check(
+    "devices",
+    expected="tensors are created on the device of the tokens, so that the encoding runs on a GPU too",
+    advice="pass device=… to torch.arange and the like (at.positions.device, for instance), and keep fixed tables in "
+    "register_buffer",
+)
+def check_devices(subject: Subject) -> str:
+    # The meta device computes nothing, but like a GPU it rejects operations on tensors of different devices.
+    case = subject.main
+    model, tokens = subject.model().to("meta"), case.sequences(2, case.setup.train_tokens, seed=0).to("meta")
+    for training in (True, False):
+        try:
+            model.train(training)(tokens, case.setup.longest_tokens)
+        except Exception as error:
+            if re.search("expected device|same device", str(error)):
+                where = place_of(error, subject.own_files)
+                raise Fault(f"{where}: {' '.join(str(error).split()):.300}".removeprefix(": ")) from error
+            if "meta" not in str(error) and not isinstance(error, NotImplementedError):
+                raise
+            reason = f"{place_of(error, subject.own_files) or 'it'} needs the numbers in a tensor ({type(error).__name__})"
+            raise Undecided(f"cannot be decided without a GPU: {reason}") from None
+    return "all tensors on one device"

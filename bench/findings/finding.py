@@ -1,0 +1,227 @@
+"""A published finding: its claim, what is run to test it, and what must be seen. Read from ``bench/findings/<name>.yaml``.
+
+::
+
+    claim: NoPE copies further past L than RoPE.
+    source:
+      paper: Kazemnejad et al. 2023, The Impact of Positional Encoding on Length Generalization in Transformers
+      link: https://arxiv.org/abs/2305.19466
+      where: results/classic.jsonl of their repository, exact match at 21 to 40
+      setting: a decoder of 110 M parameters, L 20, tested to 40
+      numbers: {nope: 0.305, rope: 0.011}
+    differences: [three layers of width 64, L 16]
+    minutes: 10                                  # of one core, for all its runs
+    suites:                                      # runs of these suites, or code: see `code`
+      copying:
+        base: small                              # what is not given here is that of this suite
+        encodings: [nope, rope]
+        seeds: [0, 1, 2]
+        tasks: [{task: copying, variant: repeat, train_length: 16}]
+    measure: {score: exact, past: 1, to: 2}
+    expect:
+      - {more: [nope], than: [rope]}
+    tolerance: 0.2
+
+A finding that is no comparison of runs has ``code`` instead of ``suites`` and ``measure``: a file next to the YAML with a
+function ``measure(seed)`` that returns a number for each label. Labels of runs are encodings, with the key of the suite before
+them (``copying/nope``) if there are several suites.
+"""
+
+import hashlib
+import importlib
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from bench.result import Result
+from bench.suites.suite import Suite, load_suite
+from bench.suites.yaml_config import Section, read_yaml, validated, yaml_files
+from tasks import InputError, unknown
+
+Samples = Mapping[str, Mapping[int, float]]
+"""Label → seed → number."""
+Labels = Annotated[list[str], Field(min_length=1)]
+
+
+class Source(Section):
+    """Where the finding was published."""
+
+    paper: str
+    link: Annotated[str, Field(pattern=r"^https://\S+$")]
+    where: str
+    """Table or file that holds the numbers."""
+    second_hand: bool = False
+    """The numbers were read elsewhere, not in the paper or its code."""
+    setting: str
+    numbers: dict[str, float] = {}
+    """Label → published number, in the unit of ``measure``; empty if only an order was published."""
+
+
+class Measure(Section):
+    """The number that is read from each run: the mean over tasks and over its test lengths l, past·L < l ≤ to·L."""
+
+    score: Literal["exact", "token", "nll"]
+    past: Annotated[float, Field(ge=0)]
+    to: Annotated[float, Field(gt=0)]
+    tasks: list[str] = []
+    """Tasks of the suite; empty: all."""
+
+    def of(self, runs: list[Result]) -> float:
+        """The number of one seed, from its runs, one a task."""
+        return sum(map(self.of_run, runs)) / len(runs)
+
+    def of_run(self, run: Result) -> float:
+        """The number of one run; a diverged run has accuracy 0 and, for ``nll``, no number (NaN)."""
+        at = [s for s in run.scores if self.past < s.length / run.train_length <= self.to]
+        if not at:
+            raise InputError(f"{run.path}: no test length l with {self.past:g} < l/L ≤ {self.to:g}")
+        values = [getattr(s, self.score) for s in at]
+        return sum(float("nan") if v is None else v for v in values) / len(values)
+
+
+class Expectation(Section):
+    """One part of the claim: ``more`` with ``than``, ``same`` with ``within``, or ``at_most``."""
+
+    more: list[str] = []
+    """Each of these labels has a larger mean …"""
+    than: list[str] | float = []
+    """… than each of these, or than this number."""
+    by: float = 0.0
+    """Smallest difference that the claim is about."""
+    same: list[str] = []
+    """The mean of the first differs from the mean of the second …"""
+    within: float = 0.0
+    """… by at most this."""
+    at_most: dict[str, float] = {}
+    """Label → bound that no seed exceeds."""
+
+    @model_validator(mode="after")
+    def one_kind(self) -> "Expectation":
+        given = [bool(self.more), bool(self.same), bool(self.at_most)]
+        if sum(given) != 1 or bool(self.more) != (self.than != []) or bool(self.same) != (self.within > 0):
+            raise ValueError("expected `more` with `than`, `same` with `within`, or `at_most`")
+        if self.same and len(self.same) != 2:
+            raise ValueError(f"`same` needs two labels, got {len(self.same)}")
+        return self
+
+    @property
+    def labels(self) -> list[str]:
+        return [*self.more, *(self.than if isinstance(self.than, list) else []), *self.same, *self.at_most]
+
+
+class Finding(Section):
+    """One finding. Everything but ``minutes`` and ``tried`` is its rule, which must be committed before its runs."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]{0,63}$")]
+    """The name of its file."""
+    claim: str
+    source: Source
+    differences: Annotated[list[str], Field(min_length=1)]
+    """How our setting differs from the published one."""
+    minutes: Annotated[float, Field(gt=0)]
+    """Minutes of one core for all its runs."""
+    suites: dict[str, dict[str, Any]] = {}
+    """Key → what to change in the suite ``base``."""
+    measure: Measure | None = None
+    code: str = ""
+    """Module below ``bench.findings`` with a function ``measure(seed: int) -> dict[str, float]``."""
+    seeds: list[int] = []
+    """Seeds of ``code``."""
+    unit: str
+    """What the numbers are, for readers."""
+    expect: Annotated[list[Expectation], Field(min_length=1)]
+    tolerance: float = 0.0
+    """Largest distance of a difference from the published one, if there are published numbers, for "reproduced"."""
+    tried: str = ""
+    """What was tried where the finding is not reproduced, and what we believe."""
+
+    @model_validator(mode="after")
+    def consistent(self) -> "Finding":
+        if (
+            bool(self.suites) == bool(self.code)
+            or bool(self.suites) != bool(self.measure)
+            or bool(self.code) != bool(self.seeds)
+        ):
+            raise ValueError("expected `suites` with `measure`, or `code` with `seeds`")
+        if self.suites:
+            for label in [label for one in self.expect for label in one.labels] + list(self.source.numbers):
+                if label not in self.labels:
+                    raise unknown("label", label, self.labels)
+        return self
+
+    @cached_property
+    def grids(self) -> dict[str, Suite]:
+        """Key → suite whose runs are compared."""
+        return {key: derived_suite(self.name, key, content) for key, content in self.suites.items()}
+
+    @cached_property
+    def labels(self) -> dict[str, tuple[str, str]]:
+        """Label of runs → key of the suite, encoding."""
+        one = len(self.grids) == 1
+        return {name if one else f"{key}/{name}": (key, name) for key, s in self.grids.items() for name in s.encoding_names}
+
+    def tasks(self, suite: Suite) -> list[str]:
+        """Tasks of a suite that are measured."""
+        return (self.measure and self.measure.tasks) or [spec.task for spec in suite.tasks]
+
+    @cached_property
+    def rule(self) -> str:
+        """Hash of everything that decides the verdict."""
+        content = self.model_dump(mode="json", exclude={"minutes", "tried"})
+        content["fingerprints"] = {key: suite.fingerprint for key, suite in self.grids.items()}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+
+    def samples(self, results: Mapping[str, list[Result]]) -> Samples:
+        """The numbers of finished runs; seeds that lack a task are left out.
+
+        Arguments:
+            results: key of the suite → results of its runs.
+        """
+        assert self.measure
+        found: dict[str, dict[int, float]] = {}
+        for label, (key, encoding) in self.labels.items():
+            suite, tasks = self.grids[key], self.tasks(self.grids[key])
+            own = [r for r in results.get(key, ()) if r.encoding.name == encoding and r.task in tasks]
+            by_seed = {seed: [r for r in own if r.seed == seed] for seed in suite.seeds}
+            found[label] = {seed: self.measure.of(runs) for seed, runs in by_seed.items() if len(runs) == len(tasks)}
+        return found
+
+    def compute(self) -> Samples:
+        """Run the finding's own code for each seed."""
+        measure = importlib.import_module(f"bench.findings.{self.code}").measure
+        by_seed = {seed: measure(seed) for seed in self.seeds}
+        return {label: {seed: by_seed[seed][label] for seed in self.seeds} for label in by_seed[self.seeds[0]]}
+
+
+def derived_suite(finding: str, key: str, content: Mapping[str, Any]) -> Suite:
+    """The suite ``base`` with changes. If only encodings and seeds change, its runs are those of ``base`` itself."""
+    where = f"finding {finding}: suite {key}"
+    changes = dict(content)
+    base = load_suite(changes.pop("base", "small")).model_dump()
+    for section in ("model", "recipe"):
+        if section in changes:
+            changes[section] = base[section] | changes[section]
+    if not changes.keys() <= {"encodings", "seeds"}:
+        changes |= {"name": f"{finding}-{key}".replace("_", "-"), "version": changes.get("version", 1), "vary": None}
+    return validated(Suite, base | changes, where)
+
+
+def shipped_findings() -> list[str]:
+    """Names of all findings, those of the fewest minutes first."""
+    return [f.name for f in sorted(map(load_finding, yaml_files("bench", "findings")), key=lambda f: (f.minutes, f.name))]
+
+
+def load_finding(name: str) -> Finding:
+    """Load a finding by name.
+
+    Raises:
+        InputError: no such finding, or a file that is not valid.
+    """
+    files = yaml_files("bench", "findings")
+    if name not in files:
+        raise unknown("finding", name, files)
+    content = read_yaml(files[name], "finding", "claim, source and expect")
+    return validated(Finding, {"name": name} | content, f"finding {name}")

@@ -1,0 +1,83 @@
+"""Gradients compared with differences of the loss, at steps that the code cannot foresee.
+
+At a recorded step with weights w and gradient g, the loss of the same examples is computed twice more, at w + εv and w − εv, in
+a process that has seen no training, by the same requests as a test: it cannot know that it is audited. The difference over 2ε
+is g·v up to third order. v is g on a random half of the coordinates, so that a gradient of other data shows.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from bench.training.train import derive_seed
+from tasks import Examples
+
+from .evaluate import reveal
+from .judge import SealedModel
+
+STEPS, HALVES = 4, 2
+"""Audited steps of a run, and random halves of each."""
+EXAMPLES = 16
+"""Most examples of an audited batch."""
+CHANGE, FARTHEST = 1e-3, 1e-5
+"""ε is chosen for this change of the loss, in nats, but moves the weights by at most this share of their norm."""
+TOLERANCE = 0.02
+"""Largest relative deviation. Honest gradients of four encodings on two suites deviated by at most 4e-3."""
+
+
+@dataclass(frozen=True)
+class Record:
+    step: int
+    weights: dict[str, torch.Tensor]
+    gradient: dict[str, torch.Tensor]
+    loss: float
+    examples: Examples
+    announced_length: int
+    generator: int
+
+
+class Audit:
+    """Records some steps of a training, and checks them afterwards."""
+
+    def __init__(self, steps: int, rng: np.random.Generator):
+        self.rng, self.records = rng, list[Record]()
+        self.chosen = set(rng.choice(steps, min(STEPS, steps), replace=False).tolist())
+
+    def record(
+        self, step: int, model: SealedModel, examples: Examples, announced_length: int, generator: torch.Generator
+    ) -> None:
+        """Keep a copy of the step if it is one of the chosen. Random encodings are not audited: the draws differ."""
+        if step in self.chosen and not model.encoding.info.random:
+            weights = {name: p.detach().clone() for name, p in model.weights.items()}
+            gradient = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in model.weights.items()}
+            self.records.append(Record(step, weights, gradient, 0.0, examples, announced_length, generator.initial_seed()))
+
+    def faults(self, model: SealedModel, symbols: int) -> list[str]:
+        """Deviations above the tolerance, one line each."""
+        found = []
+        for record in self.records:
+            for _ in range(HALVES):
+                expected, measured = self.slopes(model, record, symbols)
+                if abs(measured - expected) > TOLERANCE * abs(expected):
+                    found.append(
+                        f"step {record.step}: the gradient predicts a slope of {expected:.3g}, the loss has {measured:.3g}"
+                    )
+        return found
+
+    def slopes(self, model: SealedModel, record: Record, symbols: int) -> tuple[float, float]:
+        """g·v/|v| and the difference of losses along it."""
+        half = {
+            n: g * torch.from_numpy(self.rng.integers(2, size=tuple(g.shape)).astype(np.float32))
+            for n, g in record.gradient.items()
+        }
+        length = torch.stack([(h**2).sum() for h in half.values()]).sum().sqrt()
+        norm = torch.stack([(w**2).sum() for w in record.weights.values()]).sum().sqrt()
+        step = float(min(CHANGE / length**2, FARTHEST * norm / length))
+        losses = []
+        for sign in (1, -1):
+            model.push_weights({n: w + sign * step * half[n] for n, w in record.weights.items()})
+            examples = record.examples
+            _, loss, example_of = reveal(model, examples, record.announced_length, derive_seed("audit", record.step), symbols)
+            losses.append(loss / len(example_of))
+        return float(length), (losses[0] - losses[1]) / (2 * step * float(length))

@@ -1,0 +1,89 @@
+"""A process without network, environment, or files but those it needs to read; nothing that it starts outlives it.
+
+Uses bubblewrap (Debian and Fedora package ``bubblewrap``), which needs no root: new namespaces for mounts, network, processes,
+users, host name and inter-process communication, a read-only view of Python and of this repository's code, and a ``/tmp`` of
+its own that is lost. Limits of memory, processor time, processes and file sizes are set in the process before it loads the
+code, and hard.
+"""
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tasks import InputError
+
+GIB = 2**30
+SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
+"""What an interpreter reads from the system."""
+LARGEST_FILE = 2**20
+"""Bytes. Files are in the sandbox's own ``/tmp``; libraries test whether they can write there."""
+MOST_PROCESSES = 64
+"""Threads included. Counted for the user, but in the sandbox's own user namespace."""
+
+
+def start_sandboxed(
+    arguments: Sequence[str],
+    readable: Sequence[Path] = (),
+    path: Sequence[str] = (),
+    pass_fds: Sequence[int] = (),
+    unsafe: bool = False,
+) -> subprocess.Popen:
+    """Start ``python -m arguments…`` in a sandbox.
+
+    Arguments:
+        readable: files and folders that it can read at their own paths, in addition to Python, its packages and this code.
+        path: folders to search for modules before all others.
+        unsafe: start it without a sandbox, with the caller's rights.
+
+    Raises:
+        InputError: bubblewrap is not installed, or may not make namespaces here.
+    """
+    command = [sys.executable, "-P", "-m", *arguments]
+    search = os.pathsep.join(dict.fromkeys([*path, *filter(None, sys.path)]))
+    environment = {"PYTHONPATH": search, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    if not unsafe:
+        command = [*bubblewrap(readable, environment), *command]
+    return subprocess.Popen(
+        command,
+        pass_fds=pass_fds,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env=os.environ | environment if unsafe else {"PATH": os.defpath},
+        start_new_session=True,
+    )
+
+
+def bubblewrap(readable: Sequence[Path], environment: dict[str, str]) -> list[str]:
+    """The command that a sandboxed command follows."""
+    program = shutil.which("bwrap")
+    if program is None:
+        raise InputError(
+            "submitted code runs only in a sandbox, and bubblewrap is not installed (apt-get install bubblewrap); "
+            "--unsafe runs it with your rights"
+        )
+    shown = [Path(entry) for entry in (*SYSTEM, sys.prefix, sys.base_prefix, *filter(None, sys.path))]
+    binds = [word for path in dict.fromkeys([*shown, *readable]) for word in ("--ro-bind-try", str(path), str(path))]
+    sets = [word for name, value in environment.items() for word in ("--setenv", name, value)]
+    return [
+        program, "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", *sets,
+        "--tmpfs", "/tmp", *binds, "--proc", "/proc", "--dev", "/dev", "--chdir", "/", "--",
+    ]  # fmt: skip
+
+
+def limit_resources(seconds: float, gib: float) -> None:
+    """Set hard limits on the current process and all that it starts."""
+    for kind, limit in (
+        (resource.RLIMIT_CPU, int(seconds)),
+        (resource.RLIMIT_DATA, int(gib * GIB)),
+        (resource.RLIMIT_FSIZE, LARGEST_FILE),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NPROC, MOST_PROCESSES),
+    ):
+        hard = resource.getrlimit(kind)[1]
+        limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(kind, (limit, limit))

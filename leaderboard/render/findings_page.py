@@ -1,0 +1,88 @@
+"""The page "What we could and could not reproduce": each published finding, our numbers, and the verdict."""
+
+import math
+from collections.abc import Iterable, Mapping
+
+from bench.findings.finding import Finding
+from leaderboard.data.outcomes import Outcome
+from leaderboard.stats.scores import mean_interval
+from leaderboard.stats.verdict import RULES, VERDICTS, Part, judge
+
+from .markdown import code, escape, heading_anchor, link, markdown_table
+
+FINDINGS = "findings.md"
+NOT_RUN = "not run"
+STALE = "not run since its rule changed"
+
+
+def render_findings(findings: Iterable[Finding], outcomes: Mapping[str, Outcome]) -> str:
+    """The whole page; findings without an outcome are listed as not run."""
+    judged = [(finding, *verdict_of(finding, outcomes.get(finding.name))) for finding in findings]
+    counts = [f"{sum(v == verdict for _, v, _ in judged)} {verdict}" for verdict in reversed(VERDICTS)]
+    order = {verdict: place for place, verdict in enumerate((*reversed(VERDICTS), NOT_RUN, STALE))}
+    judged.sort(key=lambda one: order[one[1]])
+    rows = [
+        [f"[{escape(f.claim, 300)}](#{heading_anchor(f.name)})", escape(f.source.paper.split(",")[0]), verdict]
+        for f, verdict, _ in judged
+    ]
+    verdicts = "\n".join(f"- **{verdict}**: {RULES[verdict]}." for verdict in reversed(VERDICTS))
+    parts = [
+        "# What we could and could not reproduce",
+        f"Findings of the literature, run with this code on a CPU: {', '.join(counts)}. The models are small and the trainings "
+        "short, so a finding that is not reproduced here need not be wrong; each section lists how our setting differs.",
+        "Each rule was committed before its runs. Intervals are 95 %, over seeds. A finding has the worst verdict of its "
+        "parts:",
+        verdicts,
+        markdown_table(["claim", "source", "verdict"], rows, left=3),
+        *(section(finding, verdict, parts, outcomes.get(finding.name)) for finding, verdict, parts in judged),
+        "A finding is one YAML file: [CONTRIBUTING.md](../../CONTRIBUTING.md#a-new-finding).",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def verdict_of(finding: Finding, outcome: Outcome | None) -> tuple[str, list[Part]]:
+    """The verdict and its parts; no parts without an outcome of the present rule."""
+    if outcome is None or outcome.rule != finding.rule:
+        return (NOT_RUN if outcome is None else STALE), []
+    return judge(finding, outcome.samples)
+
+
+def section(finding: Finding, verdict: str, parts: list[Part], outcome: Outcome | None) -> str:
+    """One finding in full."""
+    source = finding.source
+    second_hand = " Second-hand." if source.second_hand else ""
+    lines = [
+        f"## {finding.name}",
+        f"{escape(finding.claim, 1000)} **{verdict[0].upper() + verdict[1:]}.**",
+        f"- Published: {link(source.paper, source.link)}; {escape(source.where, 500)}.{second_hand}",
+        f"- Their setting: {escape(source.setting, 500)}.",
+        f"- Ours: {escape('; '.join(finding.differences), 2000)}.",
+        f"- Numbers: {escape(finding.unit, 300)}. `lprime reproduce {finding.name}`, {finding.minutes:g} minutes of one core.",
+    ]
+    if finding.tried:
+        lines.append(f"- Tried: {escape(finding.tried, 2000)}")
+    text = "\n\n".join([*lines[:2], "\n".join(lines[2:])])
+    if parts and outcome:
+        header = ["part", "published", "ours", "verdict"]
+        rows = [[escape(p.text), number(p.published), interval(p.estimate, p.half_width), p.verdict] for p in parts]
+        means = [
+            [code(label), number(finding.source.numbers.get(label)), mean_text(by_seed)]
+            for label, by_seed in outcome.samples.items()
+        ]
+        text += "\n\n" + markdown_table(header, rows) + "\n\n" + markdown_table(["", "published", "ours"], means)
+    return text
+
+
+def mean_text(by_seed: Mapping[int, float]) -> str:
+    import numpy as np
+
+    values = np.array(list(by_seed.values()), float)
+    return interval(*mean_interval(values)) if len(values) else "–"
+
+
+def interval(estimate: float, half_width: float | None) -> str:
+    return number(estimate) + (f" ± {half_width:.2g}" if half_width is not None and math.isfinite(half_width) else "")
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.3g}"

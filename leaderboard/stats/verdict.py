@@ -1,0 +1,125 @@
+"""Whether a published finding is reproduced: each part of its claim as a number with an interval, and the verdict."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from bench.findings.finding import Expectation, Finding, Samples
+
+from .compare import welch
+from .scores import mean_interval
+
+Verdict = Literal["not reproduced", "not decided", "in order only", "reproduced"]
+VERDICTS: Sequence[Verdict] = ("not reproduced", "not decided", "in order only", "reproduced")
+"""From worst to best: a finding has the worst verdict of its parts."""
+RULES = {
+    "reproduced": "every part is seen, and where numbers were published, differences are within the tolerance of them",
+    "in order only": "every part is seen, but a difference is further than the tolerance from the published one",
+    "not decided": "the interval of a part allows both",
+    "not reproduced": "the interval of a part rules it out",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One comparison of the claim, from our runs."""
+
+    text: str
+    """Such as ``nope − rope > 0``."""
+    estimate: float
+    half_width: float | None
+    """Of the 95 % interval over seeds; None if there is none: a single seed, or a bound."""
+    published: float | None
+    """The same number from the paper; None if it was not published."""
+    verdict: Verdict
+
+
+def judge(finding: Finding, samples: Samples) -> tuple[Verdict, list[Part]]:
+    """The verdict, and the parts of the claim it follows from.
+
+    Differences of means over seeds have Welch's 95 % interval. No correction for several parts is needed: the claim holds only
+    if all parts do.
+
+    Arguments:
+        samples: see ``Finding.samples``; labels without a seed leave their parts undecided.
+    """
+    parts = [part for one in finding.expect for part in judge_one(finding, one, samples)]
+    return min((part.verdict for part in parts), key=VERDICTS.index), parts
+
+
+def judge_one(finding: Finding, expectation: Expectation, samples: Samples) -> list[Part]:
+    def values(label: str) -> np.ndarray:
+        return np.array(list(samples.get(label, {}).values()), float)
+
+    if expectation.at_most:
+        return [bound_part(label, bound, values(label)) for label, bound in expectation.at_most.items()]
+    numbers = finding.source.numbers
+    if expectation.same:
+        a, b = expectation.same
+        estimate, half = difference(values(a), values(b))
+        verdict = within(estimate, half, expectation.within)
+        text = f"|{a} − {b}| ≤ {expectation.within:g}"
+        return [Part(text, estimate, half, published_difference(numbers, a, b), verdict)]
+    parts = []
+    for a in expectation.more:
+        if isinstance(expectation.than, float):
+            estimate, half = difference(values(a), np.array([expectation.than]))
+            published = numbers[a] - expectation.than if a in numbers else None
+            parts.append(
+                order_part(f"{a} > {expectation.than:g}", estimate, half, published, expectation.by, finding.tolerance)
+            )
+            continue
+        for b in expectation.than:
+            estimate, half = difference(values(a), values(b))
+            published = published_difference(numbers, a, b)
+            text = f"{a} − {b} > {expectation.by:g}"
+            parts.append(order_part(text, estimate, half, published, expectation.by, finding.tolerance))
+    return parts
+
+
+def published_difference(numbers: dict[str, float], a: str, b: str) -> float | None:
+    return numbers[a] - numbers[b] if a in numbers and b in numbers else None
+
+
+def difference(a: np.ndarray, b: np.ndarray) -> tuple[float, float | None]:
+    """Mean of ``a`` minus mean of ``b``, and the half-width of its interval; a ``b`` of one value is a known number.
+
+    NaN without values, and where a value is NaN.
+    """
+    if not (len(a) and len(b)):
+        return math.nan, None
+    if len(b) == 1:
+        mean, half = mean_interval(a)
+        return mean - float(b[0]), half if len(a) > 1 else None
+    return welch(a, b) if len(a) > 1 else (float(a.mean() - b.mean()), None)
+
+
+def order_part(text: str, estimate: float, half: float | None, published: float | None, by: float, tolerance: float) -> Part:
+    """A difference that must be larger than ``by``."""
+    verdict: Verdict = "not decided"
+    if half is not None and math.isfinite(estimate):
+        if estimate - half > by:
+            near = published is None or abs(estimate - published) <= tolerance
+            verdict = "reproduced" if near else "in order only"
+        elif estimate + half <= by:
+            verdict = "not reproduced"
+    return Part(text, estimate, half, published, verdict)
+
+
+def within(estimate: float, half: float | None, bound: float) -> Verdict:
+    """The verdict on a difference that must not be larger than ``bound``, by its interval (as two one-sided tests)."""
+    if half is None or not math.isfinite(estimate):
+        return "not decided"
+    if abs(estimate) + half <= bound:
+        return "reproduced"
+    return "not reproduced" if abs(estimate) - half > bound else "not decided"
+
+
+def bound_part(label: str, bound: float, values: np.ndarray) -> Part:
+    """A number that no seed may exceed."""
+    worst = float(values.max()) if len(values) else math.nan
+    verdict: Verdict = "not decided" if math.isnan(worst) else "reproduced" if worst <= bound else "not reproduced"
+    return Part(f"{label} ≤ {bound:g}, worst seed", worst, None, None, verdict)

@@ -1,0 +1,120 @@
+"""Figures of results."""
+
+import io
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from leaderboard.figures.canvas import figure_settings
+from leaderboard.figures.theme import DARK, LIGHT
+from leaderboard.format import VISIBLE_CHANCE, printable, times
+from tasks import InputError, unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+METRICS = {
+    "exact": "exact match",
+    "token": "token accuracy",
+    "exact_score": "exact match, guessing taken out",
+    "token_score": "token accuracy, guessing taken out",
+    "nll": "negative log-likelihood per answer token, nats",
+}
+"""Columns of results that can be drawn → label of the axis."""
+PANEL = (3.2, 2.4)
+"""Width and height of a panel, in inches."""
+ACROSS = 3
+"""Most panels side by side."""
+DASHES = ("-", "--", ":")
+
+
+def plot(
+    results: "pd.DataFrame",
+    metric: str = "exact",
+    *,
+    encodings: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    dark: bool = False,
+) -> "Figure":
+    """A metric by test length relative to the training length: one panel per task, one line per encoding.
+
+    Lines are means over seeds, dots single seeds; lengths seen in training are shaded.
+
+    Arguments:
+        results: rows of ``lprime.results`` or ``lprime.evaluate``, of one version of one suite.
+        metric: one of ``METRICS``.
+        encodings: the encodings to draw, in this order; by default all.
+        tasks: the tasks to draw, in this order; by default all.
+
+    Returns:
+        The figure, which a notebook shows and ``savefig`` writes.
+
+    Raises:
+        InputError: no rows, an unknown metric, encoding or task, or rows that do not compare.
+    """
+    if metric not in METRICS:
+        raise unknown("metric", metric, METRICS)
+    if results.empty:
+        raise InputError("there are no results to plot: the data frame has no rows")
+    if (versions := results["fingerprint"].nunique()) > 1:
+        raise InputError(f"the results are of {versions} suites or versions, which do not compare; select one fingerprint")
+    panels, names = chosen(results, "task", tasks), chosen(results, "encoding", encodings)
+
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullLocator
+
+    class NotebookFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            self.savefig(buffer)
+            return buffer.getvalue()
+
+    theme = DARK if dark else LIGHT
+    with figure_settings(theme):
+        across = min(ACROSS, len(panels))
+        down = math.ceil(len(panels) / across)
+        figure = NotebookFigure(figsize=(PANEL[0] * across + 1.6, PANEL[1] * down), dpi=110, layout="constrained")
+        axes = figure.subplots(down, across, squeeze=False, sharey=True)
+        for ax in axes.flat[len(panels) :]:
+            ax.set_axis_off()
+        for ax, task in zip(axes.flat, panels, strict=False):
+            rows = results[results["task"] == task]
+            for i, name in enumerate(names):
+                own = rows[rows["encoding"] == name]
+                style = {"color": theme.colours[i % len(theme.colours)], "label": printable(name, 40)}
+                mean = own.groupby("relative_length")[metric].mean()
+                ax.plot(mean.index, mean, DASHES[i // len(theme.colours) % len(DASHES)], linewidth=1.5, **style)
+                if own["seed"].nunique() > 1:
+                    ax.plot(own["relative_length"], own[metric], ".", markersize=2.5, alpha=0.5, color=style["color"])
+            first, last = rows["relative_length"].min(), rows["relative_length"].max()
+            if metric == "exact" and rows["chance"].max() > VISIBLE_CHANCE:
+                chance = rows.groupby("relative_length")["chance"].first()
+                ax.plot(chance.index, chance, ":", color=theme.muted, linewidth=1, label="chance")
+            ax.axvspan(first, 1, color=theme.shade, zorder=0)
+            ax.set_xscale("log", base=2)
+            ax.set_xlim(first, last)
+            ticks = [x for x in (0.25, 0.5, 1, 2, 3, 4, 5, 8, 16) if first <= x <= last]
+            ax.set_xticks(ticks, ["L" if x == 1 else f"{times(x)} L" for x in ticks])
+            ax.xaxis.set_minor_locator(NullLocator())
+            ax.set_title(f"{printable(task)}, L = {rows['train_length'].iloc[0]}")
+            if metric != "nll":
+                ax.set_ylim(-0.02, 1.02)
+        for ax in axes[:, 0]:
+            ax.set_ylabel(METRICS[metric])
+        lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+        figure.legend(list(lines.values()), list(lines), loc="outside right upper")
+        return figure
+
+
+def chosen(results: "pd.DataFrame", column: str, wanted: Sequence[str] | None) -> list[str]:
+    """Names of a column to draw: those asked for, or all in the order of the rows.
+
+    Raises:
+        InputError: an unknown name, with the nearest match.
+    """
+    known = list(dict.fromkeys(results[column]))
+    for name in wanted or ():
+        if name not in known:
+            raise unknown(f"{column} in these results", name, known)
+    return list(wanted) if wanted else known

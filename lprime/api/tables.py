@@ -1,0 +1,141 @@
+"""Results as a data frame, and tasks as datasets."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bench.result import Result
+from bench.suites.suite import Suite, is_shipped, load_suite, shipped
+from leaderboard import published_folder
+from leaderboard.data.cards import read_cards, with_declarations
+from leaderboard.data.collect import read_results
+from leaderboard.data.export import results_table
+from leaderboard.data.store import RESULTS, read_runs, suite_folders
+from tasks import InputError, unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from datasets import DatasetDict
+
+Origin = Mapping[str, Sequence[Result]]
+"""``published`` or ``local`` → its runs."""
+
+
+def results(
+    suite: str | Path | None = None,
+    *,
+    version: int | None = None,
+    out: str | Path | None = "runs",
+    published: bool | str | Path = True,
+) -> "pd.DataFrame":
+    """Published results and your own as a data frame, with one row per run and test length.
+
+    Its columns are those of ``lprime export``, after ``origin``: ``published`` or ``local``. Among them: ``suite``,
+    ``fingerprint``, ``task``, ``encoding``, ``seed``, ``length``, ``relative_length`` (l / L), ``exact`` and ``token``
+    (accuracies), ``exact_score`` and ``token_score`` (with guessing taken out), ``nll``, ``step_ms`` (milliseconds).
+
+    Arguments:
+        suite: name of a suite, or path of its YAML file; by default all that have results.
+        version: version of the suite. By default the newest with results; rows of different fingerprints do not compare.
+        out: folder of your runs; None leaves them out.
+        published: False leaves published results out; the folder of a board reads those instead.
+
+    Raises:
+        InputError: no such suite, no results, or a broken file.
+    """
+    name = suite_name(suite)
+    folders = [Path(published)] if isinstance(published, str | Path) else published_boards() if published else []
+    found = {
+        "published": [run for folder in folders for run in published_runs(folder, name)],
+        "local": local_runs(Path(out), name) if out is not None else [],
+    }
+    known = {run.suite for runs in found.values() for run in runs}
+    if not known:
+        places = ", ".join(map(str, [*folders, *([out] if out is not None else [])]))
+        if name and not is_shipped(name):
+            raise unknown("suite", name, shipped())
+        raise InputError(f"no results{f' of suite {name}' if name else ''} in {places or 'no folder'}")
+    chosen = newest_fingerprints([run for runs in found.values() for run in runs], version)
+    kept = {origin: [run for run in runs if run.fingerprint in chosen] for origin, runs in found.items()}
+    return as_frame(kept)
+
+
+def suite_name(suite: str | Path | None) -> str | None:
+    """The name of a suite that may be given as the path of its YAML file."""
+    text = str(suite) if suite is not None else None
+    return load_suite(text).name if text and text.endswith((".yaml", ".yml")) else text
+
+
+def published_boards() -> list[Path]:
+    """Folders of the published board and of the archived ones next to it."""
+    board = published_folder()
+    return [board, *sorted(path.parent for path in board.parent.glob(f"archive/*/{RESULTS}"))]
+
+
+def published_runs(folder: Path, suite: str | None) -> list[Result]:
+    places = suite_folders(folder) if suite is None else [folder / RESULTS / suite]
+    return with_declarations((run for place in places for run in read_runs(place)), read_cards(folder))
+
+
+def local_runs(out: Path, suite: str | None) -> list[Result]:
+    folders = sorted(path for path in out.glob("*") if path.is_dir()) if suite is None else [out / suite]
+    return [run for folder in folders for run in read_results(folder)]
+
+
+def newest_fingerprints(runs: Iterable[Result], version: int | None) -> set[str]:
+    """The fingerprint of each suite's newest runs, of that version if given.
+
+    Raises:
+        InputError: no runs of that version.
+    """
+    newest: dict[str, tuple[int, str, str]] = {}
+    versions = set()
+    for run in runs:
+        versions.add(run.suite_version)
+        if version in (None, run.suite_version):
+            newest[run.suite] = max(newest.get(run.suite, (0, "", "")), (run.suite_version, run.finished, run.fingerprint))
+    if not newest:
+        raise InputError(f"no results of version {version}; expected one of: {', '.join(map(str, sorted(versions)))}")
+    return {fingerprint for _, _, fingerprint in newest.values()}
+
+
+def as_frame(runs: Origin) -> "pd.DataFrame":
+    """The tidy table of some runs; see ``results``."""
+    frame = results_table([run for own in runs.values() for run in own]).to_pandas()
+    frame.insert(0, "origin", [origin for origin, own in runs.items() for run in own for _ in run.scores])
+    return frame
+
+
+def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 10_000, seed: int = 0) -> "DatasetDict":
+    """The examples of a task exactly as runs of a suite train and test on them: splits ``train`` and ``test_<length>``.
+
+    Columns: ``ids`` (token ids, without padding), ``text`` (their symbols, separated by blanks), ``answer`` (symbols after
+    ``<sep>``, without ``<eos>``) and ``length``.
+
+    Arguments:
+        train_examples: size of the training split, the first examples of that training seed.
+
+    Raises:
+        InputError: no such suite or task, or a size below 1.
+    """
+    from datasets import DatasetDict
+
+    from tasks.export import no_progress_bars, task_splits
+
+    loaded = load_suite(str(suite))
+    with no_progress_bars():
+        splits = task_splits(loaded.make_task(task), **split_settings(loaded, task, train_examples, seed))
+    return DatasetDict({name: data for name, (data, _) in splits.items()})
+
+
+def split_settings(suite: Suite, task: str, train_examples: int, seed: int) -> dict[str, Any]:
+    """Keyword arguments of ``tasks.export`` for a task of a suite."""
+    return {
+        "train_length": suite.spec(task).train_length,
+        "test_lengths": suite.test_lengths(task),
+        "test_count": suite.test_examples,
+        "test_seed": suite.test_seed,
+        "seed": seed,
+        "batch": suite.recipe_for(task).batch,
+        "train_examples": train_examples,
+    }

@@ -1,0 +1,165 @@
+"""``lprime reproduce``: run published findings, and compare our numbers with theirs."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leaderboard import PUBLISHED
+
+from .options import Json, Out
+
+if TYPE_CHECKING:
+    from bench.findings.finding import Finding
+    from leaderboard.data.outcomes import Outcome
+
+
+def reproduce(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME …]", help="Findings to run; none: list all.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Run all findings.")] = False,
+    max_minutes: Annotated[
+        float | None,
+        typer.Option(metavar="N", min=0, help="With --all: the cheapest, up to so many minutes of one core in total."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Parallel runs [default: one per core].")] = None,
+    out: Out = Path("runs"),
+    as_json: Json = False,
+    publish: Annotated[bool, typer.Option("--publish", help="Add the outcomes to the published board, and render it.")] = False,
+) -> int:
+    """Run findings of the literature and compare our numbers with the published ones.
+
+    Without a name: list the findings with their verdicts. Runs resume; finished ones are skipped. Exit code 1: a finding is not
+    reproduced.
+    """
+    from bench.findings.finding import load_finding, shipped_findings
+    from leaderboard.data.outcomes import OUTCOMES, published_outcomes, read_outcomes, write_outcomes
+    from leaderboard.render.findings_page import verdict_of
+    from tasks import InputError
+
+    if (everything and names) or (max_minutes is not None and not everything):
+        raise InputError("expected names of findings, or --all, with --max-minutes if only some of them should run")
+    found = [load_finding(name) for name in names or shipped_findings()]
+    known = read_outcomes(published_outcomes(PUBLISHED)) | read_outcomes(out / OUTCOMES)
+    if not names and not everything:
+        show_list(found, known, as_json)
+        return 0
+    chosen, total = [], 0.0
+    for finding in found:
+        if max_minutes is None or total + finding.minutes <= max_minutes:
+            chosen.append(finding)
+            total += finding.minutes
+    verdicts = []
+    for finding in chosen:
+        own = read_outcomes(out / OUTCOMES)
+        outcome = measure(finding, out, workers, own.get(finding.name))
+        write_outcomes(out / OUTCOMES, own | {finding.name: outcome})
+        if publish:
+            place = published_outcomes(PUBLISHED)
+            write_outcomes(place, read_outcomes(place) | {finding.name: outcome})
+        verdicts.append(verdict_of(finding, outcome)[0])
+        show(finding, outcome, as_json)
+    if publish:
+        from leaderboard.render.publish import render_published
+
+        print(f"{len(render_published(PUBLISHED))} files written under {PUBLISHED}")
+    return 1 if "not reproduced" in verdicts else 0
+
+
+def measure(finding: "Finding", out: Path, workers: int | None, before: "Outcome | None") -> "Outcome":
+    """Make the missing runs of a finding, or run its code, and collect the numbers.
+
+    Raises:
+        InputError: a run failed.
+    """
+    import torch
+
+    from bench.result import read_result
+    from bench.runs.git_commit import current_commit
+    from bench.runs.pool import LocalPool
+    from bench.runs.progress import progress_display, say
+    from bench.runs.run import RESULT, now, plan_runs
+    from bench.runs.shared_training import steps_to_make
+    from leaderboard.data.outcomes import Outcome
+    from tasks import InputError
+
+    start = time.monotonic()
+    if finding.code:
+        samples, minutes = finding.compute(), (time.monotonic() - start) / 60
+    else:
+        runs = {key: plan_runs(suite, tasks=finding.tasks(suite)) for key, suite in finding.grids.items()}
+        for suite_runs in runs.values():
+            if todo := [run for run in suite_runs if not run.result(out)]:
+                say(f"{finding.name}: {len(todo)} runs to do, results under {out / todo[0].suite.name}")
+                pool = LocalPool()
+                pool.workers = workers or pool.workers
+                with (progress := progress_display(todo, steps_to_make(todo, out))):
+                    pool.execute(todo, out, progress.on_event)
+                if failed := progress.tally.failed:
+                    raise InputError(
+                        f"finding {finding.name}: {len(failed)} runs failed, the first: {failed[0].run}: {failed[0].text}"
+                    )
+        results = {key: [read_result(run.folder(out) / RESULT) for run in own] for key, own in runs.items()}
+        samples = finding.samples(results)
+        minutes = sum(r.timings.total_s for own in results.values() for r in own) / 60
+    return Outcome(
+        rule=finding.rule,
+        samples={label: dict(by_seed) for label, by_seed in samples.items()},
+        minutes=round(minutes, 2),
+        finished=now(),
+        commit=current_commit(),
+        versions={"torch": torch.__version__},
+    )
+
+
+def show_list(findings: "list[Finding]", known: "dict[str, Outcome]", as_json: bool) -> None:
+    from rich.console import Console
+    from rich.padding import Padding
+
+    from leaderboard.render.findings_page import verdict_of
+
+    verdicts = {f.name: verdict_of(f, known.get(f.name))[0] for f in findings}
+    if as_json:
+        rows = [
+            {"name": f.name, "claim": f.claim, "source": f.source.paper, "minutes": f.minutes, "verdict": verdicts[f.name]}
+            for f in findings
+        ]
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        return
+    console = Console(highlight=False)
+    for f in findings:
+        console.print(f"[bold]{f.name}[/], {f.minutes:g} min: {verdicts[f.name]}")
+        console.print(Padding(f"{f.claim} [dim]{f.source.paper.split(',')[0]}[/]", (0, 0, 0, 2)))
+
+
+def show(finding: "Finding", outcome: "Outcome", as_json: bool) -> None:
+    """One finding: the claim, both settings, both numbers, the verdict."""
+    from leaderboard.render.findings_page import interval, number, verdict_of
+
+    verdict, parts = verdict_of(finding, outcome)
+    if as_json:
+        content = {
+            "name": finding.name,
+            "claim": finding.claim,
+            "verdict": verdict,
+            "samples": outcome.samples,
+            "parts": [vars(part) for part in parts],
+        }
+        print(json.dumps(content, indent=1, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    console, source = Console(), finding.source
+    console.print(f"\n[bold]{finding.name}[/]: {finding.claim}", highlight=False)
+    second_hand = " (second-hand)" if source.second_hand else ""
+    console.print(
+        f"  published: {source.paper}; {source.where}{second_hand}\n  their setting: {source.setting}", highlight=False
+    )
+    console.print("  ours differs: " + "; ".join(finding.differences), highlight=False)
+    table = Table("part of the claim", "published", f"ours: {finding.unit}", "verdict", box=None)
+    for part in parts:
+        table.add_row(part.text, number(part.published), interval(part.estimate, part.half_width), part.verdict)
+    console.print(table)
+    console.print(f"  verdict: [bold]{verdict}[/]", highlight=False)

@@ -1,0 +1,102 @@
+"""What ``lprime run`` reports at its end: the runs that need attention, as text and as JSON."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.result import Result
+from bench.runs.progress import Tally
+from bench.runs.run import FAILURE, Run
+
+from .options import command_line
+
+MOST_SHOWN = 10
+"""Maximum number of diverged runs that are listed."""
+
+
+@dataclass
+class Outcome:
+    """The outcome of a grid.
+
+    Arguments:
+        skipped: earlier failures that are not repeated, with their reasons.
+        finished: runs that were done before.
+    """
+
+    suite: str
+    vary: bool
+    out: Path
+    runs: Sequence[Run]
+    todo: Sequence[Run]
+    skipped: Mapping[Run, str]
+    finished: Mapping[Run, Result]
+    tally: Tally | None = None
+    preview: Sequence[str] = ()
+    """What would run, with ``--dry-run``."""
+
+    def command(self, name: str) -> str:
+        """The command ``name`` for these runs."""
+        options = ["--vary"] if self.vary and name != "board" else []
+        return command_line(name, self.suite, *options, *([] if self.out == Path("runs") else ["--out", self.out]))
+
+    @property
+    def failed(self) -> dict[Run, str]:
+        return {event.run: event.text for event in self.tally.failed} if self.tally else {}
+
+    @property
+    def lost(self) -> dict[Run, str]:
+        return {event.run: event.text for event in self.tally.lost} if self.tally else {}
+
+    @property
+    def diverged(self) -> dict[Run, int]:
+        """Runs whose loss was not finite, and the step of that."""
+        ended = dict(self.finished) | {r: result for r in self.todo if self.tally and (result := r.result(self.out))}
+        return {run: result.steps for run, result in ended.items() if result.status == "diverged"}
+
+    @property
+    def code(self) -> int:
+        """Exit code. A diverged run is a result."""
+        return 1 if self.failed or self.lost or (self.skipped and not self.preview) else 0
+
+    def attention(self) -> Iterator[str]:
+        """Lines that are printed even with ``--quiet``."""
+        count = len(self.todo)
+        yield from self.preview
+        if self.skipped:
+            yield f"{len(self.skipped)} failed before; --retry-failed runs them again:"
+            yield from (f"  {run}: {reason}" for run, reason in self.skipped.items())
+        if self.tally and self.tally.locked:
+            yield f"{self.tally.locked} of {count} runs are in progress in another process"
+        if self.failed:
+            yield f"{len(self.failed)} of {count} runs failed; --retry-failed runs them again:"
+            yield from (f"  {run}: {reason}" for run, reason in self.failed.items())
+            yield f"  the first one's traceback: {next(iter(self.failed)).folder(self.out) / FAILURE}"
+        if self.lost:
+            yield f"{len(self.lost)} of {count} runs lost their jobs; re-run to resume them:"
+            yield from (f"  {run}: {reason}" for run, reason in self.lost.items())
+        if diverged := self.diverged:
+            yield f"caution: {len(diverged)} of {len(self.runs)} runs diverged (NaN or infinite loss) and count as zero:"
+            yield from (f"  {run}: at step {step} of {run.steps}" for run, step in list(diverged.items())[:MOST_SHOWN])
+            if len(diverged) > MOST_SHOWN:
+                yield f"  … and {len(diverged) - MOST_SHOWN} more"
+
+    def as_dict(self) -> dict[str, Any]:
+        """The outcome as plain data."""
+
+        def listed(runs: Mapping[Run, Any], key: str) -> list[dict[str, Any]]:
+            return [
+                {"suite": r.suite.name, "task": r.task, "encoding": r.encoding, "seed": r.seed, key: v} for r, v in runs.items()
+            ]
+
+        return {
+            "suite": self.suite,
+            "out": str(self.out),
+            "runs": len(self.runs),
+            "done": sum(run.result(self.out) is not None for run in self.runs),
+            "failed": listed({**self.skipped, **self.failed}, "reason"),
+            "lost": listed(self.lost, "reason"),
+            "diverged": listed(self.diverged, "step"),
+            "preview": list(self.preview),
+            "in_another_process": self.tally.locked if self.tally else 0,
+        }

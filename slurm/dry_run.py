@@ -1,0 +1,124 @@
+"""``lprime run --dry-run``: what would run or be submitted, and its estimated cost, as lines of text. Nothing is written."""
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from bench.runs.progress import format_duration
+from bench.runs.run import Run
+
+from . import commands
+from .cluster import Cluster
+from .estimate import Estimate
+from .launch import check_encoding_files, plan_submissions
+from .records import records_folder
+from .status import Queue
+from .submit import sbatch_script
+
+SLOW_ON_CPU_S = 2 * 3600.0
+"""Estimated time of a run on a CPU from which on a partition without GPUs is named."""
+
+
+def local_dry_run(runs: Sequence[Run], out: Path, device: str, workers: int) -> list[str]:
+    """What would run on this machine.
+
+    Arguments:
+        runs: of one suite.
+    """
+    seconds, basis = estimate(runs, out, device)
+    total, at_once = duration(list(seconds.values()), workers), min(workers, len(runs))
+    return [
+        f"{len(runs)} runs of suite {runs[0].suite.name} on this machine ({device}), results under {out / runs[0].suite.name}",
+        f"a run takes {span_range(list(seconds.values()))} ({basis})",
+        f"about {span(total)} with {at_once} at a time",
+    ]
+
+
+def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
+    """What would be submitted: script, jobs and estimated cost.
+
+    Arguments:
+        runs: of one suite.
+    """
+    check_encoding_files(runs, cluster)
+    records = records_folder(out, runs[0].suite.name)
+    taken = Queue.read(out, runs[0].suite.name, need=False).taken() if records.exists() else set()
+    todo = [run for run in runs if run.key not in taken]
+    if not todo:
+        return [f"nothing to submit: all {len(runs)} runs are in the queue already"]
+    unchecked, in_queue = [], 0
+    try:
+        commands.check_cluster(cluster)
+        in_queue = len(commands.queued_jobs([commands.current_user()]))
+    except commands.NoAnswer as error:
+        unchecked = [f"no SLURM here ({str(error).partition(';')[0]}): the cluster's names and limits were not checked"]
+    plans, held = plan_submissions(todo, out, cluster, in_queue)
+    if not plans:
+        return ["nothing to submit now: the site's limit on your jobs in the queue is reached"]
+    by_run, basis = estimate(todo, out, cluster.device)
+    seconds = list(by_run.values())
+    jobs = [duration([by_run[plan.run(place)] for place in share], cluster.at_once) for plan in plans for share in plan.shares]
+    hours = sum(jobs) / 3600
+    price = f"{hours * cluster.gpus:.1f} GPU-hours, " if cluster.gpus else ""
+    price += f"{hours * cluster.cpus_per_job:.1f} CPU-hours"
+    return [
+        sbatch_script(plans[0], records / plans[0].token),
+        f"{len(todo) - len(held)} runs in {len(jobs)} jobs, {len(plans)} array{'s' if len(plans) > 1 else ''} "
+        f"of at most {max(len(plan.shares) for plan in plans)}{f'; {len(held)} runs later' if held else ''}",
+        f"{cluster.at_once} runs at a time in a job; a run takes {span_range(seconds)} ({basis})",
+        f"about {price}; the longest job about {span(max(jobs))}",
+        *cautions(todo, out, cluster),
+        *unchecked,
+    ]
+
+
+def cautions(runs: Sequence[Run], out: Path, cluster: Cluster) -> Iterator[str]:
+    """What in the cluster file does not suit these runs, one line each."""
+    if unset := cluster.unset_variables:
+        yield f"caution: {' and '.join(unset)} is not set here, so shared_folder stays {cluster.shared_folder}"
+    elif cluster.shared and not cluster.shared.is_dir():
+        yield f"caution: shared_folder {cluster.shared} does not exist here yet"
+    by_run, _ = estimate(runs, out, cluster.device)
+    seconds, limit = list(by_run.values()), 60 * cluster.time_minutes - cluster.save_before_s
+    if (requeues := math.ceil(max(seconds) / limit) - 1) > 0:
+        yield (
+            f"caution: a run takes {span_range(seconds)}, a job at most {span(60 * cluster.time_minutes)}: the longest is "
+            f"requeued {requeues} time{'s' * (requeues > 1)}; raise time_minutes if the site allows it"
+        )
+    if not cluster.gpus and max(seconds) > SLOW_ON_CPU_S:
+        on_gpu = max(estimate(runs, out, "cuda")[0].values())
+        if on_gpu < max(seconds) / 10:
+            yield (
+                f"caution: without a GPU a run takes up to {span(max(seconds))}, on one about {span(on_gpu)}: set "
+                f"gpus_per_job, and a partition that has some in place of {cluster.partition}"
+            )
+
+
+def estimate(runs: Sequence[Run], out: Path, device: str) -> tuple[dict[Run, float], str]:
+    """Estimated seconds of each run of one suite, and what they are estimated from."""
+    estimates = Estimate(runs[0].suite, out, device)
+    seconds = estimates.seconds_of(runs)
+    return seconds, "guessed from the FLOPs" if estimates.guessed else "from finished runs of the same tasks"
+
+
+def duration(seconds: Sequence[float], at_once: int) -> float:
+    """Seconds until all runs have ended, if they start in order, ``at_once`` at a time."""
+    ends: list[float] = []
+    for takes in seconds:
+        heapq.heappush(ends, takes + (heapq.heappop(ends) if len(ends) == at_once else 0.0))
+    return max(ends, default=0.0)
+
+
+def span_range(seconds: Sequence[float]) -> str:
+    shortest, longest = span(min(seconds)), span(max(seconds))
+    return shortest if shortest == longest else f"{shortest} to {longest}"
+
+
+def span(seconds: float) -> str:
+    """``8.0 s``, ``2:03 minutes`` or ``6:10 hours``."""
+    if seconds < 60:
+        return f"{seconds:.{seconds < 10:d}f} s"
+    if seconds < 3600:
+        return f"{format_duration(seconds)} minutes"
+    return f"{format_duration(60 * round(seconds / 60)).removesuffix(':00')} hours"

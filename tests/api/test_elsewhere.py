@@ -1,0 +1,94 @@
+"""lprime installed from its wheel, in a folder with files named like its packages; and its packages when others are loaded."""
+
+import email
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from support import ROOT
+
+from setup import absolute_links
+
+BLOCKED = "raise SystemExit('the file of the user was imported')"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """The contents of the wheel, built from the files of this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    ignored = shutil.ignore_patterns("images", "pages", "__pycache__")
+    for name in ("lprime", "bench", "tasks", "leaderboard", "slurm"):
+        shutil.copytree(ROOT / name, folder / "source" / name, ignore=ignored)
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder / "source")
+    build = "from setuptools import build_meta; build_meta.build_wheel('..')"
+    done = subprocess.run([sys.executable, "-c", build], cwd=folder / "source", capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    (path,) = folder.glob("*.whl")
+    with ZipFile(path) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+def results_of(folder: Path) -> dict[str, bytes]:
+    found = [*folder.glob("published/results/**/*.json*"), *folder.glob("archive/*/results/**/*.json*")]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+def test_the_wheel_has_all_published_results_and_a_readme_without_relative_links(wheel):
+    assert results_of(wheel / "leaderboard") == results_of(ROOT / "leaderboard") != {}
+    assert (wheel / "lprime/py.typed").exists() and not (wheel / "bench/speed").exists()
+    (metadata,) = wheel.glob("*.dist-info/METADATA")
+    readme = email.message_from_bytes(metadata.read_bytes()).get_payload(decode=True).decode()
+    assert readme.startswith((ROOT / "README.md").read_text()[:200])
+    links = re.findall(r'(?:\]\(|src=")([^)"]+)', absolute_links(readme, "https://example.org/r"))
+    assert links and all(link.startswith(("https://", "#")) for link in links)
+
+
+def test_links_within_the_repository_become_absolute():
+    text = '[a](b/c.md#d) [e](#f) [g](https://h.i) <img src="j/k.svg"> `[l]` (m.md)'
+    assert absolute_links(text, "https://x.y/z") == (
+        '[a](https://x.y/z/blob/HEAD/b/c.md#d) [e](#f) [g](https://h.i) <img src="https://x.y/z/raw/HEAD/j/k.svg"> `[l]` (m.md)'
+    )
+    assert absolute_links(text, "") == text
+
+
+def python(code: str, folder: Path, *more: str) -> subprocess.CompletedProcess:
+    """Run Python in a folder, which is searched before all others, as for a notebook there."""
+    path = {"PYTHONPATH": os.pathsep.join(more)}
+    return subprocess.run([sys.executable, "-c", code], cwd=folder, env=os.environ | path, capture_output=True, text=True)
+
+
+def test_it_works_in_a_folder_with_files_of_the_same_names(wheel, tmp_path):
+    (tmp_path / "tasks.py").write_text(BLOCKED)
+    (tmp_path / "leaderboard.py").write_text(BLOCKED)
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench/__init__.py").write_text(BLOCKED)
+    code = f"""import sys; sys.path.insert(1, {str(wheel)!r})
+import json, lprime; assert lprime.__file__.startswith({str(wheel)!r})
+frame = lprime.results("small"); report = lprime.check("nope", only=["interface"])
+print(json.dumps([len(frame), frame["exact"].sum(), report.passed]))
+"""
+    done = python(code, tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows, total, passed = json.loads(done.stdout.splitlines()[0])
+    newest = "published" if (ROOT / "leaderboard/published/results/small").exists() else "archive/small-v1"
+    lines = [line for name, data in results_of(ROOT / "leaderboard").items() if f"{newest}/results/small/" in name
+             for line in data.decode().splitlines()]  # fmt: skip
+    runs = [json.loads(line) for line in lines if '"suite_version"' in line]
+    newest_runs = [run for run in runs if run["suite_version"] == max(each["suite_version"] for each in runs)]
+    assert rows == sum(len(run["scores"]) for run in newest_runs) and passed
+    assert total == pytest.approx(sum(score["exact"] for run in newest_runs for score in run["scores"]))
+
+
+def test_a_module_that_was_imported_first_is_named(tmp_path):
+    (tmp_path / "tasks.py").write_text("import lprime")
+    done = python("import tasks", tmp_path, str(ROOT))
+    way = f"{tmp_path.resolve() / 'tasks.py'} is in the way of lprime's package 'tasks': import lprime first, or rename it"
+    assert done.stderr.splitlines()[-1] == f"ImportError: {way}"

@@ -1,0 +1,107 @@
+"""The example notebook, executed; and encodings that are written in a notebook, as classes without a file."""
+
+import json
+import linecache
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from support import ROOT, suite_dict
+
+import lprime
+from bench.check import run_checks
+from bench.plugins.registry import get_encoding
+from lprime.api import runs
+from lprime.api.interactive import reference_of
+from tasks import InputError
+
+
+class Notebook:
+    """Executes cells in one namespace, each known to ``linecache`` under a file name of its own, as in IPython."""
+
+    def __init__(self):
+        self.names, self.count = {"__name__": "__main__"}, 0
+
+    def run(self, source: str) -> None:
+        self.count += 1
+        name = f"<cell {self.count} of {id(self)}>"
+        linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
+        exec(compile(source, name, "exec"), self.names)
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, fresh_registry):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda path: path.name)
+def test_the_example_notebook_runs(here, monkeypatch, capsys, path):
+    tasks = [{"task": "copying", "variant": "repeat", "train_length": 6}]
+    (here / "quick.yaml").write_text(yaml.safe_dump(suite_dict(tasks=tasks, test_at=[0.5, 1, 2])))  # a second, not a minute
+    one_check = lambda *arguments, only, **more: run_checks.check_encoding(*arguments, only=["interface"], **more)  # noqa: E731
+    monkeypatch.setattr(runs, "check_encoding", one_check)
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    notebook = Notebook()
+    for cell in cells:
+        notebook.run("".join(cell["source"]).replace('"quick"', '"quick.yaml"'))
+    assert len(cells) > 5 and all(cell["outputs"] for cell in cells[2:4]), "stored with its outputs"
+    assert "log_distance: 1 of 1 checks passed" in capsys.readouterr().out
+    assert {p.parts[-3] for p in (here / "runs").glob("*/*/*/*/result.json")} == {"log_distance", "rope"}
+
+
+CELL = """
+class Mine(lprime.Encoding):
+    info = lprime.Info(
+        name="mine", family="bias", title="t", authors="a", year=2026, link="https://example.org", formula="f",
+        past="p", provenance="p"
+    )
+    strength = STRENGTH
+
+    @staticmethod
+    def other(x):
+        return helper(x)
+
+    def bias(self, q, k, at: lprime.At):
+        unrelated = functional.relu(at.ids)
+        return self.other(unrelated)
+"""
+
+
+def test_a_class_of_a_notebook_becomes_a_file_with_what_it_uses(here):
+    notebook = Notebook()
+    notebook.run("import lprime\nfrom torch.nn import functional\nimport math as m\nSTRENGTH, unrelated = (2.5, 'x'), object()")
+    notebook.run("def helper(x):\n    # doubled\n    return m.floor(STRENGTH[0]) * x if STRENGTH else deeper(x)\n\n\nother = 1")
+    notebook.run("def deeper(x):\n    return helper(x)")
+    notebook.run(CELL)
+    cls = notebook.names["Mine"]
+    reference = reference_of(cls)
+    loaded = get_encoding(reference)
+    text = Path(reference).read_text()
+    assert loaded is not cls and loaded.strength == (2.5, "x") and loaded.other(21) == 42 and "# doubled" in text
+    assert "unrelated = object" not in text and "other = 1" not in text
+    assert reference_of(cls) == reference and get_encoding(reference) is loaded, "the same source is the same file"
+    notebook.run(CELL.replace("self.other(unrelated)", "-self.other(unrelated)"))
+    changed = get_encoding(reference_of(notebook.names["Mine"]))
+    assert changed is not loaded and get_encoding("mine") is changed, "a cell that is executed again replaces the class"
+    notebook.run("STRENGTH = object()")
+    with pytest.raises(InputError, match=re.escape("Mine uses STRENGTH, a object of the notebook; write")):
+        reference_of(notebook.names["Mine"])
+
+
+def test_files_are_loaded_again_when_they_change(here):
+    (here / "helper.py").write_text("VALUE = 1\n")
+    source = "import lprime\nfrom helper import VALUE\n" + CELL.replace("STRENGTH", "VALUE").replace("helper(x)", "VALUE * x")
+    (here / "mine.py").write_text(source)
+    assert get_encoding(reference_of("mine.py")).strength == 1
+    (here / "helper.py").write_text("VALUE = 2\n")
+    assert get_encoding(reference_of(here / "mine.py")).strength == 2
+    assert get_encoding(reference_of("rope")) is get_encoding(reference_of(get_encoding("rope"))), "built in"
+    assert reference_of(get_encoding("randomised(rope)")) == "randomised(rope)"
+
+
+@pytest.mark.parametrize("wrong", [int, 3, None, "rop"])
+def test_what_is_no_encoding_is_refused(here, wrong):
+    with pytest.raises(InputError, match=r"expected an encoding|did you mean 'rope'"):
+        lprime.evaluate(wrong, "quick")

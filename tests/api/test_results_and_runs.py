@@ -1,0 +1,127 @@
+"""``lprime.results``, ``evaluate``, ``train``, ``load_task`` and ``plot`` against the results and runs behind them."""
+
+import datasets
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+from commands import printed
+from plain_source import SOURCE
+from support import suite_dict
+from synthetic_results import CURVE, full, store, suite
+
+import lprime
+from bench.runs.run import Run
+from bench.runs.run_one import run_one
+from bench.suites.suite import load_suite
+from bench.training.evaluate import evaluate
+from leaderboard.data.store import publish_runs
+from tasks import InputError
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch, fresh_registry):
+    """A folder with a suite of one-second runs."""
+    (tmp_path / "seconds.yaml").write_text(yaml.safe_dump(suite_dict(name="seconds")))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_results_are_those_published_and_local_of_the_newest_version(here):
+    old, new = suite(), suite(version=2)
+    store(here / "theirs", full(old, {"nope": CURVE, "rope": (1, 1, 0.75, 0)}))
+    publish_runs("tiny", here / "theirs", here / "board")
+    frame = lprime.results("tiny", published=here / "board")
+    assert set(frame["origin"]) == {"published"} and len(frame) == 2 * 2 * 3 * 4 and set(frame["suite_version"]) == {1}
+    rope = frame.query("encoding == 'rope' and task == 'sorting' and seed == 1")
+    assert rope[["length", "relative_length", "exact"]].to_numpy().tolist() == [
+        [3, 0.5, 1], [6, 1, 1], [9, 1.5, 0.75], [12, 2, 0],
+    ]  # fmt: skip
+    store(here / "runs", full(new, {"mine": CURVE}))
+    frame = lprime.results("tiny", published=here / "board")
+    assert set(frame["origin"]) == {"local"} and set(frame["fingerprint"]) == {new.fingerprint}, "versions do not compare"
+    assert set(lprime.results("tiny", published=here / "board", version=1)["encoding"]) == {"nope", "rope"}
+    assert lprime.results(published=here / "board", out=None).shape[0] == 48
+    for fault, arguments in {
+        "unknown suite 'smal'; did you mean 'small'": ("smal",),
+        "no results of suite quick": ("quick", here / "board"),
+        "no results of version 3; expected one of: 1, 2": ("tiny", here / "board", 3),
+    }.items():
+        with pytest.raises(InputError, match=fault):
+            lprime.results(arguments[0], published=(*arguments, False)[1], version=(*arguments, None, None)[2])
+
+
+def test_evaluate_gives_the_numbers_of_a_run_and_stores_it(here, monkeypatch, capsys):
+    torch.set_num_threads(2)
+    frame = lprime.evaluate("rope", "seconds.yaml", ["parity"], seed=[3])
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    expected = run_one(Run(load_suite("seconds.yaml"), "parity", "rope", 3), here / "elsewhere", "cpu")
+    assert frame["exact"].tolist() == [score.exact for score in expected.scores]
+    assert frame["nll"].tolist() == [score.nll for score in expected.scores]
+    assert capsys.readouterr().out.startswith("parity rope seed 3: in distribution ")
+    monkeypatch.setattr("lprime.api.runs.run_one", lambda *_: pytest.fail("finished runs are read"))
+    again = lprime.evaluate("rope", "seconds.yaml", "parity", seed=3)
+    pd.testing.assert_frame_equal(again, frame)
+    pd.testing.assert_frame_equal(again, lprime.results("seconds.yaml", published=False))
+    assert capsys.readouterr().out == ""
+
+
+def test_train_returns_the_model_that_evaluate_tests(here):
+    model = lprime.train("t5", "seconds.yaml", "copying")
+    of = load_suite("seconds.yaml")
+    with torch.random.fork_rng():
+        scores = evaluate(model, of.make_task("copying"), of.test_sets("copying"), of.test_seed)
+    frame = lprime.evaluate("t5", "seconds.yaml", "copying", quiet=True)
+    assert frame["nll"].tolist() == pytest.approx([score.nll for score in scores], abs=1e-12)
+    assert (here / "runs" / frame["weights"][0]).is_file()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    again = lprime.train("t5", "seconds.yaml", "copying").state_dict()
+    assert all(torch.equal(again[name], state[name]) for name in state) and len(again) == len(state) > 5
+    with pytest.raises(InputError, match="did you mean 'rope'"):
+        lprime.train("rop", "seconds.yaml")
+
+
+def test_changed_source_is_refused_or_replaced(here):
+    path = here / "plain.py"
+    path.write_text(SOURCE)
+    first = lprime.evaluate(path, "seconds.yaml", "parity", quiet=True)
+    path.write_text(path.read_text() + "\n# changed\n")
+    with pytest.raises(InputError, match="runs/seconds/parity/plain/seed-0 holds a run of other source of plain; expected"):
+        lprime.evaluate(path, "seconds.yaml", "parity", quiet=True)
+    second = lprime.evaluate(path, "seconds.yaml", "parity", quiet=True, replace=True)
+    assert second["exact"].tolist() == first["exact"].tolist()
+    assert second["source_sha256"][0] != first["source_sha256"][0]
+
+
+def test_load_task_has_the_examples_that_lprime_data_writes(here, capsys):
+    loaded = lprime.load_task("addition", "quick", train_examples=70, seed=2)
+    printed(capsys, "data", "addition", "--suite", "quick", "--out", here / "d", "--train-examples", 70, "--seed", 2)
+    written_ = datasets.load_from_disk(str(here / "d"))
+    assert isinstance(loaded, datasets.DatasetDict) and set(loaded) == set(written_)
+    assert all(loaded[split].to_dict() == written_[split].to_dict() for split in written_)
+
+
+def test_plot_draws_the_means(here):
+    store(here / "runs", full(suite(), {"nope": CURVE, "rope": (1, 1, 0.75, 0.25)}))
+    frame = lprime.results("tiny", published=False)
+    frame.loc[frame["seed"] == 2, "exact"] /= 2
+    figure = lprime.plot(frame, encodings=["rope", "nope"], tasks=["sorting"])
+    (ax,) = figure.axes
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    for name in ("rope", "nope"):
+        rows = frame.query("encoding == @name and task == 'sorting'")
+        assert np.allclose(lines[name].get_ydata(), [rows[rows["length"] == n]["exact"].mean() for n in (3, 6, 9, 12)])
+        assert np.allclose(lines[name].get_xdata(), [0.5, 1, 1.5, 2])
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["rope", "nope"]
+    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert len(lprime.plot(frame, "token").axes) == 2
+    for fault, arguments in {
+        "unknown metric 'exat'; did you mean 'exact'": {"metric": "exat"},
+        "unknown encoding in these results 'rop'; did you mean 'rope'": {"encodings": ["rop"]},
+        "no rows": {"results": frame[:0]},
+        "2 suites or versions, which do not compare": {"results": pd.concat([frame, frame.assign(fingerprint="x")])},
+    }.items():
+        with pytest.raises(InputError, match=fault):
+            lprime.plot(**{"results": frame} | arguments)

@@ -1,0 +1,120 @@
+"""Mistakes of a plugin's author and of a user of the command line, all in this process. Each is answered by one line that names
+what was given, what was expected and what to do, with exit code 2; no file changes.
+"""
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from commands import refused
+from mistakes import AUTHOR, CLUSTERS, COMMANDS, PLUGIN, REFERENCES
+from support import suite_dict
+from synthetic_results import full, store, store_failure, suite
+
+import bench.check.run_checks
+from bench.check import child_process
+from tasks import InputError
+
+NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+
+
+class InThisProcess:
+    """Stands in for the process that checks a plugin, up to its checks."""
+
+    failure = ""
+
+    def __init__(self, module: str, order: dict, *_: object):
+        self.order = order | {"only": ["none"]}
+
+    def messages(self) -> Iterator[dict]:
+        read, write = os.pipe()
+        try:
+            child_process.run_all_checks(write, self.order)
+        except InputError as error:
+            yield {"kind": "refused", "text": str(error)}
+        finally:
+            os.close(read)
+            os.close(write)
+
+    def limit_time(self, *_: object) -> None: ...
+    def __enter__(self) -> "InThisProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> Path:
+    """A working directory: a suite, results of it under ``runs``, and a file."""
+    folder = tmp_path_factory.mktemp("world")
+    store(folder / "runs", full(suite(), {"rope": (1, 1, 0.9, 0.8), "nope": (1, 1, 0.5, 0.1)}))
+    store_failure(folder / "runs", full(suite(), {"t5": (1, 1, 1, 1)})[0], "CUDA error")
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
+    (folder / "file").write_text("kept")
+    return folder
+
+
+@pytest.fixture
+def here(world, monkeypatch, fresh_registry) -> Iterator[Path]:
+    monkeypatch.chdir(world)
+    monkeypatch.setattr(bench.check.run_checks, "SupervisedProcess", InThisProcess)
+    for variable in ("NOT_SET", "LPRIME_OUT", "LPRIME_WORKERS"):
+        monkeypatch.delenv(variable, raising=False)
+    yield world
+    for name in ("mine.py", "cluster.yaml"):
+        (world / name).unlink(missing_ok=True)
+
+
+def line_of(capsys: pytest.CaptureFixture, command: str) -> str:
+    """The one line of a refused command, which writes nothing."""
+    before = {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()}
+    line = refused(capsys, *shlex.split(command))
+    assert {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()} == before, "nothing was written"
+    assert ".probe" not in line and ".tmp" not in line
+    return line
+
+
+@pytest.mark.parametrize("mistake", [pytest.param(m, marks=NO_GPU) if m == "cuda" else m for m in AUTHOR])
+def test_of_a_plugins_author(here, capsys, mistake):
+    old, new, message = AUTHOR[mistake]
+    assert PLUGIN.count(old) == 1
+    (here / "mine.py").write_text(PLUGIN.replace(old, new))
+    assert message in line_of(capsys, "check mine.py")
+
+
+@pytest.mark.parametrize("name", ["a hook raises", "NaN", "no super"])
+@pytest.mark.parametrize("command", ["run tiny.yaml --encoding {}", "run tiny.yaml --dry-run --on one-partition --encoding {}"])
+def test_no_grid_starts_with_a_plugin_that_cannot_work(here, capsys, monkeypatch, name, command):
+    monkeypatch.setenv("HOME", str(here))
+    old, new, message = AUTHOR[name]
+    (here / "mine.py").write_text(PLUGIN.replace(old, new))
+    assert message in line_of(capsys, command.format("mine.py"))
+    assert message in line_of(capsys, command.format("'randomised(mine.py)'"))
+
+
+@pytest.mark.parametrize("command", REFERENCES)
+def test_of_a_plugins_reference(here, capsys, command):
+    (here / "mine.py").write_text(PLUGIN)
+    assert REFERENCES[command] in line_of(capsys, command)
+
+
+@pytest.mark.parametrize("command", [pytest.param(c, marks=NO_GPU) if c.endswith("cuda") else c for c in COMMANDS])
+def test_of_the_command_lines_user(here, capsys, monkeypatch, command):
+    if "preemptible" in command:
+        (here / "cluster.yaml").write_text("{partition: x, time_minutes: 60, shared_folder: $NOT_SET/lprime}")
+        command, given = command.replace("preemptible", "cluster.yaml"), command
+        assert COMMANDS[given] in line_of(capsys, command)
+    else:
+        assert COMMANDS[command] in line_of(capsys, command)
+
+
+@pytest.mark.parametrize("mistake", CLUSTERS)
+def test_of_a_cluster_file(here, capsys, mistake):
+    changes, message = CLUSTERS[mistake]
+    (here / "cluster.yaml").write_text(yaml.safe_dump({"partition": "main", "time_minutes": 60} | changes))
+    out = " --out elsewhere" if mistake == "another folder" else ""
+    assert message in line_of(capsys, f"run tiny.yaml --on cluster.yaml{out}")

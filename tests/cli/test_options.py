@@ -1,0 +1,156 @@
+"""Options that many commands share: environment variables, groups of encodings, quiet and JSON output, colours, completion."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from commands import printed, refused, run_command
+from support import suite_dict
+from synthetic_results import full, store, suite
+
+from bench.encodings import catalogue, classes
+from bench.result import read_result
+from bench.runs.run import Run, plan_runs
+from bench.suites.suite import load_suite, shipped
+from leaderboard.data.store import publish_runs
+from lprime.cli import completion, run_report
+from lprime.cli.run import expand
+from tasks import catalogue as tasks_catalogue
+
+LOCAL, THEIRS = (1, 1, 0.75, 0.5), (1, 1, 0.5, 0.25)
+
+
+def test_version_and_short_help(capsys):
+    assert re.fullmatch(r"lprime \d+\.\d+\.\d+\n", printed(capsys, "--version"))
+    assert printed(capsys, "run", "-h") == printed(capsys, "run", "--help")
+    assert all(name in " ".join(printed(capsys, "run", "-h").split()) for name in shipped())
+
+
+def test_completion_knows_what_exists():
+    names = set(completion.complete_encoding(""))
+    assert set(classes()) | {"all"} | {f"family:{cls.info.family}" for cls in catalogue().values()} <= names
+    assert completion.complete_encoding("rope_s") == ["rope_scaled"]
+    assert set(completion.complete_suite("")) >= set(shipped())
+    assert completion.complete_task("") == sorted(tasks_catalogue())
+
+
+def test_groups_of_encodings():
+    assert expand(["rope", "x.py"]) == ["rope", "x.py"]
+    assert expand(["all"]) == list(catalogue())
+    rotary = expand(["family:rotary", "nope"])
+    assert {"rope", "hope"} < set(rotary) and rotary[-1] == "nope"
+    assert {catalogue()[name].info.family for name in rotary[:-1]} == {"rotary"}
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
+    return tmp_path
+
+
+def test_environment_variables_are_defaults(here, capsys, monkeypatch):
+    monkeypatch.setenv("LPRIME_OUT", "a b")
+    monkeypatch.setenv("LPRIME_WORKERS", "3")
+    assert (
+        "results under a b/tiny" in (shown := printed(capsys, "run", "tiny.yaml", "--dry-run")) and "with 3 at a time" in shown
+    )
+    assert "results under c/tiny" in printed(capsys, "run", "tiny.yaml", "--dry-run", "--out", "c")
+    assert "no results of suite tiny under a b/tiny" in refused(capsys, "compare", "nope", "rope", "--suite", "tiny.yaml")
+    # A cluster file decides instead of LPRIME_WORKERS, but not instead of --workers.
+    (here / "c.yaml").write_text("{partition: x, time_minutes: 60}")
+    assert "#SBATCH --partition=x" in printed(capsys, "run", "tiny.yaml", "--dry-run", "--on", "c.yaml")
+    assert "--workers applies" in refused(capsys, "run", "tiny.yaml", "--dry-run", "--on", "c.yaml", "--workers", 3)
+    assert not (here / "a b").exists()
+
+
+def test_a_dry_run_as_json(here, capsys):
+    shown = json.loads(printed(capsys, "run", "tiny.yaml", "--dry-run", "--json", "--task", "parity"))
+    assert (shown["runs"], shown["done"], len(shown["preview"])) == (2, 0, 3)
+
+
+def test_quiet_and_json_of_finished_runs(here, capsys):
+    """Nothing runs; the diverged run is named even in a quiet command, and its exit code is 0: it is a result."""
+    of = load_suite("tiny.yaml")
+    for run in plan_runs(of):
+        status = "diverged" if run.key == ("parity", "t5", 0) else "done"
+        write_result(here / "runs", run, status)
+    said = "caution: 1 of 4 runs diverged (NaN or infinite loss) and count as zero:\n  parity t5 seed 0: at step 3 of 40\n"
+    assert printed(capsys, "run", "tiny.yaml", "--quiet").endswith(said)
+    assert printed(capsys, "run", "tiny.yaml").startswith("nothing to run: 4 of 4 runs are done under runs/tiny\n")
+    code, out, _ = run_command(capsys, "run", "tiny.yaml", "--json")
+    shown = json.loads(out)
+    assert code == 0 and (shown["done"], shown["failed"]) == (4, [])
+    assert shown["diverged"] == [{"suite": "tiny", "task": "parity", "encoding": "t5", "seed": 0, "step": 3}]
+
+
+def write_result(out: Path, run: Run, status: str) -> None:
+    from bench.plugins.registry import get_encoding
+    from bench.plugins.source_hash import source_hash
+
+    (result,) = (r for r in full(suite(), {run.encoding: (1, 1, 1, 1)}) if (r.task, r.seed) == ("parity", run.seed))
+    encoding = result.encoding.model_copy(update={"source_sha256": source_hash(get_encoding(run.encoding))})
+    changes = {"task": run.task, "encoding": encoding, "fingerprint": run.suite.fingerprint}
+    changes |= {"status": status, "steps": 3 if status == "diverged" else run.steps}
+    run.folder(out).mkdir(parents=True)
+    (run.folder(out) / "result.json").write_text(result.model_copy(update=changes).model_dump_json())
+    assert read_result(run.folder(out) / "result.json").status == status
+
+
+def test_printed_commands_are_quoted(here):
+    outcome = run_report.Outcome("my suite.yaml", True, Path("a b"), [], [], {}, {})
+    assert outcome.command("status") == "lprime status 'my suite.yaml' --vary --out 'a b'"
+    assert outcome.command("board") == "lprime board 'my suite.yaml' --out 'a b'"
+
+
+@pytest.fixture
+def two_places(here) -> Path:
+    """Local runs of ``mine`` and ``rope``; published ones of ``rope`` and ``nope``."""
+    store(here / "theirs", full(suite(), {"nope": THEIRS, "rope": THEIRS}))
+    publish_runs(suite(), here / "theirs", here / "board")
+    store(here / "runs", full(suite(), {"mine": LOCAL, "rope": LOCAL}))
+    return here
+
+
+@pytest.mark.parametrize(
+    ("pair", "more", "names"),
+    [
+        ("mine rope", [], ["mine", "rope"]),
+        ("mine nope", [], ["mine (local)", "nope"]),
+        ("nope rope", [], ["nope", "rope (local)"]),
+        ("mine rope", ["--published"], ["mine (local)", "rope"]),
+        ("nope rope", ["--published"], ["nope", "rope"]),
+        ("nope rope", ["--out", "empty"], ["nope", "rope"]),
+    ],
+)
+def test_compare_sets_local_runs_against_published_ones(two_places, capsys, pair, more, names):
+    where = ["--suite", "tiny.yaml", "--board", "board", *more]
+    (two_places / "tiny.yaml").write_text(yaml.safe_dump(suite().model_dump(mode="json", exclude={"vary", "condition"})))
+    shown = json.loads(printed(capsys, "compare", *pair.split(), *where, "--json"))
+    assert [shown[side]["name"] for side in "ab"] == names
+    expected = {"mine": LOCAL, "mine (local)": LOCAL, "rope (local)": LOCAL, "nope": THEIRS}
+    for side, name in zip("ab", names, strict=True):
+        if name in expected:
+            assert tuple(shown["tasks"]["parity"][side]["exact"].values()) == expected[name]
+    text = printed(capsys, "compare", *pair.split(), *where)
+    assert text.startswith(f"A {names[0]}\nB {names[1]}\n")
+
+
+def test_export_follows_the_ending(two_places, capsys):
+    import pandas as pd
+
+    for ending, read in {"csv": pd.read_csv, "json": pd.read_json, "parquet": pd.read_parquet}.items():
+        printed(capsys, "export", "--to", f"t.{ending}")
+        frame = read(two_places / f"t.{ending}")
+        assert sorted(frame.encoding.unique()) == ["mine", "rope"] and frame.exact.mean() == pytest.approx(0.8125), ending
+
+
+def test_no_color_is_respected(two_places, capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    coloured = re.compile(r"\x1b\[(?:[\d;]*;)?3[0-7]")
+    command = ["compare", "mine", "rope", "--suite", "tiny"]
+    assert coloured.search(printed(capsys, *command))
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not coloured.search(printed(capsys, *command))

@@ -1,0 +1,54 @@
+"""``.ci/verify-submissions``, which checks the submissions of a pull request."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support import ROOT
+
+SCRIPT = ".ci/verify-submissions"
+IDENTITY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
+
+
+def git(folder: Path, *arguments: str) -> None:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | IDENTITY
+    subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True, capture_output=True)
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A checkout whose ``lprime verify`` passes the folders that hold a file ``good``, and says what it was called with."""
+    lprime = tmp_path / ".venv/bin/lprime"
+    lprime.parent.mkdir(parents=True)
+    lprime.write_text('#!/bin/sh\necho "$@"; test -e "$2/good"\n')
+    lprime.chmod(0o755)
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / SCRIPT, tmp_path / SCRIPT)
+    (tmp_path / ".gitignore").write_text(".venv/\n")
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "base")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("files", "code", "expected"),
+    [
+        (["leaderboard/submissions/mine/good"], 0, "verify leaderboard/submissions/mine"),
+        (["leaderboard/submissions/a b/good", "leaderboard/submissions/bad/x/y"], 1, "verify leaderboard/submissions/bad"),
+        (["leaderboard/submissions/mine/good", SCRIPT], 2, f"also changes:\n{SCRIPT}"),
+        (["leaderboard/submissions/README.md"], 2, "no submission in"),
+    ],
+)
+def test_a_pull_request(checkout, files, code, expected):
+    git(checkout, "switch", "-qc", "pull")
+    for file in files:
+        (checkout / file).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / file).write_text("exit 0\n")
+    git(checkout, "add", ".")
+    git(checkout, "commit", "-qm", "pull request")
+    git(checkout, "switch", "-q", "main")
+    done = subprocess.run([checkout / SCRIPT, "pull"], capture_output=True, text=True)
+    assert (done.returncode, expected in done.stdout + done.stderr) == (code, True), done.stdout + done.stderr
