@@ -1,4 +1,6 @@
-"""Task generators: copying, addition, parity, key retrieval and sorting, one per file. Independent of the other packages.
+"""Task generators: copying, addition, parity, key retrieval, sorting and language, one per file.
+
+Independent of the other packages.
 
 To add a task, add a file here: every ``Task`` subclass with its own ``name`` is registered under that name.
 """

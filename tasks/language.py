@@ -5,9 +5,9 @@
     <bos> b3 <sep> c3 b5 b4 c0 <eos>
 
 A hidden state is a topic (8) and a class of words (``a``, ``b``, ``c``). The class changes at every word, mostly to the
-next one, so the word before tells much about the next; the topic seldom changes, and each topic prefers other words, so
-words from far back tell more. The first state is uniform, which is also the stationary distribution. A text ends at its
-length, which no word tells.
+next one, so the last word helps to predict the next one; the topic seldom changes, and each topic prefers other words, so
+distant words help too. The first state is uniform, which is also the stationary distribution. A text ends at its length, which
+cannot be predicted from its words.
 
 It is a task of perplexity, not of exact answers: boards do not rank by it (``ranked``). ``lprime probe excess`` compares a
 model's loss with the least possible one.

@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from tasks.base import SPECIALS
+
 from .record import Value
 from .subject import Subject, as_tokens
 
@@ -48,11 +50,14 @@ def measure(subject: Subject) -> list[Value]:
 
 @torch.inference_mode()
 def score(subject: Subject, tokens: torch.Tensor, place: torch.Tensor, truth: torch.Tensor, length: int) -> tuple[float, float]:
-    """Accuracy and mean loss in nats of the token at one place of each sequence."""
+    """Accuracy and mean loss in nats of the token at one place of each sequence, given that the answer goes on there.
+
+    The model chooses among all tokens but the special ones: one that was trained up to L may rightly expect ``<eos>`` past L.
+    """
     announced, generator = subject.context(length)
     logits = []
     for part, at in zip(*(x.split(max(1, TOKENS // tokens.shape[1])) for x in (tokens, place)), strict=True):
         states = subject.model(part, announced, generator)
         logits.append(subject.model.logits(states[torch.arange(len(part)), at - 1]))
-    joined = torch.cat(logits)
+    joined, truth = torch.cat(logits)[:, len(SPECIALS) :], truth - len(SPECIALS)
     return float((joined.argmax(-1) == truth).float().mean()), float(F.cross_entropy(joined, truth))

@@ -18,7 +18,7 @@ from .subject import Subject, as_tokens
 VERSION = 1
 EXAMPLES = 128
 BINS = 16
-"""Most positions that are told apart at one length."""
+"""Most bins of positions at one length."""
 
 
 def applies(run: Run) -> bool:

@@ -124,7 +124,7 @@ def context(records: Records, theme: Theme) -> "Figure":
     return draw_lines(
         "Is context past L used? Accuracy lost without it", panels, theme,
         "accuracy of answer tokens with the whole sequence, less that with the tokens before the last N replaced",
-        ["N: tokens of a sequence of length L", "only answer tokens with more than N tokens before them"],
+        ["N: tokens of a sequence of length L", "answer tokens with more than N tokens before them, <eos> not counted"],
     )  # fmt: skip
 
 
@@ -150,6 +150,7 @@ def needle(records: Records, theme: Theme) -> "Figure":
     return draw_heats(
         "Needle by depth and length: accuracy of the value", panels, theme, 4,
         [f"x axis: length (L = {own[0].train_length}); y axis: place of the key; 0 % is the start, far from the question"],
+        names=0.45,
     )  # fmt: skip
 
 

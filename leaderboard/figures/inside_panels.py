@@ -90,16 +90,24 @@ def draw_lines(title: str, panels: Sequence[Lines], theme: Theme, ylabel: str, n
 
 
 def draw_heats(
-    title: str, panels: Sequence[Heat], theme: Theme, across: int, notes: Sequence[str], cell: float | None = None
+    title: str,
+    panels: Sequence[Heat],
+    theme: Theme,
+    across: int,
+    notes: Sequence[str],
+    *,
+    names: float = 1.15,
+    cell: float | None = None,
 ) -> "Figure":
     """Panels of coloured cells with numbers.
 
     Arguments:
+        names: inches left of each panel, for the names of rows.
         cell: width of a cell in inches; by default the panels fill the figure.
     """
     across = min(across, len(panels))
     down, rows = -(-len(panels) // across), max(len(panel.rows) for panel in panels)
-    height, names = max(0.7, 0.17 * rows), 1.15
+    height = max(0.7, 0.17 * rows)
     rotated = any(is_long(panel.columns) for panel in panels)
     foot = names if rotated else FOOT
     figure, bottom, top = new_figure(title, down * (height + HEAD + foot), theme, notes=notes)

@@ -57,18 +57,16 @@ def export(
         print(f"{failed:,} failed {'run has' if failed == 1 else 'runs have'} no result, and so no rows")
 
 
-def export_probes(suites: list[str] | None, out: Path | None, published: bool, form: str, to: Path, force: bool) -> None:
+def export_probes(suites: list[str] | None, out: Path, published: bool, form: str, to: Path, force: bool) -> None:
     """Write the numbers of all probes.
 
     Raises:
         InputError: there are none.
     """
-    from leaderboard import PUBLISHED
     from leaderboard.data.export import write_table
     from leaderboard.data.probes import probe_table, read_local, read_published
     from tasks import InputError
 
-    out = out or (PUBLISHED if published else Path("runs"))
     if published:
         found = read_published(out)
     else:

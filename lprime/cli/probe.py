@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Json, Out
+from .options import Encodings, Json, Tasks, Workers
 
 if TYPE_CHECKING:
     from bench.probe.record import ProbeRecord
@@ -27,15 +27,15 @@ def probe(
             show_default=False,
         ),
     ],
-    encoding: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Only these encodings, by name or file (repeatable).")
-    ] = None,
-    task: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these tasks (repeatable).")] = None,
+    encoding: Encodings = None,
+    task: Tasks = None,
     seed: Annotated[
         list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable) [default: the suite's first].")
     ] = None,
-    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Parallel runs [default: one per core].")] = None,
-    out: Out = Path("runs"),
+    workers: Workers = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of your runs [default: runs].")
+    ] = None,
     on: Annotated[str | None, typer.Option(metavar="FILE", help="Train on the SLURM cluster described by a YAML file.")] = None,
     as_json: Json = False,
 ) -> int:
@@ -46,9 +46,10 @@ def probe(
     from bench.probe.measure import ABOUT, SIMILARITY, measure_similarity
     from bench.runs.run import plan_runs
     from bench.suites.suite import load_suite
+    from slurm.cluster import load_cluster
     from tasks import InputError, unknown
 
-    from .run import full_names
+    from .run import expand, full_names
 
     *names, suite_name = arguments
     if (names, suite_name) == ([], THEOREM):
@@ -57,11 +58,12 @@ def probe(
         if name not in (*ABOUT, LOSS):
             raise unknown("probe", name, (*ABOUT, LOSS, THEOREM))
     suite = load_suite(suite_name)
+    out = load_cluster(on).results_folder(out) if on else out or Path("runs")
     if LOSS in names:
         if len(names) > 1:
             raise InputError("the probe loss reads finished runs and measures nothing; ask for it alone")
-        return print_losses(suite, out, encoding and full_names(encoding), task, as_json)
-    runs = plan_runs(suite, full_names(encoding or suite.encodings), task, seed or suite.seeds[:1])
+        return print_losses(suite, out, full_names(expand(encoding)) if encoding else None, task, as_json)
+    runs = plan_runs(suite, full_names(expand(encoding) if encoding else suite.encodings), task, seed or suite.seeds[:1])
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
         code = train_missing(suite_name, runs, workers, out, on)
         runs = [run for run in runs if run.result(out)]
@@ -97,11 +99,14 @@ def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | 
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
+    import torch
+
     from bench.probe.measure import is_measured, measure_run
     from bench.probe.subject import weights_file
     from bench.runs.progress import say
     from bench.runs.worker import RunRequest
 
+    torch.set_num_threads(1)  # as in the workers, so that numbers are the same
     todo = [run for run in runs if not is_measured(run, out, probes)]
     if without := sum(not weights_file(run, out).exists() for run in todo):
         say(f"{without} finished runs have no stored weights and are trained again")

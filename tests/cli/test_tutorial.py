@@ -18,7 +18,7 @@ def test_the_tutorial_leads_to_a_row_on_the_board(tmp_path):
     section = (ROOT / "CONTRIBUTING.md").read_text().split(TUTORIAL)[1].split("\n## ")[0]
     (block,) = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
     commands = [shlex.split(line, comments=True) for line in block.splitlines()]
-    steps = ("new", "check", "run", "board", "submit", "verify")
+    steps = ("new", "check", "run", "board", "probe", "submit", "verify")
     assert [command[:2] for command in commands] == [["lprime", name] for name in steps]
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
     theirs = ("run tiny.yaml --encoding nope --out theirs", "publish tiny.yaml --out theirs --no-measure")
@@ -41,6 +41,7 @@ def test_the_tutorial_leads_to_a_row_on_the_board(tmp_path):
     rows = printed["board"].replace("\u00a0", " ").splitlines()
     assert [any(line.startswith(name) for line in rows) for name in ("my_encoding (local) ", "nope ")] == [True, True]
     assert len(list((tmp_path / "runs/tiny").glob("*/my_encoding/seed-0/result.json"))) == 2
+    assert "Absolute position" in printed["probe"] and "my_encoding" in printed["probe"]
     assert "written to leaderboard/submissions/my_encoding, under Apache-2.0" in printed["submit"]
     assert re.search(r"my_encoding: (\d+) of \1 checks passed", printed["verify"])
 

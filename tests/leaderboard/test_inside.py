@@ -23,17 +23,19 @@ def record(probe: str, encoding: str, values: list[Value], task: str = "copying"
     )  # fmt: skip
 
 
-def records(alibi: float = 0.0, weight: float = -0.5) -> list[ProbeRecord]:
+def records(alibi: float = 0.0, weight: float = -0.5, untrained: float = 1.0) -> list[ProbeRecord]:
     """Attention alike within (nope, t5, alibi) and (learned, rope, my|pe).
 
     Arguments:
         alibi: what its attention is further from nope's.
         weight: slope of the largest weight.
+        untrained: what the error of the position probe is larger before the training.
     """
     found = []
     for n, name in enumerate(NAMES):
         errors = [(3.0 if name != "learned" else 0.1) / (layer + 1) ** 3 for layer in range(3)]
-        values = [Value(q, e, 4, layer) for layer, e in enumerate(errors) for q in ("error", "untrained")]
+        values = [Value("error", error, 4, layer) for layer, error in enumerate(errors)]
+        values += [Value("untrained", error + untrained, 4, layer) for layer, error in enumerate(errors)]
         found.append(record("position", name, [*values, Value("chance", 3.0, 4), Value("positions", 9, 4)]))
         heads = [(length, layer, head) for length in (4, 8) for layer in (0, 1) for head in (0, 1)]
         found.append(record("distance", name, [Value(q, 0.3, *at) for at in heads for q in ("mean_distance", "peak_distance")]))
@@ -67,6 +69,7 @@ def test_verdicts_follow_the_numbers():
     assert {closest: True, falls: True, learns: True}.items() <= verdicts(records()).items()
     assert verdicts(records(alibi=0.5))[closest] is False
     assert verdicts(records(weight=0.2))[falls] is False
+    assert verdicts(records(untrained=-0.01))[learns] is False
     no_positions = [r for r in records() if r.probe != "position"]
     assert learns not in verdicts(no_positions)
 

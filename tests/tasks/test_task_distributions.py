@@ -224,7 +224,7 @@ def test_words_are_drawn_from_the_model():
     seen = np.eye(24)[words[:, 1:]]
     deviation = (seen - known).sum(0) / np.sqrt((known * (1 - known)).sum(0))
     assert np.abs(deviation).max() < 5, "every word is as frequent as its predicted probabilities say"
-    assert known.max(2).mean() > 0.3, "and the predictions are not vague"
+    assert known.max(2).mean() > 0.2, "and the predictions are not vague"
     # The entropy of the first word, from the stationary distribution alone, is the most that any place can have.
     entropy = -(known * np.log(known)).sum(2).mean(0)
-    assert (np.diff(entropy) < 0.01).all() and entropy[-1] < entropy[0] - 0.05, "words from far back tell more"
+    assert (np.diff(entropy) < 0.01).all() and entropy[-1] < entropy[0] - 0.05, "distant words help to predict"

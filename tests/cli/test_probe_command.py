@@ -1,4 +1,4 @@
-"""``lprime probe``: trains what is missing, measures once, and its numbers are published and exported."""
+"""``lprime probe``: trains missing runs, measures once, and its numbers are published and exported."""
 
 import csv
 import json
@@ -57,10 +57,10 @@ def test_probes_of_a_plugin(measured, capsys):
     assert table.startswith(f"{len(rows)} rows of {len(records)} probes")
     assert len(rows) == sum(len(r["values"]) for r in records)
 
-    printed(capsys, "publish", "tiny.yaml", "--to", "board", "--no-measure")
+    printed(capsys, "publish", "tiny.yaml", "--board", "board", "--no-measure")
     assert "## Suite tiny" in (folder / "board/INSIDE.md").read_text()
     assert "How it works inside" in (folder / "board/pages/near.md").read_text()
-    assert "match the" in printed(capsys, "board", "--check", "--to", "board")
+    assert "match the" in printed(capsys, "board", "--check", "--board", "board")
 
     (run / "probe-growth.json").write_text("{}")
     assert "is not a whole probe" in refused(
