@@ -49,7 +49,7 @@ def probe(
     from slurm.cluster import load_cluster
     from tasks import InputError, unknown
 
-    from .run import expand, full_names
+    from .selection import expand, full_names
 
     *names, suite_name = arguments
     if (names, suite_name) == ([], THEOREM):
