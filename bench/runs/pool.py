@@ -24,7 +24,7 @@ MALLOC = ":".join(
 )
 """Keep freed memory for the next step, in huge pages: a step of a small model allocates some 20 MB in thousands of pieces, and
 new pages and page tables take 5 to 10 % of its time. Linux only."""
-ONEDNN_KERNELS = "256"
+ONEDNN_KERNELS = "400"
 """Compiled kernels that oneDNN keeps, some 100 kB each; with its default of 1,024 the memory of a long training grows."""
 BLOCKED_SIGNALS = {signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2}
 """Signals sent to every process of a terminal or a cluster job. Workers start with them blocked, even during imports; only
