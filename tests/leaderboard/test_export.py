@@ -83,6 +83,10 @@ def read(form: str, path: Path) -> pd.DataFrame:
         from datasets import load_from_disk
 
         return load_from_disk(str(path)).to_pandas()
+    if form == "json":
+        frame = pd.DataFrame(json.loads(path.read_text()))
+        floats = [name for name, column in export.COLUMNS.items() if column.kind is float]
+        return frame.astype(dict.fromkeys(floats, float))  # pandas takes 1.0 for a whole number and None for an object
     return read_csv(path) if form == "csv" else pd.read_parquet(path)
 
 
