@@ -4,13 +4,15 @@ It sends ``("ready", 0, "")`` once its imports are done. For every run it sends 
 end one of ``finished``, ``failed`` and ``locked``. When the pool dies, the worker saves its run and ends.
 """
 
+import multiprocessing
 import os
 import signal
 import statistics
 import sys
+import threading
 import traceback
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from bench.result import Result
@@ -19,6 +21,18 @@ from tasks import InputError
 
 from .run import Run
 from .run_lock import LockedElsewhere
+
+
+def end_with_parent() -> None:
+    """Initialise a worker of an executor: it ends when its parent process does, even if that is killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "called in a worker process"
+
+    def watch() -> None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -50,6 +51,37 @@ def print_board(grid: Grid, pages: Sequence[Path], console: Console) -> None:
     console.print(*parts, sep="\n", highlight=False, markup=False, emoji=False)
     files = [f"{pages[0]}", f"{pages[1]} (all tables and figures)", f"{pages[0].parent / BoardPaths.task_stem}*.md"]
     console.print(Text("\nWritten: " + "\n         ".join(files)), soft_wrap=True)
+
+
+def board_dict(grid: Grid, pages: Sequence[Path]) -> dict[str, Any]:
+    """The board's first tables, its answer and its files as plain data; None for what is not known.
+
+    Arguments:
+        pages: see ``print_board``.
+    """
+    classes = summarise(grid)
+    return {
+        "suite": grid.name,
+        "version": grid.version,
+        "fingerprint": grid.fingerprint,
+        "tables": {name: [row_dict(row) for row in rows] for name, rows in classes.items()},
+        "answer": dict(findings(grid, classes, lambda row: printable(row.name), printable)) if grid.runs else {},
+        "files": [str(page) for page in pages],
+    }
+
+
+def row_dict(row: Row) -> dict[str, Any]:
+    return {
+        "encoding": row.name,
+        "tier": row.tier,
+        "places": row.places,
+        "score": row.score,
+        "interval": row.interval,
+        "reach": row.reach and {"at": row.reach.at, "mark": row.reach.mark},
+        "tasks": {task: cell.score and cell.score[0] for task, cell in row.cells.items()},
+        "learned": not row.flagged,
+        "step_time": row.step_time,
+    }
 
 
 def terminal_table(grid: Grid, rows: Sequence[Row], width: int) -> Table:

@@ -1,5 +1,6 @@
 """``lprime board``: render the leaderboard from results."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -7,7 +8,7 @@ import typer
 
 from leaderboard import PUBLISHED, published_folder
 
-from .options import Out, To
+from .options import Json, Out, To
 from .read_results import read_grids
 
 
@@ -28,6 +29,7 @@ def board(
         ),
     ] = False,
     to: To = PUBLISHED,
+    as_json: Json = False,
 ) -> None:
     """Render the board of a suite as markdown with figures, and print its first table and the answer; or all as one page.
 
@@ -35,6 +37,8 @@ def board(
     """
     from tasks import InputError
 
+    if as_json and (check or html):
+        raise InputError(f"expected --json or {'--check' if check else '--html'}, got both")
     if html is not None:
         if check:
             raise InputError("expected --check or --html, got both")
@@ -58,7 +62,12 @@ def board(
     from leaderboard.data.collect import suites_with_results
     from leaderboard.data.conditions import is_shipped_condition
     from leaderboard.render.board import write_board
-    from leaderboard.render.board_text import print_board
+    from leaderboard.render.board_text import board_dict, print_board
 
-    for name in [suite] if suite else [name for name in suites_with_results(out) if not is_shipped_condition(name)]:
-        print_board(*write_board(name, out, published_folder(to) if published else None), Console())
+    names = [suite] if suite else [name for name in suites_with_results(out) if not is_shipped_condition(name)]
+    boards = [write_board(name, out, published_folder(to) if published else None) for name in names]
+    if as_json:
+        print(json.dumps([board_dict(*one) for one in boards], indent=1, ensure_ascii=False))
+        return
+    for one in boards:
+        print_board(*one, Console())

@@ -104,7 +104,7 @@ def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | 
     from bench.probe.measure import is_measured, measure_run
     from bench.probe.subject import weights_file
     from bench.runs.progress import say
-    from bench.runs.worker import RunRequest
+    from bench.runs.worker import RunRequest, end_with_parent
 
     torch.set_num_threads(1)  # as in the workers, so that numbers are the same
     todo = [run for run in runs if not is_measured(run, out, probes)]
@@ -113,7 +113,7 @@ def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | 
     count = min(workers or len(os.sched_getaffinity(0)), len(todo))
     if count > 1:
         os.environ["OMP_NUM_THREADS"] = "1"  # read by the workers when they import torch
-        with ProcessPoolExecutor(count, get_context("spawn")) as pool:
+        with ProcessPoolExecutor(count, get_context("spawn"), end_with_parent) as pool:
             jobs = [pool.submit(measure_request, RunRequest.of(run), out, probes) for run in todo]
             for run, job in zip(todo, jobs, strict=True):
                 say(f"{run}: {job.result():.1f} s")

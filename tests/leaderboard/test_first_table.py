@@ -1,6 +1,7 @@
 """The first table of a board fits where it is read: a page of GitHub, and terminals."""
 
 import io
+import json
 import shutil
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from synthetic_results import failure, full, only_grid, record, result, suite
 
 from leaderboard.format import FAMILIES
 from leaderboard.render.board import render_board
-from leaderboard.render.board_text import print_board
+from leaderboard.render.board_text import board_dict, print_board
+from leaderboard.stats.summary import summarise
 
 TASKS = [
     ("copying", "unique"),
@@ -87,6 +89,16 @@ def test_runs_that_did_not_finish_are_counted_and_encodings_that_nobody_ran_are_
     assert "Suite tiny: 1 encoding, 2 tasks, 3 seeds" in text
     assert "Failed, diverged or missing runs: 1 lines in board-details.md, or lprime status tiny" in text
     assert "rope" not in text and "t5" not in text
+
+
+def test_the_board_as_data_has_the_numbers_of_its_rows(grid):
+    content = json.loads(json.dumps(board_dict(grid, [Path("board.md")]), allow_nan=False))
+    rows = {row.name: row for group in summarise(grid).values() for row in group}
+    found = {row["encoding"]: row for table in content["tables"].values() for row in table}
+    assert found.keys() == rows.keys() and content["files"] == ["board.md"] and content["answer"]
+    for name, row in rows.items():
+        assert (found[name]["score"], found[name]["tier"]) == (row.score, row.tier)
+        assert found[name]["tasks"] == {task: cell.score and cell.score[0] for task, cell in row.cells.items()}
 
 
 def printed(grid, width):

@@ -17,6 +17,7 @@ from bench.check import check_encoding
 from bench.check.checks import Fault
 from bench.result import Result
 from bench.runs.run import Run
+from bench.runs.worker import end_with_parent
 from bench.sealed.judge import Code, Limits, SealedError
 from bench.sealed.run import run_sealed
 from bench.suites.suite import Suite
@@ -176,7 +177,7 @@ def train_runs(data: SubmissionData, suite: Suite, chosen: Sequence[Result]) -> 
         code = Code(reference, [source], path, options.unsafe, Limits(limit))
         runs = [Run(suite, r.task, name, r.seed) for r in chosen]
         workers = min(len(runs), options.workers or len(os.sched_getaffinity(0)))
-        with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        with ProcessPoolExecutor(workers, get_context("spawn"), end_with_parent) as pool:
             return [
                 result.result() for result in [pool.submit(train_run, *one, code) for one in zip(runs, chosen, strict=True)]
             ]
