@@ -24,8 +24,6 @@ MALLOC = ":".join(
 )
 """Keep freed memory for the next step, in huge pages: a step of a small model allocates some 20 MB in thousands of pieces, and
 new pages and page tables take 5 to 10 % of its time. Linux only."""
-ONEDNN_KERNELS = "400"
-"""Compiled kernels that oneDNN keeps, some 100 kB each; with its default of 1,024 the memory of a long training grows."""
 BLOCKED_SIGNALS = {signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2}
 """Signals sent to every process of a terminal or a cluster job. Workers start with them blocked, even during imports; only
 the pool reacts to them and stops its workers."""
@@ -98,7 +96,6 @@ class LocalPool:
         # numpy and torch read these variables when they are imported.
         os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(self.threads)
         os.environ.setdefault("GLIBC_TUNABLES", MALLOC)
-        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", ONEDNN_KERNELS)
         if self.gpus:  # the one with the fewest workers
             used = [other.gpu for other in self.active]
             worker.gpu = os.environ["CUDA_VISIBLE_DEVICES"] = min(self.gpus, key=used.count)
