@@ -1,7 +1,7 @@
 """Experiment trackers, for ``lprime run --track``: settings, loss curve and scores of each run, recorded when it ends.
 
 The process that follows the grid reads them from the run's result: training is neither slowed nor changed, and a cluster's runs
-are recorded too. Everything stays on this machine unless the tracker is told otherwise: Weights & Biases is offline
+are recorded too. Everything stays on this machine unless the tracker is configured otherwise: Weights & Biases is offline
 unless ``WANDB_MODE`` says online (``wandb sync`` uploads later), and the other two write files.
 """
 

@@ -18,8 +18,6 @@ from .judge import SealedModel
 
 STEPS, HALVES = 4, 2
 """Audited steps of a run, and random halves of each."""
-EXAMPLES = 16
-"""Most examples of an audited batch."""
 CHANGE, FARTHEST = 1e-3, 1e-5
 """ε is chosen for this change of the loss, in nats, but moves the weights by at most this share of their norm."""
 TOLERANCE = 0.02
@@ -31,10 +29,8 @@ class Record:
     step: int
     weights: dict[str, torch.Tensor]
     gradient: dict[str, torch.Tensor]
-    loss: float
     examples: Examples
     announced_length: int
-    generator: int
 
 
 class Audit:
@@ -44,14 +40,12 @@ class Audit:
         self.rng, self.records = rng, list[Record]()
         self.chosen = set(rng.choice(steps, min(STEPS, steps), replace=False).tolist())
 
-    def record(
-        self, step: int, model: SealedModel, examples: Examples, announced_length: int, generator: torch.Generator
-    ) -> None:
+    def record(self, step: int, model: SealedModel, examples: Examples, announced_length: int) -> None:
         """Keep a copy of the step if it is one of the chosen. Random encodings are not audited: the draws differ."""
         if step in self.chosen and not model.encoding.info.random:
             weights = {name: p.detach().clone() for name, p in model.weights.items()}
             gradient = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in model.weights.items()}
-            self.records.append(Record(step, weights, gradient, 0.0, examples, announced_length, generator.initial_seed()))
+            self.records.append(Record(step, weights, gradient, examples, announced_length))
 
     def faults(self, model: SealedModel, symbols: int) -> list[str]:
         """Deviations above the tolerance, one line each."""

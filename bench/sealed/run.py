@@ -56,7 +56,7 @@ def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step
 
         def compute(_model, examples, announced_length, generator):
             loss = model.gradients(_model, examples, announced_length, generator)
-            audit.record(state.step, model, examples, announced_length, generator)
+            audit.record(state.step, model, examples, announced_length)
             return loss
 
         train(

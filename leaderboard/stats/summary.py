@@ -17,6 +17,7 @@ from tasks import InputError
 
 from . import bootstrap, significance
 from . import scores as st
+from .step_times import always_busy, step_times
 
 BASE = "nope"
 """The baseline: costs are relative to those of this encoding."""
@@ -287,19 +288,3 @@ def task_scores(grid: Grid, column: Column, encoding: str) -> Float[np.ndarray, 
     """Score of each run on a task."""
     exact, token, guessed = (grid.recorded(column.task, encoding, name) for name in ("exact", "token", "token_chance"))
     return st.run_scores(column.at, st.cell_scores(exact, token, np.array(column.chance), guessed), column.train_length)
-
-
-def step_times(grid: Grid, encoding: str) -> list[list[float]]:
-    """Step times of runs in milliseconds, by task; runs on a busy machine count only if there are no others."""
-    cells = timed_runs(grid, encoding)
-    return [[run.timings.step_ms for run in [r for r in runs if not r.timings.busy] or runs] for runs in cells]
-
-
-def always_busy(grid: Grid, encoding: str) -> bool:
-    """Whether on some task all runs were timed on a busy machine."""
-    return any(runs and all(run.timings.busy for run in runs) for runs in timed_runs(grid, encoding))
-
-
-def timed_runs(grid: Grid, encoding: str) -> list[list[Result]]:
-    """The runs that took at least one step, by task; others have no step time."""
-    return [[run for run in grid.runs.get((c.task, encoding), ()) if run.timings.step_ms > 0] for c in grid.columns]
