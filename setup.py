@@ -1,7 +1,11 @@
-"""The package's description, README.md without links that lead nowhere outside a checkout. All else is in pyproject.toml."""
+"""Metadata that depends on where the repository is hosted: its addresses, and README.md with links that lead there.
 
+All else is in pyproject.toml.
+"""
+
+import os
 import re
-import tomllib
+import subprocess
 from pathlib import Path
 
 from setuptools import setup
@@ -27,8 +31,45 @@ def without_relative_links(text: str, repository: str) -> str:
     return re.sub(rf"\[((?:`[^`]*`|[^\]`])*)\]\({RELATIVE}\)", r"\1", without_pictures)
 
 
+def web_address(remote: str) -> str:
+    """The web address of a git remote, without user and password; empty if it has none."""
+    found = re.fullmatch(
+        r"(?:https://(?:[^@/]*@)?|ssh://(?:[^@/]*@)?|[^@/:]+@)([\w.-]+\.\w+)(?::\d+)?[:/](.+?)(?:\.git)?/?", remote
+    )
+    return f"https://{found[1]}/{found[2]}" if found else ""
+
+
+def repository_address() -> str:
+    """Where the source is hosted: as GitHub Actions, a source distribution, or the checkout's remote ``origin`` says.
+
+    Empty if none is known.
+    """
+    if repository := os.environ.get("GITHUB_REPOSITORY"):
+        return f"{os.environ.get('GITHUB_SERVER_URL', 'https://github.com')}/{repository}"
+    if not (ROOT / ".git").exists():
+        metadata = ROOT / "PKG-INFO"  # of a source distribution
+        found = metadata.exists() and re.search(r"^Project-URL: Repository, (\S+)$", metadata.read_text("utf-8"), re.MULTILINE)
+        return found[1] if found else ""
+    command = ["git", "-C", str(ROOT), "remote", "get-url", "origin"]
+    try:
+        return web_address(subprocess.run(command, capture_output=True, text=True).stdout.strip())
+    except OSError:  # no git
+        return ""
+
+
 if __name__ == "__main__":
-    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"].get("urls", {})
-    repository = urls.get("Repository", urls.get("Source", "")).rstrip("/").removesuffix(".git")
-    readme = without_relative_links((ROOT / "README.md").read_text(encoding="utf-8"), repository)
-    setup(long_description=readme, long_description_content_type="text/markdown")
+    repository = repository_address()
+    setup(
+        long_description=without_relative_links((ROOT / "README.md").read_text(encoding="utf-8"), repository),
+        long_description_content_type="text/markdown",
+        project_urls={
+            name: f"{repository}{path}"
+            for name, path in {
+                "Repository": "",
+                "Leaderboard": "/blob/HEAD/leaderboard/published/README.md",
+                "Issues": "/issues",
+                "Changelog": "/blob/HEAD/CHANGELOG.md",
+            }.items()
+            if repository
+        },
+    )

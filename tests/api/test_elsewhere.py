@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 from support import ROOT
 
-from setup import without_relative_links
+from setup import web_address, without_relative_links
 
 BLOCKED = "raise SystemExit('the file of the user was imported')"
 
@@ -28,7 +28,10 @@ def wheel(tmp_path_factory) -> Path:
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder / "source")
     build = "from setuptools import build_meta; build_meta.build_wheel('..')"
-    done = subprocess.run([sys.executable, "-c", build], cwd=folder / "source", capture_output=True, text=True, timeout=120)
+    env = os.environ | {"GITHUB_SERVER_URL": "https://x.y", "GITHUB_REPOSITORY": "lab/lprime"}
+    done = subprocess.run(
+        [sys.executable, "-c", build], cwd=folder / "source", env=env, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     (path,) = folder.glob("*.whl")
     with ZipFile(path) as archive:
@@ -41,13 +44,24 @@ def results_of(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
 
 
-def test_the_wheel_has_all_published_results_and_a_readme_without_relative_links(wheel):
+def test_the_wheel_has_all_published_results_its_addresses_and_a_readme_with_links_there(wheel):
     assert results_of(wheel / "leaderboard") == results_of(ROOT / "leaderboard") != {}
     assert (wheel / "lprime/py.typed").exists() and not (wheel / "bench/speed").exists()
     (metadata,) = wheel.glob("*.dist-info/METADATA")
-    readme = email.message_from_bytes(metadata.read_bytes()).get_payload(decode=True).decode()
-    assert readme.startswith((ROOT / "README.md").read_text()[:200])
-    assert all(link.startswith(("https://", "#")) for link in re.findall(r'(?:\]\(|src=")([^)"]+)', readme))
+    message = email.message_from_bytes(metadata.read_bytes())
+    assert "Repository, https://x.y/lab/lprime" in message.get_all("Project-URL")
+    readme = message.get_payload(decode=True).decode()
+    links = re.findall(r'(?:\]\(|src=")([^)"]+)', readme)
+    assert all(link.startswith(("https://", "#")) for link in links)
+    local = [link.removeprefix("https://x.y/lab/lprime/blob/HEAD/") for link in links if "x.y/lab/lprime/blob" in link]
+    assert local and all((ROOT / link.partition("#")[0]).exists() for link in local)
+
+
+def test_addresses_of_remotes():
+    for remote in ("https://x.y/a/b.git", "https://user:word@x.y/a/b", "git@x.y:a/b.git", "ssh://git@x.y:22/a/b.git"):
+        assert web_address(remote) == "https://x.y/a/b"
+    for remote in ("/srv/git/b.git", "file:///srv/b", "", "host:b.git", "https://localhost/a"):
+        assert web_address(remote) == ""
 
 
 def test_links_within_the_repository_become_absolute_or_text():
