@@ -89,7 +89,7 @@ def terminal_table(grid: Grid, rows: Sequence[Row], width: int) -> Table:
     found = tables.short_columns(grid, rows)
     wanted = {title: [c for c in found if c.title == title] for title in ("encoding", "score", "reach", "tier")}
     groups = [*wanted.values(), [c for c in found if c.task]]
-    groups += [[c] for c in (columns.STEP_TIME, columns.SEEDS, columns.FAMILY) if c in found]
+    groups += [[c] for c in (columns.STEP_TIME, columns.FAMILY) if c in found]
     shown: list[TableColumn] = []
     for i, group in enumerate(groups):
         needed = sum(needs(column, rows) + GAP for column in [*shown, *group]) - GAP

@@ -96,6 +96,8 @@ def signs(rows: Sequence[Row]) -> dict[str, str]:
     meanings = {FLAG: f"has not learned some task (exact match at l ≤ L under {share(st.GATE)})"}
     meanings |= {SECOND_HAND: f"second-hand, {SOURCE_MEANINGS['second-hand']}", BUSY: "timed on a busy machine"}
     marked = [f"{sign} {meaning}" for sign, meaning in meanings.items() if sign in shown]
+    asked = max(cell.asked for row in rows for cell in row.cells.values())
+    marked += [f"n/{asked} only n of {asked} seeds so far"] if "/" in shown else []
     marked += [f"{ABSENT} some runs are missing or failed"] if any(row.score is None for row in rows) else []
     return found | ({"Signs": "; ".join(marked)} if marked else {})
 

@@ -32,13 +32,12 @@ def rows_table(shown: Sequence[TableColumn], rows: Sequence[Row], left: int = 1)
 def short_columns(grid: Grid, rows: Sequence[Row], encoding: TableColumn = columns.ENCODING) -> list[TableColumn]:
     """The columns of the first table, in which everything needed for a decision fits 948 pixels.
 
-    Tiers have a column where they were tested, and seeds where some are missing; names have their marks.
+    Tiers have a column where they were tested; names have their marks.
 
     Arguments:
         encoding: the column of names.
     """
     tested = any(row.tier for row in rows)
-    seeds = any(len(cell.runs) < cell.asked for row in rows for cell in row.cells.values())
     marked = replace(
         encoding,
         text=lambda row: encoding.text(row) + marks(row),
@@ -51,14 +50,16 @@ def short_columns(grid: Grid, rows: Sequence[Row], encoding: TableColumn = colum
         *([columns.TIER] if tested else []),
         *(marked, reach, score, columns.FAMILY),
         *(task_column(c, of_task) for c in grid.columns),
-        *(columns.STEP_TIME, *([columns.SEEDS] if seeds else [])),
+        columns.STEP_TIME,
     ]
 
 
 def marks(row: Row) -> str:
-    """`` ≈ ⚑`` after the name of a second-hand row that has not learned some task."""
+    """`` ≈ ⚑ 1/5`` after the name of a second-hand row that has not learned some task, with one of five seeds."""
     second_hand = row.record is not None and row.record.source == "second-hand"
-    return "".join(f"\u00a0{sign}" for sign, shown in ((SECOND_HAND, second_hand), (FLAG, row.flagged)) if shown)
+    missing = any(len(cell.runs) < cell.asked for cell in row.cells.values())
+    found = ((SECOND_HAND, second_hand), (FLAG, row.flagged), (columns.SEEDS.text(row), missing))
+    return "".join(f"\u00a0{sign}" for sign, shown in found if shown)
 
 
 def short_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
