@@ -40,8 +40,10 @@ def measure_memory(plan: Plan) -> list[Memory]:
 
 
 def in_subprocess(arguments: Sequence[str]) -> list[Peak]:
-    """The peaks that ``main`` returns in a new process with one thread, like a worker's."""
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    """The peaks that ``main`` returns in a new process with one thread and the allocator of a worker."""
+    from bench.runs.pool import MALLOC
+
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "GLIBC_TUNABLES": MALLOC}
     command = [sys.executable, "-m", "bench.speed.memory", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     return json.loads(done.stdout)

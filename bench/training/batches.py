@@ -91,8 +91,11 @@ def as_batch(examples: Examples, max_buckets: int = 1, rounded: bool = False) ->
 
 
 def extended(values: Int[np.ndarray, " N"], value: int) -> Int[np.ndarray, " M"]:
-    """Append ``value`` until the number of values is one of the 16 to 32 even steps between two powers of two."""
-    step = max(ROUND, 1 << max(0, len(values).bit_length() - 6))
+    """Append ``value`` until the number of values is one of the 8 to 16 even steps between two powers of two.
+
+    oneDNN keeps half a megabyte for each kernel, and the further rows leave the last bits of results as they are.
+    """
+    step = max(ROUND, 1 << max(0, len(values).bit_length() - 5))
     return np.append(values, np.full(-len(values) % step, value))
 
 

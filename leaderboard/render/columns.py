@@ -107,11 +107,11 @@ def factor(value: float) -> str:
 
 
 def seed_counts(row: Row) -> str:
-    """``5``; ``3–5/5`` where tasks differ or runs are missing."""
+    """``5``; ``3–5 of 5`` where tasks differ or runs are missing."""
     counts = [len(c.runs) for c in row.cells.values()]
     asked = max(c.asked for c in row.cells.values())
     span = str(min(counts)) if min(counts) == max(counts) else f"{min(counts)}–{max(counts)}"
-    return span if min(counts) == asked else f"{span}/{asked}"
+    return span if min(counts) == asked else f"{span} of {asked}"
 
 
 def parameter_counts(row: Row) -> str:
@@ -166,7 +166,7 @@ SEEDS = TableColumn(
     "seeds",
     seed_counts,
     lambda row: min(len(c.runs) for c in row.cells.values()),
-    "Runs per task, of those in the suite where some are missing",
+    "Runs per task",
 )
 RANKING_CLASS = TableColumn("ranking class", lambda row: printable(row.ranking))
 FAMILY = TableColumn(

@@ -99,7 +99,7 @@ def test_rounded_numbers_are_few_and_little_greater(count):
     (rounded,) = batches.extended(np.zeros(count, np.int64), 1).shape
     assert count <= rounded <= max(count * 17 / 16, count + batches.ROUND - 1)
     assert len(batches.extended(np.zeros(rounded), 0)) == rounded, "a rounded number stays"
-    assert rounded % max(batches.ROUND, 2 ** (count.bit_length() - 6)) == 0
+    assert rounded % max(batches.ROUND, 2 ** (count.bit_length() - 5)) == 0
     assert batches.extended(np.zeros(count, np.int64), 1).sum() == rounded - count
 
 

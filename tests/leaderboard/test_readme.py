@@ -92,9 +92,9 @@ def mixed_board(tmp_path_factory):
 def test_a_table_for_each_ranking_class_comes_first(mixed_board):
     text = text_of(mixed_board)
     standard, longer, aware = first_tables(text)
-    assert [row["encoding"] for row in standard] == ["[interpolated(rope)]", "[nope]", "[rope] ⚑"]
-    assert [row["encoding"] for row in longer] == ["[finetuned(rope)]"]
-    assert [row["encoding"] for row in aware] == ["[abacus]"]
+    assert [row["encoding"] for row in standard] == ["[interpolated(rope)]", "[nope]", "[rope] ⚑ 0–2/3"]
+    assert [row["encoding"] for row in longer] == ["[finetuned(rope)] 2/3"]
+    assert [row["encoding"] for row in aware] == ["[abacus] 2/3"]
     # .9 and .8, weighted log 1.5 to log 2/1.5; parity's chance is ½, so .8 and .6.
     assert standard[0]["sorting"] == ".858" and standard[0]["parity"] == ".717"
     assert [standard[2][title] for title in ("parity", "sorting", "score", "tier")] == ["failed", ".198", "–", "–"]
@@ -104,16 +104,14 @@ def test_a_table_for_each_ranking_class_comes_first(mixed_board):
         assert title in text
 
 
-def test_seeds_and_tiers_have_a_column_only_where_they_inform(tmp_path):
+def test_seeds_and_tiers_are_shown_only_where_they_inform(tmp_path):
     of, single = suite(), suite(seeds=[0])
     curves = {"nope": CURVE, "rope": (1, 1, 0.9, 0.8)}
     (complete,) = first_tables(text_of(publish(tmp_path / "complete", full(of, curves), of)))
     (incomplete,) = first_tables(text_of(publish(tmp_path / "incomplete", full(of, curves)[1:], of)))
     (untested,) = first_tables(text_of(publish(tmp_path / "single", full(single, curves))))
-    assert "seeds" not in complete[0] and {row["encoding"]: row["seeds"] for row in incomplete} == {
-        "[nope]": "2–3 of 3",
-        "[rope]": "3",
-    }
+    assert {row["encoding"] for row in complete} == {"[nope]", "[rope]"}
+    assert {row["encoding"] for row in incomplete} == {"[nope] 2–3/3", "[rope]"}
     assert "tier" in complete[0] and "tier" not in untested[0]
 
 
