@@ -29,8 +29,8 @@ FAMILIES = {
     "bias": ("score bias", "a number for each distance, added to attention scores"),
     "rotary": ("rotary", "queries and keys rotated by position"),
     "scaling": ("scaling", "attention scores scaled by length"),
-    "contextual": ("by content", "depends on the tokens between"),
-    "ids": ("position ids", "other ids for another encoding"),
+    "contextual": ("by content", "computed from the tokens between query and key"),
+    "ids": ("position ids", "changes the positions that another encoding sees"),
     "training": ("extra stage", "a further stage of training"),
     "task-aware": ("task-aware", "ids that follow the meaning of tokens"),
 }

@@ -5,7 +5,7 @@ from itertools import combinations
 
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.highlight import REFERENCES
-from leaderboard.format import FLAG, plural, reach_text, share
+from leaderboard.format import FLAG, plural, reach_text, share, times
 from leaderboard.stats.significance import ALPHA
 from leaderboard.stats.summary import BASE, Row, separation
 
@@ -53,8 +53,8 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
         return [("One encoding", f"{first} alone has run on every task: score {score}; there is nothing to compare.")]
     pairs = [(a, b) for a, b in combinations(rows, 2) if b.name in a.ps]
     if not pairs:
-        text = f"{first} has the highest score, {score}, but in too few seeds for a test: small differences mean nothing."
-        return [("Not tested", text)]
+        text = f"{first} has the highest score, {score}, before {show(rows[1])}, {share(rows[1].score or 0)}, but there are "
+        return [("Highest so far", text + "too few seeds for a test: the next seeds may change the order.")]
     count = sum(separation(a, b) is not None for a, b in pairs)
     sure = f"Over {seeds_text(grid)} it separates {count:,} of all {len(pairs):,} pairs, with a risk of {100 * ALPHA:g} % that "
     sure += "any of these verdicts is wrong."
@@ -123,16 +123,16 @@ def carried(grid: Grid, rows: Sequence[Row], show: Show, safe: Safe) -> str:
     works, fails = [], []
     for column in grid.columns:
         reaches = [(reach, row) for row in rows if (reach := row.cells[column.task].reach)]
-        count, best = sum(reach.at >= FAR for reach, _ in reaches), max(reach.at for reach, _ in reaches)
-        first, *others = [(row, reach) for reach, row in reaches if reach.at == best]
-        furthest = listed([show(first[0]), *(show(row) for row, _ in others)], 1) + f", {reach_text(first[1])} L"
-        if count:
-            works.append(f"{name(column, safe)} ({count} of {len(rows)}; furthest: {furthest})")
+        count, best = sum(reach.at >= FAR for reach, _ in reaches), max(reach for reach, _ in reaches)
+        first, *others = [show(row) for reach, row in reaches if reach == best]
+        if best.mark == "≥" and others:
+            furthest = f"{len(others) + 1} of them to the end of the test, {times(best.at)} L"
         else:
-            fails.append(f"{name(column, safe)} (furthest: {furthest})")
-    parts = [f"at least half of the answers are right, guessing taken out, on {listed(works)}"] if works else []
-    parts += [f"no encoding gets that far on {listed(fails)}"] if fails else []
-    return f"{'; '.join(parts)}." if parts else ""
+            furthest = f"furthest: {listed([first, *others], 1)}, {reach_text(best)} L"
+        (works if count else fails).append(f"{f'{count} on ' if count else ''}{name(column, safe)} ({furthest})")
+    text = f"of the {plural(len(rows), 'encoding')} of the first table, at least half of the answers are right, guessing taken "
+    text += "out, with " + listed([*works, f"none on {listed(fails)}"] if fails else works)
+    return f"{text}." if works or fails else ""
 
 
 def name(column: Column, safe: Safe) -> str:

@@ -68,10 +68,10 @@ EXPLANATION = f"""\
   *Scaled*: derived from L and L′. Where the two differ, both are rows: `x`, and `x_scaled`.
 - **Parameters**: those of the encoding alone. **Step time**: the time of forward and backward pass at L relative to
   {BASE}'s, measured side by side with it on one task (its name, and times at longer lengths, are on the encoding's page),
-  accurate to some 5 %; where that was not measured, from the timings of the runs: medians over seeds, geometric mean over
-  tasks. *l > L*: at the longest length measured. {BUSY} marks times measured while the machine was busy with other work, and
-  the process had less than {QUIET:.0%} of a core. **Memory**, relative to {BASE}'s: peak memory of a step at the longest length
-  measured.
+  accurate to some 5 %; where that was not measured, from the timings of runs on an idle machine: medians over seeds,
+  geometric mean over tasks. *l > L*: at the longest length measured. {BUSY} marks times measured while the machine was busy
+  with other work, and the process had less than {QUIET:.0%} of a core. **Memory**, relative to {BASE}'s: peak memory of a step
+  at the longest length measured.
 - *missing*: no result yet. *failed*: the run ended in an error. A *diverged* run (its loss was not finite) counts as zero."""
 
 OTHER_VERSION = "Produced by another version of the suite or harness; these numbers do not compare with those above."
@@ -81,15 +81,16 @@ def signs(rows: Sequence[Row]) -> dict[str, str]:
     """Word of the first tables → what it means, for all words and signs that they use. Without names from results."""
     shown = "".join(column.text(row) for column in (columns.MEAN_REACH, columns.STEP_TIME) for row in rows)
     shown += "".join(tables.marks(row) for row in rows)
-    reach = {"≥": "the test ends first", "<": "less: the shortest test already fails", "~": "both occur"}
+    reach = {"≥": "on some task the test ends first", "<": "some task fails at its shortest length", "~": "both occur"}
     ends = "; ".join(f"{sign} {meaning}" for sign, meaning in reach.items() if sign in shown)
     found = {}
     if any(row.tier for row in rows):
         found["Tier"] = "the test separates no two rows of one tier: differences within it may be chance"
-    found["Reach"] = "multiple of L, the longest training length, at which exact match falls under one half, mean over tasks"
+    found["Reach"] = "multiple of L at which exact match, guessing taken out, falls under one half; geometric mean over tasks"
     found["Reach"] += f" ({ends})" if ends else ""
     found["Score"] = "accuracy past L, 0 is guessing and 1 perfect, mean over tasks; and under the name of each task"
-    found["Step time"] = f"of a training step, relative to {BASE}'s"
+    found["Step time"] = f"of a training step, relative to {BASE}'s, accurate to some 5 %"
+    found["Step time"] += f"; {ABSENT} not measured on an idle machine" if any(row.step_time is None for row in rows) else ""
     present = {row.record.family for row in rows if row.record}
     if families := [f"*{title}*, {meaning}" for name, (title, meaning) in FAMILIES.items() if name in present]:
         found["Family"] = "; ".join(families)

@@ -1,20 +1,9 @@
 """Step times of an encoding's runs, from the timings in their results."""
 
-from bench.result import Result
 from leaderboard.data.grid import Grid
 
 
 def step_times(grid: Grid, encoding: str) -> list[list[float]]:
-    """Step times of runs in milliseconds, by task; runs on a busy machine count only if there are no others."""
-    cells = timed_runs(grid, encoding)
-    return [[run.timings.step_ms for run in [r for r in runs if not r.timings.busy] or runs] for runs in cells]
-
-
-def always_busy(grid: Grid, encoding: str) -> bool:
-    """Whether on some task all runs were timed on a busy machine."""
-    return any(runs and all(run.timings.busy for run in runs) for runs in timed_runs(grid, encoding))
-
-
-def timed_runs(grid: Grid, encoding: str) -> list[list[Result]]:
-    """The runs that took at least one step, by task; others have no step time."""
-    return [[run for run in grid.runs.get((c.task, encoding), ()) if run.timings.step_ms > 0] for c in grid.columns]
+    """Step times of runs in milliseconds, by task; those of a busy machine do not count, nor runs without a step."""
+    cells = [grid.runs.get((column.task, encoding), ()) for column in grid.columns]
+    return [[run.timings.step_ms for run in runs if run.timings.step_ms > 0 and not run.timings.busy] for runs in cells]

@@ -17,7 +17,7 @@ from tasks import InputError
 
 from . import bootstrap, significance
 from . import scores as st
-from .step_times import always_busy, step_times
+from .step_times import step_times
 
 BASE = "nope"
 """The baseline: costs are relative to those of this encoding."""
@@ -251,7 +251,7 @@ def summarise_encoding(grid: Grid, encoding: str) -> Row:
         step_time=cost.time if cost else st.relative_time(step_times(grid, encoding), step_times(grid, base)),
         step_time_past=cost.time_past if cost else None,
         memory=cost.memory if cost else None,
-        busy=cost.busy if cost else always_busy(grid, encoding) or always_busy(grid, base),
+        busy=cost is not None and cost.busy,
     )
 
 

@@ -292,11 +292,9 @@ def test_writing_where_a_folder_is_in_the_way_is_an_input_error(tmp_path):
 
 def test_a_run_without_a_step_does_not_hide_the_times_of_others():
     of = suite()
-    idle = timings(0)
-    busy = timings(20).model_copy(update={"cpu_share": 0.1})
     runs = full(of, {"nope": (1, 1, 0, 0)}, timings=timings(10))
     for task in ("parity", "sorting"):
-        runs.append(result(of, task, "rope", 0, (0, 0, 0, 0), status="diverged", steps=0, loss=[], timings=idle))
-        runs += [result(of, task, "rope", seed, (1, 1, 0, 0), timings=busy) for seed in (1, 2)]
+        runs.append(result(of, task, "rope", 0, (0, 0, 0, 0), status="diverged", steps=0, loss=[], timings=timings(0)))
+        runs += [result(of, task, "rope", seed, (1, 1, 0, 0), timings=timings(20)) for seed in (1, 2)]
     rows = {row["encoding"].split("]")[0].strip("["): row for row in in_full(whole_board([only_grid(of, runs)]))}
-    assert rows["rope"]["step time, nope = 1"] == "2.00 ‡"
+    assert rows["rope"]["step time, nope = 1"] == "2.00"
