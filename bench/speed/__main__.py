@@ -1,7 +1,6 @@
 """``python -m bench.speed``, which is ``make speed``."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -75,22 +74,9 @@ def choose_encodings(plan: Plan, encodings: list[str] | None) -> Plan:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point. Bad input is one line on stderr and exit code 2."""
-    from tasks import InputError
+    from .command import run_command
 
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command()(speed)
-    try:
-        app(arguments, standalone_mode=False, prog_name="python -m bench.speed")
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except Exception as error:
-        # The parser's errors format themselves; any other exception is a bug and keeps its traceback.
-        if not (isinstance(error, InputError) or hasattr(error, "format_message")):
-            raise
-        message = str(error) if isinstance(error, InputError) else error.format_message()
-        print(f"speed: {' '.join(message.split())}", file=sys.stderr)
-        sys.exit(2)
+    run_command(speed, "speed", arguments)
 
 
 if __name__ == "__main__":

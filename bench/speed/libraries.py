@@ -146,17 +146,30 @@ def hugging_face_logits(module: nn.Module) -> Callable[[Tensor], Tensor]:
     return lambda ids: module(input_ids=ids, use_cache=False).logits
 
 
-def right_padded(examples: Examples) -> tuple[Int[Tensor, "B T-1"], Int[Tensor, "B T-1"]]:
-    """Input tokens, and for each the next token if it belongs to the answer, else ``IGNORED``."""
-    tokens, counts = torch.from_numpy(examples.tokens), torch.from_numpy(examples.targets)
+def right_padded(examples: Examples, width: int | None = None) -> tuple[Int[Tensor, "B T-1"], Int[Tensor, "B T-1"]]:
+    """Input tokens, and for each the next token if it belongs to the answer, else ``IGNORED``.
+
+    Arguments:
+        width: tokens to pad to; by default those of the longest example.
+    """
+    more = (0, max(0, (width or 0) - examples.tokens.shape[1]))
+    tokens, counts = F.pad(torch.from_numpy(examples.tokens), more, value=PAD), F.pad(torch.from_numpy(examples.targets), more)
     return tokens[:, :-1], tokens[:, 1:].masked_fill(~counts[:, 1:], IGNORED)
 
 
 class LibraryTraining:
-    """A library's model with torch's fused AdamW, our recipe and our autocast."""
+    """A library's model with torch's fused AdamW, our recipe and our autocast.
 
-    def __init__(self, model: LibraryModel, recipe: Recipe, device: torch.device):
-        self.model, self.parameters, self.clip_norm, self.device = model, model.parameters, recipe.clip_norm, device
+    Arguments:
+        width: compile the model for sequences of so many tokens, to which all are padded; None: do not compile it.
+    """
+
+    def __init__(self, model: LibraryModel, recipe: Recipe, device: torch.device, width: int | None = None):
+        self.parameters, self.clip_norm, self.device, self.width = model.parameters, recipe.clip_norm, device, width
+        self.model, self.logits = model, model.logits
+        if width is not None:
+            self.logits = torch.compile(model.logits, dynamic=False)
+            torch._dynamo.config.recompile_limit = 64  # one for each model: x-transformers' share their functions
         model.module.to(device)
         self.optimizer = torch.optim.AdamW(
             model.module.parameters(), lr=recipe.learning_rate, betas=(recipe.betas[0], recipe.betas[1]),
@@ -167,9 +180,9 @@ class LibraryTraining:
     def step(self, examples: Examples) -> float:
         """One step: mean cross-entropy over all answer tokens, clipping, AdamW; returns the loss."""
         self.optimizer.zero_grad(set_to_none=True)
-        ids, labels = (part.to(self.device, non_blocking=True) for part in right_padded(examples))
+        ids, labels = (part.to(self.device, non_blocking=True) for part in right_padded(examples, self.width))
         with autocast(self.device):
-            logits = self.model.logits(ids)
+            logits = self.logits(ids)
         loss = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.module.parameters(), self.clip_norm)

@@ -12,8 +12,7 @@ on by one each round, so that drift affects all alike; numbers are medians. All 
 mixed), with the same loss over answer tokens, clipping and fused AdamW. The libraries' models have our width, depth, heads
 and MLP width (Llama's SwiGLU has as many parameters as our MLP), no dropout, and the faster of their attentions; they pad to
 the longest example of a step, on the right, where causal attention needs no mask. Nothing is compiled. Steps at `standard`'s
-shapes have fewer examples than in its recipe, to keep the measurement short. On a GPU our steps are recorded as CUDA graphs
-and the libraries' are not; nobody uses cuDNN's attention (`bench/training/model.py` says why)."""
+shapes have fewer examples than in its recipe, to keep the measurement short."""
 
 
 def render_page(record: Speed) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-SECTIONS = ("steps", "evaluation", "memory", "growth", "profile", "overhead", "gpu")
+SECTIONS = ("steps", "evaluation", "memory", "growth", "profile", "overhead")
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,6 @@ class StepPlan:
     """For each task."""
     examples: int | None = None
     """Examples per step; None: the recipe's batch."""
-
-
-@dataclass(frozen=True)
-class GpuPlan:
-    """How to time suite ``standard`` on one GPU, if there is one."""
-
-    tasks: tuple[str, ...]
-    budget: Budget
-    """For the steps of each task."""
-    packed: tuple[int, ...]
-    """Runs at a time: divisors of the number of runs of one seed, so that no run ends with the GPU to itself."""
-    steps: int
-    """Training steps of each run, instead of the recipe's."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +52,6 @@ class Plan:
     """Encodings and tasks of ``quick`` for the overhead measurement; at least two runs."""
     grid_steps: int | None
     """Training steps of these runs; None: as many as in the recipe."""
-    gpu: GpuPlan
     quick: bool = False
 
 
@@ -88,7 +74,6 @@ FULL = Plan(
     profile=("copying", "parity"),
     grid=(("nope",), ("parity", "copying", "key_retrieval", "sorting")),
     grid_steps=None,
-    gpu=GpuPlan(TASKS, Budget(5, 20), packed=(1, 2, 5, 6, 10, 15), steps=500),
 )
 QUICK = Plan(
     steps=(StepPlan("small", ("parity",), Budget(0, 2), examples=8),),
@@ -104,6 +89,5 @@ QUICK = Plan(
     profile=("parity",),
     grid=(("nope",), ("parity", "sorting")),
     grid_steps=20,
-    gpu=GpuPlan(("parity",), Budget(0, 3), packed=(2,), steps=6),
     quick=True,
 )

@@ -118,41 +118,10 @@ class Profile(Record):
     seconds: dict[str, float]
 
 
-class Packed(Record):
-    """Speed of several runs at a time on one GPU."""
-
-    at_once: int
-    step_ms: float
-    """Mean over runs of the median step."""
-    evaluate_s: float
-    runs_per_hour: float
-    """Whole runs, evaluation included."""
-
-
-class Gpu(Record):
-    """Measurements on one GPU."""
-
-    suite: str
-    runs: int
-    """Number of runs in the whole suite."""
-    device: str
-    steps: list[Step]
-    packed: list[Packed]
-
-    @property
-    def best(self) -> Packed:
-        return max(self.packed, key=lambda packed: packed.runs_per_hour)
-
-    @property
-    def suite_h(self) -> float:
-        """Hours for the whole suite at the best number of runs at a time."""
-        return self.runs / self.best.runs_per_hour
-
-
 class Speed(Record):
     """Results of one run of ``make speed``."""
 
-    format: Literal[3] = 3
+    format: Literal[4] = 4
     quick: bool
     """A smoke run: its numbers mean nothing."""
     date: str
@@ -171,7 +140,6 @@ class Speed(Record):
     growth: list[Growth] = []
     profile: list[Profile] = []
     overhead: Overhead | None = None
-    gpu: Gpu | None = None
 
     def replace_sections(self, sections: Sequence[str], newer: "Speed") -> "Speed":
         """A copy with some sections of a newer run.

@@ -16,7 +16,6 @@ from bench.runs.run_one import device_name, package_versions
 from tasks import InputError
 
 from .evaluation import measure_evaluation
-from .gpu import measure_gpu
 from .growth import measure_growth
 from .libraries import LIBRARIES, import_libraries
 from .memory import measure_memory
@@ -42,7 +41,7 @@ def measure_sections(plan: Plan, sections: Sequence[str]) -> Speed:
     here = {"evaluation": measure_evaluation, "growth": measure_growth, "profile": measure_profile}
     measured |= {name: measure(plan) for name, measure in here.items() if name in sections}
     cpu_share = (time.process_time() - cpu) / (time.perf_counter() - wall)
-    in_subprocesses = {"memory": measure_memory, "overhead": measure_overhead, "gpu": measure_gpu}
+    in_subprocesses = {"memory": measure_memory, "overhead": measure_overhead}
     measured |= {name: measure(plan) for name, measure in in_subprocesses.items() if name in sections}
     return Speed(
         quick=plan.quick,

@@ -27,15 +27,24 @@ def measure_steps(plan: StepPlan) -> list[Step]:
     return rows
 
 
-def time_steps(suite: Suite, task: str, budget: Budget, size: int, device: torch.device = CPU) -> list[Step]:
-    """Time steps of ``size`` examples by every contestant; on a GPU, ours with and without CUDA graphs."""
+def time_steps(
+    suite: Suite, task: str, budget: Budget, size: int, device: torch.device = CPU, compiled: bool = False
+) -> list[Step]:
+    """Time steps of ``size`` examples by every contestant; on a GPU, ours with and without CUDA graphs.
+
+    Arguments:
+        compiled: the libraries' models by ``torch.compile``.
+    """
     recipe, generator = suite.recipe_for(task), suite.make_task(task)
     on_gpu = device.type == "cuda"
     trainees = {(name, OURS): Trainee(suite, task, name, device) for name in ENCODINGS}
     if on_gpu:
         trainees |= {(name, UNGRAPHED): Trainee(suite, task, name, device, graphs=False) for name in ENCODINGS}
     models = library_models(suite.model, len(generator.vocabulary), generator.tokens(generator.longest))
-    others = {(model.encoding, model.who): LibraryTraining(model, recipe, device) for model in models}
+    width = generator.tokens(suite.spec(task).train_length) if compiled else None
+    others = {
+        (model.encoding, model.who + ", compiled" * compiled): LibraryTraining(model, recipe, device, width) for model in models
+    }
     contestants = trainees | others
 
     def batch(number: int) -> Examples:

@@ -199,23 +199,6 @@ def overhead_tables(record: Speed) -> list[Table]:
     return [Table("Grid overhead and start-up: seconds", text, ["what", "s"], rows)]
 
 
-def gpu_tables(record: Speed) -> list[Table]:
-    g = record.gpu
-    if g is None:
-        return []
-    text = f"On {g.device}, in bf16, with the recipe's batch. Step time of the fastest library model over ours."
-    packed = (
-        f"The suite's first seed by `lprime run`, with fewer steps, several runs at a time as processes. The whole suite, "
-        f"{g.runs} runs, would take {60 * g.suite_h:.0f} minutes with {g.best.at_once} at a time."
-    )
-    rows = [[f"{p.at_once}", f"{p.step_ms:.2f}", f"{p.evaluate_s:.2f}", f"{p.runs_per_hour:,.0f}"] for p in g.packed]
-    return [
-        speedup_table(f"GPU: speed-up over the faster library at {g.suite}'s shapes", text, speedups(g.steps)),
-        time_table(f"GPU: training step at {g.suite}'s shapes, ms", "Median and quartiles.", g.steps),
-        Table("GPU: several runs at a time", packed, ["runs at a time", "step, ms", "evaluation, s", "runs an hour"], rows),
-    ]
-
-
 def all_tables(record: Speed) -> list[Table]:
-    sections = (step_tables, evaluation_tables, memory_tables, growth_tables, profile_tables, overhead_tables, gpu_tables)
+    sections = (step_tables, evaluation_tables, memory_tables, growth_tables, profile_tables, overhead_tables)
     return [table for section in sections for table in section(record)]

@@ -120,7 +120,8 @@ def below(rows: Sequence[Row], show: Show) -> str:
 
 def carried(grid: Grid, rows: Sequence[Row], show: Show, safe: Safe) -> str:
     """On which tasks encodings still work at ``FAR`` times L, and how far the furthest gets on each."""
-    works, fails = [], []
+    works: list[str] = []
+    fails: list[str] = []
     for column in grid.columns:
         reaches = [(reach, row) for row in rows if (reach := row.cells[column.task].reach)]
         count, best = sum(reach.at >= FAR for reach, _ in reaches), max(reach for reach, _ in reaches)

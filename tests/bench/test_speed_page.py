@@ -90,8 +90,6 @@ def test_quick_run_from_end_to_end(tmp_path, monkeypatch, capsys):
         assert getattr(made, section), section
     assert {row.who for row in made.steps} >= {"lprime", "x-transformers", "GPT-2", "Llama"}
     assert made.overhead.runs == 1 and 0 < made.overhead.train_s < made.overhead.wall_s
-    assert [packed.at_once for packed in made.gpu.packed] == [2]  # the smoke run uses the CPU as if it were a GPU
-    assert made.gpu.suite_h > 0
     assert {row.what for row in made.memory} == {"imports", "training", "long training", "evaluation"}
     text = shown.read_text()
     assert text == render_page(made) and "numbers mean nothing" in text

@@ -1,0 +1,11 @@
+"""``python -m bench.gpu``: what a GPU computes, and how fast, in one command that stops in time and can be continued.
+
+::
+
+    equality.py      every encoding: loss and gradients on the GPU against the CPU, recorded steps, bf16
+    throughput.py    steps next to the libraries', compiled too; runs at a time, with and without MPS; a whole grid
+    measurements.py  the file of measurements, to which each is appended when it is done
+    page.py          the page with the tables
+
+Needs no network. Copy the folder of its output back and forth to go on elsewhere; it stays under a megabyte.
+"""

@@ -1,0 +1,165 @@
+"""Every encoding on the GPU against the CPU: in fp32, in bf16, and recorded as a CUDA graph.
+
+At each step both devices start from the same weights and get the same examples; the CPU's gradients make the next weights. So
+differences are those of one step, and do not grow from step to step. Random encodings draw on the CPU for both.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.overrides import TorchFunctionMode
+
+from bench.runs.run import Run
+from bench.runs.run_training import build_model
+from bench.speed.trainee import training_batch
+from bench.suites.suite import Suite, load_suite
+from bench.training.batches import IGNORED, Batch, as_batch, fixed_shape_batch
+from bench.training.cuda_graphs import StaticFunction, cuda_graph
+from bench.training.model import Decoder
+from bench.training.optimizer import FlatAdamW
+from bench.training.train import graphed_step, seeded_generator
+from tasks import Examples
+
+from .measurements import Equality, Failure
+
+SUITE, TASK = "small", "copying"
+FP32 = 1e-4
+"""Largest accepted relative difference of loss and gradient in fp32."""
+BF16_LOSS, BF16_GRADIENT = 0.02, 0.2
+"""The same in bf16, whose numbers have 8 bits: a rounding is up to .4 %, and three layers have some fifty in a row."""
+
+
+class DrawOnCPU(TorchFunctionMode):
+    """Random numbers drawn with a generator come from the CPU and are copied to the device."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if kwargs.get("generator") is None or "device" not in kwargs:
+            return function(*args, **kwargs)
+        device = kwargs.pop("device")
+        return function(*args, **kwargs, device="cpu").to(device)
+
+
+def measure_equality(
+    names: Sequence[str], device: str, steps: int, processes: int, report: Callable[[Equality | Failure], None]
+) -> None:
+    """Compare encodings in several processes, and report each when it is done."""
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        jobs = {pool.submit(compare, name, device, steps): name for name in names}
+        for job in as_completed(jobs):
+            try:
+                report(job.result())
+            except Exception as error:  # of any encoding's code: the others go on
+                text = f"{type(error).__name__}: {error}".splitlines()[0][:300]
+                report(Failure(key=f"equality {jobs[job]}", error=text))
+
+
+def compare(name: str, device_name: str, steps: int) -> Equality:
+    """Compare one encoding over a number of training steps of copying at ``small``'s size."""
+    torch.set_num_threads(1)
+    suite, device = load_suite(SUITE), torch.device(device_name)
+    run, task, length = Run(suite, TASK, name, 0), suite.make_task(TASK), suite.spec(TASK).train_length
+    ours, theirs = build_model(run), build_model(run).to(device)
+    recipe, announced = suite.recipe_for(TASK), task.tokens(length)
+    optimizer = FlatAdamW(ours, recipe)
+    fp32, bf16 = Largest(), Largest()
+    for step in range(steps):
+        examples = training_batch(suite, TASK, recipe.batch, step)
+        batch = as_batch(examples)
+        theirs.load_state_dict(ours.state_dict())
+        expected = loss_and_gradients(ours, batch, announced, step, low=False)
+        for low, seen in ((False, fp32), (True, bf16)):
+            seen.add(loss_and_gradients(theirs, batch.to(device), announced, step, low), expected)
+        optimizer.clip(recipe.clip_norm)
+        optimizer.step()
+    graph, fallback = compare_recording(theirs, suite, steps, announced)
+    return Equality(
+        key=name, loss=fp32.loss, gradient=fp32.gradient, bf16_loss=bf16.loss, bf16_gradient=bf16.gradient,
+        graph_loss=None if fallback else graph.loss, graph_gradient=None if fallback else graph.gradient, fallback=fallback,
+    )  # fmt: skip
+
+
+Outcome = tuple[Tensor, list[Tensor]]
+"""A loss, and a gradient for each parameter."""
+
+
+class Largest:
+    """Largest relative differences seen of losses and gradients; NaN counts as infinite."""
+
+    def __init__(self) -> None:
+        self.loss = self.gradient = 0.0
+
+    def add(self, found: Outcome, expected: Outcome) -> None:
+        self.loss = max(self.loss, relative([found[0]], [expected[0]]))
+        self.gradient = max(self.gradient, relative(found[1], expected[1]))
+
+
+def relative(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    """‖a − b‖ / ‖b‖ of all tensors as one vector, in double precision."""
+    a, b = (torch.cat([t.detach().cpu().double().flatten() for t in tensors]) for tensors in (found, expected))
+    difference = float((a - b).norm() / b.norm().clamp_min(1e-300))
+    return difference if difference == difference else 1e300
+
+
+def loss_and_gradients(model: Decoder, batch: Batch, announced_length: int, step: int, low: bool) -> Outcome:
+    """A training step's loss and gradients as ``bench.training.train`` computes them, in fp32 or bf16 on any device."""
+    model.zero_grad()
+    device = batch.targets.device
+    generator = seeded_generator("gpu", step, device=torch.device("cpu"))
+    with DrawOnCPU(), torch.autocast(device.type, torch.bfloat16, enabled=low):
+        hidden = model.target_states(batch, announced_length, generator)
+    loss = F.cross_entropy(model.logits(hidden.float()), batch.targets, ignore_index=IGNORED)
+    loss.backward()
+    return loss.detach(), gradients(model)
+
+
+def gradients(model: nn.Module) -> list[Tensor]:
+    return [torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in model.parameters()]
+
+
+def recomputed(function: StaticFunction):
+    """In place of ``cuda_graph`` where there is no GPU: every replay computes again."""
+    outputs = function()
+
+    def replay() -> None:
+        for old, new in zip(outputs, function(), strict=True):
+            old.copy_(new)
+
+    return outputs, replay
+
+
+def compare_recording(model: Decoder, suite: Suite, steps: int, announced_length: int) -> tuple[Largest, str]:
+    """Recorded steps against the same steps without a graph, and why there is no graph if there is none."""
+    task, length, recipe = suite.make_task(TASK), suite.spec(TASK).train_length, suite.recipe_for(TASK)
+    on_gpu = model.embedding.weight.device.type == "cuda"
+    graphs, seen, reasons = graphed_step(model, cuda_graph if on_gpu else recomputed), Largest(), Reasons()
+    logger = logging.getLogger("bench.training.cuda_graphs")
+    logger.addHandler(reasons)
+    try:
+        for step in range(steps):
+            if not graphs.usable:
+                break
+            examples: Examples = training_batch(suite, TASK, recipe.batch, step)
+            batch = fixed_shape_batch(examples, announced_length, task.widths(length)[1] + 1)
+            found = graphs(batch, announced_length).clone(), gradients(model)
+            expected = graphs.plain_step(batch, announced_length).clone(), gradients(model)
+            seen.add(found, expected)
+    finally:
+        logger.removeHandler(reasons)
+    if graphs.usable:
+        return seen, ""
+    return seen, reasons.last or "draws random numbers"
+
+
+class Reasons(logging.Handler):
+    """Keeps the last warning."""
+
+    last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.last = record.getMessage().partition(": ")[2][:200]

@@ -1,0 +1,121 @@
+"""The file of measurements: one JSON line each, appended when it is done, so that nothing is measured twice."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from bench.result import Record, first_fault
+from bench.speed.record import Step
+from tasks import InputError
+
+
+class Equality(Record):
+    """One encoding on the GPU against the CPU; largest relative differences over the steps."""
+
+    kind: Literal["equality"] = "equality"
+    key: str
+    """The encoding."""
+    loss: float
+    gradient: float
+    """‖g − g′‖ / ‖g‖ of all parameters together."""
+    bf16_loss: float
+    bf16_gradient: float
+    graph_loss: float | None
+    """Recorded step against the same step without a graph; None if it fell back."""
+    graph_gradient: float | None
+    fallback: str
+    """Why it trains without a CUDA graph; empty if it is recorded."""
+
+
+class Steps(Record):
+    """Step times on one suite and task, of all contestants."""
+
+    kind: Literal["steps"] = "steps"
+    key: str
+    steps: list[Step]
+
+
+class Packed(Record):
+    """Several runs at a time on one GPU."""
+
+    kind: Literal["packed"] = "packed"
+    key: str
+    suite: str
+    at_once: int
+    mps: bool
+    step_ms: float
+    """Mean over runs of the median step."""
+    evaluate_s: float
+    runs_per_hour: float
+    """Whole runs, evaluation included, without the start of the processes."""
+    busy: float | None = None
+    """Mean share of time in which the GPU computes, by ``nvidia-smi``, while all runs train."""
+    memory_mb: float | None = None
+    """Largest memory in use on the GPU, MiB."""
+
+
+class Grid(Record):
+    """Progress of a whole grid."""
+
+    kind: Literal["grid"] = "grid"
+    key: str
+    done: int
+    """Finished runs, those of earlier calls included."""
+    asked: int
+    seconds: float
+    """Of this call."""
+
+
+class Failure(Record):
+    """A measurement that ended with an error; it is tried again by the next call."""
+
+    kind: Literal["failure"] = "failure"
+    key: str
+    """Kind and key of the measurement."""
+    error: str
+
+
+class Machine(Record):
+    """Where the following lines were measured."""
+
+    kind: Literal["machine"] = "machine"
+    key: str
+    """The GPU's name."""
+    date: str
+    cores: int
+    versions: dict[str, str]
+    quick: bool
+
+
+Measurement = Annotated[Equality | Steps | Packed | Grid | Failure | Machine, Field(discriminator="kind")]
+ADAPTER: TypeAdapter[Measurement] = TypeAdapter(Measurement)
+
+
+def read_measurements(path: Path) -> list[Measurement]:
+    """The lines of a file, none if it does not exist; a last line that was cut off is dropped.
+
+    Raises:
+        InputError: another line is no measurement.
+    """
+    found: list[Measurement] = []
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    for number, line in enumerate(lines, 1):
+        try:
+            found.append(ADAPTER.validate_json(line))
+        except ValidationError as error:
+            if number < len(lines):
+                raise InputError(f"{path}, line {number}, is no measurement of bench.gpu ({first_fault(error)})") from error
+    return found
+
+
+def append(path: Path, measurement: Measurement) -> None:
+    """Add a line, after a line break if the last line was cut off."""
+    line = json.dumps(measurement.model_dump(mode="json"), ensure_ascii=False)
+    with path.open("a+", encoding="utf-8") as file:
+        file.seek(0)
+        text = file.read()
+        if text and not text.endswith("\n"):  # keep only whole lines
+            file.truncate(len(text[: text.rfind("\n") + 1].encode()))
+        file.write(line + "\n")

@@ -1,0 +1,113 @@
+"""The page ``GPU.md``, rendered from the measurements alone."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from bench.speed.page import format_table
+from bench.speed.tables import Table, format_factor, percent, speedup_table, speedups, time_table
+
+from .equality import BF16_GRADIENT, BF16_LOSS, FP32
+from .measurements import Equality, Failure, Grid, Machine, Measurement, Packed, Steps
+
+M = TypeVar("M", bound=Measurement)
+SPEEDUP, BUSY = 2.0, 0.7
+"""Goals: examples a second over the best library's, and the share of a GPU in use."""
+
+
+def of_kind(found: Sequence[Measurement], kind: type[M]) -> list[M]:
+    """The last measurement of each key."""
+    return list({m.key: m for m in found if isinstance(m, kind)}.values())
+
+
+def render(found: Sequence[Measurement]) -> str:
+    machines = of_kind(found, Machine)
+    smoke = ": **a smoke run on a CPU, its numbers mean nothing**" if any(m.quick for m in machines) else ""
+    where = "; ".join(
+        f"{m.date}, {m.key}, {m.cores} cores, {', '.join(f'{k} {v}' for k, v in m.versions.items())}" for m in machines
+    )
+    measured = {(m.kind, m.key) for m in found}
+    failed = [m for m in of_kind(found, Failure) if tuple(m.key.split(" ", 1)) not in measured]
+    tables = [*goals(found), *equality_tables(of_kind(found, Equality)), *step_tables(of_kind(found, Steps))]
+    tables += packed_tables(of_kind(found, Packed))
+    parts = ["# On a GPU", f"Measured by `python -m bench.gpu`{smoke}: {where}."]
+    parts += [part for t in tables for part in (f"## {t.title}", t.text, format_table(t, "pipe"))]
+    parts += [
+        f"Grid `{m.key}`: {m.done} of {m.asked} runs are done, {m.seconds:.0f} s in the last call."
+        for m in of_kind(found, Grid)
+    ]
+    parts += ["## Not measured", "\n".join(f"- {m.key}: {m.error}" for m in failed)] if failed else []
+    return "\n\n".join(parts) + "\n"
+
+
+def goals(found: Sequence[Measurement]) -> list[Table]:
+    rows = []
+    if equal := of_kind(found, Equality):
+        for what, bound, values in (
+            (
+                "fp32, loss and gradient against the CPU",
+                f"at most {FP32:g}",
+                {m.key: max(m.loss, m.gradient) / FP32 for m in equal},
+            ),
+            (
+                "bf16, loss and gradient against fp32",
+                f"at most {BF16_LOSS:g} and {BF16_GRADIENT:g}",
+                {m.key: max(m.bf16_loss / BF16_LOSS, m.bf16_gradient / BF16_GRADIENT) for m in equal},
+            ),
+        ):
+            over = sorted(name for name, share in values.items() if not share <= 1)
+            rows.append([what, bound, f"{len(values) - len(over)} of {len(values)}{'; not ' * bool(over)}{', '.join(over)}"])
+    for suite, steps in by_suite(of_kind(found, Steps)).items():
+        ratios = [value for row in speedups(steps).values() for value in row.values()]
+        text = f"{format_factor(min(ratios))} to {format_factor(max(ratios))}" if ratios else "–"
+        rows.append([f"step at {suite}'s shapes over the fastest library's", f"at least {format_factor(SPEEDUP)}", text])
+    busy = [m.busy for m in of_kind(found, Packed) if m.busy is not None]
+    rows += [["GPU in use with the best packing", f"at least {percent(BUSY)}", percent(max(busy))]] if busy else []
+    return [Table("Goals", "Numbers of the sections below.", ["what", "goal", "measured"], rows, left=3)] if rows else []
+
+
+def equality_tables(found: Sequence[Equality]) -> list[Table]:
+    if not found:
+        return []
+    text = "Largest relative difference over the steps, in the loss and in the gradient of all parameters together. *Graph*: a "
+    text += "recorded step against the same step without a graph. Random encodings drew the same numbers on both devices."
+
+    def number(value: float | None) -> str:
+        return "–" if value is None else f"{value:.1e}"
+
+    rows = [
+        [m.key, *map(number, (m.loss, m.gradient, m.bf16_loss, m.bf16_gradient, m.graph_loss, m.graph_gradient)), m.fallback]
+        for m in sorted(found, key=lambda m: m.key)
+    ]
+    header = ["encoding", "loss", "gradient", "bf16 loss", "bf16 gradient", "graph loss", "graph gradient", "no graph because"]
+    return [Table("Every encoding against the CPU", text, header, rows)]
+
+
+def by_suite(found: Sequence[Steps]) -> dict[str, list]:
+    suites: dict[str, list] = {}
+    for measured in found:
+        for step in measured.steps:
+            suites.setdefault(step.suite, []).append(step)
+    return suites
+
+
+def step_tables(found: Sequence[Steps]) -> list[Table]:
+    tables = []
+    for suite, steps in by_suite(found).items():
+        text = "In bf16, with the recipe's batch. Step time of the fastest library model, compiled or not, over ours."
+        tables.append(speedup_table(f"Training step at {suite}'s shapes: speed-up", text, speedups(steps)))
+        tables.append(time_table(f"Training step at {suite}'s shapes: ms", "Median and quartiles.", steps))
+    return tables
+
+
+def packed_tables(found: Sequence[Packed]) -> list[Table]:
+    text = "Runs of copying by `lprime run`, with fewer steps, extrapolated to whole runs."
+    rows = [
+        [
+            m.suite, f"{m.at_once}", "yes" if m.mps else "no", f"{m.step_ms:.2f}", f"{m.evaluate_s:.2f}",
+            f"{m.runs_per_hour:,.0f}", "–" if m.busy is None else percent(m.busy),
+            "–" if m.memory_mb is None else f"{m.memory_mb:,.0f}",
+        ]
+        for m in found
+    ]  # fmt: skip
+    header = ["suite", "runs at a time", "MPS", "step, ms", "evaluation, s", "runs an hour", "GPU in use", "memory, MiB"]
+    return [Table("Several runs at a time", text, header, rows)] if rows else []

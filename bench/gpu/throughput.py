@@ -1,0 +1,178 @@
+"""Speed on a GPU: training steps next to the libraries', several runs at a time, and a whole grid."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from math import prod
+from pathlib import Path
+from statistics import fmean
+
+import torch
+import yaml
+
+from bench.result import read_result
+from bench.runs.run import RESULT, plan_runs
+from bench.speed.plan import Budget
+from bench.speed.steps import time_steps
+from bench.suites.suite import Suite, load_suite
+from tasks import InputError
+
+from .measurements import Grid, Packed, Steps
+
+ENCODINGS = ["nope", "rope", "alibi", "t5"]
+"""Encodings of the runs that are packed."""
+STOP_S = 20.0
+"""Seconds in which an interrupted ``lprime run`` saves its runs."""
+RESULTS = "results.tar.gz"
+"""The grid's results, to be carried to another machine and published from."""
+
+
+def measure_steps(suite: str, task: str, device: torch.device, budget: Budget, compiled: bool) -> Steps:
+    """A training step of ours and of the libraries' models, with the recipe's batch.
+
+    Arguments:
+        compiled: the libraries' models by ``torch.compile``, on batches of one shape.
+    """
+    found = load_suite(suite)
+    steps = time_steps(found, task, budget, found.recipe_for(task).batch, device, compiled)
+    return Steps(key=f"{suite} {task}{' compiled' * compiled}", steps=steps)
+
+
+def measure_packed(suite_name: str, count: int, mps: bool, device: torch.device, steps: int) -> Packed:
+    """Time ``lprime run`` with ``count`` runs of copying at a time and fewer steps; extrapolate to whole runs.
+
+    Raises:
+        InputError: the command, or NVIDIA's Multi-Process Service, fails.
+    """
+    suite = load_suite(suite_name)
+    with tempfile.TemporaryDirectory() as scratch:
+        file, out = Path(scratch, "suite.yaml"), Path(scratch, "runs")
+        short = shortened(suite, count, steps)
+        file.write_text(yaml.safe_dump(short.model_dump(mode="json")), encoding="utf-8")
+        with multi_process_service(scratch, mps) as environment, sampled_use(device) as samples:
+            command = [*lprime_run(str(file), count, device, out), "--quiet"]
+            done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
+        if done.returncode:
+            raise InputError(f"lprime run ended with {done.returncode}: {' '.join(done.stderr.split()[-40:])}")
+        timings = [read_result(run.folder(out) / RESULT).timings for run in plan_runs(short)]
+    # Everything but steps (evaluation, recording of graphs) happens once per run; only the steps are extrapolated.
+    full = suite.recipe_for("copying").steps
+    seconds = fmean(t.total_s + t.step_ms * (full - steps) / 1e3 for t in timings)
+    training = samples[len(samples) // 4 : len(samples) - len(samples) // 4]  # without the processes' start and end
+    return Packed(
+        key=f"{suite_name} {count}{' mps' * mps}",
+        suite=suite_name,
+        at_once=count,
+        mps=mps,
+        step_ms=fmean(t.step_ms for t in timings),
+        evaluate_s=fmean(t.evaluate_s for t in timings),
+        runs_per_hour=3600 * count / seconds,
+        busy=fmean(busy for busy, _ in training) / 100 if training else None,
+        memory_mb=max(memory for _, memory in samples) if samples else None,
+    )
+
+
+def shortened(suite: Suite, count: int, steps: int) -> Suite:
+    """Copying with few steps: two rounds of ``count`` runs, at least one of each encoding."""
+    recipe = suite.recipe_for("copying")
+    recipe = recipe.model_copy(update={"steps": steps, "warmup_steps": min(recipe.warmup_steps, steps)})
+    specs = [spec.model_copy(update={"recipe": {}}) for spec in suite.tasks if spec.task == "copying"]
+    seeds = list(range(max(1, 2 * count // len(ENCODINGS))))
+    return suite.model_copy(update={"recipe": recipe, "tasks": specs, "encodings": ENCODINGS, "seeds": seeds})
+
+
+def lprime_run(suite: str, workers: int, device: torch.device, out: Path) -> list[str]:
+    command = [sys.executable, "-m", "lprime", "run", suite, f"--workers={workers}"]
+    return [*command, f"--device={device.type}", f"--out={out}"]
+
+
+@contextmanager
+def multi_process_service(folder: str, wanted: bool) -> Iterator[dict[str, str]]:
+    """NVIDIA's Multi-Process Service, which lets the kernels of several processes run together; its environment."""
+    if not wanted:
+        yield {}
+        return
+    environment = {"CUDA_MPS_PIPE_DIRECTORY": f"{folder}/pipe", "CUDA_MPS_LOG_DIRECTORY": f"{folder}/log"}
+    for path in environment.values():
+        Path(path).mkdir()
+    control = "nvidia-cuda-mps-control"
+    if shutil.which(control) is None:
+        raise InputError(f"there is no {control} on this machine")
+    started = subprocess.run([control, "-d"], env=os.environ | environment, capture_output=True, text=True)
+    if started.returncode:
+        raise InputError(f"{control} -d ended with {started.returncode}: {started.stderr.strip()[:200]}")
+    try:
+        yield environment
+    finally:
+        subprocess.run([control], input="quit\n", env=os.environ | environment, capture_output=True, text=True)
+
+
+@contextmanager
+def sampled_use(device: torch.device) -> Iterator[list[tuple[float, float]]]:
+    """Pairs of GPU use in per cent and memory in MiB, sampled twice a second by ``nvidia-smi``; none without a GPU."""
+    samples: list[tuple[float, float]] = []
+    program = shutil.which("nvidia-smi")
+    if device.type != "cuda" or program is None:
+        yield samples
+        return
+    query = ["--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits", "-lms", "500"]
+    process = subprocess.Popen([program, *query, "-i", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+    def read() -> None:
+        for line in process.stdout or ():
+            busy, _, memory = line.partition(",")
+            try:
+                samples.append((float(busy), float(memory)))
+            except ValueError:  # "[N/A]"
+                continue
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    try:
+        yield samples
+    finally:
+        process.terminate()
+        process.wait()
+        reader.join(timeout=5)
+
+
+def run_grid(
+    suite: str, choices: Mapping[str, Sequence[object]], workers: int, device: torch.device, seconds: float, folder: Path
+) -> Grid:
+    """Run a grid for at most so many seconds, after the results of earlier calls are unpacked, and pack its results.
+
+    Arguments:
+        choices: option of ``lprime run`` (encoding, task, seed) → its values.
+    """
+    out, archive, start = folder / "runs", folder / RESULTS, time.monotonic()
+    if archive.exists():
+        with tarfile.open(archive) as packed:
+            packed.extractall(out, filter="data")
+    options = [f"--{option}={value}" for option, values in choices.items() for value in values]
+    process = subprocess.Popen([*lprime_run(suite, workers, device, out), *options])
+    try:
+        process.wait(timeout=max(0.0, seconds - STOP_S))
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(timeout=STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    if process.returncode == 2:
+        raise InputError("lprime run refused the grid, see above")
+    results = sorted(out.rglob(RESULT))
+    partial = archive.with_suffix(".part")
+    with tarfile.open(partial, "w:gz") as packed:
+        for path in results:
+            packed.add(path, path.relative_to(out))
+    partial.replace(archive)
+    return Grid(key=suite, done=len(results), asked=prod(map(len, choices.values())), seconds=time.monotonic() - start)
