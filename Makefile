@@ -6,7 +6,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
-BUBBLEWRAP := $(shell command -v bwrap)
+BUBBLEWRAP := $(shell bwrap --unshare-all --ro-bind / / true 2>/dev/null && echo yes)
 TESTCLUSTER := slurm/testcluster/testcluster.sh
 .PHONY: quickstart test test-slurm speed speed-slurm lint format clean
 
@@ -24,7 +24,7 @@ test: .venv/.dev
 	$(BIN)/python -m pytest -n 2 tests -m 'not slurm$(if $(CHROMIUM),, and not browser)$(if $(BUBBLEWRAP),, and not sandbox)'
 	@echo "NOT TESTED: the launcher on a SLURM cluster; make test-slurm does that"
 	$(if $(CHROMIUM),,@echo "NOT TESTED: the HTML page; needs Chromium (apt-get install chromium)")
-	$(if $(BUBBLEWRAP),,@echo "NOT TESTED: sealed runs of submissions; need bubblewrap (apt-get install bubblewrap)")
+	$(if $(BUBBLEWRAP),,@echo "NOT TESTED: sealed runs of submissions; need bubblewrap (apt-get install bubblewrap) and user namespaces, which most containers lack")
 
 # Starts three clusters of its own, leaving any other alone, and stops them however the tests end.
 test-slurm: SHELL := /bin/bash
