@@ -7,6 +7,7 @@ from dataclasses import asdict
 import torch
 
 from bench import encodings
+from bench.encodings import Encoding
 from bench.plugins.references import has_reference
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
@@ -16,7 +17,7 @@ from bench.runs.run_one import device_name, package_versions
 from tasks import InputError
 
 from .card import Card, CostAt, Declared, Measured
-from .cost import COST_SUITE, COST_TASK, measure_costs
+from .cost import COST_SUITE, COST_TASK, cost_setup, measure_costs
 from .properties import measure_properties
 
 ROUNDS = 11
@@ -26,7 +27,7 @@ ROUNDS = 11
 def measure_cards(names: Iterable[str], known: Mapping[str, Card] | None = None, measure: bool = True) -> dict[str, Card]:
     """Return ``known`` with up-to-date cards of the named encodings.
 
-    Encodings without a measurement, or whose source has changed, are measured (seconds each).
+    Encodings without a measurement, whose source has changed, or that were measured at another L, are measured (seconds each).
 
     Arguments:
         known: existing cards, by name. Cards of encodings that no longer exist are kept.
@@ -41,10 +42,15 @@ def measure_cards(names: Iterable[str], known: Mapping[str, Card] | None = None,
         except InputError:
             continue
         card = cards.get(name, Card())
-        if measure and (card.measured is None or card.measured.source_sha256 != source_hash(cls)):
+        if measure and not (card.measured and is_current(card.measured, cls)):
             card = card.model_copy(update={"measured": measure_encoding(cls)})
         cards[name] = card.model_copy(update={"declared": declared(cls)})
     return cards
+
+
+def is_current(measured: Measured, cls: type[Encoding]) -> bool:
+    """Whether the source, and the length at which costs are measured, are the same as then."""
+    return measured.source_sha256 == source_hash(cls) and measured.costs[0].length == cost_setup()[1].train_tokens
 
 
 def with_catalogue(cards: Mapping[str, Card], published: Iterable[str]) -> dict[str, Card]:

@@ -233,25 +233,27 @@ def test_broken_cards_are_named(tmp_path, text):
         cards.read_cards(tmp_path)
 
 
-def test_cards_are_measured_once_per_source(monkeypatch):
+def test_cards_are_measured_once_per_source_and_length(monkeypatch):
     from bench.plugins.registry import get_encoding
     from bench.plugins.source_hash import source_hash
 
     calls = []
-    own = source_hash(get_encoding("alibi"))
-    monkeypatch.setattr(
-        measure_card, "measure_encoding", lambda cls: calls.append(cls.info.name) or a_card(source_sha256=own).measured
-    )
+    old = a_card(source_sha256=source_hash(get_encoding("alibi")))
+    now = old.measured.model_copy(update={"costs": [old.measured.costs[0].model_copy(update={"length": 35})]})
+    monkeypatch.setattr(measure_card, "measure_encoding", lambda cls: calls.append(cls.info.name) or now)
     found = measure_card.measure_cards(["alibi", "no_longer_there"], {"gone": a_card()})
     assert calls == ["alibi"] and set(found) == {"alibi", "gone"} and found["gone"] == a_card()
     assert found["alibi"].declared.formula == get_encoding("alibi").info.formula
     assert found["alibi"].declared.hooks == ["prepare", "bias"]
     measure_card.measure_cards(["alibi"], found)
     assert calls == ["alibi"], "as measured"
-    stale = {"alibi": a_card(source_sha256="older")}
-    assert measure_card.measure_cards(["alibi"], stale, measure=False)["alibi"].measured == stale["alibi"].measured
-    measure_card.measure_cards(["alibi"], stale)
-    assert calls == ["alibi", "alibi"]
+    for stale in (
+        {"alibi": old},
+        {"alibi": old.model_copy(update={"measured": now.model_copy(update={"source_sha256": "x"})})},
+    ):
+        assert measure_card.measure_cards(["alibi"], stale, measure=False)["alibi"].measured == stale["alibi"].measured
+        measure_card.measure_cards(["alibi"], stale)
+    assert calls == ["alibi"] * 3
 
 
 def test_a_name_that_is_a_file_is_not_run(tmp_path, monkeypatch):
