@@ -66,9 +66,11 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
 
 
 def seeds_text(grid: Grid) -> str:
-    """``5 seeds``, or ``5 to 10 seeds`` where cells have different numbers."""
-    counts = {len(grid.seeds), *(len(runs) for runs in grid.runs.values() if len(runs) > len(grid.seeds))}
-    return plural(max(counts), "seed") if len(counts) == 1 else f"{min(counts)} to {max(counts)} seeds"
+    """``5 seeds``, ``5 to 10 seeds`` where cells have different numbers, ``2 of 5 seeds so far`` where no cell has all."""
+    most, asked = max((len(runs) for runs in grid.runs.values()), default=0), len(grid.seeds)
+    if 0 < most < asked:
+        return f"{most} of {asked} seeds so far"
+    return plural(asked, "seed") if most <= asked else f"{asked} to {most} seeds"
 
 
 def mark(row: Row) -> str:
