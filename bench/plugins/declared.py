@@ -81,7 +81,7 @@ def stand_in(reference: str) -> type[Encoding]:
         lineage.append(local[parent[0]])
     built_in = {cls.__name__: cls for cls in (*classes().values(), Encoding, Wrapper)}
     base = next((built_in[name] for name in base_names(lineage[-1]) if name in built_in), Encoding)
-    members = {"info": Info(name, *[""] * 3, 0, *[""] * 4), "__module__": __name__}
+    members = {"info": Info(name, "", "", "", 0, "", "", "", ""), "__module__": __name__}
     inits = (n for node in lineage for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__")
     if init := next(inits, None):
         members["__init__"] = with_signature(init.args)

@@ -116,8 +116,8 @@ def unknown_key(model: type[BaseModel], location: tuple[int | str, ...]) -> Inpu
 
 
 class StrictLoader(yaml.SafeLoader):
-    """YAML loader that refuses duplicate keys (PyYAML silently keeps the last), values that do not match their tag, and aliases,
-    by which a kilobyte of text can mean gigabytes of values."""
+    """YAML loader that refuses duplicate keys (PyYAML silently keeps the last), values that do not match their tag, and
+    aliases, by which a kilobyte of text can mean gigabytes of values."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
         if self.check_event(yaml.AliasEvent):

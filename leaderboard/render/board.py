@@ -181,6 +181,7 @@ def front_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
     for name, rows in classes.items():
         parts += [f"**{escape(ranking_title(name))}**"] if len(classes) > 1 else []
         parts.append(tables.short_table(grid, rows, file.encoding))
+    parts += unverified_section(grid)
     parts.append(file.figure(board_figures.OVERVIEW_ALT, board_figures.OVERVIEW) if grid.runs else "")
     links = f"**More**: [all tables and figures]({details}) · Tasks: {task_links(grid, file)}"
     return [*parts, links, experiment_setup(grid)]
@@ -191,6 +192,7 @@ def detail_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
     rows, shown = all_rows(classes), board_figures.alt_texts(grid, classes)
     parts = ["## Overall", *ranking_tables(classes, file.encoding)]
     parts += ["## Scores by task", tables.task_scores_table(grid, rows)]
+    parts += unverified_section(grid, "## ")
 
     def add_figure(title: str, stem: str) -> None:
         if stem in shown:
@@ -219,6 +221,12 @@ def detail_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
     if lines := tables.cautions(grid, rows):
         parts += ["## Cautions", tables.bullets(lines)]
     return [*parts, "## Encodings", tables.encodings_table(rows)]
+
+
+def unverified_section(grid: Grid, heading: str = "") -> list[str]:
+    """The table of submitted runs that nobody has recomputed; nothing without any."""
+    title = f"{heading}Unverified" if heading else "**Unverified**"
+    return [title, tables.UNVERIFIED, tables.unverified_table(grid)] if grid.unverified else []
 
 
 def ranking_tables(classes: Classes, encoding: TableColumn = tables.PAPER_LINK) -> list[str]:

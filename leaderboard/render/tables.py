@@ -10,7 +10,7 @@ from leaderboard.data.grid import Column, Grid
 from leaderboard.format import ABSENT, FLAG, SECOND_HAND, VISIBLE_CHANCE, family_title, plural, reach_text, seed_list, share
 from leaderboard.stats import scores as st
 from leaderboard.stats.resolution import CEILING, FLOOR, Resolution
-from leaderboard.stats.summary import Cell, Row
+from leaderboard.stats.summary import Cell, Row, summarise_encoding
 
 from . import columns, task_metrics
 from .columns import TableColumn, task_column
@@ -89,6 +89,31 @@ def overall_table(rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> st
 def task_scores_table(grid: Grid, rows: Sequence[Row]) -> str:
     """Scores on each task, with the half-width of their intervals."""
     return rows_table([columns.ENCODING, *(task_column(c, task_metrics.SCORE) for c in grid.columns)], rows)
+
+
+UNVERIFIED = (
+    "Submitted results that nobody has recomputed in a sandbox. They are claims: not ranked, not tested, and in no figure. All "
+    "other rows have only recomputed runs."
+)
+
+
+def unverified_table(grid: Grid) -> str:
+    """The runs of submissions that are not recomputed, by encoding; empty without any."""
+    if grid.unverified is None:
+        return ""
+    rows = [summarise_encoding(grid.unverified, encoding) for encoding in grid.unverified.encodings]
+    counts = {row.name: sum(len(cell.runs) for cell in row.cells.values()) for row in rows}
+    done = {name: sum(len(grid.runs.get((column.task, name), ())) for column in grid.columns) for name in counts}
+    body = [
+        [
+            linked_name(row.name, None),
+            str(counts[row.name]),
+            str(done[row.name]),
+            ABSENT if row.score is None else share(row.score),
+        ]
+        for row in rows
+    ]
+    return markdown_table(["encoding", "unverified runs", "recomputed runs", "claimed score"], body)
 
 
 def cost_table(rows: Sequence[Row]) -> str:

@@ -16,5 +16,8 @@ def always_busy(grid: Grid, encoding: str) -> bool:
 
 
 def timed_runs(grid: Grid, encoding: str) -> list[list[Result]]:
-    """The runs that took at least one step, by task; others have no step time."""
-    return [[run for run in grid.runs.get((c.task, encoding), ()) if run.timings.step_ms > 0] for c in grid.columns]
+    """The runs that took at least one step, by task; others have no step time, and that of sealed runs includes messages."""
+    return [
+        [run for run in grid.runs.get((c.task, encoding), ()) if run.timings.step_ms > 0 and not run.sealed]
+        for c in grid.columns
+    ]

@@ -20,6 +20,7 @@ from support import ROOT
 
 from bench.check import Finding, Report
 from bench.plugins import registry
+from bench.plugins.references import encoding_chain
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.run import plan_runs

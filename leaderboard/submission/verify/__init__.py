@@ -7,7 +7,7 @@
     contents.py           checks of files, schema, hashes, names, source and check report; with text_fields.py
     run_grid.py           checks of completeness, ranking class, data, scores and parameters
     training_log.py       checks of losses, times and copied runs
-    rerun.py              trains runs again; child_process.py is the process that does it, agreement.py compares the results
+    rerun.py              trains runs again; agreement.py compares the results
 
 Rules that ``lprime check`` applies too, before any run, are in ``bench/text_rules.py`` and ``bench/check/source_rules.py``.
 
@@ -32,9 +32,9 @@ from tasks import InputError
 
 from . import contents, rerun, run_grid, training_log  # noqa: F401 (rerun registers its checks)
 from .read_untrusted import read_folder
-from .submission_checks import CHECKS, NO_RERUN, RERUN_CHECKS, RerunOptions, SubmissionData
+from .submission_checks import ALL, CHECKS, NO_RERUN, RERUN_CHECKS, RerunOptions, SubmissionData
 
-__all__ = ["RerunOptions", "Verification", "verify_submission"]
+__all__ = ["ALL", "RerunOptions", "Verification", "verify_submission"]
 
 MODULES = (contents, run_grid, training_log)
 STATIC = [check for module in MODULES for check in CHECKS if check.run.__module__ == module.__name__]

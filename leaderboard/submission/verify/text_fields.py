@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from bench.encodings import Stage, classes
+from bench.plugins.references import encoding_chain
 from bench.result import SOURCE_KINDS, Result, run_path
 from bench.runs.run import WEIGHTS
 from bench.text_rules import NAME, WORD, link_fault, pattern_fault, plain_text_fault, settings_fault
