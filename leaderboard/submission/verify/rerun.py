@@ -36,6 +36,7 @@ from .agreement import (
     significant,
 )
 from .submission_checks import SubmissionData, label, raise_faults, rerun_check
+from .training_log import published_copies
 
 EXTRA_TIME_S, TIME_FACTOR, LONGEST_S = 300.0, 10.0, 6 * 3600.0
 """Default time limit of a run: these seconds, plus this multiple of the longest time that a run reports; at most the last."""
@@ -85,6 +86,7 @@ def check_rerun(data: SubmissionData) -> str:
         elif other_early_loss(ours, theirs):
             losses = f"{ours.loss[0][1]:.4g} submitted, {theirs.loss[0][1]:.4g} found"
             faults.append(f"{label(ours)} is not a run of this code with this seed: its first logged loss is {losses}")
+    faults += published_copies(found, data)
     others = ""
     if identical < len(chosen):
         board = [r for r in data.published if r.fingerprint == data.suite.fingerprint and is_built_in(r.encoding.name)]
