@@ -233,8 +233,10 @@ def published_grids(folder: Path) -> dict[str, list[Grid]]:
     grids = {}
     for name, results in read_store(folder).items():
         suite = load_suite(name) if is_shipped(name) else None
-        if suite and not any(r.fingerprint == suite.fingerprint for r in results):
+        if suite and results and not any(r.fingerprint == suite.fingerprint for r in results):
             suite = None
+        if not (suite or results):
+            continue  # only unverified runs, of a suite that is not available
         newest = build_grids(suite, results, {})[0].fingerprint
         failures = read_stored_failures(folder / RESULTS / name)
         built = build_grids(suite, results, {key[1:]: f for key, f in failures.items() if key[0] in ("", newest)})

@@ -173,7 +173,7 @@ def front_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
     """The front page's part on a suite: an answer in words, a table for each ranking class, the first figure and links."""
     about = escape(grid.suite.about, 1000) if grid.suite else ""
     if not (grid.runs or grid.failures):
-        return [about, experiment_setup(grid), "No run of this version yet."]
+        return [about, experiment_setup(grid), "No run of this version yet.", *unverified_section(grid)]
     details = file.link(file.paths.details)
     meanings = [f"**{word}**: {meaning}." for word, meaning in signs(all_rows(classes)).items()]
     meanings.append(f"[More on how to read this]({details}#{heading_anchor(HOW_TO_READ)})")

@@ -92,8 +92,8 @@ def task_scores_table(grid: Grid, rows: Sequence[Row]) -> str:
 
 
 UNVERIFIED = (
-    "Submitted results that nobody has recomputed in a sandbox. They are claims: not ranked, not tested, and in no figure. All "
-    "other rows have only recomputed runs."
+    "Submitted results that nobody has recomputed in a sandbox, as mean scores. They are claims: not ranked, not tested, and "
+    "in no figure. All other rows have only recomputed runs."
 )
 
 
@@ -101,19 +101,20 @@ def unverified_table(grid: Grid) -> str:
     """The runs of submissions that are not recomputed, by encoding; empty without any."""
     if grid.unverified is None:
         return ""
-    rows = [summarise_encoding(grid.unverified, encoding) for encoding in grid.unverified.encodings]
-    counts = {row.name: sum(len(cell.runs) for cell in row.cells.values()) for row in rows}
-    done = {name: sum(len(grid.runs.get((column.task, name), ())) for column in grid.columns) for name in counts}
-    body = [
-        [
-            linked_name(row.name, None),
-            str(counts[row.name]),
-            str(done[row.name]),
-            ABSENT if row.score is None else share(row.score),
-        ]
-        for row in rows
+    header = [
+        "encoding",
+        "unverified runs",
+        "recomputed runs",
+        *(f"{columns.task_markdown(c.task)}, claimed" for c in grid.columns),
     ]
-    return markdown_table(["encoding", "unverified runs", "recomputed runs", "claimed score"], body)
+    body = []
+    for name in grid.unverified.encodings:
+        row = summarise_encoding(grid.unverified, name)
+        count = sum(len(cell.runs) for cell in row.cells.values())
+        recomputed = sum(len(grid.runs.get((column.task, name), ())) for column in grid.columns)
+        scores = [share(float(cell.scores.mean())) if cell.runs else ABSENT for cell in row.cells.values()]
+        body.append([linked_name(name, None), str(count), str(recomputed), *scores])
+    return markdown_table(header, body)
 
 
 def cost_table(rows: Sequence[Row]) -> str:

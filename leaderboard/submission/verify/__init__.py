@@ -24,7 +24,7 @@ from bench.check.checks import Check, run_check
 from bench.check.report import Finding, Report
 from bench.runs.run import now
 from bench.suites.suite import Suite
-from leaderboard import published_folder
+from leaderboard import ARCHIVE, published_folder
 from leaderboard.data.store import read_runs, suite_folders
 from leaderboard.format import printable
 from leaderboard.submission.manifest import SUBMISSION
@@ -76,7 +76,8 @@ def verify_submission(
     if not (folder / SUBMISSION).exists():
         raise InputError(f"{folder} contains no {SUBMISSION}; expected a folder that `lprime submit` wrote")
     runs = [run for place in suite_folders(published_folder(published)) for run in read_runs(place)] if published else []
-    data = SubmissionData(name or folder.resolve().name, read_folder(folder), suite, runs, options)
+    archive = published_folder(published).parent / ARCHIVE.name if published else None
+    data = SubmissionData(name or folder.resolve().name, read_folder(folder), suite, runs, options, archive)
     findings: list[Finding] = []
 
     def add(more: Iterable[Finding]) -> None:

@@ -87,14 +87,11 @@ def joint_p(
     but many runs, and only the sums are tested.
 
     Arguments:
-        board: published results of built-in encodings on this suite.
+        board: published results of built-in encodings, on this suite or those that are to represent it.
     """
     differences = np.array([mean_exact(a) for a in submitted]) - np.array([mean_exact(b) for b in found])
     tasks = [run.task for run in submitted]
-    values: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    for run in board:
-        values.setdefault(run.encoding.name, {}).setdefault(run.task, []).append(mean_exact(run))
-    several = [by_task for by_task in values.values() if all(len(by_task.get(task, ())) > 1 for task in tasks)]
+    several = several_seeds(board, set(tasks))
     if len(several) < FEWEST:
         count = len(differences)
         every = np.array(list(product((1, -1), repeat=count))) if count <= MOST_FLIPS else rng.choice((1, -1), (DRAWS, count))
@@ -102,6 +99,14 @@ def joint_p(
         return p, f"signs of {count} differences, since the board has {len(several)} encodings with several seeds"
     draws = [pair_differences(by_task, tasks, -(-DRAWS // len(several)), rng) for by_task in several]
     return p_of(statistics(differences), statistics(np.concatenate(draws)), True), f"seeds of {len(several)} encodings"
+
+
+def several_seeds(board: Sequence[Result], tasks: set[str]) -> list[dict[str, list[tuple[float, float]]]]:
+    """Task → mean exact match of each seed, for each encoding (of each suite) with several seeds on all these tasks."""
+    values: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
+    for run in board:
+        values.setdefault((run.fingerprint, run.encoding.name), {}).setdefault(run.task, []).append(mean_exact(run))
+    return [by_task for by_task in values.values() if all(len(by_task.get(task, ())) > 1 for task in tasks)]
 
 
 def pair_differences(

@@ -103,6 +103,7 @@ class SubmissionData:
         given_suite: the suite to verify it against; by default the shipped one that it names.
         published: runs on the board, which must not be copied.
         rerun: what to run again.
+        archive: folder of archived boards.
         parsed: data parsed by earlier checks: ``submission``, ``results`` and ``suite``.
     """
 
@@ -111,6 +112,7 @@ class SubmissionData:
     given_suite: Suite | None = None
     published: Sequence[Result] = ()
     rerun: RerunOptions = NO_RERUN
+    archive: Path | None = None
     parsed: dict[str, Any] = field(default_factory=dict)
 
     def require(self, check: str) -> Any:
