@@ -30,6 +30,7 @@ from .columns import TableColumn
 from .explanation import EXPLANATION, OTHER_VERSION, experiment_setup, signs
 from .markdown import code, escape, heading_anchor, linked_name, themed_picture
 from .tables import Classes
+from .unverified import unverified_section
 
 BOARD = "board.md"
 HOW_TO_READ = "How to read this"
@@ -221,12 +222,6 @@ def detail_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
     if lines := tables.cautions(grid, rows):
         parts += ["## Cautions", tables.bullets(lines)]
     return [*parts, "## Encodings", tables.encodings_table(rows)]
-
-
-def unverified_section(grid: Grid, heading: str = "") -> list[str]:
-    """The table of submitted runs that nobody has recomputed; nothing without any."""
-    title = f"{heading}Unverified" if heading else "**Unverified**"
-    return [title, tables.UNVERIFIED, tables.unverified_table(grid)] if grid.unverified else []
 
 
 def ranking_tables(classes: Classes, encoding: TableColumn = tables.PAPER_LINK) -> list[str]:

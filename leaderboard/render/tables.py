@@ -10,7 +10,7 @@ from leaderboard.data.grid import Column, Grid
 from leaderboard.format import ABSENT, FLAG, SECOND_HAND, VISIBLE_CHANCE, family_title, plural, reach_text, seed_list, share
 from leaderboard.stats import scores as st
 from leaderboard.stats.resolution import CEILING, FLOOR, Resolution
-from leaderboard.stats.summary import Cell, Row, summarise_encoding
+from leaderboard.stats.summary import Cell, Row
 
 from . import columns, task_metrics
 from .columns import TableColumn, task_column
@@ -89,32 +89,6 @@ def overall_table(rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> st
 def task_scores_table(grid: Grid, rows: Sequence[Row]) -> str:
     """Scores on each task, with the half-width of their intervals."""
     return rows_table([columns.ENCODING, *(task_column(c, task_metrics.SCORE) for c in grid.columns)], rows)
-
-
-UNVERIFIED = (
-    "Submitted results that nobody has recomputed in a sandbox, as mean scores. They are claims: not ranked, not tested, and "
-    "in no figure. All other rows have only recomputed runs."
-)
-
-
-def unverified_table(grid: Grid) -> str:
-    """The runs of submissions that are not recomputed, by encoding; empty without any."""
-    if grid.unverified is None:
-        return ""
-    header = [
-        "encoding",
-        "unverified runs",
-        "recomputed runs",
-        *(f"{columns.task_markdown(c.task)}, claimed" for c in grid.columns),
-    ]
-    body = []
-    for name in grid.unverified.encodings:
-        row = summarise_encoding(grid.unverified, name)
-        count = sum(len(cell.runs) for cell in row.cells.values())
-        recomputed = sum(len(grid.runs.get((column.task, name), ())) for column in grid.columns)
-        scores = [share(float(cell.scores.mean())) if cell.runs else ABSENT for cell in row.cells.values()]
-        body.append([linked_name(name, None), str(count), str(recomputed), *scores])
-    return markdown_table(header, body)
 
 
 def cost_table(rows: Sequence[Row]) -> str:

@@ -12,8 +12,8 @@ from bench.result import Timings
 from bench.suites.suite import load_suite
 from leaderboard.data import store as published
 from leaderboard.data.file_names import check_names, file_name, page_name
-from leaderboard.render import tables
 from leaderboard.render.board import render_board
+from leaderboard.render.unverified import unverified_table
 from tasks import InputError
 
 COMPOSED = "finetuned(interpolated(rope,fixed=True))"
@@ -73,7 +73,7 @@ def test_submitted_runs_are_unverified_until_they_are_recomputed(folders):
     assert done == published.Publication("tiny", added=7, kept=0, failures=0, unverified=5)
     (grid,) = published.published_grids(board)["tiny"]
     assert grid.runs["parity", "mine"] == (found[0],) and ("sorting", "mine") not in grid.runs
-    text = tables.unverified_table(grid)
+    text = unverified_table(grid)
     assert re.search(r"\| mine +\| +5 \| +1 \| +1\.000 \| +1\.000 \|", text), text
     assert "**Unverified**" in render_board([grid])["board.md"]
 
