@@ -64,6 +64,9 @@ COLUMNS = {
     "weights": ExportColumn(
         str, "file of the tested weights, below the results folder of the run; empty if not kept", "run.weights"
     ),
+    "sealed": ExportColumn(
+        bool, "whether the code ran in a sandbox, trained and judged by another process, as submissions do", "run.sealed"
+    ),
     "encoding": ExportColumn(str, "name of the encoding", "run.encoding.name"),
     "family": ExportColumn(str, "family of the encoding", "run.encoding.family"),
     "ranking": ExportColumn(str, f"declared ranking class: {', '.join(RANKING_CLASSES)}", "run.encoding.ranking"),

@@ -1,6 +1,5 @@
 """Commands that read run no code of plugins, and small files cannot make them slow."""
 
-import csv
 import multiprocessing
 import time
 
@@ -18,7 +17,6 @@ from bench.runs.pool import LocalPool
 from bench.runs.run import plan_runs
 from bench.runs.run_one import run_one
 from bench.suites.suite import Suite, load_suite, validated
-from leaderboard.data.export import as_csv, results_table
 from leaderboard.figures import board_figures
 from tasks import InputError
 
@@ -120,12 +118,3 @@ def test_a_small_file_cannot_make_a_reader_slow(tmp_path, capsys, text, message)
     start = time.monotonic()
     assert message in refused(capsys, "status", tmp_path / "large.yaml")
     assert time.monotonic() - start < 2
-
-
-def test_no_text_of_an_exported_csv_is_a_formula(own):
-    first = full(own, {"nope": CURVE})[0]
-    texts = {"title": "=HYPERLINK(1)", "link": "+1", "family": "-1", "lengths": "@SUM(A1)"}
-    run = first.model_copy(update={"encoding": first.encoding.model_copy(update=texts)})
-    row = next(csv.DictReader(as_csv(results_table([run])).splitlines()))
-    assert {name: row[name] for name in texts} == {name: f"'{text}" for name, text in texts.items()}
-    assert float(row["exact"]) == run.scores[0].exact
