@@ -140,6 +140,9 @@ class Result(Record):
     weights: str = ""
     """File of the weights that were tested, below the results folder; empty if they were not kept when the run ended. They are
     the end of the training of ``trained_as`` with this seed, or of the encoding's own; see ``bench.runs.checkpoint``."""
+    sealed: bool = False
+    """Whether the code ran in a sandbox, trained and judged by another process: see ``bench.sealed``. Only such results of
+    code that is not built in are ranked."""
     encoding: EncodingRecord
     seed: int
     status: Literal["done", "diverged"]

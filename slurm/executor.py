@@ -2,20 +2,22 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.runs.executor import Event
 from bench.runs.progress import say
 from bench.runs.run import Run
 from bench.runs.worker import summarize_result
+from bench.sealed.request import SealedCode
 from tasks import InputError
 
 from . import commands
 from .cluster import Cluster
 from .dry_run import cautions
-from .launch import check_encoding_files, launch
+from .launch import NONE, check_encoding_files, launch
+from .records import Source
 from .status import Queue, Status
 
 ASK_SLURM_EVERY_S = 20.0
@@ -35,12 +37,24 @@ class SlurmExecutor:
         watch: stay until all runs have ended; otherwise return once they are in the queue.
         poll_every_s: seconds between two reads of the shared folder.
         keep_weights: whether all runs keep their weights.
+        sources: sources of encodings that are not to be loaded here.
     """
 
     cluster: Cluster
     watch: bool = True
     poll_every_s: float = 3.0
     keep_weights: bool = False
+    sources: Mapping[str, Source] = field(default_factory=dict)
+
+    @classmethod
+    def of_sealed(cls, cluster: Cluster, name: str, code: SealedCode) -> "SlurmExecutor":
+        """For sealed runs of one encoding.
+
+        Raises:
+            InputError: SLURM does not answer, or the cluster file names something that the site does not have.
+        """
+        commands.check_cluster(cluster)
+        return cls(cluster, sources={name: Source(plugins=[], sha256=code.encoding.source_sha256, sealed=code)})
 
     def check(self, runs: Sequence[Run], out: Path) -> None:
         """Refuse what can be refused before anything is written, and say what does not suit the runs.
@@ -57,7 +71,7 @@ class SlurmExecutor:
 
     def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
         """See ``Executor``; call ``check`` before. Ctrl-C does not affect the jobs."""
-        watches = [Watch(self.cluster, own, out, on_event, self.keep_weights) for own in by_suite(runs)]
+        watches = [Watch(self.cluster, own, out, on_event, self.keep_weights, self.sources) for own in by_suite(runs)]
         for watch in watches:
             watch.submit(list(watch.open))
         if self.watch:
@@ -84,8 +98,10 @@ class Watch:
         out: Path,
         on_event: Callable[[Event], None],
         keep_weights: bool = False,
+        sources: Mapping[str, Source] = NONE,
     ):
         self.cluster, self.out, self.on_event, self.keep_weights = cluster, out, on_event, keep_weights
+        self.sources = sources
         self.open = dict.fromkeys(runs)
         """Runs that have not ended."""
         self.suite = runs[0].suite.name
@@ -100,7 +116,7 @@ class Watch:
         self.queue: Queue | None = None
 
     def submit(self, runs: Sequence[Run]) -> None:
-        launched = launch(runs, self.out, self.cluster, self.keep_weights)
+        launched = launch(runs, self.out, self.cluster, self.keep_weights, self.sources)
         if launched.already:
             say(f"{launched.already} runs are in the queue already, or running")
         if submissions := launched.submissions:

@@ -12,9 +12,10 @@ import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO
 
 from bench.files import folder_atomic
@@ -34,6 +35,8 @@ from .split_jobs import split_into_arrays, split_into_shares
 from .status import Queue
 from .submit import adopt_jobs
 
+NONE: Mapping[str, Source] = MappingProxyType({})
+
 
 @dataclass
 class Launched:
@@ -52,11 +55,14 @@ class Launched:
         return sum(len(s.plan.shares) for s in self.submissions)
 
 
-def launch(runs: Sequence[Run], out: Path, cluster: Cluster, keep_weights: bool = False) -> Launched:
+def launch(
+    runs: Sequence[Run], out: Path, cluster: Cluster, keep_weights: bool = False, sources: Mapping[str, Source] = NONE
+) -> Launched:
     """Submit the runs that are in no job yet, as many as the site's limits allow.
 
     Arguments:
         keep_weights: see ``Plan``.
+        sources: sources of encodings that are not to be loaded here.
 
     Raises:
         InputError: SLURM does not answer, refuses all jobs, or has jobs of this suite without records.
@@ -70,7 +76,7 @@ def launch(runs: Sequence[Run], out: Path, cluster: Cluster, keep_weights: bool 
         refuse_unrecorded_jobs(out, queue)
         taken = queue.taken()
         todo = [run for run in runs if run.key not in taken]
-        plans, held = plan_submissions(todo, out, cluster, queue.jobs_of_user, keep_weights) if todo else ([], [])
+        plans, held = plan_submissions(todo, out, cluster, queue.jobs_of_user, keep_weights, sources) if todo else ([], [])
         why = "the site's limit on your jobs in the queue is reached" if held else ""
         launched = Launched([], len(runs) - len(todo), held, why)
         for number, plan in enumerate(plans):
@@ -86,7 +92,12 @@ def launch(runs: Sequence[Run], out: Path, cluster: Cluster, keep_weights: bool 
 
 
 def plan_submissions(
-    runs: Sequence[Run], out: Path, cluster: Cluster, in_queue: int, keep_weights: bool = False
+    runs: Sequence[Run],
+    out: Path,
+    cluster: Cluster,
+    in_queue: int,
+    keep_weights: bool = False,
+    sources: Mapping[str, Source] = NONE,
 ) -> tuple[list[Plan], list[Run]]:
     """One plan per array of jobs, and the runs whose jobs exceed the site's limit. Writes nothing.
 
@@ -101,7 +112,8 @@ def plan_submissions(
     all_shares = split_into_shares(runs, cluster, seconds.__getitem__, most)
     room = len(all_shares) if most is None else max(0, most - in_queue)
     held = [runs[place] for share in all_shares[room:] for place in share]
-    sources = {name: encoding_source(name) for name in dict.fromkeys(run.encoding for run in runs)}
+    names = dict.fromkeys(run.encoding for run in runs)
+    sources = {name: sources.get(name) or encoding_source(name) for name in names}
     plans: list[Plan] = []
     for shares in split_into_arrays(all_shares[:room], largest):
         chosen = [runs[place] for share in shares for place in share]

@@ -25,6 +25,7 @@ from bench.files import try_lock, write_atomic
 from bench.result import Record, first_fault
 from bench.runs.run import Run
 from bench.runs.worker import RunRequest
+from bench.sealed.request import SealedCode, SealedRequest
 from bench.suites.suite import Suite
 from tasks import InputError
 
@@ -41,6 +42,8 @@ class Source(Record):
 
     plugins: list[str]
     sha256: str
+    sealed: SealedCode | None = None
+    """Submitted code, which runs in a sandbox; then there are no ``plugins``."""
 
 
 class Plan(Record):
@@ -81,6 +84,8 @@ class Plan(Record):
     def order(self, run: Run) -> RunRequest:
         """The request for a worker, with the source hash of the encoding at submission."""
         source = self.sources[run.encoding]
+        if source.sealed:
+            return SealedRequest.of_run(run, source.sealed)
         return RunRequest(self.suite_json, run.task, run.encoding, run.seed, tuple(source.plugins), source.sha256)
 
     @cached_property

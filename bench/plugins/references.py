@@ -4,6 +4,7 @@ A reference can be used wherever a name of an encoding can, also inside composit
 ``my_encoding.py(strength=2.0)``. A path that contains blanks, brackets, commas, quotes or ``=`` must be the whole name.
 """
 
+import ast
 import os
 import re
 from collections.abc import Callable
@@ -46,3 +47,24 @@ def absolute(text: str, folder: Path) -> str:
         return os.path.abspath(folder / place) + (f":{name}" if name else "")
 
     return map_references(text, absolute_reference)
+
+
+def encoding_chain(name: str) -> list[str]:
+    """The encodings in a name, outermost first: ``["randomised", "rope"]`` of ``randomised(rope(base=1.0))``.
+
+    Raises:
+        ValueError: it is not a name.
+    """
+    try:
+        tree = ast.parse(name, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ValueError("not a name") from None
+    names = []
+    while isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and len(tree.args) <= 1:
+        names.append(tree.func.id)
+        if not tree.args:
+            return names
+        tree = tree.args[0]
+    if not isinstance(tree, ast.Name):
+        raise ValueError("not a name")
+    return [*names, tree.id]

@@ -29,7 +29,7 @@ from bench.result import RANKING_CLASSES
 from tasks import InputError, unknown
 
 from .loading import Source, files_of, import_module, plugin_error, read_module
-from .references import has_reference, is_file, map_references, parts
+from .references import encoding_chain, has_reference, is_file, map_references, parts
 
 GROUP = "lprime.encodings"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -94,6 +94,15 @@ def get_encoding(name: str) -> type[Encoding]:
         if not has_reference(name) and (found := [file for file in files if os.path.isfile(file)]):
             raise unknown("encoding", name, found)
     return resolve(map_references(name, lambda reference: load_reference(reference).info.name), known)
+
+
+@cache
+def is_built_in(name: str) -> bool:
+    """Whether an encoding, by its name in results, has no code of a plugin."""
+    try:
+        return set(encoding_chain(name)) <= classes().keys()
+    except ValueError:
+        return False
 
 
 def load_reference(reference: str) -> type[Encoding]:

@@ -39,6 +39,8 @@ class Worker:
     ready: bool = False
     """Whether its imports are done."""
     gpu: str = ""
+    plugin: str = ""
+    """Encoding with code of a plugin that the process has loaded: the only one that it serves from then on."""
 
 
 @dataclass
@@ -72,10 +74,11 @@ class LocalPool:
         keep = shared_trainings(run.encoding for run in runs) if self.keep_weights is None else self.keep_weights
         try:
             while queue or any(worker.run for worker in active):
+                self.end_idle_plugins(queue)
                 while queue and len(active) < min(self.workers, len(queue) + sum(worker.run is not None for worker in active)):
                     self.start_worker(out)
                 for worker in active:
-                    if worker.ready and worker.run is None and (run := self.next_run(queue, out)):
+                    if worker.ready and worker.run is None and (run := self.next_run(queue, out, worker.plugin)):
                         self.assign(worker, run, queue, run.encoding in keep, on_event)
                 ready = wait([worker.pipe for worker in active] + [worker.process.sentinel for worker in active], timeout=1.0)
                 for worker in list(active):
@@ -108,21 +111,35 @@ class LocalPool:
         finally:  # pending signals arrive now, when the worker is in the pool
             signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
 
-    def next_run(self, queue: deque[Run], out: Path) -> Run | None:
-        """The first run whose training no worker is making at present."""
+    def next_run(self, queue: deque[Run], out: Path, plugin: str = "") -> Run | None:
+        """The first run, of one encoding if a plugin is loaded, whose training no worker is making at present."""
         in_progress = {training_run(worker.run) for worker in self.active if worker.run and not is_trained(worker.run, out)}
-        return next((run for run in queue if training_run(run) not in in_progress), None)
+        mine = (run for run in queue if plugin in ("", run.encoding))
+        return next((run for run in mine if training_run(run) not in in_progress), None)
+
+    def end_idle_plugins(self, queue: deque[Run]) -> None:
+        """End the workers that wait, have loaded a plugin, and have no run of it left: code of a plugin, which can change the
+        harness in its process, affects no other encoding."""
+        left = {run.encoding for run in queue}
+        for worker in [w for w in self.active if w.plugin and w.run is None and w.plugin not in left]:
+            self.active.remove(worker)
+            worker.process.kill()
+            worker.process.join()
+            worker.pipe.close()
 
     def assign(
         self, worker: Worker, run: Run, queue: deque[Run], keep_weights: bool, on_event: Callable[[Event], None]
     ) -> None:
         """Send a run of the queue to an idle worker."""
+        from bench.plugins.registry import is_built_in  # loads torch
+
         try:
             worker.pipe.send(replace(self.request(run), keep_weights=keep_weights))
         except OSError:
             return  # it died while idle; handle_exit follows, and another worker takes the run
         queue.remove(run)
         worker.run = run
+        worker.plugin = "" if is_built_in(run.encoding) else run.encoding
         on_event(Event("started", run))
 
     def receive(self, worker: Worker, on_event: Callable[[Event], None]) -> None:

@@ -16,7 +16,7 @@ from .run import WEIGHTS, Run
 def trained_as(encoding: str) -> str:
     """Name of the encoding whose training an encoding shares up to the recipe's last step; often its own."""
     from bench.encodings.compose import training_form  # loads torch, which `lprime status` does not need
-    from bench.plugins.registry import get_encoding
+    from bench.plugins.registry import get_encoding, is_built_in
     from bench.plugins.source_hash import source_hash
 
     try:
@@ -25,6 +25,8 @@ def trained_as(encoding: str) -> str:
         # By name, another process would train another class: a plugin's that it has not loaded, or one that shares its name.
         if form.info.name == own.info.name or source_hash(get_encoding(form.info.name)) != source_hash(form):
             return encoding  # as given: names can be spelled in several ways
+        if is_built_in(form.info.name) and not is_built_in(own.info.name):
+            return encoding  # a process that has loaded a plugin makes no run of a built-in encoding
         return form.info.name
     except Exception:  # unknown, so its run fails and says why; or a plugin's declaration, which `lprime check` tests
         return encoding

@@ -11,7 +11,9 @@ import statistics
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
@@ -66,6 +68,20 @@ class RunRequest:
     def run(self) -> Run:
         return Run(Suite.model_validate_json(self.suite), self.task, self.encoding, self.seed)
 
+    def execute(
+        self,
+        out: Path,
+        device: str,
+        checkpoint_every_s: float,
+        report: Callable[[int], None],
+        should_stop: Callable[[], bool],
+    ) -> Result:
+        """Execute the run in this process: see ``run_one``."""
+        from .run_one import run_one
+
+        self.load_encoding()
+        return run_one(self.run(), out, device, checkpoint_every_s, report, should_stop, self.keep_weights)  # type: ignore[arg-type]
+
     def load_encoding(self) -> None:
         """Register the encoding in this process.
 
@@ -117,7 +133,7 @@ def worker_main(pipe: Connection, out: str, threads: int, device: str, checkpoin
 
     from bench.training.train import Stopped
 
-    from .run_one import run_one
+    from . import run_one  # noqa: F401
 
     torch.set_num_threads(threads)
     pool.send("ready")
@@ -129,16 +145,8 @@ def worker_main(pipe: Connection, out: str, threads: int, device: str, checkpoin
         pool.idle = False
         run = request.run()
         try:
-            request.load_encoding()
-            result = run_one(
-                run,
-                Path(out),
-                device,  # type: ignore[arg-type]
-                checkpoint_every_s,
-                report=lambda step: pool.send("step", step),
-                should_stop=pool.should_stop,
-                keep_weights=request.keep_weights,
-            )
+            send_step = partial(pool.send, "step")
+            result = request.execute(Path(out), device, checkpoint_every_s, send_step, pool.should_stop)
             pool.send("finished", result.steps, summarize_result(result))
         except Stopped:
             return

@@ -36,7 +36,11 @@ def both_sides(multiples: list[float]) -> list[float]:
     return multiples
 
 
-Multiples = Annotated[list[Annotated[float, Field(gt=0, le=100)]], Field(min_length=1), AfterValidator(both_sides)]
+MOST = 1000
+"""Most entries of a list: a grid of a million runs would take hours to plan."""
+Multiples = Annotated[
+    list[Annotated[float, Field(gt=0, le=100)]], Field(min_length=1, max_length=MOST), AfterValidator(both_sides)
+]
 """Test lengths as multiples of L, some up to 1 and some above."""
 
 
@@ -102,9 +106,9 @@ class Suite(Section):
     test_examples: Count
     """Number of test examples at each length."""
     test_seed: Annotated[int, Field(ge=0)]
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
-    encodings: Annotated[list[str], Field(min_length=1)]
-    tasks: Annotated[list[TaskSpec], Field(min_length=1)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST)]
+    encodings: Annotated[list[str], Field(min_length=1, max_length=MOST)]
+    tasks: Annotated[list[TaskSpec], Field(min_length=1, max_length=MOST)]
     vary: Vary | None = None
     condition: str = ""
     """Which condition of another suite this is, such as ``learning_rate-x2``; empty: none."""
@@ -152,12 +156,13 @@ class Suite(Section):
 
     @cached_property
     def encoding_names(self) -> list[str]:
-        """The encodings by their full names, as in results: ``rope(base=500000)`` becomes ``rope(base=500000.0)``."""
+        """The encodings by their full names, as in results: ``rope(base=500000)`` becomes ``rope(base=500000.0)``. Runs no code
+        of plugins."""
         if all(name.isidentifier() for name in self.encodings):
             return self.encodings  # names without settings are full names; avoids importing torch
-        from bench.plugins.registry import get_encoding
+        from bench.plugins.declared import declared_name
 
-        return [get_encoding(name).info.name for name in self.encodings]
+        return [declared_name(name) for name in self.encodings]
 
     def longest(self, task: str) -> int:
         return self.test_lengths(task)[-1]

@@ -34,9 +34,11 @@ FIELDS = (*RECIPE, *MODEL, "train_length")
 class Vary(Section):
     """The conditions of a suite, and the encodings and seeds that run under each."""
 
-    encodings: Annotated[list[str], Field(min_length=2)]
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
-    conditions: Annotated[dict[str, Annotated[list[int | float | str], Field(min_length=1)]], Field(min_length=1)]
+    encodings: Annotated[list[str], Field(min_length=2, max_length=1000)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=1000)]
+    conditions: Annotated[
+        dict[str, Annotated[list[int | float | str], Field(min_length=1, max_length=20)]], Field(min_length=1)
+    ]
 
     @model_validator(mode="after")
     def known_fields(self) -> "Vary":

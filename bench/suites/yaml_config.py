@@ -14,6 +14,9 @@ from tasks import InputError, unknown
 
 S = TypeVar("S", bound="Section")
 
+MOST_BYTES = 2**14
+"""Size limit of a file, which takes under a second to read; the shipped ones have at most 2 KiB."""
+
 
 class Section(BaseModel):
     """Base of all parts of a configuration: unknown keys are errors, and values are not converted from other types."""
@@ -50,7 +53,11 @@ def read_yaml(path: Path, kind: str, keys: str) -> dict[str, Any]:
         InputError: the file cannot be read, is not YAML or not a mapping.
     """
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), StrictLoader)
+        with open(path, "rb") as file:
+            data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise InputError(f"{kind} {path} has more than {MOST_BYTES:,} bytes, the limit")
+        content = yaml.load(data.decode("utf-8"), StrictLoader)
     except OSError as error:
         hint = similar_file(path) if isinstance(error, FileNotFoundError) else ""
         raise InputError(f"cannot read {kind} {path}: {error.strerror or error}{hint}") from None
@@ -58,6 +65,8 @@ def read_yaml(path: Path, kind: str, keys: str) -> dict[str, Any]:
         mark = getattr(error, "problem_mark", None)
         line = f" (line {mark.line + 1})" if mark else ""
         raise InputError(f"{kind} {path} is not valid YAML{line}: {getattr(error, 'problem', None) or 'not text'}") from None
+    except InputError:
+        raise
     except (ValueError, TypeError, RecursionError) as error:  # TypeError: a list as a key
         raise InputError(f"{kind} {path} is not valid YAML: {error}") from None
     if not isinstance(content, dict):
@@ -107,7 +116,16 @@ def unknown_key(model: type[BaseModel], location: tuple[int | str, ...]) -> Inpu
 
 
 class StrictLoader(yaml.SafeLoader):
-    """YAML loader that refuses duplicate keys (PyYAML silently keeps the last) and values that do not match their tag."""
+    """YAML loader that refuses duplicate keys (PyYAML silently keeps the last), values that do not match their tag, and
+    aliases, by which a kilobyte of text can mean gigabytes of values."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            raise yaml.composer.ComposerError(
+                None, None, f"the alias *{event.anchor} is not supported, repeat the value", event.start_mark
+            )
+        return super().compose_node(parent, index)  # type: ignore[return-value]
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 FILES = ("csv", "json", "parquet")
 """Formats of files, which are also their endings."""
 FORMATS = (*FILES, "dataset")
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of a cell that spreadsheets compute."""
 
 
 class Entry(NamedTuple):
@@ -61,6 +63,9 @@ COLUMNS = {
     "trained_as": ExportColumn(str, "encoding whose training the run shares; empty: its own", "run.trained_as"),
     "weights": ExportColumn(
         str, "file of the tested weights, below the results folder of the run; empty if not kept", "run.weights"
+    ),
+    "sealed": ExportColumn(
+        bool, "whether the code ran in a sandbox, trained and judged by another process, as submissions do", "run.sealed"
     ),
     "encoding": ExportColumn(str, "name of the encoding", "run.encoding.name"),
     "family": ExportColumn(str, "family of the encoding", "run.encoding.family"),
@@ -243,13 +248,21 @@ def refuse_occupied(form: str, to: Path, force: bool = False) -> None:
 
 
 def as_csv(table: "pa.Table") -> str:
-    """Numbers in their shortest exact form, all text in quotation marks, an empty field for null."""
+    """Numbers in their shortest exact form, all text in quotation marks, an empty field for null.
+
+    A text that a spreadsheet would compute as a formula begins with an apostrophe instead (OWASP, "CSV Injection").
+    """
     text = io.StringIO()
     # Minimal quoting would leave a lone carriage return in a name unquoted.
     writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
     writer.writerow(table.column_names)
-    writer.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
+    writer.writerows(zip(*(map(inert, column.to_pylist()) for column in table.columns), strict=True))
     return text.getvalue()
+
+
+def inert(value: Any) -> Any:
+    """A cell that is no formula; numbers stay numbers."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
 def write_dataset(table: "pa.Table", to: Path, replace: bool) -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -81,6 +81,8 @@ class Grid:
     """Encoding → its measured costs, if its card has them."""
     conditions: Mapping[str, "Grid"] = field(default_factory=dict)
     """Condition of the suite → its grid, where ``data.conditions`` added those with runs."""
+    unverified: "Grid | None" = None
+    """Runs of submissions that nobody has recomputed; they are not ranked."""
 
     @cached_property
     def all_runs(self) -> list[Result]:
@@ -161,6 +163,15 @@ def suite_grid(suite: Suite, results: list[Result], failures: Failures) -> Grid:
     identity = suite.name, suite.version, suite.fingerprint, suite
     ranked = [column for column in columns.values() if is_ranked(column.task)]
     return assemble_grid(identity, ranked, suite.encoding_names, suite.seeds, results, failures)
+
+
+def with_unverified(grid: Grid, claims: Iterable[Result]) -> Grid:
+    """The grid with those of the submitted runs that have its fingerprint."""
+    own = [run for run in claims if run.fingerprint == grid.fingerprint]
+    if not own:
+        return grid
+    (claimed,) = build_grids(None, own, {})
+    return replace(grid, unverified=replace(claimed, columns=grid.columns, seeds=grid.seeds))
 
 
 def results_grid(results: list[Result], failures: Failures) -> Grid:

@@ -3,6 +3,7 @@
 ::
 
     <folder>/results/<suite>/<encoding>.jsonl    one finished run per line, by task and seed; all versions of the suite
+    <folder>/results/<suite>/unverified/…        the same for runs that nobody has recomputed in a sandbox; they are not ranked
     <folder>/results/<suite>/failures.json       failed runs that have no result
     <folder>/results/cards.json                  see ``cards``
 """
@@ -23,10 +24,11 @@ from tasks import InputError, unknown
 
 from .collect import no_results, read_suite_runs
 from .file_names import SUFFIX, check_names, file_name
-from .grid import Failures, Grid, build_grids
+from .grid import Failures, Grid, build_grids, with_unverified
 
 RESULTS = "results"
 FAILURES = "failures.json"
+UNVERIFIED = "unverified"
 
 OUTCOME = ("variant", "train_length", "longest_seen", "status", "steps", "loss", "scores", "parameters", "data_hash")
 """Fields that are the outcome of a run. Two results of one run may differ in dates, timings and machine, but not in these."""
@@ -46,41 +48,65 @@ class Publication:
     """Runs published before, with the same outcome."""
     failures: int
     """Failed runs of the suite without a result, now in the store."""
+    unverified: int = 0
+    """Runs of these encodings that are not ranked."""
 
 
-def publish_runs(suite_or_name: Suite | str, out: Path, folder: Path, encodings: Sequence[str] | None = None) -> Publication:
+def publish_runs(
+    suite_or_name: Suite | str,
+    out: Path,
+    folder: Path,
+    encodings: Sequence[str] | None = None,
+    claims: Sequence[Result] = (),
+) -> Publication:
     """Add the finished runs under ``<out>/<suite>`` to the store. Publishing the same runs again changes nothing.
+
+    Runs of code that is not built in are unverified if they were not sealed; so are submitted ones, until they are recomputed.
 
     Arguments:
         suite_or_name: see ``collect``.
         folder: the published board; the store is its ``results``.
         encodings: publish only these; None publishes all that have runs.
+        claims: submitted results of this suite.
 
     Raises:
         InputError: no runs, a broken or contradictory one, a name that no file can have, or a run published before with
             another outcome. Nothing is written then.
     """
     suite, name, results, failures = read_suite_runs(suite_or_name, out)
-    if not results:
+    if not results and not claims:
         raise no_results(suite_or_name, out / name)
     if encodings:
-        have = sorted({r.encoding.name for r in results})
+        have = sorted({r.encoding.name for r in [*results, *claims]})
         for encoding in encodings:
             if encoding not in have:
                 raise unknown(f"encoding with results of suite {name}", encoding, have)
         results = [r for r in results if r.encoding.name in encodings]
+        claims = [r for r in claims if r.encoding.name in encodings]
         failures = {key: failure for key, failure in failures.items() if key[1] in encodings}
+    from bench.plugins.registry import is_built_in
+
+    claims = [*claims, *(r for r in results if not (r.sealed or is_built_in(r.encoding.name)))]
+    results = [r for r in results if r.sealed or is_built_in(r.encoding.name)]
     place = folder / RESULTS / name
     runs, kept = merge_runs(place, read_runs(place), results, out)
     all_failures = merge_failures(suite, runs, read_stored_failures(place), failures)
-    check_names({r.encoding.name for r in runs.values()})
+    check_names({r.encoding.name for r in [*runs.values(), *claims]})
     build_grids(suite, runs.values(), {})  # refuses contradictions before anything is written
+    unverified = {run_key(r): r for r in [*read_unverified(place), *claims] if run_key(r) not in runs}
+    build_grids(suite, unverified.values(), {})
 
     for encoding in sorted({r.encoding.name for r in results}):
         own = sorted((r for r in runs.values() if r.encoding.name == encoding), key=line_order)
         write_if_changed(place / file_name(encoding), "".join(r.model_dump_json() + "\n" for r in own))
     write_if_changed(place / FAILURES, failures_json(all_failures) if all_failures else None)
-    return Publication(name, len(results) - kept, kept, len(all_failures))
+    for encoding in sorted({r.encoding.name for r in [*results, *claims]}):
+        own = sorted((r for r in unverified.values() if r.encoding.name == encoding), key=line_order)
+        text = "".join(r.model_dump_json() + "\n" for r in own)
+        write_if_changed(place / UNVERIFIED / file_name(encoding), text or None)
+    return Publication(
+        name, len(results) - kept, kept, len(all_failures), len({run_key(r) for r in claims} & unverified.keys())
+    )
 
 
 def merge_runs(place: Path, stored: Iterable[Result], new: Iterable[Result], out: Path) -> tuple[dict[RunKey, Result], int]:
@@ -132,8 +158,17 @@ def suite_folders(folder: Path) -> list[Path]:
     return [path for path in sorted((folder / RESULTS).glob("*")) if path.is_dir() and re.fullmatch(name, path.name)]
 
 
-def read_runs(place: Path) -> list[Result]:
-    """All runs in one suite's folder; see ``read_store``."""
+def read_unverified(place: Path) -> list[Result]:
+    """The runs in one suite's folder that are not ranked."""
+    return read_runs(place / UNVERIFIED, place.name)
+
+
+def read_runs(place: Path, suite: str = "") -> list[Result]:
+    """All runs in one suite's folder; see ``read_store``.
+
+    Arguments:
+        suite: its name; by default that of the folder.
+    """
     runs: dict[RunKey, Result] = {}
     for path in sorted(place.glob(f"*{SUFFIX}")):
         if path.name.startswith("."):
@@ -141,7 +176,7 @@ def read_runs(place: Path) -> list[Result]:
         for number, line in enumerate(read_file(path).removesuffix(b"\n").split(b"\n"), 1):
             result = read_line(path, number, line)
             identity = f"{result.suite}/{file_name(result.encoding.name)}"
-            check_identity(f"{path}, line {number},", identity, f"{place.name}/{path.name}")
+            check_identity(f"{path}, line {number},", identity, f"{suite or place.name}/{path.name}")
             if runs.setdefault(run_key(result), result) is not result:
                 raise InputError(f"{path}, line {number}, is a duplicate of {result.task} seed {result.seed}; delete one")
     return sorted(runs.values(), key=lambda r: (r.encoding.name, *line_order(r)))
@@ -198,11 +233,15 @@ def published_grids(folder: Path) -> dict[str, list[Grid]]:
     grids = {}
     for name, results in read_store(folder).items():
         suite = load_suite(name) if is_shipped(name) else None
-        if suite and not any(r.fingerprint == suite.fingerprint for r in results):
+        if suite and results and not any(r.fingerprint == suite.fingerprint for r in results):
             suite = None
+        if not (suite or results):
+            continue  # only unverified runs, of a suite that is not available
         newest = build_grids(suite, results, {})[0].fingerprint
         failures = read_stored_failures(folder / RESULTS / name)
-        grids[name] = build_grids(suite, results, {key[1:]: f for key, f in failures.items() if key[0] in ("", newest)})
+        built = build_grids(suite, results, {key[1:]: f for key, f in failures.items() if key[0] in ("", newest)})
+        claims = read_unverified(folder / RESULTS / name)
+        grids[name] = [with_unverified(grid, claims) for grid in built]
     return dict(sorted(grids.items(), key=lambda item: (-len(item[1][0].all_runs), item[0])))
 
 

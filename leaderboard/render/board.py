@@ -30,6 +30,7 @@ from .columns import TableColumn
 from .explanation import EXPLANATION, OTHER_VERSION, experiment_setup, signs
 from .markdown import code, escape, heading_anchor, linked_name, themed_picture
 from .tables import Classes
+from .unverified import unverified_section
 
 BOARD = "board.md"
 HOW_TO_READ = "How to read this"
@@ -173,7 +174,7 @@ def front_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
     """The front page's part on a suite: an answer in words, a table for each ranking class, the first figure and links."""
     about = escape(grid.suite.about, 1000) if grid.suite else ""
     if not (grid.runs or grid.failures):
-        return [about, experiment_setup(grid), "No run of this version yet."]
+        return [about, experiment_setup(grid), "No run of this version yet.", *unverified_section(grid)]
     details = file.link(file.paths.details)
     meanings = [f"**{word}**: {meaning}." for word, meaning in signs(all_rows(classes)).items()]
     meanings.append(f"[More on how to read this]({details}#{heading_anchor(HOW_TO_READ)})")
@@ -181,6 +182,7 @@ def front_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
     for name, rows in classes.items():
         parts += [f"**{escape(ranking_title(name))}**"] if len(classes) > 1 else []
         parts.append(tables.short_table(grid, rows, file.encoding))
+    parts += unverified_section(grid)
     parts.append(file.figure(board_figures.OVERVIEW_ALT, board_figures.OVERVIEW) if grid.runs else "")
     links = f"**More**: [all tables and figures]({details}) · Tasks: {task_links(grid, file)}"
     return [*parts, links, experiment_setup(grid)]
@@ -191,6 +193,7 @@ def detail_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
     rows, shown = all_rows(classes), board_figures.alt_texts(grid, classes)
     parts = ["## Overall", *ranking_tables(classes, file.encoding)]
     parts += ["## Scores by task", tables.task_scores_table(grid, rows)]
+    parts += unverified_section(grid, "## ")
 
     def add_figure(title: str, stem: str) -> None:
         if stem in shown:

@@ -144,10 +144,10 @@ def full_name(name: str, names: Sequence[str], suite: str) -> str:
     """
     if name in names:
         return name
-    from bench.plugins.registry import get_encoding
+    from bench.plugins.declared import declared_name
 
     try:
-        known = get_encoding(name).info.name
+        known = declared_name(name)
     except InputError:
         raise unknown(f"encoding with results on suite {suite}", name, names) from None
     if known not in names:

@@ -11,7 +11,6 @@
 ``submit.py`` writes a submission; ``verify/`` checks one against ``RULES.md`` without running any of it.
 """
 
-import ast
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from bench.plugins.references import encoding_chain
 from bench.result import RankingClass, Record
 
 SUBMISSION, RESULTS, CHECK, CHECK_PAGE = "submission.json", "results.jsonl", "check.json", "check.md"
@@ -92,27 +92,6 @@ class Submission(Record):
     """Package versions of ``lprime submit``; each result records those of its run."""
     made: Text
     """Date in ISO 8601, UTC."""
-
-
-def encoding_chain(name: str) -> list[str]:
-    """The encodings in a name, outermost first: ``["randomised", "rope"]`` of ``randomised(rope(base=1.0))``.
-
-    Raises:
-        ValueError: it is not a name.
-    """
-    try:
-        tree = ast.parse(name, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ValueError("not a name") from None
-    names = []
-    while isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and len(tree.args) <= 1:
-        names.append(tree.func.id)
-        if not tree.args:
-            return names
-        tree = tree.args[0]
-    if not isinstance(tree, ast.Name):
-        raise ValueError("not a name")
-    return [*names, tree.id]
 
 
 def submitted_source_hash(submission: Submission, sources: Mapping[str, bytes]) -> str:

@@ -1,8 +1,6 @@
 """``lprime list``: list encodings, tasks and suites."""
 
 import json
-import sys
-from contextlib import redirect_stdout
 from typing import Annotated, Any
 
 import typer
@@ -31,19 +29,14 @@ def listing(
         "encodings": ("name", "family", "year", "source", "hooks", "parameters"),
         "tasks": ("name", "length"),
         "suites": ("name", "version", "about"),
-        "plugins": ("name", "distribution", "broken"),
     }
     for k in kinds:
         items = describe(k)
-        broken = [item for item in items if "broken" in item]
-        shown = columns[k] + (("distribution",) if any("distribution" in item for item in items if item not in broken) else ())
-        tables = [(k[:-1], shown, [item for item in items if item not in broken])]
-        tables += [("broken plugin", columns["plugins"], broken)] if broken else []
-        for title, names, members in tables:
-            rows = [[", ".join(v) if isinstance(v := item.get(c, ""), list) else v for c in names] for item in members]
-            widths = [None] * (len(names) - 1) + [80]
-            print(tabulate(rows, headers=[title, *names[1:]], tablefmt="simple", maxcolwidths=widths))
-            print()
+        names = columns[k] + (("distribution",) if any("distribution" in item for item in items) else ())
+        rows = [[", ".join(v) if isinstance(v := item.get(c, ""), list) else v for c in names] for item in items]
+        widths = [None] * (len(names) - 1) + [80]
+        print(tabulate(rows, headers=[k[:-1], *names[1:]], tablefmt="simple", maxcolwidths=widths))
+        print()
 
 
 def describe(kind: str) -> list[dict[str, Any]]:
@@ -71,20 +64,12 @@ def describe(kind: str) -> list[dict[str, Any]]:
 
 
 def describe_plugins() -> list[dict[str, Any]]:
-    """Encodings of installed packages. A broken one is listed with its error and does not affect the others."""
+    """Encodings of installed packages; their code does not run."""
     from bench.plugins import registry
-    from tasks import InputError
 
-    plugins = []
-    for name in registry.entry_points():
-        plugin: dict[str, Any] = {"name": name, "kind": "encoding", "distribution": registry.distributions(name)}
-        try:
-            with redirect_stdout(sys.stderr):  # stdout may be parsed as JSON
-                plugins.append(describe_encoding(registry.load_installed(name)) | plugin)
-        except Exception as error:  # anything may go wrong in a plugin
-            reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-            plugins.append(plugin | {"broken": " ".join(reason.split())})
-    return plugins
+    return [
+        {"name": name, "kind": "encoding", "distribution": registry.distributions(name)} for name in registry.entry_points()
+    ]
 
 
 def describe_encoding(cls) -> dict[str, Any]:

@@ -101,6 +101,7 @@ def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | 
 
     import torch
 
+    from bench.plugins.registry import is_built_in
     from bench.probe.measure import is_measured, measure_run
     from bench.probe.subject import weights_file
     from bench.runs.progress import say
@@ -111,9 +112,13 @@ def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | 
     if without := sum(not weights_file(run, out).exists() for run in todo):
         say(f"{without} finished runs have no stored weights and are trained again")
     count = min(workers or len(os.sched_getaffinity(0)), len(todo))
-    if count > 1:
+    plugins = not all(is_built_in(run.encoding) for run in todo)
+    if count > 1 or plugins:
         os.environ["OMP_NUM_THREADS"] = "1"  # read by the workers when they import torch
-        with ProcessPoolExecutor(count, get_context("spawn"), end_with_parent) as pool:
+        # A process that has loaded a plugin measures nothing else.
+        with ProcessPoolExecutor(
+            count, get_context("spawn"), end_with_parent, max_tasks_per_child=1 if plugins else None
+        ) as pool:
             jobs = [pool.submit(measure_request, RunRequest.of(run), out, probes) for run in todo]
             for run, job in zip(todo, jobs, strict=True):
                 say(f"{run}: {job.result():.1f} s")

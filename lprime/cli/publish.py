@@ -50,11 +50,14 @@ def publish_suite(suite_or_name, out: Path, to: Path, encodings: list[str] | Non
     from leaderboard.data.grid import is_ranked
     from leaderboard.data.probes import publish_probes
     from leaderboard.data.store import publish_runs
+    from leaderboard.submission.claims import submitted_results
 
     suite = suite_or_name if isinstance(suite_or_name, Suite) else find_suite(suite_or_name, out)
     if suite is None or any(is_ranked(spec.task) for spec in suite.tasks):
-        done = publish_runs(suite_or_name, out, to, encodings)
-        failures = f", {done.failures} failed without a result" if done.failures else ""
-        print(f"{done.suite}: {done.added} runs added, {done.kept} published before{failures}")
+        claims = submitted_results(suite, to, encodings) if suite else []
+        done = publish_runs(suite_or_name, out, to, encodings, claims)
+        more = f", {done.failures} failed without a result" if done.failures else ""
+        more += f", {done.unverified} unverified" if done.unverified else ""
+        print(f"{done.suite}: {done.added} runs added, {done.kept} published before{more}")
     if suite and (count := publish_probes(suite, out, to, encodings)):
         print(f"{suite.name}: {count} probes published")

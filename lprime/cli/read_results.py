@@ -49,6 +49,6 @@ def full_name(name: str) -> str:
 
     if not ("(" in name or has_reference(name)):
         return name  # a look-up would load torch
-    from bench.plugins.registry import get_encoding
+    from bench.plugins.declared import declared_name
 
-    return get_encoding(name).info.name
+    return declared_name(name)

@@ -17,18 +17,19 @@ def show(
 ) -> None:
     """Show one encoding, task or suite in full."""
     from bench.plugins.references import has_reference
-    from tasks import InputError, unknown
+    from tasks import unknown
 
-    everything = {item["name"]: item for kind in KINDS for item in describe(kind)}
-    if "(" in name or has_reference(name):  # not listed: another composition, other settings, or a file
+    everything: dict[str, dict[str, Any]] = {}
+    for item in (item for kind in KINDS for item in describe(kind)):
+        everything.setdefault(item["name"], item)
+    # Not listed: another composition, other settings, or a file; a listed plugin is not loaded yet.
+    if "(" in name or has_reference(name) or "distribution" in everything.get(name, ()):
         from bench.plugins.registry import get_encoding
 
         everything[name] = describe_encoding(get_encoding(name))
     if name not in everything:
         raise unknown("name", name, [*everything, f"{name}.py"] if Path(f"{name}.py").is_file() else everything)
     item = everything[name]
-    if "broken" in item:
-        raise InputError(item["broken"])
     if measure and item["kind"] == "encoding":
         item = item | measure_encoding(name)
     if as_json:

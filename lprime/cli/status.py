@@ -91,6 +91,6 @@ def refuse_unknown(suite: "LoadedSuite", out: Path) -> None:
     shipped_names = {name for path in shipped().values() for name in read_yaml(path, "suite", "encodings")["encodings"]}
     for name in suite.encodings:
         if name not in started | shipped_names:
-            from bench.plugins.registry import get_encoding
+            from bench.plugins.declared import declared_name
 
-            get_encoding(name)
+            declared_name(name)

@@ -1,7 +1,7 @@
 """``lprime verify``: check a submission against the rules."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,7 +15,9 @@ def verify(
     suite: Annotated[
         str | None, typer.Option(metavar="SUITE", help="The suite it must match [default: the shipped one it names].")
     ] = None,
-    rerun: Annotated[int, typer.Option(metavar="K", min=0, help="RUNS ITS CODE: train K randomly chosen runs again.")] = 0,
+    rerun: Annotated[
+        str, typer.Option(metavar="K|all", help="RUNS ITS CODE: train K randomly chosen runs again, or all, in a sandbox.")
+    ] = "0",
     fresh_seeds: Annotated[
         bool,
         typer.Option("--fresh-seeds", help="RUNS ITS CODE: test K runs, or one per task, on new test sets."),
@@ -23,9 +25,16 @@ def verify(
     choice_seed: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Seed of the choice and of new test sets [default: random].")
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of recomputed runs [default: runs].", show_default=False
+        ),
+    ] = None,
+    on: Annotated[str | None, typer.Option(metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")] = None,
     workers: Workers = None,
     time_limit: Annotated[
-        float | None, typer.Option(metavar="S", help="Seconds for the runs [default: ten times their recorded time].")
+        float | None, typer.Option(metavar="S", help="Seconds for a run [default: by their recorded time].")
     ] = None,
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Run its code without a sandbox, with your rights (where bubblewrap is missing).")
@@ -37,15 +46,17 @@ def verify(
 ) -> int:
     """Verify a submission, by default without running its code. --board is searched for copied results.
 
-    Exit code 1 if a check failed.
+    Recomputed results are written to --out, where lprime publish takes them from; finished runs are not repeated. Exit code 1
+    if a check failed.
     """
     import secrets
     import sys
 
     from bench.files import write_atomic
     from bench.suites.suite import load_suite
-    from leaderboard.submission.verify import RerunOptions, verify_submission
+    from leaderboard.submission.verify import ALL, RerunOptions, verify_submission
     from leaderboard.submission.verify.rerun import CAUTION
+    from tasks import InputError
 
     if time_limit is not None:
         check_positive("--time-limit", time_limit)
@@ -53,10 +64,21 @@ def verify(
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
+    if rerun != "all" and not (rerun.isascii() and rerun.isdecimal() and len(rerun) < 8):
+        raise InputError(f"--rerun must be a number of runs, or all; got {rerun!r:.40}")
+    more: dict[str, Any] = {"out": out or Path("runs")}
+    if on:
+        from slurm.cluster import load_cluster
+        from slurm.executor import SlurmExecutor
+
+        cluster = load_cluster(on)
+        more["out"] = cluster.results_folder(out)
+        more["executor"] = lambda name, code, workers: SlurmExecutor.of_sealed(cluster, name, code)
     expected = load_suite(suite) if suite else None
     seed = secrets.randbelow(2**31) if choice_seed is None else choice_seed
-    options = RerunOptions(rerun, fresh_seeds, seed, workers, time_limit, say, unsafe)
-    if rerun or fresh_seeds:
+    count = ALL if rerun == "all" else int(rerun)
+    options = RerunOptions(count, fresh_seeds, seed, workers, time_limit, say, unsafe, **more)
+    if count or fresh_seeds:
         say(f"{CAUTION}\nchoice seed {seed}")
 
     report = verify_submission(folder, expected, board, options, finding_printer(as_json, quiet))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.files import write_atomic
+from bench.plugins.registry import is_built_in
 from bench.result import EncodingRecord, LengthScore, Result, Timings, write_result
 from bench.runs.run import FAILURE, Failure
 from bench.suites.suite import Suite
@@ -80,6 +81,7 @@ def result(
         "variant": of.spec(task).variant,
         "train_length": of.spec(task).train_length,
         "longest_seen": of.spec(task).train_length,
+        "sealed": not is_built_in(encoding if isinstance(encoding, str) else encoding.name),
         "encoding": record(encoding) if isinstance(encoding, str) else encoding,
         "seed": seed,
         "status": "done",

@@ -12,6 +12,8 @@ from bench.result import Timings
 from bench.suites.suite import load_suite
 from leaderboard.data import store as published
 from leaderboard.data.file_names import check_names, file_name, page_name
+from leaderboard.render.board import render_board
+from leaderboard.render.unverified import unverified_table
 from tasks import InputError
 
 COMPOSED = "finetuned(interpolated(rope,fixed=True))"
@@ -59,6 +61,28 @@ def test_new_runs_are_added_to_those_whose_folder_was_deleted(folders):
     store(out, [second])
     assert published.publish_runs(suite(), out, board).added == 1
     assert published.read_store(board)["tiny"] == [second, first]
+
+
+def test_submitted_runs_are_unverified_until_they_are_recomputed(folders):
+    out, board = folders
+    of = suite()
+    claims = full(of, {"mine": (1, 1, 1, 1)}, sealed=False)
+    found = full(of, {"mine": CURVE})
+    store(out, full(of, {"nope": CURVE}) + found[:1])
+    done = published.publish_runs(of, out, board, claims=claims)
+    assert done == published.Publication("tiny", added=7, kept=0, failures=0, unverified=5)
+    (grid,) = published.published_grids(board)["tiny"]
+    assert grid.runs["parity", "mine"] == (found[0],) and ("sorting", "mine") not in grid.runs
+    text = unverified_table(grid)
+    assert re.search(r"\| mine +\| +5 \| +1 \| +1\.000 \| +1\.000 \|", text), text
+    assert "**Unverified**" in render_board([grid])["board.md"]
+
+    store(out, [run.model_copy(update={"sealed": False}) for run in found[1:3]])  # by `lprime run`
+    assert published.publish_runs(of, out, board, claims=claims).unverified == 5
+    store(out, found)
+    assert published.publish_runs(of, out, board, claims=claims).unverified == 0
+    assert set(files(board)) == {"tiny/nope.jsonl", "tiny/mine.jsonl"}
+    assert published.published_grids(board)["tiny"][0].unverified is None
 
 
 def test_publish_only_some_encodings(folders):

@@ -20,11 +20,12 @@ from support import ROOT
 
 from bench.check import Finding, Report
 from bench.plugins import registry
+from bench.plugins.references import encoding_chain
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.run import plan_runs
 from leaderboard.submission import submit
-from leaderboard.submission.manifest import Submission, encoding_chain, submitted_source_hash
+from leaderboard.submission.manifest import Submission, submitted_source_hash
 from leaderboard.submission.submit import About, write_submission
 from leaderboard.submission.verify import verify_submission
 from tasks import InputError

@@ -9,32 +9,38 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.stats import hypergeom
+from scipy.stats import hypergeom, permutation_test
 from submissions import (
     NAME,
     PERFECT,
     edit_each,
     edit_report,
-    make_submission,
     make_submission_apart,
     make_suite,
     read_results,
     reseal,
 )
-from synthetic_results import full, result
+from synthetic_results import result
 from synthetic_results import suite as synthetic_suite
 
 from bench.check import check_encoding
 from bench.check.checks import Fault
-from bench.check.report import Finding
+from bench.check.report import Finding, Report
 from bench.plugins import registry
 from bench.plugins.registry import get_encoding
+from bench.result import Result, write_result
 from bench.runs.run import Run
 from bench.runs.run_one import run_one
-from leaderboard.submission.manifest import SUBMISSION, Submission
-from leaderboard.submission.verify import RerunOptions, agreement, rerun, verify_submission
+from bench.sealed.request import SealedCode, SealedRequest
+from leaderboard.submission.manifest import CHECK, SUBMISSION, Submission
+from leaderboard.submission.verify import ALL, RerunOptions, agreement, rerun, verify_submission
 from leaderboard.submission.verify.read_untrusted import Contents
 from leaderboard.submission.verify.submission_checks import SubmissionData
+from slurm import commands
+from slurm.cluster import Cluster
+from slurm.launch import plan_submissions
+from slurm.records import Plan, Source
+from tasks import InputError
 
 SUITE = make_suite(seeds=[0, 1, 2, 3, 4])
 
@@ -51,13 +57,22 @@ def in_process(monkeypatch, tmp_path):
     monkeypatch.setattr(registry, "loaded", registry.Loaded())
     monkeypatch.setattr(rerun, "check_encoding", partial(check_encoding, only=["interface"]))
 
-    def train_runs(data, suite, chosen):
+    def train_runs(data, suite, chosen, out):
         monkeypatch.setattr(registry, "loaded", registry.Loaded())
         with rerun.source_folder(data) as (reference, _, _):
             name = get_encoding(reference).info.name
             return [run_one(Run(suite, r.task, name, r.seed), tmp_path / f"rerun-{suite.test_seed}", "cpu") for r in chosen]
 
     monkeypatch.setattr(rerun, "train_runs", train_runs)
+
+
+@pytest.fixture
+def as_before(monkeypatch, honest):
+    """In place of trainings, the results of the honest submission."""
+    known = {(r.task, r.seed): r for r in read_results(honest)}
+    report = Report.model_validate_json((honest / CHECK).read_text())
+    monkeypatch.setattr(rerun, "check_encoding", lambda *_, **__: report)
+    monkeypatch.setattr(rerun, "train_runs", lambda data, suite, chosen, out: [known[r.task, r.seed] for r in chosen])
 
 
 def findings_of(folder: Path, suite=SUITE, **changes) -> dict[str, Finding]:
@@ -85,8 +100,10 @@ def test_an_honest_submission_agrees_bit_for_bit(folder, monkeypatch, tmp_path):
     monkeypatch.setattr(registry, "loaded", registry.Loaded())
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     messages = []
-    findings = findings_of(folder, rerun=1, fresh=False, workers=1, say=messages.append)
+    findings = findings_of(folder, rerun=1, fresh=False, workers=1, say=messages.append, out=tmp_path / "runs")
     assert failures(findings) == {}
+    (found,) = (Result.model_validate_json(path.read_text()) for path in (tmp_path / "runs").rglob("result.json"))
+    assert found.sealed and found.threads == 1 and found.path.startswith(f"tiny/{found.task}/{NAME}/")
     assert re.fullmatch(r"(copying|parity) seed \d: 1 bit for bit; 1 of 10 runs, choice seed 7; had 2 been edited, 80% of such "
                         r"choices would miss all", findings["rerun"].found)  # fmt: skip
     assert messages[1].startswith("training ")
@@ -98,38 +115,36 @@ def test_an_honest_submission_agrees_bit_for_bit(folder, monkeypatch, tmp_path):
     ("line", "message", "limit"),
     [("raise OSError('no')", "OSError: no", 60), ("while True: pass", "still running after 2 s, the limit", 2)],
 )
-def test_source_that_fails_or_hangs(honest, line, message, limit):
+def test_source_that_fails_or_hangs(honest, tmp_path, line, message, limit):
     source = (honest / f"source/{NAME}.py").read_text().replace("class MyEncoding", f"{line}\nclass MyEncoding")
     submission = Submission.model_validate_json((honest / SUBMISSION).read_text())
     contents, options = Contents({f"source/{NAME}.py": source.encode()}), RerunOptions(1, False, 0, 1, limit)
     data = SubmissionData(NAME, contents, SUITE, rerun=options, parsed={"submission": submission})
-    with pytest.raises(Fault, match=f"copying {NAME} seed 0 gave no result: .*{message}"):
-        rerun.train_runs(data, SUITE, read_results(honest)[:1])
+    with pytest.raises(Fault, match=f"copying {NAME} seed 0: no result: .*{message}"):
+        rerun.train_runs(data, SUITE, read_results(honest)[:1], tmp_path)
 
 
 # --- edits that no static check detects
 
 
-def test_edited_losses_and_scores_are_detected(folder, in_process):
+def test_edited_losses_and_scores_are_detected(folder, as_before):
     edit_each(folder, make_perfect)
-    failed = failures(findings_of(folder))
-    assert list(failed) == ["rerun", "fresh tests"]
+    failed = failures(findings_of(folder, fresh=False))
+    assert list(failed) == ["rerun"]
     assert "differs in loss, scores (exact match 1.000 and 1.000 submitted, exact match 0." in failed["rerun"]
     assert "though device and versions are the same" in failed["rerun"]
-    assert "differs in loss, though device and versions are the same" in failed["fresh tests"]
 
 
-def test_edited_scores_are_detected_on_new_examples(folder, in_process):
+def test_edited_scores_are_detected(folder, as_before):
     def make_perfect_past_l(run: dict) -> None:
         for score in run["scores"]:
             if score["length"] > run["train_length"]:
                 score.update(PERFECT)
 
     edit_each(folder, make_perfect_past_l)
-    failed = failures(findings_of(folder))
-    assert list(failed) == ["rerun", "fresh tests"]
+    failed = failures(findings_of(folder, fresh=False))
+    assert list(failed) == ["rerun"]
     assert "differs in scores (" in failed["rerun"]
-    assert re.search(r"length 8: 1\.000 submitted, 0\.\d+ found", failed["fresh tests"])
 
 
 def test_an_honest_submission_passes(folder, in_process):
@@ -140,27 +155,76 @@ def test_an_honest_submission_passes(folder, in_process):
 
 
 def move_elsewhere(run: dict) -> None:
-    """Runs as from another machine: another device, and other rounding, so that the same seed trains differently."""
+    """Runs as from another machine: another device, and other rounding."""
     run["device"] = "cpu (another one)"
-    run["loss"] = [[step, loss * (1 + 1e-3 * step)] for step, loss in run["loss"]]
+    run["loss"] = [[step, loss * (1 + 1e-5 * step)] for step, loss in run["loss"]]
 
 
-def test_results_of_another_machine_are_compared_by_the_variance_of_seeds(folder, in_process):
+def test_results_of_another_machine_are_compared_by_one_test(folder, as_before):
     edit_each(folder, move_elsewhere)
-    findings = findings_of(folder)
+    findings = findings_of(folder, rerun=ALL, fresh=False)
     assert failures(findings) == {}
-    assert "0 bit for bit, 2 by the test: no significant difference" in findings["rerun"].found
-    edit_each(folder, make_perfect)
-    failed = failures(findings_of(folder))
-    assert list(failed) == ["rerun", "fresh tests"]
-    assert re.search(r"copying seed \d, l > L: 1\.000 submitted, 0\.000 found \(p = ", failed["rerun"])
+    assert "0 bit for bit, 10 by the test: no significant difference (p = 1, by signs of 10 differ" in findings["rerun"].found
+
+    def perfect_past_l(run: dict) -> None:
+        for score in run["scores"]:
+            if score["length"] > run["train_length"]:
+                score.update(PERFECT)
+
+    edit_each(folder, perfect_past_l)
+    failed = failures(findings_of(folder, rerun=ALL, fresh=False))
+    assert re.search(
+        r"^the 10 runs together differ: mean exact match 1\.000 past L submitted; .* 0\.\d+ past L found", failed["rerun"]
+    )
+    edit_each(folder, lambda run: run.update(loss=[[step, loss * 1.01] for step, loss in run["loss"]]))
+    failed = failures(findings_of(folder, rerun=1, fresh=False))
+    assert "is not a run of this code with this seed: its first logged loss is" in failed["rerun"]
 
 
-def test_a_single_seed_of_another_machine_fails(tmp_path, in_process):
-    suite = make_suite(seeds=[0])
-    folder = make_submission(tmp_path, suite)
-    edit_each(folder, move_elsewhere)
-    assert "a single seed does not show how much such runs vary" in failures(findings_of(folder, suite))["rerun"]
+def test_memorised_test_sets_are_detected_on_new_examples(folder, as_before, monkeypatch):
+    """Runs that are perfect on the published examples, here too, and not on others."""
+    train = rerun.train_runs
+
+    def perfect(run: Result) -> Result:
+        scores = [s.model_copy(update=PERFECT) for s in run.scores]
+        return run.model_copy(update={"scores": scores})
+
+    def train_runs(data, suite, chosen, out):
+        found = train(data, suite, chosen, out)
+        return [perfect(run) for run in found] if suite.test_seed == SUITE.test_seed else found
+
+    monkeypatch.setattr(rerun, "train_runs", train_runs)
+    failed = failures(findings_of(folder, rerun=0))
+    assert re.search(r"length 8: 1\.000 submitted, 0\.\d+ found", failed["fresh tests"])
+
+
+def test_results_that_were_not_sealed_are_not_taken(honest, tmp_path):
+    submission = Submission.model_validate_json((honest / SUBMISSION).read_text())
+    options = RerunOptions(ALL, False, 0, out=tmp_path)
+    data = SubmissionData(NAME, Contents({}), SUITE, rerun=options, parsed={"submission": submission})
+    claimed = read_results(honest)[0]
+    for other, message in (
+        (claimed, "has a result that is not of a sealed run"),
+        (claimed.model_copy(update={"sealed": True, "encoding": claimed.encoding.model_copy(update={"source_sha256": "0"})}),
+         "has a result of other source"),
+    ):  # fmt: skip
+        write_result(tmp_path / claimed.path, other)
+        with pytest.raises(InputError, match=message):
+            rerun.train_runs(data, SUITE, [claimed], tmp_path)
+    sealed = claimed.model_copy(update={"sealed": True})
+    write_result(tmp_path / claimed.path, sealed)
+    assert rerun.train_runs(data, SUITE, [claimed], tmp_path) == [sealed], "a finished run is not repeated"
+
+
+def test_compute_nodes_get_sealed_code_and_nothing_is_loaded(honest, tmp_path, monkeypatch):
+    monkeypatch.setattr(commands, "job_limits", lambda cluster: (1000, None))
+    code = SealedCode(folder="/shared/source", reference="/shared/source/a.py:A", path=[], seconds=60,
+                      encoding=read_results(honest)[0].encoding)  # fmt: skip
+    cluster, run = Cluster(partition="main", time_minutes=60), Run(SUITE, "copying", NAME, 0)
+    sources = {NAME: Source(plugins=[], sha256=code.encoding.source_sha256, sealed=code)}
+    (plan,), _ = plan_submissions([run], tmp_path, cluster, 0, sources=sources)
+    request = Plan.model_validate_json(plan.model_dump_json()).order(run)
+    assert isinstance(request, SealedRequest) and (request.code, request.run()) == (code, run)
 
 
 def test_a_forged_check_report_is_detected_by_checking_again(folder, monkeypatch, in_process):
@@ -171,7 +235,7 @@ def test_a_forged_check_report_is_detected_by_checking_again(folder, monkeypatch
     edit_each(folder, lambda run: run["encoding"].update(source_sha256=digest))
     reseal(folder, lambda content: content.update(source_sha256=digest))
     failed = failures(findings_of(folder))
-    assert list(failed) == ["check again", "rerun", "fresh tests"]
+    assert next(iter(failed)) == "check again"
     assert failed["check again"].startswith("my_encoding.py, line ") and "`bias` returns NaN" in failed["check again"]
 
 
@@ -197,7 +261,7 @@ def test_the_choice_is_uniform_and_depends_only_on_its_seed(honest):
     assert RerunOptions(1, True, 0).test_seed != RerunOptions(1, True, 1).test_seed != SUITE.test_seed
 
 
-@pytest.mark.parametrize(("runs", "chosen"), [(10, 3), (25, 5), (5, 5), (2, 1)])
+@pytest.mark.parametrize(("runs", "chosen"), [(10, 3), (25, 5), (2, 1)])
 def test_miss_chance_is_hypergeometric(runs, chosen):
     edited = -(-runs // 5)
     percent = int(re.search(r"(\d+)% of such", rerun.describe_miss_chance(runs, chosen, 0))[1])
@@ -210,27 +274,61 @@ def test_miss_chance_is_hypergeometric(runs, chosen):
 SYNTHETIC = synthetic_suite(seeds=[0, 1, 2, 3, 4])
 
 
-def runs_around(rng: np.random.Generator, count: int, mean: float, spread: float):
+def runs_around(rng: np.random.Generator, count: int, mean: float, spread: float, name: str = "nope") -> list[Result]:
     """Runs with normally distributed exact match past L, in hundredths."""
     values = np.clip(rng.normal(mean, spread, count), 0, 1).round(2)
-    return [result(SYNTHETIC, seed=seed, exact=(1, 1, v, v)) for seed, v in enumerate(values)]
+    return [result(SYNTHETIC, encoding=name, seed=seed, exact=(1, 1, v, v)) for seed, v in enumerate(values)]
 
 
-def test_honest_runs_of_another_machine_are_seldom_significant():
-    rng, alarms, trials = np.random.default_rng(1), 0, 400
+def board_of(rng: np.random.Generator) -> list[Result]:
+    """Twenty encodings with spreads between none and a tenth."""
+    return [run for n in range(20) for run in runs_around(rng, 5, rng.uniform(), rng.uniform(0, 0.1), f"pe{n}")]
+
+
+@pytest.mark.parametrize("board", [board_of(np.random.default_rng(4)), []], ids=["spread of the board", "signs"])
+def test_honest_runs_of_another_machine_are_seldom_significant(board, monkeypatch):
+    """Each of them differs as another seed would, which is more than another machine does."""
+    monkeypatch.setattr(agreement, "DRAWS", 2000)
+    rng, alarms, trials = np.random.default_rng(1), 0, 150
     for _ in range(trials):
-        *seeds, again = runs_around(rng, 6, 0.5, 0.1)
-        alarms += bool(agreement.significant(agreement.compare_by_seeds(seeds[0], again, seeds, fresh=False)))
-    assert alarms <= 0.02 * trials
+        mean, spread = rng.uniform(), rng.uniform(0, 0.1)
+        submitted, found = (runs_around(rng, 10, mean, spread) for _ in range(2))
+        alarms += agreement.joint_p(submitted, found, board, rng)[0] <= agreement.ALPHA
+    assert alarms <= 0.03 * trials
 
 
-def test_large_edits_are_significant():
+def test_invented_results_are_significant_whatever_their_variance():
     rng = np.random.default_rng(2)
-    for _ in range(100):
-        *seeds, again = runs_around(rng, 6, 0.2, 0.02)
-        edited = [r.model_copy(update={"scores": full(SYNTHETIC, {"nope": (1, 1, 0.9, 0.9)})[3].scores}) for r in seeds]
-        (difference,) = agreement.significant(agreement.compare_by_seeds(edited[0], again, edited, fresh=False))
-        assert "l > L: 0.900 submitted" in difference
+    board, found = board_of(rng), runs_around(rng, 10, 0.2, 0.02)
+    for spread in (0.0, 0.3):  # once, a great variance hid them
+        p, basis = agreement.joint_p(runs_around(rng, 10, 0.6, spread), found, board, rng)
+        assert p < 0.001 and basis == "seeds of 20 encodings"
+    assert agreement.joint_p(runs_around(rng, 1, 0.9, 0), found[:1], board, rng)[0] < 0.01, "one run"
+    shuffled = [result(SYNTHETIC, seed=n, exact=(1, 1, e, e)) for n, e in enumerate([0.05, 0.95] * 5)]
+    found = runs_around(rng, 10, 0.5, 0.02)
+    assert agreement.joint_p(shuffled, found, board, rng)[0] < 0.01, "the right mean, but other runs"
+
+
+def test_the_test_of_signs_is_that_of_scipy():
+    rng = np.random.default_rng(3)
+    submitted, found = runs_around(rng, 8, 0.6, 0.1), runs_around(rng, 8, 0.5, 0.1)
+    x, y = ([agreement.mean_exact(run)[1] for run in runs] for runs in (submitted, found))
+    expected = permutation_test(
+        (x, y), lambda a, b: abs(np.sum(np.subtract(a, b))), permutation_type="samples", n_resamples=np.inf,
+        alternative="greater", vectorized=False,
+    )  # fmt: skip
+    p, basis = agreement.joint_p(submitted, found, [], rng)
+    assert p == pytest.approx(min(1, 2 * expected.pvalue))
+    assert basis.startswith("signs of 8 differences")
+
+
+def test_early_losses_of_one_seed_are_equal_but_for_rounding():
+    def run(loss: float, device: str = "cpu (a)") -> Result:
+        return result(SYNTHETIC, loss=[(10, loss), (20, 1.0)], device=device)
+
+    assert not agreement.other_early_loss(run(2.0), run(2.0002, "cpu (b)"))
+    assert agreement.other_early_loss(run(2.0), run(2.006)), "as another seed"
+    assert not agreement.other_early_loss(run(2.0, "NVIDIA H100"), run(2.006)), "bf16"
 
 
 def test_new_examples_of_one_model_are_seldom_significant():

@@ -1,5 +1,7 @@
 """``lprime verify``: runs of another suite, missing or added runs, impossible numbers, copied runs."""
 
+import math
+
 import pytest
 from submissions import (
     NAME,
@@ -235,8 +237,10 @@ def copy_seed_0(runs: list[dict]) -> list[dict]:
         lambda step, loss: loss * 1.01,
         lambda step, loss: loss + 0.01,
         lambda step, loss: loss if step < 10 else loss * (1 + step / 1000),
+        lambda step, loss: loss * (1 + 2e-3 * math.sin(step**3)),
+        lambda step, loss: 1.05 * loss * (1 + 1e-3 * math.sin(step**3)),
     ],
-    ids=["identical", "scaled", "shifted", "changed after a fifth"],
+    ids=["identical", "scaled", "shifted", "changed after a fifth", "jittered", "scaled and jittered"],
 )
 def test_copies_of_another_seed(folder, disguise):
     edit_runs(folder, copy_seed_0)
@@ -255,6 +259,31 @@ def test_copies_of_published_runs(folder, tmp_path):
     assert findings_of(folder)["copies"].status == "passed"
     own = publish_as(read_results(folder), NAME, tmp_path / "own")
     assert findings_of(folder, published=own)["copies"].status == "passed", "the encoding's own published runs"
+
+
+def test_jittered_copies_of_published_runs(folder, tmp_path):
+    board = publish_as(read_results(folder), "theirs", tmp_path / "board")
+
+    def jitter(run: dict) -> None:
+        run["loss"] = [[step, loss * (1 + 1e-3 * math.sin(step**3))] for step, loss in run["loss"]]
+        for score in run["scores"]:
+            score["nll"] *= 1.005
+
+    edit_each(folder, jitter)
+    assert "copying seed 0 is a copy of the published copying seed 0 of theirs" in fault_of(folder, "copies", published=board)
+
+
+def test_a_published_name_keeps_its_source(folder, tmp_path):
+    """With other settings too."""
+    for n, (name, digest) in enumerate({NAME: "0" * 64, f"{NAME}(rate=2)": "1" * 64}.items()):
+        others = [r.model_copy(update={"suite": "other", "fingerprint": "0" * 16}) for r in read_results(folder)]
+        records = [r.encoding.model_copy(update={"name": name, "source_sha256": digest}) for r in others]
+        runs = [r.model_copy(update={"encoding": e}) for r, e in zip(others, records, strict=True)]
+        place = tmp_path / f"{n}/results/other"
+        place.mkdir(parents=True)
+        (place / f"{name}.jsonl").write_text("".join(r.model_dump_json() + "\n" for r in runs))
+        expected = f"{name} is published with source {digest[:12]}, which is not this source"
+        assert fault_of(folder, "copies", published=tmp_path / str(n)) == expected
 
 
 def test_the_same_losses_with_other_scores_are_no_copy(folder, tmp_path):

@@ -107,7 +107,10 @@ function tableAsCsv() {
     const notes = parts.map((part, i) => (part ? part[1] + part[3] : texts[i]).replace(/\s+/g, ' ').trim());
     if (notes.some(Boolean)) columns.push([`${title} (note)`, notes]);
   });
-  const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+  const quoted = (text) => {
+    const inert = /^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text)) ? `'${text}` : text; // no formula in a spreadsheet
+    return /[",\r\n]/.test(inert) ? `"${inert.replaceAll('"', '""')}"` : inert;
+  };
   const lines = [columns.map(([title]) => title), ...rows.map((_, i) => columns.map(([, texts]) => texts[i]))];
   return lines.map((line) => `${line.map(quoted).join(',')}\n`).join('');
 }

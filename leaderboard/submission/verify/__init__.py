@@ -7,7 +7,7 @@
     contents.py           checks of files, schema, hashes, names, source and check report; with text_fields.py
     run_grid.py           checks of completeness, ranking class, data, scores and parameters
     training_log.py       checks of losses, times and copied runs
-    rerun.py              trains runs again; child_process.py is the process that does it, agreement.py compares the results
+    rerun.py              trains runs again; agreement.py compares the results
 
 Rules that ``lprime check`` applies too, before any run, are in ``bench/text_rules.py`` and ``bench/check/source_rules.py``.
 
@@ -24,7 +24,7 @@ from bench.check.checks import Check, run_check
 from bench.check.report import Finding, Report
 from bench.runs.run import now
 from bench.suites.suite import Suite
-from leaderboard import published_folder
+from leaderboard import ARCHIVE, published_folder
 from leaderboard.data.store import read_runs, suite_folders
 from leaderboard.format import printable
 from leaderboard.submission.manifest import SUBMISSION
@@ -32,9 +32,9 @@ from tasks import InputError
 
 from . import contents, rerun, run_grid, training_log  # noqa: F401 (rerun registers its checks)
 from .read_untrusted import read_folder
-from .submission_checks import CHECKS, NO_RERUN, RERUN_CHECKS, RerunOptions, SubmissionData
+from .submission_checks import ALL, CHECKS, NO_RERUN, RERUN_CHECKS, RerunOptions, SubmissionData
 
-__all__ = ["RerunOptions", "Verification", "verify_submission"]
+__all__ = ["ALL", "RerunOptions", "Verification", "verify_submission"]
 
 MODULES = (contents, run_grid, training_log)
 STATIC = [check for module in MODULES for check in CHECKS if check.run.__module__ == module.__name__]
@@ -76,7 +76,8 @@ def verify_submission(
     if not (folder / SUBMISSION).exists():
         raise InputError(f"{folder} contains no {SUBMISSION}; expected a folder that `lprime submit` wrote")
     runs = [run for place in suite_folders(published_folder(published)) for run in read_runs(place)] if published else []
-    data = SubmissionData(name or folder.resolve().name, read_folder(folder), suite, runs, options)
+    archive = published_folder(published).parent / ARCHIVE.name if published else None
+    data = SubmissionData(name or folder.resolve().name, read_folder(folder), suite, runs, options, archive)
     findings: list[Finding] = []
 
     def add(more: Iterable[Finding]) -> None:

@@ -1,18 +1,31 @@
-"""Comparison of two results of one run: bit for bit on equal machines, else by a statistical test."""
+"""Comparison of submitted results with recomputed ones: bit for bit on equal machines, else by one test over all of them.
+
+On another machine, the same seed trains differently, at most as differently as another seed would. How much seeds differ is
+taken from the board, never from the submission: a test whose variance its author can choose shows nothing.
+"""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
+from jaxtyping import Float
 from scipy.stats import fisher_exact
-from scipy.stats import t as student
 
-from bench.result import LengthScore, Result
+from bench.result import Result
 
 OUTCOME = ("status", "steps", "longest_seen", "parameters", "loss", "scores")
 ALPHA = 0.01
 """Family-wise error rate of the comparisons of one check (Bonferroni)."""
+DRAWS = 20_000
+FEWEST = 5
+"""Encodings with several seeds that the board must have."""
+MOST_FLIPS = 14
+"""Up to so many differences, all choices of their signs are tried."""
+EARLY, EARLY_GPU = 1e-3, 0.02
+"""Largest relative difference of two first logged losses of one seed on two machines, and if one names a GPU, which computes
+in bf16; see RULES.md."""
 
 
 @dataclass(frozen=True)
@@ -50,37 +63,74 @@ def differing_fields(one: Result, other: Result, fields: Sequence[str] = OUTCOME
     return found
 
 
-def score_groups(run: Result) -> Iterator[tuple[str, list[LengthScore]]]:
-    yield "l ≤ L", run.in_distribution
-    yield "l > L", run.out_of_distribution
+def mean_exact(run: Result) -> tuple[float, float]:
+    """Mean exact match over l ≤ L, and over l > L."""
+    return tuple(float(np.mean([s.exact for s in part])) for part in (run.in_distribution, run.out_of_distribution))  # type: ignore[return-value]
 
 
-def compare_by_seeds(submitted: Result, found: Result, seeds: Sequence[Result], fresh: bool) -> list[Comparison]:
-    """Compare mean exact match over l ≤ L and over l > L by a two-sided t test with the submitted seeds' variance.
+def other_early_loss(one: Result, other: Result) -> bool:
+    """Whether the first logged losses differ by more than rounding: those of one seed come from the same weights and data."""
+    losses = [run.loss[0][1] for run in (one, other) if run.loss]
+    tolerance = EARLY if all(run.device.startswith("cpu") for run in (one, other)) else EARLY_GPU
+    return len(losses) == 2 and abs(losses[0] - losses[1]) > tolerance * max(losses)
 
-    On another machine the same seed trains differently, as another seed would. So the difference has twice the variance of a
-    run, which is estimated from the submitted seeds, with their degrees of freedom. If all seeds agree, the sampling error of
-    the test examples replaces this estimate; it is added if the test examples are ``fresh``. With few seeds only great
-    differences are detected.
+
+def joint_p(
+    submitted: Sequence[Result], found: Sequence[Result], board: Sequence[Result], rng: np.random.Generator
+) -> tuple[float, str]:
+    """p of all differences in mean exact match together, and what it was compared with.
+
+    The statistics are the size of the sum of the differences (results that are all too good) and the sum of their squares
+    (results that have little to do with the found ones), each over l ≤ L and over l > L; p is Bonferroni's for the four. Their
+    distribution: an encoding of the board is drawn, and for each run two of its seeds on that run's task. If the board has
+    too few encodings with several seeds, the signs of the differences are drawn instead (Fisher 1935), which needs no variance
+    but many runs, and only the sums are tested.
 
     Arguments:
-        seeds: all submitted runs of that task, two or more.
+        board: published results of built-in encodings, on this suite or those that are to represent it.
     """
-    comparisons = []
-    for (where, ours), (_, theirs) in zip(score_groups(submitted), score_groups(found), strict=True):
-        means = [np.mean([s.exact for s in scores]) for run in seeds for w, scores in score_groups(run) if w == where]
-        sampling = sum(sampling_variance(s) for s in ours) / len(ours) ** 2
-        variance = max(float(np.var(means, ddof=1)), sampling) + (sampling if fresh else 0)
-        a, b = (float(np.mean([s.exact for s in scores])) for scores in (ours, theirs))
-        p = 2 * float(student.sf(abs(a - b) / math.sqrt(2 * variance), len(means) - 1))
-        comparisons.append(Comparison(f"{submitted.task} seed {submitted.seed}, {where}", a, b, p))
-    return comparisons
+    differences = np.array([mean_exact(a) for a in submitted]) - np.array([mean_exact(b) for b in found])
+    tasks = [run.task for run in submitted]
+    several = several_seeds(board, set(tasks))
+    if len(several) < FEWEST:
+        count = len(differences)
+        every = np.array(list(product((1, -1), repeat=count))) if count <= MOST_FLIPS else rng.choice((1, -1), (DRAWS, count))
+        p = p_of(statistics(differences)[:2], statistics(every[..., None] * differences)[:, :2], count > MOST_FLIPS)
+        return p, f"signs of {count} differences, since the board has {len(several)} encodings with several seeds"
+    draws = [pair_differences(by_task, tasks, -(-DRAWS // len(several)), rng) for by_task in several]
+    return p_of(statistics(differences), statistics(np.concatenate(draws)), True), f"seeds of {len(several)} encodings"
 
 
-def sampling_variance(score: LengthScore) -> float:
-    """Variance of a share of so many examples; never zero (Agresti & Coull 1998 add two successes and two failures)."""
-    share = (score.exact * score.count + 2) / (score.count + 4)
-    return share * (1 - share) / score.count
+def several_seeds(board: Sequence[Result], tasks: set[str]) -> list[dict[str, list[tuple[float, float]]]]:
+    """Task → mean exact match of each seed, for each encoding (of each suite) with several seeds on all these tasks."""
+    values: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
+    for run in board:
+        values.setdefault((run.fingerprint, run.encoding.name), {}).setdefault(run.task, []).append(mean_exact(run))
+    return [by_task for by_task in values.values() if all(len(by_task.get(task, ())) > 1 for task in tasks)]
+
+
+def pair_differences(
+    by_task: dict[str, list[tuple[float, float]]], tasks: Sequence[str], draws: int, rng: np.random.Generator
+) -> Float[np.ndarray, "N R 2"]:
+    """Differences between two seeds of one encoding, drawn for each run."""
+    found = []
+    for task in tasks:
+        seeds = np.array(by_task[task])
+        one = rng.integers(len(seeds), size=draws)
+        other = (one + rng.integers(1, len(seeds), size=draws)) % len(seeds)
+        found.append(seeds[one] - seeds[other])
+    return np.stack(found, 1)
+
+
+def statistics(differences: Float[np.ndarray, "*N R 2"]) -> Float[np.ndarray, "*N 4"]:
+    return np.concatenate([np.abs(differences.sum(-2)), (differences**2).sum(-2)], -1)
+
+
+def p_of(found: Float[np.ndarray, " K"], null: Float[np.ndarray, "N K"], drawn: bool) -> float:
+    """Smallest p, times their number. Draws count the observation itself (Davison & Hinkley 1997, section 4.2)."""
+    at_least = (null >= found - 1e-12).sum(0)
+    p = (at_least + 1) / (len(null) + 1) if drawn else at_least / len(null)
+    return min(1.0, len(found) * float(p.min()))
 
 
 def compare_by_examples(submitted: Result, found: Result) -> list[Comparison]:

@@ -48,43 +48,49 @@ class Contents:
 def read_folder(folder: Path) -> Contents:
     """All files of a submission. Links are not followed; files that are too large or not expected are not opened."""
     contents = Contents()
-    for path in expected_paths(folder, "", contents.faults):
+    for count, path in enumerate(expected_paths(folder, contents.faults), 1):
+        if count > MAX_SOURCES + len(MAX_BYTES):
+            contents.faults.append(f"more than {MAX_SOURCES} source files; the others were not read")
+            break
         limit = MAX_SOURCE_BYTES if path.startswith(f"{SOURCE}/") else MAX_BYTES[path]
         try:
             contents.files[path] = read_regular(folder / path, limit)
         except (InputError, OSError) as error:
             contents.faults.append(f"{path}: {error.strerror if isinstance(error, OSError) else error}")
-    if len(contents.sources) > MAX_SOURCES:
-        contents.faults.append(f"{len(contents.sources)} source files, more than {MAX_SOURCES}")
     absent = [path for path in MAX_BYTES if path not in contents.files]
     contents.faults += [f"{path} is missing" for path in absent if not any(f.startswith(path) for f in contents.faults)]
     return contents
 
 
-def expected_paths(folder: Path, below: str, faults: list[str]) -> Iterator[str]:
-    """Paths of the expected files, by name; any other file adds a fault."""
-    try:
-        with os.scandir(folder / below) as entries:
-            listed = sorted(islice(entries, MAX_ENTRIES + 1), key=lambda entry: entry.name)
-    except OSError as error:
-        faults.append(f"{below or 'the folder'}: {error.strerror or error}")
-        return
-    if len(listed) > MAX_ENTRIES:
-        faults.append(f"{below or 'the folder'} has more than {MAX_ENTRIES} entries")
-        return
-    for entry in listed:
-        path = f"{below}{entry.name}"
-        if entry.is_symlink():
-            faults.append(f"{path} is a link")
-        elif entry.is_dir(follow_symlinks=False):
-            if path == SOURCE or is_source(f"{path}/some.py"):
-                yield from expected_paths(folder, f"{path}/", faults)
+def expected_paths(folder: Path, faults: list[str]) -> Iterator[str]:
+    """Paths of the expected files, those in a folder before those below it; any other file adds a fault."""
+    pending = [""]
+    for below in pending:
+        if len(pending) > MAX_SOURCES:
+            faults.append(f"more than {MAX_SOURCES} folders")
+            return
+        try:
+            with os.scandir(folder / below) as entries:
+                listed = sorted(islice(entries, MAX_ENTRIES + 1), key=lambda entry: entry.name)
+        except OSError as error:
+            faults.append(f"{below or 'the folder'}: {error.strerror or error}")
+            continue
+        if len(listed) > MAX_ENTRIES:
+            faults.append(f"{below or 'the folder'} has more than {MAX_ENTRIES} entries")
+            continue
+        for entry in listed:
+            path = f"{below}{entry.name}"
+            if entry.is_symlink():
+                faults.append(f"{path} is a link")
+            elif entry.is_dir(follow_symlinks=False):
+                if path == SOURCE or is_source(f"{path}/some.py"):
+                    pending.append(f"{path}/")
+                else:
+                    faults.append(f"{path}/ is not expected")
+            elif path in MAX_BYTES or is_source(path):
+                yield path
             else:
-                faults.append(f"{path}/ is not expected")
-        elif path in MAX_BYTES or is_source(path):
-            yield path
-        else:
-            faults.append(f"{path} is not expected")
+                faults.append(f"{path} is not expected")
 
 
 def is_source(path: str) -> bool:

@@ -1,43 +1,50 @@
 """Train runs of a submission again: the only module that runs submitted code.
 
-The training is a sealed run: see ``bench.sealed``. `lprime check` runs again outside of the sandbox.
+Runs are sealed: see ``bench.sealed``. Their results are written like those of ``lprime run``, and ``lprime publish`` takes them
+from there; the submitted ones are only compared with them. `lprime check` runs again outside of the sandbox.
 """
 
-import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from math import comb
-from multiprocessing import get_context
 from pathlib import Path
+
+import numpy as np
 
 from bench.check import check_encoding
 from bench.check.checks import Fault
+from bench.files import write_atomic
+from bench.plugins.registry import is_built_in
 from bench.result import Result
+from bench.runs.executor import Event
 from bench.runs.run import Run
-from bench.runs.worker import end_with_parent
-from bench.sealed.judge import Code, Limits, SealedError
-from bench.sealed.run import run_sealed
+from bench.sealed.request import SealedCode
 from bench.suites.suite import Suite
+from leaderboard.data.store import read_runs, suite_folders
 from leaderboard.submission.manifest import Submission
 from tasks import InputError
 
 from .agreement import (
     ALPHA,
+    FEWEST,
     OUTCOME,
-    Comparison,
     compare_by_examples,
-    compare_by_seeds,
     differing_fields,
+    joint_p,
+    other_early_loss,
     same_environment,
+    several_seeds,
     significant,
 )
 from .submission_checks import SubmissionData, label, raise_faults, rerun_check
+from .training_log import published_copies
 
-EXTRA_TIME_S, TIME_FACTOR = 300.0, 10.0
-"""Default time limit: these seconds, plus this multiple of the time that the runs report."""
+EXTRA_TIME_S, TIME_FACTOR, LONGEST_S = 300.0, 10.0, 6 * 3600.0
+"""Default time limit of a run: these seconds, plus this multiple of the longest time that a run reports; at most the last."""
+SOURCES = ".submissions"
+"""Folder of the submitted source below the results folder, where compute nodes see it too."""
 CAUTION = (
     "caution: `lprime check` runs the submitted code with your rights; do so only on a machine with nothing to steal, after "
     "reading the source"
@@ -65,63 +72,64 @@ def check_check_again(data: SubmissionData) -> str:
 @rerun_check(
     "rerun",
     expected="runs chosen at random give the submitted results when trained again: bit for bit if device, threads, torch and "
-    "numpy are the same, else mean exact match within the variation of the submitted seeds (t test, family-wise "
-    f"{ALPHA:.0%})",
-    advice="compare both results; one processor name can stand for two kinds of processor, so run again on the original "
-    "machine, with the same --choice-seed, before you ask the submitters",
+    "numpy are the same, else by one test of all runs together against the variation between seeds on the board "
+    f"({ALPHA:.0%}), and with the early losses of the same seed",
+    advice="the published numbers are those found here; ask the submitters for the difference, and publish nothing before",
 )
 def check_rerun(data: SubmissionData) -> str:
     chosen = data.rerun.choose(data.results)
-    comparisons, faults, identical = [], [], 0
-    for ours, theirs in zip(chosen, train_runs(data, data.suite, chosen), strict=True):
+    found = train_runs(data, data.suite, chosen, data.rerun.out)
+    faults, identical = [], 0
+    for ours, theirs in zip(chosen, found, strict=True):
         fields = differing_fields(ours, theirs)
         identical += not fields
         if fields and same_environment(ours, theirs):
             scores = f" ({mean_scores(ours)} submitted, {mean_scores(theirs)} found)" if "scores" in fields else ""
             faults.append(f"{label(ours)} differs in {', '.join(fields)}{scores}, though device and versions are the same")
-        elif fields:
-            comparisons += compare_elsewhere(data, ours, theirs, fresh=False)
-    raise_faults(faults + significant(comparisons))
-    others = f", {len(chosen) - identical} by the test: no significant difference" if identical < len(chosen) else ""
+        elif other_early_loss(ours, theirs):
+            losses = f"{ours.loss[0][1]:.4g} submitted, {theirs.loss[0][1]:.4g} found"
+            faults.append(f"{label(ours)} is not a run of this code with this seed: its first logged loss is {losses}")
+    faults += published_copies(found, data)
+    others = ""
+    if identical < len(chosen):
+        p, basis = joint_p(chosen, found, reference_runs(data, chosen), np.random.default_rng(data.rerun.seed))
+        if p <= ALPHA:
+            means = "; ".join(f"{mean_of(runs)} {which}" for runs, which in ((chosen, "submitted"), (found, "found")))
+            faults.append(f"the {len(chosen)} runs together differ: {means} (p = {p:.1g}, by {basis})")
+        others = f", {len(chosen) - identical} by the test: no significant difference (p = {p:.2g}, by {basis})"
+    raise_faults(faults)
     missed = describe_miss_chance(len(data.results), len(chosen), data.rerun.seed)
     return f"{', '.join(map(label, chosen))}: {identical} bit for bit{others}; {missed}"
 
 
+def reference_runs(data: SubmissionData, chosen: Sequence[Result]) -> list[Result]:
+    """Published runs of built-in encodings that show how much seeds differ: on this suite, or, as long as too few encodings
+    have several seeds there, on all suites and archived versions."""
+    tasks, built_in = {r.task for r in chosen}, [r for r in data.published if is_built_in(r.encoding.name)]
+    same = [r for r in built_in if r.fingerprint == data.suite.fingerprint]
+    if data.archive is None or len(several_seeds(same, tasks)) >= FEWEST:
+        return same
+    folders = [place for board in sorted(data.archive.glob("*")) for place in suite_folders(board)]
+    return built_in + [r for place in folders for r in read_runs(place) if is_built_in(r.encoding.name)]
+
+
 @rerun_check(
     "fresh tests",
-    expected="the same runs are as good on newly drawn examples: by Fisher's exact test at each length if the model is "
-    f"identical, else by the test of `rerun` with the sampling error added (family-wise {ALPHA:.0%})",
+    expected="the same runs, trained here, are as good on newly drawn examples, by Fisher's exact test at each length "
+    f"(family-wise {ALPHA:.0%})",
     advice="the code may contain the published test sets; read the source, then ask the submitters",
 )
 def check_fresh_tests(data: SubmissionData) -> str:
-    chosen = data.rerun.choose(data.results)
+    chosen, out, comparisons = data.rerun.choose(data.results), data.rerun.out, []
     suite = Suite.model_validate(data.suite.model_dump() | {"test_seed": data.rerun.test_seed})
-    comparisons, faults = [], []
-    for ours, theirs in zip(chosen, train_runs(data, suite, chosen), strict=True):
-        fields = differing_fields(ours, theirs, [name for name in OUTCOME if name != "scores"])
-        if fields and same_environment(ours, theirs):
-            faults.append(f"{label(ours)} differs in {', '.join(fields)}, though device and versions are the same")
-        else:
-            comparisons += compare_elsewhere(data, ours, theirs, fresh=True) if fields else compare_by_examples(ours, theirs)
-    raise_faults(faults + significant(comparisons))
+    ours = train_runs(data, data.suite, chosen, out)
+    for one, other in zip(ours, train_runs(data, suite, chosen, out / f".fresh-{data.rerun.seed}"), strict=True):
+        if fields := differing_fields(one, other, [name for name in OUTCOME if name != "scores"]):
+            raise Fault(f"{label(one)} differs in {', '.join(fields)} between two trainings here", "use one kind of machine")
+        comparisons += compare_by_examples(one, other)
+    raise_faults(significant(comparisons))
     tests = f"no significant difference in {len(comparisons)} tests"
     return f"{', '.join(map(label, chosen))}: {tests}; test seed {data.rerun.test_seed}"
-
-
-def compare_elsewhere(data: SubmissionData, ours: Result, theirs: Result, fresh: bool) -> list[Comparison]:
-    """Compare runs of two machines.
-
-    Raises:
-        Fault: there is only one seed.
-    """
-    seeds = data.by_task[ours.task]
-    if len(seeds) < 2:
-        raise Fault(
-            f"{label(ours)} was run on {ours.device} with {ours.versions.get('torch')}, here on {theirs.device} with "
-            f"{theirs.versions.get('torch')}; a single seed does not show how much such runs vary",
-            "run it again on the original machine",
-        )
-    return compare_by_seeds(ours, theirs, seeds, fresh)
 
 
 def mean_scores(run: Result) -> str:
@@ -130,29 +138,38 @@ def mean_scores(run: Result) -> str:
     return f"exact match {inside:.3f} and {outside:.3f}"
 
 
+def mean_of(runs: Sequence[Result]) -> str:
+    """Mean exact match of several runs, past L."""
+    return f"mean exact match {np.mean([s.exact for run in runs for s in run.out_of_distribution]):.3f} past L"
+
+
 def describe_miss_chance(runs: int, chosen: int, seed: int) -> str:
     """The probability that a choice includes none of the edited runs, if a fifth of all were edited."""
+    if chosen == runs:
+        return f"all {runs} runs"
     edited = -(-runs // 5)
     missed = comb(runs - edited, chosen) / comb(runs, chosen)
     return f"{chosen} of {runs} runs, choice seed {seed}; had {edited} been edited, {missed:.0%} of such choices would miss all"
 
 
-# --- the processes
+# --- the runs
 
 
 @contextmanager
 def source_folder(data: SubmissionData) -> Iterator[tuple[str, list[str], Path]]:
-    """The verified source in a temporary folder: a reference to the encoding, folders to search for modules, the source's
-    folder."""
-    submission = data.submission
+    """The verified source in a temporary folder: see ``write_source``."""
     with tempfile.TemporaryDirectory(prefix="lprime-verify-", ignore_cleanup_errors=True) as scratch:
-        source = Path(scratch) / "source"
-        for path, content in data.contents.sources.items():
-            (source / path).parent.mkdir(parents=True, exist_ok=True)
-            (source / path).write_bytes(content)
-        plugin = plugin_reference(submission, source)
-        reference = re.sub(rf"(?<!['\w]){submission.plugin.name}(?!['\w])", lambda _: plugin, submission.name)
-        yield reference, [str(source)] if "/" in submission.plugin.file else [], source
+        yield write_source(data, Path(scratch) / "source")
+
+
+def write_source(data: SubmissionData, source: Path) -> tuple[str, list[str], Path]:
+    """Write the verified source into a folder: a reference to the encoding, folders to search for modules, the folder."""
+    submission = data.submission
+    for path, content in data.contents.sources.items():
+        write_atomic(source / path, content)
+    plugin = plugin_reference(submission, source)
+    reference = re.sub(rf"(?<!['\w]){submission.plugin.name}(?!['\w])", lambda _: plugin, submission.name)
+    return reference, [str(source)] if "/" in submission.plugin.file else [], source
 
 
 def plugin_reference(submission: Submission, source: Path) -> str:
@@ -164,40 +181,57 @@ def plugin_reference(submission: Submission, source: Path) -> str:
     return f"{module}:{plugin.cls}"
 
 
-def train_runs(data: SubmissionData, suite: Suite, chosen: Sequence[Result]) -> list[Result]:
-    """Results of the chosen runs, trained here on a suite: see ``bench.sealed``.
+def train_runs(data: SubmissionData, suite: Suite, chosen: Sequence[Result], out: Path) -> list[Result]:
+    """Results of the chosen runs on a suite, trained and stored under ``out`` where they are not yet: see ``bench.sealed``.
 
     Raises:
-        Fault: a run failed, or its gradients were not those of its loss.
+        Fault: a run failed, or the audit of its training found a fault.
+        InputError: ``out`` has results of these runs that are not sealed, or of other source.
     """
-    name, options = data.submission.name, data.rerun
-    options.say(f"training {', '.join(map(label, chosen))} …")
-    with source_folder(data) as (reference, path, source):
-        limit = options.time_limit_s or EXTRA_TIME_S + TIME_FACTOR * sum(map(run_seconds, chosen))
-        code = Code(reference, [source], path, options.unsafe, Limits(limit))
-        runs = [Run(suite, r.task, name, r.seed) for r in chosen]
-        workers = min(len(runs), options.workers or len(os.sched_getaffinity(0)))
-        with ProcessPoolExecutor(workers, get_context("spawn"), end_with_parent) as pool:
-            return [
-                result.result() for result in [pool.submit(train_run, *one, code) for one in zip(runs, chosen, strict=True)]
-            ]
+    submission, options = data.submission, data.rerun
+    out = out.resolve()
+    runs = [Run(suite, r.task, submission.name, r.seed) for r in chosen]
+    todo = [
+        run for run in runs if not (result := run.result(out)) or refuse_other(result, submission, run, out, options.unsafe)
+    ]
+    if todo:
+        reference, path, source = write_source(data, out / SOURCES / submission.source_sha256[:16] / "source")
+        limit = options.time_limit_s or min(LONGEST_S, EXTRA_TIME_S + TIME_FACTOR * max(map(run_seconds, chosen)))
+        code = SealedCode(
+            folder=str(source),
+            reference=reference,
+            path=path,
+            encoding=chosen[0].encoding,
+            seconds=limit,
+            unsafe=options.unsafe,
+        )
+        options.say(f"training {len(todo)} of {len(runs)} runs, results under {out / suite.name} …")
+        failed: list[str] = []
+
+        def on_event(event: Event) -> None:
+            if event.kind in ("finished", "failed", "lost", "locked"):
+                options.say(f"{event.run}: {event.text or event.kind}")
+            if event.kind in ("failed", "lost", "locked"):
+                failed.append(f"{event.run}: {event.text or 'another process works on it'}")
+
+        options.executor(submission.name, code, options.workers).execute(todo, out, on_event)
+        raise_faults(failed)
+    found = [run.result(out) for run in runs]
+    return [result for result in found if result]
 
 
-def train_run(run: Run, submitted: Result, code: Code) -> Result:
-    """The submitted result with what one sealed run gave in place of its outcome."""
-    import torch
+def refuse_other(result: Result, submission: Submission, run: Run, out: Path, unsafe: bool) -> bool:
+    """False; refuses a result that was not made by the submitted code in a sandbox.
 
-    from bench.runs.run_one import device_name, package_versions
-
-    torch.set_num_threads(1)
-    try:
-        found = run_sealed(run, code)
-    except SealedError as error:
-        raise Fault(f"{run} gave no result: {error}") from None
-    if found.audit:
-        raise Fault(f"{run}: {'; '.join(found.audit)}", "its code computes gradients of something else than its loss; read it")
-    machine = {"device": device_name(torch.device("cpu")), "threads": 1, "versions": package_versions()}
-    return submitted.model_copy(update=found.outcome() | machine)
+    Raises:
+        InputError: see above.
+    """
+    place = run.folder(out)
+    if not (result.sealed or unsafe):
+        raise InputError(f"{place} has a result that is not of a sealed run; expected another --out")
+    if result.encoding.source_sha256 != submission.source_sha256:
+        raise InputError(f"{place} has a result of other source; delete it, or choose another --out")
+    return False
 
 
 def run_seconds(result: Result) -> float:

@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,11 @@ from jaxtyping import Int
 import tasks
 from bench.check.checks import Check, Fault, Skipped, register
 from bench.result import Result
+from bench.runs.executor import Executor
 from bench.runs.run import Run
 from bench.runs.run_one import count_parameters
 from bench.runs.run_training import build_model
+from bench.sealed.request import SealedCode, SealedRequest
 from bench.suites.suite import Suite
 from leaderboard.data.store import line_order
 from leaderboard.submission.manifest import Submission
@@ -26,6 +29,8 @@ submission_check: Callable[..., Callable] = partial(register, CHECKS)
 RERUN_CHECKS: list[Check] = []
 """Checks that run submitted code."""
 rerun_check: Callable[..., Callable] = partial(register, RERUN_CHECKS)
+ALL = 2**31
+"""As a number of runs: every run."""
 MAX_SHOWN = 4
 """Most faults listed on one line."""
 
@@ -44,15 +49,26 @@ class Expected:
     """Parameters of the model without an encoding."""
 
 
+def local_executor(name: str, code: SealedCode, workers: int | None) -> Executor:
+    """Sealed runs in processes of this machine."""
+    from bench.runs.pool import LocalPool
+
+    pool = LocalPool(device="cpu", request=lambda run: SealedRequest.of_run(run, code), keep_weights=())
+    pool.workers = workers or pool.workers
+    return pool
+
+
 @dataclass(frozen=True)
 class RerunOptions:
     """Options of the checks that run submitted code.
 
     Arguments:
-        rerun: number of runs, chosen at random, to compare with the submitted ones.
+        rerun: number of runs, chosen at random, to compare with the submitted ones; ``ALL``: every run.
         fresh: test these runs, or one per task, on newly drawn examples too.
         seed: of the choice and of the new examples.
         unsafe: run the code without a sandbox.
+        out: folder of the recomputed results, as for ``lprime run``.
+        executor: takes the encoding's name, its code and a number of workers.
     """
 
     rerun: int
@@ -62,6 +78,8 @@ class RerunOptions:
     time_limit_s: float | None = None
     say: Callable[[str], None] = lambda text: None
     unsafe: bool = False
+    out: Path = Path("runs")
+    executor: Callable[[str, SealedCode, int | None], Executor] = local_executor
 
     def choose(self, results: Sequence[Result]) -> list[Result]:
         count = self.rerun or len({r.task for r in results})
@@ -85,6 +103,7 @@ class SubmissionData:
         given_suite: the suite to verify it against; by default the shipped one that it names.
         published: runs on the board, which must not be copied.
         rerun: what to run again.
+        archive: folder of archived boards.
         parsed: data parsed by earlier checks: ``submission``, ``results`` and ``suite``.
     """
 
@@ -93,6 +112,7 @@ class SubmissionData:
     given_suite: Suite | None = None
     published: Sequence[Result] = ()
     rerun: RerunOptions = NO_RERUN
+    archive: Path | None = None
     parsed: dict[str, Any] = field(default_factory=dict)
 
     def require(self, check: str) -> Any:

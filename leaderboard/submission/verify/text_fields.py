@@ -5,11 +5,12 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 
 from bench.encodings import Stage, classes
+from bench.plugins.references import encoding_chain
 from bench.result import SOURCE_KINDS, Result, run_path
 from bench.runs.run import WEIGHTS
 from bench.text_rules import NAME, WORD, link_fault, pattern_fault, plain_text_fault, settings_fault
 from leaderboard.data.file_names import file_name, page_name
-from leaderboard.submission.manifest import Submission, encoding_chain
+from leaderboard.submission.manifest import Submission
 from tasks import InputError
 
 LICENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{1,63}")

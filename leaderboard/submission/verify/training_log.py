@@ -1,15 +1,16 @@
 """Checks of the training log: steps, losses and times are plausible, and no run is a copy of another."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
 from bench.encodings import Stage
 from bench.result import Result
 from bench.training.train import LOG_POINTS
+from leaderboard.submission.manifest import submitted_source_hash
 
 from .submission_checks import Expected, SubmissionData, label, raise_faults, submission_check
 from .text_fields import parse_date
@@ -26,6 +27,10 @@ SLACK = 1.01
 """Factor by which sums of times may exceed their total."""
 COPIED, ROUNDED = 0.2, 1e-4
 """Two curves with this share of equal losses are copies; losses below ``ROUNDED`` may be equal by rounding."""
+CLOSE, HALF, MOST = 3e-3, 0.5, 0.8
+"""Relative difference of close losses, and the shares of them that only copies have."""
+SAME_SHARE = 0.01
+"""Difference of nearly equal accuracies. No two encodings of version 2 of suite `small` have nearly equal losses and scores."""
 
 
 @submission_check(
@@ -110,33 +115,74 @@ def timing_faults(run: Result) -> Iterator[str]:
 
 @submission_check(
     "copies",
-    expected="no two seeds of a task have the same loss curve, and no run is a copy of one on the board",
-    advice="run every seed; if your encoding gives exactly the numbers of one on the board, it is the same encoding",
+    expected="no two seeds of a task have nearly the same loss curve, no run is nearly one of another encoding on the board, "
+    "and a published name keeps its source",
+    advice="run every seed; if your encoding gives the numbers of one on the board, it is the same encoding; give changed "
+    "source a new name",
 )
 def check_copies(data: SubmissionData) -> str:
     faults = []
     for runs in data.by_task.values():
         faults += [f"{label(b)} is a copy of {label(a)}" for a, b in combinations(runs, 2) if same_losses(a, b)]
-    board = [r for r in data.published if r.fingerprint == data.suite.fingerprint]
-    board = [r for r in board if r.encoding.name != data.submission.name]
-    # An encoding that differs from another only past L has the same losses, but other scores.
-    twins = [(a, b) for a in data.results for b in board if a.task == b.task and same_losses(a, b)]
-    copies = [(a, b) for a, b in twins if a.scores == b.scores]
-    faults += [f"{label(a)} is a copy of the published {label(b)} of {b.encoding.name}" for a, b in copies]
+    faults += list(published_copies(data.results, data)) + list(taken_names(data))
     raise_faults(faults)
-    others = f"; same losses, but other scores than {', '.join(sorted({b.encoding.name for _, b in twins}))}" if twins else ""
+    board = other_runs(data)
+    # An encoding that differs from another only past L has the same losses, but other scores.
+    twins = sorted({b.encoding.name for a in data.results for b in board if a.task == b.task and same_losses(a, b)})
+    others = f"; same losses, but other scores than {', '.join(twins)}" if twins else ""
     return f"no copies among the runs, nor of {len(board)} runs on the board{others}"
 
 
+def other_runs(data: SubmissionData) -> list[Result]:
+    """The runs on the board that are of this suite and of other encodings."""
+    runs = [r for r in data.published if r.fingerprint == data.suite.fingerprint]
+    return [r for r in runs if r.encoding.name != data.submission.name]
+
+
+def published_copies(runs: Sequence[Result], data: SubmissionData) -> Iterator[str]:
+    """Runs whose losses and scores are nearly those of a run on the board."""
+    for run, other in product(runs, other_runs(data)):
+        if run.task == other.task and same_losses(run, other) and same_scores(run, other):
+            yield f"{label(run)} is a copy of the published {label(other)} of {other.encoding.name}"
+
+
+def taken_names(data: SubmissionData) -> Iterator[str]:
+    """Published names of this plugin, of any suite and with any settings, whose source is not the submitted one."""
+    plugin = data.submission.plugin.name
+    own = submitted_source_hash(data.submission.model_copy(update={"name": plugin}), data.contents.sources)
+    for name, digest in {r.encoding.name: r.encoding.source_sha256 for r in data.published}.items():
+        if name.partition("(")[0] == plugin and digest != own:
+            yield f"{name} is published with source {digest[:12]}, which is not this source"
+
+
 def same_losses(one: Result, other: Result) -> bool:
-    """Whether a fifth of the losses are equal, or all are scaled or shifted by one number."""
+    """Whether a fifth of the losses are equal, half are close, or most are close when scaled or shifted by one number.
+
+    Of 1,400 pairs of seeds of version 1 of suite `small`, none has more than 15 % of its losses close, 45 % when scaled, and
+    25 % when shifted.
+    """
     theirs = dict(other.loss)
     pairs = [(loss, theirs[step]) for step, loss in one.loss if min(loss, theirs.get(step, 0.0)) > ROUNDED]
     if not pairs:
         return False
     a, b = np.array(pairs).T
-    return np.mean(a == b) >= COPIED or (len(pairs) > 4 and (nearly_constant(a / b) or nearly_constant(a - b)))
+    if np.mean(a == b) >= COPIED or share_close(a, b) >= HALF:
+        return True
+    moved = max(share_close(a, b * np.median(a / b)), share_close(a, b + np.median(a - b)))
+    return len(pairs) > 4 and moved >= MOST
 
 
-def nearly_constant(values: np.ndarray) -> bool:
-    return float(np.ptp(values)) <= 1e-6 * float(np.max(np.abs(values)))
+def share_close(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.mean(np.abs(a - b) <= CLOSE * np.abs(b)))
+
+
+def same_scores(one: Result, other: Result) -> bool:
+    """Whether all scores are nearly equal: accuracies within 1 % of the examples, log-likelihoods within 2 %."""
+
+    def close(a: float | None, b: float | None) -> bool:
+        return a is None or b is None or math.isclose(a, b, rel_tol=2 * SAME_SHARE, abs_tol=1e-4)
+
+    return len(one.scores) == len(other.scores) and all(
+        abs(a.exact - b.exact) <= SAME_SHARE and abs(a.token - b.token) <= SAME_SHARE and close(a.nll, b.nll)
+        for a, b in zip(one.scores, other.scores, strict=True)
+    )

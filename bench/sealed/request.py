@@ -1,0 +1,132 @@
+"""Sealed runs as requests to a worker, which stores their results like those of other runs.
+
+The worker trains and judges, and the code runs in a sandbox: see ``bench.sealed``. A sealed run has no checkpoints; if it is
+interrupted, it starts again.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from bench.result import EncodingRecord, Record, Result, Timings, write_result
+from bench.runs.run import FAILURE, Run, now
+from bench.runs.worker import RunRequest
+from tasks import InputError
+
+REPORT_EVERY_S = 0.5
+
+
+class SealedCode(Record):
+    """Submitted code, and what its submission says of it."""
+
+    folder: str
+    """Folder of the source, which the sandbox shows; compute nodes must see it too."""
+    reference: str
+    """As for ``lprime run --encoding``."""
+    path: list[str]
+    """Folders to search for modules before all others."""
+    encoding: EncodingRecord
+    seconds: Annotated[float, Field(gt=0)]
+    """Limit on the time of each process of a run."""
+    unsafe: bool = False
+    """Run without a sandbox; then the result is not marked as sealed."""
+
+
+@dataclass(frozen=True)
+class SealedRequest(RunRequest):
+    """A request for a sealed run."""
+
+    code: SealedCode | None = None
+
+    @classmethod
+    def of_run(cls, run: Run, code: SealedCode) -> "SealedRequest":
+        return cls(run.suite.model_dump_json(), *run.key, source=code.encoding.source_sha256, code=code)
+
+    def execute(
+        self,
+        out: Path,
+        device: str,
+        checkpoint_every_s: float,
+        report: Callable[[int], None],
+        should_stop: Callable[[], bool],
+    ) -> Result:
+        """See ``RunRequest.execute``."""
+        from bench.runs.heartbeat import heartbeat
+        from bench.runs.run_lock import lock_run
+        from bench.training.train import Stopped
+
+        assert self.code is not None
+        run = self.run()
+        folder = run.folder(out)
+        with lock_run(folder):
+            if result := run.result(out):
+                return result
+            (folder / FAILURE).unlink(missing_ok=True)
+            with heartbeat(folder, run.steps, report) as beat:
+                said = 0.0
+
+                def step(number: int) -> None:
+                    nonlocal said
+                    if should_stop():
+                        raise Stopped
+                    if time.monotonic() > said + REPORT_EVERY_S:
+                        said = time.monotonic()
+                        beat(number)
+
+                result = sealed_result(run, self.code, step)
+            write_result(folder, result)
+            return result
+
+
+def sealed_result(run: Run, sealed: SealedCode, report: Callable[[int], None]) -> Result:
+    """The result of one sealed run. Times include the messages between the processes.
+
+    Raises:
+        InputError: the code failed or broke the protocol, or the audit found a fault; or there is no sandbox.
+    """
+    import torch
+
+    from bench.runs.git_commit import current_commit
+    from bench.runs.run_one import device_name, package_versions
+    from tasks import content_hash
+
+    from .judge import Code, Limits, SealedError
+    from .run import run_sealed
+
+    started, start, task = now(), time.monotonic(), run.suite.make_task(run.task)
+    code = Code(sealed.reference, [Path(sealed.folder)], sealed.path, sealed.unsafe, Limits(sealed.seconds))
+    try:
+        found = run_sealed(run, code, report)
+    except SealedError as error:
+        raise InputError(f"no result: {error}") from None
+    if found.audit:
+        raise InputError(f"the audit of the sealed run failed: {'; '.join(found.audit)}")
+    return Result(
+        suite=run.suite.name,
+        suite_version=run.suite.version,
+        fingerprint=run.suite.fingerprint,
+        task=run.task,
+        variant=task.variant,
+        train_length=run.suite.spec(run.task).train_length,
+        sealed=not sealed.unsafe,
+        encoding=sealed.encoding,
+        seed=run.seed,
+        timings=Timings(
+            step_ms=round(1e3 * found.train_s / max(1, found.steps), 3),
+            train_s=round(found.train_s, 3),
+            evaluate_s=round(found.evaluate_s, 3),
+            total_s=round(time.monotonic() - start, 3),
+        ),
+        data_hash=content_hash(run.suite.test_sets(run.task).values()),
+        versions=package_versions(),
+        device=device_name(torch.device("cpu")),
+        threads=torch.get_num_threads(),
+        started=started,
+        finished=now(),
+        commit=current_commit(),
+        **found.outcome(),
+    )

@@ -1,0 +1,120 @@
+"""Commands that read run no code of plugins, and small files cannot make them slow."""
+
+import multiprocessing
+import time
+
+import pytest
+import yaml
+from commands import refused, run_command
+from plugin_files import source_of_one
+from support import suite_dict
+from synthetic_results import CURVE, full, store
+
+from bench.plugins import registry
+from bench.plugins.declared import declared_name
+from bench.plugins.registry import get_encoding
+from bench.runs.pool import LocalPool
+from bench.runs.run import plan_runs
+from bench.runs.run_one import run_one
+from bench.suites.suite import Suite, load_suite, validated
+from leaderboard.figures import board_figures
+from tasks import InputError
+
+LEAVES_A_FILE = "from pathlib import Path; Path(__file__).with_name('ran').touch()"
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch) -> Suite:
+    """A folder with a suite of a plugin that leaves a file when it runs, and results of it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(registry, "loaded", registry.Loaded())
+    (tmp_path / "evil.py").write_text(source_of_one("evil", "Evil", LEAVES_A_FILE))
+    names = ["nope", "evil.py", "randomised(evil.py(strength=2))"]
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(suite_dict(encodings=names, seeds=[0, 1])))
+    suite = load_suite("own.yaml")
+    store(tmp_path / "runs", full(suite, dict.fromkeys(["nope", "evil", "randomised(evil(strength=2.0))"], CURVE)))
+    return suite
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "status own.yaml",
+        "board own.yaml --html page",
+        "export --suite own.yaml --to all.csv",
+        "compare evil.py nope --suite own.yaml",
+        "compare evil.py(strength=1) randomised(evil.py(strength=2)) --suite own.yaml",
+        "publish own.yaml --board board --encoding nope --encoding evil.py --no-measure",
+        "list encodings",
+        "show quick",
+    ],
+)
+def test_commands_that_read_run_no_plugin(own, tmp_path, monkeypatch, capsys, words):
+    monkeypatch.setattr(board_figures, "draw", lambda *_: {})  # takes seconds
+    assert run_command(capsys, *words.split())[0] == 0
+    assert not (tmp_path / "ran").exists()
+    get_encoding("evil.py")
+    assert (tmp_path / "ran").exists(), "the plugin does leave a file when it runs"
+
+
+def test_declared_names_are_those_of_the_loaded_classes(own, tmp_path):
+    (tmp_path / "more.py").write_text(
+        source_of_one("first", "First")
+        + "class Second(First):\n    info = Info('second', *['x'] * 3, 1, *['x'] * 4)\n"
+        + "import bench.encodings.rope as r\n"
+        + "class Third(r.RoPE):\n    info = Info(family='f', **{}, name='third', **dict.fromkeys(["
+        + "'title', 'authors', 'link', 'formula', 'past', 'provenance'], 'x'), year=1)\n"
+    )
+    for text in (
+        "rope(base=5)",
+        "more.py:First",
+        "more.py:Second(strength=2)",
+        "more.py:Third(base=3)",
+        "randomised(more.py:Third)",
+    ):
+        assert declared_name(text) == get_encoding(text).info.name
+    for text, message in {
+        "more.py": "its class as in file.py:Class with info = Info(name=…); found First, Second, Third",
+        "more.py:Secnd": "expected Secnd with",
+        "mor.py": "unknown encoding 'mor.py'; did you mean 'more.py'?",
+        "evil.py(strenth=1)": "unknown setting of evil 'strenth'; did you mean 'strength'?",
+        "rope(bse=1)": "did you mean 'base'?",
+    }.items():
+        with pytest.raises(InputError, match=message.replace("(", r"\(").replace("?", r"\?").replace(")", r"\)")):
+            declared_name(text)
+
+
+def test_a_worker_that_has_loaded_a_plugin_serves_no_other_encoding(tmp_path, monkeypatch):
+    """A plugin that changes ALiBi in its process changes no run of ALiBi."""
+    monkeypatch.setattr(registry, "loaded", registry.Loaded())
+    changes = "import multiprocessing\nfrom bench.encodings.alibi import ALiBi\n"
+    changes += "if multiprocessing.parent_process(): ALiBi.bias = lambda self, q, k, at: None\n"
+    (tmp_path / "evil.py").write_text(source_of_one("evil", "Evil", changes))
+    assert multiprocessing.parent_process() is None
+    get_encoding(str(tmp_path / "evil.py"))
+    suite = validated(Suite, suite_dict(tasks=[{"task": "copying", "variant": "repeat", "train_length": 4}]), "tiny")
+    runs, events = plan_runs(suite, ["evil", "alibi"], seeds=[0]), []
+    LocalPool(workers=1, device="cpu").execute(runs, tmp_path / "pool", events.append)
+    assert [e.run.encoding for e in events if e.kind == "finished"] == ["evil", "alibi"]
+    alibi = runs[1]
+    assert alibi.result(tmp_path / "pool").loss == run_one(alibi, tmp_path / "alone", "cpu").loss
+
+
+BASE = yaml.safe_dump(suite_dict())
+BOMB = "x0: &x0 [x, x]\n" + "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]\n" for n in range(1, 9))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (BOMB + BASE, "is not valid YAML (line 2): the alias *x0 is not supported, repeat the value"),
+        (BASE + f"seeds: {list(range(200_000))}", "has more than 16,384 bytes, the limit"),
+        (yaml.safe_dump(suite_dict(seeds=list(range(2000)))), "seeds: List should have at most 1000 items"),
+        ("[" * 16_000, "is not valid YAML: maximum recursion depth exceeded"),
+    ],
+)
+def test_a_small_file_cannot_make_a_reader_slow(tmp_path, capsys, text, message):
+    (tmp_path / "large.yaml").write_text(text)
+    start = time.monotonic()
+    assert message in refused(capsys, "status", tmp_path / "large.yaml")
+    assert time.monotonic() - start < 2
