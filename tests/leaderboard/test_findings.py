@@ -90,7 +90,7 @@ def test_a_finding_has_the_worst_verdict_of_its_parts():
     ("changes", "message"),
     [
         ({"expect": [{"more": ["a"]}]}, "expected `more` with `than`"),
-        ({"code": ""}, "expected `suites` with `measure`, or `code` with `seeds`"),
+        ({"code": ""}, "expected `suites` with `measure` or `probes`, or `code` with `seeds`"),
         (
             {
                 "code": "", "seeds": [], "suites": {"x": {"base": "quick", "encodings": ["nope"]}},
