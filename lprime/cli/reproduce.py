@@ -1,7 +1,9 @@
 """``lprime reproduce``: run published findings, and compare our numbers with theirs."""
 
 import json
+import sys
 import time
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,9 +56,9 @@ def reproduce(
             total += finding.minutes
     verdicts = []
     for finding in chosen:
-        own = read_outcomes(out / OUTCOMES)
-        outcome = measure(finding, out, workers, own.get(finding.name))
-        write_outcomes(out / OUTCOMES, own | {finding.name: outcome})
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
+            outcome = measure(finding, out, workers)
+        write_outcomes(out / OUTCOMES, read_outcomes(out / OUTCOMES) | {finding.name: outcome})
         if publish:
             place = published_outcomes(PUBLISHED)
             write_outcomes(place, read_outcomes(place) | {finding.name: outcome})
@@ -69,7 +71,7 @@ def reproduce(
     return 1 if "not reproduced" in verdicts else 0
 
 
-def measure(finding: "Finding", out: Path, workers: int | None, before: "Outcome | None") -> "Outcome":
+def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
     """Make the missing runs of a finding, or run its code, and collect the numbers.
 
     Raises:
@@ -87,6 +89,7 @@ def measure(finding: "Finding", out: Path, workers: int | None, before: "Outcome
     from tasks import InputError
 
     start = time.monotonic()
+    torch.set_num_threads(1)  # as in the workers
     if finding.code:
         samples, minutes = finding.compute(), (time.monotonic() - start) / 60
     else:
