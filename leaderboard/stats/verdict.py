@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Literal
 
@@ -29,8 +29,9 @@ class Part:
     """One comparison of the claim, from our runs."""
 
     text: str
-    """Such as ``nope − rope > 0``."""
+    """Such as ``nope − rope > 0`` or ``nope > 0.95``."""
     estimate: float
+    """Of the left side."""
     half_width: float | None
     """Of the 95 % interval over seeds; None if there is none: a single seed, or a bound."""
     published: float | None
@@ -68,11 +69,14 @@ def judge_one(finding: Finding, expectation: Expectation, samples: Samples) -> l
     for a, b in product(*(x if isinstance(x, list) else [x] for x in (expectation.more, expectation.than))):
         first, second = (x if isinstance(x, float) else values(x) for x in (a, b))
         estimate, half = difference(first, second)
-        if isinstance(a, float):
-            text = f"{b} < {a:g}"
-        else:
-            text = f"{a} > {b:g}" if isinstance(b, float) else f"{a} − {b} > {expectation.by:g}"
-        parts.append(order_part(text, estimate, half, published_difference(numbers, a, b), expectation.by, finding.tolerance))
+        published = published_difference(numbers, a, b)
+        part = order_part(f"{a} − {b} > {expectation.by:g}", estimate, half, published, expectation.by, finding.tolerance)
+        if isinstance(a, float):  # readers see the mean next to the number, not their difference
+            known = numbers.get(str(b))
+            part = replace(part, text=f"{b} < {a - expectation.by:g}", estimate=a - estimate, published=known)
+        elif isinstance(b, float):
+            part = replace(part, text=f"{a} > {b + expectation.by:g}", estimate=estimate + b, published=numbers.get(a))
+        parts.append(part)
     return parts
 
 
