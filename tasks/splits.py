@@ -17,24 +17,24 @@ BLOCK = 16
 """Number of steps whose training batches are drawn together."""
 
 
-def train_batch(task: Task, train_length: int, size: int, seed: int, step: int) -> Examples:
-    """Return the training batch of one step: ``size`` examples, with lengths uniform in 1 … ``train_length``.
+def train_batch(task: Task, train_length: int, size: int, seed: int, step: int, shortest: int = 1) -> Examples:
+    """Return the training batch of one step: ``size`` examples, with lengths uniform in ``shortest`` … ``train_length``.
 
     Raises:
         InputError: a training length outside 1 … ``longest``, even if this batch does not draw that length.
     """
     task.check_lengths(train_length, train_length)
     block, index = divmod(step, BLOCK)
-    batch = train_block(task, train_length, size, seed, block).rows(slice(index * size, (index + 1) * size))
+    batch = train_block(task, train_length, size, seed, block, shortest).rows(slice(index * size, (index + 1) * size))
     # Slices are views of the cached block; copy them, so that callers can write into a batch.
     return Examples(batch.tokens.copy(), batch.answer_start.copy(), batch.sizes.copy(), batch.lengths.copy())
 
 
 @lru_cache(2)
-def train_block(task: Task, train_length: int, size: int, seed: int, block: int) -> Examples:
+def train_block(task: Task, train_length: int, size: int, seed: int, block: int, shortest: int) -> Examples:
     """Return the batches of ``BLOCK`` steps, concatenated. Drawn together, since small draws are mostly overhead."""
     rng = stream(task, "train", seed, block)
-    return task.sample(rng.integers(1, train_length, size=BLOCK * size, endpoint=True), BLOCK * size, rng)
+    return task.sample(rng.integers(shortest, train_length, size=BLOCK * size, endpoint=True), BLOCK * size, rng)
 
 
 def test_set(task: Task, length: int, count: int, test_seed: int) -> Examples:

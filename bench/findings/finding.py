@@ -22,24 +22,34 @@
       - {more: [nope], than: [rope]}
     tolerance: 0.2
 
-A finding that is no comparison of runs has ``code`` instead of ``suites`` and ``measure``: a file next to the YAML with a
-function ``measure(seed)`` that returns a number for each label. Labels of runs are encodings, with the key of the suite before
-them (``copying/nope``) if there are several suites.
+Labels of runs are encodings, with the key of the suite before them (``copying/nope``) if there are several suites.
+
+A finding about the insides of trained models has ``probes`` instead of ``measure``, numbers that ``lprime probe`` measures.
+Their keys come before the labels if there are several (``input/nope``)::
+
+    probes:
+      input: {probe: position, quantity: error, length: train, layers: [0], over: {quantity: chance, length: train}}
+
+A finding that is no comparison of runs has ``code`` instead of ``suites``: a file next to the YAML with a function
+``measure(seed)`` that returns a number for each label.
 """
 
 import hashlib
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from bench.probe.record import ProbeRecord
 from bench.result import Result
 from bench.suites.suite import Suite, load_suite
 from bench.suites.yaml_config import Section, read_yaml, validated, yaml_files
-from tasks import InputError, unknown
+from tasks import unknown
+
+from .reading import Measure, Reading
 
 Samples = Mapping[str, Mapping[int, float]]
 """Label → seed → number."""
@@ -57,38 +67,16 @@ class Source(Section):
     """The numbers were read elsewhere, not in the paper or its code."""
     setting: str
     numbers: dict[str, float] = {}
-    """Label → published number, in the unit of ``measure``; empty if only an order was published."""
-
-
-class Measure(Section):
-    """The number that is read from each run: the mean over tasks and over its test lengths l, past·L < l ≤ to·L."""
-
-    score: Literal["exact", "token", "nll"]
-    past: Annotated[float, Field(ge=0)]
-    to: Annotated[float, Field(gt=0)]
-    tasks: list[str] = []
-    """Tasks of the suite; empty: all."""
-
-    def of(self, runs: list[Result]) -> float:
-        """The number of one seed, from its runs, one a task."""
-        return sum(map(self.of_run, runs)) / len(runs)
-
-    def of_run(self, run: Result) -> float:
-        """The number of one run; a diverged run has accuracy 0 and, for ``nll``, no number (NaN)."""
-        at = [s for s in run.scores if self.past < s.length / run.train_length <= self.to]
-        if not at:
-            raise InputError(f"{run.path}: no test length l with {self.past:g} < l/L ≤ {self.to:g}")
-        values = [getattr(s, self.score) for s in at]
-        return sum(float("nan") if v is None else v for v in values) / len(values)
+    """Label → published number, in ``Finding.unit``; empty if only an order was published."""
 
 
 class Expectation(Section):
     """One part of the claim: ``more`` with ``than``, ``same`` with ``within``, or ``at_most``."""
 
-    more: list[str] = []
-    """Each of these labels has a larger mean …"""
+    more: list[str] | float = []
+    """Each of these labels, or this number, is larger …"""
     than: list[str] | float = []
-    """… than each of these, or than this number."""
+    """… than the mean of each of these, or than this number."""
     by: float = 0.0
     """Smallest difference that the claim is about."""
     same: list[str] = []
@@ -100,16 +88,18 @@ class Expectation(Section):
 
     @model_validator(mode="after")
     def one_kind(self) -> "Expectation":
-        given = [bool(self.more), bool(self.same), bool(self.at_most)]
-        if sum(given) != 1 or bool(self.more) != (self.than != []) or bool(self.same) != (self.within > 0):
-            raise ValueError("expected `more` with `than`, `same` with `within`, or `at_most`")
+        given = [self.more != [], bool(self.same), bool(self.at_most)]
+        numbers = isinstance(self.more, float) and isinstance(self.than, float)
+        if sum(given) != 1 or given[0] != (self.than != []) or bool(self.same) != (self.within > 0) or numbers:
+            raise ValueError("expected `more` with `than`, not two numbers, `same` with `within`, or `at_most`")
         if self.same and len(self.same) != 2:
             raise ValueError(f"`same` needs two labels, got {len(self.same)}")
         return self
 
     @property
     def labels(self) -> list[str]:
-        return [*self.more, *(self.than if isinstance(self.than, list) else []), *self.same, *self.at_most]
+        sides = [side for side in (self.more, self.than) if isinstance(side, list)]
+        return [*(label for side in sides for label in side), *self.same, *self.at_most]
 
 
 class Finding(Section):
@@ -126,6 +116,8 @@ class Finding(Section):
     suites: dict[str, dict[str, Any]] = {}
     """Key → what to change in the suite ``base``."""
     measure: Measure | None = None
+    probes: dict[str, Reading] = {}
+    """Key → number read from a probe of the runs."""
     code: str = ""
     """Module below ``bench.findings`` with a function ``measure(seed: int) -> dict[str, float]``."""
     seeds: list[int] = []
@@ -142,10 +134,11 @@ class Finding(Section):
     def consistent(self) -> "Finding":
         if (
             bool(self.suites) == bool(self.code)
-            or bool(self.suites) != bool(self.measure)
+            or bool(self.suites) != (bool(self.measure) != bool(self.probes))
+            or (self.measure and self.probes)
             or bool(self.code) != bool(self.seeds)
         ):
-            raise ValueError("expected `suites` with `measure`, or `code` with `seeds`")
+            raise ValueError("expected `suites` with `measure` or `probes`, or `code` with `seeds`")
         if self.suites:
             for label in [label for one in self.expect for label in one.labels] + list(self.source.numbers):
                 if label not in self.labels:
@@ -158,10 +151,16 @@ class Finding(Section):
         return {key: derived_suite(self.name, key, content) for key, content in self.suites.items()}
 
     @cached_property
-    def labels(self) -> dict[str, tuple[str, str]]:
-        """Label of runs → key of the suite, encoding."""
-        one = len(self.grids) == 1
-        return {name if one else f"{key}/{name}": (key, name) for key, s in self.grids.items() for name in s.encoding_names}
+    def labels(self) -> dict[str, tuple[str, str, str]]:
+        """Label of runs → key of ``probes`` or "", key of the suite, encoding."""
+        probes, one_suite = list(self.probes) or [""], len(self.grids) == 1
+        found = {}
+        for probe in probes:
+            for key, suite in self.grids.items():
+                for name in suite.encoding_names:
+                    parts = [probe] * (len(probes) > 1) + [key] * (not one_suite) + [name]
+                    found["/".join(parts)] = probe, key, name
+        return found
 
     def tasks(self, suite: Suite) -> list[str]:
         """Tasks of a suite that are measured."""
@@ -170,24 +169,32 @@ class Finding(Section):
     @cached_property
     def rule(self) -> str:
         """Hash of everything that decides the verdict."""
-        content = self.model_dump(mode="json", exclude={"minutes", "tried"})
+        unused = set() if self.probes else {"probes"}  # rules of findings without them keep their hash
+        content = self.model_dump(mode="json", exclude={"minutes", "tried"} | unused)
         content["fingerprints"] = {key: suite.fingerprint for key, suite in self.grids.items()}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
-    def samples(self, results: Mapping[str, list[Result]]) -> Samples:
-        """The numbers of finished runs; seeds that lack a task are left out.
+    def samples(self, found: Mapping[str, Sequence[Result] | Sequence[ProbeRecord]]) -> Samples:
+        """The numbers of finished runs; seeds that lack a task or, for probes, a value are left out.
 
         Arguments:
-            results: key of the suite → results of its runs.
+            found: key of the suite → results of its runs, or the records of their probes for a finding about probes.
         """
-        assert self.measure
-        found: dict[str, dict[int, float]] = {}
-        for label, (key, encoding) in self.labels.items():
-            suite, tasks = self.grids[key], self.tasks(self.grids[key])
-            own = [r for r in results.get(key, ()) if r.encoding.name == encoding and r.task in tasks]
+        numbers: dict[str, dict[int, float]] = {}
+        for label, (probe, key, encoding) in self.labels.items():
+            suite, tasks, reading = self.grids[key], self.tasks(self.grids[key]), self.probes.get(probe)
+            own: list = [r for r in found.get(key, ()) if r.task in tasks]
+            own = [
+                r
+                for r in own
+                if (r.encoding == encoding and r.probe == reading.probe if reading else r.encoding.name == encoding)
+            ]
             by_seed = {seed: [r for r in own if r.seed == seed] for seed in suite.seeds}
-            found[label] = {seed: self.measure.of(runs) for seed, runs in by_seed.items() if len(runs) == len(tasks)}
-        return found
+            read = (reading or self.measure).of  # type: ignore[union-attr]
+            values = {seed: read(runs) for seed, runs in by_seed.items() if len(runs) == len(tasks)}
+            if kept := {seed: value for seed, value in values.items() if value is not None}:
+                numbers[label] = kept
+        return numbers
 
     def compute(self) -> Samples:
         """Run the finding's own code for each seed."""

@@ -78,7 +78,7 @@ class Recipe(Section):
     weight_decay: Annotated[float, Field(ge=0)]
     """Of the matrices of the layers and the head; not of token embeddings, norms or the encoding's parameters."""
     clip_norm: Annotated[float, Field(gt=0)]
-    lengths: Literal["uniform 1..L"]
+    lengths: Literal["uniform 1..L", "L"]
     precision: Literal["fp32 on cpu, bf16 autocast on cuda"]
 
 

@@ -165,7 +165,8 @@ def train(
 
     def draw(step: int) -> tasks.Examples:
         with phase("data"):
-            return tasks.train_batch(task, length_at(step), recipe.batch, seed, step)
+            longest = length_at(step)
+            return tasks.train_batch(task, longest, recipe.batch, seed, step, longest if recipe.lengths == "L" else 1)
 
     prefetched: tasks.Examples | None = None
     while state.step < end and not state.diverged:

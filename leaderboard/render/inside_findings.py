@@ -110,19 +110,19 @@ def similar(records: Records) -> Finding | None:
         for name, values in by_encoding.items():
             means.setdefault(name, []).append(fmean(values))
     order = sorted((fmean(values), name) for name, values in means.items())
-    wanted = ("t5", "alibi", "learned", "rope")
+    wanted = ("t5", "alibi", "sinusoidal", "rope")
     places = {name: value for value, name in order if name in wanted}
     if len(places) < len(wanted):
         return None
     nearest = ", ".join(f"{name} {share(value)}" for value, name in order[:6])
-    relative = max(places["t5"], places["alibi"]) < min(places["learned"], places["rope"])
+    relative = max(places["t5"], places["alibi"]) < min(places["sinusoidal"], places["rope"])
     return Finding(
         "The attention without encoding is closest to that of relative biases",
-        "Kazemnejad et al. 2023: distance from NoPE: T5 .40, ALiBi 2.35, learned 3.65, RoPE 4.23 (their own scale)",
+        "Kazemnejad et al. 2023: distance from NoPE: T5 .40, ALiBi 2.35, sinusoidal 3.65, RoPE 4.23 (their own scale)",
         f"mean divergence from nope at L, nats: {nearest}; of the four: "
         + ", ".join(f"{name} {share(value)}" for name, value in sorted(places.items(), key=lambda item: item[1])),
         relative,
-        "t5 and alibi both closer to nope than learned and rope",
+        "t5 and alibi both closer to nope than sinusoidal and rope",
     )
 
 
@@ -222,7 +222,7 @@ def loss_order(records: Records) -> Finding | None:
     ordered = sorted(inside, key=inside.__getitem__)
     return Finding(
         "Within the training length, language is learned worst without encoding and best with ALiBi",
-        "Haviv et al. 2022, main_pile.csv: perplexity none 13.10, learned 13.05, sinusoidal 12.93, ALiBi 12.51 (second-hand)",
+        "Haviv et al. 2022, main_pile.csv: perplexity none 13.10, learned 13.05, sinusoidal 12.93, ALiBi 12.51",
         "nats above the optimum at L: " + ", ".join(f"{name} {inside[name]:.4f}" for name in ordered),
         [name for name in ordered if name in order] == order[::-1],
         "the same order of the four",

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -28,8 +29,9 @@ class Part:
     """One comparison of the claim, from our runs."""
 
     text: str
-    """Such as ``nope − rope > 0``."""
+    """Such as ``nope − rope > 0`` or ``nope > 0.95``."""
     estimate: float
+    """Of the left side."""
     half_width: float | None
     """Of the 95 % interval over seeds; None if there is none: a single seed, or a bound."""
     published: float | None
@@ -64,37 +66,39 @@ def judge_one(finding: Finding, expectation: Expectation, samples: Samples) -> l
         text = f"|{a} − {b}| ≤ {expectation.within:g}"
         return [Part(text, estimate, half, published_difference(numbers, a, b), verdict)]
     parts = []
-    for a in expectation.more:
-        if isinstance(expectation.than, float):
-            estimate, half = difference(values(a), np.array([expectation.than]))
-            published = numbers[a] - expectation.than if a in numbers else None
-            parts.append(
-                order_part(f"{a} > {expectation.than:g}", estimate, half, published, expectation.by, finding.tolerance)
-            )
-            continue
-        for b in expectation.than:
-            estimate, half = difference(values(a), values(b))
-            published = published_difference(numbers, a, b)
-            text = f"{a} − {b} > {expectation.by:g}"
-            parts.append(order_part(text, estimate, half, published, expectation.by, finding.tolerance))
+    for a, b in product(*(x if isinstance(x, list) else [x] for x in (expectation.more, expectation.than))):
+        first, second = (x if isinstance(x, float) else values(x) for x in (a, b))
+        estimate, half = difference(first, second)
+        published = published_difference(numbers, a, b)
+        part = order_part(f"{a} − {b} > {expectation.by:g}", estimate, half, published, expectation.by, finding.tolerance)
+        if isinstance(a, float):  # readers see the mean next to the number, not their difference
+            known = numbers.get(str(b))
+            part = replace(part, text=f"{b} < {a - expectation.by:g}", estimate=a - estimate, published=known)
+        elif isinstance(b, float):
+            part = replace(part, text=f"{a} > {b + expectation.by:g}", estimate=estimate + b, published=numbers.get(a))
+        parts.append(part)
     return parts
 
 
-def published_difference(numbers: dict[str, float], a: str, b: str) -> float | None:
-    return numbers[a] - numbers[b] if a in numbers and b in numbers else None
+def published_difference(numbers: dict[str, float], a: str | float, b: str | float) -> float | None:
+    first, second = (x if isinstance(x, float) else numbers.get(x) for x in (a, b))
+    return None if first is None or second is None else first - second
 
 
-def difference(a: np.ndarray, b: np.ndarray) -> tuple[float, float | None]:
-    """Mean of ``a`` minus mean of ``b``, and the half-width of its interval; a ``b`` of one value is a known number.
+def difference(a: np.ndarray | float, b: np.ndarray | float) -> tuple[float, float | None]:
+    """Mean of ``a`` minus mean of ``b``, and the half-width of its interval; a float is a known number.
 
     NaN without values, and where a value is NaN.
     """
-    if not (len(a) and len(b)):
+    if isinstance(a, float):
+        estimate, half = difference(b, a)
+        return -estimate, half
+    if not len(a) or (isinstance(b, np.ndarray) and not len(b)):
         return math.nan, None
-    if len(b) == 1:
+    if isinstance(b, float):
         mean, half = mean_interval(a)
-        return mean - float(b[0]), half if len(a) > 1 else None
-    return welch(a, b) if len(a) > 1 else (float(a.mean() - b.mean()), None)
+        return mean - b, half
+    return welch(a, b)
 
 
 def order_part(text: str, estimate: float, half: float | None, published: float | None, by: float, tolerance: float) -> Part:

@@ -37,6 +37,7 @@ def probe(
         Path | None, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of your runs [default: runs].")
     ] = None,
     on: Annotated[str | None, typer.Option(metavar="FILE", help="Train on the SLURM cluster described by a YAML file.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be trained, as lprime run does.")] = False,
     as_json: Json = False,
 ) -> int:
     """Measure what trained models do inside, and train those that are missing.
@@ -65,7 +66,9 @@ def probe(
         return print_losses(suite, out, full_names(expand(encoding)) if encoding else None, task, as_json)
     runs = plan_runs(suite, full_names(expand(encoding) if encoding else suite.encodings), task, seed or suite.seeds[:1])
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
-        code = train_missing(suite_name, runs, workers, out, on)
+        code = train_missing(suite_name, runs, workers, out, on, dry_run)
+        if dry_run:
+            return code
         runs = [run for run in runs if run.result(out)]
         chosen = [name for name in ABOUT if name in (names or ABOUT)]
         records = measure_all(runs, out, [name for name in chosen if name != SIMILARITY], workers)
@@ -75,12 +78,14 @@ def probe(
     return code
 
 
-def train_missing(suite: str, runs: "list[Run]", workers: int | None, out: Path, on: str | None) -> int:
+def train_missing(suite: str, runs: "list[Run]", workers: int | None, out: Path, on: str | None, dry_run: bool = False) -> int:
     """Train the runs without a result, with their weights kept; the exit code of ``lprime run``."""
     from . import app
 
     missing = [r for r in runs if not r.result(out)]
     if not missing:
+        if dry_run:
+            print("all runs have a result; nothing to train")
         return 0
     words = ["run", suite, "--out", str(out), "--keep-weights", "--extra-seeds"]
     for option, values in (
@@ -90,7 +95,8 @@ def train_missing(suite: str, runs: "list[Run]", workers: int | None, out: Path,
     ):
         words += [word for value in dict.fromkeys(values) for word in (option, value)]
     words += ["--workers", str(workers)] if workers and not on else []
-    return app([*words, *(["--on", on] if on else [])], standalone_mode=False) or 0
+    words += ["--on", on] if on else []
+    return app([*words, *["--dry-run"] * dry_run], standalone_mode=False) or 0
 
 
 def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | None) -> "list[ProbeRecord]":

@@ -1,7 +1,9 @@
 """``lprime reproduce``: run published findings, and compare our numbers with theirs."""
 
 import json
+import sys
 import time
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +15,8 @@ from .options import Json, Out
 
 if TYPE_CHECKING:
     from bench.findings.finding import Finding
+    from bench.probe.record import ProbeRecord
+    from bench.runs.run import Run
     from leaderboard.data.outcomes import Outcome
 
 
@@ -52,9 +56,9 @@ def reproduce(
             total += finding.minutes
     verdicts = []
     for finding in chosen:
-        own = read_outcomes(out / OUTCOMES)
-        outcome = measure(finding, out, workers, own.get(finding.name))
-        write_outcomes(out / OUTCOMES, own | {finding.name: outcome})
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
+            outcome = measure(finding, out, workers)
+        write_outcomes(out / OUTCOMES, read_outcomes(out / OUTCOMES) | {finding.name: outcome})
         if publish:
             place = published_outcomes(PUBLISHED)
             write_outcomes(place, read_outcomes(place) | {finding.name: outcome})
@@ -67,7 +71,7 @@ def reproduce(
     return 1 if "not reproduced" in verdicts else 0
 
 
-def measure(finding: "Finding", out: Path, workers: int | None, before: "Outcome | None") -> "Outcome":
+def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
     """Make the missing runs of a finding, or run its code, and collect the numbers.
 
     Raises:
@@ -85,6 +89,7 @@ def measure(finding: "Finding", out: Path, workers: int | None, before: "Outcome
     from tasks import InputError
 
     start = time.monotonic()
+    torch.set_num_threads(1)  # as in the workers
     if finding.code:
         samples, minutes = finding.compute(), (time.monotonic() - start) / 60
     else:
@@ -92,7 +97,7 @@ def measure(finding: "Finding", out: Path, workers: int | None, before: "Outcome
         for suite_runs in runs.values():
             if todo := [run for run in suite_runs if not run.result(out)]:
                 say(f"{finding.name}: {len(todo)} runs to do, results under {out / todo[0].suite.name}")
-                pool = LocalPool()
+                pool = LocalPool(keep_weights={run.encoding for run in todo} if finding.probes else None)
                 pool.workers = workers or pool.workers
                 with (progress := progress_display(todo, steps_to_make(todo, out))):
                     pool.execute(todo, out, progress.on_event)
@@ -101,8 +106,11 @@ def measure(finding: "Finding", out: Path, workers: int | None, before: "Outcome
                         f"finding {finding.name}: {len(failed)} runs failed, the first: {failed[0].run}: {failed[0].text}"
                     )
         results = {key: [read_result(run.folder(out) / RESULT) for run in own] for key, own in runs.items()}
-        samples = finding.samples(results)
-        minutes = sum(r.timings.total_s for own in results.values() for r in own) / 60
+        seconds = sum(r.timings.total_s for own in results.values() for r in own)
+        if finding.probes:
+            records = {key: probe(finding, own, out, workers) for key, own in runs.items()}
+            seconds += sum(record.seconds for own in records.values() for record in own)
+        samples, minutes = finding.samples(records if finding.probes else results), seconds / 60
     return Outcome(
         rule=finding.rule,
         samples={label: dict(by_seed) for label, by_seed in samples.items()},
@@ -111,6 +119,20 @@ def measure(finding: "Finding", out: Path, workers: int | None, before: "Outcome
         commit=current_commit(),
         versions={"torch": torch.__version__},
     )
+
+
+def probe(finding: "Finding", runs: "list[Run]", out: Path, workers: int | None) -> "list[ProbeRecord]":
+    """The records that a finding reads, measured where they are missing; attention is compared between runs of one seed."""
+    from bench.probe.measure import PROBES, SIMILARITY, measure_similarity
+
+    from .probe import measure_all
+
+    wanted = {reading.probe for reading in finding.probes.values()}
+    records = measure_all(runs, out, [name for name in PROBES if name in wanted], workers)
+    if SIMILARITY in wanted:
+        for seed in sorted({run.seed for run in runs}):
+            records += measure_similarity([run for run in runs if run.seed == seed], out)
+    return records
 
 
 def show_list(findings: "list[Finding]", known: "dict[str, Outcome]", as_json: bool) -> None:

@@ -45,9 +45,9 @@ def test_the_stage_follows_the_recipe_at_lengths_up_to_the_longest(monkeypatch):
     recipe, calls = recipe_of(steps=200), []
     real = tasks.train_batch
 
-    def spy(task, length, size, seed, step):
+    def spy(task, length, size, seed, step, *shortest):
         calls.append((step, length))
-        return real(task, length, size, seed, step)
+        return real(task, length, size, seed, step, *shortest)
 
     monkeypatch.setattr(tasks, "train_batch", spy)
     models = {}

@@ -57,6 +57,7 @@ def test_probes_of_a_plugin(measured, capsys):
     assert table.startswith(f"{len(rows)} rows of {len(records)} probes")
     assert len(rows) == sum(len(r["values"]) for r in records)
 
+    assert "nothing to train" in printed(capsys, "probe", "tiny.yaml", "--encoding", "nope", "--task", "copying", "--dry-run")
     printed(capsys, "publish", "tiny.yaml", "--board", "board", "--no-measure")
     assert "## Suite tiny" in (folder / "board/INSIDE.md").read_text()
     assert "How it works inside" in (folder / "board/pages/near.md").read_text()

@@ -7,9 +7,11 @@ import pytest
 from commands import printed, refused, run_command
 from scipy.stats import ttest_ind
 
-from bench.findings import permutation_equivariance
 from bench.findings.finding import Finding, Source, load_finding, shipped_findings
+from bench.findings.reading import Reading
 from bench.plugins.registry import get_encoding
+from bench.probe import theorem
+from bench.probe.record import ProbeRecord, Value
 from leaderboard.data.outcomes import Outcome
 from leaderboard.render.findings_page import NOT_RUN, STALE, render_findings
 from leaderboard.stats.verdict import judge
@@ -74,6 +76,8 @@ def test_an_order_is_judged_by_welchs_interval(a, b, verdict):
         ({"at_most": {"a": 0.1}}, (), (), "not decided"),
         ({"more": ["b"], "than": 0.3}, (), (0.5, 0.51, 0.49), "in order only"),  # .2 above .3; published: .1 above
         ({"more": ["b"], "than": 0.3, "by": 0.4}, (), (0.5, 0.51, 0.49), "not reproduced"),
+        ({"more": 0.55, "than": ["b"]}, (), (0.5, 0.51, 0.49), "in order only"),  # .05 below .55; published: .15 below
+        ({"more": 0.45, "than": ["b"]}, (), (0.5, 0.51, 0.49), "not reproduced"),
     ],
 )
 def test_other_expectations(expect, a, b, verdict):
@@ -90,7 +94,7 @@ def test_a_finding_has_the_worst_verdict_of_its_parts():
     ("changes", "message"),
     [
         ({"expect": [{"more": ["a"]}]}, "expected `more` with `than`"),
-        ({"code": ""}, "expected `suites` with `measure`, or `code` with `seeds`"),
+        ({"code": ""}, "expected `suites` with `measure` or `probes`, or `code` with `seeds`"),
         (
             {
                 "code": "", "seeds": [], "suites": {"x": {"base": "quick", "encodings": ["nope"]}},
@@ -116,15 +120,63 @@ def test_the_page_shows_each_verdict_and_ignores_outcomes_of_another_rule():
     assert STALE in render_findings([finding()], {"one": stale}) and NOT_RUN in render_findings([finding()], {})
 
 
-def test_reproduce_runs_a_finding_and_reports_a_wrong_result(tmp_path, capsys, monkeypatch):
-    name = "permutation_equivariance"
-    assert json.loads(printed(capsys, "reproduce", name, "--out", tmp_path, "--json"))["verdict"] == "reproduced"
-    listed = json.loads(printed(capsys, "reproduce", "--out", tmp_path, "--json"))
-    assert {row["name"]: row["verdict"] for row in listed}[name] == "reproduced"
+def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, capsys, monkeypatch):
+    names = shipped_findings()[:2]
+    assert names == ["permutation_equivariance", "positions_without_encoding"]
+    out = ("--out", tmp_path, "--json")
+    for name in names:
+        assert json.loads(printed(capsys, "reproduce", name, *out))["verdict"] == "reproduced"
+    listed = json.loads(printed(capsys, "reproduce", *out))
+    assert {row["verdict"] for row in listed if row["name"] in names} == {"reproduced"}
 
-    monkeypatch.setattr(permutation_equivariance, "NoPE", get_encoding("alibi"))  # an order signal without a mask
-    code, out, _ = run_command(capsys, "reproduce", name, "--out", tmp_path, "--json")
-    assert (code, json.loads(out)["verdict"]) == (1, "not reproduced")
-    assert "did you mean 'permutation_equivariance'" in refused(
-        capsys, "reproduce", "permutation_equivarianc", "--out", tmp_path
-    )
+    monkeypatch.setattr(theorem, "NoPE", get_encoding("alibi"))  # an order signal where there must be none
+    for name in names:
+        code, text, _ = run_command(capsys, "reproduce", name, *out)
+        assert (code, json.loads(text)["verdict"]) == (1, "not reproduced")
+    assert "did you mean 'permutation_equivariance'" in refused(capsys, "reproduce", "permutation_equivarianc", *out)
+
+
+def test_a_finding_about_probes_is_trained_measured_and_judged(tmp_path, capsys, monkeypatch):
+    suite = {
+        "base": "quick", "encodings": ["nope", "alibi"], "seeds": [3], "recipe": {"steps": 2, "warmup_steps": 0},
+        "model": {"layers": 1}, "tasks": [{"task": "sorting", "variant": "unique", "train_length": 4, "test_at": [1, 2]}],
+    }  # fmt: skip
+    probes = {
+        "far": {"probe": "distance", "quantity": "mean_distance", "length": "longest"},
+        "alike": {"probe": "similarity", "quantity": "divergence", "at": "nope seed {seed}"},
+    }
+    one = finding(
+        suites={"x": suite}, probes=probes, code="", seeds=[], source=SOURCE.model_copy(update={"numbers": {}}),
+        expect=[{"more": ["far/nope"], "than": ["far/alibi"]}],
+    )  # fmt: skip
+    monkeypatch.setattr("bench.findings.finding.load_finding", lambda name: one)
+    code, text, _ = run_command(capsys, "reproduce", "one", "--out", tmp_path, "--workers", "1", "--json")
+    shown = json.loads(text)
+    assert (code, shown["verdict"]) == (0, "not decided")  # one seed
+    assert shown["samples"].keys() == {"far/nope", "far/alibi", "alike/alibi"}  # nothing of nope's likeness to itself
+    folder = tmp_path / one.grids["x"].name / "sorting" / "alibi" / "seed-3"
+    values = json.loads((folder / "probe-distance.json").read_text())["values"]
+    heads = [value for name, value, length, *_ in values if (name, length) == ("mean_distance", 8)]
+    assert len(heads) > 1 and shown["samples"]["far/alibi"] == {"3": pytest.approx(np.mean(heads))}
+
+
+def test_readings_choose_and_combine_values():
+    values = [
+        ("error", 2.0, 4, 0),
+        ("error", 1.0, 4, 1),
+        ("error", 5.0, 8, 1),
+        ("chance", 4.0, 4, None),
+        ("chance", 8.0, 8, None),
+    ]
+    record = ProbeRecord(
+        probe="position", version=1, suite="s", suite_version=1, fingerprint="f", task="t", variant="v", train_length=4,
+        encoding="e", seed=0, source_sha256="s", values=[Value(*v) for v in values], seconds=0.0,
+    )  # fmt: skip
+
+    def read(**content) -> float | None:
+        return Reading.model_validate({"probe": "position", "quantity": "error"} | content).of([record, record])
+
+    assert read(length="train") == 1.5 and read(length="train", layers=[1]) == 1 and read(length="longest") == 5
+    assert read(length="train", layers=[0], over={"quantity": "chance", "length": "train"}) == 0.5
+    assert read(length="longest", less={"quantity": "error", "length": "train"}) == 3.5
+    assert read(layers=[7]) is None and read(less={"quantity": "other"}) is None

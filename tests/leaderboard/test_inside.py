@@ -13,7 +13,7 @@ from leaderboard.figures.theme import LIGHT
 from leaderboard.render.inside_findings import findings
 from leaderboard.render.inside_page import inside_section, render_inside
 
-NAMES = ("nope", "t5", "alibi", "learned", "rope", "my|pe")
+NAMES = ("nope", "t5", "alibi", "sinusoidal", "rope", "my|pe")
 
 
 def record(probe: str, encoding: str, values: list[Value], task: str = "copying", note: str = "") -> ProbeRecord:
@@ -24,7 +24,7 @@ def record(probe: str, encoding: str, values: list[Value], task: str = "copying"
 
 
 def records(alibi: float = 0.0, weight: float = -0.5, untrained: float = 1.0) -> list[ProbeRecord]:
-    """Attention alike within (nope, t5, alibi) and (learned, rope, my|pe).
+    """Attention alike within (nope, t5, alibi) and (sinusoidal, rope, my|pe).
 
     Arguments:
         alibi: what its attention is further from nope's.
@@ -33,7 +33,7 @@ def records(alibi: float = 0.0, weight: float = -0.5, untrained: float = 1.0) ->
     """
     found = []
     for n, name in enumerate(NAMES):
-        errors = [(3.0 if name != "learned" else 0.1) / (layer + 1) ** 3 for layer in range(3)]
+        errors = [(3.0 if name != "sinusoidal" else 0.1) / (layer + 1) ** 3 for layer in range(3)]
         values = [Value("error", error, 4, layer) for layer, error in enumerate(errors)]
         values += [Value("untrained", error + untrained, 4, layer) for layer, error in enumerate(errors)]
         found.append(record("position", name, [*values, Value("chance", 3.0, 4), Value("positions", 9, 4)]))

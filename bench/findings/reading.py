@@ -1,0 +1,73 @@
+"""The numbers that findings read from runs: scores of results (``Measure``), or values of probes (``Reading``)."""
+
+from statistics import fmean
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from bench.probe.record import ProbeRecord
+from bench.result import Result
+from bench.suites.yaml_config import Section
+from tasks import InputError
+
+
+class Measure(Section):
+    """The number that is read from each run: the mean over tasks and over its test lengths l, past·L < l ≤ to·L."""
+
+    score: Literal["exact", "token", "nll"]
+    past: Annotated[float, Field(ge=0)]
+    to: Annotated[float, Field(gt=0)]
+    tasks: list[str] = []
+    """Tasks of the suite; empty: all."""
+
+    def of(self, runs: list[Result]) -> float:
+        """The number of one seed, from its runs, one a task."""
+        return sum(map(self.of_run, runs)) / len(runs)
+
+    def of_run(self, run: Result) -> float:
+        """The number of one run; a diverged run has accuracy 0 and, for ``nll``, no number (NaN)."""
+        at = [s for s in run.scores if self.past < s.length / run.train_length <= self.to]
+        if not at:
+            raise InputError(f"{run.path}: no test length l with {self.past:g} < l/L ≤ {self.to:g}")
+        values = [getattr(s, self.score) for s in at]
+        return sum(float("nan") if v is None else v for v in values) / len(values)
+
+
+class Quantity(Section):
+    """Part of a probe's record; the mean over everything that is not chosen."""
+
+    quantity: str
+    length: Literal["train", "longest"] | None = None
+    """At L, or at the longest length of the record."""
+    layers: list[int] = []
+    """Empty: all."""
+    at: str = ""
+    """``Value.at``; ``{seed}`` is that of the run."""
+
+    def value(self, record: ProbeRecord) -> float | None:
+        found = [v for v in record.of(self.quantity) if v.value is not None]
+        found = [v for v in found if not self.layers or v.layer in self.layers]
+        found = [v for v in found if not self.at or v.at == self.at.format(seed=record.seed)]
+        if self.length and found:
+            length = record.train_length if self.length == "train" else max(v.length or 0 for v in found)
+            found = [v for v in found if v.length == length]
+        return fmean(v.value for v in found if v.value is not None) if found else None
+
+
+class Reading(Quantity):
+    """The number that is read from a probe of each run: the mean over tasks of a quantity, less or over another one."""
+
+    probe: Literal["position", "distance", "growth", "similarity", "context", "needle", "excess"]
+    less: Quantity | None = None
+    over: Quantity | None = None
+
+    def of(self, records: list[ProbeRecord]) -> float | None:
+        """The number of one seed, from its records, one a task; None if a task has none."""
+        values = [self.of_run(record) for record in records]
+        return None if None in values else fmean(v for v in values if v is not None)
+
+    def of_run(self, record: ProbeRecord) -> float | None:
+        own, less, over = (one and one.value(record) for one in (self, self.less, self.over))
+        if own is None or (self.less and less is None) or (self.over and not over):
+            return None
+        return (own - (less or 0)) / (over or 1)
