@@ -129,7 +129,8 @@ def carried(grid: Grid, rows: Sequence[Row], show: Show, safe: Safe) -> str:
         count, best = sum(reach.at >= FAR for reach, _ in reaches), max(reach for reach, _ in reaches)
         first, *others = [show(row) for reach, row in reaches if reach == best]
         if best.mark == "≥" and others:
-            furthest = f"{len(others) + 1} of them to the end of the test, {times(best.at)} L"
+            reached = "all" if len(others) + 1 == count else f"{len(others) + 1} of them"
+            furthest = f"{reached} to the end of the test, {times(best.at)} L"
         else:
             furthest = f"furthest: {listed([first, *others], 1)}, {reach_text(best)} L"
         (works if count else fails).append(f"{f'{count} on ' if count else ''}{name(column, safe)} ({furthest})")

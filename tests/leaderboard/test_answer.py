@@ -44,7 +44,7 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     free = "b costs nothing: no parameters and no added step time; a costs a step of 1.50 times nope's and 40 parameters.\n"
     assert free in text
     # Sorting ends at 2 L at .6, a success; parity is then .2 with guessing taken out.
-    assert "with 2 on sorting (2 of them to the end of the test, 2 L) and none on parity (furthest: a, 1.7" in text
+    assert "with 2 on sorting (all to the end of the test, 2 L) and none on parity (furthest: a, 1.7" in text
     assert text.endswith(
         "2 layers, width 64, trained at lengths up to L: 4 (parity), 6 (sorting). Elsewhere the order may differ."
     )

@@ -1,5 +1,7 @@
 """Heat map, profiles and cost: they show the right numbers in the right place."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from figure_helpers import bold_names, crowd, figure_of, line_of, lines, simple, texts
@@ -10,6 +12,7 @@ from matplotlib.colors import to_hex
 from synthetic_results import failure, full, only_grid, result, suite
 
 from bench.result import Timings
+from leaderboard.data.grid import RelativeCost
 from leaderboard.figures import cost, heatmap, highlight, profiles, theme
 from leaderboard.figures.theme import LIGHT
 from leaderboard.format import RANKING_TITLES
@@ -169,11 +172,11 @@ def test_no_encoding_beats_one_on_the_front(made):
 def test_discs_are_at_time_and_score_with_their_seeds_and_intervals():
     of, runs = suite(encodings=["nope", "busy", "rope"]), []
     for i, (name, pace) in enumerate({"nope": 10, "busy": 40, "rope": 20}.items()):
-        timings = Timings(step_ms=pace, train_s=8.0, evaluate_s=1.0, total_s=9.0, cpu_share=0.5 if name == "busy" else 1.0)
+        timings = Timings(step_ms=pace, train_s=8.0, evaluate_s=1.0, total_s=9.0)
         for seed in of.seeds:
             exact = 1, 1, 0.6 + 0.1 * i, 0.6 + 0.1 * i + 0.01 * seed
             runs += [result(of, t.task, name, seed, exact, timings=timings) for t in of.tasks]
-    classes = summarise(only_grid(of, runs))
+    classes = summarise(replace(only_grid(of, runs), costs={"busy": RelativeCost(4, 4, 4, True)}))
     figure = figure_of(cost.draw_cost, classes)
     (ax,) = figure.axes
     rows = classes["standard"]
