@@ -26,6 +26,7 @@ from .html_encoding import INDEX, page_address, render_html_encoding
 from .html_template import GENERATOR, content_security_policy, fill_template, markdown_to_html, page_style, web_file
 from .publish import PublishedBoard
 from .tables import Classes
+from .unverified import unverified_counts
 
 LIBRARY = "vendor/chart.umd"
 SCRIPTS = ("theme.js", "core.js", "table.js", "axes.js", "labels.js", "curves.js", "selection.js", "view.js", "main.js")
@@ -110,6 +111,8 @@ def board_section(index: int, key: str, heading: str, grid: Grid, classes: Class
     parts.append(f'<div class="setup">{markdown_to_html(experiment_setup(grid))}</div>')
     failed = f"Failed, diverged and missing runs ({len(unfinished)})"
     parts.append(details_element(failed, unfinished) if unfinished else "<p>No run failed.</p>")
+    if claimed := unverified_counts(grid):
+        parts.append(details_element(f"Unverified, not ranked ({len(claimed)})", claimed))
     notes = tables.training_notes(rows)
     parts.append(details_element(f"Notes on training ({len(notes)})", notes) if notes else "")
     parts.append(details_element(f"Cautions ({len(cautions)})", cautions) if cautions else "")

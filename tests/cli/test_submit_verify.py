@@ -11,6 +11,7 @@ from submissions import NAME, make_submission, make_suite, reseal
 from support import lprime, suite_dict
 
 from bench.plugins import registry
+from leaderboard.submission.claims import submitted_results
 from leaderboard.submission.verify import STATIC, Verification
 
 CHANGES = {"seeds": [0, 1]}
@@ -99,17 +100,14 @@ def test_bad_input_is_one_line(here, capsys, arguments, message):
     assert sorted(p for p in here.rglob("*") if p.is_file()) == before, "nothing is written"
 
 
-def test_results_of_a_submission_have_the_format_of_the_store(here, capsys):
-    """Maintainers accept a submission by copying its results, as in the rules."""
-    place = here / "board/results/tiny"
-    place.mkdir(parents=True)
-    shutil.copy(here / FOLDER / "results.jsonl", place / f"{NAME}.jsonl")
-    assert run_command(capsys, "publish", "--board", "board")[0] == 0
-    assert "my_encoding" in (here / "board/README.md").read_text() and (here / f"board/pages/{NAME}.md").exists()
-    before = (place / f"{NAME}.jsonl").read_bytes()
+def test_results_of_a_submission_are_published_as_unverified(here, capsys):
+    """The submission is next to the board; the runs of `lprime run` were not sealed either."""
     code, printed, _ = run_command(capsys, "publish", "tiny.yaml", "--board", "board", "--no-measure")
-    assert code == 0 and printed.startswith("tiny: 0 runs added, 4 published before")
-    assert (place / f"{NAME}.jsonl").read_bytes() == before
+    assert code == 0 and printed.startswith("tiny: 0 runs added, 0 published before, 4 unverified")
+    (stored,) = (here / "board/results/tiny").rglob("*.jsonl")
+    assert stored.parent.name == "unverified" and stored.read_bytes() == (here / FOLDER / "results.jsonl").read_bytes()
+    reseal(here / FOLDER, lambda content: content.update(note="<script>"))
+    assert [r.seed for r in submitted_results(make_suite(**CHANGES), here / "board")] == [], "it does not pass"
 
 
 def test_submit_and_verify_from_a_shell(here):

@@ -105,8 +105,8 @@ def test_every_format_gives_back_the_results(tmp_path, form):
         for score in run.scores:
             row = next(rows)
             for name in ("suite", "suite_version", "fingerprint", "task", "variant", "train_length", "longest_seen",
-                         "trained_as", "weights", "sealed", "seed", "status", "steps", "data_hash", "device", "threads", "started",
-                         "finished", "commit"):  # fmt: skip
+                         "trained_as", "weights", "sealed", "seed", "status", "steps", "data_hash", "device", "threads",
+                         "started", "finished", "commit"):  # fmt: skip
                 assert same(row[name], getattr(run, name)), name
             for name in ("family", "ranking", "year", "title", "link", "source", "lengths", "stage_share", "source_sha256"):
                 assert same(row[name], getattr(run.encoding, name)), name

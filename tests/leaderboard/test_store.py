@@ -13,6 +13,7 @@ from bench.suites.suite import load_suite
 from leaderboard.data import store as published
 from leaderboard.data.file_names import check_names, file_name, page_name
 from leaderboard.render.board import render_board
+from leaderboard.render.html_page import render_html_page
 from leaderboard.render.unverified import unverified_table
 from tasks import InputError
 
@@ -76,6 +77,7 @@ def test_submitted_runs_are_unverified_until_they_are_recomputed(folders):
     text = unverified_table(grid)
     assert re.search(r"\| mine +\| +5 \| +1 \| +1\.000 \| +1\.000 \|", text), text
     assert "**Unverified**" in render_board([grid])["board.md"]
+    assert "<li>mine: 5 submitted runs, 1 recomputed</li>" in render_html_page({"tiny": [grid]})
 
     store(out, [run.model_copy(update={"sealed": False}) for run in found[1:3]])  # by `lprime run`
     assert published.publish_runs(of, out, board, claims=claims).unverified == 5

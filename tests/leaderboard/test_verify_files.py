@@ -74,7 +74,7 @@ def test_pickles_are_refused_unopened(folder, tmp_path):
     bomb = pickle.dumps(Bomb(tmp_path / "exploded"))
     (folder / "weights.pkl").write_bytes(bomb)
     (folder / "source/table.pt").write_bytes(bomb)
-    assert fault_of(folder, "files") == "source/table.pt is not expected; weights.pkl is not expected"
+    assert fault_of(folder, "files") == "weights.pkl is not expected; source/table.pt is not expected"
     for path, check in ((RESULTS, "results"), (SUBMISSION, "submission"), (CHECK, "check report")):
         whole = (folder / path).read_bytes()
         (folder / path).write_bytes(bomb)
@@ -174,6 +174,24 @@ def test_the_number_of_files_is_limited(folder):
     for n in range(300):
         (folder / f"source/m{n}.py").touch()
     assert fault_of(folder, "files") == "source/ has more than 200 entries"
+
+
+def test_sources_beyond_the_limit_are_not_read(folder, monkeypatch):
+    for n in range(40):
+        for m in range(40):
+            path = folder / f"source/p{n}/m{m}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.touch()
+    read, real = [], read_untrusted.read_regular
+    monkeypatch.setattr(read_untrusted, "read_regular", lambda path, limit: read.append(path) or real(path, limit))
+    assert fault_of(folder, "files") == "more than 64 source files; the others were not read"
+    assert len(read) == 64 + 4
+
+
+def test_the_number_of_folders_is_limited(folder):
+    for n in range(40):
+        (folder / f"source/p{n}/q").mkdir(parents=True)
+    assert fault_of(folder, "files") == "more than 64 folders"
 
 
 def test_a_folder_without_a_submission_is_bad_input(folder, tmp_path):

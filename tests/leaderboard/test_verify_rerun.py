@@ -40,7 +40,6 @@ from slurm import commands
 from slurm.cluster import Cluster
 from slurm.launch import plan_submissions
 from slurm.records import Plan, Source
-from tasks import InputError
 
 SUITE = make_suite(seeds=[0, 1, 2, 3, 4])
 
@@ -209,7 +208,7 @@ def test_results_that_were_not_sealed_are_not_taken(honest, tmp_path):
          "has a result of other source"),
     ):  # fmt: skip
         write_result(tmp_path / claimed.path, other)
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(Fault, match=message):
             rerun.train_runs(data, SUITE, [claimed], tmp_path)
     sealed = claimed.model_copy(update={"sealed": True})
     write_result(tmp_path / claimed.path, sealed)

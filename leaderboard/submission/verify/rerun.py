@@ -185,8 +185,8 @@ def train_runs(data: SubmissionData, suite: Suite, chosen: Sequence[Result], out
     """Results of the chosen runs on a suite, trained and stored under ``out`` where they are not yet: see ``bench.sealed``.
 
     Raises:
-        Fault: a run failed, or the audit of its training found a fault.
-        InputError: ``out`` has results of these runs that are not sealed, or of other source.
+        Fault: a run failed, or the audit of its training found a fault; or ``out`` has results of these runs that are not
+            sealed, or of other source.
     """
     submission, options = data.submission, data.rerun
     out = out.resolve()
@@ -214,7 +214,10 @@ def train_runs(data: SubmissionData, suite: Suite, chosen: Sequence[Result], out
             if event.kind in ("failed", "lost", "locked"):
                 failed.append(f"{event.run}: {event.text or 'another process works on it'}")
 
-        options.executor(submission.name, code, options.workers).execute(todo, out, on_event)
+        try:
+            options.executor(submission.name, code, options.workers).execute(todo, out, on_event)
+        except InputError as error:  # a full disk, no SLURM, no sandbox
+            raise Fault(str(error), "correct this, then run the same command again") from None
         raise_faults(failed)
     found = [run.result(out) for run in runs]
     return [result for result in found if result]
@@ -224,13 +227,13 @@ def refuse_other(result: Result, submission: Submission, run: Run, out: Path, un
     """False; refuses a result that was not made by the submitted code in a sandbox.
 
     Raises:
-        InputError: see above.
+        Fault: see above.
     """
     place = run.folder(out)
     if not (result.sealed or unsafe):
-        raise InputError(f"{place} has a result that is not of a sealed run; expected another --out")
+        raise Fault(f"{place} has a result that is not of a sealed run", "choose another --out")
     if result.encoding.source_sha256 != submission.source_sha256:
-        raise InputError(f"{place} has a result of other source; delete it, or choose another --out")
+        raise Fault(f"{place} has a result of other source", "delete it, or choose another --out")
     return False
 
 
