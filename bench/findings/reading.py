@@ -67,7 +67,7 @@ class Reading(Quantity):
         return None if None in values else fmean(v for v in values if v is not None)
 
     def of_run(self, record: ProbeRecord) -> float | None:
-        own, less, over = (one and one.value(record) for one in (self, self.less, self.over))
-        if own is None or (self.less and less is None) or (self.over and not over):
-            return None
-        return (own - (less or 0)) / (over or 1)
+        own = self.value(record)
+        less = self.less.value(record) if self.less else 0.0
+        over = self.over.value(record) if self.over else 1.0
+        return None if own is None or less is None or not over else (own - less) / over

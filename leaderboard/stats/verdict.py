@@ -66,18 +66,25 @@ def judge_one(finding: Finding, expectation: Expectation, samples: Samples) -> l
         text = f"|{a} − {b}| ≤ {expectation.within:g}"
         return [Part(text, estimate, half, published_difference(numbers, a, b), verdict)]
     parts = []
-    for a, b in product(*(x if isinstance(x, list) else [x] for x in (expectation.more, expectation.than))):
-        first, second = (x if isinstance(x, float) else values(x) for x in (a, b))
+    for left, right in product(as_list(expectation.more), as_list(expectation.than)):
+        first, second = (x if isinstance(x, float) else values(x) for x in (left, right))
         estimate, half = difference(first, second)
-        published = published_difference(numbers, a, b)
-        part = order_part(f"{a} − {b} > {expectation.by:g}", estimate, half, published, expectation.by, finding.tolerance)
-        if isinstance(a, float):  # readers see the mean next to the number, not their difference
-            known = numbers.get(str(b))
-            part = replace(part, text=f"{b} < {a - expectation.by:g}", estimate=a - estimate, published=known)
-        elif isinstance(b, float):
-            part = replace(part, text=f"{a} > {b + expectation.by:g}", estimate=estimate + b, published=numbers.get(a))
+        published = published_difference(numbers, left, right)
+        part = order_part(
+            f"{left} − {right} > {expectation.by:g}", estimate, half, published, expectation.by, finding.tolerance
+        )
+        if isinstance(left, float):  # readers see the mean next to the number, not their difference
+            known = numbers.get(str(right))
+            part = replace(part, text=f"{right} < {left - expectation.by:g}", estimate=left - estimate, published=known)
+        elif isinstance(right, float):
+            text = f"{left} > {right + expectation.by:g}"
+            part = replace(part, text=text, estimate=estimate + right, published=numbers.get(left))
         parts.append(part)
     return parts
+
+
+def as_list(side: list[str] | float) -> list[str | float]:
+    return [*side] if isinstance(side, list) else [side]
 
 
 def published_difference(numbers: dict[str, float], a: str | float, b: str | float) -> float | None:
