@@ -115,6 +115,6 @@ BOMB = "x0: &x0 [x, x]\n" + "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9
 )
 def test_a_small_file_cannot_make_a_reader_slow(tmp_path, capsys, text, message):
     (tmp_path / "large.yaml").write_text(text)
-    start = time.monotonic()
+    start = time.process_time()
     assert message in refused(capsys, "status", tmp_path / "large.yaml")
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
