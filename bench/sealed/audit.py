@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
 from bench.training.train import derive_seed
 from tasks import Examples
@@ -16,7 +17,7 @@ from tasks import Examples
 from .evaluate import reveal
 from .judge import SealedModel
 
-STEPS, HALVES = 4, 2
+STEPS, HALVES = 8, 1
 """Audited steps of a run, and random halves of each."""
 CHANGE, FARTHEST = 1e-3, 1e-5
 """ε is chosen for this change of the loss, in nats, but moves the weights by at most this share of their norm."""
@@ -72,6 +73,6 @@ class Audit:
         for sign in (1, -1):
             model.push_weights({n: w + sign * step * half[n] for n, w in record.weights.items()})
             examples = record.examples
-            _, loss, example_of = reveal(model, examples, record.announced_length, derive_seed("audit", record.step), symbols)
-            losses.append(loss / len(example_of))
+            logits, truth, _ = reveal(model, examples, record.announced_length, derive_seed("audit", record.step), symbols)
+            losses.append(float(F.cross_entropy(logits.double(), truth)))
         return float(length), (losses[0] - losses[1]) / (2 * step * float(length))

@@ -131,6 +131,8 @@ class Decoder(nn.Module):
         self.encoding = make_encoding()
         used = hooks(type(self.encoding))
         self.embeds = "embed" in used
+        self.shows_tokens = self.encoding.info.ranking == "task-aware"
+        """Whether ``positions`` gets the tokens; otherwise zeros in their shape."""
         self.in_stage = False
         """Whether the present training step is one of an extra stage."""
         # Without parameters, randomness and its own position ids, `prepare` depends only on the shape.
@@ -196,7 +198,7 @@ class Decoder(nn.Module):
                 at, mask = self.cache[key]
             else:
                 at, mask = At(announced_length, self.after_stage, generator=generator, causal=self.causal), Mask(self.causal)
-                at = replace(at, ids=self.encoding.positions(part, at))
+                at = replace(at, ids=self.encoding.positions(part if self.shows_tokens else torch.zeros_like(part), at))
                 at = replace(at, shared=self.encoding.prepare(at))
                 if self.cacheable:
                     self.cache[key] = at, mask
@@ -215,4 +217,9 @@ def build_decoder(spec: ModelSpec, encoding: type[Encoding], setup: Setup, seed:
     """A model with initial weights that depend only on the arguments, not on the global random state."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Decoder(spec, len(setup.symbols), lambda: encoding.make(setup))
+        return Decoder(spec, len(setup.symbols), lambda: encoding.make(shown_setup(encoding, setup)))
+
+
+def shown_setup(encoding: type[Encoding], setup: Setup) -> Setup:
+    """The setup as an encoding sees it: without the vocabulary unless it is ``task-aware``."""
+    return setup if encoding.info.ranking == "task-aware" else replace(setup, symbols=(), roles=())

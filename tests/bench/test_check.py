@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 import torch
+from bench.check.side_effects import recorded_events
 from markdown_it import MarkdownIt
 from support import ROOT, suite_dict
 
@@ -14,8 +15,6 @@ import bench.check.run_checks
 import bench.training.evaluate
 from bench.check import Finding, Report, check_encoding, hook_contract
 from bench.check.checks import Fault, load_checks, run_check
-from bench.check.side_effects import recorded_events
-from bench.check.statefulness import output_sample
 from bench.check.subject import Subject
 from bench.plugins.registry import get_encoding
 from bench.suites.suite import Suite, validated
@@ -59,74 +58,6 @@ def fault_of(check: str, subject: Subject) -> str:
     return str(caught.value)
 
 
-CAUGHT = [
-    ("causality", "PeeksThroughTheBias", "first in layer 0 of 0 … 2"),
-    ("causality", "PeeksThroughTheEmbedding", "in training, 11 tokens (L is 11), copying"),
-    ("causality", "PeeksInEvaluation", "in evaluation, 11 tokens"),
-    ("causality", "PeeksInInference", "in evaluation, 11 tokens"),
-    ("causality", "PeeksUnderAutocast", "in training, 19 tokens"),
-    ("causality", "PeeksPastL", "in training, 19 tokens (L is 11)"),
-    ("causality", "PeeksInLongSequences", "in training, 19 tokens (L is 11)"),
-    ("causality", "PeeksAtOneLength", "in evaluation, 14 tokens (L is 11)"),
-    ("causality", "PeeksAtOnePosition", "the output at position 5 changes with tokens after 5"),
-    ("causality", "PeeksInTheLastLayer", "first in layer 2 of 0 … 2"),
-    ("causality", "PeeksInAFourthLayer", "first in layer 3 of 0 … 3"),
-    ("causality", "PeeksOnceTrained", "the output at position 0 changes with tokens after 0"),
-    ("causality", "UsesNextTokens", "changes with tokens after"),
-    ("cutting", "ScalesByTheTensor", "the output at position 1 changes when the sequence is cut after 2 tokens"),
-    ("batches", "AveragesTheBatch", "the output of a row changes with the content of other rows"),
-    ("memory", "KeepsAnAverage", "the same batch gives another output in turn"),
-    ("memory", "KeepsInAGlobal", "passes change global SEEN of state.py"),
-    ("memory", "KeepsInAnotherModule", "passes change global KEPT of cheat_store.py"),
-    ("memory", "Counts", "passes change class attribute Counts.calls"),
-    ("memory", "KeepsTokens", "passes change attribute kept of KeepsTokens"),
-    ("determinism", "DependsOnAnAddress", "two models of the same seed give different outputs"),
-    ("randomness", "DrawsElsewhere", "draws from a global generator"),
-    ("randomness", "DrawsUndeclared", "but info says random=False"),
-    ("randomness", "DrawsNothing", "but info says random=True"),
-    ("state dict", "HidesATable", "the encoding keeps numbers outside its state dict"),
-    ("tokens", "SolvesParity", "`positions` gives other ids for other tokens"),
-    ("tokens", "SolvesRealPrompts", "`positions` gives other ids for other tokens"),
-    ("tokens", "SolvesInInference", "`positions` gives other ids for other tokens"),
-    ("tokens", "UsesNextTokens", "computes with the tokens it is given (roll)"),
-    ("tokens", "KeepsTokens", "computes with the tokens it is given (cumsum)"),
-    ("tokens", "UsesRoles", "depends on setup.roles"),
-    ("tokens", "UsesSymbols", "depends on setup.symbols"),
-    ("surroundings", "ReadsTheEnvironment", "in a pass of training: os.environ CHEAT"),
-    ("surroundings", "ReadsAFile", "in a pass of training: o"),
-    ("surroundings", "ReadsWhenMade", "when it is constructed: os.listdir"),
-    ("surroundings", "CallsTheNetwork", "socket.__new__"),
-    ("surroundings", "ReadsFrames", "sys._getframe"),
-    ("mutation", "WritesIntoTheStream", "`embed` writes into tokens or x"),
-    ("mutation", "WritesIntoTheKeys", "`bias` writes into k"),
-    ("mutation", "WritesInInference", "in evaluation: `attend` writes into v"),
-    ("mutation", "ChangesItsWeights", "in training: a pass changes the model's encoding.scale"),
-    ("mutation", "ChangesTheModel", "a pass changes the model's embedding.weight"),
-    ("learning", "ChangesItsWeights", "a pass changes the model's encoding.scale"),
-    ("learning", "ChangesTheOptimizer", "a pass changes the optimizer's state"),
-    ("learning", "IgnoresItsInput", "in 200 steps; 1.8"),
-    ("declaration", "DeclaresNothing", "title is not one line of text: ''; link does not begin with https://"),
-    ("declaration", "HasPositionalSettings", "argument base of __init__ is not keyword-only"),
-    ("declaration", "HasAStage", "its ranking is not 'longer'"),
-    ("interface", "GivesInfinity", "`bias` returns infinity"),
-    ("interface", "GivesAnotherShape", "`bias` returns [1, 2] of torch.float32; expected None or numbers broadcastable"),
-    ("interface", "DeclaresNothing", "overrides none of embed, rotate, bias and attend, so it is NoPE"),
-    ("devices", "ForgetsTheDevice", "device"),
-    ("positions", "DeclaresShifts", "changes outputs, but info says shift_invariant=True"),
-    ("positions", "DeclaresNoShifts", "changes nothing, but info says shift_invariant=False"),
-    ("positions", "DeclaresFractions", "fractional position ids raise IndexError"),
-    ("numbers", "Overflows", "19 tokens announced as 19: outputs are not finite, first at position"),
-    ("numbers", "RoundsPositions", "bf16 autocast changes outputs at L′ by"),
-    ("gradients", "HasAnUnusedParameter", "no gradient reaches encoding.unused"),
-    ("cost", "HasTooManyParameters", "1,000,000 parameters, more than the model's"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("check", "name", "message"), CAUGHT, ids=[f"{c}-{n}" for c, n, _ in CAUGHT])
-def test_cheats_are_caught(check, name, message):
-    assert message in fault_of(check, make_subject(name))
-
-
 def test_a_verdict_that_cannot_be_had_is_not_ok():
     finding, go_on = run_check(CHECKS["devices"], make_subject("SolvesRealPrompts"))
     assert finding["found"].startswith("cannot be decided without a GPU: ") and go_on
@@ -134,26 +65,6 @@ def test_a_verdict_that_cannot_be_had_is_not_ok():
     assert [line[:12] for line in shown.lines()] == ["  ?   devices"[:12]]
     report = Report(**dict.fromkeys(TEXTS, "x"), versions={}, seconds=1, findings=[shown])
     assert report.passed and report.summary() == "x: 0 of 1 checks passed in 1 s; undecided: devices"
-
-
-def test_a_plugin_must_not_replace_the_harness(monkeypatch):
-    monkeypatch.setattr(
-        bench.training.evaluate, "score_targets", bench.training.evaluate.score_targets
-    )  # restored after the test
-    assert "replaces bench.training.evaluate.score_targets" in fault_of("mutation", make_subject("ReplacesTheHarness"))
-
-
-def test_another_process_must_give_the_same_outputs():
-    numbers = output_sample(make_subject("rope"))
-    same = make_subject("rope", sample_elsewhere=lambda: numbers)
-    assert CHECKS["determinism"].run(same) == "equal twice in one process, and in another process"
-    for others in ([n + 0.1 for n in numbers], []):
-        subject = make_subject("rope", sample_elsewhere=lambda others=others: others)
-        assert "another process" in fault_of("determinism", subject)
-
-
-def test_every_check_has_a_cheat():
-    assert {check for check, _, _ in CAUGHT} == CHECKS.keys()
 
 
 # One of each kind of hook, state, ranking and draw.

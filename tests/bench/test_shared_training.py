@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from bench.check.short_training import check_learning
 from helpers import NAMES, random_tokens, recipe_of, task_model
 from support import suite_dict
 
 import tasks
 from bench import encodings
 from bench.check.checks import Fault
-from bench.check.short_training import check_learning
 from bench.check.subject import Subject
 from bench.encodings.compose import training_form, wrapped_class
 from bench.encodings.ntk import NTK

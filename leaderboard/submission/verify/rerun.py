@@ -53,7 +53,7 @@ def check_check_again(data: SubmissionData) -> str:
     data.rerun.say("lprime check …")
     with source_folder(data) as (reference, path, _):
         try:
-            report = check_encoding(reference, path=path)
+            report = check_encoding(reference, path=path, sandbox=not data.rerun.unsafe)
         except InputError as error:
             raise Fault(str(error)) from None
     if report.source_sha256 != data.submission.source_sha256:
