@@ -16,6 +16,7 @@ from bench.runs.run import Run
 from bench.runs.run_one import run_one
 from bench.runs.run_training import build_model
 from bench.sealed import audit as audits
+from bench.sealed import sandbox
 from bench.sealed.channel import Channel, ChannelError
 from bench.sealed.child import Subject
 from bench.sealed.evaluate import reveal
@@ -178,5 +179,6 @@ def test_messages_are_read_as_untrusted_data():
 
 def test_without_bubblewrap_nothing_runs(monkeypatch):
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sandbox, "sandbox_fault", sandbox.sandbox_fault.__wrapped__)
     with pytest.raises(tasks.InputError, match="apt-get install bubblewrap"):
         start_sandboxed(["x"])

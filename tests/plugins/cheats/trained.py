@@ -41,7 +41,7 @@ class PeeksAfterManyCalls(Peeks):
         return self.call() > 60
 
 
-class PeeksOnceTrained(Peeks):
+class PeeksWithTrainedWeights(Peeks):
     """The leak opens when the weight has moved from where the other checks leave it."""
 
     def __init__(self, setup):
