@@ -140,7 +140,8 @@ def literal_faults(trees: Sequence[ast.Module]) -> list[str]:
 
 def is_text(node: ast.AST) -> bool:
     """Whether strings inside a node are for people: an error, or an ``Info`` and a copy of one."""
-    return isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and ast.unparse(node.func) in ("Info", "replace"))
+    name = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+    return isinstance(node, ast.Raise) or name in ("Info", "replace")
 
 
 def docstrings(tree: ast.Module) -> set[int]:

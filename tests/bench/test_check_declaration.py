@@ -136,3 +136,14 @@ def test_the_share_of_a_further_stage_is_limited(tmp_path, share, refused):
         assert "its further stage takes" in fault_of(subject) and "at most 0.01" in fault_of(subject)
     else:
         assert "ranking longer" in check_declaration(subject)
+
+
+HARNESS = ("__init__.py", "base.py", "compose.py", "attention_kernel.py")
+"""Files of ``bench/encodings`` that define no encoding."""
+
+
+def test_built_in_files_and_the_template_follow_the_rules_for_source():
+    folder = ROOT / "bench/encodings"
+    files = [path for path in folder.glob("*.py") if path.name not in HARNESS] + [ROOT / "bench/plugins/template.py"]
+    assert len(files) > 40
+    assert [fault for path in files for fault in source_faults({path.name: path.read_bytes()})] == []
