@@ -38,7 +38,7 @@ class PeeksAfterManyCalls(Peeks):
         self.call = itertools.count().__next__
 
     def when(self, x, at):
-        return self.call() > 60
+        return self.call() > 30
 
 
 class PeeksWithTrainedWeights(Peeks):
@@ -107,12 +107,12 @@ class GivesOtherGradients(Cheat):
 
 
 class TrainsOnOtherSequences(Cheat):
-    """In training, sequences are shuffled within a batch, so that lengths and content are others than those of the judge."""
+    """In training, sequences are reversed."""
 
     def embed(self, x, at):
-        return x.flip(1) if self.training and at.layer == 0 and len(x) not in (2, 4, 6) else x
+        return x.flip(1) if self.training and at.layer == 0 else x
 
 
 class TrainsWithMarks(Cheat):
     def embed(self, x, at):
-        return add_marks(x, torch.arange(x.shape[1]) % 2) if self.training and len(x) not in (2, 4, 6) else x
+        return add_marks(x, torch.arange(x.shape[1]) % 2) if self.training else x
