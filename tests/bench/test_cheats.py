@@ -206,7 +206,7 @@ def test_names_that_look_like_built_in_ones(name):
 SEALED = [
     ("PeeksOnRealBatches", "when the answer comes into view"),
     ("PeeksInLaterRows", "when the answer comes into view"),
-    ("PeeksAfterManyCalls", "the gradient predicts a slope of"),
+    ("PeeksAfterManyCalls", "the process that has trained gives other logits than a new one"),
     ("PeeksWithTrainedWeights", "when the answer comes into view"),
     ("PeeksAtTheEndOfAnswers", "length 4: logits change by"),
     ("LearnsFromTests", "the process that has trained gives other logits than a new one"),
@@ -254,6 +254,41 @@ def test_the_judge_has_nothing_against_honest_encodings(name, monkeypatch):
     assert check_sealed_run(Judged(name, Code(name), suite=SHORT)).startswith("no difference at 2 lengths of 96 examples")
 
 
+# --- ten that were written after all of this: what catches each, or why nothing does
+
+LATER = [
+    ("PeeksInEvaluationOfOddLengths", "sealed run", "when the answer comes into view"),
+    ("CountsInAnArray", "memory", "the same batch gives another output"),
+    ("KeepsInADefault", "interface", "a model in float64 gives other outputs"),
+]
+MISSED = {
+    "HoldsWeightsInNames": "names are not counted, unlike numbers and strings",
+    "ComparesRowsWithAMargin": "a hook may compute anything from the rows it gets",
+    "RecognisesTheTask": "lengths are part of the setup",
+    "GivesOtherGradientsSeldom": "eight steps of a run are audited",
+    "PeeksAndDraws": "random encodings are not compared, but peek at nothing in a sealed run",
+    "TrainsItsOwnParametersFaster": "few parameters are a small part of the gradient; AdamW divides by its size",
+}
+
+
+@pytest.mark.parametrize(("name", "check", "message"), LATER, ids=[name for name, _, _ in LATER])
+def test_later_cheats(name, check, message, monkeypatch):
+    monkeypatch.setattr(process, "start_sandboxed", start_thread)
+    judged = Judged(name, Code(reference(name)), suite=SHORT)
+    assert message in fault_of(check, judged if CHECKS[check].judged else make_subject(name))
+
+
+@pytest.mark.parametrize("name", MISSED)
+def test_later_cheats_that_nothing_catches(name, monkeypatch):
+    monkeypatch.setattr(process, "start_sandboxed", start_thread)
+    judged = Judged(name, Code(reference(name)), [source_of(name)], suite=SHORT)
+    subject = make_subject(name)
+    for check in ("source", "memory", "tokens", "gradients", "sealed run"):
+        if (name, check) == ("GivesOtherGradientsSeldom", "sealed run"):
+            continue  # it is found in some runs: RULES.md has the probability
+        assert CHECKS[check].run(judged if CHECKS[check].judged else subject)
+
+
 # --- the sandbox and its limits: test_sealed.py has network, files, environment and daemons
 
 
@@ -264,6 +299,7 @@ def test_the_judge_has_nothing_against_honest_encodings(name, monkeypatch):
         ("Hangs", {"time_limit_s": 1}, "still running after 1 s, the limit for all checks together"),
         ("Hoards", {"memory_limit_gb": 1}, "can't allocate memory"),
         ("Dies", {}, "its process ended (exit code "),
+        ("ReadsAFileAsStorage", {}, "unable to open file </etc/hostname>"),
     ],
 )
 def test_code_that_exceeds_its_limits_or_dies(name, limits, message):
