@@ -8,8 +8,8 @@
 
 A check is a function that returns what it found, or raises ``Fault`` or ``Undecided``. Those of hooks take a ``Subject``, which
 has models of the encoding and sequences of the suites. They are decorated with
-``@encoding_check(name, expected=…, advice=…)``. Those with ``@judged_check`` take a ``Judged`` and never share a process with the
-plugin. All are in the modules of ``checks.MODULES``.
+``@encoding_check(name, expected=…, advice=…)``. Those with ``@judged_check`` take a ``Judged`` and never share a process with
+the plugin. All are in the modules of ``checks.MODULES``.
 
 The checks of hooks find mistakes and shortcuts, and name the place. Code that is made to deceive them could, since it runs in
 their process; what it cannot deceive are the rules for source and the judge. ``report.py`` formats the findings.

@@ -22,7 +22,7 @@ LONGEST_LINE = 200
 MOST_NUMBERS, LONGEST_NUMBER = 1000, 24
 """Numbers in all files of a submission, and characters of one. The built-in file with the most has 104."""
 MOST_TEXT = 6000
-"""Characters of all strings but docstrings: enough for every field of ``Info``, too little to hold weights."""
+"""Characters of all strings but docstrings, and of all different names: enough for an ``Info``, too little to hold weights."""
 COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 """The declaration of a file's text encoding (PEP 263)."""
 
@@ -116,14 +116,16 @@ def script_faults(content: bytes, tree: ast.Module) -> Iterator[str]:
 
 
 def literal_faults(trees: Sequence[ast.Module]) -> list[str]:
-    """Faults of the numbers and strings of all files together, which could hold trained weights."""
-    count, text, faults = 0, 0, []
+    """Faults of the numbers, strings and names of all files together, which could hold trained weights."""
+    count, text, faults, names = 0, 0, [], set[str]()
     for tree in trees:
         left_out = docstrings(tree)
         for node in ast.walk(tree):
-            if not isinstance(node, ast.Constant) or id(node) in left_out:
+            if not isinstance(node, ast.Constant):
+                names |= {value for _, value in ast.iter_fields(node) if isinstance(value, str)}
+            elif id(node) in left_out:
                 continue
-            if isinstance(node.value, bytes):
+            elif isinstance(node.value, bytes):
                 faults.append(f"line {node.lineno}: bytes are not allowed")
             elif isinstance(node.value, str):
                 text += len(node.value)
@@ -133,8 +135,9 @@ def literal_faults(trees: Sequence[ast.Module]) -> list[str]:
                     faults.append(f"line {node.lineno}: a number of more than {LONGEST_NUMBER} digits")
     if count > MOST_NUMBERS:
         faults.append(f"{count:,} numbers in the source, more than {MOST_NUMBERS:,}")
-    if text > MOST_TEXT:
-        faults.append(f"strings of {text:,} characters in the source, more than {MOST_TEXT:,}")
+    for kind, characters in (("strings", text), ("different names", sum(map(len, names)))):
+        if characters > MOST_TEXT:
+            faults.append(f"{kind} of {characters:,} characters in the source, more than {MOST_TEXT:,}")
     return faults
 
 

@@ -51,7 +51,7 @@ METHODS = frozenset(("__init__", "__init_subclass__", "__post_init__", "__call__
 """Methods of Python that a class may define and call."""
 ATTRIBUTES = re.compile(
     r"(gi|cr|ag|tb|f|co)_(frame|code|back|next|globals|locals|builtins|yieldfrom|await|consts)|ctypes|data_ptr|mro|format|format_map|"
-    r".*storage.*|set_|grad_fn|.*hooks?|load_library|import_module"
+    r".*storage.*|set_|grad_fn|from_file|tofile|dump|.*hooks?|load_library|import_module"
 )
 """Attributes that lead to frames, addresses or other tensors' memory, and torch's own hooks."""
 OWN = ("self", "cls", "ctx")

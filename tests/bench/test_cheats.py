@@ -163,6 +163,8 @@ SOURCE = [
     ("HoldsANumber", "a number of more than 24 digits"),
     ("HoldsText", "strings of 6,"),
     ("HoldsBytes", "bytes are not allowed"),
+    ("HoldsWeightsInNames", "different names of 8,"),
+    ("ReadsAFileAsStorage", "uses .from_file"),
     ("HidesCharacters", "contains an invisible character (U+FE01)"),
     ("HidesBlanks", "contains an invisible character (U+3164)"),
     ("HidesInALongLine", "has more than 200 characters in line"),
@@ -176,6 +178,7 @@ TEXTS = {
     "{variation selector}": "\ufe01",
     "{Hangul filler}": "\u3164",
     "{200 blanks}": " " * 200,
+    "kqzvbnma = enum.auto()": "\n    ".join(f"weight{n:02}{'x' * 100} = enum.auto()" for n in range(80)),
 }
 
 
@@ -184,9 +187,15 @@ def source_of(name: str) -> dict[str, bytes]:
     text = Path(reference(name).rpartition(":")[0]).read_text()
     start = re.search(r"^class |^# ---", text, re.MULTILINE).start()
     body = re.search(rf"^class {name}\(.*?(?=^class |^# ---|\Z)", text, re.MULTILINE | re.DOTALL)[0]
+    text = text[:start] + "".join(part for part in helpers(text) if part.split("(")[0].removeprefix("class ") in body) + body
     for mark, value in TEXTS.items():
-        body = body.replace(mark, value)
-    return {"cheat.py": (text[:start] + body).encode(), "cheat_base.py": b""}
+        text = text.replace(mark, value)
+    return {"cheat.py": text.encode(), "cheat_base.py": b""}
+
+
+def helpers(text: str) -> list[str]:
+    """The classes of a file that are no cheats."""
+    return re.findall(r"^class \w+\((?!Cheat).*?(?=^class |^# ---|\Z)", text, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize(("name", "message"), SOURCE, ids=[name for name, _ in SOURCE])
@@ -254,7 +263,8 @@ def test_the_judge_has_nothing_against_honest_encodings(name, monkeypatch):
     assert check_sealed_run(Judged(name, Code(name), suite=SHORT)).startswith("no difference at 2 lengths of 96 examples")
 
 
-# --- ten that were written after all of this: what catches each, or why nothing does
+# --- ten that were written after all of this: what catches each, or why nothing does. Nothing caught HoldsWeightsInNames, and
+# only the sandbox ReadsAFileAsStorage, until the rules for source were extended by them
 
 LATER = [
     ("PeeksInEvaluationOfOddLengths", "sealed run", "when the answer comes into view"),
@@ -262,7 +272,6 @@ LATER = [
     ("KeepsInADefault", "interface", "a model in float64 gives other outputs"),
 ]
 MISSED = {
-    "HoldsWeightsInNames": "names are not counted, unlike numbers and strings",
     "ComparesRowsWithAMargin": "a hook may compute anything from the rows it gets",
     "RecognisesTheTask": "lengths are part of the setup",
     "GivesOtherGradientsSeldom": "eight steps of a run are audited",
