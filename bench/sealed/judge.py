@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from bench.encodings import Stage
+from bench.encodings.base import LONGEST_SHARE
 from bench.encodings.nope import NoPE
 from bench.result import RANKING_CLASSES, Parameters
 from bench.runs.run import Run
@@ -72,8 +73,10 @@ class SealedModel(SealedProcess):
         if declared is None:
             return None
         stage = Stage(**declared)
-        if (stage.longer and ranking != "longer") or not 0 < stage.share <= Stage().share:
-            raise SealedError(f"a stage of {stage.share:g} of the steps needs ranking 'longer' and at most {Stage().share:g}")
+        built_in = not self.code.readable  # submissions have no stage that is not longer
+        most = LONGEST_SHARE if built_in and not stage.longer else Stage().share
+        if (stage.longer and ranking != "longer") or not 0 < stage.share <= most:
+            raise SealedError(f"a stage of {stage.share:g} of the steps needs ranking 'longer' and at most {most:g}")
         return stage
 
     def named_parameters(self) -> list[tuple[str, nn.Parameter]]:

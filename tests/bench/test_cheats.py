@@ -257,7 +257,7 @@ def test_learning(monkeypatch):
     assert "in 40 steps; 1.8" in fault_of("learning", judged)
 
 
-@pytest.mark.parametrize("name", ["finetuned(rope)", "learned_offset", "abacus"])
+@pytest.mark.parametrize("name", ["finetuned(rope)", "drope", "abacus"])
 def test_the_judge_has_nothing_against_honest_encodings(name, monkeypatch):
     monkeypatch.setattr(process, "start_sandboxed", start_thread)
     assert check_sealed_run(Judged(name, Code(name), suite=SHORT)).startswith("no difference at 2 lengths of 96 examples")
