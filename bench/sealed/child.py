@@ -112,6 +112,7 @@ class Subject:
             none = torch.zeros(0, dtype=torch.long)
             batch = Batch((tokens,), Layout((tuple(tokens.shape),)), rows, none, none, len(tokens))  # type: ignore[arg-type]
         self.model.eval()
+        self.model.in_stage, self.model.before_stage = False, values["before_stage"]
         generator = torch.Generator().manual_seed(values["generator"])
         with torch.inference_mode():
             return self.model.logits(self.model.target_states(batch, values["announced_length"], generator)).numpy()

@@ -39,7 +39,7 @@ class SealedModel(SealedProcess):
 
     def __init__(self, run: Run, code: Code):
         super().__init__("bench.sealed.child", code, suite=run.suite.model_dump_json(), task=run.task, seed=run.seed)
-        self.in_stage = False
+        self.in_stage = self.before_stage = False
         self.asked, self.kept = 0, list[tuple[dict[str, np.ndarray], dict[str, Any], Tensor]]()
         self.choice = np.random.default_rng()
         try:
@@ -131,7 +131,7 @@ class SealedModel(SealedProcess):
 
     def ask(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any], shape: tuple[int, ...]) -> Float[Tensor, "M V"]:
         """Logits of the given shape, by one request."""
-        self.send("logits", arrays, **values)
+        self.send("logits", arrays, before_stage=self.before_stage, **values)
         found = self.receive("logits")[0].get("logits", np.zeros(0))
         if found.shape != shape:
             raise SealedError(f"logits have shape {found.shape}, expected {shape}")

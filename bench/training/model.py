@@ -135,6 +135,8 @@ class Decoder(nn.Module):
         """Whether ``positions`` gets the tokens; otherwise zeros in their shape."""
         self.in_stage = False
         """Whether the present training step is one of an extra stage."""
+        self.before_stage = False
+        """Whether to evaluate as before that stage, to compare with its training."""
         # Without parameters, randomness and its own position ids, `prepare` depends only on the shape.
         parameters = any(True for _ in self.encoding.parameters())
         self.cacheable = not (parameters or self.encoding.info.random or "positions" in used)
@@ -185,7 +187,7 @@ class Decoder(nn.Module):
     @property
     def after_stage(self) -> bool:
         """See ``At.after_stage``: an encoding with a stage is always tested after it."""
-        return self.in_stage or (self.encoding.stage is not None and not self.training)
+        return self.in_stage or (self.encoding.stage is not None and not self.training and not self.before_stage)
 
     def context(
         self, tokens: Sequence[Int[Tensor, "B T"]], layout: Layout, announced_length: int, generator: torch.Generator | None

@@ -58,7 +58,7 @@ class Local:
 
     def logits(self, tokens, sizes, announced_length, generator, symbols):
         self.shown.append((tokens.copy(), sizes.copy()))
-        values = {"announced_length": announced_length, "generator": generator}
+        values = {"announced_length": announced_length, "generator": generator, "before_stage": False}
         return torch.from_numpy(self.subject.logits({"tokens": tokens, "sizes": sizes}, values).copy())
 
     def gradients(self, examples, announced_length):
