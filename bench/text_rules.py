@@ -16,13 +16,26 @@ TEMPLATE = {"title": "My encoding", "authors": "Your Name", "link": "https://exa
 MAX_LENGTH = 200
 INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories of control and format characters, lone surrogates, line and paragraph separators."""
+BLANK = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Characters of other categories that show nothing: Unicode's Default_Ignorable_Code_Point, and the blank of Braille."""
+LOOKS_LIKE = str.maketrans("015", "ols")
+"""Digits that look like letters; ``skeleton`` does the others."""
 STRUCTURAL = re.compile(r"""[\\`*\[\]<>#|~&@$"]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.""")
 """Characters that can start a structure of markdown or HTML; an underscore inside a word starts none."""
 
 
 def invisible_character(text: str, allowed: str = "") -> str:
     """The first control or invisible character, or an empty string."""
-    return next((c for c in text if c not in allowed and unicodedata.category(c) in INVISIBLE), "")
+    return next((c for c in text if c not in allowed and (unicodedata.category(c) in INVISIBLE or BLANK.match(c))), "")
+
+
+def skeleton(name: str) -> str:
+    """What is left of a name after changes that a reader overlooks: equal for ``rope``, ``r0pe``, ``rope_`` and ``Rope``."""
+    plain = name.lower().translate(LOOKS_LIKE).replace("i", "l").replace("rn", "m").replace("vv", "w")
+    return re.sub(r"[\W_]", "", plain)
 
 
 def plain_text_fault(text: str, max_length: int = MAX_LENGTH, allowed: str = "") -> str | None:

@@ -1,16 +1,18 @@
 """``lprime check``: test that an encoding keeps its contract. Each named check reports expectation, finding and advice.
 
-A check is a function that takes a ``Subject`` (models of the encoding, sequences of the suites) and returns what it found, or
-raises ``Fault`` or ``Undecided``. To add one, decorate it with ``@encoding_check(name, expected=…, advice=…)`` in one of the
-modules listed in ``checks.MODULES``; checks run in the order of that list and of their files.
+::
 
-``check_encoding`` (``run_checks.py``) starts ``python -m bench.check`` as a ``SupervisedProcess``, which has limits on time and
-memory. In it, ``child_process.py`` loads the plugin, tries its hooks (``interface.try_hooks``), runs every check up to the
-first exception and sends each finding through a pipe. ``report.py`` formats the findings. ``source_rules.py`` and
-``bench/text_rules.py`` are also used by ``leaderboard/submission/verify``.
+    here (run_checks.py)                       a process in the sandbox (child_process.py)
+    source_rules, syntax_rules   judged.py     loads the plugin, tries its hooks (interface.py), runs the other checks
+    learning, sealed run         judged.py     bench/sealed: two further processes, which only compute
 
-Checks detect mistakes and shortcuts, not malice: a plugin's code runs in the process that checks it. Never run an untrusted
-plugin, under ``check`` or otherwise, on a machine with private data.
+A check is a function that returns what it found, or raises ``Fault`` or ``Undecided``. Those of hooks take a ``Subject``, which
+has models of the encoding and sequences of the suites. They are decorated with
+``@encoding_check(name, expected=…, advice=…)``. Those with ``@judged_check`` take a ``Judged`` and never share a process with
+the plugin. All are in the modules of ``checks.MODULES``.
+
+The checks of hooks find mistakes and shortcuts, and name the place. Code that is made to deceive them could, since it runs in
+their process; what it cannot deceive are the rules for source and the judge. ``report.py`` formats the findings.
 """
 
 from .report import Finding, Report

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from random import Random
 
 import torch
 from jaxtyping import Int
@@ -56,7 +57,7 @@ def probes(subject: Subject) -> Iterable[Probe]:
             for width in (case.setup.train_tokens, min(2 * case.setup.train_tokens, case.setup.longest_tokens)):
                 yield Probe(case, width, width, spread(3, width), training)
     for width in range(2, longest):
-        yield Probe(main, width, width, [(7 * width) % (width - 1)], training=False)
+        yield Probe(main, width, width, Random(width).sample(range(width - 1), min(3, width - 1)), training=False)
 
 
 def replace_later(

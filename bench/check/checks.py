@@ -11,7 +11,7 @@ from typing import Any
 
 MODULES = (
     "declaration", "interface", "finite_numbers", "position_ids", "causality", "batch_independence", "statefulness",
-    "hook_contract", "side_effects", "short_training",
+    "hook_contract", "trainings", "judged",
 )  # fmt: skip
 
 
@@ -50,13 +50,15 @@ class Check:
     """What to do if it fails."""
     run: Callable[[Any], str]
     """Takes the subject and returns what was found; any exception it raises, ``Fault`` or other, fails the check."""
+    judged: bool = False
+    """Whether it is made outside of the process that runs the encoding's code; it takes a ``Judged``, others a ``Subject``."""
 
 
-def register(checks: list[Check], name: str, expected: str, advice: str) -> Callable:
+def register(checks: list[Check], name: str, expected: str, advice: str, judged: bool = False) -> Callable:
     """A decorator that appends a function to ``checks``."""
 
     def decorate(run: Callable[[Any], str]) -> Callable[[Any], str]:
-        checks.append(Check(name, expected, advice, run))
+        checks.append(Check(name, expected, advice, run, judged))
         return run
 
     return decorate

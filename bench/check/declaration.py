@@ -13,7 +13,7 @@ from bench.result import RANKING_CLASSES, SOURCE_KINDS
 from tasks import InputError
 
 from .checks import Fault, encoding_check
-from .source_rules import ALLOWED_IMPORTS, plugin_files, source_faults
+from .source_rules import plugin_files
 from .subject import Subject, plugin_classes
 
 MAX_TEXT = 500
@@ -28,9 +28,9 @@ PLAIN_FIELDS = {"family": "", "title": "", "authors": "", "lengths": "/"}
     expected="info is complete: texts on one line, an https link, a year, a ranking class, a kind of source, length settings "
     f"in at most {MAX_LENGTHS} characters; settings are keyword arguments with plain defaults; in a plugin, as `lprime verify` "
     "requires: family, title, authors and lengths in plain words (no markdown, HTML or path separators), a link of plain "
-    f"characters, imports only of {ALLOWED_IMPORTS}",
-    advice="correct info in the encoding's class (bench.encodings.Info documents its fields) and the imports before the runs: "
-    "both are part of the source hash. source says what the encoding was compared with, such as 'official code' or, for one "
+    "characters, all files in one folder",
+    advice="correct info in the encoding's class (bench.encodings.Info documents its fields) before the runs: it is part of "
+    "the source hash. source says what the encoding was compared with, such as 'official code' or, for one "
     "of your own, 'own variant'; lengths gives each setting that is a length with its rule, such as 'k = L/2, scaled'",
 )
 def check_declaration(subject: Subject) -> str:
@@ -52,7 +52,7 @@ def check_declaration(subject: Subject) -> str:
     for plugin in plugins:
         faults += info_faults(plugin.info, True)
         try:
-            faults += source_faults(plugin_files(plugin))
+            plugin_files(plugin)
         except InputError as error:
             faults.append(str(error))
     if faults:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.encodings import HOOKS, At, Encoding, Wrapper, hooks
-from bench.training.model import Mask, build_decoder
+from bench.training.model import Mask, build_decoder, shown_setup
 from tasks import InputError
 
 from .checks import Blocking, Fault, Undecided, encoding_check, place_of
@@ -37,6 +37,7 @@ SUPER, TAKEN = "call super().__init__(setup) first in __init__", "that is the na
 HINTS = (
     (r"before Module\.__init__\(\) call|Encoding\.__init__\(\) missing .* 'setup'", SUPER),
     (r"attribute '(positions|prepare|embed|rotate|bias|attend)' already exists", TAKEN),
+    (r"tuple\.index|tuple index|is not in list", "setup.symbols and setup.roles are empty unless ranking='task-aware'"),
     (r"CUDA|cuda|NVIDIA", "create tensors on the device of the arguments (device=q.device), never with .cuda()"),
     (r"Expected all tensors to be on the same device", "create tensors on the device of the arguments (device=q.device)"),
     (
@@ -206,7 +207,7 @@ def check_interface(subject: Subject) -> str:
 def require_hook_outputs(subject: Subject, case: Case, heads: int, dtype: torch.dtype, width: int) -> None:
     """Call the hooks without a model, in the model's order."""
     d, b = 8, 2
-    setup = replace(case.setup, heads=heads, head_width=d, width=heads * d)
+    setup = shown_setup(subject.cls, replace(case.setup, heads=heads, head_width=d, width=heads * d))
     caller = Caller(subject)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

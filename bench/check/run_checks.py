@@ -1,21 +1,28 @@
-"""Run the checks in another process, which is killed when it exceeds its limits."""
+"""Run the checks: those of the hooks in a sandboxed process, the judge's here."""
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+from bench.plugins.loading import Source, read_source
+from bench.plugins.references import is_file, parts, references_in
 from bench.runs.run import now
+from bench.sealed.process import Code, Limits, SealedError, SealedProcess
+from bench.sealed.sandbox import sandbox_fault
 from tasks import InputError
 
+from .checks import Check, load_checks, run_check
+from .judged import Judged
 from .report import Finding, Report
-from .supervised_process import SupervisedProcess
 
 TIME_LIMIT_S = 300.0
 """Ten times the time of a slow encoding on an idle machine."""
 LOAD_LIMIT_S = 60.0
 """For loading Python, torch and the plugin, before the first check."""
 MEMORY_LIMIT_GB = 4.0
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+RESERVED_GIB = 2
+"""Address space that libraries reserve without using it."""
 
 
 def check_encoding(
@@ -25,55 +32,113 @@ def check_encoding(
     only: Sequence[str] = (),
     on_finding: Callable[[Finding], None] = lambda finding: None,
     path: Sequence[str] = (),
+    sandbox: bool | None = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Check one encoding in a separate process.
+    """Check one encoding.
 
     Arguments:
         reference: a name, a file or an import path; see ``bench.plugins.registry.get_encoding``.
-        memory_limit_gb: GiB that the process may hold.
+        memory_limit_gb: GiB that a process may hold.
         only: names of checks; all by default.
         on_finding: called with each finding as it arrives.
         path: folders to search for modules before all others.
+        sandbox: False runs the code with the caller's rights; None does so where there is no sandbox.
+        say: called with a line if the code runs without a sandbox though that was not asked for.
 
     Raises:
-        InputError: there is no such encoding, it cannot be loaded, or its hooks cannot be called.
+        InputError: there is no such encoding, it cannot be loaded, its hooks cannot be called, or there is no sandbox.
     """
-    start, tried, stopped = time.monotonic(), False, False
-    encoding: dict[str, Any] = {}
-    findings: list[Finding] = []
-    pending: list[dict[str, Any]] = []
+    start = time.monotonic()
+    if sandbox is None and (fault := sandbox_fault()):
+        say(f"without a sandbox, so the code has your rights: {fault}")
+        sandbox = False
+    sources = plugin_sources(reference, path)
+    readable = [file for source in sources for file in source.paths]
+    readable += [Path(parts(text)[0]).absolute() for text in references_in(reference) if is_file(text)]  # not by its symlinks
+    limits = Limits(time_limit_s + LOAD_LIMIT_S, memory_limit_gb + RESERVED_GIB)
+    code = Code(reference, readable, path, sandbox is False, limits)
+    checks = [check for check in load_checks() if not only or check.name in only]
+    findings: dict[str, Finding] = {}
 
-    def add(**fields: Any) -> None:
-        findings.append(Finding(**fields))
-        on_finding(findings[-1])
+    def add(check: Check, **fields: Any) -> None:
+        findings[check.name] = Finding(check=check.name, expected=check.expected, **fields)
+        on_finding(findings[check.name])
 
-    order = {
-        "reference": reference,
-        "time_limit_s": time_limit_s + LOAD_LIMIT_S,
-        "memory_limit_gb": memory_limit_gb,
-        "only": list(only),
-    }
-    with SupervisedProcess("bench.check", order, memory_limit_gb, path, ENVIRONMENT) as process:
-        process.limit_time(LOAD_LIMIT_S, f"not loaded after {LOAD_LIMIT_S:g} s")
-        for message in process.messages():
-            if message["kind"] == "refused":
-                raise InputError(message["text"])
-            if message["kind"] == "encoding":
-                encoding, pending = message, list(message["checks"])
-                process.limit_time(time_limit_s, f"still running after {time_limit_s:g} s, the limit for all checks together")
-            elif message["kind"] == "finding":
-                add(**pending.pop(0) | message["finding"])
-            tried |= message["kind"] == "tried"
-            stopped |= message["kind"] == "stopped"
-        failure = process.failure or "the process ended before its checks"
-    if not encoding:
-        raise InputError(f"{reference} cannot be checked: {failure}")
-    # Before all checks, the hooks are tried; if that ends the process, the check of the interface has failed.
-    culprit = "" if stopped or not pending else pending[0]["check"] if tried else "interface"
-    for check in pending:
-        status, found, advice = "not run", "cannot be judged before the failed check is passed", ""
-        if check["check"] == culprit:
-            status, found, advice = "failed", failure, "fix this first; the other checks were not run"
-        add(**check | {"status": status, "found": found, "advice": advice, "seconds": 0.0})
+    def judge(names: Sequence[str], judged: Judged) -> None:
+        for check in checks:
+            if check.name in names:
+                add(check, **run_check(check, judged)[0])
+
+    encoding, go_on = run_hook_checks(code, [c for c in checks if not c.judged], add, time_limit_s)
+    judged = Judged(encoding["encoding"], code, [source.files for source in sources])
+    judge(["source"], judged)
+    if go_on:
+        judge(["learning", "sealed run"], judged)
+    for check in checks:
+        if check.name not in findings:
+            found = "cannot be judged before the failed check is passed"
+            add(check, status="not run", found=found, advice="", seconds=0.0)
     fields = {key: encoding[key] for key in ("encoding", "ranking", "source_sha256", "versions", "device")}
-    return Report(**fields, finished=now(), seconds=round(time.monotonic() - start, 1), findings=findings)
+    ordered = [findings[check.name] for check in checks]
+    return Report(**fields, finished=now(), seconds=round(time.monotonic() - start, 1), findings=ordered)
+
+
+def run_hook_checks(
+    code: Code, checks: Sequence[Check], add: Callable[..., None], time_limit_s: float
+) -> tuple[dict[str, Any], bool]:
+    """Run the checks of the hooks in a sandboxed process.
+
+    Arguments:
+        add: called with each check and the fields of its finding.
+
+    Returns:
+        What the process says of the encoding; whether all checks have run.
+
+    Raises:
+        InputError: the encoding cannot be loaded, or its hooks cannot be called.
+    """
+    encoding: dict[str, Any] = {}
+    pending, tried = list(checks), False
+    try:
+        with SealedProcess("bench.check", code, checks=[check.name for check in checks]) as process:
+            process.limit_time(LOAD_LIMIT_S, f"not loaded after {LOAD_LIMIT_S:g} s")
+            while True:
+                kind, _, values = process.receive_any()
+                if kind == "refused":
+                    raise InputError(str(values.get("text")))
+                if kind == "encoding":
+                    encoding = values
+                    late = f"still running after {time_limit_s:g} s, the limit for all checks together"
+                    process.limit_time(time_limit_s, late)
+                elif kind == "finding" and pending:
+                    add(pending.pop(0), **values["finding"])
+                elif kind in ("stopped", "done"):
+                    return encoding, kind == "done" and not pending
+                tried |= kind == "tried"
+    except SealedError as error:
+        if not encoding:
+            raise InputError(f"{code.reference} cannot be checked: {error}") from None
+        # Before all checks, the hooks are tried; if that ends the process, the check of the interface has failed.
+        culprit = next((check for check in pending if tried or check.name == "interface"), None)
+        if culprit is not None:
+            advice = "fix this first; the other checks were not run"
+            add(culprit, status="failed", found=str(error), advice=advice, seconds=0.0)
+        return encoding, False
+
+
+def plugin_sources(reference: str, path: Sequence[str] = ()) -> list[Source]:
+    """The files of each plugin in the name of an encoding, found without running any.
+
+    Raises:
+        InputError: a file cannot be read, or there is no encoding of that name.
+    """
+    from bench.plugins import registry
+
+    sources = [read_source(text, path) for text in references_in(reference)]
+    installed = registry.entry_points()
+    names = [name for name in registry.NAME.findall(reference) if name in installed] if not sources else []
+    sources += [read_source(installed[name][0].value, path) for name in names]
+    if not (names or sources):
+        registry.get_encoding(reference)
+    return [source for source in sources if source.files]

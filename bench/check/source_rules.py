@@ -1,20 +1,28 @@
-"""Rules for the source of a submission, checked on its text: nothing is compiled or run."""
+"""Rules for the source of a submission, checked on its text and syntax tree: nothing is compiled or run."""
 
 import ast
+import io
 import re
 import sys
+import tokenize
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from bench.encodings import Encoding
-from bench.plugins.loading import OURS, imported_names
+from bench.plugins.loading import OURS
 from bench.plugins.source_hash import closure
 from bench.text_rules import invisible_character
 from tasks import InputError
 
+from .syntax_rules import syntax_faults
+
 LIBRARIES = ("torch", "numpy", "jaxtyping")
-"""What an encoding may import in addition to the standard library, ``lprime``, ``bench`` and ``tasks``."""
-ALLOWED_IMPORTS = f"its own files, the standard library, lprime, bench, tasks, {', '.join(LIBRARIES)}"
+ALLOWED_IMPORTS = f"its own files, lprime, bench.encodings, {', '.join(LIBRARIES)} and the standard library's that compute"
+LONGEST_LINE = 200
+MOST_NUMBERS, LONGEST_NUMBER = 1000, 24
+"""Numbers in all files of a submission, and characters of one. The built-in file with the most has 104."""
+MOST_TEXT = 6000
+"""Characters of all strings but docstrings, and of all different names: enough for an ``Info``, too little to hold weights."""
 COOKIE = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 """The declaration of a file's text encoding (PEP 263)."""
 
@@ -30,10 +38,13 @@ def source_faults(sources: Mapping[str, bytes]) -> list[str]:
     modules = {path.partition("/")[0].removesuffix(".py") for path in sources}
     if hidden := sorted(modules & {*OURS, *LIBRARIES, *sys.stdlib_module_names}):
         faults.append(f"a file or folder has the name of the module {hidden[0]!r} and would hide it")
-    known = {*modules, "lprime", "bench", "tasks", *LIBRARIES, *sys.stdlib_module_names}
-    if unknown := {package for path in sources for package in imported_packages(path, sources[path])} - known:
-        faults.append(f"imports {', '.join(sorted(unknown))}, which is neither allowed nor among its files")
-    return faults
+    trees = {path: parse(sources[path]) for path in sorted(sources)}
+    try:
+        for path, tree in trees.items():
+            faults += [f"{path}, {fault}" for fault in (*script_faults(sources[path], tree), *syntax_faults(tree, modules))]
+    except RecursionError:
+        faults.append(f"{path} is nested too deep")
+    return faults + literal_faults(list(trees.values()))
 
 
 def plugin_files(plugin: type[Encoding]) -> dict[str, bytes]:
@@ -64,6 +75,9 @@ def text_faults(content: bytes) -> Iterator[str]:
     if character := invisible_character(text.replace("\r\n", "\n"), allowed="\n\t"):
         yield f"contains an invisible character (U+{ord(character):04X})"
         return
+    if long := [n for n, line in enumerate(text.splitlines(), 1) if len(line) > LONGEST_LINE]:
+        yield f"has more than {LONGEST_LINE} characters in line {long[0]}"
+        return
     try:
         parse(content)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two if it is nested too deep
@@ -89,7 +103,50 @@ def top_level_names(content: bytes) -> set[str]:
     return names
 
 
-def imported_packages(path: str, content: bytes) -> set[str]:
-    """First parts of the names of all modules that a source imports."""
-    package = path.rpartition("/")[0].replace("/", ".")
-    return {name.partition(".")[0] for name in imported_names(content, package)}
+def script_faults(content: bytes, tree: ast.Module) -> Iterator[str]:
+    """Characters other than ASCII, which look like others: allowed in comments, docstrings, ``Info`` and error messages."""
+    for token in tokenize.tokenize(io.BytesIO(content).readline):  # names as written: Python reads a wide "e" as "e"
+        if token.type in (tokenize.NAME, tokenize.NUMBER) and not token.string.isascii():
+            yield f"line {token.start[0]}: {token.string!r:.40} is not ASCII"
+    texts = {id(part) for node in ast.walk(tree) if is_text(node) for part in ast.walk(node)} | docstrings(tree)
+    for node in ast.walk(tree):
+        value = node.value if isinstance(node, ast.Constant) and id(node) not in texts else ""
+        if isinstance(value, str) and not value.isascii():
+            yield f"line {getattr(node, 'lineno', 0)}: {value!r:.40} is not ASCII"
+
+
+def literal_faults(trees: Sequence[ast.Module]) -> list[str]:
+    """Faults of the numbers, strings and names of all files together, which could hold trained weights."""
+    count, text, faults, names = 0, 0, [], set[str]()
+    for tree in trees:
+        left_out = docstrings(tree)
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Constant):
+                names |= {value for _, value in ast.iter_fields(node) if isinstance(value, str)}
+            elif id(node) in left_out:
+                continue
+            elif isinstance(node.value, bytes):
+                faults.append(f"line {node.lineno}: bytes are not allowed")
+            elif isinstance(node.value, str):
+                text += len(node.value)
+            elif isinstance(node.value, (int, float, complex)) and not isinstance(node.value, bool):
+                count += 1
+                if isinstance(node.value, int) and abs(node.value) >= 10**LONGEST_NUMBER:  # too long ones have no repr
+                    faults.append(f"line {node.lineno}: a number of more than {LONGEST_NUMBER} digits")
+    if count > MOST_NUMBERS:
+        faults.append(f"{count:,} numbers in the source, more than {MOST_NUMBERS:,}")
+    for kind, characters in (("strings", text), ("different names", sum(map(len, names)))):
+        if characters > MOST_TEXT:
+            faults.append(f"{kind} of {characters:,} characters in the source, more than {MOST_TEXT:,}")
+    return faults
+
+
+def is_text(node: ast.AST) -> bool:
+    """Whether strings inside a node are for people: an error, or an ``Info`` and a copy of one."""
+    name = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+    return isinstance(node, ast.Raise) or name in ("Info", "replace")
+
+
+def docstrings(tree: ast.Module) -> set[int]:
+    """Identities of the nodes that are docstrings, those of attributes included."""
+    return {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}

@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -60,9 +60,6 @@ class Subject:
     Arguments:
         suite: its first task is the main case; its other tasks are used less.
         other_suites: suites with other numbers of layers; some checks use their first tasks.
-        import_events: accesses by the plugin while it was imported (``side_effects.py``).
-        harness: the harness's own functions before the import (``hook_contract.py``).
-        sample_elsewhere: ``statefulness.output_sample`` as computed by another process.
     """
 
     cls: type[Encoding]
@@ -70,9 +67,6 @@ class Subject:
     other_suites: Sequence[Suite] = field(
         default_factory=lambda: [load_suite(name) for name in shipped() if name != MAIN_SUITE]
     )
-    import_events: list = field(default_factory=list)
-    harness: Mapping[str, int] | None = None
-    sample_elsewhere: Callable[[], list[float]] | None = None
 
     @cached_property
     def cases(self) -> list[Case]:

@@ -67,7 +67,7 @@ class Info:
     random: bool = False
     """Draws random numbers from ``at.generator``."""
     ranking: RankingClass = "standard"
-    """``longer``: trains on lengths past L; ``task-aware``: uses what the tokens mean."""
+    """``longer``: trains on lengths past L; ``task-aware``: uses what the tokens are or mean. Others see no tokens."""
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ class Setup:
     longest_length: int
     """The longest test length L′ in the task's own unit."""
     symbols: tuple[str, ...] = ()
-    """The vocabulary: token id → symbol."""
+    """The vocabulary: token id → symbol; empty unless the encoding is ``task-aware``."""
     roles: tuple[str, ...] = ()
-    """Token id → role, such as ``digit``. An encoding that reads it is ``task-aware``."""
+    """Token id → role, such as ``digit``; empty unless the encoding is ``task-aware``."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Encoding(nn.Module):
         return None
 
     def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Int[Tensor, "*B T"]:
-        """Return position ids. Called once per forward pass."""
+        """Return position ids. Called once per forward pass, with zeros as tokens unless the encoding is ``task-aware``."""
         return torch.arange(tokens.shape[1], device=tokens.device)
 
     def prepare(self, at: At) -> Any:

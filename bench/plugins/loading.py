@@ -7,15 +7,18 @@ import inspect
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from importlib.machinery import PathFinder
 from pathlib import Path
 from types import ModuleType
 
 from bench.encodings import Info
 from tasks import InputError
+
+from .references import is_file, parts
 
 OURS = ("bench", "tasks", "leaderboard", "slurm", "lprime")
 """Packages of the harness, which are never part of a plugin's source."""
@@ -43,13 +46,7 @@ def read_module(path: Path, name: str) -> tuple[ModuleType, Source]:
     Raises:
         InputError: the file cannot be read, or raises an error.
     """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        near = get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
-        hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
-        raise InputError(f"cannot read encoding {path}: {error.strerror or error}{hint}") from None
-    path = path.resolve()
+    content, path = read_file(path), path.resolve()
     module = ModuleType(name)
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
@@ -64,6 +61,42 @@ def read_module(path: Path, name: str) -> tuple[ModuleType, Source]:
         more = files_of(other, file, alone=True)
         source.files, source.outside = more.files | source.files, more.outside | source.outside
     return module, source
+
+
+def read_file(path: Path) -> bytes:
+    """Content of a plugin's file.
+
+    Raises:
+        InputError: it cannot be read; with the nearest match.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        near = get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
+        hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
+        raise InputError(f"cannot read encoding {path}: {error.strerror or error}{hint}") from None
+
+
+def read_source(reference: str, path: Sequence[str] = ()) -> Source:
+    """The files of a reference, found without running any of them; none if Python does not find its module.
+
+    Arguments:
+        path: folders to search for modules before all others.
+
+    Raises:
+        InputError: a file cannot be read.
+    """
+    place = parts(reference)[0]
+    if is_file(reference):
+        file = Path(place)
+        content = read_file(file)
+        return files_of(file.stem.replace(".", "_"), file.resolve(), content, alone=True)
+    top = place.partition(".")[0]
+    spec = PathFinder.find_spec(top, [*path, *sys.path, str(Path.cwd())])
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    root = Path(folders[0]).parent if folders else Path(spec.origin).parent if spec and spec.origin else None
+    found = module_file(root, place) if root else None
+    return files_of(place, found) if found else Source(Path())
 
 
 @contextmanager

@@ -27,6 +27,13 @@ def map_references(text: str, change: Callable[[str], str]) -> str:
     return EMBEDDED.sub(lambda match: change(match.group()), text)
 
 
+def references_in(text: str) -> list[str]:
+    """Every reference in the name of an encoding."""
+    found: list[str] = []
+    map_references(text, lambda reference: found.append(reference) or reference)  # type: ignore[func-returns-value]
+    return found
+
+
 def parts(reference: str) -> tuple[str, str]:
     """Split a reference into file or module, and class; the class is empty if not given."""
     place, colon, name = reference.rpartition(":")

@@ -26,6 +26,7 @@ from types import ModuleType
 from bench.encodings import Encoding, Info, Wrapper, classes
 from bench.encodings.compose import resolve
 from bench.result import RANKING_CLASSES
+from bench.text_rules import skeleton
 from tasks import InputError, unknown
 
 from .loading import Source, files_of, import_module, plugin_error, read_module
@@ -177,6 +178,8 @@ def validate_name(name: object, origin: str) -> None:
         )
     if name in classes():
         raise InputError(f"{origin}: the name {name!r} is that of a built-in encoding; choose another")
+    if like := [other for other in classes() if skeleton(other) == skeleton(name)]:
+        raise InputError(f"{origin}: the name {name!r} looks like {like[0]!r}, a built-in encoding; choose another")
 
 
 def definition(cls: type) -> tuple[str, str]:

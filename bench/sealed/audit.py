@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from torch.nn import functional as F
 
 from bench.training.train import derive_seed
 from tasks import Examples
@@ -16,7 +17,7 @@ from tasks import Examples
 from .evaluate import reveal
 from .judge import SealedModel
 
-STEPS, HALVES = 4, 2
+STEPS, HALVES = 8, 1
 """Audited steps of a run, and random halves of each."""
 CHANGE, FARTHEST = 1e-3, 1e-5
 """ε is chosen for this change of the loss, in nats, but moves the weights by at most this share of their norm."""
@@ -31,6 +32,8 @@ class Record:
     gradient: dict[str, torch.Tensor]
     examples: Examples
     announced_length: int
+    before_stage: bool
+    """Whether an extra stage, if there is one, came later: hooks may differ after it, and tests are after it."""
 
 
 class Audit:
@@ -45,7 +48,8 @@ class Audit:
         if step in self.chosen and not model.encoding.info.random:
             weights = {name: p.detach().clone() for name, p in model.weights.items()}
             gradient = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in model.weights.items()}
-            self.records.append(Record(step, weights, gradient, examples, announced_length))
+            before = model.encoding.stage is not None and not model.in_stage
+            self.records.append(Record(step, weights, gradient, examples, announced_length, before))
 
     def faults(self, model: SealedModel, symbols: int) -> list[str]:
         """Deviations above the tolerance, one line each."""
@@ -68,10 +72,11 @@ class Audit:
         length = torch.stack([(h**2).sum() for h in half.values()]).sum().sqrt()
         norm = torch.stack([(w**2).sum() for w in record.weights.values()]).sum().sqrt()
         step = float(min(CHANGE / length**2, FARTHEST * norm / length))
-        losses = []
+        losses, model.before_stage = [], record.before_stage
         for sign in (1, -1):
             model.push_weights({n: w + sign * step * half[n] for n, w in record.weights.items()})
             examples = record.examples
-            _, loss, example_of = reveal(model, examples, record.announced_length, derive_seed("audit", record.step), symbols)
-            losses.append(loss / len(example_of))
+            logits, truth, _ = reveal(model, examples, record.announced_length, derive_seed("audit", record.step), symbols)
+            losses.append(float(F.cross_entropy(logits.double(), truth)))
+        model.before_stage = False
         return float(length), (losses[0] - losses[1]) / (2 * step * float(length))

@@ -30,7 +30,7 @@ class Channel:
 
     def send(self, kind: str, arrays: Mapping[str, np.ndarray] | None = None, **values: Any) -> None:
         """Send a message; raises ``OSError`` if the other side is gone."""
-        contiguous = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
+        contiguous = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
         data = save(contiguous, {"message": json.dumps({"kind": kind} | values)})
         self.connection.sendall(LENGTH.pack(len(data)))
         self.connection.sendall(data)

@@ -13,7 +13,12 @@ from .sandbox import limit_resources
 def main(descriptor: int) -> None:
     channel = Channel(socket.socket(fileno=descriptor))
     _, _, order = channel.receive()
-    limit_resources(order["seconds"], order["gib"])
+    limit_resources(order["seconds"], order["gib"], order["sandboxed"])
+    serve(channel, order)
+
+
+def serve(channel: Channel, order: dict[str, Any]) -> None:
+    """Answer messages until the other side closes."""
     from tasks import InputError
 
     try:
@@ -92,17 +97,22 @@ class Subject:
         return found | {"loss": loss.numpy().reshape(1)}
 
     def logits(self, arrays: dict[str, np.ndarray], values: dict[str, Any]) -> np.ndarray:
-        """Logits [B, V] of the token after the first ``sizes[b]`` of row b."""
+        """Logits [B, V] of the token after the first ``sizes[b]`` of row b; of examples, those of all answer tokens."""
         import torch
 
-        from bench.training.batches import Batch
+        from bench.training.batches import Batch, as_batch
         from bench.training.layout import Layout
+        from tasks import Examples
 
-        tokens, sizes = torch.from_numpy(arrays["tokens"]), torch.from_numpy(arrays["sizes"])
-        rows = torch.arange(len(tokens)) * tokens.shape[1] + sizes - 1
-        none = torch.zeros(0, dtype=torch.long)
-        batch = Batch((tokens,), Layout((tuple(tokens.shape),)), rows, none, none, len(tokens))  # type: ignore[arg-type]
+        if "answer_start" in arrays:
+            batch = as_batch(Examples(**arrays))
+        else:
+            tokens, sizes = torch.from_numpy(arrays["tokens"]), torch.from_numpy(arrays["sizes"])
+            rows = torch.arange(len(tokens)) * tokens.shape[1] + sizes - 1
+            none = torch.zeros(0, dtype=torch.long)
+            batch = Batch((tokens,), Layout((tuple(tokens.shape),)), rows, none, none, len(tokens))  # type: ignore[arg-type]
         self.model.eval()
+        self.model.in_stage, self.model.before_stage = False, values["before_stage"]
         generator = torch.Generator().manual_seed(values["generator"])
         with torch.inference_mode():
             return self.model.logits(self.model.target_states(batch, values["announced_length"], generator)).numpy()

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 from torch.nn import functional as F
 
 import tasks
@@ -17,47 +19,65 @@ from tasks import PAD, Examples
 
 from .judge import SealedModel
 
+LOOK_AHEAD = 0.05
+"""Most that a logit may change when the answer comes into view. Rounding changes those of honest encodings by up to 0.001."""
+
 
 def evaluate_sealed(
     model: SealedModel, task: tasks.Task, test_sets: Mapping[int, Examples], test_seed: int
-) -> list[LengthScore]:
-    """Scores at each length of ``test_sets``; see ``bench.training.evaluate.evaluate``."""
+) -> tuple[list[LengthScore], list[str]]:
+    """Scores at each length of ``test_sets``; see ``bench.training.evaluate.evaluate``.
+
+    Returns:
+        The scores, and one line for each length at which predictions change when the answers are in view. Random encodings
+        are not compared: they may draw other numbers for sequences of other lengths.
+    """
     model.push_weights()
-    scores, stage = [], model.encoding.stage
+    scores, faults = [], []
+    stage, random, symbols = model.encoding.stage, model.encoding.info.random, len(task.vocabulary)
     for length, examples in test_sets.items():
-        right, loss, first_wrong = 0, 0.0, np.zeros(10, np.int64)
-        per_draw = EXAMPLES_PER_DRAW if model.encoding.info.random else len(examples)
+        right, loss, first_wrong, change = 0, 0.0, np.zeros(10, np.int64), 0.0
+        per_draw = EXAMPLES_PER_DRAW if random else len(examples)
         announced_length = task.tokens(task.longest if stage and stage.longer else length)
         size = max(1, TOKEN_BUDGET["cpu"] // examples.tokens.shape[1])
         for first in range(0, len(examples), per_draw):
             for start in range(first, min(first + per_draw, len(examples)), size):
                 batch = examples.rows(slice(start, min(start + size, first + per_draw)))
                 seed = derive_seed("test", test_seed, length, start // per_draw)
-                hits, batch_loss, example_of = reveal(model, batch, announced_length, seed, len(task.vocabulary))
+                logits, truth, example_of = reveal(model, batch, announced_length, seed, symbols)
+                hits = (logits.argmax(-1) == truth).numpy()
                 first_wrong += first_wrong_tenths(hits, example_of)
                 right += int(hits.sum())
-                loss += batch_loss
+                loss += float(F.cross_entropy(logits, truth, reduction="none").double().sum())
+                if not random:
+                    others = model.teacher_forced(batch, announced_length, seed, symbols)
+                    change = max(change, largest_difference(logits, others))
         scores.append(length_score(task, length, examples, right, loss, first_wrong))
-    return scores
+        if change > LOOK_AHEAD:
+            faults.append(f"length {length}: logits change by {change:.3g} when the answer comes into view")
+    return scores, faults
+
+
+def largest_difference(one: Tensor, other: Tensor) -> float:
+    """Largest absolute difference; infinite where a number is not finite."""
+    return float((one - other).abs().nan_to_num(torch.inf).max())
 
 
 def reveal(
     model: SealedModel, examples: Examples, announced_length: int, seed: int, symbols: int
-) -> tuple[np.ndarray, float, np.ndarray]:
-    """Whether each answer token is predicted, the sum of their losses in nats, and the example of each token."""
+) -> tuple[Float[Tensor, "M V"], Int[Tensor, " M"], Int[np.ndarray, " M"]]:
+    """Logits of each answer token before it is known, the token, and its example, in the order of a ``Batch``."""
     order = np.argsort(examples.sizes, kind="stable")  # as the teacher-forced batch, for the same random draws
     tokens, starts, sizes = examples.tokens[order], examples.answer_start[order], examples.sizes[order]
     answer = sizes - starts
-    hits, losses = np.zeros((len(tokens), int(answer.max())), bool), 0.0
+    is_answer = np.arange(int(answer.max())) < answer[:, None]
+    found = torch.zeros(*is_answer.shape, symbols)
     column = np.arange(tokens.shape[1])
-    for place in range(hits.shape[1]):
+    for place in range(is_answer.shape[1]):
         # Rows stay in the batch to its end, so that random draws do not change; a finished one repeats its last prefix.
         known = starts + np.minimum(place, answer - 1)
         shown = np.where(column < known[:, None], tokens, PAD)[:, : int(known.max())]
-        logits = model.logits(np.ascontiguousarray(shown), known, announced_length, seed, symbols)
-        active = np.flatnonzero(place < answer)
-        truth = torch.from_numpy(tokens[active, known[active]])
-        hits[active, place] = (logits[active].argmax(-1) == truth).numpy()
-        losses += float(F.cross_entropy(logits[active], truth, reduction="none").double().sum())
-    example_of, _ = np.nonzero(np.arange(hits.shape[1]) < answer[:, None])
-    return hits[np.arange(hits.shape[1]) < answer[:, None]], losses, example_of
+        found[:, place] = model.logits(np.ascontiguousarray(shown), known, announced_length, seed, symbols)
+    example_of, place_of = np.nonzero(is_answer)
+    truth = tokens[example_of, starts[example_of] + place_of]
+    return found[torch.from_numpy(is_answer)], torch.from_numpy(truth), example_of

@@ -1,13 +1,8 @@
 """The judge's side: weights, optimizer and data are here; a sealed process computes losses, gradients and logits."""
 
-import socket
-import subprocess
-import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from bench.encodings import Stage
+from bench.encodings.base import LONGEST_SHARE
 from bench.encodings.nope import NoPE
 from bench.result import RANKING_CLASSES, Parameters
 from bench.runs.run import Run
@@ -23,40 +19,14 @@ from bench.training.model import build_decoder
 from bench.training.train import derive_seed
 from tasks import Examples
 
-from .channel import Channel, ChannelError
-from .sandbox import start_sandboxed
+from .process import Code, Limits, SealedError, SealedProcess
+
+__all__ = ["Code", "Limits", "SealedError", "SealedModel"]
+KEPT = 8
+"""Requests for logits that are kept, each with its answer, to be made again in another process."""
 
 
-class SealedError(Exception):
-    """The sealed process broke the protocol, or failed; one line."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a sealed process may use."""
-
-    seconds: float = 3600.0
-    """Wall time of a process, and its processor time."""
-    gib: float = 8.0
-    """Memory."""
-
-
-@dataclass(frozen=True)
-class Code:
-    """The code that is judged."""
-
-    reference: str
-    """As for ``lprime run --encoding``."""
-    readable: Sequence[Path] = ()
-    """Its files and folders."""
-    path: Sequence[str] = ()
-    """Folders to search for modules before all others."""
-    unsafe: bool = False
-    """Run without a sandbox."""
-    limits: Limits = field(default_factory=Limits)
-
-
-class SealedModel:
+class SealedModel(SealedProcess):
     """A model whose weights are here and whose forward and backward passes are in a sealed process.
 
     Looks like a ``Decoder`` to ``FlatAdamW`` and ``train``. The initial weights of everything but the encoding are computed
@@ -68,21 +38,19 @@ class SealedModel:
     """
 
     def __init__(self, run: Run, code: Code):
-        self.code, self.in_stage = code, False
-        ours, theirs = socket.socketpair()
-        with theirs:
-            descriptor = theirs.fileno()
-            arguments = ["bench.sealed.child", str(descriptor)]
-            self.process = start_sandboxed(arguments, code.readable, code.path, [descriptor], code.unsafe)
-        self.channel, self.deadline = Channel(ours), time.monotonic() + code.limits.seconds
-        order: dict[str, Any] = {
-            "reference": code.reference,
-            "suite": run.suite.model_dump_json(),
-            "task": run.task,
-            "seed": run.seed,
-        }
-        self.send("order", **order, seconds=code.limits.seconds, gib=code.limits.gib)
-        arrays, self.declared = self.receive("ready")
+        super().__init__("bench.sealed.child", code, suite=run.suite.model_dump_json(), task=run.task, seed=run.seed)
+        self.in_stage = self.before_stage = False
+        self.asked, self.kept = 0, list[tuple[dict[str, np.ndarray], dict[str, Any], Tensor]]()
+        self.choice = np.random.default_rng()
+        try:
+            self.initial, self.declared = self.receive("ready")
+            self.take(run, self.initial)
+        except SealedError:
+            self.__exit__()
+            raise
+
+    def take(self, run: Run, arrays: dict[str, np.ndarray]) -> None:
+        """Build the weights from the process's parameters, of which only those of the encoding count."""
         setup = encoding_setup(run)
         bare = build_decoder(run.suite.model, NoPE, setup, derive_seed("init", run.seed))
         weights = dict(bare.named_parameters())
@@ -100,11 +68,15 @@ class SealedModel:
         declared, ranking = self.declared.get("stage"), self.declared.get("ranking")
         if ranking not in RANKING_CLASSES:
             raise SealedError(f"unknown ranking class {ranking!r:.40}")
+        if self.code.ranking not in (None, ranking):
+            raise SealedError(f"the code declares ranking {ranking!r}, and its submission {self.code.ranking!r}")
         if declared is None:
             return None
         stage = Stage(**declared)
-        if (stage.longer and ranking != "longer") or not 0 < stage.share <= Stage().share:
-            raise SealedError(f"a stage of {stage.share:g} of the steps needs ranking 'longer' and at most {Stage().share:g}")
+        built_in = not self.code.readable  # submissions have no stage that is not longer
+        most = LONGEST_SHARE if built_in and not stage.longer else Stage().share
+        if (stage.longer and ranking != "longer") or not 0 < stage.share <= most:
+            raise SealedError(f"a stage of {stage.share:g} of the steps needs ranking 'longer' and at most {most:g}")
         return stage
 
     def named_parameters(self) -> list[tuple[str, nn.Parameter]]:
@@ -143,45 +115,24 @@ class SealedModel:
         self, tokens: np.ndarray, sizes: np.ndarray, announced_length: int, generator: int, symbols: int
     ) -> Float[Tensor, "B V"]:
         """Logits of the token after the first ``sizes[b]`` of each row."""
-        self.send("logits", {"tokens": tokens, "sizes": sizes}, announced_length=announced_length, generator=generator)
-        arrays, _ = self.receive("logits")
-        found = arrays.get("logits", np.zeros(0))
-        if found.shape != (len(tokens), symbols):
-            raise SealedError(f"logits have shape {found.shape}, expected {(len(tokens), symbols)}")
+        arrays, values = {"tokens": tokens, "sizes": sizes}, {"announced_length": announced_length, "generator": generator}
+        found = self.ask(arrays, values, (len(tokens), symbols))
+        self.asked += 1
+        if len(self.kept) < KEPT:
+            self.kept.append((arrays, values, found))
+        elif (place := int(self.choice.integers(self.asked))) < KEPT:
+            self.kept[place] = arrays, values, found
+        return found
+
+    def teacher_forced(self, examples: Examples, announced_length: int, generator: int, symbols: int) -> Float[Tensor, "M V"]:
+        """Logits of all answer tokens, computed with the answers in view, as in any other run."""
+        values = {"announced_length": announced_length, "generator": generator}
+        return self.ask(vars(examples), values, (int(examples.targets.sum()), symbols))
+
+    def ask(self, arrays: Mapping[str, np.ndarray], values: Mapping[str, Any], shape: tuple[int, ...]) -> Float[Tensor, "M V"]:
+        """Logits of the given shape, by one request."""
+        self.send("logits", arrays, before_stage=self.before_stage, **values)
+        found = self.receive("logits")[0].get("logits", np.zeros(0))
+        if found.shape != shape:
+            raise SealedError(f"logits have shape {found.shape}, expected {shape}")
         return torch.from_numpy(found.astype(np.float32))
-
-    def send(self, kind: str, arrays: Mapping[str, np.ndarray] | None = None, **values: Any) -> None:
-        try:
-            self.channel.send(kind, arrays, **values)
-        except OSError:
-            raise SealedError(self.reason("its process ended")) from None
-
-    def receive(self, expected: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        try:
-            kind, arrays, values = self.channel.receive(self.deadline - time.monotonic())
-        except ChannelError as error:
-            late = time.monotonic() >= self.deadline
-            limit = f"still running after {self.code.limits.seconds:.0f} s, the limit"
-            raise SealedError(limit if late else self.reason(str(error))) from None
-        if kind != expected:
-            raise SealedError(" ".join(str(values.get("text", f"answered {kind!r:.40} instead of {expected}")).split())[:500])
-        return arrays, values
-
-    def reason(self, fault: str) -> str:
-        """The fault, with the last line that the process wrote to stderr if it has ended."""
-        try:
-            _, text = self.process.communicate(timeout=2)
-        except subprocess.TimeoutExpired:
-            return fault
-        last = text.decode(errors="replace").strip().splitlines()[-1:]
-        return f"{fault} (exit code {self.process.returncode}{': ' + last[0][:300] if last else ''})"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.channel.connection.close()
-        self.process.kill()  # in a sandbox, everything that it started ends with it
-        self.process.wait()
-        if self.process.stderr:
-            self.process.stderr.close()

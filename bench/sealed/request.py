@@ -83,7 +83,7 @@ class SealedRequest(RunRequest):
 
 
 def sealed_result(run: Run, sealed: SealedCode, report: Callable[[int], None]) -> Result:
-    """The result of one sealed run. Times include the messages between the processes.
+    """The result of one sealed run. Times include the messages between the processes, so there is no step time.
 
     Raises:
         InputError: the code failed or broke the protocol, or the audit found a fault; or there is no sandbox.
@@ -98,7 +98,8 @@ def sealed_result(run: Run, sealed: SealedCode, report: Callable[[int], None]) -
     from .run import run_sealed
 
     started, start, task = now(), time.monotonic(), run.suite.make_task(run.task)
-    code = Code(sealed.reference, [Path(sealed.folder)], sealed.path, sealed.unsafe, Limits(sealed.seconds))
+    limits, ranking = Limits(sealed.seconds), sealed.encoding.ranking
+    code = Code(sealed.reference, [Path(sealed.folder)], sealed.path, sealed.unsafe, limits, ranking)
     try:
         found = run_sealed(run, code, report)
     except SealedError as error:
@@ -116,7 +117,7 @@ def sealed_result(run: Run, sealed: SealedCode, report: Callable[[int], None]) -
         encoding=sealed.encoding,
         seed=run.seed,
         timings=Timings(
-            step_ms=round(1e3 * found.train_s / max(1, found.steps), 3),
+            step_ms=0,  # would include the messages
             train_s=round(found.train_s, 3),
             evaluate_s=round(found.evaluate_s, 3),
             total_s=round(time.monotonic() - start, 3),

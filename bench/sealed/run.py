@@ -1,4 +1,7 @@
-"""A whole run of code that nobody vouches for: trained by the judge, tested in a new sealed process."""
+"""A whole run of code that nobody vouches for: trained by the judge, tested in a new sealed process.
+
+Both processes are then asked the same: what one of them remembers of the training or of other tests would show.
+"""
 
 import time
 from collections.abc import Callable
@@ -14,8 +17,11 @@ from bench.training.optimizer import FlatAdamW
 from bench.training.train import TrainingState, train
 
 from .audit import Audit
-from .evaluate import evaluate_sealed
+from .evaluate import evaluate_sealed, largest_difference
 from .judge import Code, SealedModel
+
+SAME = 1e-3
+"""Most by which logits of two processes may differ; honest ones are equal."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class SealedRun:
     longest_seen: int
     parameters: Parameters
     audit: list[str]
-    """Faults that the audit of the gradients found."""
+    """Faults: wrong gradients, predictions that depend on the answer, or on what the process computed before."""
 
     def outcome(self) -> dict[str, Any]:
         """The fields of a ``Result`` that are the outcome of its run."""
@@ -63,14 +69,15 @@ def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step
             model, optimizer, task, spec.train_length, recipe, run.seed, state,  # type: ignore[arg-type]
             lambda state: report(state.step), compute=compute,
         )  # fmt: skip
-        weights, trained = {name: p.detach().clone() for name, p in model.weights.items()}, time.monotonic()
-    with SealedModel(run, code) as model:  # knows nothing of the training but its weights
-        for name, value in weights.items():
-            model.weights[name].data = value
-        scores = (
-            zero_scores(task, test_sets) if state.diverged else evaluate_sealed(model, task, test_sets, run.suite.test_seed)
-        )
-        faults = [] if state.diverged else audit.faults(model, len(task.vocabulary))
+        trained = time.monotonic()
+        scores, faults = zero_scores(task, test_sets), list[str]()
+        if not state.diverged:
+            with SealedModel(run, code) as tested:  # knows nothing of the training but its weights
+                for name, value in model.weights.items():
+                    tested.weights[name].data = value.detach().clone()
+                scores, faults = evaluate_sealed(tested, task, test_sets, run.suite.test_seed)
+                faults += differences(model, tested)
+                faults += audit.faults(tested, len(task.vocabulary))
     stage = model.encoding.stage
     return SealedRun(
         scores=scores,
@@ -83,3 +90,18 @@ def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step
         parameters=model.count(),
         audit=faults,
     )
+
+
+def differences(trained: SealedModel, tested: SealedModel) -> list[str]:
+    """Faults if the process that has trained, given the same weights, answers otherwise than the one that was tested."""
+    if trained.initial.keys() != tested.initial.keys() or any(
+        not np.array_equal(value, tested.initial[name]) for name, value in trained.initial.items()
+    ):
+        return ["two processes start with other parameters of the encoding"]
+    trained.push_weights()
+    change = max(
+        largest_difference(trained.ask(arrays, values, tuple(logits.shape)), logits) for arrays, values, logits in tested.kept
+    )
+    if change > SAME:
+        return [f"the process that has trained gives other logits than a new one, by up to {change:.3g}, for the same weights"]
+    return []

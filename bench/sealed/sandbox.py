@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from tasks import InputError
@@ -44,7 +45,7 @@ def start_sandboxed(
     """
     command = [sys.executable, "-P", "-m", *arguments]
     search = os.pathsep.join(dict.fromkeys([*path, *filter(None, sys.path)]))
-    environment = {"PYTHONPATH": search, "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    environment = {"PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     if not unsafe:
         command = [*bubblewrap(readable, environment), *command]
     return subprocess.Popen(
@@ -58,32 +59,42 @@ def start_sandboxed(
     )
 
 
-def bubblewrap(readable: Sequence[Path], environment: dict[str, str]) -> list[str]:
-    """The command that a sandboxed command follows."""
+@cache
+def sandbox_fault() -> str:
+    """Why there is no sandbox on this machine; empty if there is one."""
     program = shutil.which("bwrap")
     if program is None:
-        raise InputError(
-            "submitted code runs only in a sandbox, and bubblewrap is not installed (apt-get install bubblewrap); "
-            "--unsafe runs it with your rights"
-        )
+        return "bubblewrap is not installed (apt-get install bubblewrap)"
+    probe = [program, "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"]
+    tried = subprocess.run(probe, capture_output=True, text=True)
+    return "" if tried.returncode == 0 else f"bubblewrap cannot make namespaces here: {tried.stderr.strip()[:200]}"
+
+
+def bubblewrap(readable: Sequence[Path], environment: dict[str, str]) -> list[str]:
+    """The command that a sandboxed command follows."""
+    if fault := sandbox_fault():
+        raise InputError(f"submitted code runs only in a sandbox, but {fault}; --unsafe runs it with your rights")
+    here = os.getcwd()
     shown = [Path(entry) for entry in (*SYSTEM, sys.prefix, sys.base_prefix, *filter(None, sys.path))]
     binds = [word for path in dict.fromkeys([*shown, *readable]) for word in ("--ro-bind-try", str(path), str(path))]
     sets = [word for name, value in environment.items() for word in ("--setenv", name, value)]
     return [
-        program, "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", *sets,
-        "--tmpfs", "/tmp", *binds, "--proc", "/proc", "--dev", "/dev", "--chdir", "/", "--",
+        shutil.which("bwrap") or "", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", *sets,
+        "--tmpfs", "/tmp", *binds, "--proc", "/proc", "--dev", "/dev", "--dir", here, "--chdir", here, "--",
     ]  # fmt: skip
 
 
-def limit_resources(seconds: float, gib: float) -> None:
+def limit_resources(seconds: float, gib: float, sandboxed: bool = True) -> None:
     """Set hard limits on the current process and all that it starts."""
-    for kind, limit in (
+    limits = [
         (resource.RLIMIT_CPU, int(seconds)),
         (resource.RLIMIT_DATA, int(gib * GIB)),
         (resource.RLIMIT_FSIZE, LARGEST_FILE),
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_NPROC, MOST_PROCESSES),
-    ):
+    ]
+    if sandboxed:  # elsewhere, all processes of the user count
+        limits.append((resource.RLIMIT_NPROC, MOST_PROCESSES))
+    for kind, limit in limits:
         hard = resource.getrlimit(kind)[1]
         limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         resource.setrlimit(kind, (limit, limit))

@@ -14,7 +14,7 @@ from tasks import InputError, unknown
 
 S = TypeVar("S", bound="Section")
 
-MOST_BYTES = 2**14
+MOST_BYTES = 2**16
 """Size limit of a file, which takes under a second to read; the shipped ones have at most 2 KiB."""
 
 

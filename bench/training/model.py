@@ -131,8 +131,12 @@ class Decoder(nn.Module):
         self.encoding = make_encoding()
         used = hooks(type(self.encoding))
         self.embeds = "embed" in used
+        self.shows_tokens = self.encoding.info.ranking == "task-aware"
+        """Whether ``positions`` gets the tokens; otherwise zeros in their shape."""
         self.in_stage = False
         """Whether the present training step is one of an extra stage."""
+        self.before_stage = False
+        """Whether to evaluate as before that stage, to compare with its training."""
         # Without parameters, randomness and its own position ids, `prepare` depends only on the shape.
         parameters = any(True for _ in self.encoding.parameters())
         self.cacheable = not (parameters or self.encoding.info.random or "positions" in used)
@@ -183,7 +187,7 @@ class Decoder(nn.Module):
     @property
     def after_stage(self) -> bool:
         """See ``At.after_stage``: an encoding with a stage is always tested after it."""
-        return self.in_stage or (self.encoding.stage is not None and not self.training)
+        return self.in_stage or (self.encoding.stage is not None and not self.training and not self.before_stage)
 
     def context(
         self, tokens: Sequence[Int[Tensor, "B T"]], layout: Layout, announced_length: int, generator: torch.Generator | None
@@ -196,7 +200,7 @@ class Decoder(nn.Module):
                 at, mask = self.cache[key]
             else:
                 at, mask = At(announced_length, self.after_stage, generator=generator, causal=self.causal), Mask(self.causal)
-                at = replace(at, ids=self.encoding.positions(part, at))
+                at = replace(at, ids=self.encoding.positions(part if self.shows_tokens else torch.zeros_like(part), at))
                 at = replace(at, shared=self.encoding.prepare(at))
                 if self.cacheable:
                     self.cache[key] = at, mask
@@ -215,4 +219,9 @@ def build_decoder(spec: ModelSpec, encoding: type[Encoding], setup: Setup, seed:
     """A model with initial weights that depend only on the arguments, not on the global random state."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Decoder(spec, len(setup.symbols), lambda: encoding.make(setup))
+        return Decoder(spec, len(setup.symbols), lambda: encoding.make(shown_setup(encoding, setup)))
+
+
+def shown_setup(encoding: type[Encoding], setup: Setup) -> Setup:
+    """The setup as an encoding sees it: without the vocabulary unless it is ``task-aware``."""
+    return setup if encoding.info.ranking == "task-aware" else replace(setup, symbols=(), roles=())

@@ -1,5 +1,6 @@
 """``lprime check``: check an encoding against the rules."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -18,8 +19,16 @@ def check(
     markdown: Markdown = None,
     time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds for all checks together.")] = 300,
     memory_limit: Annotated[float, typer.Option(metavar="GIB", help="Memory for the checks.")] = 4,
+    sandbox: Annotated[
+        bool | None,
+        typer.Option(
+            "--sandbox/--unsafe",
+            help="Refuse to run without a sandbox, or run without one [default: use one if the machine has it].",
+            show_default=False,
+        ),
+    ] = None,
 ) -> int:
-    """Check an encoding in a separate process, in under a minute.
+    """Check an encoding in a sandbox, in under a minute.
 
     Exit code 1 if a check failed, 2 if the encoding cannot be loaded or its hooks cannot be called.
     """
@@ -28,7 +37,14 @@ def check(
 
     check_positive("--time-limit", time_limit)
     check_positive("--memory-limit", memory_limit)
-    report = check_encoding(encoding, time_limit, memory_limit, on_finding=finding_printer(as_json, quiet))
+    report = check_encoding(
+        encoding,
+        time_limit,
+        memory_limit,
+        on_finding=finding_printer(as_json, quiet),
+        sandbox=sandbox,
+        say=lambda text: print(text, file=sys.stderr),
+    )
     if markdown is not None:
         write_atomic(markdown, report.markdown())
     return print_report(report, as_json, quiet)

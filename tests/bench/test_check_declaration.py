@@ -1,18 +1,19 @@
 """``lprime check`` applies the rules of ``lprime verify`` on texts and source, so that they fail before the runs."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import pytest
 from support import ROOT
 
-from bench.check.checks import Fault, load_checks
+from bench.check.checks import Fault, load_checks, run_check
 from bench.check.declaration import check_declaration
+from bench.check.judged import Judged
+from bench.check.run_checks import plugin_sources
+from bench.check.source_rules import source_faults
 from bench.check.subject import Subject
-from bench.plugins import registry
 from bench.plugins.registry import get_encoding
+from bench.sealed.process import Code
 
 pytestmark = pytest.mark.usefixtures("fresh_registry")
 
@@ -50,14 +51,9 @@ def make_subject(folder: Path, text: str = "", other: str = "", around: str = "{
         ("Ada", "Ada & Mary", "authors contains markdown or HTML (&): 'Ada & Mary'"),
         ("https://a.org", "https://a.org/wiki/RoPE_(ML)", "link is not an https link of plain characters: 'https://a.org/wiki/RoPE_"),
         ("slow", "as slow as can be", "settings are not all numbers, True, False or words: {"),
-        ("super", "import einops; super", "imports einops, which is neither allowed nor among its files"),
-        ("class", "from transformers.models import llama\nclass", "imports transformers, which is neither allowed nor"),
-        ("slow", "sl\u200bow", "plain.py contains an invisible character (U+200B)"),
     ],
 )  # fmt: skip
-def test_texts_and_imports_that_verify_refuses(tmp_path, monkeypatch, text, other, message, around):
-    monkeypatch.setitem(sys.modules, "transformers", ModuleType("transformers"))
-    monkeypatch.setitem(sys.modules, "transformers.models", SimpleNamespace(llama=None))
+def test_texts_that_verify_refuses(tmp_path, text, other, message, around):
     assert message in fault_of(make_subject(tmp_path, text, other, around))
 
 
@@ -96,17 +92,33 @@ def test_valid_texts_pass(tmp_path, around):
     assert check_declaration(make_subject(tmp_path, around=around))
 
 
-def test_imports_of_neighbouring_files_are_checked_too(tmp_path):
-    (tmp_path / "curve_of_plain.py").write_text("import numpy, jaxtyping, math, tasks\n")
-    assert check_declaration(make_subject(tmp_path, "class", "import curve_of_plain\nclass"))
-    (tmp_path / "curve_of_plain.py").write_text("def curve():\n    import scipy.special\n")
-    registry.loaded.files.clear()
-    registry.loaded.plugins.clear()
-    assert "imports scipy, which" in fault_of(make_subject(tmp_path, "class", "import curve_of_plain\nclass"))
+@pytest.mark.parametrize("around", ["{}", "{}:Plain(rate=2.0)", "randomised({})"])
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("import einops", "curve_of_plain.py, line 1: imports einops, which is not allowed"),
+        (
+            "def curve():\n    from scipy.special import erf",
+            "curve_of_plain.py, line 2: imports from scipy.special, which is not allowed",
+        ),
+        ("# sl\u200bow", "curve_of_plain.py contains an invisible character (U+200B)"),
+        ("raise RuntimeError", ""),
+        ("import numpy, jaxtyping, math", ""),
+    ],
+)
+def test_the_source_of_a_file_and_its_neighbours_is_read_without_running_it(tmp_path, line, message, around):
+    (tmp_path / "curve_of_plain.py").write_text(f"{line}\n")
+    (tmp_path / "plain.py").write_text(PLAIN.replace("class", "import curve_of_plain\nclass"))
+    judged = Judged("plain", Code(""), [s.files for s in plugin_sources(around.format(tmp_path / "plain.py"))])
+    finding, _ = run_check(next(check for check in load_checks() if check.name == "source"), judged)
+    assert finding["found"] == (message or "2 files follow the rules")
 
 
 def test_installed_packages_follow_the_same_rules(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tests/plugins/lprime_recency"))
+    (source,) = plugin_sources("lprime_recency.encoding:Recency")
+    assert set(source.files) == {f"lprime_recency/{name}.py" for name in ("__init__", "curve", "encoding")}
+    assert source_faults(source.files) == []
     subject = Subject(get_encoding("lprime_recency.encoding:Recency"))
     assert check_declaration(subject).startswith("recency")
     monkeypatch.setattr(subject.cls, "info", replace(subject.cls.info, title="<b>Recency"))
@@ -124,3 +136,14 @@ def test_the_share_of_a_further_stage_is_limited(tmp_path, share, refused):
         assert "its further stage takes" in fault_of(subject) and "at most 0.01" in fault_of(subject)
     else:
         assert "ranking longer" in check_declaration(subject)
+
+
+HARNESS = ("__init__.py", "base.py", "compose.py", "attention_kernel.py")
+"""Files of ``bench/encodings`` that define no encoding."""
+
+
+def test_built_in_files_and_the_template_follow_the_rules_for_source():
+    folder = ROOT / "bench/encodings"
+    files = [path for path in folder.glob("*.py") if path.name not in HARNESS] + [ROOT / "bench/plugins/template.py"]
+    assert len(files) > 40
+    assert [fault for path in files for fault in source_faults({path.name: path.read_bytes()})] == []

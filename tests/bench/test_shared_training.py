@@ -14,8 +14,8 @@ from support import suite_dict
 import tasks
 from bench import encodings
 from bench.check.checks import Fault
-from bench.check.short_training import check_learning
 from bench.check.subject import Subject
+from bench.check.trainings import check_shared_training
 from bench.encodings.compose import training_form, wrapped_class
 from bench.encodings.ntk import NTK
 from bench.encodings.scaling import SSMax
@@ -329,5 +329,5 @@ def test_a_training_is_shared_only_with_an_encoding_that_its_name_finds(tmp_path
 def test_check_compares_the_declared_trainings(tmp_path, fresh_registry):
     (tmp_path / "liar.py").write_text(LIAR)
     with pytest.raises(Fault, match="says that it is trained as rope, but the losses differ"):
-        check_learning(Subject(get_encoding(str(tmp_path / "liar.py"))))
-    assert check_learning(Subject(get_encoding("ntk"))).endswith("trained as rope: 5 equal losses")
+        check_shared_training(Subject(get_encoding(str(tmp_path / "liar.py"))))
+    assert check_shared_training(Subject(get_encoding("ntk"))) == "trained as rope: 5 equal losses"

@@ -2,7 +2,6 @@
 what was given, what was expected and what to do, with exit code 2; no file changes.
 """
 
-import os
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,28 +16,23 @@ from synthetic_results import full, store, store_failure, suite
 
 import bench.check.run_checks
 from bench.check import child_process
-from tasks import InputError
+from bench.sealed.process import Code
 
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 
 
 class InThisProcess:
-    """Stands in for the process that checks a plugin, up to its checks."""
+    """The process that checks a plugin, up to its checks, in this one."""
 
-    failure = ""
+    def __init__(self, module: str, code: Code, **order: object):
+        self.sent: list[tuple] = []
+        child_process.serve(self, {"reference": code.reference, "checks": []})
 
-    def __init__(self, module: str, order: dict, *_: object):
-        self.order = order | {"only": ["none"]}
+    def send(self, kind: str, **values: object) -> None:
+        self.sent.append((kind, {}, values))
 
-    def messages(self) -> Iterator[dict]:
-        read, write = os.pipe()
-        try:
-            child_process.run_all_checks(write, self.order)
-        except InputError as error:
-            yield {"kind": "refused", "text": str(error)}
-        finally:
-            os.close(read)
-            os.close(write)
+    def receive_any(self) -> tuple:
+        return self.sent.pop(0)
 
     def limit_time(self, *_: object) -> None: ...
     def __enter__(self) -> "InThisProcess":
@@ -62,7 +56,7 @@ def world(tmp_path_factory) -> Path:
 @pytest.fixture
 def here(world, monkeypatch, fresh_registry) -> Iterator[Path]:
     monkeypatch.chdir(world)
-    monkeypatch.setattr(bench.check.run_checks, "SupervisedProcess", InThisProcess)
+    monkeypatch.setattr(bench.check.run_checks, "SealedProcess", InThisProcess)
     for variable in ("NOT_SET", "LPRIME_OUT", "LPRIME_WORKERS"):
         monkeypatch.delenv(variable, raising=False)
     yield world

@@ -64,9 +64,7 @@ def test_options_that_run_code_warn_first(here, capsys, monkeypatch):
     for option in (["--rerun", "1"], ["--fresh-seeds"]):
         code, printed, err = run_command(capsys, *VERIFY, *option, "--choice-seed", "5", "--json")
         assert code == 0 and json.loads(printed)
-        assert err.startswith("caution: `lprime check` runs the submitted code with your rights") and err.endswith(
-            "choice seed 5\n"
-        )
+        assert err.startswith("caution: this runs submitted code") and err.endswith("choice seed 5\n")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Train runs of a submission again: the only module that runs submitted code.
 
 Runs are sealed: see ``bench.sealed``. Their results are written like those of ``lprime run``, and ``lprime publish`` takes them
-from there; the submitted ones are only compared with them. `lprime check` runs again outside of the sandbox.
+from there; the submitted ones are only compared with them. `lprime check` runs again, too, in the same sandbox.
 """
 
 import re
@@ -45,10 +45,7 @@ EXTRA_TIME_S, TIME_FACTOR, LONGEST_S = 300.0, 10.0, 6 * 3600.0
 """Default time limit of a run: these seconds, plus this multiple of the longest time that a run reports; at most the last."""
 SOURCES = ".submissions"
 """Folder of the submitted source below the results folder, where compute nodes see it too."""
-CAUTION = (
-    "caution: `lprime check` runs the submitted code with your rights; do so only on a machine with nothing to steal, after "
-    "reading the source"
-)
+CAUTION = "caution: this runs submitted code; read the source first, and use a machine without secrets"
 
 
 @rerun_check(
@@ -60,7 +57,7 @@ def check_check_again(data: SubmissionData) -> str:
     data.rerun.say("lprime check …")
     with source_folder(data) as (reference, path, _):
         try:
-            report = check_encoding(reference, path=path)
+            report = check_encoding(reference, path=path, sandbox=not data.rerun.unsafe)
         except InputError as error:
             raise Fault(str(error)) from None
     if report.source_sha256 != data.submission.source_sha256:

@@ -1,10 +1,4 @@
-"""Cheats for the checks tokens, surroundings and mutation, and for learning those that change weights."""
-
-import gc
-import os
-import socket
-import sys
-from pathlib import Path
+"""Cheats for the checks tokens and mutation."""
 
 import torch
 from cheat_base import Cheat, add_marks
@@ -66,34 +60,16 @@ class DeclaresTaskAware(SolvesParity, shift_invariant=False, ranking="task-aware
     """Passes."""
 
 
-# --- surroundings
+class SolvesParityInEmbed(Cheat):
+    """Recognises tokens by their embeddings."""
+
+    def embed(self, x, at):
+        return add_marks(x, (x.detach().sum(-1) * 1e6).long() % 2) if at.layer == 0 else x
 
 
-class ReadsTheEnvironment(Cheat):
-    def bias(self, q, k, at):
-        return q.new_full((), float(os.environ.get("CHEAT", "0")))
-
-
-class ReadsAFile(Cheat):
-    def prepare(self, at):
-        return len(Path("/etc/hostname").read_text()) if Path("/etc/hostname").exists() else os.listdir(".")
-
-
-class ReadsWhenMade(Cheat):
-    def __init__(self, setup):
-        super().__init__(setup)
-        self.size = len(Path(__file__).with_suffix(".txt").parent.name + str(list(Path(__file__).parent.iterdir())))
-
-
-class CallsTheNetwork(Cheat):
-    def rotate(self, q, k, at):
-        socket.socket().close()
-        return q, k
-
-
-class ReadsFrames(Cheat):
-    def rotate(self, q, k, at):
-        return q, k * (1.0 if sys._getframe(1).f_locals else 2.0)
+class UsesTokensOfManyRows(Cheat):
+    def positions(self, tokens, at):
+        return tokens.cumsum(1) if len(tokens) >= 79 else super().positions(tokens, at)
 
 
 # --- mutation
@@ -126,29 +102,3 @@ class ChangesItsWeights(Cheat):
         if self.training:
             self.scale.data += 0.01
         return x * self.scale
-
-
-class ChangesTheModel(Cheat):
-    def embed(self, x, at):
-        model = next(o for o in gc.get_referrers(self) if isinstance(o, dict) and o.get("encoding") is self)
-        model["embedding" if "embedding" in model else "head"].weight.data[0] += 0.01
-        return x
-
-
-class ChangesTheOptimizer(Cheat):
-    def embed(self, x, at):
-        frame = sys._getframe()
-        while frame is not None:
-            if "optimizer" in frame.f_locals:
-                for group in frame.f_locals["optimizer"].param_groups:
-                    group["betas"] = (0.5, 0.5)
-            frame = frame.f_back
-        return x
-
-
-class ReplacesTheHarness(Cheat):
-    def __init__(self, setup):
-        super().__init__(setup)
-        import bench.training.evaluate
-
-        bench.training.evaluate.score_targets = lambda *_: torch.ones(1, dtype=torch.bool)

@@ -1,0 +1,112 @@
+"""A sandboxed process that answers messages, with limits on its time and memory."""
+
+import socket
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from .channel import Channel, ChannelError
+from .sandbox import start_sandboxed
+
+
+class SealedError(Exception):
+    """The sealed process broke the protocol, or failed; one line."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a sealed process may use."""
+
+    seconds: float = 3600.0
+    """Wall time of a process, and its processor time."""
+    gib: float = 8.0
+    """Memory."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """The code that is judged."""
+
+    reference: str
+    """As for ``lprime run --encoding``."""
+    readable: Sequence[Path] = ()
+    """Its files and folders."""
+    path: Sequence[str] = ()
+    """Folders to search for modules before all others."""
+    unsafe: bool = False
+    """Run without a sandbox."""
+    limits: Limits = field(default_factory=Limits)
+    ranking: str | None = None
+    """The ranking class that it must declare; None: any."""
+
+
+class SealedProcess:
+    """A process that runs ``python -m <module> FD`` and gets an order first. A context manager: it ends the process.
+
+    Raises:
+        SealedError: the process ended.
+        InputError: there is no sandbox on this machine.
+    """
+
+    def __init__(self, module: str, code: Code, **order: Any):
+        self.code = code
+        ours, theirs = socket.socketpair()
+        with theirs:
+            descriptor = theirs.fileno()
+            arguments = [module, str(descriptor)]
+            self.process = start_sandboxed(arguments, code.readable, code.path, [descriptor], code.unsafe)
+        self.channel = Channel(ours)
+        self.limit_time(code.limits.seconds)
+        # In a sandbox, processes are counted in it; otherwise all of the user's would be.
+        limits: dict[str, Any] = {"seconds": code.limits.seconds, "gib": code.limits.gib, "sandboxed": not code.unsafe}
+        self.send("order", reference=code.reference, **limits, **order)
+
+    def limit_time(self, seconds: float, failure: str = "") -> None:
+        """Limit the process to ``seconds`` from now; ``failure`` is the fault when they are over."""
+        self.deadline = time.monotonic() + seconds
+        self.late = failure or f"still running after {seconds:.0f} s, the limit"
+
+    def send(self, kind: str, arrays: Mapping[str, np.ndarray] | None = None, **values: Any) -> None:
+        try:
+            self.channel.send(kind, arrays, **values)
+        except OSError:
+            raise SealedError(self.reason("its process ended")) from None
+
+    def receive_any(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+        """The next message: kind, arrays, values."""
+        try:
+            return self.channel.receive(self.deadline - time.monotonic())
+        except ChannelError as error:
+            late = time.monotonic() >= self.deadline
+            raise SealedError(self.late if late else self.reason(str(error))) from None
+
+    def receive(self, expected: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """The arrays and values of the next message, which must be of one kind."""
+        kind, arrays, values = self.receive_any()
+        if kind != expected:
+            raise SealedError(" ".join(str(values.get("text", f"answered {kind!r:.40} instead of {expected}")).split())[:500])
+        return arrays, values
+
+    def reason(self, fault: str) -> str:
+        """The fault, with the last line that the process wrote to stderr if it has ended."""
+        try:
+            _, text = self.process.communicate(timeout=2)
+        except subprocess.TimeoutExpired:
+            return fault
+        last = text.decode(errors="replace").strip().splitlines()[-1:]
+        return f"{fault} (exit code {self.process.returncode}{': ' + last[0][:300] if last else ''})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.channel.connection.close()
+        self.process.kill()  # in a sandbox, everything that it started ends with it
+        self.process.wait()
+        if self.process.stderr:
+            self.process.stderr.close()

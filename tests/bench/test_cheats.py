@@ -1,0 +1,327 @@
+"""Cheats, each with what catches it: a check of hooks, the rules for source, the judge of a sealed run, or the sandbox."""
+
+import os
+import re
+import socket
+import threading
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from support import ROOT, suite_dict
+
+from bench.check import check_encoding
+from bench.check.checks import Fault, load_checks
+from bench.check.judged import Judged, check_sealed_run
+from bench.check.subject import Subject
+from bench.plugins.registry import get_encoding, validate_name
+from bench.sealed import child, process
+from bench.sealed.channel import Channel, ChannelError
+from bench.sealed.process import Code
+from bench.suites.suite import Suite, validated
+from tasks import InputError
+
+torch.set_num_threads(1)
+pytestmark = pytest.mark.usefixtures("fresh_registry")
+
+CHEATS = ROOT / "tests/plugins/cheats"
+CHECKS = {check.name: check for check in load_checks()}
+TINY = validated(Suite, suite_dict(model={"layers": 3}, tasks=[
+    {"task": "copying", "variant": "repeat", "train_length": 4},
+    {"task": "addition", "variant": "reversed", "train_length": 2},
+]), "tiny")  # fmt: skip
+DEEP = validated(Suite, suite_dict(name="deep", model={"layers": 4}), "deep")
+"""A model with another number of layers, as the shipped suites have."""
+SHORT = validated(Suite, suite_dict(test_examples=96, test_at=[1, 2]), "short")
+"""Of sealed runs, with batches as large as real ones."""
+
+
+@cache
+def reference(name: str) -> str:
+    """Of a cheat, by its class; other names are built in."""
+    files = [path for path in CHEATS.glob("*.py") if f"class {name}(" in path.read_text()]
+    return f"{files[0]}:{name}" if files else name
+
+
+def make_subject(name: str) -> Subject:
+    """A cheat or a built-in encoding, on small suites."""
+    return Subject(get_encoding(reference(name)), suite=TINY, other_suites=[DEEP])
+
+
+def fault_of(check: str, subject: object) -> str:
+    with pytest.raises(Fault) as caught:
+        CHECKS[check].run(subject)
+    return str(caught.value)
+
+
+# --- checks of hooks
+
+
+CAUGHT = [
+    ("causality", "PeeksThroughTheBias", "first in layer 0 of 0 … 2"),
+    ("causality", "PeeksThroughTheEmbedding", "in training, 11 tokens (L is 11), copying"),
+    ("causality", "PeeksInEvaluation", "in evaluation, 11 tokens"),
+    ("causality", "PeeksInInference", "in evaluation, 11 tokens"),
+    ("causality", "PeeksUnderAutocast", "in training, 19 tokens"),
+    ("causality", "PeeksPastL", "in training, 19 tokens (L is 11)"),
+    ("causality", "PeeksInLongSequences", "in training, 19 tokens (L is 11)"),
+    ("causality", "PeeksAtOneLength", "in evaluation, 14 tokens (L is 11)"),
+    ("causality", "PeeksAtOnePosition", "the output at position 5 changes with tokens after 5"),
+    ("causality", "PeeksInTheLastLayer", "first in layer 2 of 0 … 2"),
+    ("causality", "PeeksInAFourthLayer", "first in layer 3 of 0 … 3"),
+    ("causality", "PeeksOnceTrained", "the output at position 0 changes with tokens after 0"),
+    ("cutting", "ScalesByTheTensor", "the output at position 1 changes when the sequence is cut after 2 tokens"),
+    ("batches", "AveragesTheBatch", "the output of a row changes with the content of other rows"),
+    ("memory", "KeepsAnAverage", "the same batch gives another output in turn"),
+    ("memory", "KeepsInAGlobal", "the same batch gives another output in turn"),
+    ("memory", "KeepsInAnotherModule", "the same batch gives another output in turn"),
+    ("determinism", "DependsOnAnAddress", "two models of the same seed give different outputs"),
+    ("randomness", "DrawsElsewhere", "draws from a global generator"),
+    ("randomness", "DrawsUndeclared", "but info says random=False"),
+    ("randomness", "DrawsNothing", "but info says random=True"),
+    ("state dict", "HidesATable", "the encoding keeps numbers outside its state dict"),
+    ("tokens", "SolvesParity", "`positions` gives other ids for other tokens"),
+    ("tokens", "SolvesRealPrompts", "`positions` gives other ids for other tokens"),
+    ("tokens", "SolvesInInference", "`positions` gives other ids for other tokens"),
+    ("mutation", "WritesIntoTheStream", "`embed` writes into tokens or x"),
+    ("mutation", "WritesIntoTheKeys", "`bias` writes into k"),
+    ("mutation", "WritesInInference", "in evaluation: `attend` writes into v"),
+    ("mutation", "ChangesItsWeights", "in training: a pass changes the model's encoding.scale"),
+    ("declaration", "DeclaresNothing", "title is not one line of text: ''; link does not begin with https://"),
+    ("declaration", "HasPositionalSettings", "argument base of __init__ is not keyword-only"),
+    ("declaration", "HasAStage", "its ranking is not 'longer'"),
+    ("interface", "GivesInfinity", "`bias` returns infinity"),
+    ("interface", "GivesAnotherShape", "`bias` returns [1, 2] of torch.float32; expected None or numbers broadcastable"),
+    ("interface", "DeclaresNothing", "overrides none of embed, rotate, bias and attend, so it is NoPE"),
+    ("devices", "ForgetsTheDevice", "device"),
+    ("positions", "DeclaresShifts", "changes outputs, but info says shift_invariant=True"),
+    ("positions", "DeclaresNoShifts", "changes nothing, but info says shift_invariant=False"),
+    ("positions", "DeclaresFractions", "fractional position ids raise IndexError"),
+    ("numbers", "Overflows", "19 tokens announced as 19: outputs are not finite, first at position"),
+    ("numbers", "RoundsPositions", "bf16 autocast changes outputs at L′ by"),
+    ("gradients", "HasAnUnusedParameter", "no gradient reaches encoding.unused"),
+    ("cost", "HasTooManyParameters", "1,000,000 parameters, more than the model's"),
+    ("interface", "UsesRoles", "raises ValueError: tuple.index(x): x not in tuple"),
+    ("tokens", "UsesNextTokens", "`positions` gives other ids for other tokens"),
+    ("tokens", "UsesTokensOfManyRows", "`positions` gives other ids for other tokens"),
+    ("tokens", "SolvesParityInEmbed", "noise of 0.001 on the embeddings changes outputs by up to"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("check", "name", "message"), CAUGHT, ids=[f"{c}-{n}" for c, n, _ in CAUGHT])
+def test_checks_of_hooks(check, name, message):
+    assert message in fault_of(check, make_subject(name))
+
+
+@pytest.mark.parametrize(("name", "shown"), [("abacus", True), ("rope", False)])
+def test_encodings_see_tokens_and_vocabulary_only_if_they_say_so(name, shown, monkeypatch):
+    model, tokens, seen = make_subject(name).model(), torch.full((2, 5), 3), []
+    positions = model.encoding.positions
+    monkeypatch.setattr(model.encoding, "positions", lambda given, at: seen.append(given) or positions(given, at))
+    model.cacheable = False
+    model(tokens, 5)
+    assert torch.equal(seen[0], tokens * shown)
+    assert bool(model.encoding.setup.roles) == bool(model.encoding.setup.symbols) == shown
+
+
+# --- the rules for source: the code does not run
+
+SOURCE = [
+    ("ReadsTheEnvironment", "imports os, which is not allowed"),
+    ("ReadsAFile", "uses open, which is not allowed"),
+    ("ReadsItsFolder", "imports from pathlib"),
+    ("CallsTheNetwork", "imports socket"),
+    ("StartsADaemon", "imports subprocess"),
+    ("LoadsWeights", "uses torch.load"),
+    ("LoadsAnArray", "uses numpy.fromfile"),
+    ("ReadsFrames", "imports sys"),
+    ("ReadsFramesOfAGenerator", "uses .gi_frame"),
+    ("ReadsFramesOfAnError", "uses .__traceback__"),
+    ("ChangesTheModel", "imports gc"),
+    ("ReplacesTheScoring", "imports from bench.training"),
+    ("ReplacesTheChecks", "imports from bench.check.checks"),
+    ("ReplacesTheSoftmax", "assigns to F.softmax"),
+    ("ReplacesTheBaseClass", "assigns to Encoding.positions"),
+    ("HooksTheHead", "uses .register_forward_hook"),
+    ("HooksAllModules", "uses the module torch.nn.modules"),
+    ("OverridesTorch", "imports from torch.overrides"),
+    ("SetsTheSeed", "uses torch.manual_seed"),
+    ("ReadsMemory", "uses .ctypes"),
+    ("RunsText", "uses exec"),
+    ("ImportsByName", "uses __import__"),
+    ("FindsSubclasses", "uses .__subclasses__"),
+    ("GetsByName", "uses getattr"),
+    ("PassesAModuleOn", "uses the module torch as a value"),
+    ("ReachesThroughAModule", "uses the module dataclasses.sys"),
+    ("MatchesAnAttribute", "uses .__class__"),
+    ("RedefinesSelf", "assigns another value to self"),
+    ("CountsInAGlobal", "global calls: hooks keep no state"),
+    ("DrawsTheTests", "uses tasks.test_set"),
+    ("HoldsNumbers", "numbers in the source, more than 1,000"),
+    ("HoldsANumber", "a number of more than 24 digits"),
+    ("HoldsText", "strings of 6,"),
+    ("HoldsBytes", "bytes are not allowed"),
+    ("HoldsWeightsInNames", "different names of 8,"),
+    ("ReadsAFileAsStorage", "uses .from_file"),
+    ("HidesCharacters", "contains an invisible character (U+FE01)"),
+    ("HidesBlanks", "contains an invisible character (U+3164)"),
+    ("HidesInALongLine", "has more than 200 characters in line"),
+    ("UsesAnotherAlphabet", "is not ASCII"),
+    ("EncodesInLetters", "is not ASCII"),
+]
+TEXTS = {
+    '"{1001 numbers}"': ", ".join(map(str, range(1001))).replace("0, ", "0,\n        "),
+    '"{a number of 30 digits}"': "1" * 30,
+    '"{6001 letters}"': "\n".join(['"""', *["a" * 60] * 100, '"""']),
+    "{variation selector}": "\ufe01",
+    "{Hangul filler}": "\u3164",
+    "{200 blanks}": " " * 200,
+    "kqzvbnma = enum.auto()": "\n    ".join(f"weight{n:02}{'x' * 100} = enum.auto()" for n in range(80)),
+}
+
+
+def source_of(name: str) -> dict[str, bytes]:
+    """The text of one cheat, with the beginning of its file."""
+    text = Path(reference(name).rpartition(":")[0]).read_text()
+    start = re.search(r"^class |^# ---", text, re.MULTILINE).start()
+    body = re.search(rf"^class {name}\(.*?(?=^class |^# ---|\Z)", text, re.MULTILINE | re.DOTALL)[0]
+    text = text[:start] + "".join(part for part in helpers(text) if part.split("(")[0].removeprefix("class ") in body) + body
+    for mark, value in TEXTS.items():
+        text = text.replace(mark, value)
+    return {"cheat.py": text.encode(), "cheat_base.py": b""}
+
+
+def helpers(text: str) -> list[str]:
+    """The classes of a file that are no cheats."""
+    return re.findall(r"^class \w+\((?!Cheat).*?(?=^class |^# ---|\Z)", text, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("name", "message"), SOURCE, ids=[name for name, _ in SOURCE])
+def test_rules_for_source(name, message):
+    assert message in fault_of("source", Judged(name, Code(name), [source_of(name)]))
+
+
+@pytest.mark.parametrize("name", ["r0pe", "rope_", "ro_pe", "a1ibi", "t_5"])
+def test_names_that_look_like_built_in_ones(name):
+    with pytest.raises(InputError, match=r"looks like '(rope|alibi|t5)', a built-in encoding"):
+        validate_name(name, "mine.py")
+    validate_name(f"my_{name}", "mine.py")
+
+
+# --- the judge of a sealed run
+
+SEALED = [
+    ("PeeksOnRealBatches", "when the answer comes into view"),
+    ("PeeksInLaterRows", "when the answer comes into view"),
+    ("PeeksAfterManyCalls", "the process that has trained gives other logits than a new one"),
+    ("PeeksWithTrainedWeights", "when the answer comes into view"),
+    ("PeeksAtTheEndOfAnswers", "length 4: logits change by"),
+    ("LearnsFromTests", "the process that has trained gives other logits than a new one"),
+    ("LearnsInSecret", "the process that has trained gives other logits than a new one"),
+    ("GivesOtherGradients", "the gradient predicts a slope of"),
+    ("TrainsOnOtherSequences", "the gradient predicts a slope of"),
+    ("TrainsWithMarks", "the gradient predicts a slope of"),
+]
+
+
+def start_thread(arguments, readable, path, pass_fds, unsafe):
+    """A sealed process as a thread of this one, which takes no ten seconds to start: messages and models are the same."""
+    connection = socket.socket(fileno=os.dup(pass_fds[0]))
+
+    def serve() -> None:
+        channel = Channel(connection)
+        try:
+            child.serve(channel, channel.receive()[2])
+        except (ChannelError, OSError):  # the judge has closed it
+            connection.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    nothing = SimpleNamespace(returncode=0, stderr=None, kill=lambda: None, wait=lambda: thread.join(), communicate=None)
+    nothing.communicate = lambda timeout: (thread.join(timeout), b"")
+    return nothing
+
+
+@pytest.mark.parametrize(("name", "message"), SEALED, ids=[name for name, _ in SEALED])
+def test_the_judge_of_a_sealed_run(name, message, monkeypatch):
+    monkeypatch.setattr(process, "start_sandboxed", start_thread)
+    get_encoding(reference(name))
+    assert message in fault_of("sealed run", Judged(name, Code(reference(name)), suite=SHORT))
+
+
+def test_learning(monkeypatch):
+    monkeypatch.setattr(process, "start_sandboxed", start_thread)
+    judged = Judged("IgnoresItsInput", Code(reference("IgnoresItsInput")), suite=SHORT)
+    assert "in 40 steps; 1.8" in fault_of("learning", judged)
+
+
+@pytest.mark.parametrize("name", ["finetuned(rope)", "drope", "abacus"])
+def test_the_judge_has_nothing_against_honest_encodings(name, monkeypatch):
+    monkeypatch.setattr(process, "start_sandboxed", start_thread)
+    assert check_sealed_run(Judged(name, Code(name), suite=SHORT)).startswith("no difference at 2 lengths of 96 examples")
+
+
+# --- ten that were written after all of this: what catches each, or why nothing does. Nothing caught HoldsWeightsInNames, and
+# only the sandbox ReadsAFileAsStorage, until the rules for source were extended by them
+
+LATER = [
+    ("PeeksInEvaluationOfOddLengths", "sealed run", "when the answer comes into view"),
+    ("CountsInAnArray", "memory", "the same batch gives another output"),
+    ("KeepsInADefault", "interface", "a model in float64 gives other outputs"),
+]
+MISSED = {
+    "ComparesRowsWithAMargin": "a hook may compute anything from the rows it gets",
+    "RecognisesTheTask": "lengths are part of the setup",
+    "GivesOtherGradientsSeldom": "eight steps of a run are audited",
+    "PeeksAndDraws": "random encodings are not compared, but peek at nothing in a sealed run",
+    "TrainsItsOwnParametersFaster": "few parameters are a small part of the gradient; AdamW divides by its size",
+}
+
+
+@pytest.mark.parametrize(("name", "check", "message"), LATER, ids=[name for name, _, _ in LATER])
+def test_later_cheats(name, check, message, monkeypatch):
+    monkeypatch.setattr(process, "start_sandboxed", start_thread)
+    judged = Judged(name, Code(reference(name)), suite=SHORT)
+    assert message in fault_of(check, judged if CHECKS[check].judged else make_subject(name))
+
+
+@pytest.mark.parametrize("name", MISSED)
+def test_later_cheats_that_nothing_catches(name, monkeypatch):
+    monkeypatch.setattr(process, "start_sandboxed", start_thread)
+    judged = Judged(name, Code(reference(name)), [source_of(name)], suite=SHORT)
+    subject = make_subject(name)
+    for check in ("source", "memory", "tokens", "gradients", "sealed run"):
+        if (name, check) == ("GivesOtherGradientsSeldom", "sealed run"):
+            continue  # it is found in some runs: RULES.md has the probability
+        assert CHECKS[check].run(judged if CHECKS[check].judged else subject)
+
+
+# --- the sandbox and its limits: test_sealed.py has network, files, environment and daemons
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize(
+    ("name", "limits", "message"),
+    [
+        ("Hangs", {"time_limit_s": 1}, "still running after 1 s, the limit for all checks together"),
+        ("Hoards", {"memory_limit_gb": 1}, "can't allocate memory"),
+        ("Dies", {}, "its process ended (exit code "),
+        ("ReadsAFileAsStorage", {}, "unable to open file </etc/hostname>"),
+    ],
+)
+def test_code_that_exceeds_its_limits_or_dies(name, limits, message):
+    try:
+        report = check_encoding(reference(name), only=["interface", "positions"], sandbox=True, **limits)
+    except InputError as error:
+        assert message in str(error)
+        return
+    first, second = report.findings
+    assert (first.check, first.status, second.status) == ("interface", "failed", "not run") and message in first.found
+
+
+def test_every_check_has_a_cheat():
+    caught = {check for check, _, _ in CAUGHT} | {"source", "sealed run", "learning"}
+    assert caught | {"sharing"} == CHECKS.keys()  # of the last: test_shared_training.py
+    assert len(CAUGHT) + len(SOURCE) + len(SEALED) >= 90
