@@ -36,7 +36,7 @@ def both_sides(multiples: list[float]) -> list[float]:
     return multiples
 
 
-MOST = 1000
+MOST = 10_000
 """Most entries of a list: a grid of a million runs would take hours to plan."""
 Multiples = Annotated[
     list[Annotated[float, Field(gt=0, le=100)]], Field(min_length=1, max_length=MOST), AfterValidator(both_sides)

@@ -255,6 +255,7 @@ class Looks(Encoding):
 
 
 def test_workers_are_spread_over_gpus(tiny, tmp_path, monkeypatch):
+    from bench.plugins.registry import get_encoding
     from bench.runs.pool import LocalPool
     from bench.runs.run import plan_runs
     from bench.suites.suite import load_suite
@@ -262,6 +263,7 @@ def test_workers_are_spread_over_gpus(tiny, tmp_path, monkeypatch):
     (tmp_path / "seen").mkdir()
     (tmp_path / "looks.py").write_text(LOOKS.replace("SEEN", str(tmp_path / "seen")))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    get_encoding(str(tmp_path / "looks.py"))
     suite = load_suite(str(tiny(encodings=[str(tmp_path / "looks.py")], seeds=[0, 1], recipe={"steps": 300})))
     failed: list[str] = []
     pool = LocalPool(workers=4, device="cpu", gpus=("GPU-a", "GPU-b"))

@@ -60,7 +60,7 @@ def test_probes_of_a_plugin(measured, capsys):
     assert "nothing to train" in printed(capsys, "probe", "tiny.yaml", "--encoding", "nope", "--task", "copying", "--dry-run")
     printed(capsys, "publish", "tiny.yaml", "--board", "board", "--no-measure")
     assert "## Suite tiny" in (folder / "board/INSIDE.md").read_text()
-    assert "How it works inside" in (folder / "board/pages/near.md").read_text()
+    assert "How it works inside" in (folder / "board/pages/nope.md").read_text()
     assert "match the" in printed(capsys, "board", "--check", "--board", "board")
 
     (run / "probe-growth.json").write_text("{}")

@@ -252,7 +252,7 @@ def refused(capsys, *arguments):
 def test_the_command_writes_the_page_of_own_runs_or_published_ones(tmp_path, capsys):
     # Built-in encodings have cards, whose declarations the published page shows.
     runs = [
-        run.model_copy(update={"encoding": run.encoding.model_copy(update={"name": f"my_{run.encoding.name}"})})
+        run.model_copy(update={"encoding": run.encoding.model_copy(update={"name": f"my_{run.encoding.name}"}), "sealed": True})
         for run in page_runs()[1]
     ]
     store(tmp_path / "runs", runs)
