@@ -86,7 +86,14 @@ def site(installed, monkeypatch):
         del sys.modules[name]
 
 
-def test_installed_plugins_are_listed_without_running_them_and_broken_ones_break_nothing(site, capsys):
+def test_installed_plugins_are_listed_without_running_them_and_broken_ones_break_nothing(site, capsys, monkeypatch):
+    for name in (
+        "lprime_recency",
+        "lprime_recency.encoding",
+        "liar_module",
+        "fragile_module",
+    ):  # of tests in this process before
+        monkeypatch.delitem(sys.modules, name, raising=False)
     code, printed, err = command(capsys, "list", "encodings", "--json")
     assert code == 0, err
     items = {(item["name"], item.get("distribution")): item for item in json.loads(printed)}

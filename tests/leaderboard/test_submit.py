@@ -214,7 +214,7 @@ def test_imports_from_other_folders_are_refused(here, monkeypatch):
     (here / "elsewhere/tables_of_mine.py").write_text("RATE = 1.0")
     monkeypatch.syspath_prepend(here / "elsewhere")
     (here / "other.py").write_text("import tables_of_mine\n" + (here / f"{NAME}.py").read_text().replace(NAME, "other"))
-    message = "other cannot be submitted: source: imports tables_of_mine, which is neither allowed nor among its files"
+    message = "other cannot be submitted: source: other.py, line 1: imports tables_of_mine, which is not allowed"
     with pytest.raises(InputError, match=message):
         submit_new("other.py")
 
