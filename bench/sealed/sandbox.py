@@ -20,6 +20,8 @@ from tasks import InputError
 GIB = 2**30
 SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
 """What an interpreter reads from the system."""
+HOME = Path(__file__).resolve().parents[2]
+"""The folder of the packages, which need not be in ``sys.path``: an editable installation finds them by other means."""
 LARGEST_FILE = 2**20
 """Bytes. Files are in the sandbox's own ``/tmp``; libraries test whether they can write there."""
 MOST_PROCESSES = 64
@@ -44,7 +46,7 @@ def start_sandboxed(
         InputError: bubblewrap is not installed, or may not make namespaces here.
     """
     command = [sys.executable, "-P", "-m", *arguments]
-    search = os.pathsep.join(dict.fromkeys([*path, *filter(None, sys.path)]))
+    search = os.pathsep.join(dict.fromkeys([*path, *filter(None, sys.path), str(HOME)]))
     environment = {"PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     if not unsafe:
         command = [*bubblewrap(readable, environment), *command]
@@ -76,6 +78,7 @@ def bubblewrap(readable: Sequence[Path], environment: dict[str, str]) -> list[st
         raise InputError(f"submitted code runs only in a sandbox, but {fault}; --unsafe runs it with your rights")
     here = os.getcwd()
     shown = [Path(entry) for entry in (*SYSTEM, sys.prefix, sys.base_prefix, *filter(None, sys.path))]
+    shown += [HOME / "bench", HOME / "tasks"]
     binds = [word for path in dict.fromkeys([*shown, *readable]) for word in ("--ro-bind-try", str(path), str(path))]
     sets = [word for name, value in environment.items() for word in ("--setenv", name, value)]
     return [
