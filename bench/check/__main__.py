@@ -2,6 +2,8 @@
 
 import sys
 
-from .child_process import main
+from bench.sealed.child import main
 
-main(int(sys.argv[1]))
+from .child_process import serve
+
+main(int(sys.argv[1]), serve)

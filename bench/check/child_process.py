@@ -1,17 +1,8 @@
 """The sandboxed process that loads a plugin and runs its checks: ``python -m bench.check FD``. It sends findings one by one."""
 
-import socket
 from typing import Any
 
 from bench.sealed.channel import Channel
-from bench.sealed.sandbox import limit_resources
-
-
-def main(descriptor: int) -> None:
-    channel = Channel(socket.socket(fileno=descriptor))
-    _, _, order = channel.receive()
-    limit_resources(order["seconds"], order["gib"], order["sandboxed"])
-    serve(channel, order)
 
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:

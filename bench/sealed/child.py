@@ -2,6 +2,7 @@
 
 import socket
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,8 @@ from .channel import Channel
 from .sandbox import limit_resources
 
 
-def main(descriptor: int) -> None:
+def main(descriptor: int, serve: Callable[[Channel, dict[str, Any]], None]) -> None:
+    """Receive an order, limit this process, and serve the order."""
     channel = Channel(socket.socket(fileno=descriptor))
     _, _, order = channel.receive()
     limit_resources(order["seconds"], order["gib"], order["sandboxed"])
@@ -119,4 +121,4 @@ class Subject:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), serve)
