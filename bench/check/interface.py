@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.encodings import HOOKS, At, Encoding, Wrapper, hooks
-from bench.training.model import Mask, build_decoder, shown_setup
+from bench.training.model import build_decoder, shown_setup
 from tasks import InputError
 
 from .checks import Blocking, Fault, Undecided, encoding_check, place_of
@@ -234,7 +234,7 @@ def require_hook_outputs(subject: Subject, case: Case, heads: int, dtype: torch.
         bias = caller.call(encoding, "bias", *rotated, at)
         fits = isinstance(bias, Tensor) and bias.is_floating_point() and broadcasts(bias, (b, heads, width, width))
         caller.require("bias", bias, fits or bias is None, "None or numbers broadcastable to [B, H, T, T]")
-        mixed = caller.call(encoding, "attend", *rotated, v, Mask(causal=True)(bias, rotated[0]), at)
+        mixed = caller.call(encoding, "attend", *rotated, v, bias, at)
         caller.require("attend", mixed, same_form(mixed, v), describe_form(v))
 
 

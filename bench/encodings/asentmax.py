@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .alibi import NAPE
-from .attention import at_least_float32, hidden_keys, scores
+from .attention import at_least_float32, masked, scores
 from .attention_kernel import padding
 from .base import At
 
@@ -47,8 +47,7 @@ class ASEntmax(NAPE):
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, at: At) -> Tensor:
         s = at_least_float32(scores(q, k, self.setup))
-        s = s.masked_fill(hidden_keys(s, at), float("-inf")) if bias is None else s + bias
-        return Entmax.apply(s).to(v.dtype) @ v
+        return Entmax.apply(masked(s, bias, at)).to(v.dtype) @ v
 
 
 class Entmax(torch.autograd.Function):

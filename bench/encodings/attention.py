@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from .attention_kernel import softmax
+from .attention_kernel import later_keys, softmax
 from .base import At, Setup
 
 
@@ -18,13 +18,18 @@ def scores(q: Float[Tensor, "B H T e"], k: Float[Tensor, "B H T e"], setup: Setu
 
 def hidden_keys(s: Float[Tensor, "B H T T"], at: At) -> Bool[Tensor, "T T"]:
     """True where query i must not see key j: at j > i; nowhere if the causal mask is off."""
-    all_pairs = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device)
-    return all_pairs.triu(1) if at.causal else ~all_pairs
+    later = later_keys(s.shape[-1], s.device)
+    return later if at.causal else torch.zeros_like(later)
+
+
+def masked(s: Float[Tensor, "B H T T"], bias: Float[Tensor, "*B H T T"] | None, at: At) -> Float[Tensor, "B H T T"]:
+    """s + bias, and −∞ at every key that a query must not see."""
+    return (s if bias is None else s + bias).masked_fill(hidden_keys(s, at), float("-inf"))
 
 
 def masked_softmax(s: Float[Tensor, "B H T T"], bias: Float[Tensor, "*B H T T"] | None, at: At) -> Float[Tensor, "B H T T"]:
-    """Softmax over keys of s + bias. ``bias`` already contains the causal mask; if it is None, the mask is applied here."""
-    return softmax(s.masked_fill(hidden_keys(s, at), float("-inf")) if bias is None else s + bias)
+    """Softmax over the visible keys of s + bias."""
+    return softmax(masked(s, bias, at))
 
 
 def at_least_float32(x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import math
 from functools import lru_cache
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -21,6 +21,10 @@ takes no bias that needs a gradient."""
 MIN_REMAINDER = 7
 """T modulo ``LANES`` from which on ``ShortAttention`` is faster."""
 
+FUSED = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+"""What ``scaled_dot_product_attention`` calls on a CPU. It takes ``is_causal`` together with a bias, so that no masked copy of
+the bias is made, and it skips later keys."""
+
 
 def attention(
     q: Float[Tensor, "B H T e"],
@@ -30,16 +34,33 @@ def attention(
     scale: float,
     causal: bool,
 ) -> Float[Tensor, "B H T d"]:
-    """Softmax attention by the fastest available method. ``bias`` already contains the mask; if None, ``causal`` decides."""
-    count = q.shape[-2]
+    """Softmax attention by the fastest available method.
+
+    Arguments:
+        causal: whether queries see no later key.
+    """
+    count, width, on_cpu = q.shape[-2], v.shape[-1], q.device.type == "cpu"
+    if bias is not None:  # autocast may have lowered q; torch's fused attention takes no bias of three axes
+        bias = bias.to(q.dtype)[(None,) * (4 - bias.ndim)].expand(-1, -1, count, count)
     short = count <= SHORT and count % LANES >= MIN_REMAINDER
-    if q.device.type == "cpu" and (short or (bias is not None and bias.requires_grad)):
+    if on_cpu and (short or (bias is not None and bias.requires_grad)):
         return ShortAttention.apply(q, k, v, bias, scale, causal)
-    width = v.shape[-1]
-    more = max(0, q.shape[-1] - width) if q.device.type == "cpu" else 0
+    more = max(0, q.shape[-1] - width) if on_cpu else 0
     v = F.pad(v, (0, more)) if more else v  # the CPU's fused kernel takes only equal widths
-    out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=bias is None and causal, scale=scale)
+    if bias is None:
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
+    elif on_cpu and causal and q.dtype == k.dtype == v.dtype:
+        bias = bias if bias.stride(-1) == 1 else bias.contiguous()
+        out = FUSED(q, k, v, is_causal=True, attn_mask=bias, scale=scale)[0]
+    else:
+        mask = torch.where(later_keys(count, q.device), -math.inf, bias) if causal else bias
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
     return out[..., :width] if more else out
+
+
+def later_keys(count: int, device: torch.device) -> Bool[Tensor, "T T"]:
+    """True where query i must not see key j > i."""
+    return torch.ones(count, count, dtype=torch.bool, device=device).triu(1)
 
 
 def softmax(s: Float[Tensor, "*shape T"]) -> Float[Tensor, "*shape T"]:
@@ -85,7 +106,10 @@ class ShortAttention(torch.autograd.Function):
         q, k, v = stack_padded(q, t).mul_(scale), stack_padded(k, keys), stack_padded(v, keys)
         s = torch.bmm(q, k.mT)
         if bias is not None:
-            s.view(b, h, t, keys).add_(F.pad(bias, (0, keys - t), value=-math.inf))
+            padded = F.pad(bias, (0, keys - t), value=-math.inf)  # a copy
+            if causal:
+                padded[..., :t].masked_fill_(later_keys(t, s.device), -math.inf)
+            s.view(b, h, t, keys).add_(padded)
         elif causal:
             s.add_(causal_bias(t, s.dtype))
         else:

@@ -211,7 +211,7 @@ class Encoding(nn.Module):
         """Compute the whole attention; override it only when the other hooks are not enough.
 
         Arguments:
-            bias: None, or the output of ``bias`` with −∞ at every later key.
+            bias: the output of ``bias``. Later keys are not hidden yet; ``masked_softmax`` in ``attention`` does it.
         """
         # d, not the width of q: an encoding may widen q and k (e ≠ d) without changing the scale.
         scale = 1 / math.sqrt(self.setup.head_width)

@@ -12,7 +12,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from bench.encodings import At, Encoding, Setup
-from bench.training.model import Mask
 
 POSITIONS = 96
 """Number of positions whose codes are compared; the training length of the probe is a quarter of it."""
@@ -87,8 +86,7 @@ class Probe:
                 v[:, :, start + channel, channel] = 1
             q, k = (x.expand(-1, -1, count, -1) for x in (self.q, self.k))
             q, k = self.encoding.rotate(q, k, at)
-            bias = Mask(causal=True)(self.encoding.bias(q, k, at), q)
-            parts.append(self.encoding.attend(q, k, v, bias, at)[0, :, -1])
+            parts.append(self.encoding.attend(q, k, v, self.encoding.bias(q, k, at), at)[0, :, -1])
         return torch.cat(parts, -1)[:, :count]
 
     def codes(self, ids: Int[Tensor, " T"] | None = None) -> Float[Tensor, "T F"]:

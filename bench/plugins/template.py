@@ -50,7 +50,7 @@ class MyEncoding(Encoding):
     # def rotate(self, q, k, at):           return q, k [B, H, T, d]
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B H T T"]:
-        """Return what is added to q·k/√d. It must be finite: the model adds the causal mask."""
+        """Return what is added to q·k/√d. It must be finite: the causal mask is added later."""
         return at.shared
 
     # def attend(self, q, k, v, bias, at):  return [B, H, T, d]; the whole attention, if the other hooks are not enough

@@ -3,7 +3,6 @@
 Shapes: B sequences of T tokens, D features of the residual stream, H heads of width d, n layers.
 """
 
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.encodings import At, Encoding, Wrapper
-from bench.encodings.attention import hidden_keys, scores
+from bench.encodings.attention import masked, scores
 from bench.training.model import Decoder
 
 TOLERANCE = 1e-3
@@ -58,8 +57,7 @@ def recover(
         offset, weights = attend(torch.zeros_like(v)), one_hot_weights(attend, v)
         logits = weights.clamp_min(0).log()
     else:
-        s = scores(q, k, encoding.setup)
-        logits = s.masked_fill(hidden_keys(s, at), -math.inf) if bias is None else s + bias
+        logits = masked(scores(q, k, encoding.setup), bias, at)
         weights, offset = logits.softmax(-1), torch.zeros_like(v)
     out = attend(v)
     exact = (weights @ v + offset - out).abs().max() <= TOLERANCE * out.abs().max()  # False for NaN

@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop, sdpa_flop
 
 import tasks
 from bench import encodings
+from bench.encodings.attention_kernel import FUSED
 from bench.measure.cost import measure_costs
 from bench.suites.suite import load_suite
 from tasks import Examples
@@ -72,15 +72,20 @@ def measure_encoding(name: str, plan: Plan) -> Growth:
 
 def count_flops(trainee: Trainee, batch: Examples) -> int:
     """FLOPs of one step, counted by torch: matrix products alone, later keys of attention included."""
-    with sdpa_kernel(SDPBackend.MATH), flop_counter() as counter:  # the CPU's fused attention is not counted
+    with flop_counter() as counter:
         trainee.step(batch, batch.tokens.shape[1])
     return counter.get_total_flops()
 
 
 def flop_counter() -> FlopCounterMode:
-    """torch's counter, which also counts our linear maps."""
+    """torch's counter, which also counts our linear maps and the CPU's fused attention."""
 
     def linear(x: Sequence[int], weight: Sequence[int], *rest: object, **more: object) -> int:
         return 2 * math.prod(x) * weight[0]
 
-    return FlopCounterMode(display=False, custom_mapping={torch.ops.mkldnn._linear_pointwise: linear})
+    formulas = {
+        torch.ops.mkldnn._linear_pointwise: linear,
+        FUSED: sdpa_flop,
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: sdpa_backward_flop,
+    }
+    return FlopCounterMode(display=False, custom_mapping=formulas)

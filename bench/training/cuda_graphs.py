@@ -58,7 +58,7 @@ class Recording:
     gradients: list[tuple[nn.Parameter, Tensor]]
     replay: Callable[[], Any]
     tables: list[object]
-    """Cached position tables and masks that the graph reads, kept alive."""
+    """Cached position tables that the graph reads, kept alive."""
     replays: int = 0
 
     def run(self, batch: Batch) -> Float[Tensor, ""]:

@@ -20,7 +20,7 @@ from .layout import Layout
 from .linear import Linear
 
 MAX_CACHED_SHAPES = 64
-"""Number of shapes whose position tables and masks are cached."""
+"""Number of shapes whose position tables are cached."""
 
 # torch would use cuDNN's attention for some encodings only, and with a bias it has given wrong numbers: NaN in the gradient of
 # q at 64, 192, … tokens (pytorch/pytorch issue 196678), masks misread (191612).
@@ -56,14 +56,12 @@ class Block(nn.Module):
                 x = layout.unpad(embedded)
         h = self.attention_norm(x)
         inputs = cache(lambda: [part for (part,) in layout.pad(h)])
-        buckets = zip(layout.pad(self.qkv(h), self.split_heads), context.ats, context.masks, strict=True)
         mixed = []
-        for n, ((q, k, v), at, mask) in enumerate(buckets):
+        for n, ((q, k, v), at) in enumerate(zip(layout.pad(self.qkv(h), self.split_heads), context.ats, strict=True)):
             at = replace(at, layer=layer, source=lambda n=n: inputs()[n])  # type: ignore[misc]
             q, k = encoding.rotate(q, k, at)
-            bias = mask(encoding.bias(q, k, at), q)
-            # By default softmax(q·kᵀ/√d + bias)·v, see ``bench.encodings.attention_kernel``.
-            mixed.append(encoding.attend(q, k, v, bias, at).transpose(1, 2).flatten(2))
+            # By default softmax(q·kᵀ/√d + bias)·v over earlier keys, see ``bench.encodings.attention_kernel``.
+            mixed.append(encoding.attend(q, k, v, encoding.bias(q, k, at), at).transpose(1, 2).flatten(2))
         x = (x if rows is None else x[rows]) + self.out(layout.unpad(mixed, rows))
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
@@ -72,42 +70,13 @@ class Block(nn.Module):
         return qkv.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind()
 
 
-class Mask:
-    """Adds the causal mask to a bias: −∞ for later keys. Layers that share a bias tensor share its masked form."""
-
-    def __init__(self, causal: bool):
-        self.causal = causal
-        self.last: tuple[Tensor | None, Tensor | None] = (None, None)
-        """The last bias and its masked form."""
-
-    def __call__(self, bias: Float[Tensor, "*B H T T"] | None, q: Float[Tensor, "B H T d"]) -> Tensor | None:
-        """The masked bias [B or 1, H or 1, T, T], in the dtype of ``q``, which autocast may have lowered; None without a bias.
-
-        Four axes, because torch's fused attention takes no mask of three.
-        """
-        if bias is None:
-            return None
-        last, masked = self.last
-        if bias is last and masked is not None and masked.dtype == q.dtype:
-            return masked
-        masked = bias
-        if self.causal:
-            later = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).triu(1)
-            masked = torch.where(later, float("-inf"), bias)
-        masked = masked.to(q.dtype)[(None,) * (4 - bias.ndim)]
-        if bias.ndim < 4 or len(bias) == 1:  # one per example is never shared, and keeping it would waste memory
-            self.last = bias, masked
-        return masked
-
-
 @dataclass(frozen=True)
 class Context:
-    """Values that all layers of a forward pass share; ``ats`` and ``masks`` have one entry per bucket."""
+    """Values that all layers of a forward pass share."""
 
     layout: Layout
     ats: list[At]
-    """Position ids, and what ``prepare`` returned for them."""
-    masks: list[Mask]
+    """For each bucket: position ids, and what ``prepare`` returned for them."""
     embeds: bool
     """Whether the encoding overrides ``embed``."""
 
@@ -140,7 +109,7 @@ class Decoder(nn.Module):
         # Without parameters, randomness and its own position ids, `prepare` depends only on the shape.
         parameters = any(True for _ in self.encoding.parameters())
         self.cacheable = not (parameters or self.encoding.info.random or "positions" in used)
-        self.cache: dict[Hashable, tuple[At, Mask]] = {}
+        self.cache: dict[Hashable, At] = {}
 
     def init(self, spec: ModelSpec) -> None:
         """Embeddings are N(0, 1), matrices N(0, 1/inputs); the two that write to the stream are scaled by 1/√(2·layers)."""
@@ -192,23 +161,22 @@ class Decoder(nn.Module):
     def context(
         self, tokens: Sequence[Int[Tensor, "B T"]], layout: Layout, announced_length: int, generator: torch.Generator | None
     ) -> Context:
-        """Position ids, results of ``prepare``, and masks for each bucket, cached where possible."""
-        ats, masks = [], []
+        """Position ids and results of ``prepare`` for each bucket, cached where possible."""
+        ats = []
         for part in tokens:
             key = (part.shape[1], announced_length, self.after_stage, part.device, torch.is_inference_mode_enabled())
             if self.cacheable and key in self.cache:
-                at, mask = self.cache[key]
+                at = self.cache[key]
             else:
-                at, mask = At(announced_length, self.after_stage, generator=generator, causal=self.causal), Mask(self.causal)
+                at = At(announced_length, self.after_stage, generator=generator, causal=self.causal)
                 at = replace(at, ids=self.encoding.positions(part if self.shows_tokens else torch.zeros_like(part), at))
                 at = replace(at, shared=self.encoding.prepare(at))
                 if self.cacheable:
-                    self.cache[key] = at, mask
+                    self.cache[key] = at
                     if len(self.cache) > MAX_CACHED_SHAPES:
                         del self.cache[next(iter(self.cache))]
             ats.append(replace(at, generator=generator))
-            masks.append(mask)
-        return Context(layout, ats, masks, self.embeds)
+        return Context(layout, ats, self.embeds)
 
     def logits(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Logits of the next token."""

@@ -22,7 +22,6 @@ from torch import Tensor
 
 from bench.encodings import At, Encoding
 from bench.encodings.attention import masked_softmax, scores
-from bench.training.model import Mask
 
 LAYER = 1
 HEADS, HEAD_WIDTH = 4, 16
@@ -83,10 +82,6 @@ class Pass:
         """What is added to q·k/√d, without the mask."""
 
     @property
-    def masked_bias(self) -> Tensor | None:
-        return Mask(causal=True)(self.bias, self.q)
-
-    @property
     def scores(self) -> Tensor:
         """What the softmax gets, for encodings that do not override ``attend``."""
         s = scores(self.q, self.k, self.encoding.setup)
@@ -95,11 +90,11 @@ class Pass:
     @property
     def weights(self) -> Tensor:
         """Attention weights, for encodings that do not override ``attend``."""
-        return masked_softmax(scores(self.q, self.k, self.encoding.setup), self.masked_bias, self.at)
+        return masked_softmax(scores(self.q, self.k, self.encoding.setup), self.bias, self.at)
 
     @property
     def output(self) -> Tensor:
-        return self.encoding.attend(self.q, self.k, self.v, self.masked_bias, self.at)
+        return self.encoding.attend(self.q, self.k, self.v, self.bias, self.at)
 
 
 def assert_rows(ours: Tensor, theirs: Sequence, rows: Sequence[int], tolerance: float = 1e-6) -> None:

@@ -12,7 +12,7 @@ from bench import encodings
 from bench.encodings import At, Encoding, Setup, Wrapper
 from bench.plugins.registry import get_encoding
 from bench.suites.suite import ModelSpec, Recipe
-from bench.training.model import Decoder, Mask, build_decoder
+from bench.training.model import Decoder, build_decoder
 
 torch.set_num_threads(1)  # bit-for-bit claims hold for one thread
 
@@ -152,7 +152,7 @@ def context(encoding: Encoding, length: int, announced_length: int, ids: Tensor 
 def attention_at(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, at: At) -> Tensor:
     """Output of the attention of one layer, from ``rotate`` on, in a given context."""
     q, k = encoding.rotate(q, k, at)
-    return encoding.attend(q, k, v, Mask(causal=True)(encoding.bias(q, k, at), q), at)
+    return encoding.attend(q, k, v, encoding.bias(q, k, at), at)
 
 
 def slow_attention(q: Tensor, k: Tensor, v: Tensor, bias: Callable[[int, int], Tensor | float] = lambda i, j: 0.0) -> Tensor:

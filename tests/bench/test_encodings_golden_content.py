@@ -4,7 +4,7 @@ from golden import Pass, assert_rows, build, cases, load, wave
 from helpers import oracle
 
 from bench.encodings.asentmax import Entmax
-from bench.encodings.attention import scores
+from bench.encodings.attention import masked, scores
 from bench.encodings.path_kernel import reflection
 
 
@@ -97,6 +97,6 @@ def test_asentmax_equals_the_authors():
     }
     for case in cases(golden["outputs"]):
         ours = Pass(build("asentmax", tensors(golden, names)), golden["inputs"], case["T"])
-        weights = Entmax.apply(scores(ours.q, ours.k, ours.encoding.setup) + ours.masked_bias)
+        weights = Entmax.apply(masked(scores(ours.q, ours.k, ours.encoding.setup), ours.bias, ours.at))
         assert_rows(weights, case["weights"], case["rows"])
         assert_rows(ours.output, case["output"], case["rows"])

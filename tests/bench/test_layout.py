@@ -46,13 +46,13 @@ def test_short_attention_and_its_gradients_equal_torchs(b, h, t, e, d, kind):
     if kind not in ("none", "open"):
         (raw,) = leaves(tuple(sizes[s] for s in kind.split()), seed=1)
         inputs.append(raw)
-        bias = masked(raw.expand(*raw.shape[:-2], t, t))
+        bias = raw
     weights = torch.randn(b, h, t, d, dtype=torch.float64)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention_kernel, "MIN_REMAINDER", 0)
         found = attention(q, k, v, bias, 0.7, kind != "open")
-    causal = bias is None and kind != "open"
-    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=bias, is_causal=causal, scale=0.7)
+    mask = None if bias is None else masked(bias.expand(*bias.shape[:-2], t, t))
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=kind == "none", scale=0.7)
     torch.testing.assert_close(found, expected)
     gradients = (torch.autograd.grad((out * weights).sum(), inputs, retain_graph=True) for out in (found, expected))
     for ours, theirs in zip(*gradients, strict=True):
@@ -71,6 +71,24 @@ def test_long_sequences_use_torchs_kernel_with_the_same_output(dtype, monkeypatc
     long = attention(q, k, v, None, 0.3, True)
     assert calls == [1]
     torch.testing.assert_close(short, long, atol=1e-6 if dtype == torch.float32 else 2e-2, rtol=1e-2)
+
+
+@pytest.mark.parametrize("shape", ["T T", "H T T", "B 1 T T", "B H T T", "1 H 1 T", "H T 1", "last axis first"])
+@pytest.mark.parametrize("count", [2, 16, 65, 130])
+def test_fused_attention_with_a_bias_equals_that_with_a_masked_bias_bit_for_bit(shape, count):
+    q, k, v = (x.float().detach().requires_grad_() for x in leaves(*[(2, 3, count, 8)] * 3))
+    sizes = {"B": 2, "H": 3, "T": count, "1": 1}
+    if shape == "last axis first":
+        bias = torch.randn(count, 2, 3, count).permute(1, 2, 3, 0)
+    else:
+        bias = torch.randn([sizes[s] for s in shape.split()])
+    mask = masked(bias.expand(*bias.shape[:-2], count, count))[(None,) * (4 - bias.ndim)]
+    before = bias.clone()
+    outputs = [attention(q, k, v, bias, 0.3, True), F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=0.3)]
+    assert torch.equal(*outputs)
+    for ours, theirs in zip(*(torch.autograd.grad(out.square().sum(), [q, k, v]) for out in outputs), strict=True):
+        assert torch.equal(ours, theirs)
+    assert torch.equal(bias, before)
 
 
 @pytest.mark.parametrize("count", [1, 7, 15, 16, 17, 33])
