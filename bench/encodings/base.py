@@ -6,8 +6,8 @@
     x = token embedding
     each layer:  x ─ embed ─▶ x ─ norm ─▶ h ─▶ q, k, v
                  q, k ─ rotate ─▶ q, k
-                 q, k ─ bias ─▶ bias                     the model adds the causal mask to it
-                 attend: softmax(q·k/√d + bias)·v        can be replaced as a whole
+                 q, k ─ bias ─▶ bias
+                 attend: softmax(q·k/√d + bias)·v        over keys j ≤ i; can be replaced as a whole
 
     hook        returns                                   default
     positions   position ids [T] or [B, T]                0 … T−1
@@ -211,7 +211,7 @@ class Encoding(nn.Module):
         """Compute the whole attention; override it only when the other hooks are not enough.
 
         Arguments:
-            bias: the output of ``bias``. Later keys are not hidden yet; ``masked_softmax`` in ``attention`` does it.
+            bias: the output of ``bias``. It does not hide later keys; ``masked_softmax`` of ``attention.py`` does.
         """
         # d, not the width of q: an encoding may widen q and k (e ≠ d) without changing the scale.
         scale = 1 / math.sqrt(self.setup.head_width)
