@@ -14,7 +14,7 @@ from bench.training.train import derive_seed, learning_rate
 from tasks.base import SEP, stream
 
 ENCODINGS = ("nope", "learned", "sinusoidal")
-WORDS, STEPS, BATCH, TESTED = 32, 1000, 32, 512
+WORDS, STEPS, BATCH, TESTED = 12, 6000, 64, 512
 MASKED = 0.15
 """Share of words that are replaced by ``<sep>``, which no text holds."""
 
