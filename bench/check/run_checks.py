@@ -50,10 +50,10 @@ def check_encoding(
         InputError: there is no such encoding, it cannot be loaded, its hooks cannot be called, or there is no sandbox.
     """
     start = time.monotonic()
+    sources = plugin_sources(reference, path)
     if sandbox is None and (fault := sandbox_fault()):
         say(f"without a sandbox, so the code has your rights: {fault}")
         sandbox = False
-    sources = plugin_sources(reference, path)
     readable = [file for source in sources for file in source.paths]
     readable += [Path(parts(text)[0]).absolute() for text in references_in(reference) if is_file(text)]  # not by its symlinks
     limits = Limits(time_limit_s + LOAD_LIMIT_S, memory_limit_gb + RESERVED_GIB)

@@ -78,7 +78,7 @@ def test_of_a_plugins_author(here, capsys, mistake):
     old, new, message = AUTHOR[mistake]
     assert PLUGIN.count(old) == 1
     (here / "mine.py").write_text(PLUGIN.replace(old, new))
-    assert message in line_of(capsys, "check mine.py")
+    assert message in line_of(capsys, "check --unsafe mine.py")  # no word about a sandbox
 
 
 @pytest.mark.parametrize("name", ["a hook raises", "NaN", "no super"])
@@ -94,7 +94,7 @@ def test_no_grid_starts_with_a_plugin_that_cannot_work(here, capsys, monkeypatch
 @pytest.mark.parametrize("command", REFERENCES)
 def test_of_a_plugins_reference(here, capsys, command):
     (here / "mine.py").write_text(PLUGIN)
-    assert REFERENCES[command] in line_of(capsys, command)
+    assert REFERENCES[command] in line_of(capsys, command.replace("check", "check --unsafe"))  # no word about a sandbox
 
 
 @pytest.mark.parametrize("command", [pytest.param(c, marks=NO_GPU) if c.endswith("cuda") else c for c in COMMANDS])

@@ -146,6 +146,7 @@ def test_edited_scores_are_detected(folder, as_before):
     assert "differs in scores (" in failed["rerun"]
 
 
+@pytest.mark.sandbox
 def test_an_honest_submission_passes(folder, in_process):
     findings = findings_of(folder)
     assert failures(findings) == {}
@@ -226,6 +227,7 @@ def test_compute_nodes_get_sealed_code_and_nothing_is_loaded(honest, tmp_path, m
     assert isinstance(request, SealedRequest) and (request.code, request.run()) == (code, run)
 
 
+@pytest.mark.sandbox
 def test_a_forged_check_report_is_detected_by_checking_again(folder, monkeypatch, in_process):
     source = (folder / f"source/{NAME}.py").read_text().replace("at.distances", "at.distances.div(at.layer - at.layer)")
     (folder / f"source/{NAME}.py").write_text(source)
