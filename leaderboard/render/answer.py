@@ -62,6 +62,10 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
         return [(f"Use {first}", f"the test separates its score, {columns.SCORE.text(rows[0])}, from the others'. {sure}")]
     names = listed([f"{first} ({columns.SCORE.text(rows[0])})", *(show(row) + mark(row) for row in lead[1:])])
     flagged = f" {FLAG} has not learned every task even at l ≤ L." if any(row.flagged for row in lead) else ""
+    if untested := sum(not row.ps for row in lead):
+        few = f"{untested} of them {'has' if untested == 1 else 'have'} too few seeds for it"
+        text = f"{names}.{flagged} The test separates no two of these {len(lead)}: {few}. {sure}"
+        return [("Highest so far", text)]
     return [(f"Use one of {len(lead)}", f"{names}.{flagged} The test separates no two of them: tier 1. {sure}")]
 
 

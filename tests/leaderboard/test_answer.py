@@ -50,6 +50,13 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     )
 
 
+def test_encodings_with_too_few_seeds_for_a_test_are_not_recommended():
+    of = suite(encodings=["a", "b", "c"])
+    runs = runs_of(of, {"a": (0.95, 0.6), "b": (0.55, 0.2), "c": (0.95, 0.7)})
+    text = said(of, [r for r in runs if r.encoding.name != "c" or r.seed == 0])
+    assert text.startswith("- **Highest so far**: c (.") and "no two of these 2: 1 of them has too few seeds for it." in text
+
+
 @pytest.mark.parametrize(
     ("changes", "curves", "words"),
     [
