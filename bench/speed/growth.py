@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 import torch
-from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop, sdpa_flop
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 import tasks
 from bench import encodings
@@ -83,9 +83,15 @@ def flop_counter() -> FlopCounterMode:
     def linear(x: Sequence[int], weight: Sequence[int], *rest: object, **more: object) -> int:
         return 2 * math.prod(x) * weight[0]
 
+    def forward(*shapes: Sequence[int], **more: object) -> int:
+        return sdpa_flop_count(*shapes[:3])
+
+    def backward(*shapes: Sequence[int], **more: object) -> int:
+        return sdpa_backward_flop_count(*shapes[:4])
+
     formulas = {
         torch.ops.mkldnn._linear_pointwise: linear,
-        FUSED: sdpa_flop,
-        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: sdpa_backward_flop,
+        FUSED: forward,
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward: backward,
     }
     return FlopCounterMode(display=False, custom_mapping=formulas)
