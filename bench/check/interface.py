@@ -164,9 +164,7 @@ class Caller:
             raise Blocking(f"{where} returns {describe_form(output)}; expected {expected}", advice)
         if isinstance(output, Tensor) and not output.isfinite().all():
             kind = "NaN" if output.isnan().any() else "infinity"
-            advice = (
-                "return finite numbers: bound the arguments of log, division and exp; the model adds the causal mask itself"
-            )
+            advice = "return finite numbers: bound the arguments of log, division and exp; attention applies the causal mask"
             raise Blocking(f"{where} returns {kind}", advice)
 
 

@@ -4,7 +4,7 @@ import math
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from .attention_kernel import later_keys, softmax
@@ -16,15 +16,10 @@ def scores(q: Float[Tensor, "B H T e"], k: Float[Tensor, "B H T e"], setup: Setu
     return (q / math.sqrt(setup.head_width)) @ k.mT
 
 
-def hidden_keys(s: Float[Tensor, "B H T T"], at: At) -> Bool[Tensor, "T T"]:
-    """True where query i must not see key j: at j > i; nowhere if the causal mask is off."""
-    later = later_keys(s.shape[-1], s.device)
-    return later if at.causal else torch.zeros_like(later)
-
-
 def masked(s: Float[Tensor, "B H T T"], bias: Float[Tensor, "*B H T T"] | None, at: At) -> Float[Tensor, "B H T T"]:
-    """s + bias, and −∞ at every key that a query must not see."""
-    return (s if bias is None else s + bias).masked_fill(hidden_keys(s, at), float("-inf"))
+    """s + bias, with −∞ at keys j > i unless the causal mask is off."""
+    s = s if bias is None else s + bias
+    return s.masked_fill(later_keys(s.shape[-1], s.device), float("-inf")) if at.causal else s
 
 
 def masked_softmax(s: Float[Tensor, "B H T T"], bias: Float[Tensor, "*B H T T"] | None, at: At) -> Float[Tensor, "B H T T"]:

@@ -49,13 +49,19 @@ def attention(
     v = F.pad(v, (0, more)) if more else v  # the CPU's fused kernel takes only equal widths
     if bias is None:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
-    elif on_cpu and causal and q.dtype == k.dtype == v.dtype:
+    elif on_cpu and causal and fits(q, k, v):
         bias = bias if bias.stride(-1) == 1 else bias.contiguous()
         out = FUSED(q, k, v, is_causal=True, attn_mask=bias, scale=scale)[0]
     else:
         mask = torch.where(later_keys(count, q.device), -math.inf, bias) if causal else bias
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
     return out[..., :width] if more else out
+
+
+def fits(*qkv: Float[Tensor, "B H T e"]) -> bool:
+    """Whether ``FUSED`` takes these tensors, which it does not check itself."""
+    same = len({(x.dtype, x.shape[-1]) for x in qkv}) == 1
+    return same and all(x.stride(-1) == 1 for x in qkv) and not torch.is_autocast_enabled("cpu")
 
 
 def later_keys(count: int, device: torch.device) -> Bool[Tensor, "T T"]:

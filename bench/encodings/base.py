@@ -211,7 +211,7 @@ class Encoding(nn.Module):
         """Compute the whole attention; override it only when the other hooks are not enough.
 
         Arguments:
-            bias: the output of ``bias``. It does not hide later keys; ``masked_softmax`` of ``attention.py`` does.
+            bias: the output of ``bias``, or None. It does not hide later keys; ``masked_softmax`` of ``attention.py`` does.
         """
         # d, not the width of q: an encoding may widen q and k (e ≠ d) without changing the scale.
         scale = 1 / math.sqrt(self.setup.head_width)

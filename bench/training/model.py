@@ -60,7 +60,7 @@ class Block(nn.Module):
         for n, ((q, k, v), at) in enumerate(zip(layout.pad(self.qkv(h), self.split_heads), context.ats, strict=True)):
             at = replace(at, layer=layer, source=lambda n=n: inputs()[n])  # type: ignore[misc]
             q, k = encoding.rotate(q, k, at)
-            # By default softmax(q·kᵀ/√d + bias)·v over earlier keys, see ``bench.encodings.attention_kernel``.
+            # By default softmax(q·kᵀ/√d + bias)·v over keys j ≤ i, see ``bench.encodings.attention_kernel``.
             mixed.append(encoding.attend(q, k, v, encoding.bias(q, k, at), at).transpose(1, 2).flatten(2))
         x = (x if rows is None else x[rows]) + self.out(layout.unpad(mixed, rows))
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))

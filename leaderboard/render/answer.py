@@ -64,7 +64,7 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
     flagged = f" {FLAG} has not learned every task even at l ≤ L." if any(row.flagged for row in lead) else ""
     if untested := sum(not row.ps for row in lead):
         few = f"{untested} of them {'has' if untested == 1 else 'have'} too few seeds for it"
-        text = f"{names}.{flagged} The test separates no two of these {len(lead)}: {few}. {sure}"
+        text = f"{names}.{flagged} The test separates no two of these {len(lead)}, but {few}. {sure}"
         return [("Highest so far", text)]
     return [(f"Use one of {len(lead)}", f"{names}.{flagged} The test separates no two of them: tier 1. {sure}")]
 

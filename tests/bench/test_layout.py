@@ -91,6 +91,20 @@ def test_fused_attention_with_a_bias_equals_that_with_a_masked_bias_bit_for_bit(
     assert torch.equal(bias, before)
 
 
+@pytest.mark.parametrize("count", [16, 96])
+@pytest.mark.parametrize("kind", ["narrow keys", "wide keys", "last axis first"])
+def test_queries_and_keys_of_any_width_and_layout_take_a_bias(kind, count):
+    """torch's kernel does not check them: it would read foreign memory."""
+    width = {"narrow keys": 4, "wide keys": 12}.get(kind, 8)
+    q, k, v = (x.detach() for x in leaves((2, 3, count, width), (2, 3, count, width), (2, 3, count, 8)))
+    bias, layouts = torch.randn(3, count, count, dtype=torch.float64), [(q, k, v)]
+    if kind == "last axis first":
+        layouts = [tuple(x.mT.contiguous().mT if x is y else x for x in (q, k, v)) for y in (q, k, v)]
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=masked(bias)[None], scale=0.3)
+    for layout in layouts:
+        torch.testing.assert_close(attention(*layout, bias, 0.3, True), expected)
+
+
 @pytest.mark.parametrize("count", [1, 7, 15, 16, 17, 33])
 def test_softmax_over_padded_keys_equals_softmax(count):
     (s,) = leaves((2, 3, count))

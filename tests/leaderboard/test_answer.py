@@ -54,7 +54,7 @@ def test_encodings_with_too_few_seeds_for_a_test_are_not_recommended():
     of = suite(encodings=["a", "b", "c"])
     runs = runs_of(of, {"a": (0.95, 0.6), "b": (0.55, 0.2), "c": (0.95, 0.7)})
     text = said(of, [r for r in runs if r.encoding.name != "c" or r.seed == 0])
-    assert text.startswith("- **Highest so far**: c (.") and "no two of these 2: 1 of them has too few seeds for it." in text
+    assert text.startswith("- **Highest so far**: c (.") and "these 2, but 1 of them has too few seeds for it." in text
 
 
 @pytest.mark.parametrize(
