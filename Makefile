@@ -1,7 +1,7 @@
 # make quickstart: environment, the quick suite, the board.   make test: environment, tests.
 # make lint: formatting, types, import rules.
 # make test-slurm: tests of the launcher on a real SLURM, which it starts on this machine; as root, on Debian or Ubuntu.
-# make speed: our speed next to other libraries'; some half hour on an otherwise idle machine.
+# make speed: our speed next to other libraries'; some 20 minutes on an otherwise idle machine.
 # make speed-slurm: time of the launcher's commands on a grid of 10,000 runs; a minute on an otherwise idle machine.
 PYTHON ?= python3
 BIN := .venv/bin

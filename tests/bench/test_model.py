@@ -152,7 +152,7 @@ def test_examples_and_layers_share_one_bias(name, kernel):
     bias = kernel[0]["attn_mask"]
     assert bias.shape == (1, HEADS, LENGTH, LENGTH), "torch's fused attention takes no bias of three axes"
     for call in kernel:
-        assert call["attn_mask"].data_ptr() == bias.data_ptr() or name == "t5", "no copy of contiguous numbers"
+        assert call["attn_mask"].untyped_storage().nbytes() == 4 * HEADS * LENGTH**2, "one copy for all examples"
         assert call["is_causal"] is True
         assert call["scale"] == pytest.approx(8**-0.5)
     assert bias.isfinite().all()
