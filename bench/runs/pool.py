@@ -29,6 +29,13 @@ BLOCKED_SIGNALS = {signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2}
 the pool reacts to them and stops its workers."""
 
 
+def worker_environment(threads: int) -> dict[str, str]:
+    """Variables for a worker: numpy and torch read them when they are imported, the allocator when the process starts."""
+    count = str(threads)
+    malloc = os.environ.get("GLIBC_TUNABLES", MALLOC)
+    return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "GLIBC_TUNABLES": malloc}
+
+
 @dataclass
 class Worker:
     """A worker process and the run it executes."""
@@ -96,9 +103,7 @@ class LocalPool:
         context = multiprocessing.get_context("spawn")
         arguments = (theirs, str(out), self.threads, self.device, self.checkpoint_every_s)
         worker = Worker(context.Process(target=worker_main, args=arguments, daemon=True), ours)
-        # numpy and torch read these variables when they are imported.
-        os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(self.threads)
-        os.environ.setdefault("GLIBC_TUNABLES", MALLOC)
+        os.environ.update(worker_environment(self.threads))
         if self.gpus:  # the one with the fewest workers
             used = [other.gpu for other in self.active]
             worker.gpu = os.environ["CUDA_VISIBLE_DEVICES"] = min(self.gpus, key=used.count)

@@ -1,10 +1,9 @@
 """``python -m bench.speed``, which is ``make speed``."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
-
-os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"  # before numpy and torch load
 
 import typer
 
@@ -79,5 +78,15 @@ def main(arguments: list[str] | None = None) -> None:
     run_command(speed, "speed", arguments)
 
 
+def restart_as_worker() -> None:
+    """Restart this process with the environment of a worker, whose allocator keeps freed memory, unless it has it."""
+    from bench.runs.pool import worker_environment
+
+    environment = os.environ | worker_environment(threads=1)
+    if environment != dict(os.environ):
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
+
+
 if __name__ == "__main__":
+    restart_as_worker()
     main()

@@ -40,10 +40,10 @@ def measure_memory(plan: Plan) -> list[Memory]:
 
 
 def in_subprocess(arguments: Sequence[str]) -> list[Peak]:
-    """The peaks that ``main`` returns in a new process with one thread and the allocator of a worker."""
-    from bench.runs.pool import MALLOC
+    """The peaks that ``main`` returns in a new process with the environment of a worker."""
+    from bench.runs.pool import worker_environment
 
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "GLIBC_TUNABLES": MALLOC}
+    environment = os.environ | worker_environment(threads=1)
     command = [sys.executable, "-m", "bench.speed.memory", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     return json.loads(done.stdout)
