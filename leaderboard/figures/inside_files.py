@@ -62,12 +62,17 @@ def suite_stems(records: Records) -> list[str]:
 
 
 def grid_losses(versions: Sequence[Grid]) -> list[Loss]:
-    """Losses of a suite's newest version and of its conditions on the size, where several sizes have runs."""
+    """Losses of a suite's newest version and of its conditions on the size."""
     if not versions or versions[0].suite is None:
         return []
     grids = [versions[0], *(g for name, g in versions[0].conditions.items() if name.split("-")[0] in SIZES)]
-    found = losses((grid.suite, run) for grid in grids if grid.suite for run in grid.all_runs)
-    return found if len({(one.layers, one.width) for one in found}) > 1 else []
+    return losses((grid.suite, run) for grid in grids if grid.suite for run in grid.all_runs)
+
+
+def has_sizes(found: Sequence[Loss]) -> bool:
+    """Whether an encoding's losses on a task are of models of several sizes, so that there is a figure."""
+    sizes = {(one.task, one.encoding, one.parameters) for one in found}
+    return len(sizes) > len({(task, encoding) for task, encoding, _ in sizes})
 
 
 def suite_path(suite: str, stem: str, look: str = "light") -> str:
@@ -96,8 +101,8 @@ def figure_files(probes: Mapping[str, Records], suites: Mapping[str, Sequence[Gr
     for suite, records in probes.items():
         for stem in suite_stems(records):
             add(partial(suite_path, suite, stem), partial(SUITE_FIGURES[stem], records))
-        if sizes := grid_losses(suites.get(suite, ())):
-            add(partial(suite_path, suite, "loss"), partial(loss, sizes))
+        if has_sizes(found := grid_losses(suites.get(suite, ()))):
+            add(partial(suite_path, suite, "loss"), partial(loss, found))
         for encoding in encodings_of(records):
             if encoding in paged and has_figure(records, encoding):
                 add(partial(encoding_path, suite, encoding), partial(encoding_figure, records, encoding))

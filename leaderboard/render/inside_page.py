@@ -6,7 +6,7 @@ from bench.probe.record import ProbeRecord
 from bench.probe.tables import Table, loss_tables, tables
 from leaderboard.data.grid import Grid
 from leaderboard.figures.inside import ALTS, Records, of
-from leaderboard.figures.inside_files import encoding_path, grid_losses, has_figure, suite_path, suite_stems
+from leaderboard.figures.inside_files import encoding_path, grid_losses, has_figure, has_sizes, suite_path, suite_stems
 from leaderboard.format import plural
 
 from .inside_findings import Finding, findings, seeds_of
@@ -32,7 +32,7 @@ HEADINGS = {
     "needle": "Needle by depth and length",
     "growth": "What changes as sequences grow?",
     "excess": "Language, against the known optimum",
-    "loss": "Loss within the training length, by size",
+    "loss": "What is lost within the training length?",
 }
 
 
@@ -67,8 +67,9 @@ def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> li
     for stem in sorted(suite_stems(records), key=ORDER.index):
         parts += [f"### {HEADINGS[stem]}", picture(suite, stem)]
         parts += [folded(table) for table in found if table.probe == stem]
-    if sizes := grid_losses(versions):
-        parts += [f"### {HEADINGS['loss']}", picture(suite, "loss"), *map(folded, loss_tables(sizes))]
+    if within := grid_losses(versions):
+        parts += [f"### {HEADINGS['loss']}", *([picture(suite, "loss")] if has_sizes(within) else [])]
+        parts += map(folded, loss_tables(within))
     return parts
 
 

@@ -49,7 +49,8 @@ MOST_NAMED = 3
 class PublishedBoard:
     """Everything published, read once."""
 
-    suites: Mapping[str, list[Grid]]
+    grids: Mapping[str, list[Grid]]
+    """Suite → its versions, newest first."""
     cards: Mapping[str, Card]
     archived: Sequence[str] = ()
     """Names of the archived boards next to this one."""
@@ -57,6 +58,11 @@ class PublishedBoard:
     """Finding → outcome."""
     probes: Mapping[str, list[ProbeRecord]] = field(default_factory=dict)
     """Suite → records of its probes."""
+
+    @cached_property
+    def suites(self) -> dict[str, list[Grid]]:
+        """Those with tasks that boards rank by. The others are only on the page of probes."""
+        return {name: versions for name, versions in self.grids.items() if versions[0].columns}
 
     @cached_property
     def classes(self) -> dict[str, list[Classes]]:
@@ -90,7 +96,7 @@ class PublishedBoard:
             page = render_encoding_page(encoding, suites, self.cards.get(encoding, Card()))
             files[page_path(encoding)] = (page + inside_section(encoding, self.probes)).encode()
         if self.probes:
-            files[INSIDE] = render_inside(self.probes, self.suites).encode()
+            files[INSIDE] = render_inside(self.probes, self.grids).encode()
         return files
 
     def is_figure(self, path: str) -> bool:
@@ -108,7 +114,7 @@ class PublishedBoard:
             for name, entries in suites.items():
                 for look, data in encoding_figure.render_encoding(entries[0].grid, encoding).items():
                     files[figure_path(name, encoding, look)] = data
-        return files | inside_files.figure_files(self.probes, self.suites, set(self.entries))
+        return files | inside_files.figure_files(self.probes, self.grids, set(self.entries))
 
 
 def read_published_board(folder: Path) -> PublishedBoard:

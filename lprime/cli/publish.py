@@ -44,20 +44,18 @@ def publish(
 
 
 def publish_suite(suite_or_name, out: Path, to: Path, encodings: list[str] | None) -> None:
-    """Publish one suite's runs, if boards rank by any of its tasks, and its probes."""
+    """Publish one suite's runs and its probes."""
     from bench.suites.suite import Suite
     from leaderboard.data.collect import find_suite
-    from leaderboard.data.grid import is_ranked
     from leaderboard.data.probes import publish_probes
     from leaderboard.data.store import publish_runs
     from leaderboard.submission.claims import submitted_results
 
     suite = suite_or_name if isinstance(suite_or_name, Suite) else find_suite(suite_or_name, out)
-    if suite is None or any(is_ranked(spec.task) for spec in suite.tasks):
-        claims = submitted_results(suite, to, encodings) if suite else []
-        done = publish_runs(suite_or_name, out, to, encodings, claims)
-        more = f", {done.failures} failed without a result" if done.failures else ""
-        more += f", {done.unverified} unverified" if done.unverified else ""
-        print(f"{done.suite}: {done.added} runs added, {done.kept} published before{more}")
+    claims = submitted_results(suite, to, encodings) if suite else []
+    done = publish_runs(suite_or_name, out, to, encodings, claims)
+    more = f", {done.failures} failed without a result" if done.failures else ""
+    more += f", {done.unverified} unverified" if done.unverified else ""
+    print(f"{done.suite}: {done.added} runs added, {done.kept} published before{more}")
     if suite and (count := publish_probes(suite, out, to, encodings)):
         print(f"{suite.name}: {count} probes published")

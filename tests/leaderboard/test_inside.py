@@ -1,17 +1,24 @@
 """Pages and figures of probes, from synthetic records."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from synthetic_results import CURVE, full, only_grid, suite
 
 from bench.probe.loss import Loss
 from bench.probe.record import ProbeRecord, Value
 from bench.probe.tables import tables
+from bench.suites.suite import Suite
+from leaderboard.data.grid import Grid
 from leaderboard.data.probes import probe_table
 from leaderboard.figures import inside, inside_files
 from leaderboard.figures.canvas import figure_settings
 from leaderboard.figures.theme import LIGHT
 from leaderboard.render.inside_findings import findings
 from leaderboard.render.inside_page import inside_section, render_inside
+from leaderboard.render.publish import PublishedBoard
 
 NAMES = ("nope", "t5", "alibi", "sinusoidal", "rope", "my|pe")
 
@@ -108,6 +115,33 @@ def test_every_figure_shows_every_encoding():
         assert set(NAMES) <= texts, stem
     assert len(own.axes) == 6
     assert inside_files.suite_stems(found) == list(inside.SUITE_FIGURES)
+
+
+def test_runs_of_a_suite_without_ranked_tasks_are_only_on_the_page_of_probes():
+    of = suite(
+        name="words",
+        tasks=[{"task": "language", "variant": "topics", "train_length": 8}],
+        vary={"encodings": ["nope", "rope"], "seeds": [0], "conditions": {"width": [128]}},
+    )
+
+    def grid(own: Suite, loss: float) -> Grid:
+        size = {"model": 1000 * own.model.width, "encoding": 0}
+        runs = full(own, dict.fromkeys(("nope", "rope"), (0, 0, 0, 0)), parameters=size)
+        scored = [{"scores": [score.model_copy(update={"nll": loss}) for score in run.scores]} for run in runs]
+        return only_grid(own, [run.model_copy(update=scores) for run, scores in zip(runs, scored, strict=True)])
+
+    ranked = suite()
+    words = replace(grid(of, 2.5), conditions={"width-128": grid(of.conditions["width-128"], 1.25)})
+    grids = {"tiny": [only_grid(ranked, full(ranked, {"nope": CURVE}))], "words": [words]}
+    board = PublishedBoard(grids, {}, probes={"words": [record("excess", "nope", [Value("excess", 0.1, 8)], "language")]})
+    pages = {path: data.decode() for path, data in board.text_files().items()}
+    assert sorted(path for path, text in pages.items() if "words" in text) == ["INSIDE.md", "pages/nope.md"]
+    assert [path for path in pages if path.startswith("suites/words")] == []
+    table = pages["INSIDE.md"].split("Loss within the training length")[-1]
+    assert sorted(re.findall(r"\| (nope|rope) +\|.* 2 \| +(\d+) .*\| +([\d.]+) \|", table)) == [
+        ("nope", "128", "1.2500"), ("nope", "64", "2.5000"), ("rope", "128", "1.2500"), ("rope", "64", "2.5000"),
+    ]  # fmt: skip
+    assert "images/words/inside/loss.svg" in board.figure_files()
 
 
 def test_the_table_has_one_row_per_number():
