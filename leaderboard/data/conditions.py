@@ -7,8 +7,8 @@ from pathlib import Path
 from bench.result import Result
 from bench.suites.suite import is_shipped, split_condition
 
-from .collect import read_results
-from .grid import Grid, build_grids
+from .collect import read_results, suites_with_results
+from .grid import Grid, build_grids, is_ranked
 
 
 def with_conditions(grid: Grid, folder: Path, read: Callable[[Path], list[Result]] = read_results) -> Grid:
@@ -31,6 +31,18 @@ def attach_conditions(suites: Mapping[str, Sequence[Grid]]) -> dict[str, list[Gr
     names = {condition.name for suite in known for condition in suite.conditions.values()}
     own = {name: versions for name, versions in suites.items() if name not in names and not is_shipped_condition(name)}
     return {name: [attach(versions[0], suites), *versions[1:]] for name, versions in own.items()}
+
+
+def suites_with_boards(out: Path) -> list[str]:
+    """Names of the suites with results that have a board of their own: not conditions, nor, unless there are no others, suites
+    without ranked tasks.
+
+    Raises:
+        InputError: no results.
+    """
+    names = suites_with_results(out)
+    ranked = [name for name in names if any(is_ranked(task.name) for task in (out / name).iterdir() if task.is_dir())]
+    return [name for name in ranked or names if not is_shipped_condition(name)]
 
 
 def is_shipped_condition(name: str) -> bool:

@@ -16,7 +16,7 @@ from bench.measure.card import Card
 from leaderboard.data.grid import Grid
 from leaderboard.figures.highlight import highlighted
 from leaderboard.format import printable
-from leaderboard.stats.summary import summarise
+from leaderboard.stats.summary import summarise, unranked
 from tasks import InputError
 
 from . import html_data, html_table, tables
@@ -44,7 +44,7 @@ def write_html_page(suites: Mapping[str, list[Grid]], folder: Path, cards: Mappi
         The path of ``index.html``.
 
     Raises:
-        InputError: the file cannot be written, or is a page that lprime did not write.
+        InputError: the file cannot be written, or is a page that lprime did not write; boards rank none of the suites.
     """
     path = Path(folder) / INDEX
     if path.parent.exists() and not path.parent.is_dir():
@@ -56,10 +56,12 @@ def write_html_page(suites: Mapping[str, list[Grid]], folder: Path, cards: Mappi
     if foreign:
         raise InputError(f"{path} is not a page of lprime; expected a folder without one, or with one that lprime wrote")
     board = PublishedBoard(suites, cards or {})
+    if suites and not board.suites:
+        raise unranked(next(iter(suites)))
     for encoding, entries in board.entries.items():
         if address := page_address(encoding):
             write_atomic(path.parent / address, render_html_encoding(encoding, entries, board.cards.get(encoding, Card())))
-    write_atomic(path, render_html_page(suites, board.classes))  # last: it links to the others
+    write_atomic(path, render_html_page(board.suites, board.classes))  # last: it links to the others
     return path
 
 

@@ -156,7 +156,7 @@ def summarise(grid: Grid) -> dict[str, list[Row]]:
         InputError: boards rank by none of the grid's tasks.
     """
     if not grid.columns:
-        raise InputError(f"suite {grid.name} has no task that boards rank by; expected `lprime probe excess {grid.name}` or so")
+        raise unranked(grid.name)
     rows = with_ps([summarise_encoding(grid, encoding) for encoding in grid.encodings])
     anchor = next((row for row in rows if row.name == ANCHOR), None)
     classes: dict[str, list[Row]] = {}
@@ -164,6 +164,10 @@ def summarise(grid: Grid) -> dict[str, list[Row]]:
         classes.setdefault(row.ranking, []).append(row)
     order = [c for c in RANKING_CLASSES if c in classes] + sorted(set(classes) - {*RANKING_CLASSES})
     return {name: rank_rows(classes[name], anchor) for name in order}
+
+
+def unranked(suite: str) -> InputError:
+    return InputError(f"suite {suite} has no task that boards rank by; expected `lprime probe excess {suite}` or so")
 
 
 def with_ps(rows: Sequence[Row]) -> list[Row]:

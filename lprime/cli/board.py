@@ -59,12 +59,11 @@ def board(
         return
     from rich.console import Console
 
-    from leaderboard.data.collect import suites_with_results
-    from leaderboard.data.conditions import is_shipped_condition
+    from leaderboard.data.conditions import suites_with_boards
     from leaderboard.render.board import write_board
     from leaderboard.render.board_text import board_dict, print_board
 
-    names = [suite] if suite else [name for name in suites_with_results(out) if not is_shipped_condition(name)]
+    names = [suite] if suite else suites_with_boards(out)
     boards = [write_board(name, out, published_folder(to) if published else None) for name in names]
     if as_json:
         print(json.dumps([board_dict(*one) for one in boards], indent=1, ensure_ascii=False))

@@ -5,20 +5,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from synthetic_results import CURVE, full, only_grid, suite
+from synthetic_results import CURVE, full, only_grid, store, suite
 
 from bench.probe.loss import Loss
 from bench.probe.record import ProbeRecord, Value
 from bench.probe.tables import tables
 from bench.suites.suite import Suite
+from leaderboard.data.conditions import suites_with_boards
 from leaderboard.data.grid import Grid
 from leaderboard.data.probes import probe_table
 from leaderboard.figures import inside, inside_files
 from leaderboard.figures.canvas import figure_settings
 from leaderboard.figures.theme import LIGHT
+from leaderboard.render.html_page import write_html_page
 from leaderboard.render.inside_findings import findings
 from leaderboard.render.inside_page import inside_section, render_inside
 from leaderboard.render.publish import PublishedBoard
+from tasks import InputError
 
 NAMES = ("nope", "t5", "alibi", "sinusoidal", "rope", "my|pe")
 
@@ -117,7 +120,7 @@ def test_every_figure_shows_every_encoding():
     assert inside_files.suite_stems(found) == list(inside.SUITE_FIGURES)
 
 
-def test_runs_of_a_suite_without_ranked_tasks_are_only_on_the_page_of_probes():
+def test_runs_of_a_suite_without_ranked_tasks_are_only_on_the_page_of_probes(tmp_path):
     of = suite(
         name="words",
         tasks=[{"task": "language", "variant": "topics", "train_length": 8}],
@@ -142,6 +145,12 @@ def test_runs_of_a_suite_without_ranked_tasks_are_only_on_the_page_of_probes():
         ("nope", "128", "1.2500"), ("nope", "64", "2.5000"), ("rope", "128", "1.2500"), ("rope", "64", "2.5000"),
     ]  # fmt: skip
     assert "images/words/inside/loss.svg" in board.figure_files()
+    html = write_html_page(grids, tmp_path).read_text()
+    assert "suite words" not in html.lower() and "suite tiny" in html.lower()
+    with pytest.raises(InputError, match="suite words has no task that boards rank by"):
+        write_html_page({"words": [words]}, tmp_path)
+    store(tmp_path / "runs", [*words.all_runs, *grids["tiny"][0].all_runs])
+    assert suites_with_boards(tmp_path / "runs") == ["tiny"]
 
 
 def test_the_table_has_one_row_per_number():
