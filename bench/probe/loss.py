@@ -15,7 +15,7 @@ SIZES = ("width", "layers")
 
 
 class Loss(NamedTuple):
-    """Mean over seeds of one encoding on one task."""
+    """Mean over seeds of one encoding on one task: those that all its sizes have, if any."""
 
     task: str
     encoding: str
@@ -38,13 +38,18 @@ def sizes_of(suite: Suite) -> list[Suite]:
 
 def losses(results: Iterable[tuple[Suite, Result]]) -> list[Loss]:
     """One entry per task, encoding and size, with runs that did not diverge; in order of task, size and loss."""
-    cells: dict[tuple, list[Result]] = {}
+    cells: dict[tuple[str, str, int, int], list[Result]] = {}
     for suite, result in results:
         key = result.task, result.encoding.name, suite.model.layers, suite.model.width
         if result.fingerprint == suite.fingerprint and all(score.nll is not None for score in result.in_distribution):
             cells.setdefault(key, []).append(result)
+    common: dict[tuple[str, str], set[int]] = {}
+    for (task, encoding, *_), runs in cells.items():
+        seeds = {run.seed for run in runs}
+        common[task, encoding] = common.get((task, encoding), seeds) & seeds
     found = []
-    for key, runs in cells.items():
+    for key, all_runs in cells.items():
+        runs = [run for run in all_runs if run.seed in common[key[:2]]] or all_runs
         by_length = {
             score.length: sum(run.in_distribution[n].nll or 0.0 for run in runs) / len(runs)
             for n, score in enumerate(runs[0].in_distribution)

@@ -177,5 +177,7 @@ def loss_tables(losses: Sequence[Loss]) -> list[Table]:
             + [number(loss.mean, 4)]
             for loss in own
         ]
-        found.append(Table("loss", f"Loss within the training length, nats per answer token ({task})", header, rows))
+        found.append(
+            Table("loss", f"Loss within the training length, nats per answer token, <eos> included ({task})", header, rows)
+        )
     return found

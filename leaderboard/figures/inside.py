@@ -1,6 +1,8 @@
 """Figures of probes (``bench.probe``): of a suite, for the page "Inside the models", and of one encoding, for its own page."""
 
 from collections.abc import Mapping, Sequence
+from itertools import product
+from statistics import mode
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -212,15 +214,17 @@ def excess(records: Records, theme: Theme) -> "Figure":
 
 
 def loss(found: Sequence[Loss], theme: Theme) -> "Figure":
+    """By width at the commonest number of layers, and by layers at the commonest width."""
     panels = []
-    for task in dict.fromkeys(one.task for one in found):
+    for task, (size, other) in product(dict.fromkeys(one.task for one in found), (("width", "layers"), ("layers", "width"))):
         own = [one for one in found if one.task == task]
+        usual = mode(value for _, value in sorted({(getattr(one, size), getattr(one, other)) for one in own}))
         lines = {}
-        for name in dict.fromkeys(one.encoding for one in own):
-            lines[name] = points({one.parameters / 1000: one.mean for one in own if one.encoding == name})
-        several = {name: line for name, line in lines.items() if len(line[0]) > 1}
-        if several:
-            panels.append(Lines(task, several, "thousand parameters"))
+        for name in sorted({one.encoding for one in own}):
+            sizes = {getattr(one, size): one.mean for one in own if one.encoding == name and getattr(one, other) == usual}
+            lines[name] = points(dict(sorted(sizes.items())))
+        if several := {name: line for name, line in lines.items() if len(line[0]) > 1}:
+            panels.append(Lines(task, several, f"{size} ({other}: {usual})"))
     return draw_lines("Loss within the training length by size of the model", panels, theme, "nats per answer token, l ≤ L", [])
 
 

@@ -130,9 +130,10 @@ def test_runs_of_a_suite_without_ranked_tasks_are_only_on_the_page_of_probes(tmp
     def grid(own: Suite, loss: float) -> Grid:
         size = {"model": 1000 * own.model.width, "encoding": 0}
         runs = full(own, dict.fromkeys(("nope", "rope"), (0, 0, 0, 0)), parameters=size)
-        scored = [{"scores": [score.model_copy(update={"nll": loss}) for score in run.scores]} for run in runs]
+        scored = [{"scores": [score.model_copy(update={"nll": loss + run.seed}) for score in run.scores]} for run in runs]
         return only_grid(own, [run.model_copy(update=scores) for run, scores in zip(runs, scored, strict=True)])
 
+    assert (of.seeds, of.conditions["width-128"].seeds) == ([0, 1, 2], [0]), "only seed 0 is comparable"
     ranked = suite()
     words = replace(grid(of, 2.5), conditions={"width-128": grid(of.conditions["width-128"], 1.25)})
     grids = {"tiny": [only_grid(ranked, full(ranked, {"nope": CURVE}))], "words": [words]}
