@@ -116,19 +116,28 @@ def excess(records: Sequence[ProbeRecord]) -> tuple[list[str], Line]:
     return [f"l = {n}" for n in lengths], lambda own: [number(mean(own, "excess", length=n)) for n in lengths]
 
 
-def similarity(records: Sequence[ProbeRecord]) -> tuple[list[str], Line]:
-    length = records[0].train_length
+def divergences(records: Iterable[ProbeRecord]) -> dict[tuple[str, str, str], float]:
+    """(task, encoding, other encoding) → mean divergence at L over layers and pairs of models.
 
+    The models of a pair are of different seeds if there are any: those of one seed begin with the same weights and see the same
+    examples, which makes them more alike than two seeds of one encoding.
+    """
+    pairs: dict[tuple[str, str, str], dict[bool, list[float]]] = {}
+    for record in records:
+        for value in record.of("divergence", length=record.train_length):
+            other, _, seed = value.at.rpartition(" seed ")
+            if value.value is not None:
+                found = pairs.setdefault((record.task, record.encoding, other), {True: [], False: []})
+                found[int(seed) != record.seed].append(value.value)
+    return {key: fmean(found[True] or found[False]) for key, found in pairs.items()}
+
+
+def similarity(records: Sequence[ProbeRecord]) -> tuple[list[str], Line]:
     def line(own: Sequence[ProbeRecord]) -> list[str]:
-        others: dict[str, list[float]] = {}
-        for record in own:
-            for value in record.of("divergence", length=length):
-                if value.value is not None:
-                    others.setdefault(value.at.rpartition(" seed ")[0], []).append(value.value)
-        ordered = sorted((fmean(values), name) for name, values in others.items() if name != own[0].encoding)
-        same = others.get(own[0].encoding)
-        cells = [number(fmean(same) if same else None)]
-        return cells + [f"{name} {number(value)}" for value, name in ordered[:3]] + [""] * (3 - len(ordered[:3]))
+        others = {other: value for (_, _, other), value in divergences(own).items()}
+        same = others.pop(own[0].encoding, None)
+        ordered = sorted((value, name) for name, value in others.items())
+        return [number(same), *(f"{name} {number(value)}" for value, name in ordered[:3]), *[""] * (3 - len(ordered[:3]))]
 
     return ["other seed", "nearest", "second", "third"], line
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from bench.probe.loss import Loss
 from bench.probe.record import ProbeRecord
-from bench.probe.tables import layers_of, lengths_of, mean
+from bench.probe.tables import divergences, layers_of, lengths_of, mean
 from leaderboard.format import printable
 
 from .inside_panels import Heat, Lines, draw_heats, draw_lines
@@ -156,7 +156,7 @@ def needle(records: Records, theme: Theme) -> "Figure":
     )  # fmt: skip
 
 
-def divergences(records: Records) -> tuple[list[str], Float[np.ndarray, "E E"]]:
+def divergence_matrix(records: Records) -> tuple[list[str], Float[np.ndarray, "E E"]]:
     """Encodings in the order of a clustering, and their mean divergence over tasks and layers at L; NaN where it is unknown.
 
     On the diagonal: between seeds of one encoding.
@@ -166,15 +166,13 @@ def divergences(records: Records) -> tuple[list[str], Float[np.ndarray, "E E"]]:
 
     own = of(records, "similarity")
     names = encodings_of(own)
-    sums: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for record in own:
-        for value in record.of("divergence", length=record.train_length):
-            other = value.at.rpartition(" seed ")[0]
-            if value.value is not None and other in names:
-                sums.setdefault((record.encoding, other), {}).setdefault(record.task, []).append(value.value)
+    pairs: dict[tuple[str, str], list[float]] = {}
+    for (_, one, other), value in divergences(own).items():
+        if other in names:
+            pairs.setdefault((one, other), []).append(value)
     table = np.full((len(names), len(names)), np.nan)
-    for (one, other), by_task in sums.items():
-        table[names.index(one), names.index(other)] = np.mean([np.mean(values) for values in by_task.values()])
+    for (one, other), by_task in pairs.items():
+        table[names.index(one), names.index(other)] = np.mean(by_task)
     known = np.where(np.isfinite(table), table, np.nanmax(table))
     known = (known + known.T) / 2
     np.fill_diagonal(known, 0)
@@ -186,12 +184,12 @@ def divergences(records: Records) -> tuple[list[str], Float[np.ndarray, "E E"]]:
 
 
 def similarity(records: Records, theme: Theme) -> "Figure":
-    names, table = divergences(records)
+    names, table = divergence_matrix(records)
     panel = Heat("", table, names, names, float(np.nanmax(table)))
     return draw_heats(
         "Whose attention is like whose? Jensen–Shannon divergence, nats", [panel], theme, 1,
-        ["minimum over pairs of heads, mean over layers and tasks, at length L, seed against seed; ordered by average linkage",
-         "diagonal: another seed of the same encoding, where there is one"], cell=0.42,
+        ["minimum over pairs of heads, mean over layers and tasks, at length L; ordered by average linkage",
+         "models of different seeds where there are some; diagonal: two seeds of the same encoding"], cell=0.42,
     )  # fmt: skip
 
 

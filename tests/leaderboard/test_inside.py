@@ -9,7 +9,7 @@ from synthetic_results import CURVE, full, only_grid, store, suite
 
 from bench.probe.loss import Loss
 from bench.probe.record import ProbeRecord, Value
-from bench.probe.tables import tables
+from bench.probe.tables import divergences, tables
 from bench.suites.suite import Suite
 from leaderboard.data.conditions import suites_with_boards
 from leaderboard.data.grid import Grid
@@ -98,11 +98,30 @@ def test_the_page_and_the_sections_of_encodings():
 
 
 def test_encodings_with_like_attention_are_neighbours_in_the_matrix():
-    names, table = inside.divergences(records())
+    names, table = inside.divergence_matrix(records())
     groups = [NAMES.index(name) // 3 for name in names]
     assert groups in ([0, 0, 0, 1, 1, 1], [1, 1, 1, 0, 0, 0])
     for (row, column), value in np.ndenumerate(table):
         assert np.isnan(value) if row == column else value == pytest.approx(0.1 if groups[row] == groups[column] else 0.4)
+
+
+def test_models_of_different_seeds_are_compared_where_there_are_some():
+    """Models of one seed are more alike: they begin with the same weights."""
+
+    def of_seed(encoding: str, seed: int, far: dict[str, float]) -> ProbeRecord:
+        values = [Value("divergence", value, 4, layer, at=at) for at, value in far.items() for layer in (0, 1)]
+        return record("similarity", encoding, [*values, Value("divergence", 9.0, 8, 0, at=next(iter(far)))]).model_copy(
+            update={"seed": seed}
+        )
+
+    found = [
+        of_seed("nope", 0, {"t5 seed 0": 0.1, "t5 seed 1": 0.3, "nope seed 1": 0.2, "rope seed 0": 0.7}),
+        of_seed("nope", 1, {"t5 seed 0": 0.5, "t5 seed 1": 0.1, "nope seed 0": 0.2}),
+    ]
+    pairs = {other: value for (_, _, other), value in divergences(found).items()}
+    assert pairs == pytest.approx({"t5": 0.4, "nope": 0.2, "rope": 0.7})
+    (table,) = tables(found)
+    assert table.rows == [["nope", "0.200", "t5 0.400", "rope 0.700", ""]]
 
 
 def test_every_figure_shows_every_encoding():
