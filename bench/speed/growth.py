@@ -13,16 +13,15 @@ from bench.measure.cost import measure_costs
 from bench.suites.suite import load_suite
 from tasks import Examples
 
+from .parts import SUITE, TASK, evaluation_times
 from .plan import Plan
 from .record import Growth, Spread
 from .timing import interleave, log
 from .trainee import Trainee
 
 BASE = "nope"
-SUITE, TASK = "small", "copying"
 MULTIPLES = (1, 2, 5, 10)
 """Lengths in units of L; the exponent is measured between the last two."""
-EVALUATED = 64
 
 
 def measure_growth(plan: Plan) -> list[Growth]:
@@ -32,16 +31,6 @@ def measure_growth(plan: Plan) -> list[Growth]:
         log(f"growth: {name} ({number} of {len(names)})")
         rows.append(measure_encoding(name, plan))
     return rows
-
-
-def evaluation_relative_to_nope(name: str, plan: Plan) -> float:
-    """Time of the evaluation of ``EVALUATED`` examples at L′ over NoPE's."""
-    suite = load_suite(SUITE)
-    trainees = {who: Trainee(suite, TASK, who) for who in (BASE, name)}
-    test = tasks.test_set(trainees[name].task, trainees[name].task.longest, EVALUATED, suite.test_seed)
-    evaluations = {who: trainee.exact_match for who, trainee in trainees.items()}
-    times = interleave(evaluations, lambda number: test, plan.growth, test)
-    return min(times[name]) / min(times[BASE])
 
 
 def measure_encoding(name: str, plan: Plan) -> Growth:
@@ -56,12 +45,13 @@ def measure_encoding(name: str, plan: Plan) -> Growth:
     times = interleave(steps, lambda number: None, plan.growth, None)
     ms = [Spread.of(times[t], 1e3) for t in tokens]
     flops = [count_flops(trainee, batch) for batch in batches[-2:]]
+    evaluations = evaluation_times({BASE: BASE, name: name}, plan.growth)
     stretch = math.log(tokens[-1] / tokens[-2])
     return Growth(
         encoding=trainee.model.encoding.info.name,
         biases="bias" in encodings.hooks(type(trainee.model.encoding)),
         step=measure_costs(type(trainee.model.encoding), (1,))[0].step_ratio,
-        evaluation=evaluation_relative_to_nope(name, plan),
+        evaluation=min(evaluations[name]) / min(evaluations[BASE]),
         examples=plan.growth_examples,
         tokens=tokens,
         ms=ms,

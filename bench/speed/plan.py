@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-SECTIONS = ("steps", "evaluation", "memory", "growth", "profile", "overhead")
+SECTIONS = ("steps", "evaluation", "memory", "growth", "parts", "profile", "overhead")
 
 
 @dataclass(frozen=True)

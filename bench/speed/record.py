@@ -78,6 +78,13 @@ class Growth(Record):
     """The same for the step's FLOPs."""
 
 
+class Part(Record):
+    """Time of the evaluation of copying at L′ with one addition to NoPE's attention, relative to NoPE's."""
+
+    what: str
+    evaluation: float
+
+
 class Overhead(Record):
     """A real ``lprime run`` of a part of ``quick``, with one worker."""
 
@@ -138,6 +145,7 @@ class Speed(Record):
     evaluation: list[Evaluation] = []
     memory: list[Memory] = []
     growth: list[Growth] = []
+    parts: list[Part] = []
     profile: list[Profile] = []
     overhead: Overhead | None = None
 

@@ -20,6 +20,7 @@ from .growth import measure_growth
 from .libraries import LIBRARIES, import_libraries
 from .memory import measure_memory
 from .overhead import measure_overhead
+from .parts import measure_parts
 from .plan import Plan
 from .profile import measure_profile
 from .record import Speed
@@ -38,7 +39,7 @@ def measure_sections(plan: Plan, sections: Sequence[str]) -> Speed:
     measured: dict[str, Any] = {}
     if "steps" in sections:
         measured["steps"] = [step for part in plan.steps for step in measure_steps(part)]
-    here = {"evaluation": measure_evaluation, "growth": measure_growth, "profile": measure_profile}
+    here = {"evaluation": measure_evaluation, "growth": measure_growth, "parts": measure_parts, "profile": measure_profile}
     measured |= {name: measure(plan) for name, measure in here.items() if name in sections}
     cpu_share = (time.process_time() - cpu) / (time.perf_counter() - wall)
     in_subprocesses = {"memory": measure_memory, "overhead": measure_overhead}

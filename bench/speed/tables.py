@@ -165,6 +165,17 @@ def growth_tables(record: Speed) -> list[Table]:
     return [Table("Cost of every encoding, and its training step by tokens: ms", text, header, rows)]
 
 
+def parts_tables(record: Speed) -> list[Table]:
+    if not record.parts:
+        return []
+    text = (
+        "Evaluation of copying at L′ by NoPE with one addition, relative to NoPE's, all taking turns. An encoding whose scores "
+        "are computed from content for every pair of tokens cannot cost less with torch's operations."
+    )
+    rows = [[part.what, f"{part.evaluation:.2f}"] for part in record.parts]
+    return [Table("What a bias from content costs at least", text, ["addition", "evaluation × nope"], rows)]
+
+
 def profile_tables(record: Speed) -> list[Table]:
     if not record.profile:
         return []
@@ -200,5 +211,5 @@ def overhead_tables(record: Speed) -> list[Table]:
 
 
 def all_tables(record: Speed) -> list[Table]:
-    sections = (step_tables, evaluation_tables, memory_tables, growth_tables, profile_tables, overhead_tables)
+    sections = (step_tables, evaluation_tables, memory_tables, growth_tables, parts_tables, profile_tables, overhead_tables)
     return [table for section in sections for table in section(record)]

@@ -63,7 +63,8 @@ def position(records: Records, theme: Theme) -> "Figure":
     return draw_lines(
         "Where is the position? Error of a probe by layer, on sequences of length L", panels, theme,
         "mean distance of the predicted position, as a share of that of two random ones",
-        ["layer 0 is the input of the first layer, the last one the end of the stream", "thin grey dashes: nope before its training"],
+        ["layer 0 is the input of the first layer, the last one the end of the stream",
+         "thin grey dashes: nope before its training"],
     )  # fmt: skip
 
 
