@@ -169,8 +169,9 @@ def parts_tables(record: Speed) -> list[Table]:
     if not record.parts:
         return []
     text = (
-        "Evaluation of copying at L′ by NoPE with one addition, relative to NoPE's, all taking turns. An encoding whose scores "
-        "are computed from content for every pair of tokens cannot cost less with torch's operations."
+        "Evaluation of copying at L′ by NoPE with one addition, relative to NoPE's, all taking turns. An encoding that "
+        "computes a product for every pair of tokens besides that of attention, or its softmax without the fused kernel, "
+        "cannot cost less with torch's operations."
     )
     rows = [[part.what, f"{part.evaluation:.2f}"] for part in record.parts]
     return [Table("What a bias from content costs at least", text, ["addition", "evaluation × nope"], rows)]
