@@ -13,9 +13,9 @@ from pathlib import Path
 
 from bench.encodings import Encoding, Info, Wrapper, classes
 from bench.encodings.compose import resolve
-from tasks import InputError, unknown
+from tasks import InputError
 
-from .loading import module_file
+from .loading import module_file, read_file
 from .references import is_file, map_references, parts
 from .registry import Known, entry_points
 
@@ -65,7 +65,7 @@ def stand_in(reference: str) -> type[Encoding]:
     Raises:
         InputError: the source cannot be read, has no such class, or declares its name by an expression.
     """
-    tree, wanted = read_source(reference), parts(reference)[1]
+    tree, wanted = parse_source(reference), parts(reference)[1]
     local = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     found = [node for name, node in local.items() if wanted in ("", name) and isinstance(declaration(node), ast.Call)]
     if len(found) != 1:
@@ -118,7 +118,7 @@ def with_signature(arguments: ast.arguments):
     return init
 
 
-def read_source(reference: str) -> ast.Module:
+def parse_source(reference: str) -> ast.Module:
     """The source of a reference, parsed.
 
     Raises:
@@ -128,14 +128,11 @@ def read_source(reference: str) -> ast.Module:
     path = Path(place) if is_file(reference) else find_module(place)
     if path is None:
         raise InputError(f"cannot find the source of {reference}")
+    if path.is_file() and path.stat().st_size > MOST_BYTES:
+        raise InputError(f"{path} has more than {MOST_BYTES:,} bytes, too many for an encoding")
+    content = read_file(path)
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise InputError(f"{path} has more than {MOST_BYTES:,} bytes, too many for an encoding")
-        return ast.parse(path.read_bytes())
-    except OSError as error:
-        if near := [str(other) for other in path.parent.glob("*.py")]:
-            raise unknown("encoding", str(path), near) from None
-        raise InputError(f"cannot read encoding {path}: {error.strerror or error}") from None
+        return ast.parse(content)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise InputError(f"{path} is not Python: {error}") from None
 

@@ -76,7 +76,7 @@ def test_declared_names_are_those_of_the_loaded_classes(own, tmp_path):
     for text, message in {
         "more.py": "its class as in file.py:Class with info = Info(name=…); found First, Second, Third",
         "more.py:Secnd": "expected Secnd with",
-        "mor.py": "unknown encoding 'mor.py'; did you mean 'more.py'?",
+        "mor.py": "cannot read encoding mor.py: No such file or directory; did you mean 'more.py'?",
         "evil.py(strenth=1)": "unknown setting of evil 'strenth'; did you mean 'strength'?",
         "rope(bse=1)": "did you mean 'base'?",
     }.items():
