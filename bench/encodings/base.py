@@ -103,8 +103,8 @@ class At:
     layer: int = 0
     ids: Real[Tensor, "*B T"] | None = None
     """Output of ``positions``: integers, or fractions if the encoding accepts them (``float_ids``)."""
-    drawn_distances: Real[Tensor, " announced"] | None = None
-    """Distances that replace differences of ids, from a wrapper such as ``randomised``; entry m: of key i − m from query i."""
+    drawn_distances: Real[Tensor, "*B T T"] | None = None
+    """Distances that replace the differences of ids, from a wrapper such as ``randomised``."""
     shared: Any = None
     """Output of ``prepare``."""
     source: Callable[[], Float[Tensor, "B T D"]] | None = None
@@ -120,11 +120,8 @@ class At:
 
     @property
     def distances(self) -> Real[Tensor, "*B T T"]:
-        """r = i − j for every query i and key j, from the ids unless drawn; negative for later keys, which the mask hides."""
-        if self.drawn_distances is None:
-            return distances(self.positions)
-        steps = distances(torch.arange(self.positions.shape[-1], device=self.positions.device))
-        return self.drawn_distances[steps.abs()] * steps.sign()
+        """r = i − j for every query i and key j, from the ids; negative for later keys, which the mask hides."""
+        return distances(self.positions) if self.drawn_distances is None else self.drawn_distances
 
     @property
     def h(self) -> Float[Tensor, "B T D"]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from tasks import InputError
 
 from . import hooks
-from .base import At, Info, Wrapper
+from .base import At, Info, Wrapper, distances
 
 ENTRIES = (
     *(f"randomised({name})" for name in ("learned", "sinusoidal", "rope", "alibi", "t5", "fire")),
@@ -71,10 +71,11 @@ class Randomised(Wrapper):
     def prepare(self, at: At) -> list[tuple]:
         """For each draw: ids, distances, and what the wrapped encoding prepares from them. The first has the pass's ids."""
         device, length, prepared = at.positions.device, at.positions.shape[-1], []
+        steps = distances(torch.arange(length, device=device))
         for layer in range(self.draws):
             ids = at.positions if layer == 0 else self.draw(at.announced_length, 0, at, device)[:length]
             r = torch.nn.functional.pad(self.draw(at.announced_length - 1, 1, at, device), (1, 0))
-            own = replace(at, layer=layer, ids=ids, drawn_distances=r)
+            own = replace(at, layer=layer, ids=ids, drawn_distances=r[steps.abs()] * steps.sign())
             prepared.append((own.ids, own.drawn_distances, self.base.prepare(own)))
         return prepared
 

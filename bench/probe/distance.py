@@ -1,7 +1,8 @@
 """Attention distance (Kazemnejad et al. 2023, ``src/analyzers/attention_aggregate_analyzer.py``): how far back each head looks.
 
-At the places i where the answer is predicted: (i − argmax_j A_ij)/(i + 1), and the mean distance Σ_j A_ij (i − j)/(i + 1), by
-layer and head, at L, at 2 L and at the longest length. 0 is the token itself; ``<bos>`` is at i/(i + 1).
+At the places i where the answer is predicted: (i − argmax_j A_ij)/(i + 1), and the mean distance Σ_j A_ij (i − j)/(i + 1), over
+Σ_j A_ij where weights do not sum to 1, by layer and head, at L, at 2 L and at the longest length. 0 is the token itself;
+``<bos>`` is at i/(i + 1).
 """
 
 import torch

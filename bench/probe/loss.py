@@ -15,7 +15,7 @@ SIZES = ("width", "layers")
 
 
 class Loss(NamedTuple):
-    """Mean over seeds of one encoding on one task: those that all its sizes have, if any."""
+    """Mean over seeds of one encoding on one task."""
 
     task: str
     encoding: str
@@ -43,16 +43,21 @@ def losses(results: Iterable[tuple[Suite, Result]]) -> list[Loss]:
         key = result.task, result.encoding.name, suite.model.layers, suite.model.width
         if result.fingerprint == suite.fingerprint and all(score.nll is not None for score in result.in_distribution):
             cells.setdefault(key, []).append(result)
-    common: dict[tuple[str, str], set[int]] = {}
-    for (task, encoding, *_), runs in cells.items():
-        seeds = {run.seed for run in runs}
-        common[task, encoding] = common.get((task, encoding), seeds) & seeds
     found = []
-    for key, all_runs in cells.items():
-        runs = [run for run in all_runs if run.seed in common[key[:2]]] or all_runs
+    for key, runs in cells.items():
         by_length = {
             score.length: sum(run.in_distribution[n].nll or 0.0 for run in runs) / len(runs)
             for n, score in enumerate(runs[0].in_distribution)
         }
         found.append(Loss(*key, runs[0].parameters.model, len(runs), by_length))
     return sorted(found, key=lambda loss: (loss.task, loss.parameters // 1000, loss.mean))
+
+
+def of_common_seeds(results: Iterable[tuple[Suite, Result]]) -> list[tuple[Suite, Result]]:
+    """The results of an encoding on a task whose seeds all its sizes have, for a comparison of sizes."""
+    known = list(results)
+    seeds: dict[tuple[str, str], dict[str, set[int]]] = {}
+    for suite, result in known:
+        seeds.setdefault((result.task, result.encoding.name), {}).setdefault(suite.name, set()).add(result.seed)
+    common = {key: set.intersection(*by_suite.values()) for key, by_suite in seeds.items()}
+    return [(suite, run) for suite, run in known if run.seed in common[run.task, run.encoding.name]]

@@ -15,7 +15,7 @@ from .subject import Subject, load_subject, train, weights_file
 
 SIMILARITY = "similarity"
 DIVERGED = "the run diverged"
-NO_WEIGHTS = "the encoding's attention is not a weighted sum of values, so it has no weights"
+NO_WEIGHTS = "some attention is not a weighted sum of values, so it has no weights"
 
 
 class Probe(NamedTuple):
@@ -75,14 +75,16 @@ def measure_run(run: Run, out: Path, probes: Sequence[str]) -> list[ProbeRecord]
             continue
         record = stored(run, out, name, probe.version, source)
         if record is None:
-            subject = subject or trained_subject(run, out)
             start, note = time.perf_counter(), ""
             values: list[Value] = []
             if diverged(run, out):
                 note = DIVERGED
             else:
+                subject = subject or trained_subject(run, out)
+                start = time.perf_counter()
                 values = probe.measure(subject)
-                if probe.weights and not any(value.quantity in ("peak_distance", "entropy") for value in values):
+                layers = {value.layer for value in values if value.quantity in ("peak_distance", "entropy")}
+                if probe.weights and len(layers) < run.suite.model.layers:
                     note = NO_WEIGHTS
             record = make_record(run, name, probe.version, values, note, start)
             write_record(run.folder(out), record)
@@ -120,7 +122,9 @@ def measure_similarity(runs: Sequence[Run], out: Path) -> list[ProbeRecord]:
         for run in group:
             record = stored(run, out, SIMILARITY, similarity.VERSION, source_hash(get_encoding(run.encoding)))
             known[run] = (record, {v.at for v in record.values} if record else set())
-        if all(known[run][0] and {label(other) for other in group} - {label(run)} <= known[run][1] for run in group):
+        # One that diverged, or has no weights, is in no other's record.
+        comparable = {label(run) for run in group if not (record := known[run][0]) or not record.note}
+        if all(record and (record.note or comparable - {label(run)} <= have) for run, (record, have) in known.items()):
             records += [record for record, _ in known.values() if record]
             continue
         start = time.perf_counter()

@@ -4,7 +4,7 @@ For each layer the minimum over pairs of heads, one of each model, of (1/rows) �
 answer is predicted, on the same examples, in nats: 0 for equal attention, at most ln 2. The published code
 (``src/analyzers/attention_kl_analyzer.py``) compares only heads i < j, and ``KLDivLoss(log p, m)`` computes KL(m‖p), so
 that its numbers pass ln 2; here all pairs of heads are compared, by JSD = H((P + Q)/2) − (H(P) + H(Q))/2. The baseline is
-another seed of the same encoding. Models of one seed share their first weights and are more alike: see ``tables.divergences``.
+another seed of the same encoding. Models of one seed share their first weights and are more alike: see ``mean_divergences``.
 """
 
 import torch

@@ -73,14 +73,14 @@ def growth(records: Sequence[ProbeRecord]) -> tuple[list[str], Line]:
     names = {"entropy": "entropy / ln(i + 1)", "largest_weight": "largest weight", "logit_range": "logit range"}
     names |= {"output_std": "output std", "first_token": "heads on first token"}
     header = []
-    for name, title in names.items():
-        header += [f"{title}, l = {inside}", f"l = {longest}", *(["slope"] if name != "first_token" else [])]
+    for title in names.values():
+        header += [f"{title}, l = {inside}", f"l = {longest}", "slope"]
 
     def line(own: Sequence[ProbeRecord]) -> list[str]:
         cells = []
         for name in names:
             cells += [number(mean(own, name, length=n), 2) for n in (inside, longest)]
-            cells += [number(mean(own, f"slope of {name}"), 2)] if name != "first_token" else []
+            cells += [number(mean(own, f"slope of {name}"), 2)]
         return cells
 
     return header, line
@@ -88,10 +88,11 @@ def growth(records: Sequence[ProbeRecord]) -> tuple[list[str], Line]:
 
 def context(records: Sequence[ProbeRecord]) -> tuple[list[str], Line]:
     lengths = lengths_of(records, "accuracy")
-    header = [f"accuracy, {which}, l = {n}" for n in lengths for which in ("whole", "cut")]
+    header = [f"{what}, {which}, l = {n}" for n in lengths for what in ("accuracy", "nats") for which in ("whole", "cut")]
 
     def line(own: Sequence[ProbeRecord]) -> list[str]:
-        return [number(mean(own, name, length=n), 2) for n in lengths for name in ("accuracy", "accuracy_cut")]
+        names = ("accuracy", "accuracy_cut", "nll", "nll_cut")
+        return [number(mean(own, name, length=n), 2) for n in lengths for name in names]
 
     return header, line
 
@@ -116,7 +117,7 @@ def excess(records: Sequence[ProbeRecord]) -> tuple[list[str], Line]:
     return [f"l = {n}" for n in lengths], lambda own: [number(mean(own, "excess", length=n)) for n in lengths]
 
 
-def divergences(records: Iterable[ProbeRecord]) -> dict[tuple[str, str, str], float]:
+def mean_divergences(records: Iterable[ProbeRecord]) -> dict[tuple[str, str, str], float]:
     """(task, encoding, other encoding) → mean divergence at L over layers and pairs of models.
 
     The models of a pair are of different seeds if there are any: those of one seed begin with the same weights and see the same
@@ -128,13 +129,13 @@ def divergences(records: Iterable[ProbeRecord]) -> dict[tuple[str, str, str], fl
             other, _, seed = value.at.rpartition(" seed ")
             if value.value is not None:
                 found = pairs.setdefault((record.task, record.encoding, other), {True: [], False: []})
-                found[int(seed) != record.seed].append(value.value)
+                found[seed != str(record.seed)].append(value.value)
     return {key: fmean(found[True] or found[False]) for key, found in pairs.items()}
 
 
 def similarity(records: Sequence[ProbeRecord]) -> tuple[list[str], Line]:
     def line(own: Sequence[ProbeRecord]) -> list[str]:
-        others = {other: value for (_, _, other), value in divergences(own).items()}
+        others = {other: value for (_, _, other), value in mean_divergences(own).items()}
         same = others.pop(own[0].encoding, None)
         ordered = sorted((value, name) for name, value in others.items())
         return [number(same), *(f"{name} {number(value)}" for value, name in ordered[:3]), *[""] * (3 - len(ordered[:3]))]
@@ -144,7 +145,7 @@ def similarity(records: Sequence[ProbeRecord]) -> tuple[list[str], Line]:
 
 TITLES = {
     "position": "Absolute position read out of the residual stream: mean |error|, in tokens",
-    "distance": "Normalised attention distance, mean over heads: 0 is the token itself, 1 the first",
+    "distance": "Normalised attention distance, mean over heads: 0 is the token itself, i/(i + 1) the first",
     "growth": "The attention as sequences grow, mean over layers and heads; slopes of ln x over ln T from L on",
     "context": "Accuracy with the whole sequence, and with all but the last tokens (the size at L) replaced",
     "needle": "Accuracy of the value by length: mean over depths of the key, and at the worst depth",
@@ -162,13 +163,14 @@ def tables(records: Iterable[ProbeRecord]) -> list[Table]:
     found = []
     for probe in TITLES:
         for (name, task), own in groups.items():
-            if name == probe and any(record.values for record in own):
-                header, line = SUMMARIES[probe](own)
+            if name == probe:
+                measured = any(record.values for record in own)
+                header, line = SUMMARIES[probe](own) if measured else ([""], lambda runs: [""])
                 rows = []
                 for encoding in dict.fromkeys(record.encoding for record in own):
                     runs = [record for record in own if record.encoding == encoding]
-                    cells = line(runs) if any(r.values for r in runs) else [runs[0].note, *[""] * (len(header) - 1)]
-                    rows.append([encoding, *cells])
+                    cells = line(runs) if any(r.values for r in runs) else [""] * len(header)
+                    rows.append([": ".join([encoding, *sorted({r.note for r in runs if r.note})]), *cells])
                 found.append(Table(probe, f"{TITLES[probe]} ({task})", ["encoding", *header], rows))
     return found
 

@@ -171,10 +171,10 @@ def parts_tables(record: Speed) -> list[Table]:
     text = (
         "Evaluation of copying at L′ by NoPE with one addition, relative to NoPE's, all taking turns. An encoding that "
         "computes a product for every pair of tokens besides that of attention, or its softmax without the fused kernel, "
-        "cannot cost less with torch's operations."
+        "pays that much before anything else."
     )
     rows = [[part.what, f"{part.evaluation:.2f}"] for part in record.parts]
-    return [Table("What a bias from content costs at least", text, ["addition", "evaluation × nope"], rows)]
+    return [Table("What parts of attention cost", text, ["addition", "evaluation × nope"], rows)]
 
 
 def profile_tables(record: Speed) -> list[Table]:

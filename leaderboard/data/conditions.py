@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from bench.result import Result
+from bench.result import RESULT, Result
 from bench.suites.suite import is_shipped, split_condition
 
-from .collect import read_results, suites_with_results
+from .collect import read_results, run_files, suites_with_results
 from .grid import Grid, build_grids, is_ranked
 
 
@@ -34,15 +34,15 @@ def attach_conditions(suites: Mapping[str, Sequence[Grid]]) -> dict[str, list[Gr
 
 
 def suites_with_boards(out: Path) -> list[str]:
-    """Names of the suites with results that have a board of their own: not conditions, nor, unless there are no others, suites
-    without ranked tasks.
+    """Names of the suites with results that have a board of their own: not conditions, and with ranked tasks, unless there are
+    no others.
 
     Raises:
         InputError: no results.
     """
     names = suites_with_results(out)
-    ranked = [name for name in names if any(is_ranked(task.name) for task in (out / name).iterdir() if task.is_dir())]
-    return [name for name in ranked or names if not is_shipped_condition(name)]
+    ranked = [name for name in names if any(is_ranked(task) for _, (_, task, _, _) in run_files(out / name, RESULT))]
+    return [name for name in ranked if not is_shipped_condition(name)] or names
 
 
 def is_shipped_condition(name: str) -> bool:

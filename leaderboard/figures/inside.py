@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from bench.probe.loss import Loss
 from bench.probe.record import ProbeRecord
-from bench.probe.tables import divergences, layers_of, lengths_of, mean
+from bench.probe.tables import layers_of, lengths_of, mean, mean_divergences
 from leaderboard.format import printable
 
 from .inside_panels import Heat, Lines, draw_heats, draw_lines
@@ -168,7 +168,7 @@ def divergence_matrix(records: Records) -> tuple[list[str], Float[np.ndarray, "E
     own = of(records, "similarity")
     names = encodings_of(own)
     pairs: dict[tuple[str, str], list[float]] = {}
-    for (_, one, other), value in divergences(own).items():
+    for (_, one, other), value in mean_divergences(own).items():
         if other in names:
             pairs.setdefault((one, other), []).append(value)
     table = np.full((len(names), len(names)), np.nan)
@@ -212,8 +212,8 @@ def excess(records: Records, theme: Theme) -> "Figure":
     return draw_lines("Language: nats a token above the optimum", panels, theme, "nats", ["0 is the true distribution"])
 
 
-def loss(found: Sequence[Loss], theme: Theme) -> "Figure":
-    """By width at the commonest number of layers, and by layers at the commonest width."""
+def losses_by_size(found: Sequence[Loss]) -> list[Lines]:
+    """Panels by width at the commonest number of layers, and by layers at the commonest width."""
     panels = []
     for task, (size, other) in product(dict.fromkeys(one.task for one in found), (("width", "layers"), ("layers", "width"))):
         own = [one for one in found if one.task == task]
@@ -224,7 +224,15 @@ def loss(found: Sequence[Loss], theme: Theme) -> "Figure":
             lines[name] = points(dict(sorted(sizes.items())))
         if several := {name: line for name, line in lines.items() if len(line[0]) > 1}:
             panels.append(Lines(task, several, f"{size} ({other}: {usual})"))
-    return draw_lines("Loss within the training length by size of the model", panels, theme, "nats per answer token, l ≤ L", [])
+    return panels
+
+
+def loss(panels: Sequence[Lines], theme: Theme) -> "Figure":
+    title, note = (
+        "Loss within the training length by size of the model",
+        "mean over the seeds that all sizes of an encoding have",
+    )
+    return draw_lines(title, panels, theme, "nats per answer token, l ≤ L", [note])
 
 
 SUITE_FIGURES = {f.__name__: f for f in (position, distance, similarity, context, needle, growth, excess)}

@@ -4,14 +4,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bench.probe.loss import SIZES, Loss, losses
+from bench.probe.loss import SIZES, losses, of_common_seeds
 from bench.probe.tables import layers_of, lengths_of, mean
+from bench.result import Result
+from bench.suites.suite import Suite
 from leaderboard.data.file_names import IMAGES, PAGES, page_name
 from leaderboard.data.grid import Grid
 from leaderboard.format import printable
 
 from .canvas import file_name, render_svgs
-from .inside import GROWING, SUITE_FIGURES, Records, encodings_of, loss, lost, of, points, tasks_of
+from .inside import GROWING, SUITE_FIGURES, Records, encodings_of, loss, losses_by_size, lost, of, points, tasks_of
 from .inside_panels import Lines, draw_lines
 from .theme import Theme
 
@@ -61,18 +63,17 @@ def suite_stems(records: Records) -> list[str]:
     return [probe for probe in SUITE_FIGURES if of(records, probe)]
 
 
-def grid_losses(versions: Sequence[Grid]) -> list[Loss]:
-    """Losses of a suite's newest version and of its conditions on the size."""
+def grid_results(versions: Sequence[Grid]) -> list[tuple[Suite, Result]]:
+    """Results of a suite's newest version and of its conditions on the size."""
     if not versions or versions[0].suite is None:
         return []
     grids = [versions[0], *(g for name, g in versions[0].conditions.items() if name.split("-")[0] in SIZES)]
-    return losses((grid.suite, run) for grid in grids if grid.suite for run in grid.all_runs)
+    return [(grid.suite, run) for grid in grids if grid.suite for run in grid.all_runs]
 
 
-def has_sizes(found: Sequence[Loss]) -> bool:
-    """Whether an encoding's losses on a task are of models of several sizes, so that there is a figure."""
-    sizes = {(one.task, one.encoding, one.parameters) for one in found}
-    return len(sizes) > len({(task, encoding) for task, encoding, _ in sizes})
+def loss_panels(versions: Sequence[Grid]) -> list[Lines]:
+    """The panels of the figure ``loss``; none without runs of several sizes."""
+    return losses_by_size(losses(of_common_seeds(grid_results(versions))))
 
 
 def suite_path(suite: str, stem: str, look: str = "light") -> str:
@@ -101,8 +102,8 @@ def figure_files(probes: Mapping[str, Records], suites: Mapping[str, Sequence[Gr
     for suite, records in probes.items():
         for stem in suite_stems(records):
             add(partial(suite_path, suite, stem), partial(SUITE_FIGURES[stem], records))
-        if has_sizes(found := grid_losses(suites.get(suite, ()))):
-            add(partial(suite_path, suite, "loss"), partial(loss, found))
+        if panels := loss_panels(suites.get(suite, ())):
+            add(partial(suite_path, suite, "loss"), partial(loss, panels))
         for encoding in encodings_of(records):
             if encoding in paged and has_figure(records, encoding):
                 add(partial(encoding_path, suite, encoding), partial(encoding_figure, records, encoding))

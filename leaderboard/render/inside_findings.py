@@ -1,11 +1,12 @@
 """What probes found, in words, each next to what a paper found; every verdict follows from a rule that is written with it."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
 from bench.probe.record import ProbeRecord
-from bench.probe.tables import divergences, layers_of, lengths_of, mean
+from bench.probe.tables import layers_of, lengths_of, mean, mean_divergences
 from leaderboard.figures.inside import Records, encodings_of, of, tasks_of
 from leaderboard.format import plural, share
 
@@ -23,15 +24,34 @@ class Finding(NamedTuple):
     """With what it measured."""
     ours: str
     found: bool
+    """By the means over seeds."""
     rule: str
+    by_seed: tuple[bool, ...] = ()
+    """The same for each seed alone that has what the rule needs."""
+
+    @property
+    def verdict(self) -> str:
+        said, seeds = "found" if self.found else "not found", self.by_seed
+        if len(seeds) < 2:
+            return f"{said} (one seed)"
+        if set(seeds) != {self.found}:
+            return (
+                f"not decided (it holds in {sum(seeds)} of {len(seeds)} seeds, and {'' if self.found else 'not '}in the mean)"
+            )
+        return f"{said} (in {'each' if self.found else 'none'} of {len(seeds)} seeds)"
 
 
 def findings(records: Records) -> list[Finding]:
     """All claims that the records of a suite decide."""
     positions = learns_positions, has_positions, alibi_positions
     attention = similar, unused_context, falling_weight, falling_output
-    found = [decide(records) for decide in (*positions, *attention, extrapolation, loss_order)]
-    return [one for one in found if one]
+    found = []
+    for decide in (*positions, *attention, extrapolation, loss_order):
+        if finding := decide(records):
+            seeds = sorted({record.seed for record in records})
+            alone = [decide([record for record in records if record.seed == seed]) for seed in seeds]
+            found.append(finding._replace(by_seed=tuple(one.found for one in alone if one)))
+    return found
 
 
 def error_shares(records: Records, encoding: str, quantity: str = "error") -> dict[str, list[float]]:
@@ -60,13 +80,19 @@ def learns_positions(records: Records) -> Finding | None:
     shares = error_shares(records, BASE)
     if not shares:
         return None
-    trained, untrained = by_layer(shares.values()), by_layer(error_shares(records, BASE, "untrained").values())
+    before = error_shares(records, BASE, "untrained")
+    trained, untrained = by_layer(shares.values()), by_layer(before.values())
+
+    def learnt(trained: Sequence[float], untrained: Sequence[float]) -> bool:
+        return trained[0] >= 0.7 and min(trained[1:]) <= min(0.35, *untrained[1:])
+
+    alone = [task for task in shares if learnt(shares[task], before[task])]
     return Finding(
         "A causal model without encoding learns absolute positions in its first layers",
         "Haviv et al. 2022: error 337/80/17/21/133 of 341 by chance at layers 0/2/4/12/24",
-        f"nope on {plural(len(shares), 'task')}, error as a share of chance by layer: {slashed(trained)}; "
-        f"before its training: {slashed(untrained)}",
-        trained[0] >= 0.7 and min(trained[1:]) <= min(0.35, *untrained[1:]),
+        f"nope, mean over {plural(len(shares), 'task')}, error as a share of chance by layer: {slashed(trained)}; "
+        f"before its training: {slashed(untrained)}; on single tasks it holds with {', '.join(alone) or 'none'}",
+        learnt(trained, untrained),
         "at least .7 of chance at the input, and after some layer at most .35 and less than ever before training",
     )
 
@@ -102,7 +128,7 @@ def alibi_positions(records: Records) -> Finding | None:
 
 def similar(records: Records) -> Finding | None:
     means: dict[str, list[float]] = {}
-    for (_, _, other), value in divergences(of(records, "similarity", encoding=BASE)).items():
+    for (_, _, other), value in mean_divergences(of(records, "similarity", encoding=BASE)).items():
         means.setdefault(other, []).append(value)
     seeds = means.pop(BASE, None)
     order = sorted((fmean(values), name) for name, values in means.items())
@@ -113,7 +139,7 @@ def similar(records: Records) -> Finding | None:
     nearest = ", ".join(f"{name} {share(value)}" for value, name in order[:6])
     relative = max(places["t5"], places["alibi"]) < min(places["sinusoidal"], places["rope"])
     return Finding(
-        "The attention without encoding is closest to that of relative biases",
+        "The attention without encoding is closer to that of T5 and ALiBi than to that of RoPE and sinusoidal positions",
         "Kazemnejad et al. 2023: distance from NoPE: T5 .40, ALiBi 2.35, sinusoidal 3.65, RoPE 4.23 (their own scale)",
         f"mean divergence from nope at L, nats: {nearest}; of the four: "
         + ", ".join(f"{name} {share(value)}" for name, value in sorted(places.items(), key=lambda item: item[1]))
@@ -226,6 +252,8 @@ def loss_order(records: Records) -> Finding | None:
     )
 
 
-def seeds_of(records: Sequence[ProbeRecord]) -> int:
-    """Number of different seeds."""
-    return len({record.seed for record in records})
+def seeds_of(records: Sequence[ProbeRecord]) -> str:
+    """How many seeds each cell has, such as ``1 to 3 seeds``."""
+    cells = Counter((record.task, record.encoding) for record in records)
+    low, high = min(cells.values()), max(cells.values())
+    return plural(high, "seed") if low == high else f"{low} to {plural(high, 'seed')}"

@@ -2,23 +2,25 @@
 
 from collections.abc import Mapping, Sequence
 
+from bench.probe.loss import losses
 from bench.probe.record import ProbeRecord
 from bench.probe.tables import Table, loss_tables, tables
 from leaderboard.data.grid import Grid
 from leaderboard.figures.inside import ALTS, Records, of
-from leaderboard.figures.inside_files import encoding_path, grid_losses, has_figure, has_sizes, suite_path, suite_stems
-from leaderboard.format import plural
+from leaderboard.figures.inside_files import encoding_path, grid_results, has_figure, loss_panels, suite_path, suite_stems
 
 from .inside_findings import Finding, findings, seeds_of
 from .markdown import escape, markdown_table, themed_picture
 
 INSIDE = "INSIDE.md"
 ABOUT = """\
-Where does a model without encoding know positions, how far back does each head look, whose attention is like whose, is context
-past L used, and what happens to the attention as sequences grow? These numbers are of the trained models of the published runs,
-read by hooks from outside (`lprime probe`; each probe is described in its file in [bench/probe](../../bench/probe)). Where a
-paper found something, its number is next to ours, and a rule decides whether we found it too. The models are small and the
-tasks are algorithmic: an order that is not found here is not refuted there."""
+Where does a model without encoding know positions, how far back does each head look, whose attention is like whose, is
+context past L used, and what happens to the attention as sequences grow? These numbers are of the trained models of the
+published runs, read by hooks from outside (`lprime probe`; each probe is described in its file in
+[bench/probe](../../bench/probe)). Where a paper found something, its number is next to ours, and a rule decides whether we
+found it too: on the mean over seeds, and on each seed; where these disagree it is not decided. Findings whose rule was
+committed before their runs: `lprime reproduce`. The models are small and the tasks are algorithmic: an order that is not
+found here is not refuted there."""
 THEOREM = """\
 Kazemnejad et al. 2023 prove that a causal model without encoding can recover absolute and relative positions. Here the proof is
 a computation, with weights that are constructed by hand: [theorem.py](../../bench/probe/theorem.py). `lprime probe theorem`
@@ -32,7 +34,7 @@ HEADINGS = {
     "needle": "Needle by depth and length",
     "growth": "What changes as sequences grow?",
     "excess": "Language, against the known optimum",
-    "loss": "What is lost within the training length?",
+    "loss": "Loss within the training length",
 }
 
 
@@ -53,22 +55,22 @@ def render_inside(probes: Mapping[str, Records], suites: Mapping[str, Sequence[G
 
 
 def finding_text(finding: Finding) -> str:
-    verdict = "found" if finding.found else "not found"
     lines = {"Published": finding.paper, "Here": escape(finding.ours, 2000), "Rule": finding.rule}
-    return "\n".join([f"**{finding.claim}: {verdict}.**\n", *(f"- {name}: {text}." for name, text in lines.items())])
+    return "\n".join([f"**{finding.claim}: {finding.verdict}.**\n", *(f"- {name}: {text}." for name, text in lines.items())])
 
 
 def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> list[str]:
     """Figures and tables of one suite."""
-    seeds = {probe: seeds_of(of(records, probe)) for probe in ORDER if of(records, probe)}
-    listed = ", ".join(f"{probe} {plural(count, 'seed')}" for probe, count in seeds.items())
-    parts = [f"## Suite {escape(suite)}", f"Suite version {records[0].suite_version}. {listed}."]
+    listed = ", ".join(f"{probe} {seeds_of(own)}" for probe in ORDER if (own := of(records, probe)))
+    version = (records or versions)[0]
+    number = version.suite_version if isinstance(version, ProbeRecord) else version.version
+    parts = [f"## Suite {escape(suite)}", f"Suite version {number}. {listed}."]
     found = tables(records)
     for stem in sorted(suite_stems(records), key=ORDER.index):
         parts += [f"### {HEADINGS[stem]}", picture(suite, stem)]
         parts += [folded(table) for table in found if table.probe == stem]
-    if within := grid_losses(versions):
-        parts += [f"### {HEADINGS['loss']}", *([picture(suite, "loss")] if has_sizes(within) else [])]
+    if within := losses(grid_results(versions)):
+        parts += [f"### {HEADINGS['loss']}", *([picture(suite, "loss")] if loss_panels(versions) else [])]
         parts += map(folded, loss_tables(within))
     return parts
 
@@ -90,17 +92,18 @@ def theorem_section() -> list[str]:
     return ["## The theorem, with numbers", THEOREM, f"```\n{report(run_theorem(), permutation_errors())}\n```"]
 
 
-def inside_section(encoding: str, probes: Mapping[str, Records]) -> str:
-    """The end of an encoding's page; empty without records."""
+def inside_section(encoding: str, probes: Mapping[str, Records], suites: Mapping[str, Sequence[Grid]]) -> str:
+    """The end of an encoding's page; empty without records and losses. Arguments as for ``render_inside``."""
     parts = []
     for suite, records in probes.items():
         own: list[ProbeRecord] = [record for record in records if record.encoding == encoding]
-        if not own:
+        within = losses((of, run) for of, run in grid_results(suites.get(suite, ())) if run.encoding.name == encoding)
+        if not (own or within):
             continue
         parts.append(f"## How it works inside, suite {escape(suite)}")
         parts.append(f"What is measured, and what other encodings do: [Inside the models](../{INSIDE}).")
         if has_figure(records, encoding):
             light, dark = (f"../{encoding_path(suite, encoding, look)}" for look in ("light", "dark"))
             parts.append(themed_picture(f"{encoding}: probes of its trained models", light, dark))
-        parts += [folded(table) for table in tables(own)]
+        parts += map(folded, [*tables(own), *loss_tables(within)])
     return "\n" + "\n\n".join(parts) + "\n" if parts else ""

@@ -4,7 +4,7 @@
 
     <folder>/README.md                      the front page
     <folder>/suites/<suite>/…               pages of a suite: all tables and figures, and each task
-    <folder>/INSIDE.md                      what probes found, if there are any
+    <folder>/INSIDE.md                      what probes found, and suites that boards do not rank, if there are any
     <folder>/pages/<name>.md                a page for each encoding
     <folder>/findings.md                    published findings, and whether they were reproduced
     <folder>/images/<suite>/…               the board's figures, and in ``pages/`` those of the encoding pages
@@ -62,7 +62,13 @@ class PublishedBoard:
     @cached_property
     def suites(self) -> dict[str, list[Grid]]:
         """Those with tasks that boards rank by. The others are only on the page of probes."""
-        return {name: versions for name, versions in self.grids.items() if versions[0].columns}
+        ranked = {name: [grid for grid in versions if grid.columns] for name, versions in self.grids.items()}
+        return {name: versions for name, versions in ranked.items() if versions}
+
+    @cached_property
+    def inside(self) -> dict[str, list[ProbeRecord]]:
+        """Suite → records of its probes: of those that have some, and of those without a board."""
+        return {**self.probes, **{name: self.probes.get(name, []) for name in self.grids if name not in self.suites}}
 
     @cached_property
     def classes(self) -> dict[str, list[Classes]]:
@@ -81,7 +87,7 @@ class PublishedBoard:
 
     def more_pages(self) -> list[str]:
         """Links to the pages that are not of a suite."""
-        inside = [f"[what the models do inside]({INSIDE})"] if self.probes else []
+        inside = [f"[what the models do inside]({INSIDE})"] if self.inside else []
         return inside + ([f"[published findings, reproduced or not]({FINDINGS})"] if self.outcomes else [])
 
     def text_files(self) -> dict[str, bytes]:
@@ -94,14 +100,14 @@ class PublishedBoard:
             files[FINDINGS] = render_findings(map(load_finding, shipped_findings()), self.outcomes).encode()
         for encoding, suites in self.entries.items():
             page = render_encoding_page(encoding, suites, self.cards.get(encoding, Card()))
-            files[page_path(encoding)] = (page + inside_section(encoding, self.probes)).encode()
-        if self.probes:
-            files[INSIDE] = render_inside(self.probes, self.grids).encode()
+            files[page_path(encoding)] = (page + inside_section(encoding, self.inside, self.grids)).encode()
+        if self.inside:
+            files[INSIDE] = render_inside(self.inside, self.grids).encode()
         return files
 
     def is_figure(self, path: str) -> bool:
         """Whether a path is that of one of the board's figures."""
-        return (parts := Path(path).parts)[0] == IMAGES and len(parts) > 2 and parts[1] in (*self.suites, *self.probes)
+        return (parts := Path(path).parts)[0] == IMAGES and len(parts) > 2 and parts[1] in (*self.suites, *self.inside)
 
     def figure_files(self) -> dict[str, bytes]:
         """Path → bytes of the figures of the board and of the pages."""
@@ -114,7 +120,7 @@ class PublishedBoard:
             for name, entries in suites.items():
                 for look, data in encoding_figure.render_encoding(entries[0].grid, encoding).items():
                     files[figure_path(name, encoding, look)] = data
-        return files | inside_files.figure_files(self.probes, self.grids, set(self.entries))
+        return files | inside_files.figure_files(self.inside, self.grids, set(self.entries))
 
 
 def read_published_board(folder: Path) -> PublishedBoard:

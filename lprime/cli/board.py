@@ -13,7 +13,7 @@ from .read_results import read_grids
 
 
 def board(
-    suite: Annotated[str | None, typer.Argument(metavar="SUITE", help="One suite [default: all with results].")] = None,
+    suite: Annotated[str | None, typer.Argument(metavar="SUITE", help="One suite [default: all with ranked results].")] = None,
     out: Out = Path("runs"),
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; check that the published board matches its results.")

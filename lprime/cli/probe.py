@@ -54,7 +54,7 @@ def probe(
 
     *names, suite_name = arguments
     if (names, suite_name) == ([], THEOREM):
-        return print_theorem()
+        return print_theorem(as_json)
     for name in names:
         if name not in (*ABOUT, LOSS):
             raise unknown("probe", name, (*ABOUT, LOSS, THEOREM))
@@ -63,6 +63,8 @@ def probe(
     if LOSS in names:
         if len(names) > 1:
             raise InputError("the probe loss reads finished runs and measures nothing; ask for it alone")
+        if seed or dry_run:
+            raise InputError(f"the probe loss reads all finished runs; expected no {'--seed' if seed else '--dry-run'} with it")
         return print_losses(suite, out, full_names(expand(encoding)) if encoding else None, task, as_json)
     runs = plan_runs(suite, full_names(expand(encoding) if encoding else suite.encodings), task, seed or suite.seeds[:1])
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
@@ -187,11 +189,15 @@ def print_losses(suite, out: Path, encodings: list[str] | None, tasks: list[str]
     return 0
 
 
-def print_theorem() -> int:
+def print_theorem(as_json: bool) -> int:
+    import json
+
     import torch
 
     from bench.probe.theorem import permutation_errors, report, run_theorem
 
     torch.set_num_threads(1)
-    print(report(run_theorem(), permutation_errors()))
+    found, permuted = run_theorem(), permutation_errors()
+    numbers = {"errors": found.errors, "permuted": {"with mask": permuted[True], "without mask": permuted[False]}}
+    print(json.dumps(numbers, indent=1) if as_json else report(found, permuted))
     return 0

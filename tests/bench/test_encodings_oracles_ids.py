@@ -62,7 +62,7 @@ def test_randomised_is_the_wrapped_encoding_at_the_draws(name, length):
         r = inner.distances[-1].flip(0).tolist()
         assert loops.are_randomised_ids(inner.positions, longest) and loops.are_randomised_ids(r, longest)
         assert inner.distances.tolist() == [[r[i - j] if i >= j else -r[j - i] for j in range(length)] for i in range(length)]
-        own = replace(at, ids=inner.positions, drawn_distances=inner.drawn_distances, shared=None)
+        own = replace(at, ids=inner.positions, drawn_distances=inner.distances, shared=None)
         own = replace(own, shared=encoding.base.prepare(own))
         expected = attention_at(encoding.base, *inputs, own)
         assert_same(attention_at(encoding, *inputs, at), expected, inputs if length > 1 else (), atol=1e-12)

@@ -15,17 +15,19 @@ from torch.nn import functional as F
 
 from bench.encodings import Encoding
 from bench.encodings.nope import NoPE
-from bench.probe import context, excess, growth, needle, similarity
+from bench.probe import context, distance, excess, growth, needle, similarity
 from bench.probe.position import probe_errors
 from bench.probe.reading import Attention, read_attention, read_states
 from bench.probe.record import Value
 from bench.probe.subject import Subject
 from bench.probe.theorem import permutation_errors, run_theorem
 from bench.runs.run import Run
+from bench.runs.run_training import build_model
 from bench.suites.suite import Suite
-from tasks.base import PAD
+from tasks.base import EOS, PAD, SEP
 
 TOKENS, LENGTH, HEADS = random_tokens(2, 9), 9, 3
+COPYING = {"task": "copying", "variant": "repeat", "train_length": 4}
 
 
 def attention_of(model, tokens: Tensor = TOKENS) -> list[Attention]:
@@ -185,6 +187,42 @@ def test_growth_of_uniform_attention():
     assert growth.slope([2, 4], [0.0, 1.0]) is None
 
 
+def test_growth_of_outputs_and_of_the_first_token():
+    """Outputs vary over examples, and not because places differ; a head counts by its mean weight of the first token."""
+    source = torch.Generator().manual_seed(0)
+    noise = torch.randn(6, 5, HEADS, 4, generator=source, dtype=torch.float64)  # [examples, places, H, d]
+    by_place = noise + 100 * torch.arange(5)[:, None, None]
+    places = {
+        "output": torch.cat([by_place.flatten(0, 1), torch.full((1, HEADS, 4), 1e6)]),
+        "place": torch.cat([torch.arange(5).repeat(6), torch.tensor([9])]),
+    }
+    found = growth.summary(places)
+    assert found == {"output_std": pytest.approx(np.std(noise.numpy(), axis=0, ddof=1).mean())}
+    first = torch.tensor([[0.9, 0.4, 0.2], [0.0, 0.4, 0.3]])  # the same mean as .45, .4, .25
+    assert growth.summary(places | {"first_weight": first})["first_token"] == pytest.approx(2 / 3)
+
+
+def test_distances_by_hand():
+    suite = Suite.model_validate(suite_dict(tasks=[COPYING], test_at=[1, 2]))
+    run = Run(suite, "copying", "alibi", 0)
+    subject = Subject(run, build_model(run))
+    found = {(v.quantity, v.length, v.layer, v.head): v.value for v in distance.measure(subject)}
+    expected = {}
+    for length in (4, 8):
+        tokens = subject.examples(length, distance.EXAMPLES).tokens
+        for attention in attention_of(subject.model, torch.from_numpy(tokens).long()):
+            for head in range(suite.model.heads):
+                peaks, means = [], []
+                for row, ids in enumerate(tokens.tolist()):
+                    for i in range(ids.index(SEP), ids.index(EOS)):  # each predicts the token after it
+                        seen = attention.weights[row, head, i, : i + 1].tolist()
+                        peaks.append((i - seen.index(max(seen))) / (i + 1))
+                        means.append(sum(a * (i - j) / (i + 1) for j, a in enumerate(seen)))
+                expected["peak_distance", length, attention.layer, head] = pytest.approx(np.mean(peaks), abs=1e-6)
+                expected["mean_distance", length, attention.layer, head] = pytest.approx(np.mean(means), abs=1e-6)
+    assert found == expected
+
+
 class Fake(torch.nn.Module):
     """A model that computes logits from tokens by a function."""
 
@@ -216,8 +254,7 @@ def test_context_that_is_needed_and_replaced_is_missed():
         ahead = F.pad(tokens, (length, 0), value=1)[:, : tokens.shape[1]]
         return F.one_hot(ahead, 16).float() * 20
 
-    copying = {"task": "copying", "variant": "repeat", "train_length": 4}
-    values = context.measure(subject_of(copying, [1, 2, 5], copy))
+    values = context.measure(subject_of(COPYING, [1, 2, 5], copy))
     whole, cut = by_length(values, "accuracy"), by_length(values, "accuracy_cut")
     assert cut[8] == whole[8] > 0.5, "11 tokens are kept, and the model looks 9 back"
     assert whole[20] > 0.7 > 0.5 > cut[20]

@@ -77,8 +77,11 @@ def test_bad_input(tiny, tmp_path, monkeypatch, capsys):
     assert "unknown suite 'position'" in refused(capsys, "probe", "position")
     assert "ask for it alone" in refused(capsys, "probe", "loss", "position", "tiny.yaml")
     assert "no results of suite tiny" in refused(capsys, "probe", "loss", "tiny.yaml")
+    assert "expected no --seed with it" in refused(capsys, "probe", "loss", "tiny.yaml", "--seed", 0)
     assert "no probes under" in refused(capsys, "export", "--probes", "--to", "probes.csv")
 
 
 def test_the_theorem_is_printed(capsys):
     assert "the position in the residual stream: < 1e-9" in printed(capsys, "probe", "theorem")
+    numbers = json.loads(printed(capsys, "probe", "theorem", "--json"))
+    assert max(numbers["errors"].values()) < 1e-9 and numbers["permuted"]["without mask"] < 1e-5

@@ -9,7 +9,7 @@ from synthetic_results import CURVE, full, only_grid, store, suite
 
 from bench.probe.loss import Loss
 from bench.probe.record import ProbeRecord, Value
-from bench.probe.tables import divergences, tables
+from bench.probe.tables import mean_divergences, tables
 from bench.suites.suite import Suite
 from leaderboard.data.conditions import suites_with_boards
 from leaderboard.data.grid import Grid
@@ -73,13 +73,17 @@ def verdicts(found: list[ProbeRecord]) -> dict[str, bool]:
 
 
 def test_verdicts_follow_the_numbers():
-    closest = "The attention without encoding is closest to that of relative biases"
+    closest = "The attention without encoding is closer to that of T5 and ALiBi than to that of RoPE and sinusoidal positions"
     falls = "The largest attention weight falls as the sequence grows"
     learns = "A causal model without encoding learns absolute positions in its first layers"
     assert {closest: True, falls: True, learns: True}.items() <= verdicts(records()).items()
     assert verdicts(records(alibi=0.5))[closest] is False
     assert verdicts(records(weight=0.2))[falls] is False
     assert verdicts(records(untrained=-0.01))[learns] is False
+    other = [record.model_copy(update={"seed": 1}) for record in records(weight=0.2)]
+    said = {finding.claim: finding.verdict for finding in findings([*records(), *other])}
+    assert said[falls] == "not decided (it holds in 1 of 2 seeds, and not in the mean)"
+    assert said[learns] == "found (in each of 2 seeds)"
     no_positions = [r for r in records() if r.probe != "position"]
     assert learns not in verdicts(no_positions)
 
@@ -87,14 +91,22 @@ def test_verdicts_follow_the_numbers():
 def test_the_page_and_the_sections_of_encodings():
     found = [*records(), record("distance", "broken", [], note="the encoding's attention has no weights")]
     page = render_inside({"tiny": found}, {})
-    assert "closest to that of relative biases: found" in page
+    assert "RoPE and sinusoidal positions: found (one seed)" in page
     assert "the position in the residual stream: < 1e-9" in page
     assert "the encoding&#39;s attention has no weights" in page or "the encoding's attention has no weights" in page
     assert "| my&#124;pe" in page and "my|pe" not in page
-    section = inside_section("my|pe", {"tiny": found})
+    section = inside_section("my|pe", {"tiny": found}, {})
     assert "images/tiny/inside/pages/my%2B7cpe.svg" in section
-    assert inside_section("unknown", {"tiny": found}) == ""
+    assert inside_section("unknown", {"tiny": found}, {}) == ""
     assert {table.probe for table in tables(found)} == {*inside.SUITE_FIGURES}
+
+
+def test_tables_say_why_numbers_are_missing():
+    broken = record("distance", "broken", [], note="no weights")
+    partly = record("growth", "broken", [Value("output_std", 0.5, 4, 0)], note="no weights")
+    (alone, growth) = tables([broken, partly])
+    assert alone.rows == [["broken: no weights", ""]]
+    assert growth.rows[0][0] == "broken: no weights" and "0.50" in growth.rows[0]
 
 
 def test_encodings_with_like_attention_are_neighbours_in_the_matrix():
@@ -118,7 +130,7 @@ def test_models_of_different_seeds_are_compared_where_there_are_some():
         of_seed("nope", 0, {"t5 seed 0": 0.1, "t5 seed 1": 0.3, "nope seed 1": 0.2, "rope seed 0": 0.7}),
         of_seed("nope", 1, {"t5 seed 0": 0.5, "t5 seed 1": 0.1, "nope seed 0": 0.2}),
     ]
-    pairs = {other: value for (_, _, other), value in divergences(found).items()}
+    pairs = {other: value for (_, _, other), value in mean_divergences(found).items()}
     assert pairs == pytest.approx({"t5": 0.4, "nope": 0.2, "rope": 0.7})
     (table,) = tables(found)
     assert table.rows == [["nope", "0.200", "t5 0.400", "rope 0.700", ""]]
@@ -129,7 +141,7 @@ def test_every_figure_shows_every_encoding():
     losses = [Loss("copying", name, 3, width, 1000 * width, 1, {4: 0.1}) for name in NAMES for width in (32, 64)]
     with figure_settings(LIGHT):
         figures = {stem: draw(found, LIGHT) for stem, draw in inside.SUITE_FIGURES.items()} | {
-            "loss": inside.loss(losses, LIGHT)
+            "loss": inside.loss(inside.losses_by_size(losses), LIGHT)
         }
         own = inside_files.encoding_figure(found, "rope", LIGHT)
     for stem, figure in figures.items():
@@ -143,7 +155,7 @@ def test_runs_of_a_suite_without_ranked_tasks_are_only_on_the_page_of_probes(tmp
     of = suite(
         name="words",
         tasks=[{"task": "language", "variant": "topics", "train_length": 8}],
-        vary={"encodings": ["nope", "rope"], "seeds": [0], "conditions": {"width": [128]}},
+        vary={"encodings": ["nope", "rope"], "seeds": [0], "conditions": {"width": [128], "layers": [6]}},
     )
 
     def grid(own: Suite, loss: float) -> Grid:
@@ -152,7 +164,6 @@ def test_runs_of_a_suite_without_ranked_tasks_are_only_on_the_page_of_probes(tmp
         scored = [{"scores": [score.model_copy(update={"nll": loss + run.seed}) for score in run.scores]} for run in runs]
         return only_grid(own, [run.model_copy(update=scores) for run, scores in zip(runs, scored, strict=True)])
 
-    assert (of.seeds, of.conditions["width-128"].seeds) == ([0, 1, 2], [0]), "only seed 0 is comparable"
     ranked = suite()
     words = replace(grid(of, 2.5), conditions={"width-128": grid(of.conditions["width-128"], 1.25)})
     grids = {"tiny": [only_grid(ranked, full(ranked, {"nope": CURVE}))], "words": [words]}
@@ -162,14 +173,27 @@ def test_runs_of_a_suite_without_ranked_tasks_are_only_on_the_page_of_probes(tmp
     assert [path for path in pages if path.startswith("suites/words")] == []
     table = pages["INSIDE.md"].split("Loss within the training length")[-1]
     assert sorted(re.findall(r"\| (nope|rope) +\|.* 2 \| +(\d+) .*\| +([\d.]+) \|", table)) == [
-        ("nope", "128", "1.2500"), ("nope", "64", "2.5000"), ("rope", "128", "1.2500"), ("rope", "64", "2.5000"),
+        ("nope", "128", "1.2500"), ("nope", "64", "3.5000"), ("rope", "128", "1.2500"), ("rope", "64", "3.5000"),
     ]  # fmt: skip
     assert "images/words/inside/loss.svg" in board.figure_files()
+    assert (of.seeds, of.conditions["width-128"].seeds) == ([0, 1, 2], [0])
+    (panel,) = inside_files.loss_panels([words])
+    assert panel.lines == dict.fromkeys(("nope", "rope"), ([64, 128], [2.5, 1.25])), "of seed 0, which both sizes have"
+    apart = replace(words, runs={}, conditions={**words.conditions, "layers-6": grid(of.conditions["layers-6"], 1.0)})
+    assert inside_files.loss_panels([apart]) == [], "no two sizes that differ in one thing"
+    alone = PublishedBoard({"words": [words]}, {}).text_files()
+    assert sorted(alone) == ["INSIDE.md", "README.md"] and "Loss within the training length" in alone["INSIDE.md"].decode()
+    older = PublishedBoard({"tiny": [*grids["tiny"], words], "words": [words, *grids["tiny"]]}, {})
+    assert {name: [one.name for one in versions] for name, versions in older.suites.items()} == {
+        "tiny": ["tiny"],
+        "words": ["tiny"],
+    }
     html = write_html_page(grids, tmp_path).read_text()
     assert "suite words" not in html.lower() and "suite tiny" in html.lower()
     with pytest.raises(InputError, match="suite words has no task that boards rank by"):
         write_html_page({"words": [words]}, tmp_path)
     store(tmp_path / "runs", [*words.all_runs, *grids["tiny"][0].all_runs])
+    (tmp_path / "runs/words/.slurm").mkdir()
     assert suites_with_boards(tmp_path / "runs") == ["tiny"]
 
 
