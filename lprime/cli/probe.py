@@ -59,7 +59,7 @@ def probe(
         if name not in (*ABOUT, LOSS):
             raise unknown("probe", name, (*ABOUT, LOSS, THEOREM))
     suite = load_suite(suite_name)
-    out = load_cluster(on).results_folder(out) if on else out or Path("runs")
+    out = load_cluster(on).results_folder(out, dry_run) if on else out or Path("runs")
     if LOSS in names:
         if len(names) > 1:
             raise InputError("the probe loss reads finished runs and measures nothing; ask for it alone")
