@@ -109,8 +109,18 @@ def diverged(run: Run, out: Path) -> bool:
     return result is not None and result.status == "diverged"
 
 
-def measure_similarity(runs: Sequence[Run], out: Path) -> list[ProbeRecord]:
+def read_rows(run: Run, out: Path) -> similarity.Rows:
+    """The attention that ``measure_similarity`` compares; empty if the run diverged."""
+    return {} if diverged(run, out) else similarity.read_rows(trained_subject(run, out))
+
+
+def measure_similarity(
+    runs: Sequence[Run], out: Path, read: Callable[[Run, Path], similarity.Rows] = read_rows
+) -> list[ProbeRecord]:
     """The attention of each run compared with that of all others of its task, which are added to those stored before.
+
+    Arguments:
+        read: ``read_rows``, or the same in a process of its own.
 
     Raises:
         InputError: weights or a record are damaged or of another version.
@@ -128,7 +138,7 @@ def measure_similarity(runs: Sequence[Run], out: Path) -> list[ProbeRecord]:
             records += [record for record, _ in known.values() if record]
             continue
         start = time.perf_counter()
-        rows = {run: {} if diverged(run, out) else similarity.read_rows(trained_subject(run, out)) for run in group}
+        rows = {run: read(run, out) for run in group}
         values: dict[Run, list[Value]] = {run: [] for run in group}
         for n, one in enumerate(group):
             for other in group[n + 1 :]:

@@ -1,5 +1,6 @@
 """``lprime probe``: what trained models do inside."""
 
+import os
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
@@ -10,7 +11,10 @@ import typer
 from .options import Encodings, Json, Tasks, Workers
 
 if TYPE_CHECKING:
+    from concurrent.futures import ProcessPoolExecutor
+
     from bench.probe.record import ProbeRecord
+    from bench.probe.similarity import Rows
     from bench.runs.run import Run
 
 LOSS, THEOREM = "loss", "theorem"
@@ -44,7 +48,8 @@ def probe(
 
     Results are files next to the runs' own, probe-<name>.json; what is measured already is read from them.
     """
-    from bench.probe.measure import ABOUT, SIMILARITY, measure_similarity
+    from bench.plugins.registry import is_built_in
+    from bench.probe.measure import ABOUT, SIMILARITY, measure_similarity, read_rows
     from bench.runs.run import plan_runs
     from bench.suites.suite import load_suite
     from slurm.cluster import load_cluster
@@ -75,7 +80,8 @@ def probe(
         chosen = [name for name in ABOUT if name in (names or ABOUT)]
         records = measure_all(runs, out, [name for name in chosen if name != SIMILARITY], workers)
         if SIMILARITY in chosen:
-            records += measure_similarity(runs, out)
+            alike = all(is_built_in(run.encoding) for run in runs)
+            records += measure_similarity(runs, out, read_rows if alike else read_rows_apart)
     show(records, as_json)
     return code
 
@@ -103,17 +109,13 @@ def train_missing(suite: str, runs: "list[Run]", workers: int | None, out: Path,
 
 def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | None) -> "list[ProbeRecord]":
     """The records of all runs, measured in worker processes."""
-    import os
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
     import torch
 
     from bench.plugins.registry import is_built_in
     from bench.probe.measure import is_measured, measure_run
     from bench.probe.subject import weights_file
     from bench.runs.progress import say
-    from bench.runs.worker import RunRequest, end_with_parent
+    from bench.runs.worker import RunRequest
 
     torch.set_num_threads(1)  # as in the workers, so that numbers are the same
     todo = [run for run in runs if not is_measured(run, out, probes)]
@@ -122,15 +124,44 @@ def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | 
     count = min(workers or len(os.sched_getaffinity(0)), len(todo))
     plugins = not all(is_built_in(run.encoding) for run in todo)
     if count > 1 or plugins:
-        os.environ["OMP_NUM_THREADS"] = "1"  # read by the workers when they import torch
-        # A process that has loaded a plugin measures nothing else.
-        with ProcessPoolExecutor(
-            count, get_context("spawn"), end_with_parent, max_tasks_per_child=1 if plugins else None
-        ) as pool:
+        with process_pool(count, plugins) as pool:
             jobs = [pool.submit(measure_request, RunRequest.of(run), out, probes) for run in todo]
             for run, job in zip(todo, jobs, strict=True):
                 say(f"{run}: {job.result():.1f} s")
     return [record for run in runs for record in measure_run(run, out, probes)]
+
+
+def process_pool(count: int, plugins: bool) -> "ProcessPoolExecutor":
+    """Processes with one thread each. One that has loaded a plugin measures nothing else."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    from bench.runs.worker import end_with_parent
+
+    os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes when they import torch
+    return ProcessPoolExecutor(count, get_context("spawn"), end_with_parent, max_tasks_per_child=1 if plugins else None)
+
+
+def read_rows_apart(run: "Run", out: Path) -> "Rows":
+    """``read_rows`` in a process of its own, which plugins of other runs have not touched."""
+    import torch
+
+    from bench.runs.worker import RunRequest
+
+    with process_pool(1, plugins=True) as pool:
+        rows = pool.submit(read_rows_request, RunRequest.of(run), out).result()
+    return {length: [torch.from_numpy(layer) for layer in layers] for length, layers in rows.items()}
+
+
+def read_rows_request(request, out: Path) -> dict:
+    """``read_rows`` in this process, as arrays."""
+    import torch
+
+    from bench.probe.measure import read_rows
+
+    torch.set_num_threads(1)
+    request.load_encoding()
+    return {length: [layer.numpy() for layer in layers] for length, layers in read_rows(request.run(), out).items()}
 
 
 def measure_request(request, out: Path, probes: list[str]) -> float:
