@@ -97,3 +97,9 @@ def rerun_command(run: Result) -> str:
     """``lprime run small --encoding rope --task copying --seed 0 --out again``."""
     words = ["lprime", "run", run.suite, "--encoding", run.encoding.name, "--task", run.task, "--seed", str(run.seed)]
     return shlex.join([*words, "--out", "again"])
+
+
+def number_range(values: Sequence[int]) -> str:
+    """``800``, or ``800 to 1,200`` where tasks differ."""
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"

@@ -5,7 +5,7 @@ from itertools import combinations
 
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.highlight import REFERENCES
-from leaderboard.format import FLAG, plural, reach_text, share, times
+from leaderboard.format import FLAG, number_range, plural, reach_text, share, times
 from leaderboard.stats.significance import ALPHA
 from leaderboard.stats.summary import BASE, Row, separation
 
@@ -70,11 +70,13 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
 
 
 def seeds_text(grid: Grid) -> str:
-    """``5 seeds``, ``5 to 10 seeds`` where cells have different numbers, ``2 of 5 seeds so far`` where no cell has all."""
-    most, asked = max((len(runs) for runs in grid.runs.values()), default=0), len(grid.seeds)
-    if 0 < most < asked:
-        return f"{most} of {asked} seeds so far"
-    return plural(asked, "seed") if most <= asked else f"{asked} to {most} seeds"
+    """Seeds of the encodings that have run on every task: ``5 seeds``, ``5 to 10 seeds`` or ``2 to 4 of 5 seeds so far``."""
+    tasks, asked = [column.task for column in grid.columns], len(grid.seeds)
+    cells = [[len(grid.runs.get((task, encoding), ())) for task in tasks] for encoding in grid.encodings]
+    counts = [count for row in cells if all(row) for count in row] or [0]
+    if 0 < min(counts) < asked:
+        return f"{number_range(counts)} of {asked} seeds so far"
+    return plural(asked, "seed") if max(counts) <= asked else f"{asked} to {max(counts)} seeds"
 
 
 def mark(row: Row) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from bench.result import QUIET, SOURCE_MEANINGS
 from leaderboard.data.grid import Grid
-from leaderboard.format import ABSENT, BUSY, FAMILIES, FLAG, SECOND_HAND, VISIBLE_CHANCE, share
+from leaderboard.format import ABSENT, BUSY, FAMILIES, FLAG, SECOND_HAND, VISIBLE_CHANCE, number_range, share
 from leaderboard.stats import bootstrap, significance
 from leaderboard.stats import scores as st
 from leaderboard.stats.summary import BASE, Row
@@ -121,9 +121,3 @@ def chance_levels(grid: Grid) -> str:
     levels = [(columns.task_markdown(c.task), float(np.mean(np.array(c.chance)[c.at > c.train_length]))) for c in grid.columns]
     visible = [f"{share(level)} on {task}" for task, level in levels if level > VISIBLE_CHANCE]
     return f"Guessing gives {' and '.join(visible)}. " if visible else ""
-
-
-def number_range(values: Sequence[int]) -> str:
-    """``800``, or ``800 to 1,200`` where tasks differ."""
-    low, high = min(values), max(values)
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
