@@ -30,20 +30,25 @@ def test_the_quick_grid_equals_that_of_the_local_pool(cluster, tmp_path):
 def test_preempted_several_times(cluster, tmp_path):
     grid = Grid(tmp_path / "grid", paced("preempted", 9000, encodings=["nope"]), {"partition": "low", "runs_per_job": 2})
     grid.submit()
-    reached = [0]
+    run, reached = "copying nope seed 0", [0]
     for _ in range(3):
-        wait_until("more steps", lambda: grid.trained(reached[-1] + 300))
+        wait_until("more steps", lambda: grid.trained(reached[-1] + 300) and len(starts_of(grid, run)) == len(reached))
         reached.append(max(beat["step"] for progress in grid.progress() for beat in progress["beats"]))
         slurm("sbatch", "-W", "-p", "high", "-N", "2", "-c", "2", "--output=/dev/null", "--wrap", "sleep 1")
     grid.finish()
     assert results(grid.out) == grid.local()
     assert max(progress["starts"] for progress in grid.progress()) >= 4
-    assert_resumed(grid, "copying nope seed 0", reached)
+    assert_resumed(grid, run, reached)
+
+
+def starts_of(grid: Grid, run: str) -> list[int]:
+    """The step that the log gives for a run after each start of its job, a moment later."""
+    return [int(step) for step in re.findall(rf"^{run}: at step (\d+)$", grid.log(), re.MULTILINE)]
 
 
 def assert_resumed(grid: Grid, run: str, reached: list[int]) -> None:
     """At each start the run continues at or after the step at which its job was last stopped."""
-    begun = [int(step) for step in re.findall(rf"^{run}: at step (\d+)$", grid.log(), re.MULTILINE)]
+    begun = starts_of(grid, run)
     assert len(begun) == len(reached)
     assert all(at >= before for at, before in zip(begun, reached, strict=True)), (begun, reached)
 
