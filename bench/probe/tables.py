@@ -163,7 +163,7 @@ def tables(records: Iterable[ProbeRecord]) -> list[Table]:
     found = []
     for probe in TITLES:
         for (name, task), own in groups.items():
-            if name == probe:
+            if name == probe and any(record.values or record.note for record in own):
                 measured = any(record.values for record in own)
                 header, line = SUMMARIES[probe](own) if measured else ([""], lambda runs: [""])
                 rows = []

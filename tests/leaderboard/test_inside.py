@@ -104,7 +104,8 @@ def test_the_page_and_the_sections_of_encodings():
 def test_tables_say_why_numbers_are_missing():
     broken = record("distance", "broken", [], note="no weights")
     partly = record("growth", "broken", [Value("output_std", 0.5, 4, 0)], note="no weights")
-    (alone, growth) = tables([broken, partly])
+    nothing = record("similarity", "alone", [])  # a single run has none to compare with
+    (alone, growth) = tables([broken, partly, nothing])
     assert alone.rows == [["broken: no weights", ""]]
     assert growth.rows[0][0] == "broken: no weights" and "0.50" in growth.rows[0]
 
