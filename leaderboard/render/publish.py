@@ -68,7 +68,7 @@ class PublishedBoard:
     @cached_property
     def inside(self) -> dict[str, list[ProbeRecord]]:
         """Suite → records of its probes: of those that have some, and of those without a board."""
-        return {**self.probes, **{name: self.probes.get(name, []) for name in self.grids if name not in self.suites}}
+        return {name: [] for name in self.grids if name not in self.suites} | dict(self.probes)
 
     @cached_property
     def classes(self) -> dict[str, list[Classes]]:

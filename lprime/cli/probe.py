@@ -80,8 +80,8 @@ def probe(
         chosen = [name for name in ABOUT if name in (names or ABOUT)]
         records = measure_all(runs, out, [name for name in chosen if name != SIMILARITY], workers)
         if SIMILARITY in chosen:
-            alike = all(is_built_in(run.encoding) for run in runs)
-            records += measure_similarity(runs, out, read_rows if alike else read_rows_apart)
+            built_in = all(is_built_in(run.encoding) for run in runs)
+            records += measure_similarity(runs, out, read_rows if built_in else read_rows_apart)
     show(records, as_json)
     return code
 
