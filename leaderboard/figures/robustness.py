@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench.suites.vary import condition_title
-from leaderboard.format import share
-from leaderboard.stats.robustness import Comparison, Robustness
+from leaderboard.format import seed_list, share
+from leaderboard.stats.robustness import Robustness
 
 from .canvas import single_axes
 from .curve_labels import CurveLabel, name_curves
@@ -27,13 +27,14 @@ def draw_robustness(found: Robustness, theme: Theme) -> "Figure":
     """A column for the suite and each condition, and the last for every encoding at its best learning rate."""
     columns = {condition_title(one.condition): one for one in found.comparisons}
     columns |= {"best rate of\u00a0each": found.tuned.comparison} if found.tuned else {}
-    base = {name: score for one in columns.values() for name, score in zip(one.encodings, one.base.tolist(), strict=True)}
-    names = sorted(base, key=lambda name: (-base[name], name))
-    scores = np.array([[base[n], *(score_of(one, n) for one in columns.values())] for n in names])
+    first = found.comparisons[0]
+    order = sorted(range(len(first.encodings)), key=lambda i: (-first.base[i], first.encodings[i]))
+    names = [first.encodings[i] for i in order]
+    scores = np.stack([first.base, *(one.scores for one in columns.values())], 1)[order]
     notes = ["lines that cross are changes of order", "numbers at the top: Kendall's τ between the order below and the suite's"]
-    notes.append("number of a name: overall score in the suite")
+    notes.append(f"number of a name: overall score in the suite ({seed_list(found.seeds)})")
     figure, ax = single_axes(TITLE, HEIGHT, theme, right=NAMES, notes=notes)
-    low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
+    low, high = float(scores.min()), float(scores.max())
     pad = 0.04 * (high - low) or 0.02
     ax.set(xlim=(-0.15, len(columns)), ylim=(low - pad, high + 3 * pad), ylabel="overall score")
     ax.set_xticks(range(len(columns) + 1), ["suite", *map(tick, columns)])
@@ -51,16 +52,10 @@ def draw_robustness(found: Robustness, theme: Theme) -> "Figure":
     labels = []
     for (name, style), row in zip(styles(names).items(), scores, strict=True):
         line: dict[str, Any] = {"color": style.colour(theme), "linestyle": style.dashes, "linewidth": 1.3, "markersize": 3}
-        known = np.flatnonzero(~np.isnan(row))
-        ax.plot(known, row[known], marker="o", clip_on=False, label=name, **line)
-        labels.append(CurveLabel(name, row[0], row[known[-1]], style.colour(theme), style.dashes))
+        ax.plot(row, marker="o", clip_on=False, label=name, **line)
+        labels.append(CurveLabel(name, row[0], row[-1], style.colour(theme), style.dashes))
     name_curves(ax, labels, NAMES)
     return figure
-
-
-def score_of(one: Comparison, encoding: str) -> float:
-    """Overall score under a condition; NaN without one."""
-    return float(one.scores[one.encodings.index(encoding)]) if encoding in one.encodings else np.nan
 
 
 def tick(title: str) -> str:

@@ -10,35 +10,42 @@ from leaderboard.format import ABSENT, p_value, plural, seed_list, share
 from leaderboard.stats import scores as st
 from leaderboard.stats import significance
 from leaderboard.stats.bootstrap import Interval
-from leaderboard.stats.robustness import BASE, REPLICATES, Comparison, Interaction, Move, Robustness, Tuned
+from leaderboard.stats.robustness import BASE, REPLICATES, Comparison, Interaction, Move, Pairs, Robustness, Tuned
 
 from .markdown import escape, markdown_table
 
 TITLE = "Does the order hold?"
 MOST_MOVES = 3
 """Encodings named per condition."""
+MOST_PAIRS = 2
+"""Reversed pairs named per condition."""
 HOW = f"""\
-τ is Kendall's τ-b between the order of the overall scores under a condition and in the suite, over the same encodings and
-seeds: 1 is the same order, 0 an unrelated one, −1 the reverse. In brackets its 95 % interval by stratified bootstrap (seeds
-are resampled within each encoding and task, {REPLICATES:,} replicates). Resampling adds noise to both orders, so an interval
-reaches further down than up. *τ by other seeds alone* is what two repetitions of the suite itself with as many other seeds
-would give, mean and interval; the order holds under a condition if its τ is not below that interval, and nothing is said where
-that interval reaches down to 0."""
+τ is Kendall's τ-b between the order of the overall scores under a condition and in the suite, over the same encodings: 1 is the
+same order, 0 an unrelated one, −1 the reverse. In brackets its 95 % interval by stratified bootstrap (seeds are resampled
+within each encoding and task, {REPLICATES:,} replicates). Resampling adds noise to both orders, so an interval reaches further
+down than up. *Separated* is what the board's test says of pairs of these encodings (adjusted for these pairs, once for the
+suite and once for each condition). The order holds under a condition if of the pairs separated in the suite none is separated
+the other way round, and at least half are separated again. A condition counts from its first seed on that all its encodings
+have on all tasks. These rules were fixed before the runs."""
 
 
 def robustness_words(found: Robustness) -> str:
     """The findings as sentences."""
-    encodings = {name for one in found.comparisons for name in one.encodings}
-    again = f"{plural(len(encodings), 'encoding')} ran again on all tasks with one thing changed at a time"
-    text = [f"{again} ({seed_list(found.seeds)})."]
-    held = [title(one) for one in found.comparisons if one.holds]
-    changed = [title(one) for one in found.comparisons if one.holds is False]
-    text += [f"The order **holds** with {joined(held)}: it changes no more than other seeds alone change it."] if held else []
+    count = len(found.comparisons[0].encodings)
+    text = [f"{plural(count, 'encoding')} ran again on all tasks with one thing changed at a time."]
+    if known := [one.pairs for one in found.comparisons if one.pairs]:
+        pairs = plural(count * (count - 1) // 2, "pair")
+        text.append(f"In the suite itself ({seed_list(found.seeds)}) the test separates {known[0].total} of their {pairs}.")
+    held = {title(one): str(one.pairs.same) for one in found.comparisons if one.pairs and one.holds}
+    changed = [f"{title(one)} ({reversed_text(one.pairs)})" for one in found.comparisons if one.pairs and one.holds is False]
+    if held:
+        again = f"there it separates {joined(list(held.values()))} of these pairs again, and none the other way round"
+        text.append(f"The order **holds** with {joined(list(held))}: {again}.")
     text += [f"{'It' if held else 'The order'} **does not hold** with {joined(changed)}."] if changed else []
     if unknown := [title(one) for one in found.comparisons if one.holds is None]:
-        text.append(f"With {joined(unknown)}, too few seeds or too many ties leave open whether the order holds.")
-    if known := [one for one in found.comparisons if one.tau < 1 - st.FUZZ]:
-        lowest = min(known, key=lambda one: one.tau)
+        text.append(f"With {joined(unknown)}, too few seeds or separated pairs leave open whether the order holds.")
+    if others := [one for one in found.comparisons if one.tau < 1 - st.FUZZ]:
+        lowest = min(others, key=lambda one: one.tau)
         text.append(f"The order changes most with {title(lowest)}: τ = {tau_text(lowest)}.")
     moves = [(move, one) for one in found.comparisons for move in one.moves[:1] if move.before != move.after]
     if moves:
@@ -46,20 +53,31 @@ def robustness_words(found: Robustness) -> str:
         text.append(f"{escape(most.encoding)} moves most, from place {most.before} to {most.after} with {title(where)}.")
     text += [interaction_words(found.interaction, found.rates)] if found.interaction else []
     text += [tuned_words(found.tuned)] if found.tuned else []
-    if partial := [f"{title(one)} ({one.runs} of {found.asked} runs)" for one in found.comparisons if one.runs < found.asked]:
-        text.append(f"Not complete, and computed over the encodings and seeds with runs on all tasks: {joined(partial)}.")
-    text += [f"Not run yet: {joined([escape(condition_title(c)) for c in found.missing])}."] if found.missing else []
+    partial = [
+        f"{escape(condition_title(c))} ({runs} of {found.asked} runs, {plural(seeds, 'whole seed')})"
+        for c, (runs, seeds) in found.finished.items()
+        if runs < found.asked
+    ]
+    text += [f"Not complete: {joined(partial)}."] if partial else []
     return " ".join(text)
 
 
-def interaction_words(found: Interaction, rates: int) -> str:
+def reversed_text(pairs: Pairs) -> str:
+    """``now alibi above t5``."""
+    named = [f"{escape(now)} above {escape(before)}" for before, now in pairs.reversed[:MOST_PAIRS]]
+    more = [plural(rest, "more pair")] if (rest := len(pairs.reversed) - MOST_PAIRS) > 0 else []
+    return f"now {joined([*named, *more])}"
+
+
+def interaction_words(found: Interaction, rates: Sequence[str]) -> str:
     share_of = {"the encodings": found.encoding, "the learning rate": found.rate, "their interaction": found.both}
     parts = [f"{100 * part:.0f} % belongs to {name}" for name, part in share_of.items()]
     verdict = "depends on" if found.p <= significance.ALPHA else "does not clearly depend on"
+    others = joined([condition_title(rate).removeprefix("learning rate ") for rate in rates if rate != BASE])
     return (
-        f"Which encoding is better {verdict} the learning rate: of the variance of overall scores over encodings, {rates} "
-        f"rates and seeds, {joined(parts)} (the part by which the effect of the rate differs between encodings), and the rest "
-        f"to the seeds (two-way analysis of variance, ω²; p of the interaction: {p_value(found.p)})."
+        f"How far encodings are apart {verdict} the learning rate: of the variance of overall scores over encodings, learning "
+        f"rates (the suite's, {others}) and seeds, {joined(parts)} (the part by which the effect of the rate differs between "
+        f"encodings), and the rest to the seeds (two-way analysis of variance, ω²; p of the interaction: {p_value(found.p)})."
     )
 
 
@@ -77,17 +95,20 @@ def robustness_tables(found: Robustness) -> list[str]:
     """One line per condition; and the ranking with the learning rate chosen for each encoding."""
     shown = {title(one): one for one in found.comparisons}
     shown |= {"best learning rate of each": found.tuned.comparison} if found.tuned else {}
-    rows = [
-        [name, tau_text(one), again_text(one), str(len(one.encodings)), moves_text(one.moves)] for name, one in shown.items()
-    ]
+    rows = [[name, tau_text(one), *pair_counts(one.pairs), moves_text(one.moves)] for name, one in shown.items()]
     header = [
         "condition",
         "τ to the suite",
-        "τ by other seeds alone",
-        "encodings",
+        "pairs separated in the suite: the same way",
+        "the other way round",
+        "not separated",
         "largest moves: place in the suite → here (change of score)",
     ]
     return [markdown_table(header, rows), *([tuned_table(found.tuned)] if found.tuned else [])]
+
+
+def pair_counts(pairs: Pairs | None) -> list[str]:
+    return [str(pairs.same), str(len(pairs.reversed)), str(pairs.open)] if pairs else [ABSENT] * 3
 
 
 def tuned_table(found: Tuned) -> str:
@@ -110,10 +131,6 @@ def title(one: Comparison) -> str:
 def tau_text(one: Comparison) -> str:
     tau = "undefined (all tied)" if np.isnan(one.tau) else signed(one.tau)
     return f"{tau} {bracket(one.interval)}".strip()
-
-
-def again_text(one: Comparison) -> str:
-    return f"{signed(one.again[0])} {bracket(one.again[1])}" if one.again else ABSENT
 
 
 def bracket(interval: Interval | None) -> str:

@@ -1,11 +1,12 @@
 """Does the order hold? The order of the encodings under each condition of a suite, compared with their order in the suite.
 
-Both orders are of the overall score, over the same encodings and seeds. Shapes: E encodings, S seeds, T tasks, R learning
-rates, B replicates; the number of seeds may differ by encoding.
+Both orders are of the overall score. Shapes: E encodings, S seeds, T tasks, R learning rates, B replicates, P pairs of
+encodings.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from leaderboard.data.grid import Grid
 from . import scores as st
 from .bootstrap import TAILS, Interval
 from .scores import FUZZ
+from .significance import ALPHA, separation_ps
 from .summary import summarise_cell
 
 REPLICATES = 5_000
@@ -27,7 +29,7 @@ RATE = "learning_rate-"
 """Start of the names of conditions with another learning rate."""
 
 Runs = Sequence[Float[np.ndarray, "S T"]]
-"""For each encoding, the scores of its runs."""
+"""For each encoding, the scores of its runs; the number of seeds may differ."""
 
 
 class Move(NamedTuple):
@@ -38,6 +40,21 @@ class Move(NamedTuple):
     after: int
     change: float
     """Of its overall score."""
+
+
+class Pairs(NamedTuple):
+    """What becomes of the pairs of encodings that the board's test separates in the suite."""
+
+    same: int
+    """Pairs separated in the same direction."""
+    reversed: tuple[tuple[str, str], ...]
+    """Pairs separated in the other direction: the better one in the suite, and the better one under the condition."""
+    open: int
+    """Pairs not separated."""
+
+    @property
+    def total(self) -> int:
+        return self.same + len(self.reversed) + self.open
 
 
 @dataclass(frozen=True)
@@ -52,18 +69,16 @@ class Comparison:
     """Kendall's τ-b of the two; NaN if all encodings are tied."""
     interval: Interval | None
     """None if an encoding has a single seed."""
-    again: tuple[float, Interval] | None
-    """τ between two repetitions of the suite itself, with other seeds and as many of them: mean and interval."""
-    runs: int
-    """Number of runs under the condition that count: those of encodings and seeds with a run on every task, here and in the
-    suite."""
+    pairs: Pairs | None
+    """None if an encoding has a single seed."""
 
     @property
     def holds(self) -> bool | None:
-        """Whether the order changes no more than other seeds alone may change it. None if that cannot be said: it is unknown,
-        or other seeds may give an unrelated order."""
-        low = self.again[1][0] if self.again else np.nan
-        return self.tau > low - FUZZ if low > FUZZ and not np.isnan(self.tau) else None
+        """Whether the order holds: no pair is reversed, and at least half of the pairs are separated again. None if no pair is
+        reversed and fewer are separated again."""
+        if not self.pairs or not self.pairs.total:
+            return None
+        return False if self.pairs.reversed else True if 2 * self.pairs.same >= self.pairs.total else None
 
     @property
     def moves(self) -> list[Move]:
@@ -97,53 +112,70 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Robustness:
-    """All comparisons of a board."""
+    """All comparisons of a board, over the same encodings."""
 
     comparisons: tuple[Comparison, ...]
-    missing: tuple[str, ...]
-    """Conditions without two encodings with results on all tasks."""
     seeds: tuple[int, ...]
+    """Seeds of the suite that all these encodings have."""
+    finished: Mapping[str, tuple[int, int]]
+    """Condition → number of its finished runs, and of its seeds that all these encodings have on every task."""
     asked: int
     """Number of runs that each condition should have."""
-    rates: int
-    """Number of learning rates, the suite's own included."""
+    rates: tuple[str, ...]
+    """Learning rates that are compared, ``BASE`` first."""
     interaction: Interaction | None
     tuned: Tuned | None
 
 
 def robustness(grid: Grid) -> Robustness | None:
-    """Compare a grid with its conditions; None if none of them has two encodings with results on all tasks."""
+    """Compare a grid with its conditions.
+
+    A condition counts from its first whole seed on, which all its encodings have on all tasks: an order of some of them says
+    nothing about the others.
+
+    Returns:
+        None if no condition has one, or the suite itself has none.
+    """
     if not (grid.suite and grid.suite.vary and grid.conditions):
         return None
-    encodings, seeds = next(iter(grid.suite.conditions.values())).encoding_names, grid.suite.vary.seeds
-    base = {name: whole_seeds(grid, name, seeds) for name in encodings}
-    found = {c: {name: whole_seeds(other, name, seeds) for name in encodings} for c, other in grid.conditions.items()}
-    comparisons = [compare(condition, base, runs) for condition, runs in found.items()]
-    if not (shown := tuple(one for one in comparisons if len(one.encodings) > 1)):
+    expected, asked_seeds = next(iter(grid.suite.conditions.values())).encoding_names, grid.suite.vary.seeds
+    names = [name for name in expected if name in grid.encodings]
+    base = whole_seeds(grid, names)
+    found = {condition: whole_seeds(other, names) for condition, other in grid.conditions.items()}
+    found = {condition: runs for condition, runs in found.items() if runs}
+    if not (len(names) > 1 and base and found):
         return None
-    rates, names, values = rate_values({BASE: base} | {c: runs for c, runs in found.items() if c.startswith(RATE)})
+    most = max((len(runs) for condition, runs in found.items() if condition.startswith(RATE)), default=0)
+    rates = {BASE: base} | {c: runs for c, runs in found.items() if c.startswith(RATE) and len(runs) == most}
+    common = sorted(set.intersection(*map(set, rates.values())))
+    values = np.stack([stacked(runs, common) for runs in rates.values()], 1) if common and len(rates) > 1 else None
+
+    def finished(condition: str) -> int:
+        runs = grid.conditions[condition].runs if condition in grid.conditions else {}
+        cells = [runs.get((column.task, name), ()) for column in grid.columns for name in expected]
+        return sum(run.seed in asked_seeds for cell in cells for run in cell)
+
     return Robustness(
-        comparisons=shown,
-        missing=tuple(c for c in grid.suite.conditions if c not in {one.condition for one in shown}),
-        seeds=tuple(seeds),
-        asked=len(encodings) * len(seeds) * len(grid.columns),
-        rates=len(rates),
-        interaction=interaction(values[..., 0].mean(-1)) if names else None,
-        tuned=tune(rates, names, values),
+        comparisons=tuple(comparison(c, names, score_list(base), score_list(runs)) for c, runs in found.items()),
+        seeds=tuple(base),
+        finished={c: (finished(c), len(found.get(c, ()))) for c in grid.suite.conditions},
+        asked=len(expected) * len(asked_seeds) * len(grid.columns),
+        rates=tuple(rates),
+        interaction=None if values is None else interaction(values[..., 0].mean(-1)),
+        tuned=None if values is None else tune(names, rates, values),
     )
 
 
-SeedRuns = Mapping[int, Float[np.ndarray, "T 3"]]
-"""Seed → score, loss of the answers at l ≤ L (NaN if unknown) and last training loss of its run on each task."""
+SeedRuns = Mapping[int, Float[np.ndarray, "E T 3"]]
+"""Seed → score, loss of the answers at l ≤ L (NaN if unknown) and last training loss of each encoding's run on each task."""
 
 
-def whole_seeds(grid: Grid, encoding: str, seeds: Sequence[int]) -> SeedRuns:
-    """The runs of an encoding, for those of the seeds that have a run on every task."""
-    tasks = []
-    for column in grid.columns:
-        cell = summarise_cell(grid, column, encoding)
-        tasks.append({r.seed: (score, *losses(r)) for r, score in zip(cell.runs, cell.scores, strict=True)})
-    return {seed: np.array([runs[seed] for runs in tasks]) for seed in seeds if all(seed in runs for runs in tasks)}
+def whole_seeds(grid: Grid, encodings: Sequence[str]) -> SeedRuns:
+    """The runs of those seeds that all the encodings have on every task."""
+    cells = [[summarise_cell(grid, column, name) for column in grid.columns] for name in encodings]
+    rows = [[{r.seed: (s, *losses(r)) for r, s in zip(c.runs, c.scores, strict=True)} for c in row] for row in cells]
+    seeds = set.intersection(*(set(cell) for row in rows for cell in row)) if rows else set()
+    return {seed: np.array([[cell[seed] for cell in row] for row in rows]) for seed in sorted(seeds)}
 
 
 def losses(run: Result) -> tuple[float, float]:
@@ -155,29 +187,39 @@ def losses(run: Result) -> tuple[float, float]:
     return float(np.mean(known)) if len(known) == len(answers) else np.nan, run.loss[-1][1] if run.loss else np.nan
 
 
-def stacked(runs: SeedRuns, seeds: Sequence[int]) -> Float[np.ndarray, "S T 3"]:
-    return np.stack([runs[seed] for seed in seeds])
+def stacked(runs: SeedRuns, seeds: Sequence[int]) -> Float[np.ndarray, "E S T 3"]:
+    return np.stack([runs[seed] for seed in seeds], 1)
 
 
-def compare(condition: str, base: Mapping[str, SeedRuns], other: Mapping[str, SeedRuns]) -> Comparison:
-    """Compare the encodings with common seeds, over these."""
-    common = {name: [seed for seed in base[name] if seed in other[name]] for name in base}
-    names = [name for name, seeds in common.items() if seeds]
-    ours, theirs = ([stacked(side[name], common[name])[..., 0] for name in names] for side in (base, other))
-    return comparison(condition, names, ours, theirs, [stacked(base[name], list(base[name]))[..., 0] for name in names])
+def score_list(runs: SeedRuns) -> list[Float[np.ndarray, "S T"]]:
+    """Scores of each encoding over all seeds."""
+    return list(stacked(runs, list(runs))[..., 0])
 
 
-def comparison(condition: str, names: Sequence[str], ours: Runs, theirs: Runs, all_ours: Runs) -> Comparison:
-    """Compare their runs with ours.
-
-    Arguments:
-        all_ours: our runs of further seeds too, which show what other seeds change.
-    """
+def comparison(condition: str, names: Sequence[str], ours: Runs, theirs: Runs) -> Comparison:
+    """Compare the encodings' runs under a condition (theirs) with those in the suite (ours)."""
     before, after = overall(ours), overall(theirs)
-    interval = found[1] if (found := resampled_tau(ours, theirs)) else None
-    again = resampled_tau(all_ours, all_ours, [len(scores) for scores in theirs])
-    tau, runs = float(kendall_tau(before, after)), sum(scores.size for scores in theirs)
-    return Comparison(condition, tuple(names), before, after, tau, interval, again, runs)
+    several = min(len(scores) for scores in (*ours, *theirs)) > 1
+    interval = tau_interval(ours, theirs) if several else None
+    pairs = compare_pairs(names, ours, theirs) if several else None
+    return Comparison(condition, tuple(names), before, after, float(kendall_tau(before, after)), interval, pairs)
+
+
+def compare_pairs(names: Sequence[str], ours: Runs, theirs: Runs) -> Pairs:
+    """Compare the pairs that the test separates in the suite with those that it separates under the condition."""
+    before, after = directions(ours), directions(theirs)
+    turned = [
+        pair if b > 0 else pair[::-1] for pair, b, a in zip(combinations(names, 2), before, after, strict=True) if b * a < 0
+    ]
+    return Pairs(int((before * after > 0).sum()), tuple(turned), int(((before != 0) & (after == 0)).sum()))
+
+
+def directions(runs: Runs) -> Float[np.ndarray, " P"]:
+    """For each pair of encodings 1 if the board's test separates the first above the second, −1 if below, 0 if it does not;
+    adjusted for these pairs."""
+    scores, (first, second) = overall(runs), np.triu_indices(len(runs), 1)
+    separated = separation_ps([list(one.T) for one in runs]) <= ALPHA
+    return np.sign(scores[first] - scores[second]) * separated
 
 
 def overall(runs: Runs) -> Float[np.ndarray, " E"]:
@@ -193,55 +235,28 @@ def kendall_tau(x: Float[np.ndarray, "*B E"], y: Float[np.ndarray, "*B E"]) -> F
         return (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
 
 
-def resampled(
-    runs: Runs, rng: np.random.Generator, draws: Sequence[int] | None = None, replicates: int = REPLICATES
-) -> Float[np.ndarray, "B E"]:
+def resampled(runs: Runs, rng: np.random.Generator, replicates: int = REPLICATES) -> Float[np.ndarray, "B E"]:
     """Overall scores of stratified resamples: seeds are drawn with replacement within each encoding and task.
 
     Deviations from the mean are multiplied by √(S/(S − 1)), without which S runs give too small a variance.
-
-    Arguments:
-        draws: number of seeds to draw for each encoding; by default as many as it has.
     """
     columns = []
-    for place, scores in enumerate(runs):
+    for scores in runs:
         count, tasks = scores.shape
-        drawn = scores[rng.integers(count, size=(replicates, draws[place] if draws else count, tasks)), np.arange(tasks)]
-        columns.append(scores.mean() + np.sqrt(count / max(1, count - 1)) * (drawn.mean((1, 2)) - scores.mean()))
+        drawn = scores[rng.integers(count, size=(replicates, count, tasks)), np.arange(tasks)]
+        columns.append(scores.mean() + np.sqrt(count / (count - 1)) * (drawn.mean((1, 2)) - scores.mean()))
     return np.stack(columns, 1)
 
 
-def resampled_tau(ours: Runs, theirs: Runs, draws: Sequence[int] | None = None) -> tuple[float, Interval] | None:
-    """τ between two conditions whose runs are resampled independently: mean and percentile interval.
+def tau_interval(ours: Runs, theirs: Runs) -> Interval | None:
+    """Percentile interval of τ between two conditions whose runs are resampled independently; None if all encodings are tied.
 
     Resampling adds the spread of the seeds to the scores, so the interval reaches further down than up from the estimate.
-
-    Arguments:
-        draws: see ``resampled``.
-
-    Returns:
-        None with single seeds, or if all encodings are tied.
     """
-    if len(ours) < 2 or min(len(scores) for scores in (*ours, *theirs)) < 2:
-        return None
     rng = np.random.default_rng(0)
-    taus = kendall_tau(resampled(ours, rng, draws), resampled(theirs, rng, draws))
+    taus = kendall_tau(resampled(ours, rng), resampled(theirs, rng))
     taus = taus[~np.isnan(taus)]
-    return (float(taus.mean()), tuple(np.quantile(taus, TAILS).tolist())) if len(taus) else None
-
-
-def rate_values(by_rate: Mapping[str, Mapping[str, SeedRuns]]) -> tuple[list[str], list[str], Float[np.ndarray, "E R S T 3"]]:
-    """Learning rates (``BASE`` first), encodings, and what their runs gave, as in ``SeedRuns``: those rates that most encodings
-    have, the encodings with all of these, and their common seeds."""
-    counts = {rate: sum(map(bool, runs.values())) for rate, runs in by_rate.items()}
-    most = max((count for rate, count in counts.items() if rate != BASE), default=0)
-    rates = [rate for rate, count in counts.items() if rate == BASE or count == most > 0]
-    names = [name for name in by_rate[BASE] if all(by_rate[rate][name] for rate in rates)]
-    sides = [by_rate[rate][name] for rate in rates for name in names]
-    seeds = [seed for seed in (sides[0] if sides else ()) if all(seed in side for side in sides)]
-    if not seeds:
-        return rates, [], np.zeros((0, len(rates), 0, 0, 3))
-    return rates, names, np.array([[stacked(by_rate[rate][name], seeds) for rate in rates] for name in names])
+    return tuple(np.quantile(taus, TAILS).tolist()) if len(taus) else None
 
 
 def interaction(scores: Float[np.ndarray, "E R S"]) -> Interaction | None:
@@ -264,20 +279,17 @@ def interaction(scores: Float[np.ndarray, "E R S"]) -> Interaction | None:
     return Interaction(float(shares[0]), float(shares[1]), float(shares[2]), float(p))
 
 
-def tune(rates: Sequence[str], names: Sequence[str], values: Float[np.ndarray, "E R S T 3"]) -> Tuned | None:
+def tune(names: Sequence[str], rates: Mapping[str, SeedRuns], values: Float[np.ndarray, "E R S T 3"]) -> Tuned:
     """Take for each encoding the learning rate with the lowest loss, mean over tasks and seeds; the choice is not resampled.
 
     Arguments:
-        rates, names, values: from ``rate_values``.
-
-    Returns:
-        None without at least two encodings and rates.
+        rates: learning rate → runs, ``BASE`` first.
+        values: those of their common seeds, by which the rate is chosen.
     """
-    if min(len(names), len(rates)) < 2:
-        return None
     losses = values[..., 1:].mean((2, 3))
     by_answers = not np.isnan(losses[..., 0]).any()
     best = np.nan_to_num(losses[..., 0 if by_answers else 1], nan=np.inf).argmin(1)
-    base, chosen = values[:, 0, ..., 0], values[np.arange(len(names)), best, ..., 0]
-    chosen_rates = {name: rates[place] for name, place in zip(names, best, strict=True)}
-    return Tuned(chosen_rates, comparison(BASE, names, list(base), list(chosen), list(base)), bool(by_answers))
+    chosen = {name: list(rates)[place] for name, place in zip(names, best, strict=True)}
+    scores = {rate: score_list(runs) for rate, runs in rates.items()}
+    theirs = [scores[rate][i] for i, rate in enumerate(chosen.values())]
+    return Tuned(chosen, comparison(BASE, names, scores[BASE], theirs), bool(by_answers))
