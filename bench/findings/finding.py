@@ -37,7 +37,7 @@ A finding that is no comparison of runs has ``code`` instead of ``suites``: a fi
 import hashlib
 import importlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -183,24 +183,36 @@ class Finding(Section):
         numbers: dict[str, dict[int, float]] = {}
         for label, (probe, key, encoding) in self.labels.items():
             suite, tasks, reading = self.grids[key], self.tasks(self.grids[key]), self.probes.get(probe)
-            own: list = [r for r in found.get(key, ()) if r.task in tasks]
-            own = [
-                r
-                for r in own
-                if (r.encoding == encoding and r.probe == reading.probe if reading else r.encoding.name == encoding)
-            ]
-            by_seed = {seed: [r for r in own if r.seed == seed] for seed in suite.seeds}
-            read = (reading or self.measure).of  # type: ignore[union-attr]
-            values = {seed: read(runs) for seed, runs in by_seed.items() if len(runs) == len(tasks)}
-            if kept := {seed: value for seed, value in values.items() if value is not None}:
-                numbers[label] = kept
-        return numbers
+            own: list = [r for r in found.get(key, ()) if r.task in tasks and r.seed in suite.seeds]
+            if reading:
+                numbers[label] = read_probes(reading, encoding, tasks, own)
+            else:
+                by_seed = {seed: [r for r in own if r.encoding.name == encoding and r.seed == seed] for seed in suite.seeds}
+                whole = {seed: runs for seed, runs in by_seed.items() if len(runs) == len(tasks)}
+                numbers[label] = {seed: self.measure.of(runs) for seed, runs in whole.items()}  # type: ignore[union-attr]
+        return {label: values for label, values in numbers.items() if values}
+
+    def samples_elsewhere(self, records: Sequence[ProbeRecord]) -> Samples:
+        """The same numbers from probes of another suite's runs, the mean over all its tasks."""
+        tasks = {record.task for record in records}
+        found = {
+            label: read_probes(self.probes[probe], name, tasks, records) for label, (probe, _, name) in self.labels.items()
+        }
+        return {label: values for label, values in found.items() if values}
 
     def compute(self) -> Samples:
         """Run the finding's own code for each seed."""
         measure = importlib.import_module(f"bench.findings.{self.code}").measure
         by_seed = {seed: measure(seed) for seed in self.seeds}
         return {label: {seed: by_seed[seed][label] for seed in self.seeds} for label in by_seed[self.seeds[0]]}
+
+
+def read_probes(reading: Reading, encoding: str, tasks: Collection[str], records: Sequence[ProbeRecord]) -> dict[int, float]:
+    """Seed → number of an encoding, for seeds with a value on every task."""
+    own = [r for r in records if r.encoding == encoding and r.probe == reading.probe]
+    by_seed = {seed: [r for r in own if r.seed == seed] for seed in sorted({r.seed for r in own})}
+    values = {seed: reading.of(found) for seed, found in by_seed.items() if len(found) == len(tasks)}
+    return {seed: value for seed, value in values.items() if value is not None}
 
 
 def derived_suite(finding: str, key: str, content: Mapping[str, Any]) -> Suite:

@@ -1,26 +1,34 @@
 """The page "Inside the models", and the section of each encoding's page: what probes found (``bench.probe``)."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from bench.findings.finding import load_finding, shipped_findings
 from bench.probe.loss import losses
 from bench.probe.record import ProbeRecord
 from bench.probe.tables import Table, loss_tables, tables
 from leaderboard.data.grid import Grid
+from leaderboard.data.outcomes import Outcome
 from leaderboard.figures.inside import ALTS, Records, of
 from leaderboard.figures.inside_files import encoding_path, grid_results, has_figure, loss_panels, suite_path, suite_stems
+from leaderboard.format import ABSENT, plural
+from leaderboard.stats.verdict import VERDICTS, Part, judge
 
-from .inside_findings import Finding, findings, seeds_of
-from .markdown import escape, markdown_table, themed_picture
+from .findings_page import FINDINGS, interval, verdict_of
+from .markdown import escape, heading_anchor, link, markdown_table, themed_picture
 
 INSIDE = "INSIDE.md"
 ABOUT = """\
 Where does a model without encoding know positions, how far back does each head look, whose attention is like whose, is
 context past L used, and what happens to the attention as sequences grow? These numbers are of the trained models of the
 published runs, read by hooks from outside (`lprime probe`; each probe is described in its file in
-[bench/probe](../../bench/probe)). Where a paper found something, its number is next to ours, and a rule decides whether we
-found it too: on the mean over seeds, and on each seed; where these disagree it is not decided. Findings whose rule was
-committed before their runs: `lprime reproduce`. The models are small and the tasks are algorithmic: an order that is not
-found here is not refuted there."""
+[bench/probe](../../bench/probe)). The models are small and the tasks are algorithmic: an order that is not found here is not
+refuted there."""
+FOUND = f"""\
+What papers found, and whether these models show it. The rules are those of the [reproductions]({FINDINGS}), which have the
+published numbers next to ours. On the suite that a rule names, it was committed before the runs that it judges. Other suites
+are judged by the same rules from all their published seeds; some of these numbers were known when the rules were written. Parts
+of a claim that are not seen are listed, with our number ± half of its 95 % interval over seeds."""
 THEOREM = """\
 Kazemnejad et al. 2023 prove that a causal model without encoding can recover absolute and relative positions. Here the proof is
 a computation, with weights that are constructed by hand: [theorem.py](../../bench/probe/theorem.py). `lprime probe theorem`
@@ -38,25 +46,49 @@ HEADINGS = {
 }
 
 
-def render_inside(probes: Mapping[str, Records], suites: Mapping[str, Sequence[Grid]]) -> str:
+def render_inside(probes: Mapping[str, Records], suites: Mapping[str, Sequence[Grid]], outcomes: Mapping[str, Outcome]) -> str:
     """The whole page.
 
     Arguments:
         probes: suite → records.
         suites: suite → its versions, newest first.
+        outcomes: finding → outcome.
     """
     parts = ["# Inside the models", "[← the board](README.md)", ABOUT]
-    for suite, records in probes.items():
-        if found := findings(records):
-            parts += [f"## What was found, suite {escape(suite)}", *map(finding_text, found)]
+    if table := found_table(probes, outcomes):
+        parts += ["## What was found", FOUND, table]
     for suite, records in probes.items():
         parts += suite_sections(suite, records, suites.get(suite, ()))
     return "\n\n".join([*parts, *theorem_section()]) + "\n"
 
 
-def finding_text(finding: Finding) -> str:
-    lines = {"Published": finding.paper, "Here": escape(finding.ours, 2000), "Rule": finding.rule}
-    return "\n".join([f"**{finding.claim}: {finding.verdict}.**\n", *(f"- {name}: {text}." for name, text in lines.items())])
+def found_table(probes: Mapping[str, Records], outcomes: Mapping[str, Outcome]) -> str:
+    """Claims of papers about the insides of models, with the verdict on each suite; empty without any."""
+    rows, judged = [], dict.fromkeys(probes, False)
+    for finding in map(load_finding, shipped_findings()):
+        if not finding.probes:
+            continue
+        own = next(iter(finding.grids.values())).name
+        cells = {own: verdict_of(finding, outcomes.get(finding.name))}
+        needed = {label for one in finding.expect for label in one.labels}
+        for suite, records in probes.items():
+            if suite != own and needed <= (samples := finding.samples_elsewhere(records)).keys():
+                cells[suite] = judge(finding, samples)
+        judged |= dict.fromkeys(cells.keys() & probes.keys(), True)
+        paper = link(finding.source.paper.split(",")[0], finding.source.link)
+        claim = f"[{escape(finding.claim, 300)}]({FINDINGS}#{heading_anchor(finding.name)})"
+        rows.append([claim, paper, *(verdict_text(*cells[suite]) if suite in cells else ABSENT for suite in probes)])
+    shown = [place for place, some in enumerate(judged.values(), 2) if some]
+    header = ["claim", "paper", *(f"suite {escape(suite)}" for suite in probes)]
+    kept = [0, 1, *shown]
+    return markdown_table([header[k] for k in kept], [[row[k] for k in kept] for row in rows], left=len(kept)) if shown else ""
+
+
+def verdict_text(verdict: str, parts: Sequence[Part]) -> str:
+    """The verdict, with the parts that are not seen."""
+    unseen = [f"{escape(p.text)}: {interval(p.estimate, p.half_width)}" for p in parts if p.verdict in VERDICTS[:2]]
+    listed = "; ".join(unseen)
+    return f"**{verdict}**" + (f" ({listed})" if listed else "")
 
 
 def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> list[str]:
@@ -107,3 +139,10 @@ def inside_section(encoding: str, probes: Mapping[str, Records], suites: Mapping
             parts.append(themed_picture(f"{encoding}: probes of its trained models", light, dark))
         parts += map(folded, [*tables(own), *loss_tables(within)])
     return "\n" + "\n\n".join(parts) + "\n" if parts else ""
+
+
+def seeds_of(records: Sequence[ProbeRecord]) -> str:
+    """How many seeds each cell has, such as ``1 to 3 seeds``."""
+    cells = Counter((record.task, record.encoding) for record in records)
+    low, high = min(cells.values()), max(cells.values())
+    return plural(high, "seed") if low == high else f"{low} to {plural(high, 'seed')}"

@@ -102,7 +102,7 @@ class PublishedBoard:
             page = render_encoding_page(encoding, suites, self.cards.get(encoding, Card()))
             files[page_path(encoding)] = (page + inside_section(encoding, self.inside, self.grids)).encode()
         if self.inside:
-            files[INSIDE] = render_inside(self.inside, self.grids).encode()
+            files[INSIDE] = render_inside(self.inside, self.grids, self.outcomes).encode()
         return files
 
     def is_figure(self, path: str) -> bool:

@@ -18,8 +18,7 @@ from leaderboard.figures import inside, inside_files
 from leaderboard.figures.canvas import figure_settings
 from leaderboard.figures.theme import LIGHT
 from leaderboard.render.html_page import write_html_page
-from leaderboard.render.inside_findings import findings
-from leaderboard.render.inside_page import inside_section, render_inside
+from leaderboard.render.inside_page import found_table, inside_section, render_inside
 from leaderboard.render.publish import PublishedBoard
 from tasks import InputError
 
@@ -68,30 +67,25 @@ def records(alibi: float = 0.0, weight: float = -0.5, untrained: float = 1.0) ->
     return found
 
 
-def verdicts(found: list[ProbeRecord]) -> dict[str, bool]:
-    return {finding.claim: finding.found for finding in findings(found)}
+def test_claims_of_papers_are_judged_by_the_rules_of_the_findings():
+    def table(suite: str, **distance: float) -> str:
+        found = [
+            record("similarity", name, [Value("divergence", far + 0.001 * seed, 4, 0, at=f"nope seed {seed}")])
+            .model_copy(update={"seed": seed})
+            for name, far in distance.items()
+            for seed in (0, 1, 2)
+        ]  # fmt: skip
+        return found_table({suite: found}, {})
 
-
-def test_verdicts_follow_the_numbers():
-    closest = "The attention without encoding is closer to that of T5 and ALiBi than to that of RoPE and sinusoidal positions"
-    falls = "The largest attention weight falls as the sequence grows"
-    learns = "A causal model without encoding learns absolute positions in its first layers"
-    assert {closest: True, falls: True, learns: True}.items() <= verdicts(records()).items()
-    assert verdicts(records(alibi=0.5))[closest] is False
-    assert verdicts(records(weight=0.2))[falls] is False
-    assert verdicts(records(untrained=-0.01))[learns] is False
-    other = [record.model_copy(update={"seed": 1}) for record in records(weight=0.2)]
-    said = {finding.claim: finding.verdict for finding in findings([*records(), *other])}
-    assert said[falls] == "not decided (it holds in 1 of 2 seeds, and not in the mean)"
-    assert said[learns] == "found (in each of 2 seeds)"
-    no_positions = [r for r in records() if r.probe != "position"]
-    assert learns not in verdicts(no_positions)
+    assert "**reproduced**" in table("tiny", t5=0.1, alibi=0.2, sinusoidal=0.3)
+    assert "**not reproduced** (alibi − t5 &#62; 0: -0.1 ± " in table("tiny", t5=0.2, alibi=0.1, sinusoidal=0.3)
+    assert table("tiny", t5=0.1, alibi=0.2) == "", "a claim about three encodings"
+    assert "**not run**" in table("language", t5=0.1, alibi=0.2, sinusoidal=0.3), "its outcomes alone count there"
 
 
 def test_the_page_and_the_sections_of_encodings():
     found = [*records(), record("distance", "broken", [], note="the encoding's attention has no weights")]
-    page = render_inside({"tiny": found}, {})
-    assert "RoPE and sinusoidal positions: found (one seed)" in page
+    page = render_inside({"tiny": found}, {}, {})
     assert "the position in the residual stream: < 1e-9" in page
     assert "the encoding&#39;s attention has no weights" in page or "the encoding's attention has no weights" in page
     assert "| my&#124;pe" in page and "my|pe" not in page
