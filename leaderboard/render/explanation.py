@@ -20,8 +20,8 @@ TITLE = "Length-generalisation leaderboard of positional encodings"
 ABOUT = """\
 Transformers are trained from scratch at lengths up to L and tested at lengths up to L′; only the positional encoding differs
 between rows. The **score** is the accuracy past L, mean over tasks: 1 is perfect, 0 is guessing. **Reach** is the length, in
-multiples of L, at which exact match falls under one half; **l ≤ L** is exact match at the training lengths. The test separates
-no two rows of a **tier**."""
+multiples of L, at which exact match (guessing taken out) falls under one half; **l ≤ L** is exact match at the training
+lengths. The test separates no two rows of a **tier**."""
 
 SOURCE_LIST = "; ".join(f"*{kind}*: {meaning}" for kind, meaning in SOURCE_MEANINGS.items())
 EXPLANATION = f"""\
@@ -32,11 +32,12 @@ EXPLANATION = f"""\
   (accuracy − guessing) / (1 − guessing). Where the guessing level of tokens is not recorded, as in results of version 1, it is
   exact match alone. A run's score on a task is the mean of its cells past L with
   weights log(l_i / l_(i−1)), from l_0 = L on, so that every octave counts alike; then floored at 0. Task columns show the
-  mean over seeds, in the full table ± half-width of its 95 % Student-t interval, which covers variation between seeds but not
-  between sets of test examples. The overall score is the mean over tasks. In brackets its 95 % interval: stratified bootstrap
-  (seeds are resampled within each task, {bootstrap.REPLICATES:,} replicates), widened for the small number of seeds. In
-  simulations with five tasks these intervals cover the true value in 93 to 97 % of cases, with three seeds as with five; in
-  87 % where three seeds succeed or fail by chance on only two tasks. A single seed gives no interval.
+  mean over seeds, in the full table, from three seeds on, ± half-width of its 95 % Student-t interval, which covers variation
+  between seeds but not between sets of test examples. The overall score is the mean over tasks. In brackets its 95 % interval:
+  stratified bootstrap (seeds are resampled within each task, {bootstrap.REPLICATES:,} replicates), widened for the small number
+  of seeds. In simulations with five tasks these intervals cover the true value in 93 to 97 % of cases, with three seeds as with
+  five; in 87 % where three seeds succeed or fail by chance on only two tasks. Those of two seeds were not simulated. A single
+  seed gives no interval.
 - **Reach**: {REACH_MEANING}. ≥: the test ends first. <: under it at the shortest length tested already. The overall reach is
   the geometric mean over tasks, marked if any of them is; ~ if both marks occur.
 - **l ≤ L**: exact match, the mean over test lengths up to L, where examples may have occurred in training (on parity, all

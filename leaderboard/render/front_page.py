@@ -20,8 +20,9 @@ SUITES = "suites"
 
 ABOUT = """\
 How far does a positional encoding carry a transformer past the lengths it was trained on? Each is trained from scratch at
-lengths up to L and tested at lengths up to L′, the longest; within the first table of a suite nothing else differs. Names link
-to pages with a description, curves, all numbers by length and seed, the runs and the command to reproduce one."""
+lengths up to L and tested at lengths up to L′, the longest. Within the first table of a suite nothing else differs, but for an
+extra training stage at lengths up to L that some published methods have. Names link to pages with a description, curves, all
+numbers by length and seed, the runs and the command to reproduce one."""
 
 SOURCES = """\
 ## Where the numbers come from
