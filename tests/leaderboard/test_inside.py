@@ -86,6 +86,10 @@ def test_verdicts_follow_the_numbers():
     assert said[learns] == "found (in each of 2 seeds)"
     no_positions = [r for r in records() if r.probe != "position"]
     assert learns not in verdicts(no_positions)
+    start = "Encodings that are added to the embedding have positions from the start"
+    assert start not in verdicts(records()), "of one of the two alone"
+    own = next(record for record in records() if (record.probe, record.encoding) == ("position", "sinusoidal"))
+    assert verdicts([*records(), own.model_copy(update={"encoding": "learned"})])[start] is True
 
 
 def test_the_page_and_the_sections_of_encodings():
