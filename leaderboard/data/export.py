@@ -268,7 +268,7 @@ def inert(value: Any) -> Any:
 def write_dataset(table: "pa.Table", to: Path, replace: bool) -> None:
     from datasets import Dataset, DatasetInfo
 
-    from tasks.export import no_progress_bars
+    from bench.dataset import no_progress_bars
 
     meanings = [f"{field.name}: {field.metadata[b'meaning'].decode()}" for field in table.schema]
     about = "Results of lprime, one row per number or per run and test length.\n" + "\n".join(meanings)

@@ -1,6 +1,5 @@
 """The grid of a board: which runs belong together and which are missing. Contradictory runs are refused."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -89,22 +88,14 @@ class Grid:
         return [run for cell in sorted(self.runs) for run in self.runs[cell]]
 
     def exact(self, task: str, encoding: str) -> Float[np.ndarray, "S N"]:
-        """Exact match of each run of a cell at each test length; zero for a diverged run."""
+        """Exact match of each run of a cell at each test length."""
         return self.recorded(task, encoding, "exact")
 
     def recorded(self, task: str, encoding: str, name: str) -> Float[np.ndarray, "S N"]:
-        """A number of ``LengthScore`` for each run of a cell at each test length; NaN where it is unknown.
-
-        The accuracies of a diverged run are zero.
-        """
-
-        def of_run(run: Result) -> list[float]:
-            if run.status == "diverged" and name in ("exact", "token"):
-                return [0.0] * len(run.scores)
-            return [math.nan if (value := getattr(score, name)) is None else value for score in run.scores]
-
+        """A number of ``LengthScore`` for each run of a cell at each test length; NaN where it is unknown."""
         lengths = next(column.lengths for column in self.columns if column.task == task)
-        return np.array([of_run(run) for run in self.runs.get((task, encoding), ())], float).reshape(-1, len(lengths))
+        runs = self.runs.get((task, encoding), ())
+        return np.array([[getattr(s, name) for s in run.scores] for run in runs], float).reshape(-1, len(lengths))
 
 
 def build_grids(suite: Suite | None, results: Iterable[Result], failures: Failures) -> list[Grid]:

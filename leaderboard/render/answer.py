@@ -56,9 +56,13 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
         text = f"{first} has the highest score, {score}, before {show(rows[1])}, {share(rows[1].score or 0)}, but there are "
         return [("Highest so far", text + "too few seeds for a test: the next seeds may change the order.")]
     count = sum(separation(a, b) is not None for a, b in pairs)
-    sure = f"Over {seeds_text(grid)} it separates {count:,} of all {len(pairs):,} pairs, with a risk of {100 * ALPHA:g} % that "
-    sure += "any of these verdicts is wrong."
+    sure = f"Over {seeds_text(grid)} it separates {count:,} of the {len(pairs):,} pairs tested, with a risk of "
+    sure += f"{100 * ALPHA:g} % that any of these verdicts is wrong."
     if len(lead) == 1:
+        few = " (too few seeds for it)"
+        if close := [show(row) + few * (not row.ps) for row in rows[1:] if separation(rows[0], row) != "above"]:
+            text = f"{first}, {columns.SCORE.text(rows[0])}. The test separates it from all others but {listed(close)}. {sure}"
+            return [("Highest so far", text)]
         return [(f"Use {first}", f"the test separates its score, {columns.SCORE.text(rows[0])}, from the others'. {sure}")]
     names = listed([f"{first} ({columns.SCORE.text(rows[0])})", *(show(row) + mark(row) for row in lead[1:])])
     flagged = f" {FLAG} has not learned every task even at l ≤ L." if any(row.flagged for row in lead) else ""

@@ -48,8 +48,8 @@ EXPLANATION = f"""\
   (Romano & Wolf 2005) on the difference of the scores over its standard error. p is adjusted for all pairs of encodings on
   the board: the probability of even one false separation is about {100 * significance.ALPHA:g} %; `leaderboard/RULES.md` has
   the errors and the power in simulation. Not separated does not mean equal.
-- **Seeds**: every encoding gets five, 0 to 4. Those that the test then does not separate from the first get five more, 5 to
-  9. This rule was fixed before the runs.
+- **Seeds**: every encoding gets those of the suite. On the published board of `small` these are 0 to 4, and encodings that the
+  test then does not separate from the first get five more, 5 to 9. This rule was fixed before the runs.
 - **Tier**: rows are sorted by score. A tier is a stretch of rows of which the test separates no two; the next one begins at
   the first row that is separated from a row of the tier. So rows of neighbouring tiers need not be separated. Where all
   encodings have a single seed, nothing can be tested: there are no tiers, and small differences mean nothing. An encoding

@@ -49,12 +49,8 @@ TAILS = ((1 - LEVEL) / 2, (1 + LEVEL) / 2)
 Interval = tuple[float, float]
 
 
-def mean_score_interval(scores: Scores, replicates: int = REPLICATES, seed: int = 0, corrected: bool = True) -> Interval | None:
+def mean_score_interval(scores: Scores) -> Interval | None:
     """Interval of ``scores.mean_score``, the mean over tasks of the mean over runs.
-
-    Arguments:
-        seed: of the resamples; the same for every encoding, so that an interval never depends on other entries.
-        corrected: for few runs, see above; False gives the plain percentile interval, as in rliable.
 
     Returns:
         Lower and upper end, or None if a task has a single run, which gives no variance over seeds.
@@ -62,22 +58,22 @@ def mean_score_interval(scores: Scores, replicates: int = REPLICATES, seed: int 
     counts = run_counts(scores)
     if min(counts) < 2:
         return None
-    resampled = (np.concatenate(scores) * st.task_weights(counts)) @ multiplicities(counts, replicates, seed)
+    resampled = (np.concatenate(scores) * st.task_weights(counts)) @ multiplicities(counts, REPLICATES)
     variances = [runs.var(ddof=1) / len(runs) for runs in scores]
-    return expanded_interval(resampled, st.mean_score(scores), expansion(variances, counts) if corrected else 1)
+    return expanded_interval(resampled, st.mean_score(scores), expansion(variances, counts))
 
 
-def iqm_interval(scores: Scores, replicates: int = REPLICATES, seed: int = 0, corrected: bool = True) -> Interval | None:
+def iqm_interval(scores: Scores) -> Interval | None:
     """Interval of ``scores.iqm``, the mean of the middle half of all runs.
 
     The variance of a trimmed mean is estimated from the winsorised scores, with trimmed scores set to the nearest one kept
-    (Tukey & McLaughlin 1963). Arguments and result as in ``mean_score_interval``.
+    (Tukey & McLaughlin 1963). Result as in ``mean_score_interval``.
     """
     counts = run_counts(scores)
     if min(counts) < 2:
         return None
     pooled, weights = np.concatenate(scores), st.task_weights(counts)
-    drawn = resamples(counts, replicates, seed)
+    drawn = resamples(counts, REPLICATES)
     if len(set(counts)) == 1:  # all runs have the same weight, in any order
         resampled = np.sort(pooled[drawn], axis=1) @ st.iqm_weights(weights)
     else:
@@ -88,41 +84,33 @@ def iqm_interval(scores: Scores, replicates: int = REPLICATES, seed: int = 0, co
     variances = [np.clip(runs, low, high).var(ddof=1) / len(runs) for runs in scores]
     if sum(variances) < FUZZ**2:  # the middle half is one value, as with scores of 0 and 1 only
         variances = [runs.var(ddof=1) / len(runs) for runs in scores]
-    return expanded_interval(resampled, st.iqm(scores), expansion(variances, counts) if corrected else 1)
+    return expanded_interval(resampled, st.iqm(scores), expansion(variances, counts))
 
 
-def profile_band(
-    scores: Scores,
-    thresholds: Float[np.ndarray, " K"],
-    replicates: int = CURVE_REPLICATES,
-    seed: int = 0,
-    corrected: bool = True,
-) -> Float[np.ndarray, "2 K"] | None:
-    """Pointwise interval of ``scores.performance_profile`` at each threshold; arguments as in ``mean_score_interval``."""
+def profile_band(scores: Scores, thresholds: Float[np.ndarray, " K"]) -> Float[np.ndarray, "2 K"] | None:
+    """Pointwise interval of ``scores.performance_profile`` at each threshold; None as in ``mean_score_interval``."""
     counts = run_counts(scores)
     if min(counts) < 2:
         return None
     above = np.concatenate(scores)[:, None] > thresholds
-    resampled = multiplicities(counts, replicates, seed).T @ (above * st.task_weights(counts)[:, None])
+    resampled = multiplicities(counts, CURVE_REPLICATES).T @ (above * st.task_weights(counts)[:, None])
     variances = np.array([(runs[:, None] > thresholds).var(0, ddof=1) / len(runs) for runs in scores])
-    factors = np.array([expansion(column, counts) for column in variances.T]) if corrected else 1.0
+    factors = np.array([expansion(column, counts) for column in variances.T])
     return np.array(expanded_ends(resampled, st.performance_profile(scores, thresholds), factors))
 
 
-def improvement_interval(
-    ours: Scores, theirs: Scores, replicates: int = REPLICATES, seed: int = 0, corrected: bool = True
-) -> Interval | None:
+def improvement_interval(ours: Scores, theirs: Scores) -> Interval | None:
     """Interval of ``scores.probability_of_improvement``; our runs and theirs are resampled independently.
 
     The variance is that of the placements: the share of their runs that each of ours beats, and vice versa (DeLong, DeLong &
-    Clarke-Pearson 1988). Arguments and result as in ``mean_score_interval``.
+    Clarke-Pearson 1988). Result as in ``mean_score_interval``.
     """
     counts = run_counts(ours), run_counts(theirs)
     if min(*counts[0], *counts[1]) < 2:
         return None
-    draws = multiplicities(counts[0], replicates, seed), multiplicities(counts[1], replicates, seed, stream=1)
+    draws = multiplicities(counts[0], REPLICATES), multiplicities(counts[1], REPLICATES, stream=1)
     starts = [np.cumsum([0, *c]) for c in counts]
-    resampled, variances, group_sizes = np.zeros(replicates), [], []
+    resampled, variances, group_sizes = np.zeros(REPLICATES), [], []
     for task, (x, y) in enumerate(zip(ours, theirs, strict=True)):
         wins = st.pairwise_wins(x, y)
         if wins.min() == wins.max():
@@ -132,8 +120,8 @@ def improvement_interval(
         resampled += np.einsum("yb,yb->b", wins.T @ drawn_x, drawn_y) / wins.size
         variances += [wins.mean(1).var(ddof=1) / len(x), wins.mean(0).var(ddof=1) / len(y)]
         group_sizes += [len(x), len(y)]
-    factor = expansion(variances, group_sizes) if corrected else 1
-    return expanded_interval(resampled / len(ours), st.probability_of_improvement(ours, theirs), factor)
+    estimate = st.probability_of_improvement(ours, theirs)
+    return expanded_interval(resampled / len(ours), estimate, expansion(variances, group_sizes))
 
 
 def expansion(variances: Sequence[float], counts: Sequence[int]) -> float:
@@ -176,9 +164,12 @@ def run_counts(scores: Scores) -> tuple[int, ...]:
 
 # Encodings with equally many runs share their resamples, which take most of the time.
 @lru_cache(maxsize=4)
-def resamples(counts: tuple[int, ...], replicates: int, seed: int, stream: int = 0) -> Int[np.ndarray, "B R"]:
-    """Indices of the drawn runs of each replicate; the R runs are sorted by task and drawn within tasks."""
-    rng = np.random.default_rng([seed, stream])
+def resamples(counts: tuple[int, ...], replicates: int, stream: int = 0) -> Int[np.ndarray, "B R"]:
+    """Indices of the drawn runs of each replicate; the R runs are sorted by task and drawn within tasks.
+
+    The same for every encoding, so that an interval never depends on other entries.
+    """
+    rng = np.random.default_rng([0, stream])
     starts = np.cumsum([0, *counts[:-1]])
     drawn = np.hstack([start + rng.integers(n, size=(replicates, n)) for start, n in zip(starts, counts, strict=True)])
     drawn.setflags(write=False)
@@ -186,9 +177,9 @@ def resamples(counts: tuple[int, ...], replicates: int, seed: int, stream: int =
 
 
 @lru_cache(maxsize=8)
-def multiplicities(counts: tuple[int, ...], replicates: int, seed: int, stream: int = 0) -> Float[np.ndarray, "R B"]:
+def multiplicities(counts: tuple[int, ...], replicates: int, stream: int = 0) -> Float[np.ndarray, "R B"]:
     """How often each run is drawn in each replicate of ``resamples``."""
-    drawn = resamples(counts, replicates, seed, stream)
+    drawn = resamples(counts, replicates, stream)
     times = np.stack([(drawn == run).sum(1) for run in range(sum(counts))]).astype(float)
     times.setflags(write=False)
     return times

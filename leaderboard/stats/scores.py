@@ -203,9 +203,9 @@ def passes_gate(accuracy: float) -> bool:
     return accuracy >= GATE - FUZZ
 
 
-def competition_ranks(scores: Sequence[float], digits: int = DIGITS) -> list[int]:
+def competition_ranks(scores: Sequence[float]) -> list[int]:
     """Competition ranks (1, 1, 3): 1 + the number of entries whose printed scores are better."""
-    printed = [round(score, digits) for score in scores]
+    printed = [round(score, DIGITS) for score in scores]
     return [1 + sum(other > entry for other in printed) for entry in printed]
 
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bench.result import Result
-from bench.suites.suite import Suite, is_shipped, load_suite, shipped
+from bench.suites.suite import is_shipped, load_suite, shipped
 from leaderboard import published_folder
 from leaderboard.data.cards import read_cards, with_declarations
 from leaderboard.data.collect import read_results
@@ -120,22 +120,8 @@ def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 1
     """
     from datasets import DatasetDict
 
-    from tasks.export import no_progress_bars, task_splits
+    from bench.dataset import no_progress_bars, task_splits
 
-    loaded = load_suite(str(suite))
     with no_progress_bars():
-        splits = task_splits(loaded.make_task(task), **split_settings(loaded, task, train_examples, seed))
+        splits = task_splits(load_suite(str(suite)), task, train_examples, seed)
     return DatasetDict({name: data for name, (data, _) in splits.items()})
-
-
-def split_settings(suite: Suite, task: str, train_examples: int, seed: int) -> dict[str, Any]:
-    """Keyword arguments of ``tasks.export`` for a task of a suite."""
-    return {
-        "train_length": suite.spec(task).train_length,
-        "test_lengths": suite.test_lengths(task),
-        "test_count": suite.test_examples,
-        "test_seed": suite.test_seed,
-        "seed": seed,
-        "batch": suite.recipe_for(task).batch,
-        "train_examples": train_examples,
-    }

@@ -20,13 +20,10 @@ def data(
 
     They are exactly the training and test examples of runs; read them with datasets.load_from_disk.
     """
+    from bench.dataset import export
     from bench.suites.suite import load_suite
-    from lprime.api.tables import split_settings
-    from tasks.export import export
 
     loaded = load_suite(suite)
-    title = f"lprime {task}, suite {loaded.name} version {loaded.version}"
-    settings = split_settings(loaded, task, train_examples, seed)
-    export(loaded.make_task(task), to, **settings, title=title)
+    export(loaded, task, to, train_examples, seed)
     splits = len(loaded.test_lengths(task))
     print(f"{task} of suite {loaded.name}: {train_examples} training examples and {splits} test splits in {to}")

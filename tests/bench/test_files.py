@@ -68,9 +68,10 @@ def test_nothing_is_left_of_a_failed_folder(tmp_path, replace):
     if replace:
         write_folder(tmp_path / "f", "old")
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(KeyError), folder_atomic(tmp_path / "f", replace) as new:
-        (new / "a.txt").write_text("half")
-        raise KeyError
+    for path in (tmp_path / "f", tmp_path / "a" / "b" / "f"):
+        with pytest.raises(KeyError), folder_atomic(path, replace) as new:
+            (new / "a.txt").write_text("half")
+            raise KeyError
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -27,10 +27,12 @@ def rows(batch: Batch) -> list[list[int]]:
     return found
 
 
-@pytest.mark.parametrize("task", ["copying", "addition"])
-def test_the_dataset_has_the_examples_of_the_model(tiny, tmp_path, monkeypatch, capsys, task):
-    variant = {"copying": "repeat", "addition": "reversed"}[task]
-    changes = {"recipe": {"steps": 4, "batch": 12}, "tasks": [{"task": task, "variant": variant, "train_length": 4}]}
+@pytest.mark.parametrize(("task", "variant", "lengths"), [("copying", "repeat", "L"), ("addition", "reversed", "uniform 1..L")])
+def test_the_dataset_has_the_examples_of_the_model(tiny, tmp_path, monkeypatch, capsys, task, variant, lengths):
+    changes = {
+        "recipe": {"steps": 4, "batch": 12, "lengths": lengths},
+        "tasks": [{"task": task, "variant": variant, "train_length": 4}],
+    }
     suite = validated(Suite, suite_dict(**changes), "suite")
     met: dict[bool, list[list[list[int]]]] = {True: [], False: []}
     read = model.Decoder.target_states

@@ -40,7 +40,7 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     grid.costs.update(costs)
     text = answer(grid, summarise(grid))
     assert text.startswith("- **Use one of 2**: a (.") and ") and b. The test separates no two of them: tier 1." in text
-    assert "Over 3 seeds it separates 2 of all 3 pairs, with a risk of 5 % " in text and "**Clearly below**: c.\n" in text
+    assert "Over 3 seeds it separates 2 of the 3 pairs tested, with a risk of 5" in text and "**Clearly below**: c.\n" in text
     free = "b costs nothing: no parameters and no added step time; a costs a step of 1.50 times nope's and 40 parameters.\n"
     assert free in text
     # Sorting ends at 2 L at .6, a success; parity is then .2 with guessing taken out.
@@ -55,6 +55,18 @@ def test_encodings_with_too_few_seeds_for_a_test_are_not_recommended():
     runs = runs_of(of, {"a": (0.95, 0.6), "b": (0.55, 0.2), "c": (0.95, 0.7)})
     text = said(of, [r for r in runs if r.encoding.name != "c" or r.seed == 0])
     assert text.startswith("- **Highest so far**: c (.") and "these 2, but 1 of them has too few seeds for it." in text
+
+
+def test_an_encoding_is_recommended_if_separated_from_all_others():
+    of = suite(encodings=["a", "b", "c", "d"])
+    runs = runs_of(of, {"a": (0.95, 0.9), "b": (0.75, 0.6), "c": (0.65, 0.5), "d": (0.55, 0.1)})
+    grid = only_grid(of, [run for run in runs if run.encoding.name != "d" or run.seed == 0])
+    classes = summarise(grid)
+    classes["standard"][0].ps["c"] = 0.1  # as if its seeds differed more
+    text = answer(grid, classes)
+    assert text.startswith("- **Highest so far**: a, .8")
+    assert "The test separates it from all others but c and d (too few seeds for it). Over" in text
+    assert " of the 3 pairs tested" in text and "**Clearly below**: b." in text
 
 
 @pytest.mark.parametrize(

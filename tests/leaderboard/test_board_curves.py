@@ -42,7 +42,7 @@ def test_lines_are_means_over_seeds_and_dots_are_the_seeds():
 
 def test_a_diverged_run_is_zero_and_a_member_without_runs_is_skipped():
     of = suite(seeds=[0])
-    ax = panel_of(only_grid(of, [result(of, status="diverged")]), "sorting", ["nope", "rope"])
+    ax = panel_of(only_grid(of, [result(of, exact=(0, 0, 0, 0), status="diverged")]), "sorting", ["nope", "rope"])
     assert line_of(ax, "nope")[1] == pytest.approx([0, 0, 0, 0])
     assert not lines(ax, "rope") and "rope" not in texts(ax)
 

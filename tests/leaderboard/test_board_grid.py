@@ -218,7 +218,7 @@ def test_cells_count_seeds():
 
 def test_a_diverged_run_counts_as_zero():
     of = suite()
-    runs = [result(of, seed=0), result(of, seed=1, status="diverged", steps=12), result(of, seed=2)]
+    runs = [result(of, seed=0), result(of, seed=1, exact=(0, 0, 0, 0), status="diverged"), result(of, seed=2)]
     row = summary.summarise(only_grid(of, runs))["standard"][0]
     cell = row.cells["sorting"]
     assert cell.exact.tolist() == [[1, 1, 0.5, 0.25], [0, 0, 0, 0], [1, 1, 0.5, 0.25]]

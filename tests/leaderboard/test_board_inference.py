@@ -29,13 +29,27 @@ def rliable():
     np.random.set_state(state)
 
 
+def plain(interval, *made, replicates=ours.REPLICATES):
+    """The interval without the correction for few runs, as in rliable."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ours, "expansion", lambda variances, counts: 1.0)
+        return with_replicates(replicates, interval, *made)
+
+
+def with_replicates(replicates, interval, *made):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ours, "REPLICATES", replicates)
+        patch.setattr(ours, "CURVE_REPLICATES", replicates)
+        return interval(*made)
+
+
 # Both ends of an interval are quantiles of N replicates, in a tail of p = 0.025 and density f; their error is √(p(1 − p)/N)/f,
 # which for a normal distribution is 0.034 spreads at 6,000.
 def test_plain_intervals_agree_with_rliable(rliable):
     matrix = np.random.default_rng(3).beta(2, 2, size=(5, 4))  # runs × tasks
     for interval, statistic in ((ours.mean_score_interval, st_scores.mean_score), (ours.iqm_interval, st_scores.iqm)):
         _, theirs = rliable.get_interval_estimates({"x": matrix}, lambda s, f=statistic: np.array([f(list(s.T))]), reps=6_000)
-        low, high = interval(list(matrix.T), corrected=False)
+        low, high = plain(interval, list(matrix.T))
         assert [low, high] == pytest.approx(theirs["x"].ravel(), abs=0.14 * (high - low) / 4)
 
 
@@ -45,7 +59,7 @@ def test_plain_improvement_interval_agrees_with_rliable(rliable):
     _, theirs = rliable.get_interval_estimates(
         {"x,y": (x, y)}, lambda a, b: np.array([st_scores.probability_of_improvement(list(a.T), list(b.T))]), reps=6_000
     )
-    low, high = ours.improvement_interval(list(x.T), list(y.T), corrected=False)
+    low, high = plain(ours.improvement_interval, list(x.T), list(y.T))
     step = 1 / (3 * 5 * 4)  # it is a multiple of this, and so are its quantiles
     assert [low, high] == pytest.approx(theirs["x,y"].ravel(), abs=0.14 * (high - low) / 4 + step)
 
@@ -53,7 +67,7 @@ def test_plain_improvement_interval_agrees_with_rliable(rliable):
 def test_plain_profile_band_agrees_with_rliable(rliable):
     matrix = np.random.default_rng(5).beta(2, 2, size=(5, 4))
     _, theirs = rliable.create_performance_profile({"x": matrix}, THRESHOLDS, reps=2_000)
-    band = ours.profile_band(list(matrix.T), THRESHOLDS, replicates=4_000, corrected=False)
+    band = plain(ours.profile_band, list(matrix.T), THRESHOLDS, replicates=4_000)
     # Profiles are multiples of 1/20, and so are their quantiles: one step where a quantile falls on the edge between two.
     assert np.abs(band - theirs["x"]).max() <= 1 / 20 + 1e-9
     assert np.abs(band - theirs["x"]).mean() < 0.005
@@ -64,7 +78,7 @@ def test_plain_intervals_are_the_quantiles_of_the_exact_bootstrap_distribution()
     for interval, statistic in ((ours.mean_score_interval, st_scores.mean_score), (ours.iqm_interval, st_scores.iqm)):
         draws = itertools.product(*(itertools.product(r, repeat=len(r)) for r in runs))
         exact = np.array([statistic([np.array(draw) for draw in pair]) for pair in draws])
-        low, high = interval(runs, corrected=False)
+        low, high = plain(interval, runs)
         assert (exact < low - 1e-9).mean() <= 0.025 + 0.003 and (exact <= low + 1e-9).mean() >= 0.025 - 0.003
         assert (exact > high + 1e-9).mean() <= 0.025 + 0.003 and (exact >= high - 1e-9).mean() >= 0.025 - 0.003
 
@@ -90,7 +104,7 @@ def test_the_iqm_interval_is_expanded_by_the_variance_of_the_middle_half():
     # The middle eight of sixteen are the second and third task, however much the other two scatter.
     middle = [np.array([0.3, 0.4, 0.5, 0.45]), np.array([0.51, 0.55, 0.56, 0.6])]
     made = [np.array([0.0, 0.2, 0.1, 0.05]), *middle, np.array([0.7, 1.0, 0.8, 0.9])]
-    (low, high), (plain_low, plain_high) = ours.iqm_interval(made), ours.iqm_interval(made, corrected=False)
+    (low, high), (plain_low, plain_high) = ours.iqm_interval(made), plain(ours.iqm_interval, made)
     estimate, factor = st_scores.iqm(made), ours.expansion([runs.var(ddof=1) for runs in middle], [4, 4])
     assert [low - estimate, high - estimate] == pytest.approx([factor * (e - estimate) for e in (plain_low, plain_high)])
     assert factor != pytest.approx(ours.expansion([runs.var(ddof=1) for runs in made], [4] * 4), rel=0.05)
@@ -98,20 +112,20 @@ def test_the_iqm_interval_is_expanded_by_the_variance_of_the_middle_half():
 
 def test_the_iqm_of_zeros_and_ones_has_an_interval():
     made = [np.array([0.0, 0, 0, 0, 1])] * 5  # the middle half is zero, but a resample may hold ones enough
-    assert ours.iqm_interval(made, corrected=False)[1] > 0
-    plain, factor = ours.iqm_interval(made, corrected=False)[1], ours.expansion([1.0] * 5, [5] * 5)
-    assert ours.iqm_interval(made) == pytest.approx((0, factor * plain))
+    uncorrected, factor = plain(ours.iqm_interval, made)[1], ours.expansion([1.0] * 5, [5] * 5)
+    assert uncorrected > 0
+    assert ours.iqm_interval(made) == pytest.approx((0, factor * uncorrected))
 
 
 def test_the_improvement_interval_is_expanded_by_the_variance_of_placements():
     tie = [np.array([0.5, 0.5])]  # tasks without spread, to stay off 0 and 1
     x, y = [np.array([0.1, 0.5, 0.9]), *tie * 2], [np.array([0.05, 0.2, 0.3, 0.4, 0.8]), *tie * 2]
-    (low, high), plain = (ours.improvement_interval(x, y, corrected=corrected) for corrected in (True, False))
+    (low, high), uncorrected = ours.improvement_interval(x, y), plain(ours.improvement_interval, x, y)
     placements = np.array([1, 4, 5]) / 5, np.array([3, 2, 2, 2, 1]) / 3  # theirs that each of ours beats; ours that beat each
     factor = ours.expansion([placements[0].var(ddof=1) / 3, placements[1].var(ddof=1) / 5], [3, 5])
     estimate = (10 / 15 + 1 / 2 + 1 / 2) / 3
     assert 0 < low < high < 1
-    assert [low - estimate, high - estimate] == pytest.approx([factor * (end - estimate) for end in plain])
+    assert [low - estimate, high - estimate] == pytest.approx([factor * (end - estimate) for end in uncorrected])
 
 
 def test_both_sides_of_an_improvement_are_resampled_independently():
@@ -139,7 +153,7 @@ def test_coverage(runs, tolerance, means, spreads):
     for _ in range(2000):
         made = gaussian(rng, runs, means, spreads)
         for i, interval in enumerate(INTERVALS):
-            low, high = interval(made, replicates=500)
+            low, high = with_replicates(500, interval, made)
             covered[i] += low <= truths[i] <= high
     assert covered / 2000 == pytest.approx(0.95, abs=tolerance)
 
@@ -148,15 +162,15 @@ def test_coverage(runs, tolerance, means, spreads):
 @given(encodings)
 def test_intervals_contain_the_estimate_and_stay_in_range(made):
     for interval, statistic in ((ours.mean_score_interval, st_scores.mean_score), (ours.iqm_interval, st_scores.iqm)):
-        low, high = interval(made, replicates=300)
+        low, high = with_replicates(300, interval, made)
         assert 0 <= low <= statistic(made) + 1e-12 and statistic(made) - 1e-12 <= high <= 1
-        plain_low, plain_high = interval(made, replicates=300, corrected=False)
+        plain_low, plain_high = plain(interval, made, replicates=300)
         assert low <= plain_low + 1e-12 and plain_high - 1e-12 <= high
-    low, high = ours.profile_band(made, THRESHOLDS, replicates=100)
+    low, high = with_replicates(100, ours.profile_band, made, THRESHOLDS)
     profile = st_scores.performance_profile(made, THRESHOLDS)
     assert (low >= 0).all() and (low <= profile + 1e-12).all() and (profile - 1e-12 <= high).all() and (high <= 1).all()
     other = [1 - runs[:2] for runs in made]
-    low, high = ours.improvement_interval(made, other, replicates=100)
+    low, high = with_replicates(100, ours.improvement_interval, made, other)
     assert (
         0 <= low <= st_scores.probability_of_improvement(made, other) + 1e-12
         and high >= st_scores.probability_of_improvement(made, other) - 1e-12
@@ -180,14 +194,14 @@ def test_a_task_whose_runs_agree_adds_no_width():
 
 
 def test_resamples_are_stratified_and_uniform():
-    drawn = ours.resamples((2, 3), 30_000, 0)
+    drawn = ours.resamples((2, 3), 30_000)
     assert drawn.shape == (30_000, 5)
     assert set(np.unique(drawn[:, :2])) == {0, 1} and set(np.unique(drawn[:, 2:])) == {2, 3, 4}
-    times = ours.multiplicities((2, 3), 30_000, 0)
+    times = ours.multiplicities((2, 3), 30_000)
     assert (times[:2].sum(0) == 2).all() and (times[2:].sum(0) == 3).all()
     assert times.mean(1) == pytest.approx([1] * 5, abs=0.02)
     assert np.corrcoef(times[0], times[2])[0, 1] == pytest.approx(0, abs=0.02)
-    assert (ours.resamples((2, 3), 30_000, 0, stream=1) != drawn).any()
+    assert (ours.resamples((2, 3), 30_000, stream=1) != drawn).any()
 
 
 def test_intervals_are_reproducible_and_need_two_runs_per_task():
@@ -196,7 +210,7 @@ def test_intervals_are_reproducible_and_need_two_runs_per_task():
         first = interval(made)
         ours.resamples.cache_clear()
         ours.multiplicities.cache_clear()
-        assert interval(made) == first != interval(made, seed=1)
+        assert interval(made) == first
         assert interval([np.array([0.3]), np.array([0.5])]) is None
         assert interval([np.array([0.3, 0.4]), np.array([0.5])]) is None
     single = [np.array([0.3])] * 5

@@ -138,7 +138,8 @@ def test_seeds_missing_from_all_cells_are_stated_once():
 def test_diverged_runs_are_listed_and_count_as_zero():
     of = suite(seeds=[0, 1])
     runs = full(of, {"nope": (1, 1, 1, 1)})
-    runs[0] = runs[0].model_copy(update={"status": "diverged", "steps": 1234})
+    assert runs[0].path == "tiny/parity/nope/seed-0"
+    runs[0] = result(of, "parity", "nope", 0, (0, 0, 0, 0), status="diverged", steps=1234)
     text = whole_board([only_grid(of, runs)])
     assert "- diverged: nope on parity, seed 0, after 1,234 steps; counts as zero" in text
     row = in_full(text)[0]

@@ -1,6 +1,8 @@
 """Vocabulary, ragged rows, example sets, and error messages."""
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -131,3 +133,8 @@ def test_rows_are_cut_to_the_widest(sorting):
 )
 def test_vocabulary_sizes(name, variant, size):
     assert len(tasks.get(name, variant, longest=7).vocabulary) == size + 4
+
+
+def test_tasks_alone_import_neither_datasets_nor_torch():
+    loaded = "import sys, tasks; tasks.catalogue(); print(sorted({'datasets', 'pyarrow', 'torch'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True).stdout == "[]\n"
