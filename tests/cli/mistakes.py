@@ -178,6 +178,7 @@ COMMANDS = {
     "cancel quick --out file": "file is a file; expected the folder of the runs, such as runs",
     "board quick --out nowhere": "no results",
     "board --out nowhere": "no results",
+    "reproduce permutation_equivariance --publish": "nothing is published under leaderboard/published; --publish needs a check",
     "data additon --suite quick --to d": "did you mean 'addition'?",
     "data addition --suite quick": "Missing option '--to'",
     "data addition --suite quick --to d --train-examples 0": "at least 1, got 0",
