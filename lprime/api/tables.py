@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.result import Result
+from bench.runs.run import check_seed
 from bench.suites.suite import Suite, is_shipped, load_suite, shipped
 from leaderboard import published_folder
 from leaderboard.data.cards import read_cards, with_declarations
@@ -116,7 +117,7 @@ def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 1
         train_examples: size of the training split, the first examples of that training seed.
 
     Raises:
-        InputError: no such suite or task, or a size below 1.
+        InputError: no such suite or task, a size below 1, or a negative seed.
     """
     from datasets import DatasetDict
 
@@ -129,7 +130,12 @@ def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 1
 
 
 def split_settings(suite: Suite, task: str, train_examples: int, seed: int) -> dict[str, Any]:
-    """Keyword arguments of ``tasks.export`` for a task of a suite."""
+    """Keyword arguments of ``tasks.export`` for a task of a suite.
+
+    Raises:
+        InputError: no such task, or a negative seed.
+    """
+    check_seed(seed)
     return {
         "train_length": suite.spec(task).train_length,
         "test_lengths": suite.test_lengths(task),

@@ -182,6 +182,7 @@ COMMANDS = {
     "data additon --suite quick --to d": "did you mean 'addition'?",
     "data addition --suite quick": "Missing option '--to'",
     "data addition --suite quick --to d --train-examples 0": "at least 1, got 0",
+    "data addition --suite quick --to d --seed -1": "a seed must be 0 or more, got -1",
     "data copying --suite quick --to file/inside --train-examples 9": "cannot write",
     "verify nowhere": "nowhere is not a folder; expected a submission such as leaderboard/submissions/my_encoding",
     "verify runs": "runs contains no submission.json; expected a folder that `lprime submit` wrote",
