@@ -179,6 +179,8 @@ COMMANDS = {
     "board quick --out nowhere": "no results",
     "board --out nowhere": "no results",
     "reproduce permutation_equivariance --publish": "nothing is published under leaderboard/published; --publish needs a check",
+    "board --check --board nowhere": "nothing is published under nowhere; expected results/",
+    "publish --board nowhere": "nothing is published under nowhere/results; `lprime publish SUITE` adds",
     "data additon --suite quick --to d": "did you mean 'addition'?",
     "data addition --suite quick": "Missing option '--to'",
     "data addition --suite quick --to d --train-examples 0": "at least 1, got 0",
