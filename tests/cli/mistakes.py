@@ -203,6 +203,7 @@ COMMANDS = {
     "export --to t.csv --out nowhere": "no results under nowhere",
     "export --to t.csv --suite smal": "unknown suite 'smal'; did you mean 'small'?",
     "export --to t.csv --published --board nowhere": "nothing is published under nowhere; expected results/",
+    "export --probes --published --to t.csv": "no probes under leaderboard/published; published probes are only in a checkout",
     "export --to t.csv --format cvs": "unknown format 'cvs'; did you mean 'csv'?",
     "export --to t.csv --format parquet": "t.csv ends in .csv, but --format is parquet; expected one of the two",
     "export --to t.xlsx": "the ending of t.xlsx names no format; expected one of .csv, .json, .parquet, or --format",
