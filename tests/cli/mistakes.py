@@ -181,6 +181,8 @@ COMMANDS = {
     "reproduce permutation_equivariance --publish": "nothing is published under leaderboard/published; --publish needs a check",
     "board --check --board nowhere": "nothing is published under nowhere; expected results/",
     "publish --board nowhere": "nothing is published under nowhere/results; `lprime publish SUITE` adds",
+    "check rope --markdown runs": "--markdown runs is a folder; expected a file",
+    "verify nowhere --markdown /proc/nowhere.md": "cannot write /proc: ",
     "data additon --suite quick --to d": "did you mean 'addition'?",
     "data addition --suite quick": "Missing option '--to'",
     "data addition --suite quick --to d --train-examples 0": "at least 1, got 0",
