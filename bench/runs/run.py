@@ -16,6 +16,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from numbers import Integral
 from pathlib import Path
 from typing import Literal
 
@@ -160,16 +161,31 @@ def plan_runs(
     """The runs of a suite, or of the given part of it: all tasks and encodings of one seed before the next seed.
 
     Raises:
-        InputError: a task that is not in the suite, or a negative seed. (Encodings are checked when they run.)
+        InputError: a task that is not in the suite, or a bad seed. (Encodings are checked when they run.)
     """
     for task in tasks or []:
         suite.spec(task)
     for seed in seeds or []:
-        if seed < 0:
-            raise InputError(f"a seed must be 0 or more, got {seed}")
+        check_seed(seed)
     return [
         Run(suite, task, encoding, seed)
         for seed in dict.fromkeys(seeds or suite.seeds)
         for task in dict.fromkeys(tasks or [t.task for t in suite.tasks])
         for encoding in dict.fromkeys(encodings or suite.encoding_names)
     ]
+
+
+def check_seed(seed: object) -> None:
+    """Refuse a seed that is not an integer, or negative."""
+    if not isinstance(seed, Integral) or seed < 0:
+        raise InputError(f"a seed must be 0 or more, got {seed!r}")
+
+
+def refuse_extra_seeds(suite: Suite, seeds: Sequence[int], allowed: bool) -> None:
+    """Refuse seeds that a suite does not have, unless allowed: a board counts every run, so a typo would change it."""
+    extra = [seed for seed in seeds if seed not in suite.seeds]
+    if extra and min(extra) >= 0 and not allowed:
+        raise InputError(
+            f"suite {suite.name} has the seeds {', '.join(map(str, suite.seeds))}, got {', '.join(map(str, extra))}; "
+            "a board would count them too: add --extra-seeds (in Python, extra_seeds=True) if you want that"
+        )

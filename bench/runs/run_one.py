@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
@@ -16,7 +16,7 @@ from bench.result import EncodingRecord, Parameters, Result, Timings, write_resu
 from bench.training.evaluate import evaluate, zero_scores
 from bench.training.profiler import phase
 from bench.training.train import median_step_ms
-from tasks import InputError, content_hash
+from tasks import InputError, content_hash, unknown
 
 from .git_commit import current_commit
 from .heartbeat import heartbeat
@@ -70,8 +70,10 @@ def resolve_device(device: Device) -> torch.device:
     """The torch device; ``auto`` is the GPU if there is one.
 
     Raises:
-        InputError: ``cuda`` without a GPU.
+        InputError: an unknown name, or ``cuda`` without a GPU.
     """
+    if device not in get_args(Device):
+        raise unknown("device", device, get_args(Device))
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError("device cuda was asked for, but torch sees no GPU here; expected auto or cpu")
     return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")

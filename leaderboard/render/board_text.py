@@ -47,7 +47,9 @@ def print_board(grid: Grid, pages: Sequence[Path], console: Console) -> None:
     answer = [Text.assemble((f"{topic}: ", "bold"), text) for topic, text in said]
     parts += [Text(""), *answer] if answer else []
     if unfinished := len(tables.unfinished_runs(grid, rows)):
-        parts.append(Text(f"Failed, diverged or missing runs: {unfinished} lines in {pages[1]}, or lprime status {grid.name}"))
+        parts.append(
+            Text(f"Failed, diverged or missing runs: {plural(unfinished, 'line')} in {pages[1]}, or lprime status {grid.name}")
+        )
     console.print(*parts, sep="\n", highlight=False, markup=False, emoji=False)
     files = [f"{pages[0]}", f"{pages[1]} (all tables and figures)", f"{pages[0].parent / BoardPaths.task_stem}*.md"]
     console.print(Text("\nWritten: " + "\n         ".join(files)), soft_wrap=True)

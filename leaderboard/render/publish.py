@@ -172,11 +172,11 @@ def check_rendered(folder: Path) -> str:
     the published hashes.
 
     Raises:
-        InputError: files differ (the message names the first), or the store is broken.
+        InputError: files differ (the message names the first), or the store is broken or empty.
     """
     board, written = read_published_board(folder), read_manifest(folder)
     if not board.suites and written is None:
-        return f"nothing is published under {folder}"
+        raise InputError(f"nothing is published under {folder}; expected {RESULTS}/<suite>/<encoding>.jsonl")
     if written is None:
         raise InputError(f"{folder / MANIFEST} is missing; `lprime publish` writes it again")
     known, here = written["files"], drawing_versions()

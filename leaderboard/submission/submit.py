@@ -72,7 +72,7 @@ def write_submission(
         raise InputError(f"{place} exists already; replace it with --replace, or choose another --to")
     plugin = find_plugin(cls)
     files, takes_from = plugin_files(plugin), sorted(path.stem for path in closure(plugin)[0].values())
-    results = finished_runs(suite, name, source, out)
+    results = finished_runs(suite, reference, name, source, out)
     checked = read_report(report, name, source) if report else run_checks(reference, say)
     contents = {f"{manifest.SOURCE}/{path}": content for path, content in files.items()} | {
         manifest.RESULTS: "".join(r.model_dump_json() + "\n" for r in results).encode(),
@@ -115,7 +115,7 @@ def find_plugin(cls: type[Encoding]) -> type[Encoding]:
     return next(iter(plugins.values()))
 
 
-def finished_runs(suite: Suite, name: str, source: str, out: Path) -> list[Result]:
+def finished_runs(suite: Suite, reference: str, name: str, source: str, out: Path) -> list[Result]:
     """One run of every task and seed, all of this source, in the order of published results.
 
     Raises:
@@ -129,9 +129,11 @@ def finished_runs(suite: Suite, name: str, source: str, out: Path) -> list[Resul
             missing.setdefault(run.task, []).append(f"{run.seed}" + ("" if state == "missing" else f" ({state})"))
     if missing:
         which = "; ".join(f"{task} seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}" for task, seeds in missing.items())
+        words = ["lprime", "run", suite.name, "--encoding", reference, *(["--out", str(out)] if out != Path("runs") else [])]
+        words += ["--retry-failed"] if "failed" in states.values() else []
         raise InputError(
             f"{sum(map(len, missing.values()))} of {len(runs)} runs of {name} in suite {suite.name} are missing under "
-            f"{out / suite.name}: {which}; run the suite with `lprime run --encoding` (and --retry-failed)"
+            f"{out / suite.name}: {which}; run `{shlex.join(words)}` first"
         )
     results = [result for run in runs if (result := run.result(out))]
     stale = [run for run, result in zip(runs, results, strict=True) if result.encoding.source_sha256 != source]

@@ -33,8 +33,8 @@ def plot(
     results: "pd.DataFrame",
     metric: str = "exact",
     *,
-    encodings: Sequence[str] | None = None,
-    tasks: Sequence[str] | None = None,
+    encodings: str | Sequence[str] | None = None,
+    tasks: str | Sequence[str] | None = None,
     dark: bool = False,
 ) -> "Figure":
     """A metric by test length relative to the training length: one panel per task, one line per encoding.
@@ -44,8 +44,8 @@ def plot(
     Arguments:
         results: rows of ``lprime.results`` or ``lprime.evaluate``, of one version of one suite.
         metric: one of ``METRICS``.
-        encodings: the encodings to draw, in this order; by default all.
-        tasks: the tasks to draw, in this order; by default all.
+        encodings: one or several, drawn in this order; by default all.
+        tasks: one or several, drawn in this order; by default all.
 
     Returns:
         The figure, which a notebook shows and ``savefig`` writes.
@@ -107,14 +107,19 @@ def plot(
         return figure
 
 
-def chosen(results: "pd.DataFrame", column: str, wanted: Sequence[str] | None) -> list[str]:
+def chosen(results: "pd.DataFrame", column: str, wanted: str | Sequence[str] | None) -> list[str]:
     """Names of a column to draw: those asked for, or all in the order of the rows.
 
     Raises:
-        InputError: an unknown name, with the nearest match.
+        InputError: an unknown name, with the nearest match; or an empty list.
     """
     known = list(dict.fromkeys(results[column]))
-    for name in wanted or ():
+    if wanted is None:
+        return known
+    names = [wanted] if isinstance(wanted, str) else list(wanted)
+    if not names:
+        raise InputError(f"there is no {column} to plot: the list is empty; expected names, or None for all")
+    for name in names:
         if name not in known:
             raise unknown(f"{column} in these results", name, known)
-    return list(wanted) if wanted else known
+    return names

@@ -1,6 +1,6 @@
 """Check, train and test encodings in this process, on one thread: the same numbers as ``lprime run`` gives."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from bench.check import Finding, Report, check_encoding
 from bench.encodings import Encoding
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
-from bench.runs.run import Run, plan_runs
+from bench.runs.run import Run, plan_runs, refuse_extra_seeds
 from bench.runs.run_lock import LockedElsewhere, lock_run
 from bench.runs.run_one import Device, Session, resolve_device, run_one
 from bench.runs.run_training import Control
@@ -34,7 +34,7 @@ CHECKPOINT_EVERY_S = 10.0
 def check(
     encoding: AnyEncoding, *, only: Sequence[str] = (), on_finding: Callable[[Finding], None] = lambda finding: None
 ) -> Report:
-    """Check an encoding against the rules, in a separate process; some 20 seconds on one core.
+    """Check an encoding against the rules, in a separate process, in under a minute.
 
     Arguments:
         only: names of checks; all by default.
@@ -58,6 +58,7 @@ def evaluate(
     seed: int | Sequence[int] = 0,
     out: str | Path = "runs",
     device: Device = "auto",
+    extra_seeds: bool = False,
     replace: bool = False,
     quiet: bool = False,
 ) -> "pd.DataFrame":
@@ -68,6 +69,7 @@ def evaluate(
     Arguments:
         task: one or several tasks; by default all of the suite.
         seed: one or several.
+        extra_seeds: allow seeds that the suite does not have; a board counts them too.
         replace: delete finished runs of this encoding that were made with other source, and run them again.
         quiet: print nothing.
 
@@ -75,12 +77,15 @@ def evaluate(
         One row per run and test length, as ``lprime.results`` returns them.
 
     Raises:
-        InputError: an unknown name, with the nearest match; or a finished run was made with other source.
+        InputError: an unknown name, with the nearest match; a bad seed; or a finished run was made with other source.
         KeyboardInterrupt: the next call continues from the last checkpoint, some ten seconds earlier.
     """
     cls, tasks = load_encoding(encoding), [task] if isinstance(task, str) else task
-    seeds = [seed] if isinstance(seed, int) else seed
-    runs, place = plan_runs(load_suite(str(suite)), [cls.info.name], tasks, seeds), Path(out)
+    seeds = list(seed) if isinstance(seed, Iterable) and not isinstance(seed, str) else [seed]
+    of, place = load_suite(str(suite)), Path(out)
+    runs = plan_runs(of, [cls.info.name], tasks, seeds)
+    refuse_extra_seeds(of, seeds, extra_seeds)
+    resolve_device(device)  # refuses an unknown one before anything is deleted
     for run in runs:
         refuse_other_source(run, cls, place, replace)
     found = []

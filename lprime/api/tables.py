@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.result import Result
+from bench.runs.run import check_seed
 from bench.suites.suite import is_shipped, load_suite, shipped
 from leaderboard import published_folder
 from leaderboard.data.cards import read_cards, with_declarations
@@ -116,12 +117,13 @@ def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 1
         train_examples: size of the training split, the first examples of that training seed.
 
     Raises:
-        InputError: no such suite or task, or a size below 1.
+        InputError: no such suite or task, a size below 1, or a negative seed.
     """
     from datasets import DatasetDict
 
     from bench.dataset import no_progress_bars, task_splits
 
+    check_seed(seed)
     with no_progress_bars():
         splits = task_splits(load_suite(str(suite)), task, train_examples, seed)
     return DatasetDict({name: data for name, (data, _) in splits.items()})

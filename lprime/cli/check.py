@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from .completion import complete_encoding
-from .options import Json, Markdown, Quiet, check_positive, finding_printer, print_report
+from .options import Json, Markdown, Quiet, check_positive, finding_printer, print_report, refuse_unwritable
 
 
 def check(
@@ -33,10 +33,10 @@ def check(
     Exit code 1 if a check failed, 2 if the encoding cannot be loaded or its hooks cannot be called.
     """
     from bench.check import check_encoding
-    from bench.files import write_atomic
 
     check_positive("--time-limit", time_limit)
     check_positive("--memory-limit", memory_limit)
+    refuse_unwritable(markdown)
     report = check_encoding(
         encoding,
         time_limit,
@@ -45,6 +45,4 @@ def check(
         sandbox=sandbox,
         say=lambda text: print(text, file=sys.stderr),
     )
-    if markdown is not None:
-        write_atomic(markdown, report.markdown())
-    return print_report(report, as_json, quiet)
+    return print_report(report, as_json, quiet, markdown)

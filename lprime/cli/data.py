@@ -14,7 +14,7 @@ def data(
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new folder for the dataset.")],
     suite: OfSuite = "small",
     train_examples: Annotated[int, typer.Option(metavar="N", help="Training examples to write.")] = 10_000,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Training seed.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Training seed.")] = 0,
 ) -> None:
     """Write a task's examples as a Hugging Face dataset.
 

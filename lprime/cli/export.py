@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from leaderboard import PUBLISHED
+from leaderboard import PUBLISHED, published_folder
 
 from .completion import complete_suite
 from .options import SUITE_HELP, Out, Published, To
@@ -61,18 +61,25 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, form: st
     """Write the numbers of all probes.
 
     Raises:
-        InputError: there are none.
+        InputError: there are none, or none of a given suite.
     """
     from leaderboard.data.export import write_table
     from leaderboard.data.probes import probe_table, read_local, read_published
-    from tasks import InputError
+    from lprime.api.tables import suite_name
+    from tasks import InputError, unknown
 
     if published:
-        found = read_published(out)
+        out = published_folder(out)
+        found, advice = read_published(out), "published probes are only in a checkout"
     else:
-        found = {folder.name: read_local(folder) for folder in sorted(out.glob("*")) if folder.is_dir()}
-    records = [record for name, own in found.items() if not suites or name in suites for record in own]
-    if not records:
-        raise InputError(f"no probes under {out}; `lprime probe SUITE` measures them")
+        found = {folder.name: own for folder in sorted(out.glob("*")) if folder.is_dir() and (own := read_local(folder))}
+        advice = "`lprime probe SUITE` measures them"
+    if not found:
+        raise InputError(f"no probes under {out}; {advice}")
+    names = list(dict.fromkeys(str(suite_name(name)) for name in suites or found))
+    for name in names:
+        if name not in found:
+            raise unknown("suite with probes", name, found)
+    records = [record for name in names for record in found[name]]
     rows = write_table(probe_table(records), form, to, force)
     print(f"{rows:,} rows of {len(records):,} probes written to {to}")

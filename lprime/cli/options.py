@@ -80,8 +80,23 @@ def finding_printer(as_json: bool, quiet: bool) -> Callable[[Any], None]:
     return print_finding
 
 
-def print_report(report: Any, as_json: bool, quiet: bool) -> int:
-    """Print the end of a report of checks. Returns the exit code of the command."""
+def refuse_unwritable(markdown: Path | None) -> None:
+    """Refuse the file of a report before the checks rather than after them."""
+    from bench.files import check_writable
+    from tasks import InputError
+
+    if markdown is not None:
+        if markdown.is_dir():
+            raise InputError(f"--markdown {markdown} is a folder; expected a file, such as check.md")
+        check_writable(markdown.parent)
+
+
+def print_report(report: Any, as_json: bool, quiet: bool, markdown: Path | None) -> int:
+    """Print the end of a report of checks, and write it to a file. Returns the exit code of the command."""
+    from bench.files import write_atomic
+
+    if markdown is not None:
+        write_atomic(markdown, report.markdown())
     if as_json:
         print(report.model_dump_json(indent=1))
     elif not (quiet and report.passed):

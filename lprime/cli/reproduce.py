@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaderboard import PUBLISHED
+from leaderboard import PUBLISHED, published_folder
 
-from .options import Json, Out
+from .options import Json, Out, Workers
 
 if TYPE_CHECKING:
     from bench.findings.finding import Finding
@@ -27,7 +27,7 @@ def reproduce(
         float | None,
         typer.Option(metavar="N", min=0, help="With --all: the cheapest, up to so many minutes of one core in total."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Parallel runs [default: one per core].")] = None,
+    workers: Workers = None,
     out: Out = Path("runs"),
     as_json: Json = False,
     publish: Annotated[bool, typer.Option("--publish", help="Add the outcomes to the published board, and render it.")] = False,
@@ -44,8 +44,11 @@ def reproduce(
 
     if (everything and names) or (max_minutes is not None and not everything):
         raise InputError("expected names of findings, or --all, with --max-minutes if only some of them should run")
+    place = published_outcomes(PUBLISHED)
+    if publish and not place.parent.is_dir():
+        raise InputError(f"nothing is published under {PUBLISHED}; --publish needs a checkout")
     found = [load_finding(name) for name in names or shipped_findings()]
-    known = read_outcomes(published_outcomes(PUBLISHED)) | read_outcomes(out / OUTCOMES)
+    known = read_outcomes(published_outcomes(published_folder())) | read_outcomes(out / OUTCOMES)
     if not names and not everything:
         show_list(found, known, as_json)
         return 0
@@ -60,7 +63,6 @@ def reproduce(
             outcome = measure(finding, out, workers)
         write_outcomes(out / OUTCOMES, read_outcomes(out / OUTCOMES) | {finding.name: outcome})
         if publish:
-            place = published_outcomes(PUBLISHED)
             write_outcomes(place, read_outcomes(place) | {finding.name: outcome})
         verdicts.append(verdict_of(finding, outcome)[0])
         show(finding, outcome, as_json)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from .options import Encodings, Json, Quiet, Suite, Tasks, Vary, Workers
-from .selection import expand, full_names, refuse_extra_seeds
+from .selection import expand, full_names
 
 
 def run(
@@ -56,11 +56,11 @@ def run(
     """Train and test a suite's grid. Re-running the command resumes; finished runs are skipped."""
     from bench.files import check_writable
     from bench.runs.progress import SilentProgress, progress_display, say
-    from bench.runs.run import plan_runs
+    from bench.runs.run import plan_runs, refuse_extra_seeds
     from bench.runs.shared_training import steps_to_make
     from bench.runs.tracking import recorder
     from bench.suites.suite import load_suites
-    from tasks import InputError, unknown
+    from tasks import InputError
 
     from .run_report import Outcome
 
@@ -73,8 +73,6 @@ def run(
     }
     cluster = load_on(on, detach, [option for option, value in local.items() if value is not None])
     device, every = device or "auto", 10.0 if checkpoint_every is None else checkpoint_every
-    if device not in ("auto", "cpu", "cuda"):
-        raise unknown("device", device, ("auto", "cpu", "cuda"))
     out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
     if track and detach:
         raise InputError("--track records runs as they end; expected it without --detach")

@@ -39,19 +39,3 @@ def full_names(names: list[str]) -> list[str]:
         if plugin_classes(cls):
             try_hooks(Subject(cls))
     return [cls.info.name for cls in encodings]
-
-
-def refuse_extra_seeds(suite, seeds, allowed: bool) -> None:
-    """Refuse seeds that a suite does not have: a board counts every run, so a typo would change it.
-
-    Raises:
-        InputError: see above.
-    """
-    from tasks import InputError
-
-    extra = [seed for seed in seeds if seed not in suite.seeds]
-    if extra and min(extra) >= 0 and not allowed:
-        raise InputError(
-            f"suite {suite.name} has the seeds {', '.join(map(str, suite.seeds))}, got {', '.join(map(str, extra))}; "
-            "a board would count them too: add --extra-seeds if you want that"
-        )

@@ -52,20 +52,15 @@ def show(
 
 def measure_encoding(name: str) -> dict[str, Any]:
     """Properties and costs of an encoding, measured now on one thread."""
-    from dataclasses import asdict
-
-    import torch
-
-    from bench.measure.cost import COST_SUITE, measure_costs
-    from bench.measure.properties import measure_properties
+    from bench.measure.measure_card import measure_encoding as measured_now
     from bench.plugins.loading import one_line_errors
     from bench.plugins.registry import get_encoding
 
-    torch.set_num_threads(1)
     cls = get_encoding(name)
     with one_line_errors(cls):
-        rows = [{k: round(v, 3) for k, v in cost} for cost in measure_costs(cls)]
-        return {"properties": asdict(measure_properties(cls)), f"cost_on_{COST_SUITE}": rows}
+        measured = measured_now(cls, rounds=5)
+    found = {"properties": measured.properties, f"cost_on_{measured.suite}": [dict(cost) for cost in measured.costs]}
+    return found | ({"caution": "the machine was busy with other work: times are too long"} if measured.busy else {})
 
 
 def text_lines(value: object) -> list[str]:

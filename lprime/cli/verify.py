@@ -7,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED
 
-from .options import Json, Markdown, Quiet, To, Workers, check_positive, finding_printer, print_report
+from .options import Json, Markdown, Quiet, To, Workers, check_positive, finding_printer, print_report, refuse_unwritable
 
 
 def verify(
@@ -52,7 +52,6 @@ def verify(
     import secrets
     import sys
 
-    from bench.files import write_atomic
     from bench.suites.suite import load_suite
     from leaderboard.submission.verify import ALL, RerunOptions, verify_submission
     from leaderboard.submission.verify.rerun import CAUTION
@@ -60,6 +59,7 @@ def verify(
 
     if time_limit is not None:
         check_positive("--time-limit", time_limit)
+    refuse_unwritable(markdown)
 
     def say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -82,6 +82,4 @@ def verify(
         say(f"{CAUTION}\nchoice seed {seed}")
 
     report = verify_submission(folder, expected, board, options, finding_printer(as_json, quiet))
-    if markdown is not None:
-        write_atomic(markdown, report.markdown())
-    return print_report(report, as_json, quiet)
+    return print_report(report, as_json, quiet, markdown)

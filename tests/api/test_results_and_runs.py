@@ -54,7 +54,7 @@ def test_results_are_those_published_and_local_of_the_newest_version(here):
 
 def test_evaluate_gives_the_numbers_of_a_run_and_stores_it(here, monkeypatch, capsys):
     torch.set_num_threads(2)
-    frame = lprime.evaluate("rope", "seconds.yaml", ["parity"], seed=[3])
+    frame = lprime.evaluate("rope", "seconds.yaml", ["parity"], seed=[3], extra_seeds=True)
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
     expected = run_one(Run(load_suite("seconds.yaml"), "parity", "rope", 3), here / "elsewhere", "cpu")
@@ -62,10 +62,17 @@ def test_evaluate_gives_the_numbers_of_a_run_and_stores_it(here, monkeypatch, ca
     assert frame["nll"].tolist() == [score.nll for score in expected.scores]
     assert capsys.readouterr().out.startswith("parity rope seed 3: in distribution ")
     monkeypatch.setattr("lprime.api.runs.run_one", lambda *_: pytest.fail("finished runs are read"))
-    again = lprime.evaluate("rope", "seconds.yaml", "parity", seed=3)
+    again = lprime.evaluate("rope", "seconds.yaml", "parity", seed=3, extra_seeds=True)
     pd.testing.assert_frame_equal(again, frame)
     pd.testing.assert_frame_equal(again, lprime.results("seconds.yaml", published=False))
     assert capsys.readouterr().out == ""
+    for fault, arguments in {
+        "got 3; a board would count them too": {"seed": 3},
+        "a seed must be 0 or more, got '0'": {"seed": "0"},
+        "unknown device 'gpu'": {"seed": 3, "extra_seeds": True, "device": "gpu"},
+    }.items():
+        with pytest.raises(InputError, match=fault):
+            lprime.evaluate("rope", "seconds.yaml", "parity", **arguments)
 
 
 def test_train_returns_the_model_that_evaluate_tests(here):
@@ -107,7 +114,7 @@ def test_plot_draws_the_means(here):
     store(here / "runs", full(suite(), {"nope": CURVE, "rope": (1, 1, 0.75, 0.25)}))
     frame = lprime.results("tiny", published=False)
     frame.loc[frame["seed"] == 2, "exact"] /= 2
-    figure = lprime.plot(frame, encodings=["rope", "nope"], tasks=["sorting"])
+    figure = lprime.plot(frame, encodings=["rope", "nope"], tasks="sorting")
     (ax,) = figure.axes
     lines = {line.get_label(): line for line in ax.get_lines()}
     for name in ("rope", "nope"):
@@ -120,6 +127,7 @@ def test_plot_draws_the_means(here):
     for fault, arguments in {
         "unknown metric 'exat'; did you mean 'exact'": {"metric": "exat"},
         "unknown encoding in these results 'rop'; did you mean 'rope'": {"encodings": ["rop"]},
+        "the list is empty; expected names, or None": {"encodings": []},
         "no rows": {"results": frame[:0]},
         "2 suites or versions, which do not compare": {"results": pd.concat([frame, frame.assign(fingerprint="x")])},
     }.items():

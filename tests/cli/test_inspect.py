@@ -63,7 +63,8 @@ def test_show_says_how_sure_the_source_is_and_lists_length_settings(capsys, monk
     assert line[header.index("source") :].startswith("port ")
 
 
-def test_show_measures_the_card(capsys):
+def test_show_measures_the_card(capsys, monkeypatch):
+    monkeypatch.setattr("bench.measure.card.QUIET", 9.0)
     (item,) = json.loads(printed(capsys, "show", "sinusoidal", "--json"))
     assert item["properties"] == {
         "unique": True, "linear": True, "defined_past_train": True, "deterministic": True, "several_dimensions": True,
@@ -72,3 +73,4 @@ def test_show_measures_the_card(capsys):
     assert [row["length"] for row in cost] == [35, 70, 140]
     assert all(row["step_ms"] > 0 and 0.2 < row["peak_ratio"] < 5 for row in cost)
     assert cost[0]["peak_mb"] < cost[1]["peak_mb"] < cost[2]["peak_mb"]
+    assert item["caution"].startswith("the machine was busy")

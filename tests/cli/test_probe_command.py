@@ -55,6 +55,9 @@ def test_probes_of_a_plugin(measured, capsys):
     table = printed(capsys, "export", "--probes", "--to", "probes.csv")
     rows = list(csv.DictReader((folder / "probes.csv").open()))
     assert table.startswith(f"{len(rows)} rows of {len(records)} probes")
+    assert "unknown suite with probes 'tin'; did you mean 'tiny'" in refused(
+        capsys, "export", "--probes", "--to", "p.csv", "--suite", "tin"
+    )
     assert len(rows) == sum(len(r["values"]) for r in records)
 
     assert "nothing to train" in printed(capsys, "probe", "tiny.yaml", "--encoding", "nope", "--task", "copying", "--dry-run")

@@ -167,16 +167,6 @@ def test_a_missing_manifest_is_named(published, capsys):
     assert f"{board / MANIFEST} is missing" in refused(capsys, "board", "--check", "--board", board)
 
 
-def test_an_empty_board_passes(tmp_path, capsys):
-    (tmp_path / "README.md").write_text("somebody's")
-    assert lines(capsys, "board", "--check", "--board", tmp_path) == [f"nothing is published under {tmp_path}"]
-    assert lines(capsys, "board", "--check", "--board", tmp_path / "absent") == [
-        f"nothing is published under {tmp_path / 'absent'}"
-    ]
-    assert "nothing is published under" in refused(capsys, "publish", "--board", tmp_path)
-    assert (tmp_path / "README.md").read_text() == "somebody's"
-
-
 def test_without_results_the_board_says_so_and_links_to_earlier_ones(published, capsys):
     _, board = published
     shutil.rmtree(board / "results/tiny")

@@ -263,14 +263,13 @@ def test_a_name_that_is_a_file_is_not_run(tmp_path, monkeypatch):
     assert [p.name for p in tmp_path.iterdir()] == ["evil.py"]
 
 
-def test_a_card_is_measured_on_one_thread_and_records_it(monkeypatch):
+def test_a_card_is_measured_on_one_thread_and_records_it():
     import torch
 
     from bench.plugins.registry import get_encoding
 
-    monkeypatch.setattr(measure_card, "ROUNDS", 1)
     before = torch.get_num_threads()
-    found = measure_card.measure_encoding(get_encoding("nope"))
+    found = measure_card.measure_encoding(get_encoding("nope"), rounds=1)
     assert torch.get_num_threads() == before
     assert found.properties["defined_past_train"] and not found.properties["unique"]
     assert [c.length for c in found.costs] == [n * found.costs[0].length for n in (1, 2, 4)]

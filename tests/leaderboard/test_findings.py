@@ -121,6 +121,7 @@ def test_the_page_shows_each_verdict_and_ignores_outcomes_of_another_rule():
 
 
 def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # no checkout: the verdicts of others are those installed
     names = shipped_findings()[:2]
     assert names == ["permutation_equivariance", "positions_without_encoding"]
     out = ("--out", tmp_path, "--json")
@@ -128,6 +129,7 @@ def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, ca
         assert json.loads(printed(capsys, "reproduce", name, *out))["verdict"] == "reproduced"
     listed = json.loads(printed(capsys, "reproduce", *out))
     assert {row["verdict"] for row in listed if row["name"] in names} == {"reproduced"}
+    assert {row["verdict"] for row in listed if row["name"] not in names} != {NOT_RUN}
 
     monkeypatch.setattr(theorem, "NoPE", get_encoding("alibi"))  # an order signal where there must be none
     for name in names:

@@ -116,8 +116,8 @@ def test_missing_and_failed_runs_are_listed(here):
     shutil.rmtree("runs/tiny/copying")
     plan_runs(SUITE, [NAME], ["parity"], [1])[0].fail(here / "runs", "out of memory")
     assert refusal() == (
-        "3 of 4 runs of my_encoding in suite tiny are missing under runs/tiny: copying seeds 0, 1; parity seed 1 (failed); run "
-        "the suite with `lprime run --encoding` (and --retry-failed)"
+        "3 of 4 runs of my_encoding in suite tiny are missing under runs/tiny: copying seeds 0, 1; parity seed 1 (failed); "
+        "run `lprime run tiny --encoding my_encoding.py --retry-failed` first"
     )
 
 
