@@ -168,11 +168,13 @@ def submit_plan(plan: Plan, out: Path, lock: IO[bytes]) -> Submission:
     # In its own session, so that Ctrl-C here does not interrupt it. -P: modules in the working directory are not imported.
     command = [sys.executable, "-P", "-m", "slurm.submit", str(folder)]
     environment = {key: value for key, value in os.environ.items() if not overrides_cluster_file(key, plan.cluster)}
-    done = subprocess.run(command, stdin=lock, capture_output=True, text=True, start_new_session=True, env=environment)
+    pipe = subprocess.PIPE  # not subprocess.run, which kills it at Ctrl-C
+    submitter = subprocess.Popen(command, stdin=lock, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env=environment)
+    answer, errors = submitter.communicate()
     try:
-        error = json.loads(done.stdout.splitlines()[-1]).get("error")
+        error = json.loads(answer.splitlines()[-1]).get("error")
     except (IndexError, ValueError):
-        error = f"jobs were not submitted: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
+        error = f"jobs were not submitted: {(errors.strip().splitlines() or ['no message'])[-1]}"
     if error and not recover(submission):
         raise InputError(error)
     return submission
