@@ -84,7 +84,6 @@ def test_cancelled_by_the_user(cluster, tmp_path):
     done = grid.lprime("cancel")
     assert done.returncode == 0
     assert "2 jobs cancelled" in done.stdout
-    grid.finish()
     rows = grid.status()
     assert {row["state"] for row in rows} <= {"paused", "missing"}
     assert "paused" in {row["state"] for row in rows}
