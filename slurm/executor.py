@@ -45,6 +45,8 @@ class SlurmExecutor:
     poll_every_s: float = 3.0
     keep_weights: bool = False
     sources: Mapping[str, Source] = field(default_factory=dict)
+    held: list[Run] = field(default_factory=list, init=False)
+    """Runs that ``execute`` could not submit, if it did not watch."""
 
     @classmethod
     def of_sealed(cls, cluster: Cluster, name: str, code: SealedCode) -> "SlurmExecutor":
@@ -76,8 +78,8 @@ class SlurmExecutor:
             watch.submit(list(watch.open))
         if self.watch:
             until_all_ended(watches, self.poll_every_s)
-        elif any(watch.held for watch in watches):
-            say("they are not submitted later with --detach: run the command again when there is room")
+        else:
+            self.held = [run for watch in watches for run in watch.held]
 
 
 def by_suite(runs: Sequence[Run]) -> list[list[Run]]:

@@ -168,11 +168,12 @@ def test_as_many_jobs_as_the_site_allows(cluster, tmp_path):
     grid = Grid(tmp_path / "grid", paced("crowded", 60, seeds=[0, 1, 2]), HELD | {"max_jobs": 5})
     assert "12 runs submitted in 4 jobs" in grid.submit()
     grid.suite_file.write_text(yaml.safe_dump(paced("crowded", 60, seeds=list(range(6)))))
-    said = grid.submit()
-    assert "12 runs are in the queue already" in said
-    assert "3 runs submitted in 1 jobs" in said
-    assert "9 runs not yet submitted" in said
-    assert "not submitted later with --detach" in said
+    done = grid.lprime("run", "--on", grid.cluster_file, "--detach")
+    assert done.returncode == 1
+    assert "12 runs are in the queue already" in done.stdout
+    assert "3 runs submitted in 1 jobs" in done.stdout
+    assert "9 runs not yet submitted" in done.stdout
+    assert "15 of 24 runs are queued, 9 not: run the command again" in done.stdout
     assert len(grid.queue()) == 5
 
 
