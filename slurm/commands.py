@@ -212,7 +212,7 @@ def accounted_jobs(ids: Sequence[str]) -> dict[str, JobInfo] | None:
         id, state, code, elapsed, node, tres = line.split("|")
         if "[" in id:
             continue  # array members that have not started
-        before = jobs[id].seconds if id in jobs else 0
+        before = jobs.get(id, JobInfo(id, ""))  # a line of a job that waits again has no resources
         resources = dict(part.split("=", 1) for part in tres.split(",") if "=" in part)
         jobs[id] = JobInfo(
             id,
@@ -220,9 +220,9 @@ def accounted_jobs(ids: Sequence[str]) -> dict[str, JobInfo] | None:
             reason=state,
             node=node,
             exit_code=int(code.split(":")[0] or 0),
-            seconds=before + int(elapsed or 0),
-            gpus=int(resources.get("gres/gpu", 0)),
-            cpus=int(resources.get("cpu", 0)),
+            seconds=before.seconds + int(elapsed or 0),
+            gpus=int(resources.get("gres/gpu", before.gpus)),
+            cpus=int(resources.get("cpu", before.cpus)),
         )
     return jobs
 

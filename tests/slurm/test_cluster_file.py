@@ -220,6 +220,13 @@ def test_slurms_time_format(text, expected):
     assert commands.parse_minutes(text) == expected
 
 
+def test_hours_of_a_job_that_waits_after_a_requeue(monkeypatch):
+    lines = "7_0|REQUEUED|0:0|3600|n1|cpu=4,gres/gpu=1,node=1\n7_0|PENDING|0:0|0|None assigned|\n"
+    monkeypatch.setattr(commands, "run_command", lambda *command: lines)
+    job = commands.accounted_jobs(["7"])["7_0"]
+    assert (job.state, job.seconds, job.cpus, job.gpus) == ("PENDING", 3600, 4, 1)
+
+
 def test_an_unknown_refusal_is_passed_on(tmp_path):
     cluster = load_cluster(str(write_cluster(tmp_path)))
     said = "sbatch: error: The moon is in the wrong house\nsbatch: error: Batch job submission failed: Unspecified error"
