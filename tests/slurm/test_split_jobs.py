@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,6 +17,8 @@ from bench.suites.yaml_config import validated
 from slurm.cluster import Cluster
 from slurm.estimate import Estimate
 from slurm.split_jobs import TIME_LIMIT_FRACTION, split_into_arrays, split_into_shares
+from slurm.status import Status
+from slurm.status_text import hours_left
 
 SUITE = validated(Suite, suite_dict(), "suite")
 
@@ -97,4 +100,6 @@ def test_estimates_come_from_results_of_the_same_kind(tmp_path):
     first, shared, *others = estimate.seconds_of(more).values()
     assert first == 20.0 and 0 < shared < 5.0, "a shared training is made once; the others only evaluate"
     assert others == [first, shared]
+    queue = SimpleNamespace(submissions=[SimpleNamespace(plan=SimpleNamespace(cluster=cluster()))])
+    assert "about 0.01 CPU-hours" in hours_left(queue, dict.fromkeys(more, Status("queued")), more, tmp_path / "runs")
     assert Estimate(loaded, tmp_path / "runs", "cuda").seconds(copying) != pytest.approx(20.0), "another kind of device"
