@@ -65,7 +65,9 @@ def run_command(*command: str) -> str:
         NoAnswer: it is not installed, fails, or does not answer in time.
     """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_WITHIN_S, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=ANSWER_WITHIN_S, stdin=subprocess.DEVNULL
+        )
     except FileNotFoundError:
         raise NoAnswer(f"{command[0]} was not found; --on is for a login node of a cluster with SLURM") from None
     except subprocess.TimeoutExpired:

@@ -186,13 +186,15 @@ class Watch:
 
 def until_all_ended(watches: Sequence[Watch], poll_every_s: float) -> None:
     while active := [watch for watch in watches if watch.open]:
-        try:
-            for watch in active:
+        errors = set()
+        for watch in active:
+            try:
                 watch.poll()
                 if watch.held and time.monotonic() - watch.submitted > ASK_SLURM_EVERY_S:
                     watch.submit(list(watch.held))
-        except InputError as error:
-            say(f"{error}; jobs and this command continue")
-            time.sleep(ASK_SLURM_EVERY_S)
+            except InputError as error:
+                errors.add(str(error))
+        for text in sorted(errors):
+            say(f"{text}; jobs and this command continue")
         if any(watch.open for watch in active):
-            time.sleep(poll_every_s)
+            time.sleep(ASK_SLURM_EVERY_S if errors else poll_every_s)

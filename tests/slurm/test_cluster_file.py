@@ -227,6 +227,10 @@ def test_hours_of_a_job_that_waits_after_a_requeue(monkeypatch):
     assert (job.state, job.seconds, job.cpus, job.gpus) == ("PENDING", 3600, 4, 1)
 
 
+def test_names_of_jobs_in_any_encoding():
+    assert commands.run_command("printf", r"1|RUNNING|caf\351") == "1|RUNNING|caf\ufffd"
+
+
 def test_an_unknown_refusal_is_passed_on(tmp_path):
     cluster = load_cluster(str(write_cluster(tmp_path)))
     said = "sbatch: error: The moon is in the wrong house\nsbatch: error: Batch job submission failed: Unspecified error"
