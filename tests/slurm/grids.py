@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from support import suite_dict
+from support import ROOT, suite_dict
 
 CHANGING = ("timings", "started", "finished", "commit", "weights")
 PATIENCE_S = 240
@@ -156,7 +156,11 @@ class {path.stem.capitalize()}(Encoding):
     return path
 
 
+def short(name: str, steps: int = 60, **changes: object) -> dict:
+    """A tiny suite."""
+    return suite_dict(name=name, recipe={"steps": steps}, **changes)
+
+
 def paced(name: str, steps: int, **changes: object) -> dict:
-    """A tiny suite with long runs, at some 200 steps a second."""
-    recipe = {"steps": steps, "batch": 16, "warmup_steps": 5}
-    return suite_dict(name=name, recipe=recipe, **changes)
+    """A tiny suite whose runs take at least a second for each 50 steps, and meanwhile something can happen to them."""
+    return short(name, steps, encodings=[str(ROOT / "tests/slurm/sleepy.py")], **changes)
