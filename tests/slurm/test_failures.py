@@ -55,9 +55,10 @@ def test_a_run_fails(cluster, tmp_path, fragile):
 def test_a_plugin_changes_while_its_jobs_are_queued(cluster, tmp_path, fragile):
     write_encoding(fragile, WORKING)
     suite = short("changed", 100, encodings=[str(fragile)])
-    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"begin": "now+8"}})
+    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"hold": True}})
     grid.submit()
     write_encoding(fragile, WORKING + "# changed")
+    slurm("scontrol", "release", *grid.queue())
     grid.finish()
     assert grid.states() == ["failed", "failed"]
     assert all("changed after this run was asked for" in row["reason"] for row in grid.status())
@@ -65,9 +66,10 @@ def test_a_plugin_changes_while_its_jobs_are_queued(cluster, tmp_path, fragile):
 
 def test_a_node_cannot_load_a_plugin(cluster, tmp_path, fragile):
     suite = short("unloadable", 100, encodings=["nope", str(fragile)])
-    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"begin": "now+8"}})
+    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"hold": True}})
     grid.submit()
     fragile.unlink()
+    slurm("scontrol", "release", *grid.queue())
     grid.finish()
     # The suite names the deleted file too, so the status needs another suite file.
     grid.suite_file.write_text(grid.suite_file.read_text().replace(str(fragile), "nope").replace("- nope\n- nope", "- nope"))
