@@ -151,11 +151,11 @@ def test_without_slurm(tmp_path, monkeypatch, capsys):
 def test_a_cluster_file_as_submitits_parameters(tmp_path):
     sbatch = {"--exclude": "n7", "nice": 5}
     more = {"partition": ["a", "b"], "email": "ada@example.org", "email_on": ["END", "FAIL"], "gpus_per_job": "h100:2"}
-    path = write_cluster(tmp_path, cpus_per_job=6, memory_gb=1.5, mps=True, sbatch=sbatch, **more)
+    path = write_cluster(tmp_path, cpus_per_job=6, memory_gb=1.5, mps=True, jobs_at_once=3, sbatch=sbatch, **more)
     cluster = load_cluster(str(path))
     assert (cluster.gpus, cluster.at_once, cluster.device) == (2, 2, "cuda")
     chosen = submitit_parameters(cluster, "name", tmp_path / "a folder")
-    assert chosen["mem"] == "1536M"
+    assert (chosen["mem"], chosen["array_parallelism"]) == ("1536M", 3)
     assert (chosen["partition"], chosen["gpus_per_node"]) == ("a,b", "h100:2")
     assert (chosen["mail_user"], chosen["mail_type"]) == ("ada@example.org", "END,FAIL")
     assert chosen["additional_parameters"] == {"requeue": True, "exclude": "n7", "nice": 5}

@@ -69,16 +69,6 @@ def test_no_array_exceeds_the_sites_limit(count, largest):
     assert len(parts) == -(-count // largest)
 
 
-def test_ten_thousand_runs_are_split_at_slurms_default_array_limit(tmp_path):
-    suite, site = tmp_path / "big.yaml", tmp_path / "cluster.yaml"
-    suite.write_text(yaml.safe_dump(suite_dict(name="big", seeds=list(range(2500)))))
-    site.write_text(yaml.safe_dump({"partition": "p", "time_minutes": 60, "runs_per_job": 1}))
-    shown = lprime("run", suite, "--on", site, "--dry-run", cwd=tmp_path, env={"PATH": str(tmp_path)})
-    assert shown.returncode == 0, shown.stderr
-    assert "#SBATCH --array=0-1000" in shown.stdout
-    assert "10000 runs in 10000 jobs, 10 arrays of at most 1001" in shown.stdout
-
-
 def test_estimates_come_from_results_of_the_same_kind(tmp_path):
     """The median over results of the task; a guess if there are none."""
     suite = tmp_path / "tiny.yaml"
