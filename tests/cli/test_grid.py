@@ -10,18 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import lprime
-
-CHANGING = ("timings", "started", "finished", "commit", "weights")
-
-
-def results(out: Path) -> dict[str, dict]:
-    """All results under a folder, without the fields that differ between equal runs."""
-    found = {}
-    for path in sorted(out.rglob("result.json")):
-        content = json.loads(path.read_text())
-        found[str(path.relative_to(out))] = {k: v for k, v in content.items() if k not in CHANGING}
-    return found
+from support import lprime, results
 
 
 def start(*arguments: object) -> subprocess.Popen:

@@ -7,7 +7,8 @@ import subprocess
 import time
 
 import pytest
-from grids import Grid, paced, results, short, slurm, wait_until, write_encoding
+from grids import Grid, paced, short, slurm, wait_until, write_encoding
+from support import results
 
 pytestmark = pytest.mark.slurm
 FRAGILE = """

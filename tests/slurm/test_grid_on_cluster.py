@@ -4,8 +4,8 @@ import re
 
 import pytest
 import yaml
-from grids import Grid, paced, results, slurm, wait_until
-from support import ROOT
+from grids import Grid, paced, slurm, wait_until
+from support import ROOT, results
 
 pytestmark = pytest.mark.slurm
 TASK = {"task": "parity", "variant": "answer", "train_length": 4}
