@@ -65,7 +65,9 @@ def run_command(*command: str) -> str:
         NoAnswer: it is not installed, fails, or does not answer in time.
     """
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=ANSWER_WITHIN_S, stdin=subprocess.DEVNULL)
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=ANSWER_WITHIN_S, stdin=subprocess.DEVNULL
+        )
     except FileNotFoundError:
         raise NoAnswer(f"{command[0]} was not found; --on is for a login node of a cluster with SLURM") from None
     except subprocess.TimeoutExpired:
@@ -212,7 +214,7 @@ def accounted_jobs(ids: Sequence[str]) -> dict[str, JobInfo] | None:
         id, state, code, elapsed, node, tres = line.split("|")
         if "[" in id:
             continue  # array members that have not started
-        before = jobs[id].seconds if id in jobs else 0
+        before = jobs.get(id, JobInfo(id, ""))  # a line of a job that waits again has no resources
         resources = dict(part.split("=", 1) for part in tres.split(",") if "=" in part)
         jobs[id] = JobInfo(
             id,
@@ -220,9 +222,9 @@ def accounted_jobs(ids: Sequence[str]) -> dict[str, JobInfo] | None:
             reason=state,
             node=node,
             exit_code=int(code.split(":")[0] or 0),
-            seconds=before + int(elapsed or 0),
-            gpus=int(resources.get("gres/gpu", 0)),
-            cpus=int(resources.get("cpu", 0)),
+            seconds=before.seconds + int(elapsed or 0),
+            gpus=int(resources.get("gres/gpu", before.gpus)),
+            cpus=int(resources.get("cpu", before.cpus)),
         )
     return jobs
 

@@ -45,6 +45,8 @@ class SlurmExecutor:
     poll_every_s: float = 3.0
     keep_weights: bool = False
     sources: Mapping[str, Source] = field(default_factory=dict)
+    held: list[Run] = field(default_factory=list, init=False)
+    """Runs that ``execute`` could not submit, if it did not watch."""
 
     @classmethod
     def of_sealed(cls, cluster: Cluster, name: str, code: SealedCode) -> "SlurmExecutor":
@@ -76,8 +78,8 @@ class SlurmExecutor:
             watch.submit(list(watch.open))
         if self.watch:
             until_all_ended(watches, self.poll_every_s)
-        elif any(watch.held for watch in watches):
-            say("they are not submitted later with --detach: run the command again when there is room")
+        else:
+            self.held = [run for watch in watches for run in watch.held]
 
 
 def by_suite(runs: Sequence[Run]) -> list[list[Run]]:
@@ -184,13 +186,15 @@ class Watch:
 
 def until_all_ended(watches: Sequence[Watch], poll_every_s: float) -> None:
     while active := [watch for watch in watches if watch.open]:
-        try:
-            for watch in active:
+        errors = set()
+        for watch in active:
+            try:
                 watch.poll()
                 if watch.held and time.monotonic() - watch.submitted > ASK_SLURM_EVERY_S:
                     watch.submit(list(watch.held))
-        except InputError as error:
-            say(f"{error}; jobs and this command continue")
-            time.sleep(ASK_SLURM_EVERY_S)
+            except InputError as error:
+                errors.add(str(error))
+        for text in sorted(errors):
+            say(f"{text}; jobs and this command continue")
         if any(watch.open for watch in active):
-            time.sleep(poll_every_s)
+            time.sleep(ASK_SLURM_EVERY_S if errors else poll_every_s)

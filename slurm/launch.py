@@ -75,10 +75,11 @@ def launch(
         queue = Queue.read(out, suite.name)
         refuse_unrecorded_jobs(out, queue)
         taken = queue.taken()
-        todo = [run for run in runs if run.key not in taken]
+        # A held run may have been finished by another launcher's job.
+        todo = [run for run in runs if run.key not in taken and not run.result(out)]
         plans, held = plan_submissions(todo, out, cluster, queue.jobs_of_user, keep_weights, sources) if todo else ([], [])
         why = "the site's limit on your jobs in the queue is reached" if held else ""
-        launched = Launched([], len(runs) - len(todo), held, why)
+        launched = Launched([], sum(run.key in taken for run in runs), held, why)
         for number, plan in enumerate(plans):
             try:
                 launched.submissions.append(submit_plan(plan, out, lock))
@@ -168,11 +169,15 @@ def submit_plan(plan: Plan, out: Path, lock: IO[bytes]) -> Submission:
     # In its own session, so that Ctrl-C here does not interrupt it. -P: modules in the working directory are not imported.
     command = [sys.executable, "-P", "-m", "slurm.submit", str(folder)]
     environment = {key: value for key, value in os.environ.items() if not overrides_cluster_file(key, plan.cluster)}
-    done = subprocess.run(command, stdin=lock, capture_output=True, text=True, start_new_session=True, env=environment)
+    pipe = subprocess.PIPE  # not subprocess.run, which kills it at Ctrl-C
+    submitter = subprocess.Popen(
+        command, stdin=lock, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env=environment
+    )
+    answer, errors = submitter.communicate()
     try:
-        error = json.loads(done.stdout.splitlines()[-1]).get("error")
+        error = json.loads(answer.splitlines()[-1]).get("error")
     except (IndexError, ValueError):
-        error = f"jobs were not submitted: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
+        error = f"jobs were not submitted: {(errors.strip().splitlines() or ['no message'])[-1]}"
     if error and not recover(submission):
         raise InputError(error)
     return submission

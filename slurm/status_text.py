@@ -126,7 +126,8 @@ def hours_left(queue: Queue, statuses: dict[Run, Status], todo: Sequence[Run], o
     """Estimated hours of the unfinished runs."""
     cluster = queue.submissions[-1].plan.cluster
     estimate = Estimate(todo[0].suite, out, cluster.device)
-    seconds = sum(estimate.seconds(run) * (1 - min(1.0, statuses[run].step / run.steps)) for run in todo)
+    each = estimate.seconds_of(todo)
+    seconds = sum(each[run] * (1 - min(1.0, statuses[run].step / run.steps)) for run in todo)
     kind, devices = ("GPU", cluster.gpus) if cluster.gpus else ("CPU", cluster.cpus_per_job)
     hours = seconds * devices / cluster.at_once / 3600
     line = f"left: about {hours:.2f} {kind}-hours{' (guessed)' if estimate.guessed else ''}"

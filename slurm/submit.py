@@ -6,6 +6,7 @@ the launcher's lock file: the lock is released only after all of them have ended
 
 import io
 import json
+import pickle
 import shlex
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
+from bench.files import write_atomic
 from tasks import InputError
 
 from . import commands
@@ -110,19 +112,21 @@ def submit_jobs(submission: Submission) -> str:
 
 
 def adopt_jobs(submission: Submission, id: str) -> None:
-    """Complete a submission whose launcher died after sbatch accepted it: record its id, write the pickles its jobs need."""
+    """Complete a submission whose launcher died after sbatch accepted it: write the pickles its jobs need, then record its id.
+
+    Raises:
+        InputError: the disk is full; the submission is left for the next launcher.
+    """
     from submitit.core.utils import DelayedSubmission
 
     plan, folder = submission.plan, submission.folder
     delayed = DelayedSubmission(Share(str(folder)))
     delayed.set_timeout(plan.cluster.time_minutes, NEVER)
-    submission.write_job(id)
-    for share in range(len(plan.shares)):
-        path = folder / f"{submission.job_of(share)}_submitted.pkl"
+    for job in [f"{id}_{share}" for share in range(len(plan.shares))] if len(plan.shares) > 1 else [id]:
+        path = folder / f"{job}_submitted.pkl"
         if not path.exists():
-            temporary = path.with_suffix(".part")
-            delayed.dump(temporary)
-            temporary.replace(path)
+            write_atomic(path, pickle.dumps(delayed), sync=False)
+    submission.write_job(id)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -33,3 +33,10 @@ def fresh_registry(monkeypatch) -> None:
     from bench.plugins import registry  # imports torch, which most tests do without
 
     monkeypatch.setattr(registry, "loaded", registry.Loaded())
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch) -> Path:
+    """An empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

@@ -1,10 +1,6 @@
-"""Helpers of the tests of plugins: files that define an encoding, and the command line in this process."""
+"""Helpers of the tests of plugins: files that define an encoding."""
 
 from pathlib import Path
-
-import pytest
-
-from lprime.cli import main
 
 ONE = '''
 """One encoding."""
@@ -28,10 +24,3 @@ def written(path: Path, name: str, cls: str = "Mine", imports: str = "") -> byte
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(source_of_one(name, cls, imports))
     return path.read_bytes()
-
-
-def command(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of ``lprime`` with these arguments."""
-    with pytest.raises(SystemExit) as done:
-        main([str(a) for a in arguments])
-    return done.value.code, *capsys.readouterr()

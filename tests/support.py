@@ -1,5 +1,6 @@
 """Helpers of all tests: a tiny suite, and the command line in a process of its own."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -7,6 +8,8 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
+CHANGING = ("timings", "started", "finished", "commit", "weights")
+"""Keys of a result that differ between equal runs."""
 
 
 def suite_dict(**changes: object) -> dict:
@@ -34,3 +37,12 @@ def lprime(*arguments: object, cwd: Path | None = None, **more) -> subprocess.Co
     """Run ``lprime`` in a new process."""
     command = [sys.executable, "-m", "lprime", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, **more)
+
+
+def results(out: Path) -> dict[str, dict]:
+    """All results below a folder, without the keys that differ between equal runs."""
+    found = {}
+    for path in sorted(out.rglob("result.json")):
+        content = json.loads(path.read_text())
+        found[str(path.relative_to(out))] = {k: v for k, v in content.items() if k not in CHANGING}
+    return found

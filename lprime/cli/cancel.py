@@ -4,9 +4,14 @@ from pathlib import Path
 
 from .options import Out, Suite, command_line, runs_folder
 
+END_WITHIN_S = 60.0
+"""Time that the jobs are given to save their runs and leave the queue."""
+
 
 def cancel(suite: Suite, out: Out = Path("runs")) -> None:
     """Cancel a suite's cluster jobs. Their runs are saved: lprime run resumes them."""
+    import time
+
     from bench.suites.suite import load_suite
     from slurm import commands
     from slurm.status import Queue
@@ -19,4 +24,7 @@ def cancel(suite: Suite, out: Out = Path("runs")) -> None:
         print(f"no job of suite {loaded.name} under {out} is in the queue")
         return
     commands.cancel_jobs(sorted({id.split("_")[0] for id in ids}))
+    deadline = time.monotonic() + END_WITHIN_S  # until then, lprime run would count their runs as running
+    while time.monotonic() < deadline and not Queue.read(out, loaded.name, need=False).live.keys().isdisjoint(ids):
+        time.sleep(1)
     print(f"{len(ids)} jobs cancelled; their runs are saved: {command_line('run', suite)} --on … resumes them")

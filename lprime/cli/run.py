@@ -124,6 +124,10 @@ def run(
             say(f"{len(todo)} of {len(runs)} runs to do, results under {where}")
             if detach:
                 executor.execute(todo, out, lambda event: None)
+                if held := len(executor.held):
+                    count = f"{len(todo) - held} of {len(todo)} runs are queued, {held} not"
+                    attention(f"{count}: run the command again when there is room")
+                    return 1
                 attention(f"all jobs are queued; follow them with: {outcome.command('status')}")
                 return 0
             steps = steps_to_make(todo, out)

@@ -16,6 +16,8 @@ from lprime.api import runs
 from lprime.api.interactive import reference_of
 from tasks import InputError
 
+pytestmark = pytest.mark.usefixtures("fresh_registry")
+
 
 class Notebook:
     """Executes cells in one namespace, each known to ``linecache`` under a file name of its own, as in IPython."""
@@ -28,12 +30,6 @@ class Notebook:
         name = f"<cell {self.count} of {id(self)}>"
         linecache.cache[name] = len(source), None, source.splitlines(keepends=True), name
         exec(compile(source, name, "exec"), self.names)
-
-
-@pytest.fixture
-def here(tmp_path, monkeypatch, fresh_registry):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.ipynb")), ids=lambda path: path.name)

@@ -4,13 +4,13 @@ import json
 
 import pytest
 import torch
+from commands import run_command
 from markdown_it import MarkdownIt
 from test_cheats import CHECKS, make_subject
 
 from bench.check import Finding, Report, check_encoding, run_checks
 from bench.check.checks import run_check
 from bench.sealed import sandbox
-from lprime.cli import main
 from tasks import InputError
 
 torch.set_num_threads(1)
@@ -70,7 +70,7 @@ def test_the_command_stops_at_an_error_and_reports_as_json_and_markdown(tmp_path
     """The error is one that only training raises; ``tests/cli/test_mistakes.py`` has those that the first call raises."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "table.py").write_text(BREAKS)
-    code, printed, err = command(capsys, "check", "table.py", "--sandbox", "--json", "--markdown", "report.md")
+    code, printed, err = run_command(capsys, "check", "table.py", "--sandbox", "--json", "--markdown", "report.md")
     assert code == 1, err
     report = Report.model_validate_json(printed)
     assert [f.check for f in report.findings] == list(CHECKS)
@@ -113,16 +113,10 @@ def test_without_a_sandbox_the_command_says_so_or_refuses(tmp_path, monkeypatch,
     monkeypatch.setattr(sandbox, "sandbox_fault", lambda: "there is none")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reads.py").write_text(READS)
-    code, _, err = command(capsys, "check", "reads.py")
+    code, _, err = run_command(capsys, "check", "reads.py")
     assert code == 2 and err.startswith("without a sandbox, so the code has your rights: there is none\n") and "reads.py" in err
-    code, _, err = command(capsys, "check", "reads.py", "--sandbox")
+    code, _, err = run_command(capsys, "check", "reads.py", "--sandbox")
     assert code == 2 and err.count("\n") == 1 and "but there is none; --unsafe runs it with your rights" in err
-
-
-def command(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as done:
-        main([str(a) for a in arguments])
-    return done.value.code, *capsys.readouterr()
 
 
 def test_text_cannot_break_out_of_a_table_cell():

@@ -12,7 +12,19 @@ from pathlib import Path
 import loop_oracles as loops
 import pytest
 import torch
-from helpers import HEAD_WIDTH, NAMES, ORACLES, UNEVEN_IDS, assert_same, attention, make_encoding, oracle, qkv, slow_attention
+from helpers import (
+    HEAD_WIDTH,
+    NAMES,
+    ORACLES,
+    UNEVEN_IDS,
+    assert_same,
+    attention,
+    make_encoding,
+    oracle,
+    perturbed,
+    qkv,
+    slow_attention,
+)
 from torch import nn
 from transformers import LlamaConfig, T5Config
 from transformers.models.bloom.modeling_bloom import _get_alibi_slopes, build_alibi_tensor
@@ -219,10 +231,17 @@ def test_t5_later_keys_are_in_the_first_bucket():
     assert (t5.buckets(torch.arange(-50, 1), 32, 128) == 0).all(), "the mask hides them"
 
 
-@oracle("t5", against="transformers T5Attention.compute_bias")
-@pytest.mark.parametrize(("count", "furthest"), [(32, 128), (16, 64)])
+@oracle("t5", "t5_scaled", against="transformers T5Attention.compute_bias")
+@pytest.mark.parametrize(
+    ("name", "furthest", "count"),
+    [
+        ("t5(buckets=32,max_distance=128)", 128, 32),
+        ("t5(buckets=16,max_distance=64)", 64, 16),
+        *[("t5_scaled", *sizes) for sizes in [(23, 11), (40, 20), (64, 32), (300, 32), (12, 6)]],  # the first is L in tokens
+    ],
+)
 @pytest.mark.parametrize(("heads", "length"), [(3, 30), (5, 200), (12, 150)])
-def test_t5_bias_equals_transformers(heads, length, count, furthest):
+def test_t5_bias_equals_transformers(heads, length, name, furthest, count):
     config = T5Config(
         num_heads=heads,
         d_kv=HEAD_WIDTH,
@@ -232,7 +251,8 @@ def test_t5_bias_equals_transformers(heads, length, count, furthest):
         is_decoder=True,
     )
     theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
-    encoding = make_encoding(f"t5(buckets={count},max_distance={furthest})", heads)
+    encoding = perturbed(make_encoding(name, heads, train_tokens=furthest))
+    assert encoding.table.shape == (count, heads)
     theirs.relative_attention_bias.weight = encoding.table
     lower = torch.ones(length, length).tril()
     ours = encoding.prepare(At(announced_length=length, ids=torch.arange(length)))

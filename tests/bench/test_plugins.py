@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from plugin_files import ONE, command, written
+from commands import run_command
+from plugin_files import ONE, written
 from support import suite_dict
 
 from bench.plugins import registry
@@ -66,7 +67,7 @@ def test_an_import_path_is_found_in_the_current_folder(here):
 
 def test_show_accepts_a_file(here, capsys):
     written(here / "mine.py", "mine")
-    code, printed, _ = command(capsys, "show", "mine.py", "--json", "--no-measure")
+    code, printed, _ = run_command(capsys, "show", "mine.py", "--json", "--no-measure")
     assert code == 0
     (item,) = json.loads(printed)
     assert (item["name"], item["settings"]) == ("mine", {"strength": 1.0})
@@ -144,7 +145,7 @@ def test_a_source_that_changes_during_the_grid_fails_the_run(here, capsys, monke
         start(pool, *arguments)
 
     monkeypatch.setattr(LocalPool, "start_worker", changed)
-    code, printed, _ = command(capsys, "run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
+    code, printed, _ = run_command(capsys, "run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
     assert code == 1
     assert "the source of mine changed after this run was asked for" in printed
     assert not list(here.rglob("result.json"))
@@ -154,7 +155,7 @@ def test_a_hook_that_exits_fails_its_run_once(here, capsys):
     quits = "    def embed(self, x, at):\n        return x if not x.requires_grad else exit(0)\n"  # lprime run tries it without
     (here / "mine.py").write_text(written(here / "mine.py", "mine").decode() + quits)
     (here / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
-    code, printed, _ = command(capsys, "run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
+    code, printed, _ = run_command(capsys, "run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
     assert code == 1
     assert "SystemExit: 0" in printed
     (failure,) = here.rglob("failure.json")

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from plugin_files import command, source_of_one, written
+from commands import run_command
+from plugin_files import source_of_one, written
 from support import ROOT, lprime, suite_dict
 
 from bench import encodings
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("fresh_registry")
 
 
 def test_new_writes_a_valid_encoding(here, capsys):
-    code, printed, err = command(capsys, "new", "far_sight")
+    code, printed, err = run_command(capsys, "new", "far_sight")
     assert (code, err) == (0, "") and "lprime check far_sight.py" in printed
     cls = get_encoding("far_sight.py")
     assert (cls.__name__, cls.info.name, encodings.settings(cls)) == ("FarSight", "far_sight", {"rate": 1.0})
@@ -39,7 +40,7 @@ def test_new_writes_a_valid_encoding(here, capsys):
 
 @pytest.mark.parametrize("name", ["encoding", "at", "x", "t5_two", "none", "true"])
 def test_new_accepts_names_that_the_template_uses(here, capsys, name):
-    assert command(capsys, "new", name)[0] == 0
+    assert run_command(capsys, "new", name)[0] == 0
     assert get_encoding(f"{name}.py").info.name == name
 
 
@@ -94,12 +95,12 @@ def test_installed_plugins_are_listed_without_running_them_and_broken_ones_break
         "fragile_module",
     ):  # of tests in this process before
         monkeypatch.delitem(sys.modules, name, raising=False)
-    code, printed, err = command(capsys, "list", "encodings", "--json")
+    code, printed, err = run_command(capsys, "list", "encodings", "--json")
     assert code == 0, err
     items = {(item["name"], item.get("distribution")): item for item in json.loads(printed)}
     assert items["rope", None]["family"] == "rotary", "the built-in encoding is unchanged"
     assert {key[0] for key in items if key[1]} == {"recency", "broken", "rope", "twin", "liar", "fragile"}
-    assert "lprime-recency 0.1.0" in command(capsys, "list", "encodings")[1]
+    assert "lprime-recency 0.1.0" in run_command(capsys, "list", "encodings")[1]
     assert not {"lprime_recency", "liar_module", "fragile_module"} & set(sys.modules)
     assert declared_name("randomised(recency(reach=2))") == "randomised(recency(reach=2.0))"
     assert not {"lprime_recency", "lprime_recency.encoding"} & set(sys.modules)
@@ -110,9 +111,9 @@ def test_installed_plugins_are_listed_without_running_them_and_broken_ones_break
         "fragile": "KeyError: 'two\\nlines'",
     }
     for name, reason in reasons.items():
-        assert reason in command(capsys, "show", name, "--no-measure")[2]
-    assert '"parameters": 4' in command(capsys, "show", "recency", "--no-measure", "--json")[1]
-    assert "did you mean 'recency'?" in command(capsys, "run", "quick", "--encoding", "recenzy")[2]
+        assert reason in run_command(capsys, "show", name, "--no-measure")[2]
+    assert '"parameters": 4' in run_command(capsys, "show", "recency", "--no-measure", "--json")[1]
+    assert "did you mean 'recency'?" in run_command(capsys, "run", "quick", "--encoding", "recenzy")[2]
 
 
 def test_a_file_cannot_take_the_name_of_an_installed_plugin(site, here, capsys):
@@ -122,7 +123,7 @@ def test_a_file_cannot_take_the_name_of_an_installed_plugin(site, here, capsys):
     installed = get_encoding("recency")
     assert get_encoding("lprime_recency.encoding:Recency") is installed
     assert registry.references(installed) == (), "a worker finds it by its name"
-    assert "that of an installed plugin (lprime-recency 0.1.0)" in command(capsys, "new", "recency")[2]
+    assert "that of an installed plugin (lprime-recency 0.1.0)" in run_command(capsys, "new", "recency")[2]
 
 
 def test_plugins_run_and_their_results_are_stored_under_their_names(installed, here, capsys):
@@ -145,7 +146,7 @@ def test_plugins_run_and_their_results_are_stored_under_their_names(installed, h
     files = b"".join((installed / "lprime_recency" / name).read_bytes() for name in ("__init__.py", "curve.py", "encoding.py"))
     outer, inner = (ROOT / "bench/encodings/randomised.py").read_bytes(), hashlib.sha256(files).hexdigest()
     assert found["randomised(recency(reach=2.0))"]["source_sha256"] == hashlib.sha256(outer + inner.encode()).hexdigest()
-    code, printed, _ = command(capsys, "status", "tiny.yaml", "--out", "runs", "--json")
+    code, printed, _ = run_command(capsys, "status", "tiny.yaml", "--out", "runs", "--json")
     assert code == 0 and {row["encoding"] for row in json.loads(printed)} == {
         "mine",
         "nope",

@@ -6,8 +6,7 @@ import subprocess
 import sys
 import time
 
-from support import lprime
-from test_grid import results
+from support import lprime, results
 
 NAMES = ("rope", "yarn", "ntk", "finetuned(rope)")
 

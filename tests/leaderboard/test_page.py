@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlencode
 import numpy as np
 import pytest
 from board_helpers import page_runs
+from commands import refused, run_command
 from hypothesis import given
 from hypothesis import strategies as st
 from support import ROOT
@@ -23,7 +24,6 @@ from leaderboard.data.grid import build_grids
 from leaderboard.format import share
 from leaderboard.render import html_data, html_page
 from leaderboard.stats.summary import summarise, summarise_encoding
-from lprime.cli import main
 from tasks import InputError
 
 HOSTILE = [
@@ -241,14 +241,6 @@ def test_chart_js_has_the_documented_version_and_its_licence():
     assert "Permission is hereby granted" in html_page.chart_library(), "MIT asks for its text in every copy"
 
 
-def refused(capsys, *arguments):
-    with pytest.raises(SystemExit) as exit_:
-        main([str(a) for a in arguments])
-    err = capsys.readouterr().err
-    assert exit_.value.code == 2 and err.count("\n") == 1, err
-    return err
-
-
 def test_the_command_writes_the_page_of_own_runs_or_published_ones(tmp_path, capsys):
     # Built-in encodings have cards, whose declarations the published page shows.
     runs = [
@@ -260,10 +252,9 @@ def test_the_command_writes_the_page_of_own_runs_or_published_ones(tmp_path, cap
                       ["board", "--html", tmp_path / "a", "--out", tmp_path / "runs"],
                       ["board", "tiny", "--html", tmp_path / "a", "--out", tmp_path / "runs"],
                       ["board", "--html", tmp_path / "b", "--published", "--board", tmp_path / "board"]):  # fmt: skip
-        with pytest.raises(SystemExit) as exit_:
-            main([str(a) for a in arguments])
-        assert exit_.value.code == 0, capsys.readouterr().err
-    assert capsys.readouterr().out.splitlines()[-1] == f"written to {tmp_path / 'b' / 'index.html'}"
+        code, shown, err = run_command(capsys, *arguments)
+        assert code == 0, err
+    assert shown.splitlines()[-1] == f"written to {tmp_path / 'b' / 'index.html'}"
     assert (tmp_path / "a/index.html").read_bytes() == (tmp_path / "b/index.html").read_bytes()
     assert {p.relative_to(tmp_path / "a").as_posix() for p in (tmp_path / "a").rglob("*.*")} == {
         "index.html", "pages/my_abacus.html", "pages/my_alibi.html", "pages/my_nope.html", "pages/my_rope.html",

@@ -90,6 +90,12 @@ def make_perfect(run: dict) -> None:
     run["loss"] = [[step, loss / (1 + step * (1 + run["seed"] / 7))] for step, loss in run["loss"]]
 
 
+def make_perfect_past_l(run: dict) -> None:
+    for score in run["scores"]:
+        if score["length"] > run["train_length"]:
+            score.update(PERFECT)
+
+
 # --- in separate processes
 
 
@@ -135,11 +141,6 @@ def test_edited_losses_and_scores_are_detected(folder, as_before):
 
 
 def test_edited_scores_are_detected(folder, as_before):
-    def make_perfect_past_l(run: dict) -> None:
-        for score in run["scores"]:
-            if score["length"] > run["train_length"]:
-                score.update(PERFECT)
-
     edit_each(folder, make_perfect_past_l)
     failed = failures(findings_of(folder, fresh=False))
     assert list(failed) == ["rerun"]
@@ -166,12 +167,7 @@ def test_results_of_another_machine_are_compared_by_one_test(folder, as_before):
     assert failures(findings) == {}
     assert "0 bit for bit, 10 by the test: no significant difference (p = 1, by signs of 10 differ" in findings["rerun"].found
 
-    def perfect_past_l(run: dict) -> None:
-        for score in run["scores"]:
-            if score["length"] > run["train_length"]:
-                score.update(PERFECT)
-
-    edit_each(folder, perfect_past_l)
+    edit_each(folder, make_perfect_past_l)
     failed = failures(findings_of(folder, rerun=ALL, fresh=False))
     assert re.search(
         r"^the 10 runs together differ: mean exact match 1\.000 past L submitted; .* 0\.\d+ past L found", failed["rerun"]

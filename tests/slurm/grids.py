@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from support import suite_dict
+from support import ROOT, results, suite_dict
 
-CHANGING = ("timings", "started", "finished", "commit", "weights")
 PATIENCE_S = 240
 GRID_S = 1500
 """Timeout of a command: all of ``quick``, with two other clusters on the same cores."""
@@ -34,15 +33,6 @@ def wait_until(what: str, look: Callable[[], T], patience_s: float = PATIENCE_S)
 
 def slurm(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
-def results(out: Path) -> dict[str, dict]:
-    """All results below a folder, without keys that differ from run to run."""
-    found = {}
-    for path in sorted(out.rglob("result.json")):
-        content = json.loads(path.read_text())
-        found[str(path.relative_to(out))] = {k: v for k, v in content.items() if k not in CHANGING}
-    return found
 
 
 @dataclass
@@ -156,7 +146,11 @@ class {path.stem.capitalize()}(Encoding):
     return path
 
 
+def short(name: str, steps: int = 60, **changes: object) -> dict:
+    """A tiny suite."""
+    return suite_dict(name=name, recipe={"steps": steps}, **changes)
+
+
 def paced(name: str, steps: int, **changes: object) -> dict:
-    """A tiny suite with long runs, at some 200 steps a second."""
-    recipe = {"steps": steps, "batch": 16, "warmup_steps": 5}
-    return suite_dict(name=name, recipe=recipe, **changes)
+    """A tiny suite whose runs take at least a second for each 50 steps, and meanwhile something can happen to them."""
+    return short(name, steps, encodings=[str(ROOT / "tests/slurm/sleepy.py")], **changes)

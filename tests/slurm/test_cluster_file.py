@@ -151,11 +151,11 @@ def test_without_slurm(tmp_path, monkeypatch, capsys):
 def test_a_cluster_file_as_submitits_parameters(tmp_path):
     sbatch = {"--exclude": "n7", "nice": 5}
     more = {"partition": ["a", "b"], "email": "ada@example.org", "email_on": ["END", "FAIL"], "gpus_per_job": "h100:2"}
-    path = write_cluster(tmp_path, cpus_per_job=6, memory_gb=1.5, mps=True, sbatch=sbatch, **more)
+    path = write_cluster(tmp_path, cpus_per_job=6, memory_gb=1.5, mps=True, jobs_at_once=3, sbatch=sbatch, **more)
     cluster = load_cluster(str(path))
     assert (cluster.gpus, cluster.at_once, cluster.device) == (2, 2, "cuda")
     chosen = submitit_parameters(cluster, "name", tmp_path / "a folder")
-    assert chosen["mem"] == "1536M"
+    assert (chosen["mem"], chosen["array_parallelism"]) == ("1536M", 3)
     assert (chosen["partition"], chosen["gpus_per_node"]) == ("a,b", "h100:2")
     assert (chosen["mail_user"], chosen["mail_type"]) == ("ada@example.org", "END,FAIL")
     assert chosen["additional_parameters"] == {"requeue": True, "exclude": "n7", "nice": 5}
@@ -218,6 +218,17 @@ def test_a_container_without_slurms_commands_is_requeued_by_its_batch_script(tmp
 def test_slurms_time_format(text, expected):
     """``sinfo -o %l`` writes days-hours:minutes:seconds, from the right."""
     assert commands.parse_minutes(text) == expected
+
+
+def test_hours_of_a_job_that_waits_after_a_requeue(monkeypatch):
+    lines = "7_0|REQUEUED|0:0|3600|n1|cpu=4,gres/gpu=1,node=1\n7_0|PENDING|0:0|0|None assigned|\n"
+    monkeypatch.setattr(commands, "run_command", lambda *command: lines)
+    job = commands.accounted_jobs(["7"])["7_0"]
+    assert (job.state, job.seconds, job.cpus, job.gpus) == ("PENDING", 3600, 4, 1)
+
+
+def test_names_of_jobs_in_any_encoding():
+    assert commands.run_command("printf", r"1|RUNNING|caf\351") == "1|RUNNING|caf\ufffd"
 
 
 def test_an_unknown_refusal_is_passed_on(tmp_path):

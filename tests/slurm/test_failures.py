@@ -7,7 +7,8 @@ import subprocess
 import time
 
 import pytest
-from grids import Grid, paced, results, slurm, wait_until, write_encoding
+from grids import Grid, paced, short, slurm, wait_until, write_encoding
+from support import results
 
 pytestmark = pytest.mark.slurm
 FRAGILE = """
@@ -29,7 +30,7 @@ def fragile(tmp_path):
 
 
 def test_a_run_fails(cluster, tmp_path, fragile):
-    grid = Grid(tmp_path / "grid", paced("broken", 200, encodings=["nope", str(fragile)]), {"runs_per_job": 4})
+    grid = Grid(tmp_path / "grid", short("broken", 200, encodings=["nope", str(fragile)]), {"runs_per_job": 4})
     done = grid.lprime("run", "--on", grid.cluster_file)
     assert done.returncode == 1
     assert "2 of 4 runs failed" in done.stdout
@@ -54,20 +55,22 @@ def test_a_run_fails(cluster, tmp_path, fragile):
 
 def test_a_plugin_changes_while_its_jobs_are_queued(cluster, tmp_path, fragile):
     write_encoding(fragile, WORKING)
-    suite = paced("changed", 100, encodings=[str(fragile)])
-    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"begin": "now+8"}})
+    suite = short("changed", 100, encodings=[str(fragile)])
+    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"hold": True}})
     grid.submit()
     write_encoding(fragile, WORKING + "# changed")
+    slurm("scontrol", "release", *grid.queue())
     grid.finish()
     assert grid.states() == ["failed", "failed"]
     assert all("changed after this run was asked for" in row["reason"] for row in grid.status())
 
 
 def test_a_node_cannot_load_a_plugin(cluster, tmp_path, fragile):
-    suite = paced("unloadable", 100, encodings=["nope", str(fragile)])
-    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"begin": "now+8"}})
+    suite = short("unloadable", 100, encodings=["nope", str(fragile)])
+    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"hold": True}})
     grid.submit()
     fragile.unlink()
+    slurm("scontrol", "release", *grid.queue())
     grid.finish()
     # The suite names the deleted file too, so the status needs another suite file.
     grid.suite_file.write_text(grid.suite_file.read_text().replace(str(fragile), "nope").replace("- nope\n- nope", "- nope"))
@@ -78,13 +81,12 @@ def test_a_node_cannot_load_a_plugin(cluster, tmp_path, fragile):
 
 
 def test_cancelled_by_the_user(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced("cancelled", 4000, encodings=["nope"]), {"cpus_per_job": 2})
+    grid = Grid(tmp_path / "grid", paced("cancelled", 800), {"cpus_per_job": 2})
     grid.submit()
-    wait_until("some steps", lambda: grid.trained(300))
+    wait_until("some steps", lambda: grid.trained(60))
     done = grid.lprime("cancel")
     assert done.returncode == 0
     assert "2 jobs cancelled" in done.stdout
-    grid.finish()
     rows = grid.status()
     assert {row["state"] for row in rows} <= {"paused", "missing"}
     assert "paused" in {row["state"] for row in rows}
@@ -98,9 +100,9 @@ def test_cancelled_by_the_user(cluster, tmp_path):
 
 def test_a_lost_job_is_submitted_again(cluster, tmp_path):
     """Its node fails and SLURM does not requeue it: the watching command submits its runs again."""
-    grid = Grid(tmp_path / "grid", paced("lostjob", 2000, encodings=["nope"]), {"runs_per_job": 2})
+    grid = Grid(tmp_path / "grid", paced("lostjob", 600), {"runs_per_job": 2})
     watcher = grid.start("run", "--on", grid.cluster_file)
-    wait_until("steps", lambda: grid.trained(300))
+    wait_until("steps", lambda: grid.trained(60))
     (id,) = grid.queue()
     # As on a site that does not requeue jobs.
     slurm("scontrol", "update", f"jobid={id}", "requeue=0")
@@ -116,9 +118,9 @@ def test_a_lost_job_is_submitted_again(cluster, tmp_path):
 
 
 def test_ctrl_c_does_not_affect_the_jobs(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced("watched", 5000, encodings=["nope"]))
+    grid = Grid(tmp_path / "grid", paced("watched", 1000))
     watcher = grid.start("run", "--on", grid.cluster_file)
-    wait_until("steps", lambda: grid.trained(100))
+    wait_until("steps", lambda: grid.trained(20))
     watcher.send_signal(signal.SIGINT)
     said, _ = watcher.communicate(timeout=60)
     assert watcher.returncode == 130
@@ -129,7 +131,7 @@ def test_ctrl_c_does_not_affect_the_jobs(cluster, tmp_path):
 
 
 def test_status_watch_ends_with_the_grid(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced("looked", 800, encodings=["nope"]))
+    grid = Grid(tmp_path / "grid", paced("looked", 160))
     grid.submit()
     watcher = grid.start("status", "--watch", "--every", 1)
     said, _ = watcher.communicate(timeout=240)
@@ -139,14 +141,14 @@ def test_status_watch_ends_with_the_grid(cluster, tmp_path):
 
 def test_the_shared_disk_is_full(cluster, tmp_path):
     """Earlier results remain; the job's exit code reports the error, since no file can be written."""
-    grid = Grid(tmp_path / "grid", paced("fulldisk", 3000, encodings=["nope"]), {"runs_per_job": 2, "cpus_per_job": 1})
+    grid = Grid(tmp_path / "grid", paced("fulldisk", 600), {"runs_per_job": 2, "cpus_per_job": 1})
     grid.out.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", grid.out], check=True)
     try:
         grid.submit()
         wait_until("the first result", lambda: list(grid.out.rglob("result.json")))
         before = results(grid.out)
-        wait_until("the second run", lambda: grid.trained(100))
+        wait_until("the second run", lambda: grid.trained(20))
         filler = grid.out / "filler"
         with pytest.raises(OSError, match="No space"), open(filler, "wb", buffering=0) as file:
             while True:
@@ -168,9 +170,9 @@ def test_the_shared_disk_is_full(cluster, tmp_path):
 
 
 def test_the_records_are_deleted_while_the_job_runs(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced("deleted", 2500, encodings=["nope"]), {"runs_per_job": 2})
+    grid = Grid(tmp_path / "grid", paced("deleted", 800), {"runs_per_job": 2})
     grid.submit()
-    wait_until("steps", lambda: grid.trained(200))
+    wait_until("steps", lambda: grid.trained(40))
     for folder in grid.records():
         shutil.rmtree(folder)
     asked = grid.lprime("run", "--on", grid.cluster_file, "--detach")
@@ -184,7 +186,7 @@ def test_the_records_are_deleted_while_the_job_runs(cluster, tmp_path):
 
 def test_a_gpu_that_torch_does_not_see(cluster, tmp_path):
     """SLURM allocates a GPU, but torch on the node sees none: no run is tried, none has failed."""
-    grid = Grid(tmp_path / "grid", paced("nogpu", 60, encodings=["nope"]), {"runs_per_job": 2, "gpus_per_job": 1})
+    grid = Grid(tmp_path / "grid", short("nogpu", encodings=["nope"]), {"runs_per_job": 2, "gpus_per_job": 1})
     done = grid.lprime("run", "--on", grid.cluster_file)
     assert done.returncode == 1
     assert "2 of 2 runs lost their jobs" in done.stdout
@@ -202,7 +204,7 @@ def test_a_gpu_that_torch_does_not_see(cluster, tmp_path):
     ],
 )
 def test_a_node_is_not_set_up(cluster, tmp_path, change, words):
-    grid = Grid(tmp_path / "grid", paced("unset", 60, encodings=["nope"]), {"runs_per_job": 2} | change)
+    grid = Grid(tmp_path / "grid", short("unset", encodings=["nope"]), {"runs_per_job": 2} | change)
     grid.submit()
     grid.finish()
     assert all(words in row["reason"] for row in grid.status())
@@ -211,7 +213,7 @@ def test_a_node_is_not_set_up(cluster, tmp_path, change, words):
 
 def test_a_node_does_not_see_the_results_folder(cluster, tmp_path):
     """The folder exists when the jobs are submitted and not when they start, like a mount that nodes do not have."""
-    suite = paced("unshared", 60, encodings=["nope"])
+    suite = short("unshared", encodings=["nope"])
     grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 2, "sbatch": {"hold": True}})
     (tmp_path / "disk").mkdir()
     grid.out.mkdir()
@@ -237,7 +239,7 @@ def test_a_site_without_accounting(cluster, tmp_path):
     stub.parent.mkdir()
     stub.write_text("#!/bin/sh\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n")
     stub.chmod(0o755)
-    grid = Grid(tmp_path / "grid", paced("noaccounts", 60, encodings=["nope"]), {"runs_per_job": 2})
+    grid = Grid(tmp_path / "grid", short("noaccounts", encodings=["nope"]), {"runs_per_job": 2})
     grid.environment = {"PATH": f"{stub.parent}:{os.environ['PATH']}"}
     done = grid.lprime("run", "--on", grid.cluster_file)
     assert done.returncode == 0, done.stdout + done.stderr

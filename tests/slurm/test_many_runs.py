@@ -16,6 +16,7 @@ def test_status_and_dry_run_of_ten_thousand_runs_of_which_half_are_done(tmp_path
     assert "10000 runs: 5000 done, 5000 missing" in shown.stdout
     planned = lprime("run", "big.yaml", "--on", "site.yaml", "--dry-run", cwd=tmp_path, env={"PATH": str(tmp_path)})
     assert planned.returncode == 0, planned.stderr
+    assert "#SBATCH --array=0-1000" in planned.stdout, "SLURM's default limit"
     assert "5000 runs in 5000 jobs, 5 arrays of at most 1001" in planned.stdout
 
 

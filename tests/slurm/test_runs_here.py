@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from commands import run_command
 from grids import write_encoding
 from support import lprime
 
@@ -16,18 +17,10 @@ from bench.runs.heartbeat import HEARTBEAT, Heartbeat
 from bench.runs.run import Run
 from bench.runs.run_lock import lock_run
 from bench.suites.suite import load_suite
-from lprime.cli import main
-
-
-def run_here(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str, str]:
-    """Exit code, output and errors of the command, run in this process."""
-    with pytest.raises(SystemExit) as exit_:
-        main([str(a) for a in arguments])
-    return exit_.value.code, *capsys.readouterr()
 
 
 def rows(capsys: pytest.CaptureFixture, suite: Path, out: Path) -> dict[tuple[str, str, int], dict]:
-    code, shown, _ = run_here(capsys, "status", suite, "--out", out, "--json")
+    code, shown, _ = run_command(capsys, "status", suite, "--out", out, "--json")
     assert code == 0
     return {(row["task"], row["encoding"], row["seed"]): row for row in json.loads(shown)}
 
@@ -62,7 +55,7 @@ def test_runs_of_other_encodings_and_seeds_are_listed(tiny, tmp_path, capsys):
     (out / "tiny/copying/notes.txt").touch()
     with lock_run(running.folder(out)):
         found = rows(capsys, suite, out)
-        code, shown, _ = run_here(capsys, "status", suite, "--out", out)
+        code, shown, _ = run_command(capsys, "status", suite, "--out", out)
     assert code == 0
     others = {key: row["state"] for key, row in found.items() if key not in own and key[0] == "copying"}
     assert others == {("copying", name, 10): name for name in ("paused", "failed", "running")}, "an empty folder is not a run"
@@ -88,7 +81,7 @@ def test_progress_of_running_runs(tiny, tmp_path, capsys):
             (run.folder(out) / HEARTBEAT).write_text(beat.model_dump_json())
         (fresh.folder(out) / HEARTBEAT).write_text("{")  # damaged
         found = rows(capsys, suite, out)
-        code, shown, err = run_here(capsys, "status", suite, "--out", out)
+        code, shown, err = run_command(capsys, "status", suite, "--out", out)
     assert (code, err) == (0, "")
     assert found[half.key] == {
         "task": "parity",
@@ -119,17 +112,17 @@ def test_a_damaged_result_of_another_encoding_is_named(tiny, tmp_path, capsys):
     place = tmp_path / "runs/tiny/parity/mine/seed-0"
     place.mkdir(parents=True)
     (place / "result.json").write_text("{")
-    code, _, err = run_here(capsys, "status", tiny(), "--out", tmp_path / "runs")
+    code, _, err = run_command(capsys, "status", tiny(), "--out", tmp_path / "runs")
     assert code == 2
     assert f"{place / 'result.json'} is not a whole result" in err
 
 
 def test_a_folder_without_results(tiny, tmp_path, capsys):
     suite = tiny()
-    code, shown, err = run_here(capsys, "status", suite, "--out", tmp_path / "nowhere")
+    code, shown, err = run_command(capsys, "status", suite, "--out", tmp_path / "nowhere")
     assert (code, err) == (0, "")
     assert f"4 runs: 4 missing; there is no folder {tmp_path / 'nowhere'}" in shown
-    code, shown, err = run_here(capsys, "status", suite, "--out", tmp_path, "--json")
+    code, shown, err = run_command(capsys, "status", suite, "--out", tmp_path, "--json")
     assert code == 0
     assert {row["state"] for row in json.loads(shown)} == {"missing"}
     assert err == f"lprime: nothing of suite tiny is in {tmp_path}\n"
@@ -144,15 +137,15 @@ def test_why_a_local_run_failed(tiny, tmp_path, capsys):
     assert done.returncode == 1
     report = out / "tiny/parity/fragile/seed-0/failure.json"
     for asked in ((), ("--encoding", "fragile"), ("--encoding", plugin, "--seed", 0), ("--task", "parity")):
-        code, shown, _ = run_here(capsys, "logs", suite, "--out", out, *asked)
+        code, shown, _ = run_command(capsys, "logs", suite, "--out", out, *asked)
         assert code == 0
         first, *traceback, reason, _, _ = shown.split("\n")
         assert first == f"==> {report} <=="
         assert 'raise RuntimeError("it breaks at once")' in "".join(traceback)
         assert reason == "RuntimeError: it breaks at once"
-    assert run_here(capsys, "logs", suite, "--out", out, "--encoding", "fragil")[2].endswith("did you mean 'fragile'?\n")
+    assert run_command(capsys, "logs", suite, "--out", out, "--encoding", "fragil")[2].endswith("did you mean 'fragile'?\n")
     for asked, whose in ((("--encoding", "nope"), "nope"), (("--encoding", "fragile", "--seed", 3), "fragile 3")):
-        code, _, err = run_here(capsys, "logs", suite, "--out", out, *asked)
+        code, _, err = run_command(capsys, "logs", suite, "--out", out, *asked)
         assert code == 2
         assert f"no cluster job and no failed run of {whose}" in err
     assert not Run(load_suite(str(suite)), "parity", "nope", 0).failure(out)
@@ -178,5 +171,5 @@ def test_watching_does_not_wait_for_paused_runs_of_other_encodings(tiny, tmp_pat
     left.mkdir(parents=True)
     (left / "checkpoint.safetensors").touch()
     assert [row["state"] for row in rows(capsys, suite, out).values()].count("paused") == 1
-    code, shown, _ = run_here(capsys, "status", suite, "--out", out, "--watch", "--every", 3600)  # waiting would never end
+    code, shown, _ = run_command(capsys, "status", suite, "--out", out, "--watch", "--every", 3600)  # waiting would never end
     assert code == 0 and "paused" in shown

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,6 +17,8 @@ from bench.suites.yaml_config import validated
 from slurm.cluster import Cluster
 from slurm.estimate import Estimate
 from slurm.split_jobs import TIME_LIMIT_FRACTION, split_into_arrays, split_into_shares
+from slurm.status import Status
+from slurm.status_text import hours_left
 
 SUITE = validated(Suite, suite_dict(), "suite")
 
@@ -66,16 +69,6 @@ def test_no_array_exceeds_the_sites_limit(count, largest):
     assert len(parts) == -(-count // largest)
 
 
-def test_ten_thousand_runs_are_split_at_slurms_default_array_limit(tmp_path):
-    suite, site = tmp_path / "big.yaml", tmp_path / "cluster.yaml"
-    suite.write_text(yaml.safe_dump(suite_dict(name="big", seeds=list(range(2500)))))
-    site.write_text(yaml.safe_dump({"partition": "p", "time_minutes": 60, "runs_per_job": 1}))
-    shown = lprime("run", suite, "--on", site, "--dry-run", cwd=tmp_path, env={"PATH": str(tmp_path)})
-    assert shown.returncode == 0, shown.stderr
-    assert "#SBATCH --array=0-1000" in shown.stdout
-    assert "10000 runs in 10000 jobs, 10 arrays of at most 1001" in shown.stdout
-
-
 def test_estimates_come_from_results_of_the_same_kind(tmp_path):
     """The median over results of the task; a guess if there are none."""
     suite = tmp_path / "tiny.yaml"
@@ -97,4 +90,6 @@ def test_estimates_come_from_results_of_the_same_kind(tmp_path):
     first, shared, *others = estimate.seconds_of(more).values()
     assert first == 20.0 and 0 < shared < 5.0, "a shared training is made once; the others only evaluate"
     assert others == [first, shared]
+    queue = SimpleNamespace(submissions=[SimpleNamespace(plan=SimpleNamespace(cluster=cluster()))])
+    assert "about 0.01 CPU-hours" in hours_left(queue, dict.fromkeys(more, Status("queued")), more, tmp_path / "runs")
     assert Estimate(loaded, tmp_path / "runs", "cuda").seconds(copying) != pytest.approx(20.0), "another kind of device"

@@ -68,16 +68,6 @@ def test_a_job_runs_and_is_accounted_for(cluster, tmp_path):
     assert [row.state for row in cluster.ended(cluster.submit(tmp_path, "srun true"))] == ["COMPLETED"]
 
 
-def test_an_array_with_a_limit_runs_one_at_a_time(cluster, tmp_path):
-    script = 'mkdir running || touch overlap; sleep 1; rmdir running; echo "$SLURM_ARRAY_TASK_ID" >> done'
-    job = cluster.submit(tmp_path, script, "--array=0-2%1")
-    rows = cluster.ended(job)
-    assert sorted(row.job for row in rows) == [f"{job}_{task}" for task in range(3)]
-    assert {row.state for row in rows} == {"COMPLETED"}
-    assert sorted(read(tmp_path / "done").split()) == ["0", "1", "2"]
-    assert not (tmp_path / "overlap").exists(), "two of them ran at the same time"
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -92,16 +82,6 @@ def test_what_sites_refuse_is_refused(cluster, options, said):
     done = subprocess.run(["sbatch", *options, "--wrap=true"], capture_output=True, text=True)
     assert done.returncode == 1
     assert said in done.stderr
-
-
-def test_a_high_job_preempts_a_low_one(cluster, tmp_path):
-    low = cluster.submit(tmp_path, f"{RESTART}; [ $restart = 1 ] || sleep 300", "--partition=low", "--requeue")
-    cluster.running(low)
-    (high,) = cluster.ended(cluster.high_priority_job(1))
-    first, last = cluster.ended(low)
-    assert (first.state, high.state, last.state) == ("PREEMPTED", "COMPLETED", "COMPLETED")
-    assert first.start < high.start < last.start
-    assert [line.split()[0] for line in read(tmp_path / "starts").splitlines()] == ["0", "1"]
 
 
 def test_a_main_job_is_not_preempted(cluster, tmp_path):
