@@ -14,7 +14,7 @@ from bench.result import LengthScore, Parameters
 from bench.runs.run import Run
 from bench.training.evaluate import zero_scores
 from bench.training.optimizer import FlatAdamW
-from bench.training.train import TrainingState, train
+from bench.training.train import TrainingState, stage_steps, train
 
 from .audit import Audit
 from .evaluate import evaluate_sealed, largest_difference
@@ -56,8 +56,8 @@ def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step
     """
     spec, task, recipe = run.suite.spec(run.task), run.suite.make_task(run.task), run.suite.recipe_for(run.task)
     test_sets, state, start = run.suite.test_sets(run.task), TrainingState(), time.monotonic()
-    audit = Audit(recipe.steps, np.random.default_rng(seed))
     with SealedModel(run, code) as model:
+        audit = Audit(recipe.steps, stage_steps(recipe, model.encoding.stage), np.random.default_rng(seed))
         optimizer = FlatAdamW(model, recipe)  # type: ignore[arg-type]
 
         def compute(_model, examples, announced_length, generator):

@@ -222,6 +222,7 @@ SEALED = [
     ("LearnsInSecret", "the process that has trained gives other logits than a new one"),
     ("GivesOtherGradients", "the gradient predicts a slope of"),
     ("TrainsOnOtherSequences", "the gradient predicts a slope of"),
+    ("TrainsItsStageOnOtherSequences", "the gradient predicts a slope of"),
     ("TrainsWithMarks", "the gradient predicts a slope of"),
 ]
 

@@ -94,13 +94,16 @@ def test_no_answer_is_shown_before_it_is_predicted():
 def test_gradients_of_other_data_are_found():
     faults = {}
     for other_data in (False, True):
-        model, audit = Local(other_data=other_data), audits.Audit(4, np.random.default_rng(0))
+        model, audit = Local(other_data=other_data), audits.Audit(4, 0, np.random.default_rng(0))
         for step in range(4):
             examples = tasks.train_batch(model.task, 4, 32, 0, step)
             model.gradients(examples, 11)
             audit.record(step, model, examples, 11)
         faults[other_data] = audit.faults(model, len(model.task.vocabulary))
     assert faults[False] == [] and len(faults[True]) >= 3, faults
+    logits = model.logits
+    model.logits = lambda *request: logits(*request) * torch.nan
+    assert len(audit.faults(model, len(model.task.vocabulary))) == 4, "a loss that is not a number is a fault"
 
 
 ESCAPES = """
