@@ -42,6 +42,11 @@ def test_honest_encodings_pass(name):
             assert check.run(subject)
 
 
+def test_an_unknown_check_is_bad_input():
+    with pytest.raises(InputError, match="unknown check 'interfce'; did you mean 'interface'"):
+        check_encoding("nope", only=["interfce"])
+
+
 # --- in a process of its own
 
 
