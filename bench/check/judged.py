@@ -15,7 +15,7 @@ from bench.sealed.run import SealedRun, run_sealed
 from bench.suites.suite import Suite, load_suite, validated
 from tasks import Task
 
-from .checks import CHECKS, Fault, Skipped, register
+from .checks import CHECKS, Blocking, Fault, Skipped, register
 from .source_rules import ALLOWED_IMPORTS, source_faults
 
 judged_check = partial(register, CHECKS, judged=True)
@@ -53,7 +53,7 @@ class Judged:
         try:
             return run_sealed(Run(suite, suite.tasks[0].task, self.name, 0), self.code)
         except SealedError as error:
-            raise Fault(f"the sealed run ended: {error}") from None
+            raise Blocking(f"the sealed run ended: {error}") from None
 
 
 @judged_check(

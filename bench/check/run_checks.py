@@ -70,7 +70,10 @@ def check_encoding(
     def judge(names: Sequence[str], judged: Judged) -> None:
         for check in checks:
             if check.name in names:
-                add(check, **run_check(check, judged)[0])
+                finding, worthwhile = run_check(check, judged)
+                add(check, **finding)
+                if not worthwhile:
+                    break
 
     encoding, go_on = run_hook_checks(code, [c for c in checks if not c.judged], add, time_limit_s)
     judged = Judged(encoding["encoding"], code, [source.files for source in sources])

@@ -59,7 +59,9 @@ class Audit:
         for record in self.records:
             expected, measured = self.slopes(model, record, symbols)
             if not abs(measured - expected) <= TOLERANCE * abs(expected):
-                found.append(f"step {record.step}: the gradient predicts a slope of {expected:.3g}, the loss has {measured:.3g}")
+                found.append(
+                    f"step {record.step}: the gradient predicts a slope of {expected:.3g}, the loss has {measured:.3g}"
+                )
         return found
 
     def slopes(self, model: SealedModel, record: Record, symbols: int) -> tuple[float, float]:
