@@ -44,11 +44,8 @@ class SealedRun:
         return {name: getattr(self, name) for name in ("scores", "loss", "steps", "status", "longest_seen", "parameters")}
 
 
-def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step: None, seed: int | None = None) -> SealedRun:
+def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step: None) -> SealedRun:
     """Train and test one run.
-
-    Arguments:
-        seed: of the choice of audited steps; by default unpredictable.
 
     Raises:
         SealedError: the code failed or broke the protocol.
@@ -57,7 +54,7 @@ def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step
     spec, task, recipe = run.suite.spec(run.task), run.suite.make_task(run.task), run.suite.recipe_for(run.task)
     test_sets, state, start = run.suite.test_sets(run.task), TrainingState(), time.monotonic()
     with SealedModel(run, code) as model:
-        audit = Audit(recipe.steps, stage_steps(recipe, model.encoding.stage), np.random.default_rng(seed))
+        audit = Audit(recipe.steps, stage_steps(recipe, model.encoding.stage), np.random.default_rng())
         optimizer = FlatAdamW(model, recipe)  # type: ignore[arg-type]
 
         def compute(_model, examples, announced_length, generator):

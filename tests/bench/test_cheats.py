@@ -245,23 +245,30 @@ def start_thread(arguments, readable, path, pass_fds, unsafe):
     return nothing
 
 
+@pytest.fixture
+def short_runs(monkeypatch):
+    """Sealed runs in threads, of a short training."""
+    monkeypatch.setattr(process, "start_sandboxed", start_thread)
+    monkeypatch.setattr("bench.check.judged.short_suite", lambda: SHORT)
+
+
+@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize(("name", "message"), SEALED, ids=[name for name, _ in SEALED])
-def test_the_judge_of_a_sealed_run(name, message, monkeypatch):
-    monkeypatch.setattr(process, "start_sandboxed", start_thread)
+def test_the_judge_of_a_sealed_run(name, message):
     get_encoding(reference(name))
-    assert message in fault_of("sealed run", Judged(name, Code(reference(name)), suite=SHORT))
+    assert message in fault_of("sealed run", Judged(name, Code(reference(name))))
 
 
-def test_learning(monkeypatch):
-    monkeypatch.setattr(process, "start_sandboxed", start_thread)
-    judged = Judged("IgnoresItsInput", Code(reference("IgnoresItsInput")), suite=SHORT)
+@pytest.mark.usefixtures("short_runs")
+def test_learning():
+    judged = Judged("IgnoresItsInput", Code(reference("IgnoresItsInput")))
     assert "in 40 steps; 1.8" in fault_of("learning", judged)
 
 
+@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize("name", ["finetuned(rope)", "drope", "abacus"])
-def test_the_judge_has_nothing_against_honest_encodings(name, monkeypatch):
-    monkeypatch.setattr(process, "start_sandboxed", start_thread)
-    assert check_sealed_run(Judged(name, Code(name), suite=SHORT)).startswith("no difference at 2 lengths of 96 examples")
+def test_the_judge_has_nothing_against_honest_encodings(name):
+    assert check_sealed_run(Judged(name, Code(name))).startswith("no difference at 2 lengths of 96 examples")
 
 
 # --- ten that were written after all of this: what catches each, or why nothing does. Nothing caught HoldsWeightsInNames, and
@@ -281,17 +288,17 @@ MISSED = {
 }
 
 
+@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize(("name", "check", "message"), LATER, ids=[name for name, _, _ in LATER])
-def test_later_cheats(name, check, message, monkeypatch):
-    monkeypatch.setattr(process, "start_sandboxed", start_thread)
-    judged = Judged(name, Code(reference(name)), suite=SHORT)
+def test_later_cheats(name, check, message):
+    judged = Judged(name, Code(reference(name)))
     assert message in fault_of(check, judged if CHECKS[check].judged else make_subject(name))
 
 
+@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize("name", MISSED)
-def test_later_cheats_that_nothing_catches(name, monkeypatch):
-    monkeypatch.setattr(process, "start_sandboxed", start_thread)
-    judged = Judged(name, Code(reference(name)), [source_of(name)], suite=SHORT)
+def test_later_cheats_that_nothing_catches(name):
+    judged = Judged(name, Code(reference(name)), [source_of(name)])
     subject = make_subject(name)
     for check in ("source", "memory", "tokens", "gradients", "sealed run"):
         if (name, check) == ("GivesOtherGradientsSeldom", "sealed run"):
