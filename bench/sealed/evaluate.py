@@ -3,7 +3,7 @@
 The scores are those of the teacher-forced pass of ``bench.training.evaluate`` for every causal encoding, up to rounding.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -24,7 +24,11 @@ LOOK_AHEAD = 0.05
 
 
 def evaluate_sealed(
-    model: SealedModel, task: tasks.Task, test_sets: Mapping[int, Examples], test_seed: int
+    model: SealedModel,
+    task: tasks.Task,
+    test_sets: Mapping[int, Examples],
+    test_seed: int,
+    before_batch: Callable[[], None] = lambda: None,
 ) -> tuple[list[LengthScore], list[str]]:
     """Scores at each length of ``test_sets``; see ``bench.training.evaluate.evaluate``.
 
@@ -42,6 +46,7 @@ def evaluate_sealed(
         size = max(1, TOKEN_BUDGET["cpu"] // examples.tokens.shape[1])
         for first in range(0, len(examples), per_draw):
             for start in range(first, min(first + per_draw, len(examples)), size):
+                before_batch()
                 batch = examples.rows(slice(start, min(start + size, first + per_draw)))
                 seed = derive_seed("test", test_seed, length, start // per_draw)
                 logits, truth, example_of = reveal(model, batch, announced_length, seed, symbols)

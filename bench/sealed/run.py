@@ -47,6 +47,9 @@ class SealedRun:
 def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step: None) -> SealedRun:
     """Train and test one run.
 
+    Arguments:
+        report: called with the step after every step and before every test batch; may raise to stop.
+
     Raises:
         SealedError: the code failed or broke the protocol.
         InputError: there is no sandbox.
@@ -72,7 +75,7 @@ def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step
             with SealedModel(run, code) as tested:  # knows nothing of the training but its weights
                 for name, value in model.weights.items():
                     tested.weights[name].data = value.detach().clone()
-                scores, faults = evaluate_sealed(tested, task, test_sets, run.suite.test_seed)
+                scores, faults = evaluate_sealed(tested, task, test_sets, run.suite.test_seed, lambda: report(state.step))
                 faults += differences(model, tested)
                 faults += audit.faults(tested, len(task.vocabulary))
     stage = model.encoding.stage

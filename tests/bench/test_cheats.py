@@ -17,10 +17,15 @@ from bench.check.checks import Fault, load_checks
 from bench.check.judged import Judged, check_sealed_run
 from bench.check.subject import Subject
 from bench.plugins.registry import get_encoding, validate_name
+from bench.result import EncodingRecord
+from bench.runs.heartbeat import read_heartbeat
+from bench.runs.run import Run
 from bench.sealed import child, process
 from bench.sealed.channel import Channel, ChannelError
 from bench.sealed.process import Code
+from bench.sealed.request import SealedCode, SealedRequest
 from bench.suites.suite import Suite, validated
+from bench.training.train import Stopped
 from tasks import InputError
 
 torch.set_num_threads(1)
@@ -269,6 +274,22 @@ def test_learning():
 @pytest.mark.parametrize("name", ["finetuned(rope)", "drope", "abacus"])
 def test_the_judge_has_nothing_against_honest_encodings(name):
     assert check_sealed_run(Judged(name, Code(name))).startswith("no difference at 2 lengths of 96 examples")
+
+
+@pytest.mark.usefixtures("short_runs")
+def test_a_sealed_run_counts_its_stage_and_stops_in_its_tests(tmp_path):
+    run, beats = Run(validated(Suite, suite_dict(recipe={"steps": 100}), "tiny"), "copying", "finetuned(rope)", 0), []
+    texts = dict.fromkeys(("family", "title", "link", "source_sha256"), "")
+    record = EncodingRecord(name=run.encoding, ranking="longer", year=0, stage_share=0.01, settings={}, **texts)
+    code = SealedCode(folder="", reference=run.encoding, path=[], encoding=record, seconds=60)
+
+    def should_stop() -> bool:
+        beats.append(read_heartbeat(run.folder(tmp_path)))
+        return len(beats) > 101
+
+    with pytest.raises(Stopped):
+        SealedRequest.of_run(run, code).execute(tmp_path, "cpu", 10, lambda step: None, should_stop)
+    assert {beat.steps for beat in beats[1:]} == {101}
 
 
 # --- ten that were written after all of this: what catches each, or why nothing does. Nothing caught HoldsWeightsInNames, and
