@@ -54,13 +54,6 @@ class Vocabulary:
     def ids(self) -> Mapping[str, int]:
         return {symbol: i for i, symbol in enumerate(self.symbols)}
 
-    def encode(self, text: str) -> list[int]:
-        """Convert symbols separated by blanks to token ids."""
-        try:
-            return [self.ids[symbol] for symbol in text.split()]
-        except KeyError as missing:
-            raise unknown("symbol", str(missing.args[0]), self.symbols) from None
-
     def decode(self, tokens: Sequence[int]) -> str:
         """Convert token ids to symbols separated by blanks, without padding."""
         return " ".join([self.symbols[t] for t in tokens if t != PAD])
@@ -157,7 +150,7 @@ class Task(ABC):
     """Whether boards rank encodings by it."""
     vocabulary: Vocabulary
 
-    def __init__(self, variant: str | None = None, longest: int = 50):
+    def __init__(self, variant: str | None, longest: int):
         variant = next(iter(self.variants)) if variant is None else variant
         if variant not in self.variants:
             raise unknown(f"variant of {self.name}", variant, self.variants)

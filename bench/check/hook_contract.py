@@ -15,8 +15,9 @@ from .statefulness import changed_tensors, model_tensors
 from .subject import Case, Subject, hidden_states, mode
 
 NOISE, MOST_CHANGE = 1e-3, 0.3
-"""Standard deviation of noise on embeddings, which have 1, and the most that it may change outputs. Those of built-in encodings
-change by at most MEASURED, those of one that recognises tokens by their embeddings by several units."""
+"""Standard deviation of noise on embeddings, which have 1, and the most that it may change outputs. Those of ``asentmax``
+change by 0.09, of other built-in encodings by less than 0.01, of one that recognises tokens by their embeddings by several
+units."""
 
 
 @encoding_check(

@@ -15,7 +15,7 @@ from bench.sealed.run import SealedRun, run_sealed
 from bench.suites.suite import Suite, load_suite, validated
 from tasks import Task
 
-from .checks import CHECKS, Fault, Skipped, register
+from .checks import CHECKS, Blocking, Fault, Skipped, register
 from .source_rules import ALLOWED_IMPORTS, source_faults
 
 judged_check = partial(register, CHECKS, judged=True)
@@ -44,16 +44,14 @@ class Judged:
     code: Code
     sources: Sequence[Mapping[str, bytes]] = ()
     """Files of each plugin in the name, by path."""
-    suite: Suite | None = None
-    """Of the short run; by default ``short_suite``."""
 
     @cached_property
     def run(self) -> SealedRun:
-        suite = self.suite or short_suite()
+        suite = short_suite()
         try:
             return run_sealed(Run(suite, suite.tasks[0].task, self.name, 0), self.code)
         except SealedError as error:
-            raise Fault(f"the sealed run ended: {error}") from None
+            raise Blocking(f"the sealed run ended: {error}") from None
 
 
 @judged_check(
@@ -78,7 +76,7 @@ def check_source(judged: Judged) -> str:
     advice="check that attention reaches all earlier positions at the start, and that scores are neither huge nor all equal",
 )
 def check_learning(judged: Judged) -> str:
-    run, suite = judged.run, judged.suite or short_suite()
+    run, suite = judged.run, short_suite()
     if run.status == "diverged":
         raise Fault(f"the loss is not finite at step {run.steps}")
     # Losses of an extra stage do not count: they may be on longer sequences.

@@ -10,7 +10,7 @@ from bench.plugins.references import is_file, parts, references_in
 from bench.runs.run import now
 from bench.sealed.process import Code, Limits, SealedError, SealedProcess
 from bench.sealed.sandbox import sandbox_fault
-from tasks import InputError
+from tasks import InputError, unknown
 
 from .checks import Check, load_checks, run_check
 from .judged import Judged
@@ -47,9 +47,12 @@ def check_encoding(
         say: called with a line if the code runs without a sandbox though that was not asked for.
 
     Raises:
-        InputError: there is no such encoding, it cannot be loaded, its hooks cannot be called, or there is no sandbox.
+        InputError: there is no such encoding or check, it cannot be loaded, its hooks cannot be called, or there is no sandbox.
     """
-    start = time.monotonic()
+    start, known = time.monotonic(), {check.name: check for check in load_checks()}
+    if missing := [name for name in only if name not in known]:
+        raise unknown("check", missing[0], known)
+    checks = [check for name, check in known.items() if not only or name in only]
     sources = plugin_sources(reference, path)
     if sandbox is None and (fault := sandbox_fault()):
         say(f"without a sandbox, so the code has your rights: {fault}")
@@ -58,7 +61,6 @@ def check_encoding(
     readable += [Path(parts(text)[0]).absolute() for text in references_in(reference) if is_file(text)]  # not by its symlinks
     limits = Limits(time_limit_s + LOAD_LIMIT_S, memory_limit_gb + RESERVED_GIB)
     code = Code(reference, readable, path, sandbox is False, limits)
-    checks = [check for check in load_checks() if not only or check.name in only]
     findings: dict[str, Finding] = {}
 
     def add(check: Check, **fields: Any) -> None:
@@ -68,7 +70,10 @@ def check_encoding(
     def judge(names: Sequence[str], judged: Judged) -> None:
         for check in checks:
             if check.name in names:
-                add(check, **run_check(check, judged)[0])
+                finding, worthwhile = run_check(check, judged)
+                add(check, **finding)
+                if not worthwhile:
+                    break
 
     encoding, go_on = run_hook_checks(code, [c for c in checks if not c.judged], add, time_limit_s)
     judged = Judged(encoding["encoding"], code, [source.files for source in sources])

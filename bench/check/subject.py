@@ -15,7 +15,6 @@ from torch import Tensor
 import tasks
 from bench import encodings
 from bench.encodings import Encoding, Setup, Wrapper
-from bench.runs.run import Run
 from bench.runs.run_training import encoding_setup
 from bench.suites.suite import Suite, load_suite, shipped
 from bench.training.model import Decoder, build_decoder
@@ -37,7 +36,7 @@ class Case:
 
     @classmethod
     def of_task(cls, suite: Suite, name: str) -> "Case":
-        return cls(suite, suite.make_task(name), encoding_setup(Run(suite, name, "nope", 0)))
+        return cls(suite, suite.make_task(name), encoding_setup(suite, name))
 
     def __str__(self) -> str:
         return f"{self.task.name} of suite {self.suite.name}"

@@ -2,6 +2,7 @@
 
 import os
 import time
+from dataclasses import replace
 
 import torch
 from jaxtyping import Int
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from bench.encodings import Encoding, Setup
 from bench.encodings.nope import NoPE
+from bench.runs.run_training import encoding_setup
 from bench.suites.suite import Suite, load_suite
 from bench.training.model import Decoder, build_decoder
 
@@ -21,14 +23,12 @@ COST_SUITE, COST_TASK = "small", "copying"
 def cost_setup(multiple: int = 1) -> tuple[Suite, Setup]:
     """Return the suite of the cost measurements, and a setup with tables long enough for ``multiple`` times L."""
     suite = load_suite(COST_SUITE)
-    task, model = suite.make_task(COST_TASK), suite.model
-    length, longest = suite.spec(COST_TASK).train_length, task.longest
-    tokens = task.tokens(length)
-    return suite, Setup(
-        model.layers, model.width, model.heads, model.width // model.heads, tokens,
-        max(multiple * tokens, task.tokens(longest)), length, max(multiple * length, longest),
-        task.vocabulary.symbols, task.vocabulary.roles,
-    )  # fmt: skip
+    setup = encoding_setup(suite, COST_TASK)
+    return suite, replace(
+        setup,
+        longest_tokens=max(multiple * setup.train_tokens, setup.longest_tokens),
+        longest_length=max(multiple * setup.train_length, setup.longest_length),
+    )
 
 
 def extra_parameters(cls: type[Encoding]) -> int:

@@ -6,16 +6,14 @@ In place of a plugin's class there is a stand-in with its name and settings, so 
 
 import ast
 import inspect
-import sys
 from collections.abc import Iterator, Mapping
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 from bench.encodings import Encoding, Info, Wrapper, classes
 from bench.encodings.compose import resolve
 from tasks import InputError
 
-from .loading import module_file, read_file
+from .loading import find_module, read_file
 from .references import is_file, map_references, parts
 from .registry import Known, entry_points
 
@@ -135,12 +133,3 @@ def parse_source(reference: str) -> ast.Module:
         return ast.parse(content)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise InputError(f"{path} is not Python: {error}") from None
-
-
-def find_module(name: str) -> Path | None:
-    """The file of an importable module, found without importing the packages that it is in."""
-    spec = PathFinder.find_spec(name.partition(".")[0], [*sys.path, str(Path.cwd())])
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        return None
-    file = Path(spec.origin)
-    return module_file(file.parents[1] if spec.submodule_search_locations else file.parent, name)

@@ -91,12 +91,19 @@ def read_source(reference: str, path: Sequence[str] = ()) -> Source:
         file = Path(place)
         content = read_file(file)
         return files_of(file.stem.replace(".", "_"), file.resolve(), content, alone=True)
-    top = place.partition(".")[0]
-    spec = PathFinder.find_spec(top, [*path, *sys.path, str(Path.cwd())])
-    folders = list(spec.submodule_search_locations or []) if spec else []
-    root = Path(folders[0]).parent if folders else Path(spec.origin).parent if spec and spec.origin else None
-    found = module_file(root, place) if root else None
+    found = find_module(place, path)
     return files_of(place, found) if found else Source(Path())
+
+
+def find_module(name: str, path: Sequence[str] = ()) -> Path | None:
+    """The file of an importable module, found without importing the packages that it is in.
+
+    Arguments:
+        path: folders to search before all others.
+    """
+    spec = PathFinder.find_spec(name.partition(".")[0], [*path, *sys.path, str(Path.cwd())])
+    places = spec and (spec.submodule_search_locations or (spec.origin and [spec.origin]))
+    return module_file(Path(places[0]).parent, name) if places else None
 
 
 @contextmanager

@@ -53,14 +53,30 @@ def run_one(
     """
     if result := run.result(out):
         return result
+
+    def make(report: Callable[[int], None]) -> Result:
+        control = Control(checkpoint_every_s, report, should_stop)
+        return Session(run, out, resolve_device(device), control, keep_weights).train_and_evaluate()
+
+    return finish(run, out, run.steps + run.extra_steps, report, make)
+
+
+def finish(
+    run: Run, out: Path, steps: int, report: Callable[[int], None], make: Callable[[Callable[[int], None]], Result]
+) -> Result:
+    """Make and store the result of a run, or return what another process has stored.
+
+    Arguments:
+        steps: of its training, an extra stage included.
+        make: makes the result; takes a function that writes the heartbeat and reports.
+    """
     folder = run.folder(out)
     with lock_run(folder):
         if result := run.result(out):  # another process finished it before we got the lock
             return result
         (folder / FAILURE).unlink(missing_ok=True)  # of an earlier attempt
-        with heartbeat(folder, run.steps + run.extra_steps, report) as report:
-            control = Control(checkpoint_every_s, report, should_stop)
-            result = Session(run, out, resolve_device(device), control, keep_weights).train_and_evaluate()
+        with heartbeat(folder, steps, report) as report:
+            result = make(report)
         write_result(folder, result)
         (folder / CHECKPOINT).unlink(missing_ok=True)
         return result

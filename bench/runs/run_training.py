@@ -11,6 +11,7 @@ import torch
 from bench.encodings import Setup
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
+from bench.suites.suite import Suite
 from bench.training.model import Decoder, build_decoder
 from bench.training.optimizer import FlatAdamW
 from bench.training.profiler import phase
@@ -36,9 +37,9 @@ class Control:
             raise Stopped
 
 
-def encoding_setup(run: Run) -> Setup:
-    """Sizes and vocabulary that the run's encoding is built with."""
-    task, model, length = run.suite.make_task(run.task), run.suite.model, run.suite.spec(run.task).train_length
+def encoding_setup(suite: Suite, name: str) -> Setup:
+    """Sizes and vocabulary that encodings are built with, for one task of a suite."""
+    task, model, length = suite.make_task(name), suite.model, suite.spec(name).train_length
     return Setup(
         layers=model.layers,
         width=model.width,
@@ -55,7 +56,8 @@ def encoding_setup(run: Run) -> Setup:
 
 def build_model(run: Run) -> Decoder:
     """The run's model before training; it depends only on suite, task, encoding and seed."""
-    return build_decoder(run.suite.model, get_encoding(run.encoding), encoding_setup(run), derive_seed("init", run.seed))
+    setup = encoding_setup(run.suite, run.task)
+    return build_decoder(run.suite.model, get_encoding(run.encoding), setup, derive_seed("init", run.seed))
 
 
 class Training:

@@ -3,7 +3,7 @@
 The scores are those of the teacher-forced pass of ``bench.training.evaluate`` for every causal encoding, up to rounding.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import torch
@@ -13,7 +13,14 @@ from torch.nn import functional as F
 
 import tasks
 from bench.result import LengthScore
-from bench.training.evaluate import EXAMPLES_PER_DRAW, TOKEN_BUDGET, first_wrong_tenths, length_score
+from bench.training.evaluate import (
+    EXAMPLES_PER_DRAW,
+    TOKEN_BUDGET,
+    announced_length,
+    evaluation_batches,
+    first_wrong_tenths,
+    length_score,
+)
 from bench.training.train import derive_seed
 from tasks import PAD, Examples
 
@@ -24,7 +31,11 @@ LOOK_AHEAD = 0.05
 
 
 def evaluate_sealed(
-    model: SealedModel, task: tasks.Task, test_sets: Mapping[int, Examples], test_seed: int
+    model: SealedModel,
+    task: tasks.Task,
+    test_sets: Mapping[int, Examples],
+    test_seed: int,
+    before_batch: Callable[[], None] = lambda: None,
 ) -> tuple[list[LengthScore], list[str]]:
     """Scores at each length of ``test_sets``; see ``bench.training.evaluate.evaluate``.
 
@@ -34,24 +45,21 @@ def evaluate_sealed(
     """
     model.push_weights()
     scores, faults = [], []
-    stage, random, symbols = model.encoding.stage, model.encoding.info.random, len(task.vocabulary)
+    random, symbols = model.encoding.info.random, len(task.vocabulary)
     for length, examples in test_sets.items():
         right, loss, first_wrong, change = 0, 0.0, np.zeros(10, np.int64), 0.0
         per_draw = EXAMPLES_PER_DRAW if random else len(examples)
-        announced_length = task.tokens(task.longest if stage and stage.longer else length)
-        size = max(1, TOKEN_BUDGET["cpu"] // examples.tokens.shape[1])
-        for first in range(0, len(examples), per_draw):
-            for start in range(first, min(first + per_draw, len(examples)), size):
-                batch = examples.rows(slice(start, min(start + size, first + per_draw)))
-                seed = derive_seed("test", test_seed, length, start // per_draw)
-                logits, truth, example_of = reveal(model, batch, announced_length, seed, symbols)
-                hits = (logits.argmax(-1) == truth).numpy()
-                first_wrong += first_wrong_tenths(hits, example_of)
-                right += int(hits.sum())
-                loss += float(F.cross_entropy(logits, truth, reduction="none").double().sum())
-                if not random:
-                    others = model.teacher_forced(batch, announced_length, seed, symbols)
-                    change = max(change, largest_difference(logits, others))
+        announced = announced_length(model, task, length)  # type: ignore[arg-type]
+        for start, batch in evaluation_batches(examples, TOKEN_BUDGET["cpu"], per_draw):
+            before_batch()
+            seed = derive_seed("test", test_seed, length, start // per_draw)
+            logits, truth, example_of = reveal(model, batch, announced, seed, symbols)
+            hits = (logits.argmax(-1) == truth).numpy()
+            first_wrong += first_wrong_tenths(hits, example_of)
+            right += int(hits.sum())
+            loss += float(F.cross_entropy(logits, truth, reduction="none").double().sum())
+            if not random:
+                change = max(change, largest_difference(logits, model.teacher_forced(batch, announced, seed, symbols)))
         scores.append(length_score(task, length, examples, right, loss, first_wrong))
         if change > LOOK_AHEAD:
             faults.append(f"length {length}: logits change by {change:.3g} when the answer comes into view")

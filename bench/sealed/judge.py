@@ -51,7 +51,7 @@ class SealedModel(SealedProcess):
 
     def take(self, run: Run, arrays: dict[str, np.ndarray]) -> None:
         """Build the weights from the process's parameters, of which only those of the encoding count."""
-        setup = encoding_setup(run)
+        setup = encoding_setup(run.suite, run.task)
         bare = build_decoder(run.suite.model, NoPE, setup, derive_seed("init", run.seed))
         weights = dict(bare.named_parameters())
         extra = {name: nn.Parameter(torch.from_numpy(a.copy())) for name, a in arrays.items() if name not in weights}

@@ -72,8 +72,11 @@ class SealedProcess:
         self.late = failure or f"still running after {seconds:.0f} s, the limit"
 
     def send(self, kind: str, arrays: Mapping[str, np.ndarray] | None = None, **values: Any) -> None:
+        self.channel.connection.settimeout(max(0.01, self.deadline - time.monotonic()))
         try:
             self.channel.send(kind, arrays, **values)
+        except TimeoutError:
+            raise SealedError(self.late) from None
         except OSError:
             raise SealedError(self.reason("its process ended")) from None
 

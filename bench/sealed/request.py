@@ -6,14 +6,14 @@ interrupted, it starts again.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from bench.result import EncodingRecord, Record, Result, Timings, write_result
-from bench.runs.run import FAILURE, Run, now
+from bench.result import EncodingRecord, Record, Result, Timings
+from bench.runs.run import Run, now
 from bench.runs.worker import RunRequest
 from tasks import InputError
 
@@ -40,7 +40,7 @@ class SealedCode(Record):
 class SealedRequest(RunRequest):
     """A request for a sealed run."""
 
-    code: SealedCode | None = None
+    code: SealedCode = field(kw_only=True)
 
     @classmethod
     def of_run(cls, run: Run, code: SealedCode) -> "SealedRequest":
@@ -55,31 +55,26 @@ class SealedRequest(RunRequest):
         should_stop: Callable[[], bool],
     ) -> Result:
         """See ``RunRequest.execute``."""
-        from bench.runs.heartbeat import heartbeat
-        from bench.runs.run_lock import lock_run
-        from bench.training.train import Stopped
+        from bench.encodings import Stage
+        from bench.runs.run_one import finish
+        from bench.training.train import Stopped, stage_steps
 
-        assert self.code is not None
-        run = self.run()
-        folder = run.folder(out)
-        with lock_run(folder):
-            if result := run.result(out):
-                return result
-            (folder / FAILURE).unlink(missing_ok=True)
-            with heartbeat(folder, run.steps, report) as beat:
-                said = 0.0
+        run, said = self.run(), 0.0
 
-                def step(number: int) -> None:
-                    nonlocal said
-                    if should_stop():
-                        raise Stopped
-                    if time.monotonic() > said + REPORT_EVERY_S:
-                        said = time.monotonic()
-                        beat(number)
+        def make(beat: Callable[[int], None]) -> Result:
+            def report_step(number: int) -> None:
+                nonlocal said
+                if should_stop():
+                    raise Stopped
+                if time.monotonic() > said + REPORT_EVERY_S:
+                    said = time.monotonic()
+                    beat(number)
 
-                result = sealed_result(run, self.code, step)
-            write_result(folder, result)
-            return result
+            return sealed_result(run, self.code, report_step)
+
+        share = self.code.encoding.stage_share
+        stage = Stage(share) if share else None
+        return finish(run, out, run.steps + stage_steps(run.suite.recipe_for(run.task), stage), report, make)
 
 
 def sealed_result(run: Run, sealed: SealedCode, report: Callable[[int], None]) -> Result:

@@ -14,7 +14,7 @@ from bench.result import LengthScore, Parameters
 from bench.runs.run import Run
 from bench.training.evaluate import zero_scores
 from bench.training.optimizer import FlatAdamW
-from bench.training.train import TrainingState, train
+from bench.training.train import TrainingState, stage_steps, train
 
 from .audit import Audit
 from .evaluate import evaluate_sealed, largest_difference
@@ -44,11 +44,11 @@ class SealedRun:
         return {name: getattr(self, name) for name in ("scores", "loss", "steps", "status", "longest_seen", "parameters")}
 
 
-def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step: None, seed: int | None = None) -> SealedRun:
+def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step: None) -> SealedRun:
     """Train and test one run.
 
     Arguments:
-        seed: of the choice of audited steps; by default unpredictable.
+        report: called with the step after every step and before every test batch; may raise to stop.
 
     Raises:
         SealedError: the code failed or broke the protocol.
@@ -56,8 +56,8 @@ def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step
     """
     spec, task, recipe = run.suite.spec(run.task), run.suite.make_task(run.task), run.suite.recipe_for(run.task)
     test_sets, state, start = run.suite.test_sets(run.task), TrainingState(), time.monotonic()
-    audit = Audit(recipe.steps, np.random.default_rng(seed))
     with SealedModel(run, code) as model:
+        audit = Audit(recipe.steps, stage_steps(recipe, model.encoding.stage), np.random.default_rng())
         optimizer = FlatAdamW(model, recipe)  # type: ignore[arg-type]
 
         def compute(_model, examples, announced_length, generator):
@@ -75,7 +75,7 @@ def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step
             with SealedModel(run, code) as tested:  # knows nothing of the training but its weights
                 for name, value in model.weights.items():
                     tested.weights[name].data = value.detach().clone()
-                scores, faults = evaluate_sealed(tested, task, test_sets, run.suite.test_seed)
+                scores, faults = evaluate_sealed(tested, task, test_sets, run.suite.test_seed, lambda: report(state.step))
                 faults += differences(model, tested)
                 faults += audit.faults(tested, len(task.vocabulary))
     stage = model.encoding.stage

@@ -29,6 +29,8 @@ RECIPE = ("learning_rate", "steps", "batch", "weight_decay")
 MODEL = ("layers", "width")
 FIELDS = (*RECIPE, *MODEL, "train_length")
 """What a condition can change."""
+FRACTIONS = ("learning_rate", "weight_decay")
+"""Those that need not be whole numbers."""
 
 
 class Vary(Section):
@@ -93,7 +95,7 @@ def change(content: dict[str, Any], field: str, value: float | str) -> None:
         if factor is None:
             section[key] = value
         else:
-            section[key] = round(section[key] * factor) if isinstance(section[key], int) else section[key] * factor
+            section[key] = section[key] * factor if key in FRACTIONS else round(section[key] * factor)
 
     if field in MODEL:
         model, before = content["model"], content["model"]["width"]

@@ -47,8 +47,9 @@ def evaluate(
         right, loss, first_wrong = 0, 0.0, np.zeros(TENTHS, np.int64)
         per_draw = EXAMPLES_PER_DRAW if model.encoding.info.random else len(examples)
         announced = announced_length(model, task, length)
-        for start, batch in evaluation_batches(examples, TOKEN_BUDGET[device.type], per_draw):
+        for start, part in evaluation_batches(examples, TOKEN_BUDGET[device.type], per_draw):
             before_batch()
+            batch = as_batch(part)
             generator = seeded_generator("test", test_seed, length, start // per_draw, device=device)
             hits, batch_loss = score_targets(model, batch.to(device), announced, generator)
             first_wrong += first_wrong_tenths(hits, batch.example_of.numpy())
@@ -121,7 +122,7 @@ def first_wrong_tenths(hits: Bool[np.ndarray, " M"], example_of: Int[np.ndarray,
     return np.bincount(TENTHS * places // sizes[examples], minlength=TENTHS)
 
 
-def evaluation_batches(examples: Examples, budget: int, per_draw: int) -> Iterator[tuple[int, Batch]]:
+def evaluation_batches(examples: Examples, budget: int, per_draw: int) -> Iterator[tuple[int, Examples]]:
     """Yield batches in order, each with the index of its first example.
 
     A batch has at most ``budget`` tokens (but at least one example) and does not cross a multiple of ``per_draw`` examples.
@@ -129,4 +130,4 @@ def evaluation_batches(examples: Examples, budget: int, per_draw: int) -> Iterat
     size = max(1, budget // max(1, examples.tokens.shape[1]))
     for first in range(0, len(examples), per_draw):
         for start in range(first, min(first + per_draw, len(examples)), size):
-            yield start, as_batch(examples.rows(slice(start, min(start + size, first + per_draw))))
+            yield start, examples.rows(slice(start, min(start + size, first + per_draw)))

@@ -45,7 +45,7 @@ def check(
         ``found`` and ``advice``.
 
     Raises:
-        InputError: there is no such encoding, or it cannot be loaded.
+        InputError: there is no such encoding or check, or the encoding cannot be loaded.
     """
     return check_encoding(reference_of(encoding), only=only, on_finding=on_finding)
 

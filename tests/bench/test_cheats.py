@@ -17,10 +17,15 @@ from bench.check.checks import Fault, load_checks
 from bench.check.judged import Judged, check_sealed_run
 from bench.check.subject import Subject
 from bench.plugins.registry import get_encoding, validate_name
+from bench.result import EncodingRecord
+from bench.runs.heartbeat import read_heartbeat
+from bench.runs.run import Run
 from bench.sealed import child, process
 from bench.sealed.channel import Channel, ChannelError
 from bench.sealed.process import Code
+from bench.sealed.request import SealedCode, SealedRequest
 from bench.suites.suite import Suite, validated
+from bench.training.train import Stopped
 from tasks import InputError
 
 torch.set_num_threads(1)
@@ -222,6 +227,7 @@ SEALED = [
     ("LearnsInSecret", "the process that has trained gives other logits than a new one"),
     ("GivesOtherGradients", "the gradient predicts a slope of"),
     ("TrainsOnOtherSequences", "the gradient predicts a slope of"),
+    ("TrainsItsStageOnOtherSequences", "the gradient predicts a slope of"),
     ("TrainsWithMarks", "the gradient predicts a slope of"),
 ]
 
@@ -244,23 +250,46 @@ def start_thread(arguments, readable, path, pass_fds, unsafe):
     return nothing
 
 
+@pytest.fixture
+def short_runs(monkeypatch):
+    """Sealed runs in threads, of a short training."""
+    monkeypatch.setattr(process, "start_sandboxed", start_thread)
+    monkeypatch.setattr("bench.check.judged.short_suite", lambda: SHORT)
+
+
+@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize(("name", "message"), SEALED, ids=[name for name, _ in SEALED])
-def test_the_judge_of_a_sealed_run(name, message, monkeypatch):
-    monkeypatch.setattr(process, "start_sandboxed", start_thread)
+def test_the_judge_of_a_sealed_run(name, message):
     get_encoding(reference(name))
-    assert message in fault_of("sealed run", Judged(name, Code(reference(name)), suite=SHORT))
+    assert message in fault_of("sealed run", Judged(name, Code(reference(name))))
 
 
-def test_learning(monkeypatch):
-    monkeypatch.setattr(process, "start_sandboxed", start_thread)
-    judged = Judged("IgnoresItsInput", Code(reference("IgnoresItsInput")), suite=SHORT)
+@pytest.mark.usefixtures("short_runs")
+def test_learning():
+    judged = Judged("IgnoresItsInput", Code(reference("IgnoresItsInput")))
     assert "in 40 steps; 1.8" in fault_of("learning", judged)
 
 
+@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize("name", ["finetuned(rope)", "drope", "abacus"])
-def test_the_judge_has_nothing_against_honest_encodings(name, monkeypatch):
-    monkeypatch.setattr(process, "start_sandboxed", start_thread)
-    assert check_sealed_run(Judged(name, Code(name), suite=SHORT)).startswith("no difference at 2 lengths of 96 examples")
+def test_the_judge_has_nothing_against_honest_encodings(name):
+    assert check_sealed_run(Judged(name, Code(name))).startswith("no difference at 2 lengths of 96 examples")
+
+
+@pytest.mark.usefixtures("short_runs")
+def test_a_sealed_run_counts_its_stage_and_stops_in_its_tests(tmp_path):
+    run, beats = Run(validated(Suite, suite_dict(recipe={"steps": 100}), "tiny"), "copying", "finetuned(rope)", 0), []
+    texts = dict.fromkeys(("family", "title", "link", "source_sha256"), "")
+    record = EncodingRecord(name=run.encoding, ranking="longer", year=0, stage_share=0.01, settings={}, **texts)
+    code = SealedCode(folder="", reference=run.encoding, path=[], encoding=record, seconds=60)
+
+    def should_stop() -> bool:
+        beats.append(read_heartbeat(run.folder(tmp_path)))
+        return len(beats) > 101
+
+    with pytest.raises(Stopped):
+        SealedRequest.of_run(run, code).execute(tmp_path, "cpu", 10, lambda step: None, should_stop)
+    assert {beat.steps for beat in beats[1:]} == {101}
 
 
 # --- ten that were written after all of this: what catches each, or why nothing does. Nothing caught HoldsWeightsInNames, and
@@ -280,17 +309,17 @@ MISSED = {
 }
 
 
+@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize(("name", "check", "message"), LATER, ids=[name for name, _, _ in LATER])
-def test_later_cheats(name, check, message, monkeypatch):
-    monkeypatch.setattr(process, "start_sandboxed", start_thread)
-    judged = Judged(name, Code(reference(name)), suite=SHORT)
+def test_later_cheats(name, check, message):
+    judged = Judged(name, Code(reference(name)))
     assert message in fault_of(check, judged if CHECKS[check].judged else make_subject(name))
 
 
+@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize("name", MISSED)
-def test_later_cheats_that_nothing_catches(name, monkeypatch):
-    monkeypatch.setattr(process, "start_sandboxed", start_thread)
-    judged = Judged(name, Code(reference(name)), [source_of(name)], suite=SHORT)
+def test_later_cheats_that_nothing_catches(name):
+    judged = Judged(name, Code(reference(name)), [source_of(name)])
     subject = make_subject(name)
     for check in ("source", "memory", "tokens", "gradients", "sealed run"):
         if (name, check) == ("GivesOtherGradientsSeldom", "sealed run"):

@@ -8,9 +8,10 @@ from commands import run_command
 from markdown_it import MarkdownIt
 from test_cheats import CHECKS, make_subject
 
-from bench.check import Finding, Report, check_encoding, run_checks
+from bench.check import Finding, Report, check_encoding, judged, run_checks
 from bench.check.checks import run_check
 from bench.sealed import sandbox
+from bench.sealed.process import SealedError
 from tasks import InputError
 
 torch.set_num_threads(1)
@@ -40,6 +41,24 @@ def test_honest_encodings_pass(name):
     for check in CHECKS.values():
         if check.name != "cost" and not check.judged:
             assert check.run(subject)
+
+
+def test_an_unknown_check_is_bad_input():
+    with pytest.raises(InputError, match="unknown check 'interfce'; did you mean 'interface'"):
+        check_encoding("nope", only=["interfce"])
+
+
+def test_a_sealed_run_that_fails_is_not_repeated(monkeypatch):
+    def fails(*_):
+        runs.append(1)
+        raise SealedError("too slow")
+
+    runs, encoding = [], dict.fromkeys(TEXTS, "x") | {"versions": {}}
+    monkeypatch.setattr(run_checks, "run_hook_checks", lambda *_: (encoding, True))
+    monkeypatch.setattr(judged, "run_sealed", fails)
+    first, second = check_encoding("nope", only=["learning", "sealed run"], sandbox=False).findings
+    assert (first.status, first.found, len(runs)) == ("failed", "the sealed run ended: too slow", 1)
+    assert (second.status, second.found) == ("not run", "cannot be judged before the failed check is passed")
 
 
 # --- in a process of its own

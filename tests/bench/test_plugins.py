@@ -12,6 +12,7 @@ from plugin_files import ONE, written
 from support import suite_dict
 
 from bench.plugins import registry
+from bench.plugins.declared import declared_name
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.run import plan_runs
@@ -53,9 +54,11 @@ def test_a_wrapper_may_come_from_a_file(here):
         get_encoding("wraps.py")
 
 
-def test_an_import_path_is_found_in_the_current_folder(here):
-    written(here / "some_package/part.py", "in_a_package")
-    (here / "some_package/__init__.py").write_text("")
+@pytest.mark.parametrize("files", [["part.py"], ["part.py", "__init__.py"]])
+def test_an_import_path_is_found_in_the_current_folder(here, files):
+    for file in files:
+        written(here / "some_package" / file, "in_a_package")
+    assert declared_name("some_package.part:Mine") == "in_a_package", "for commands that only read"
     try:
         assert get_encoding("some_package.part:Mine").info.name == "in_a_package"
         assert registry.references(get_encoding("in_a_package")) == ("some_package.part:Mine",)

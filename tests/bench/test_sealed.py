@@ -16,7 +16,7 @@ from bench.runs.run import Run
 from bench.runs.run_one import run_one
 from bench.runs.run_training import build_model
 from bench.sealed import audit as audits
-from bench.sealed import sandbox
+from bench.sealed import process, sandbox
 from bench.sealed.channel import Channel, ChannelError
 from bench.sealed.child import Subject
 from bench.sealed.evaluate import reveal
@@ -33,7 +33,7 @@ SUITE = validated(Suite, suite_dict(), "tiny")
 @pytest.mark.parametrize("encoding", ["finetuned(rope)", "randomised(rope)"])
 def test_a_sealed_run_has_the_numbers_of_any_other(encoding, tmp_path):
     run = Run(SUITE, "copying", encoding, 0)
-    found, expected = run_sealed(run, Code(encoding), seed=0), run_one(run, tmp_path, "cpu")
+    found, expected = run_sealed(run, Code(encoding)), run_one(run, tmp_path, "cpu")
     for name in ("loss", "steps", "status", "longest_seen", "parameters"):
         assert getattr(found, name) == getattr(expected, name), name
     for ours, theirs in zip(found.scores, expected.scores, strict=True):
@@ -94,13 +94,16 @@ def test_no_answer_is_shown_before_it_is_predicted():
 def test_gradients_of_other_data_are_found():
     faults = {}
     for other_data in (False, True):
-        model, audit = Local(other_data=other_data), audits.Audit(4, np.random.default_rng(0))
+        model, audit = Local(other_data=other_data), audits.Audit(4, 0, np.random.default_rng(0))
         for step in range(4):
             examples = tasks.train_batch(model.task, 4, 32, 0, step)
             model.gradients(examples, 11)
             audit.record(step, model, examples, 11)
         faults[other_data] = audit.faults(model, len(model.task.vocabulary))
     assert faults[False] == [] and len(faults[True]) >= 3, faults
+    logits = model.logits
+    model.logits = lambda *request: logits(*request) * torch.nan
+    assert len(audit.faults(model, len(model.task.vocabulary))) == 4, "a loss that is not a number is a fault"
 
 
 ESCAPES = """
@@ -131,10 +134,10 @@ def test_the_sandbox_hides_network_files_environment_and_processes(tmp_path, mon
     ours, theirs = socket.socketpair()
     with socket.create_server(("127.0.0.1", 0)) as server, ours, theirs:
         arguments = ["escapes", str(theirs.fileno()), str(server.getsockname()[1]), str(os.getpid()), str(secret)]
-        process = start_sandboxed(arguments, [code], [str(code)], [theirs.fileno()])
+        started = start_sandboxed(arguments, [code], [str(code)], [theirs.fileno()])
         theirs.close()
-        assert ours.recv(1000) == b"nothing", process.stderr.read()
-        assert process.wait(20) == 0, "its daemon has ended with it"
+        assert ours.recv(1000) == b"nothing", started.stderr.read()
+        assert started.wait(20) == 0, "its daemon has ended with it"
     assert not subprocess.run(["pgrep", "-f", "escapes "], capture_output=True).stdout
 
 
@@ -155,6 +158,16 @@ def test_code_that_fails_ends_in_one_line(tmp_path, line, limit, message):
         SealedModel(Run(SUITE, "copying", "x", 0), Code(str(path), [path], limits=Limits(limit))),
     ):
         pass
+
+
+def test_a_process_that_reads_nothing_has_the_same_limit(monkeypatch):
+    def sleep(arguments, readable, path, pass_fds, unsafe):
+        return subprocess.Popen(["sleep", "5"], pass_fds=pass_fds, stderr=subprocess.PIPE)
+
+    monkeypatch.setattr(process, "start_sandboxed", sleep)
+    with process.SealedProcess("x", Code("x")) as sealed, pytest.raises(SealedError, match="too slow"):
+        sealed.limit_time(0.2, "too slow")
+        sealed.send("weights", {"w": np.zeros(2**20)})
 
 
 def test_messages_are_read_as_untrusted_data():

@@ -9,7 +9,7 @@ from bench.suites.vary import condition_title
 from tasks import InputError
 
 TASKS = [
-    {"task": "copying", "variant": "repeat", "train_length": 4, "recipe": {"steps": 50}},
+    {"task": "copying", "variant": "repeat", "train_length": 4, "recipe": {"steps": 50, "weight_decay": 1}},
     {"task": "parity", "variant": "answer", "train_length": 6},
 ]
 
@@ -36,6 +36,7 @@ def differences(one, other, path=""):
         ("learning_rate", 3e-4, "0.0003", {".recipe.learning_rate": (0.002, 0.0003)}),
         ("steps", "x4", "x4", {".recipe.steps": (40, 160), ".tasks.0.recipe.steps": (50, 200)}),
         ("width", 64, "64", {".model.width": (16, 64), ".model.mlp_width": (32, 128)}),
+        ("weight_decay", "x0.5", "x0.5", {".recipe.weight_decay": (0.1, 0.05), ".tasks.0.recipe.weight_decay": (1, 0.5)}),
         ("train_length", "x2", "x2", {".tasks.0.train_length": (4, 8), ".tasks.1.train_length": (6, 12)}),
     ],
 )

@@ -85,14 +85,12 @@ def test_vocabulary_starts_with_the_special_tokens(task):
 def test_vocabulary_text_and_back(task):
     examples = tasks.test_set(task, 6, 5, 0)
     for row, size in zip(examples.tokens, examples.sizes, strict=True):
-        assert task.vocabulary.encode(task.vocabulary.decode(row)) == row[:size].tolist()
+        assert [task.vocabulary.ids[symbol] for symbol in task.vocabulary.decode(row).split()] == row[:size].tolist()
 
 
-def test_vocabulary_refuses():
+def test_vocabulary_refuses_equal_symbols():
     with pytest.raises(InputError, match="symbols must differ"):
         Vocabulary.of(digit="01", bit="1")
-    with pytest.raises(InputError, match=re.escape("unknown symbol 'c00'; did you mean 'c0'?")):
-        tasks.get("addition", "scratchpad").vocabulary.encode("1 + c00")
 
 
 def test_ragged_rows_may_have_gaps():

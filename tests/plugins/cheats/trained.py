@@ -6,6 +6,8 @@ import torch
 from cheat_base import Cheat, add_marks
 from torch import nn
 
+from bench.encodings import Stage
+
 MANY = 79
 """Rows of real batches of evaluation; batches of the other checks have fewer."""
 
@@ -111,6 +113,15 @@ class TrainsOnOtherSequences(Cheat):
 
     def embed(self, x, at):
         return x.flip(1) if self.training and at.layer == 0 else x
+
+
+class TrainsItsStageOnOtherSequences(Cheat):
+    """Of training, only the stage: two of forty steps, both of which are audited."""
+
+    stage = Stage(share=0.05, longer=False)
+
+    def embed(self, x, at):
+        return x.flip(1) if self.training and at.after_stage and at.layer == 0 else x
 
 
 class TrainsWithMarks(Cheat):
