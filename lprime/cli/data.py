@@ -21,8 +21,10 @@ def data(
     They are exactly the training and test examples of runs; read them with datasets.load_from_disk.
     """
     from bench.dataset import export
+    from bench.runs.run import check_seed
     from bench.suites.suite import load_suite
 
+    check_seed(seed)
     loaded = load_suite(suite)
     export(loaded, task, to, train_examples, seed)
     splits = len(loaded.test_lengths(task))

@@ -24,7 +24,7 @@ def context(tokens: Tensor, seed: int = 0) -> At:
 
 def encoded(vocabulary: Vocabulary, texts: list[str]) -> Tensor:
     """Texts as rows of tokens, padded to the longest."""
-    rows = [vocabulary.encode(text) for text in texts]
+    rows = [[vocabulary.ids[symbol] for symbol in text.split()] for text in texts]
     return torch.tensor([row + [tasks.PAD] * (max(map(len, rows)) - len(row)) for row in rows])
 
 

@@ -241,7 +241,7 @@ def test_position_coupling_of_a_scratchpad_by_hand():
     encoding = get_encoding("position_coupling").make(setup).eval()
     text = "<bos> 3 0 9 + 8 2 9 7 <sep> 1 c1 3 c0 8 c1 8 c0 = 1 3 8 8 <eos> <pad> <pad>"
     expected = [0, 2, 3, 4, 1, 2, 3, 4, 5, 1, 2, 2, 3, 3, 4, 4, 5, 5, 1, 2, 3, 4, 5, 0, 0, 0]
-    assert encoding.positions(torch.tensor([task.vocabulary.encode(text)]), At(26)).tolist() == [expected]
+    assert encoding.positions(torch.tensor([[task.vocabulary.ids[s] for s in text.split()]]), At(26)).tolist() == [expected]
 
 
 @pytest.mark.parametrize("variant", ["repeat", "unique"])
