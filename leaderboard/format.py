@@ -88,6 +88,17 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
+MOST_LISTED = 8
+"""Most names in a list."""
+
+
+def listed(names: Sequence[str], most: int = MOST_LISTED) -> str:
+    """``a, b and c``; those past ``most`` are counted."""
+    rest = len(names) - most
+    shown = [*names[:most], f"{rest} other{'s' * (rest > 1)}"] if rest > 0 else names
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
 def seed_list(seeds: Sequence[int]) -> str:
     """``seed 3`` or ``seeds 0, 1, 2``."""
     return f"seed{'s' * (len(seeds) != 1)} {', '.join(map(str, seeds))}"

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
+from bench.suites.vary import condition_title
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.highlight import REFERENCES
-from leaderboard.format import FLAG, number_range, plural, reach_text, share, times
+from leaderboard.format import FLAG, MOST_LISTED, listed, number_range, plural, reach_text, share, times
+from leaderboard.stats.robustness import robustness
 from leaderboard.stats.significance import ALPHA
 from leaderboard.stats.summary import BASE, Row, separation
 
@@ -16,9 +18,6 @@ FAR = 2
 """The multiple of L at which the sentences say what still works."""
 NOISE = 1.05
 """Step times that differ by less than this factor count as equal."""
-MOST = 8
-"""Most names in a list."""
-
 Show = Callable[[Row], str]
 Safe = Callable[[str], str]
 
@@ -87,13 +86,6 @@ def mark(row: Row) -> str:
     return f" {FLAG}" if row.flagged else ""
 
 
-def listed(names: Sequence[str], most: int = MOST) -> str:
-    """``a, b and c``; those past ``most`` are counted."""
-    rest = len(names) - most
-    shown = [*names[:most], f"{rest} other{'s' * (rest > 1)}"] if rest > 0 else names
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
-
-
 def cost(rows: Sequence[Row], show: Show) -> str:
     """Which of the rows to choose from cost nothing, or the least."""
     timed = [row for row in rows if row.step_time is not None]
@@ -125,7 +117,7 @@ def below(rows: Sequence[Row], show: Show) -> str:
     if not found:
         return ""
     known = [row for row in found if row.name in REFERENCES]
-    if len(found) <= MOST or not known:
+    if len(found) <= MOST_LISTED or not known:
         return f"{listed([show(row) for row in found])}."
     return f"{len(found)} of {len(rows)} encodings, among them {listed([show(row) for row in known])}."
 
@@ -154,10 +146,23 @@ def name(column: Column, safe: Safe) -> str:
 
 
 def scope(grid: Grid, safe: Safe) -> str:
-    """The model and the training lengths, beyond which nothing was measured."""
+    """The model and the training lengths, and whether the order holds elsewhere."""
     model = grid.suite.model if grid.suite else None
     size = f"{plural(model.layers, 'layer')}, width {model.width}, " if model else ""
     lengths = ", ".join(f"{column.train_length} ({name(column, safe)})" for column in grid.columns)
     same = len({column.train_length for column in grid.columns}) == 1
     longest = f"L = {grid.columns[0].train_length}" if same else f"L: {lengths}"
-    return f"{size}trained at lengths up to {longest}. Elsewhere the order may differ."
+    return f"{size}trained at lengths up to {longest}. {elsewhere(grid, safe)}"
+
+
+def elsewhere(grid: Grid, safe: Safe) -> str:
+    """Under which conditions of the suite the order holds, of those that decide it."""
+    order = robustness(grid)
+    verdicts = {one.condition: one.holds for one in order.comparisons} if order else {}
+    held, changed = ([safe(condition_title(c)) for c, holds in verdicts.items() if holds is wanted] for wanted in (True, False))
+    parts = [f"holds with {listed(held)}"] if held else []
+    parts += [f"does not hold with {listed(changed)}"] if changed else []
+    if not (order and parts):
+        return "Elsewhere the order may differ."
+    count = plural(len(order.comparisons[0].encodings), "encoding")
+    return f"With one thing changed at a time, the order of {count} {' and '.join(parts)}."

@@ -6,7 +6,7 @@ import numpy as np
 
 from bench.suites.vary import condition_title
 from leaderboard.figures.robustness import signed
-from leaderboard.format import ABSENT, p_value, plural, seed_list, share
+from leaderboard.format import ABSENT, listed, p_value, plural, seed_list, share
 from leaderboard.stats import scores as st
 from leaderboard.stats import significance
 from leaderboard.stats.bootstrap import Interval
@@ -39,11 +39,11 @@ def robustness_words(found: Robustness) -> str:
     held = {title(one): str(one.pairs.same) for one in found.comparisons if one.pairs and one.holds}
     changed = [f"{title(one)} ({reversed_text(one.pairs)})" for one in found.comparisons if one.pairs and one.holds is False]
     if held:
-        again = f"there it separates {joined(list(held.values()))} of these pairs again, and none the other way round"
-        text.append(f"The order **holds** with {joined(list(held))}: {again}.")
-    text += [f"{'It' if held else 'The order'} **does not hold** with {joined(changed)}."] if changed else []
+        again = f"there it separates {listed(list(held.values()))} of these pairs again, and none the other way round"
+        text.append(f"The order **holds** with {listed(list(held))}: {again}.")
+    text += [f"{'It' if held else 'The order'} **does not hold** with {listed(changed)}."] if changed else []
     if unknown := [title(one) for one in found.comparisons if one.holds is None]:
-        text.append(f"With {joined(unknown)}, too few seeds or separated pairs leave open whether the order holds.")
+        text.append(f"With {listed(unknown)}, too few seeds or separated pairs leave open whether the order holds.")
     if others := [one for one in found.comparisons if one.tau < 1 - st.FUZZ]:
         lowest = min(others, key=lambda one: one.tau)
         text.append(f"The order changes most with {title(lowest)}: τ = {tau_text(lowest)}.")
@@ -58,7 +58,7 @@ def robustness_words(found: Robustness) -> str:
         for c, (runs, seeds) in found.finished.items()
         if runs < found.asked
     ]
-    text += [f"Not complete: {joined(partial)}."] if partial else []
+    text += [f"Not complete: {listed(partial)}."] if partial else []
     return " ".join(text)
 
 
@@ -66,17 +66,17 @@ def reversed_text(pairs: Pairs) -> str:
     """``now alibi above t5``."""
     named = [f"{escape(now)} above {escape(before)}" for before, now in pairs.reversed[:MOST_PAIRS]]
     more = [plural(rest, "more pair")] if (rest := len(pairs.reversed) - MOST_PAIRS) > 0 else []
-    return f"now {joined([*named, *more])}"
+    return f"now {listed([*named, *more])}"
 
 
 def interaction_words(found: Interaction, rates: Sequence[str]) -> str:
     share_of = {"the encodings": found.encoding, "the learning rate": found.rate, "their interaction": found.both}
     parts = [f"{100 * part:.0f} % belongs to {name}" for name, part in share_of.items()]
     verdict = "depends on" if found.p <= significance.ALPHA else "does not clearly depend on"
-    others = joined([condition_title(rate).removeprefix("learning rate ") for rate in rates if rate != BASE])
+    others = listed([condition_title(rate).removeprefix("learning rate ") for rate in rates if rate != BASE])
     return (
         f"How far encodings are apart {verdict} the learning rate: of the variance of overall scores over encodings, learning "
-        f"rates (the suite's, {others}) and seeds, {joined(parts)} (the part by which the effect of the rate differs between "
+        f"rates (the suite's, {others}) and seeds, {listed(parts)} (the part by which the effect of the rate differs between "
         f"encodings), and the rest to the seeds (two-way analysis of variance, ω²; p of the interaction: {p_value(found.p)})."
     )
 
@@ -141,8 +141,3 @@ def moves_text(moves: Sequence[Move]) -> str:
     shown = [m for m in moves if m.before != m.after][:MOST_MOVES]
     texts = [f"{escape(m.encoding)} {m.before} → {m.after} ({'+' * (m.change > 0)}{signed(m.change)})" for m in shown]
     return ", ".join(texts) or ABSENT
-
-
-def joined(parts: Sequence[str]) -> str:
-    """``a, b and c``."""
-    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
