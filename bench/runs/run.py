@@ -184,7 +184,7 @@ def check_seed(seed: object) -> None:
 def refuse_extra_seeds(suite: Suite, seeds: Sequence[int], allowed: bool) -> None:
     """Refuse seeds that a suite does not have, unless allowed: a board counts every run, so a typo would change it."""
     extra = [seed for seed in seeds if seed not in suite.seeds]
-    if extra and min(extra) >= 0 and not allowed:
+    if extra and not allowed:
         raise InputError(
             f"suite {suite.name} has the seeds {', '.join(map(str, suite.seeds))}, got {', '.join(map(str, extra))}; "
             "a board would count them too: add --extra-seeds (in Python, extra_seeds=True) if you want that"

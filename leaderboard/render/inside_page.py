@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from bench.findings.finding import load_finding, shipped_findings
+from bench.findings.finding import Finding, load_finding, shipped_findings
 from bench.probe.loss import losses
 from bench.probe.record import ProbeRecord
 from bench.probe.tables import Table, loss_tables, tables
@@ -64,31 +64,33 @@ def render_inside(probes: Mapping[str, Records], suites: Mapping[str, Sequence[G
 
 def found_table(probes: Mapping[str, Records], outcomes: Mapping[str, Outcome]) -> str:
     """Claims of papers about the insides of models, with the verdict on each suite; empty without any."""
-    rows, judged = [], dict.fromkeys(probes, False)
-    for finding in map(load_finding, shipped_findings()):
-        if not finding.probes:
-            continue
-        own = next(iter(finding.grids.values())).name
-        cells = {own: verdict_of(finding, outcomes.get(finding.name))}
-        needed = {label for one in finding.expect for label in one.labels}
-        for suite, records in probes.items():
-            if suite != own and needed <= (samples := finding.samples_elsewhere(records)).keys():
-                cells[suite] = judge(finding, samples)
-        judged |= dict.fromkeys(cells.keys() & probes.keys(), True)
-        paper = link(finding.source.paper.split(",")[0], finding.source.link)
+    found = [finding for finding in map(load_finding, shipped_findings()) if finding.probes]
+    verdicts = [suite_verdicts(finding, probes, outcomes.get(finding.name)) for finding in found]
+    suites = [suite for suite in probes if any(suite in one for one in verdicts)]
+    rows = []
+    for finding, by_suite in zip(found, verdicts, strict=True):
         claim = f"[{escape(finding.claim, 300)}]({FINDINGS}#{heading_anchor(finding.name)})"
-        rows.append([claim, paper, *(verdict_text(*cells[suite]) if suite in cells else ABSENT for suite in probes)])
-    shown = [place for place, some in enumerate(judged.values(), 2) if some]
-    header = ["claim", "paper", *(f"suite {escape(suite)}" for suite in probes)]
-    kept = [0, 1, *shown]
-    return markdown_table([header[k] for k in kept], [[row[k] for k in kept] for row in rows], left=len(kept)) if shown else ""
+        paper = link(finding.source.paper.split(",")[0], finding.source.link)
+        rows.append([claim, paper, *(by_suite.get(suite, ABSENT) for suite in suites)])
+    header = ["claim", "paper", *(f"suite {escape(suite)}" for suite in suites)]
+    return markdown_table(header, rows, left=len(header)) if suites else ""
+
+
+def suite_verdicts(finding: Finding, probes: Mapping[str, Records], outcome: Outcome | None) -> dict[str, str]:
+    """Suite → verdict: of the outcome on the finding's own suite, of the published probes on others with all labels."""
+    own = next(iter(finding.grids.values())).name
+    found = {own: verdict_text(*verdict_of(finding, outcome))}
+    needed = {label for one in finding.expect for label in one.labels}
+    for suite, records in probes.items():
+        if suite != own and needed <= (samples := finding.samples_elsewhere(records)).keys():
+            found[suite] = verdict_text(*judge(finding, samples))
+    return found
 
 
 def verdict_text(verdict: str, parts: Sequence[Part]) -> str:
     """The verdict, with the parts that are not seen."""
     unseen = [f"{escape(p.text)}: {interval(p.estimate, p.half_width)}" for p in parts if p.verdict in VERDICTS[:2]]
-    listed = "; ".join(unseen)
-    return f"**{verdict}**" + (f" ({listed})" if listed else "")
+    return f"**{verdict}**" + (f" ({'; '.join(unseen)})" if unseen else "")
 
 
 def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> list[str]:

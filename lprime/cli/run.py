@@ -78,9 +78,9 @@ def run(
         raise InputError("--track records runs as they end; expected it without --detach")
     recording = recorder(track, out)
     suites = load_suites(suite, vary)
-    refuse_extra_seeds(suites[0], seed or (), extra_seeds)
     names = full_names(expand(encoding) if encoding else suites[0].encodings)
     runs = [r for one in suites for r in plan_runs(one, names, task, seed)]
+    refuse_extra_seeds(suites[0], seed or (), extra_seeds)
     if vary:
         runs.sort(key=lambda r: r.seed)  # whole seeds of all conditions at a time
     if not cluster:

@@ -32,25 +32,19 @@ def record(probe: str, encoding: str, values: list[Value], task: str = "copying"
     )  # fmt: skip
 
 
-def records(alibi: float = 0.0, weight: float = -0.5, untrained: float = 1.0) -> list[ProbeRecord]:
-    """Attention alike within (nope, t5, alibi) and (sinusoidal, rope, my|pe).
-
-    Arguments:
-        alibi: what its attention is further from nope's.
-        weight: slope of the largest weight.
-        untrained: what the error of the position probe is larger before the training.
-    """
+def records() -> list[ProbeRecord]:
+    """Attention alike within (nope, t5, alibi) and (sinusoidal, rope, my|pe)."""
     found = []
     for n, name in enumerate(NAMES):
         errors = [(3.0 if name != "sinusoidal" else 0.1) / (layer + 1) ** 3 for layer in range(3)]
         values = [Value("error", error, 4, layer) for layer, error in enumerate(errors)]
-        values += [Value("untrained", error + untrained, 4, layer) for layer, error in enumerate(errors)]
+        values += [Value("untrained", error + 1, 4, layer) for layer, error in enumerate(errors)]
         found.append(record("position", name, [*values, Value("chance", 3.0, 4), Value("positions", 9, 4)]))
         heads = [(length, layer, head) for length in (4, 8) for layer in (0, 1) for head in (0, 1)]
         found.append(record("distance", name, [Value(q, 0.3, *at) for at in heads for q in ("mean_distance", "peak_distance")]))
         names = ("entropy", "largest_weight", "logit_range", "output_std", "first_token")
         grown = [Value(q, 0.5 / length, length, 0) for length in (4, 8) for q in names]
-        slopes = [Value(f"slope of {q}", weight, None, 0) for q in names[:4]]
+        slopes = [Value(f"slope of {q}", -0.5, None, 0) for q in names[:4]]
         found.append(record("growth", name, [*grown, *slopes]))
         cut = [Value(q, 0.9, 8) for q in ("accuracy", "accuracy_cut", "nll", "nll_cut")]
         found.append(record("context", name, cut))
@@ -58,7 +52,7 @@ def records(alibi: float = 0.0, weight: float = -0.5, untrained: float = 1.0) ->
             record("needle", name, [Value("accuracy", 0.1 * n, length, at=str(d)) for length in (4, 8) for d in (0, 1)])
         )
         far = [
-            Value("divergence", (0.1 if n // 3 == m // 3 else 0.4) + alibi * ({n, m} == {0, 2}), 4, 0, at=f"{other} seed 0")
+            Value("divergence", 0.1 if n // 3 == m // 3 else 0.4, 4, 0, at=f"{other} seed 0")
             for m, other in enumerate(NAMES)
             if m != n
         ]
