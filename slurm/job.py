@@ -8,13 +8,13 @@ import os
 import platform
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
+from bench.runs.devices import visible_gpus
 from bench.runs.executor import Event
 from bench.runs.pool import LocalPool
 from bench.runs.progress import PlainProgress, say
@@ -196,20 +196,3 @@ class JobWorker:
         say(f"{why}: saved, waiting for the end")
         while True:
             time.sleep(60)
-
-
-def visible_gpus(by_uuid: bool) -> list[str]:
-    """Names of the CUDA devices that torch sees, for ``CUDA_VISIBLE_DEVICES``.
-
-    Arguments:
-        by_uuid: return UUIDs; NVIDIA's Multi-Process Service renumbers devices for its clients.
-    """
-    import torch
-
-    count = torch.cuda.device_count()
-    given = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
-    names = given[:count] if len(given) >= count else [str(index) for index in range(count)]
-    if by_uuid and names:
-        command = ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader", "-i", ",".join(names)]
-        names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    return names

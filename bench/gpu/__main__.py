@@ -21,6 +21,8 @@ class Size:
     encodings: tuple[str, ...] | None
     """Compared with the CPU; None: the whole catalogue."""
     equality_steps: int
+    past: str
+    """Suite at whose longest test length encodings are compared too."""
     steps: tuple[tuple[str, str], ...]
     """Suites and tasks whose steps are timed."""
     step_rounds: int
@@ -39,6 +41,7 @@ SUITES = ("standard", "small")
 FULL = Size(
     encodings=None,
     equality_steps=20,
+    past="standard",
     steps=tuple((suite, task) for suite in SUITES for task in TASKS),
     step_rounds=30,
     compiled=tuple((suite, "copying") for suite in SUITES),
@@ -49,6 +52,7 @@ FULL = Size(
 QUICK = Size(
     encodings=("nope", "randomised(rope)"),
     equality_steps=2,
+    past="quick",
     steps=(("small", "parity"),),
     step_rounds=1,
     compiled=(),
@@ -72,6 +76,7 @@ def gpu(
 
     from bench.encodings import catalogue
     from bench.files import write_atomic
+    from bench.runs.devices import available_cores
     from bench.runs.run import now
     from bench.runs.run_one import device_name, package_versions
     from bench.speed.plan import Budget
@@ -104,14 +109,14 @@ def gpu(
             return
         try:
             keep(measure(*arguments))
-        except (RuntimeError, InputError, OSError) as error:  # the next measurement may succeed
+        except Exception as error:  # of a library or of an encoding: the next measurement may succeed
             keep(Failure(key=f"{kind} {key}", error=" ".join(f"{type(error).__name__}: {error}".split())[:500]))
 
-    cores = len(os.sched_getaffinity(0))
+    cores = available_cores()
     keep(Machine(key=device_name(device), date=now(), cores=cores, versions=package_versions(), quick=quick))
     names = [name for name in size.encodings or catalogue() if ("equality", name) not in known]
     if names and time.monotonic() < end and (not only or "equality" in only):
-        measure_equality(names, device.type, size.equality_steps, max(1, min(8, cores - 1)), keep)
+        measure_equality(names, device.type, size.equality_steps, size.past, max(1, min(8, cores - 1)), end, keep)
     budget = Budget(0.0, size.step_rounds)
     for suite, task in size.steps:
         attempt("steps", f"{suite} {task}", measure_steps, suite, task, device, budget, False)

@@ -5,6 +5,7 @@ differences are those of one step, and do not grow from step to step. Random enc
 """
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -28,8 +29,10 @@ from tasks import Examples
 from .measurements import Equality, Failure
 
 SUITE, TASK = "small", "copying"
+PAST_EXAMPLES = 2
+"""Examples of the longest test length."""
 FP32 = 1e-4
-"""Largest accepted relative difference of loss and gradient in fp32."""
+"""Largest accepted relative difference of loss, gradient and logits in fp32."""
 BF16_LOSS, BF16_GRADIENT = 0.02, 0.2
 """The same in bf16, whose numbers have 8 bits: a rounding is up to .4 %, and three layers have some fifty in a row."""
 
@@ -46,12 +49,27 @@ class DrawOnCPU(TorchFunctionMode):
 
 
 def measure_equality(
-    names: Sequence[str], device: str, steps: int, processes: int, report: Callable[[Equality | Failure], None]
+    names: Sequence[str],
+    device: str,
+    steps: int,
+    past: str,
+    processes: int,
+    end: float,
+    report: Callable[[Equality | Failure], None],
 ) -> None:
-    """Compare encodings in several processes, and report each when it is done."""
+    """Compare encodings in several processes, and report each when it is done.
+
+    Arguments:
+        past: suite at whose longest test length they are compared too.
+        end: value of ``time.monotonic()`` from which on no comparison begins.
+    """
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        jobs = {pool.submit(compare, name, device, steps): name for name in names}
+        jobs = {pool.submit(compare, name, device, steps, past): name for name in names}
         for job in as_completed(jobs):
+            if time.monotonic() > end:
+                pool.shutdown(wait=False, cancel_futures=True)
+            if job.cancelled():
+                continue
             try:
                 report(job.result())
             except Exception as error:  # of any encoding's code: the others go on
@@ -59,8 +77,8 @@ def measure_equality(
                 report(Failure(key=f"equality {jobs[job]}", error=text))
 
 
-def compare(name: str, device_name: str, steps: int) -> Equality:
-    """Compare one encoding over a number of training steps of copying at ``small``'s size."""
+def compare(name: str, device_name: str, steps: int, past: str) -> Equality:
+    """Compare one encoding over training steps of copying at ``small``'s size, and in a test of copying of suite ``past``."""
     torch.set_num_threads(1)
     suite, device = load_suite(SUITE), torch.device(device_name)
     run, task, length = Run(suite, TASK, name, 0), suite.make_task(TASK), suite.spec(TASK).train_length
@@ -78,8 +96,10 @@ def compare(name: str, device_name: str, steps: int) -> Equality:
         optimizer.clip(recipe.clip_norm)
         optimizer.step()
     graph, fallback = compare_recording(theirs, suite, steps, announced)
+    past_fp32, past_bf16 = compare_past(name, load_suite(past), device)
     return Equality(
         key=name, loss=fp32.loss, gradient=fp32.gradient, bf16_loss=bf16.loss, bf16_gradient=bf16.gradient,
+        past_logits=past_fp32, past_bf16_logits=past_bf16,
         graph_loss=None if fallback else graph.loss, graph_gradient=None if fallback else graph.gradient, fallback=fallback,
     )  # fmt: skip
 
@@ -116,6 +136,25 @@ def loss_and_gradients(model: Decoder, batch: Batch, announced_length: int, step
     loss = F.cross_entropy(model.logits(hidden.float()), batch.targets, ignore_index=IGNORED)
     loss.backward()
     return loss.detach(), gradients(model)
+
+
+def compare_past(name: str, suite: Suite, device: torch.device) -> tuple[float, float]:
+    """Relative difference of an untrained model's logits at the longest test length of copying, in fp32 and in bf16.
+
+    A bias of −3 in bf16 is accurate to 1/64, so that near distances past L may become equal.
+    """
+    run, (length, examples) = Run(suite, TASK, name, 0), list(suite.test_sets(TASK).items())[-1]
+    batch, announced = as_batch(examples.rows(slice(PAST_EXAMPLES))), suite.make_task(TASK).tokens(length)
+
+    @torch.inference_mode()
+    def logits(on: torch.device, low: bool) -> Tensor:
+        model, generator = build_model(run).to(on).eval(), seeded_generator("gpu", 0, device=torch.device("cpu"))
+        with DrawOnCPU(), torch.autocast(on.type, torch.bfloat16, enabled=low):
+            hidden = model.target_states(batch.to(on), announced, generator)
+        return model.logits(hidden.float())
+
+    expected = logits(torch.device("cpu"), low=False)
+    return relative([logits(device, low=False)], [expected]), relative([logits(device, low=True)], [expected])
 
 
 def gradients(model: nn.Module) -> list[Tensor]:

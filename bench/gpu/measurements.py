@@ -22,6 +22,9 @@ class Equality(Record):
     """‖g − g′‖ / ‖g‖ of all parameters together."""
     bf16_loss: float
     bf16_gradient: float
+    past_logits: float
+    """‖y − y′‖ / ‖y‖ of the logits at the longest test length."""
+    past_bf16_logits: float
     graph_loss: float | None
     """Recorded step against the same step without a graph; None if it fell back."""
     graph_gradient: float | None

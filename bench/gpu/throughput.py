@@ -19,6 +19,7 @@ import torch
 import yaml
 
 from bench.result import read_result
+from bench.runs.devices import visible_gpus
 from bench.runs.run import RESULT, plan_runs
 from bench.speed.plan import Budget
 from bench.speed.steps import time_steps
@@ -29,6 +30,8 @@ from .measurements import Grid, Packed, Steps
 
 ENCODINGS = ["nope", "rope", "alibi", "t5"]
 """Encodings of the runs that are packed."""
+PACKED_S = 600.0
+"""Longest time of one measurement of packed runs."""
 STOP_S = 20.0
 """Seconds in which an interrupted ``lprime run`` saves its runs."""
 RESULTS = "results.tar.gz"
@@ -59,7 +62,7 @@ def measure_packed(suite_name: str, count: int, mps: bool, device: torch.device,
         file.write_text(yaml.safe_dump(short.model_dump(mode="json")), encoding="utf-8")
         with multi_process_service(scratch, mps) as environment, sampled_use(device) as samples:
             command = [*lprime_run(str(file), count, device, out), "--quiet"]
-            done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment)
+            done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, timeout=PACKED_S)
         if done.returncode:
             raise InputError(f"lprime run ended with {done.returncode}: {' '.join(done.stderr.split()[-40:])}")
         timings = [read_result(run.folder(out) / RESULT).timings for run in plan_runs(short)]
@@ -76,7 +79,7 @@ def measure_packed(suite_name: str, count: int, mps: bool, device: torch.device,
         evaluate_s=fmean(t.evaluate_s for t in timings),
         runs_per_hour=3600 * count / seconds,
         busy=fmean(busy for busy, _ in training) / 100 if training else None,
-        memory_mb=max(memory for _, memory in samples) if samples else None,
+        memory_mb=max(memory for _, memory in samples) - samples[0][1] if samples else None,  # this process has some too
     )
 
 
@@ -112,7 +115,7 @@ def multi_process_service(folder: str, wanted: bool) -> Iterator[dict[str, str]]
     try:
         yield environment
     finally:
-        subprocess.run([control], input="quit\n", env=os.environ | environment, capture_output=True, text=True)
+        subprocess.run([control], input="quit\n", env=os.environ | environment, capture_output=True, text=True, timeout=STOP_S)
 
 
 @contextmanager
@@ -124,7 +127,9 @@ def sampled_use(device: torch.device) -> Iterator[list[tuple[float, float]]]:
         yield samples
         return
     query = ["--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits", "-lms", "500"]
-    process = subprocess.Popen([program, *query, "-i", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        [program, *query, "-i", visible_gpus()[0]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
 
     def read() -> None:
         for line in process.stdout or ():

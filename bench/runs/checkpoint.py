@@ -17,7 +17,7 @@ from bench.training.optimizer import FlatAdamW
 from bench.training.train import TrainingState
 from tasks import InputError
 
-from .run import CHECKPOINT
+from .run import CHECKPOINT, RESULT, WEIGHTS
 
 
 def collect_tensors(model: Decoder, optimizer: FlatAdamW) -> dict[str, Tensor]:
@@ -62,7 +62,7 @@ def load_checkpoint(
         name: ``CHECKPOINT``, or ``WEIGHTS`` of a finished training.
 
     Raises:
-        InputError: the file cannot be read.
+        InputError: the file cannot be read, or holds the weights of a finished run that was trained otherwise.
     """
     path = folder / name
     if not path.exists():
@@ -71,6 +71,11 @@ def load_checkpoint(
         with safe_open(path, "pt") as file:
             metadata = file.metadata()
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        if metadata["identity"] != identity and name == WEIGHTS and (folder / RESULT).exists():
+            raise InputError(
+                f"{path} are the tested weights of another training ({differences(metadata['identity'], identity)}); "
+                f"use another --out, or delete {folder} to run it again"
+            )
         if metadata["identity"] != identity or metadata["digest"] != checksum(tensors, identity, metadata["state"]):
             raise ValueError("damaged, or of another run")
         state = TrainingState(**json.loads(metadata["state"]))
@@ -81,6 +86,8 @@ def load_checkpoint(
         return None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error}") from error
+    except InputError:
+        raise
     except (SafetensorError, KeyError, TypeError, ValueError):
         path.replace(path.with_name(name + ".unusable"))
         return None
@@ -92,3 +99,10 @@ def load_checkpoint(
             # The fused kernel needs the step counter in float32 on the same device as the vector.
             optimizer.state[vector] = {key: value.to(vector.device) for key, value in moments.items()}
     return state
+
+
+def differences(stored: str, expected: str) -> str:
+    """What differs between two identities, in words."""
+    names = ("suite", "run", "source of the encoding", "torch", "device")
+    pairs = zip(names, json.loads(stored), json.loads(expected), strict=True)
+    return ", ".join(f"{name} {str(old)[:12]}, now {str(new)[:12]}" for name, old, new in pairs if old != new)

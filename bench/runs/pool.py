@@ -13,10 +13,11 @@ from pathlib import Path
 
 from tasks import InputError
 
+from .devices import available_cores, visible_gpus
 from .executor import Event
 from .run import Run
 from .shared_training import is_trained, shared_trainings, training_run
-from .worker import RunRequest, worker_main
+from .worker import STOPPED, RunRequest, worker_main
 
 MALLOC = ":".join(
     f"glibc.malloc.{key}={value}"
@@ -24,6 +25,8 @@ MALLOC = ":".join(
 )
 """Keep freed memory for the next step, in huge pages: a step of a small model allocates some 20 MB in thousands of pieces, and
 new pages and page tables take 5 to 10 % of its time. Linux only."""
+RUNS_PER_GPU = 4
+"""Workers that share a GPU unless the user says how many: a small model leaves most of it idle."""
 BLOCKED_SIGNALS = {signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2}
 """Signals sent to every process of a terminal or a cluster job. Workers start with them blocked, even during imports; only
 the pool reacts to them and stops its workers."""
@@ -65,7 +68,7 @@ class LocalPool:
         keep_weights: encodings whose runs keep their weights; by default those whose training others share.
     """
 
-    workers: int = field(default_factory=lambda: len(os.sched_getaffinity(0)))
+    workers: int = field(default_factory=available_cores)
     threads: int = 1
     device: str = "auto"
     checkpoint_every_s: float = 10.0
@@ -163,9 +166,9 @@ class LocalPool:
             worker.process.join(1)  # its exit is handled by the caller
 
     def handle_exit(self, worker: Worker, queue: deque[Run], out: Path, on_event: Callable[[Event], None]) -> None:
-        """Handle a worker that ended: its run failed, unless exit code 0 says that it was asked to stop and saved the run."""
+        """Handle a worker that ended: its run failed, unless the exit code says that it was asked to stop and saved the run."""
         code = worker.process.exitcode or 0
-        if worker.run and code == 0:
+        if worker.run and code == STOPPED:
             queue.appendleft(worker.run)
             return
         reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
@@ -193,3 +196,15 @@ class LocalPool:
                 worker.process.kill()
                 worker.process.join()
             worker.pipe.close()
+
+
+def local_pool(workers: int | None, device: str, **options) -> LocalPool:
+    """A pool on this machine.
+
+    Arguments:
+        workers: by default one per core, or ``RUNS_PER_GPU`` for each GPU if ``device`` is one.
+        options: further arguments of ``LocalPool``.
+    """
+    gpus = [] if device == "cpu" else visible_gpus()
+    default = min(available_cores(), RUNS_PER_GPU * len(gpus)) if gpus else available_cores()
+    return LocalPool(workers=workers or default, device=device, gpus=gpus, **options)

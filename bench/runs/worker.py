@@ -24,6 +24,9 @@ from tasks import InputError
 from .run import Run
 from .run_lock import LockedElsewhere
 
+STOPPED = 75
+"""Exit code of a worker that was asked to stop and saved its run (``EX_TEMPFAIL``); 0 may also come from code of a plugin."""
+
 
 def end_with_parent() -> None:
     """Initialise a worker of an executor: it ends when its parent process does, even if that is killed."""
@@ -149,12 +152,16 @@ def worker_main(pipe: Connection, out: str, threads: int, device: str, checkpoin
             result = request.execute(Path(out), device, checkpoint_every_s, send_step, pool.should_stop)
             pool.send("finished", result.steps, summarize_result(result))
         except Stopped:
-            return
+            sys.exit(STOPPED)
         except LockedElsewhere:
             pool.send("locked")
         except (Exception, SystemExit) as error:  # a hook that calls exit() must not look like a requested stop
             pool.send("failed", 0, report_failure(run, Path(out), error))
+            if isinstance(error, RuntimeError) and "CUDA error" in str(error):
+                return  # every later call of CUDA in this process would fail too
         pool.idle = True
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()  # the memory of this run's evaluation, for processes that share the GPU
         if pool.stop_requested:
             return
 

@@ -1,6 +1,5 @@
 """Run all sections one after the other and record the conditions of the measurement."""
 
-import os
 import time
 from collections.abc import Sequence
 from importlib import metadata
@@ -11,6 +10,7 @@ import torch
 from pydantic import ValidationError
 
 from bench.result import first_fault
+from bench.runs.devices import available_cores
 from bench.runs.run import now
 from bench.runs.run_one import device_name, package_versions
 from tasks import InputError
@@ -50,7 +50,7 @@ def measure_sections(plan: Plan, sections: Sequence[str]) -> Speed:
         took_s=round(time.perf_counter() - wall, 1),
         cpu_share=round(cpu_share, 4),
         device=device_name(torch.device("cpu")),
-        cores=len(os.sched_getaffinity(0)),
+        cores=available_cores(),
         threads=torch.get_num_threads(),
         versions=package_versions() | {name.replace("_", "-"): metadata.version(name) for name in LIBRARIES},
         **measured,

@@ -1,6 +1,6 @@
 """Strict reading of YAML configuration files, validated by pydantic; errors are reported on one line."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
@@ -107,12 +107,17 @@ def unknown_key(model: type[BaseModel], location: tuple[int | str, ...]) -> Inpu
     known: type[BaseModel] = model
     for step in location[:-1]:
         if isinstance(step, str) and step in known.model_fields:
-            inner: Any = known.model_fields[step].annotation
-            while not (isinstance(inner, type) and issubclass(inner, BaseModel)):
-                inner = inner.__args__[0]  # list[TaskSpec], Annotated[…]
-            known = inner
+            known = next(models_in(known.model_fields[step].annotation), known)
     parent = ".".join(map(str, location[:-1]))
     return unknown(f"key{f' in {parent}' if parent else ''}", str(location[-1]), known.model_fields)
+
+
+def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models that an annotation such as ``list[TaskSpec]``, ``dict[str, Reading]`` or ``Stage | None`` names."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in getattr(annotation, "__args__", ()):
+        yield from models_in(part)
 
 
 class StrictLoader(yaml.SafeLoader):

@@ -37,9 +37,7 @@ class Batch:
     targets: Int[Tensor, " M"]
     """The next token of each target row, or ``IGNORED``."""
     example_of: Int[Tensor, " m"]
-    """The example of each target row that counts, as an index into the examples sorted by size."""
-    count: int
-    """Number of examples."""
+    """The example of each target row that counts, as an index into the examples sorted by size; always on the CPU."""
 
     def to(self, device: torch.device) -> "Batch":
         if device.type == "cpu":
@@ -49,7 +47,7 @@ class Batch:
             return t.to(device, non_blocking=True)
 
         tokens, layout = tuple(map(move, self.tokens)), self.layout.to(device)
-        return Batch(tokens, layout, move(self.target_rows), move(self.targets), move(self.example_of), self.count)
+        return Batch(tokens, layout, move(self.target_rows), move(self.targets), self.example_of)
 
 
 def as_batch(examples: Examples, max_buckets: int = 1, rounded: bool = False) -> Batch:
@@ -87,7 +85,7 @@ def as_batch(examples: Examples, max_buckets: int = 1, rounded: bool = False) ->
     if rounded:  # row 0 is a <bos>, which is no target
         target_rows, targets = extended(target_rows, 0), extended(targets, IGNORED)
     rows, values, origins = map(torch.from_numpy, (target_rows, targets, example_of))
-    return Batch(tuple(buckets), layout, rows, values, origins, len(tokens))
+    return Batch(tuple(buckets), layout, rows, values, origins)
 
 
 def extended(values: Int[np.ndarray, " N"], value: int) -> Int[np.ndarray, " M"]:
@@ -117,7 +115,7 @@ def fixed_shape_batch(examples: Examples, width: int, answer: int) -> Batch:
     targets = np.where(inside, np.take_along_axis(tokens, np.minimum(columns + 1, width - 1), 1), IGNORED)
     rows = columns + np.arange(count)[:, None] * width
     flat = [torch.from_numpy(part.ravel()) for part in (rows, targets, np.repeat(np.arange(count), answer))]
-    return Batch((torch.from_numpy(tokens),), Layout(((count, width),)), flat[0], flat[1], flat[2], count)
+    return Batch((torch.from_numpy(tokens),), Layout(((count, width),)), *flat)
 
 
 def bucket_bounds(sizes: Int[np.ndarray, " N"], max_buckets: int) -> list[tuple[int, int]]:

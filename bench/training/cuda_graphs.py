@@ -120,9 +120,8 @@ class GraphedStep:
     def record(self, batch: Batch, announced_length: int) -> Recording:
         device = self.model.embedding.weight.device
         # Everything is copied now, so that `to` has nothing to copy during the recording.
-        parts = (*step_inputs(batch), batch.example_of)
-        tokens, target_rows, targets, example_of = (part.to(device, copy=True) for part in parts)
-        static = Batch((tokens,), batch.layout, target_rows, targets, example_of, batch.count)
+        tokens, target_rows, targets = (part.to(device, copy=True) for part in step_inputs(batch))
+        static = Batch((tokens,), batch.layout, target_rows, targets, batch.example_of)
         parameters = list(self.model.parameters())
 
         def step() -> list[Tensor]:

@@ -34,7 +34,9 @@ Out = Annotated[Path, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", 
 To = Annotated[Path, typer.Option("--board", metavar="DIR", help="Folder of the published board: results, pages and figures.")]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", metavar="N", min=1, envvar="LPRIME_WORKERS", help="Parallel runs [default: one per core]."),
+    typer.Option(
+        "--workers", metavar="N", min=1, envvar="LPRIME_WORKERS", help="Parallel runs [default: one per core, or four per GPU]."
+    ),
 ]
 Published = Annotated[bool, typer.Option("--published", help="Read the published results instead of your runs.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -114,6 +114,7 @@ def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | 
     from bench.plugins.registry import is_built_in
     from bench.probe.measure import is_measured, measure_run
     from bench.probe.subject import weights_file
+    from bench.runs.devices import available_cores
     from bench.runs.progress import say
     from bench.runs.worker import RunRequest
 
@@ -121,7 +122,7 @@ def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | 
     todo = [run for run in runs if not is_measured(run, out, probes)]
     if without := sum(not weights_file(run, out).exists() for run in todo):
         say(f"{without} finished runs have no stored weights and are trained again")
-    count = min(workers or len(os.sched_getaffinity(0)), len(todo))
+    count = min(workers or available_cores(), len(todo))
     plugins = not all(is_built_in(run.encoding) for run in todo)
     if count > 1 or plugins:
         with process_pool(count, plugins) as pool:

@@ -83,7 +83,7 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
 
     from bench.result import read_result
     from bench.runs.git_commit import current_commit
-    from bench.runs.pool import LocalPool
+    from bench.runs.pool import local_pool
     from bench.runs.progress import progress_display, say
     from bench.runs.run import RESULT, now, plan_runs
     from bench.runs.shared_training import steps_to_make
@@ -99,8 +99,7 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
         for suite_runs in runs.values():
             if todo := [run for run in suite_runs if not run.result(out)]:
                 say(f"{finding.name}: {len(todo)} runs to do, results under {out / todo[0].suite.name}")
-                pool = LocalPool(keep_weights={run.encoding for run in todo} if finding.probes else None)
-                pool.workers = workers or pool.workers
+                pool = local_pool(workers, "auto", keep_weights={run.encoding for run in todo} if finding.probes else None)
                 with (progress := progress_display(todo, steps_to_make(todo, out))):
                     pool.execute(todo, out, progress.on_event)
                 if failed := progress.tally.failed:

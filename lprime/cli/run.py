@@ -183,12 +183,14 @@ def keys_in_queue(out: Path, suite: str) -> set:
 
 def preview(todo: list, out: Path, cluster, workers: int | None, device: str) -> list[str]:
     """What would run, as lines of text: on a cluster the script and the cost, here the time."""
+    from bench.runs.pool import local_pool
     from slurm.dry_run import dry_run, local_dry_run
     from slurm.executor import by_suite
 
     if cluster:
         return [line for own in by_suite(todo) for line in dry_run(own, out, cluster)]
-    return [line for own in by_suite(todo) for line in local_dry_run(own, out, device, workers or len(os.sched_getaffinity(0)))]
+    at_once = local_pool(workers, device).workers
+    return [line for own in by_suite(todo) for line in local_dry_run(own, out, device, at_once)]
 
 
 def executor_for(cluster, detach: bool, workers: int | None, device: str, checkpoint_every_s: float, keep: set[str] | None):
@@ -201,12 +203,9 @@ def executor_for(cluster, detach: bool, workers: int | None, device: str, checkp
         from slurm.executor import SlurmExecutor
 
         return SlurmExecutor(cluster, watch=not detach, keep_weights=keep is not None)
-    from bench.runs.pool import LocalPool
+    from bench.runs.pool import local_pool
 
-    pool = LocalPool(threads=1, device=device, checkpoint_every_s=checkpoint_every_s, keep_weights=keep)
-    if workers:
-        pool.workers = workers
-    return pool
+    return local_pool(workers, device, threads=1, checkpoint_every_s=checkpoint_every_s, keep_weights=keep)
 
 
 def print_profile(run, device: str) -> int:

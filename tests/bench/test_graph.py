@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tasks
+from bench.gpu.equality import recomputed
 from bench.plugins.registry import get_encoding
 from bench.training.batches import IGNORED, as_batch, fixed_shape_batch
 from bench.training.cuda_graphs import GraphedStep
@@ -26,17 +27,6 @@ STEPS = 20
 
 def fixed(task: tasks.Task, examples: tasks.Examples, length: int = LENGTH):
     return fixed_shape_batch(examples, task.tokens(length), task.widths(length)[1] + 1)
-
-
-def recompute(function):
-    """Like a CUDA graph, seen from outside: every replay overwrites the same tensors."""
-    outputs = function()
-
-    def replay():
-        for old, new in zip(outputs, function(), strict=True):
-            old.copy_(new)
-
-    return outputs, replay
 
 
 def ignore_inputs(function):
@@ -117,7 +107,7 @@ def test_fixed_shapes_change_neither_loss_nor_gradient(name):
 
 @pytest.mark.parametrize("name", ["nope", "learned", "t5", "alibi", "rope", "da", "cope"])
 def test_recorded_steps_train_like_plain_steps(name):
-    ours, state, graphs = trained(name, lambda model: graphed_step(model, recompute))
+    ours, state, graphs = trained(name, lambda model: graphed_step(model, recomputed))
     theirs, expected, _ = trained(name, lambda model: WithoutRecording(model, graphed_step(model).plain))
     assert graphs.usable
     assert [recording.replays for recording in graphs.recordings.values()] == [STEPS]
@@ -127,7 +117,7 @@ def test_recorded_steps_train_like_plain_steps(name):
 
 def test_the_extra_stage_has_its_own_recording(caplog):
     model, recipe = task_model("finetuned(rope)", TASK, LENGTH), recipe_of(steps=200, batch=2)
-    graphs = graphed_step(model, recompute)
+    graphs = graphed_step(model, recomputed)
     train(model, FlatAdamW(model, recipe), TASK, LENGTH, recipe, 0, TrainingState(), graphs=graphs)
     assert [(key[0], recording.replays) for key, recording in graphs.recordings.items()] == [
         (TASK.tokens(LENGTH), 200),
@@ -167,7 +157,7 @@ def test_random_encodings_are_not_recorded():
 
 def test_a_recording_keeps_the_tables_that_it_reads():
     model = task_model("rope", TASK, LENGTH)
-    graphs = graphed_step(model, recompute)
+    graphs = graphed_step(model, recomputed)
     examples = tasks.train_batch(TASK, LENGTH, 4, 0, 0)
     graphs(fixed(TASK, examples), TASK.tokens(LENGTH))
     (kept,) = [recording.tables for recording in graphs.recordings.values()]

@@ -9,6 +9,7 @@ import time
 import pytest
 from support import suite_dict
 
+from bench.runs.pool import local_pool
 from bench.runs.run import Run, plan_runs
 from bench.runs.run_lock import LockedElsewhere, is_locked, lock_run
 from bench.runs.run_one import run_one
@@ -33,6 +34,19 @@ def test_unknown_tasks_and_negative_seeds_are_errors(suite):
         plan_runs(suite, tasks=["parit"])
     with pytest.raises(InputError, match="a seed must be 0 or more, got -1"):
         plan_runs(suite, seeds=[-1])
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "cores", "workers"), [("cpu", 2, 16, 16), ("auto", 0, 16, 16), ("auto", 2, 16, 8), ("cuda", 1, 3, 3)]
+)
+def test_workers_by_default_are_one_a_core_or_four_a_gpu(monkeypatch, device, gpus, cores, workers):
+    monkeypatch.delattr("os.sched_getaffinity", raising=False)  # as on macOS
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    pool = local_pool(None, device)
+    assert (pool.workers, len(pool.gpus)) == (workers, 0 if device == "cpu" else gpus)
+    assert local_pool(5, device).workers == 5
 
 
 def test_states_are_read_from_files(tmp_path, suite):

@@ -1,6 +1,7 @@
 """Encodings that share a training: train once, test many, with the same results as separate trainings, bit for bit."""
 
 import json
+import re
 import shutil
 import threading
 import time
@@ -22,13 +23,14 @@ from bench.encodings.scaling import SSMax
 from bench.plugins.registry import get_encoding
 from bench.runs import run_training
 from bench.runs.pool import LocalPool, Worker
-from bench.runs.run import CHECKPOINT, WEIGHTS, Run
+from bench.runs.run import CHECKPOINT, RESULT, WEIGHTS, Run
 from bench.runs.run_lock import lock_training
 from bench.runs.run_one import run_one
 from bench.runs.shared_training import group_by_training, shared_trainings, steps_to_make, trained_as, training_run
 from bench.suites.suite import Suite, validated
 from bench.training.optimizer import FlatAdamW
 from bench.training.train import Stopped, TrainingState, train
+from tasks import InputError
 
 CHANGING = {"timings", "started", "finished", "commit", "weights"}
 WRAPPERS = [cls.info.name for cls in encodings.classes().values() if issubclass(cls, encodings.Wrapper)]
@@ -198,23 +200,31 @@ def test_an_interrupted_run_resumes_and_ends_the_same(tmp_path, trained, separat
     assert_as_separate(run_one(run_of("rope"), tmp_path, "cpu"), separate, "")
 
 
-@pytest.mark.parametrize("fault", ["truncated", "other source", "other torch"])
+@pytest.mark.parametrize("fault", ["truncated", "other source"])
 def test_unusable_weights_are_set_aside_and_trained_again(tmp_path, trained, separate, monkeypatch, fault):
     run_one(run_of("rope"), tmp_path, "cpu", keep_weights=True)
     weights = run_of("rope").folder(tmp_path) / WEIGHTS
     if fault == "truncated":
         weights.write_bytes(weights.read_bytes()[:-1])
-    elif fault == "other source":
-        monkeypatch.setattr(run_training, "source_hash", lambda cls: f"changed {cls.info.name}")
     else:
-        monkeypatch.setattr(torch, "__version__", "9.0.0")
-        separate = {"yarn": separate["yarn"] | {"versions": separate["yarn"]["versions"] | {"torch": "9.0.0"}}}
+        (weights.parent / RESULT).unlink()
+        monkeypatch.setattr(run_training, "source_hash", lambda cls: f"changed {cls.info.name}")
     before = weights.read_bytes()
     assert_as_separate(run_one(run_of("yarn"), tmp_path, "cpu"), separate, "rope")
     assert trained == [("rope", 0, 130)] * 2
     assert weights.with_name(WEIGHTS + ".unusable").read_bytes() == before
     run_one(run_of("ntk"), tmp_path, "cpu")
     assert len(trained) == 2, "the second training is kept"
+
+
+def test_weights_that_a_result_was_tested_with_are_never_replaced(tmp_path, trained, monkeypatch):
+    run_one(run_of("rope"), tmp_path, "cpu", keep_weights=True)
+    weights = run_of("rope").folder(tmp_path) / WEIGHTS
+    before, torch_then = weights.read_bytes(), torch.__version__
+    monkeypatch.setattr(torch, "__version__", "9.0.0")
+    with pytest.raises(InputError, match=re.escape(f"torch {torch_then}, now 9.0.0); use another --out")):
+        run_one(run_of("yarn"), tmp_path, "cpu")
+    assert weights.read_bytes() == before and len(trained) == 1
 
 
 def test_unfinished_weights_are_trained_to_the_end(tmp_path, separate):

@@ -12,6 +12,7 @@ from bench.findings.reading import Reading
 from bench.plugins.registry import get_encoding
 from bench.probe import theorem
 from bench.probe.record import ProbeRecord, Value
+from bench.suites.yaml_config import validated
 from leaderboard.data.outcomes import Outcome
 from leaderboard.render.findings_page import NOT_RUN, STALE, render_findings
 from leaderboard.stats.verdict import judge
@@ -44,6 +45,11 @@ def test_every_finding_is_valid_and_its_rule_ignores_what_was_tried():
         content = one.model_dump(exclude_unset=True)
         assert Finding.model_validate(content | {"tried": "more", "minutes": 99.0}).rule == one.rule
         assert Finding.model_validate(content | {"tolerance": 9.0}).rule != one.rule
+
+
+def test_a_misspelt_key_inside_a_mapping_is_named():
+    with pytest.raises(InputError, match=r"unknown key in probes\.to_nope 'lenght'; did you mean 'length'\?"):
+        validated(Finding, {"name": "one", "probes": {"to_nope": {"lenght": "train"}}}, "finding one")
 
 
 @pytest.mark.parametrize(
