@@ -26,7 +26,7 @@ HEIGHT, NAMES = 3.4, 1.7
 def draw_robustness(found: Robustness, theme: Theme) -> "Figure":
     """A column for the suite and each condition, and the last for every encoding at its best learning rate."""
     columns = {condition_title(one.condition): one for one in found.comparisons}
-    columns |= {"best rate of\u00a0each": found.tuned.comparison} if found.tuned else {}
+    columns |= {"best rate of\u00a0each": found.tuned.comparison} if found.tuned and found.tuned.changed else {}
     first = found.comparisons[0]
     order = sorted(range(len(first.encodings)), key=lambda i: (-first.base[i], first.encodings[i]))
     names = [first.encodings[i] for i in order]

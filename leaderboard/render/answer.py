@@ -40,7 +40,7 @@ def findings(
     if not rows:
         return []
     lead = [row for row in rows if row.tier == 1] or rows[:1]
-    found = [*leaders(grid, rows, lead, show), ("Cost", cost(lead, show)), ("Clearly below", below(rows, show))]
+    found = [*leaders(grid, rows, lead, show), ("Cost", cost(lead, show)), ("Clearly below", below(rows, lead, show))]
     found += [(f"At {FAR} L", carried(grid, rows, show, safe)), ("Measured", scope(grid, safe))]
     return [(topic, text) for topic, text in found if text]
 
@@ -55,7 +55,7 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
         text = f"{first} has the highest score, {score}, before {show(rows[1])}, {share(rows[1].score or 0)}, but there are "
         return [("Highest so far", text + "too few seeds for a test: the next seeds may change the order.")]
     count = sum(separation(a, b) is not None for a, b in pairs)
-    sure = f"Over {seeds_text(grid)} it separates {count:,} of the {len(pairs):,} pairs tested, with a risk of "
+    sure = f"Over {seeds_text(grid)} it separates {count:,} of the {len(pairs):,} pairs tested, with a risk of about "
     sure += f"{100 * ALPHA:g} % that any of these verdicts is wrong."
     if len(lead) == 1:
         few = " (too few seeds for it)"
@@ -108,18 +108,32 @@ def cost(rows: Sequence[Row], show: Show) -> str:
         free = [cheapest]
     if rows[0] not in free and rows[0] in timed:
         text += f"; {show(rows[0])} costs {price(rows[0])}"
-    return f"{text}."
+    return f"{text}. {longer(timed, show)}".rstrip()
 
 
-def below(rows: Sequence[Row], show: Show) -> str:
-    """The encodings that are separated from the first: all of them if they are few, else the well-known ones."""
-    found = [row for row in rows[1:] if separation(rows[0], row) == "above"]
-    if not found:
+def longer(rows: Sequence[Row], show: Show) -> str:
+    """Which of the rows cost more past L, where the step times of a table are at L."""
+    dear = [row for row in rows if (row.step_time_past or 0) > NOISE * max(row.step_time or 0, 1)]
+    if not dear:
         return ""
+    names = listed([f"{show(row)} {times(row.step_time or 0)} → {times(row.step_time_past or 0)}" for row in dear])
+    return f"Step times grow past L: {names} times {BASE}'s, at L → at the longest length timed."
+
+
+def below(rows: Sequence[Row], lead: Sequence[Row], show: Show) -> str:
+    """The encodings that are separated from all leaders: all of them if they are few, else the well-known ones; and those that
+    are separated from some leaders only."""
+    others = [row for row in rows if row not in lead]
+    parted = {row.name: sum(separation(one, row) == "above" for one in lead) for row in others}
+    found = [row for row in others if parted[row.name] == len(lead)]
     known = [row for row in found if row.name in REFERENCES]
-    if len(found) <= MOST_LISTED or not known:
-        return f"{listed([show(row) for row in found])}."
-    return f"{len(found)} of {len(rows)} encodings, among them {listed([show(row) for row in known])}."
+    text = f"{listed([show(row) for row in found])}. " if found else ""
+    if len(found) > MOST_LISTED and known:
+        text = f"{len(found)} of {len(rows)} encodings, among them {listed([show(row) for row in known])}. "
+    if some := [show(row) for row in others if 0 < parted[row.name] < len(lead)]:
+        text = text or f"no encoding is below all of these {len(lead)}. "
+        text += f"Below some of them only: {listed(some)}."
+    return text.rstrip()
 
 
 def carried(grid: Grid, rows: Sequence[Row], show: Show, safe: Safe) -> str:

@@ -29,7 +29,9 @@ EXPLANATION = f"""\
   of a suite are tested on the same examples, so two runs with the same answers have the same numbers. Accuracy below chance
   often means that the output is no valid answer at all: on parity, `<eos>` in place of the bit.
 - **Score**: a cell, one run at one test length, scores {CELL_TEXT}:
-  (accuracy − guessing) / (1 − guessing). Where the guessing level of tokens is not recorded, as in results of version 1, it is
+  (accuracy − guessing) / (1 − guessing). **Token accuracy** is the share of answer tokens that are predicted right when all
+  tokens before them are given, right ones even where the model was wrong. So a score of .3 may come from single tokens, with no
+  whole answer right. Where the guessing level of tokens is not recorded, as in results of version 1, it is
   exact match alone. A run's score on a task is the mean of its cells past L with
   weights log(l_i / l_(i−1)), from l_0 = L on, so that every octave counts alike; then floored at 0. Task columns show the
   mean over seeds, in the full table, from three seeds on, ± half-width of its 95 % Student-t interval, which covers variation
@@ -40,8 +42,8 @@ EXPLANATION = f"""\
   seed gives no interval.
 - **Reach**: {REACH_MEANING}. ≥: the test ends first. <: under it at the shortest length tested already. The overall reach is
   the geometric mean over tasks, marked if any of them is; ~ if both marks occur.
-- **l ≤ L**: exact match, the mean over test lengths up to L, where examples may have occurred in training (on parity, all
-  have).
+- **l ≤ L**: exact match, the mean over test lengths up to L, where examples may have occurred in training, as most of
+  the shortest have.
 - **IQM**, the interquartile mean: the scores of all runs on all tasks are sorted, a quarter of them (rounded down: 6 of 25, 3
   of 15) is dropped at each end, and the rest is averaged. **Optimality gap**: 1 − score.
 - **Separated**: two encodings are separated if their scores differ by more than chance explains: a step-down maximum test
@@ -66,7 +68,7 @@ EXPLANATION = f"""\
   mean over seeds; the table *Exact match at l ≤ L* also counts the seeds below the threshold.
 - **Source**: how sure it is that a row shows the published method. {SOURCE_LIST}. {SECOND_HAND} marks second-hand rows.
 - **Length settings**: settings that are lengths in tokens. *As published*: the number that the authors give, whatever L is.
-  *Scaled*: derived from L and L′. Where the two differ, both are rows: `x`, and `x_scaled`.
+  *Scaled*: derived from L and L′. Where the two differ, both can run: `x`, and `x_scaled`; a row is what has run.
 - **Parameters**: those of the encoding alone. **Step time**: the time of forward and backward pass at L relative to
   {BASE}'s, measured side by side with it on one task (its name, and times at longer lengths, are on the encoding's page),
   accurate to some 5 %; where that was not measured, from the timings of runs on an idle machine: medians over seeds,
@@ -89,7 +91,7 @@ def signs(rows: Sequence[Row]) -> dict[str, str]:
         found["Tier"] = "the test separates no two rows of one tier: differences within it may be chance"
     found["Reach"] = "multiple of L at which exact match, guessing taken out, falls under one half; geometric mean over tasks"
     found["Reach"] += f" ({ends})" if ends else ""
-    found["Score"] = "accuracy past L, 0 is guessing and 1 perfect, mean over tasks; and under the name of each task"
+    found["Score"] = f"past L, {CELL_TEXT}: 0 is guessing, 1 perfect; mean over tasks, and under the name of each task"
     found["Step time"] = f"of a training step, relative to {BASE}'s, accurate to some 5 %"
     found["Step time"] += f"; {ABSENT} not measured on an idle machine" if any(row.step_time is None for row in rows) else ""
     present = {row.record.family for row in rows if row.record}

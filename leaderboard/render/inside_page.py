@@ -134,8 +134,12 @@ def inside_section(encoding: str, probes: Mapping[str, Records], suites: Mapping
         within = losses((of, run) for of, run in grid_results(suites.get(suite, ())) if run.encoding.name == encoding)
         if not (own or within):
             continue
-        parts.append(f"## How it works inside, suite {escape(suite)}")
-        parts.append(f"What is measured, and what other encodings do: [Inside the models](../{INSIDE}).")
+        if own:
+            parts.append(f"## How it works inside, suite {escape(suite)}")
+            parts.append(f"What is measured, and what other encodings do: [Inside the models](../{INSIDE}).")
+        else:
+            parts.append(f"## Loss within the training length, suite {escape(suite)}")
+            parts.append(f"Its models were not probed. What probes of others found: [Inside the models](../{INSIDE}).")
         if has_figure(records, encoding):
             light, dark = (f"../{encoding_path(suite, encoding, look)}" for look in ("light", "dark"))
             parts.append(themed_picture(f"{encoding}: probes of its trained models", light, dark))

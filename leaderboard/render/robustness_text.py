@@ -32,7 +32,9 @@ have on all tasks. These rules were fixed before the runs."""
 def robustness_words(found: Robustness) -> str:
     """The findings as sentences."""
     count = len(found.comparisons[0].encodings)
-    text = [f"{plural(count, 'encoding')} ran again on all tasks with one thing changed at a time."]
+    done, asked = len(found.comparisons), len(found.finished)
+    so_far = f" (so far under {done} of {asked} conditions)" if done < asked else ""
+    text = [f"{plural(count, 'encoding')} ran again on all tasks with one thing changed at a time{so_far}."]
     if known := [one.pairs for one in found.comparisons if one.pairs]:
         pairs = plural(count * (count - 1) // 2, "pair")
         text.append(f"In the suite itself ({seed_list(found.seeds)}) the test separates {known[0].total} of their {pairs}.")
@@ -46,13 +48,14 @@ def robustness_words(found: Robustness) -> str:
         text.append(f"With {listed(unknown)}, too few seeds or separated pairs leave open whether the order holds.")
     if others := [one for one in found.comparisons if one.tau < 1 - st.FUZZ]:
         lowest = min(others, key=lambda one: one.tau)
-        text.append(f"The order changes most with {title(lowest)}: τ = {tau_text(lowest)}.")
+        text.append(f"The order changes most with {title(lowest)}: τ = {tau_text(lowest)}{single_seed(lowest)}.")
     moves = [(move, one) for one in found.comparisons for move in one.moves[:1] if move.before != move.after]
     if moves:
         most, where = max(moves, key=lambda pair: abs(pair[0].after - pair[0].before))
-        text.append(f"{escape(most.encoding)} moves most, from place {most.before} to {most.after} with {title(where)}.")
+        places = f"from place {most.before} to {most.after}"
+        text.append(f"{escape(most.encoding)} moves most, {places} with {title(where)}{single_seed(where)}.")
     text += [interaction_words(found.interaction, found.rates)] if found.interaction else []
-    text += [tuned_words(found.tuned)] if found.tuned else []
+    text += [tuned_words(found.tuned, found.rates)] if found.tuned else []
     partial = [
         f"{escape(condition_title(c))} ({runs} of {found.asked} runs, {plural(seeds, 'whole seed')})"
         for c, (runs, seeds) in found.finished.items()
@@ -73,28 +76,40 @@ def interaction_words(found: Interaction, rates: Sequence[str]) -> str:
     share_of = {"the encodings": found.encoding, "the learning rate": found.rate, "their interaction": found.both}
     parts = [f"{100 * part:.0f} % belongs to {name}" for name, part in share_of.items()]
     verdict = "depends on" if found.p <= significance.ALPHA else "does not clearly depend on"
-    others = listed([condition_title(rate).removeprefix("learning rate ") for rate in rates if rate != BASE])
     return (
         f"How far encodings are apart {verdict} the learning rate: of the variance of overall scores over encodings, learning "
-        f"rates (the suite's, {others}) and seeds, {listed(parts)} (the part by which the effect of the rate differs between "
+        f"rates (the suite's, {rates_text(rates)}) and seeds, {listed(parts)} (by which the effect of the rate differs between "
         f"encodings), and the rest to the seeds (two-way analysis of variance, ω²; p of the interaction: {p_value(found.p)})."
     )
 
 
-def tuned_words(found: Tuned) -> str:
+def tuned_words(found: Tuned, rates: Sequence[str]) -> str:
     loss = "loss of the answers at l ≤ L" if found.by_answers else "training loss"
-    other = sum(rate != BASE for rate in found.rates.values())
-    order = "" if np.isnan(found.comparison.tau) else f"; the new order has τ = {tau_text(found.comparison)} to the suite's"
-    return (
-        f"If every encoding takes the learning rate with its lowest {loss}, {other} of {len(found.rates)} take another than "
-        f"the suite's{order}."
+    start = f"Of the suite's learning rate and {rates_text(rates)}, "
+    by = f"by the {loss} of {seed_list(found.seeds)}"
+    if not found.changed:
+        return f"{start}the suite's is the best for every encoding, {by}."
+    order = (
+        "" if np.isnan(found.comparison.tau) else f"; with the best for each, the order has τ = {tau_text(found.comparison)}"
     )
+    return f"{start}another than the suite's is the best for {found.changed} of {len(found.rates)} encodings, {by}{order}."
+
+
+def rates_text(rates: Sequence[str]) -> str:
+    """``× 0.5 and × 2``."""
+    return listed([condition_title(rate).removeprefix("learning rate ") for rate in rates if rate != BASE])
+
+
+def single_seed(one: Comparison) -> str:
+    """Says that a comparison rests on one seed of the condition."""
+    return "" if one.interval else " (by a single seed, so perhaps by chance)"
 
 
 def robustness_tables(found: Robustness) -> list[str]:
     """One line per condition; and the ranking with the learning rate chosen for each encoding."""
     shown = {title(one): one for one in found.comparisons}
-    shown |= {"best learning rate of each": found.tuned.comparison} if found.tuned else {}
+    tuned = found.tuned if found.tuned and found.tuned.changed else None
+    shown |= {"best learning rate of each": tuned.comparison} if tuned else {}
     rows = [[name, tau_text(one), *pair_counts(one.pairs), moves_text(one.moves)] for name, one in shown.items()]
     header = [
         "condition",
@@ -104,7 +119,7 @@ def robustness_tables(found: Robustness) -> list[str]:
         "not separated",
         "largest moves: place in the suite → here (change of score)",
     ]
-    return [markdown_table(header, rows), *([tuned_table(found.tuned)] if found.tuned else [])]
+    return [markdown_table(header, rows), *([tuned_table(tuned)] if tuned else [])]
 
 
 def pair_counts(pairs: Pairs | None) -> list[str]:

@@ -7,7 +7,18 @@ import numpy as np
 
 from bench.result import Result
 from leaderboard.data.grid import Column, Grid
-from leaderboard.format import ABSENT, FLAG, SECOND_HAND, VISIBLE_CHANCE, family_title, plural, reach_text, seed_list, share
+from leaderboard.format import (
+    ABSENT,
+    FLAG,
+    SECOND_HAND,
+    VISIBLE_CHANCE,
+    family_title,
+    listed,
+    plural,
+    reach_text,
+    seed_list,
+    share,
+)
 from leaderboard.stats import scores as st
 from leaderboard.stats.resolution import CEILING, FLOOR, Resolution
 from leaderboard.stats.summary import Cell, Row
@@ -230,7 +241,7 @@ def bullets(lines: Sequence[str]) -> str:
 
 
 def unfinished_runs(grid: Grid, rows: Sequence[Row], show: Callable[..., str] = escape) -> list[str]:
-    """One line for each failed run, each diverged run, and each encoding with missing runs.
+    """One line for each failed run, each diverged run, and the encodings that lack the same runs.
 
     Arguments:
         show: makes names and messages safe for the output, at a limit of characters (``escape``, ``printable``).
@@ -245,10 +256,14 @@ def unfinished_runs(grid: Grid, rows: Sequence[Row], show: Callable[..., str] = 
         if run.status == "diverged" and run.encoding.name in names:
             where = f"{show(run.encoding.name)} on {show(columns.task_title(run.task))}, seed {run.seed}"
             lines.append(f"diverged: {where}, after {run.steps:,} steps; counts as zero")
+    lacking: dict[str, list[str]] = {}
     for row in rows:
         absent = [f"{show(columns.task_title(c.column.task))} ({seed_list(c.absent)})" for c in row.cells.values() if c.absent]
         if absent:
-            lines.append(f"missing: {show(row.name)} on {'; '.join(absent)}")
+            lacking.setdefault("; ".join(absent), []).append(show(row.name))
+    for absent_runs, found in lacking.items():
+        who = f"all {len(found)} encodings" if len(found) == len(rows) > 1 else listed(found, len(found))
+        lines.append(f"missing: {who} on {absent_runs}")
     return lines
 
 
@@ -261,10 +276,13 @@ def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
     """One line for each reason why the runs of a table are less comparable than they look."""
     lines = []
     for row in rows:
-        runs = [run.encoding for cell in row.cells.values() for run in cell.runs]
-        records = {(record.source_sha256, str(sorted(record.settings.items()))) for record in runs}
-        if len(records) > 1:
-            lines.append(f"The runs of {escape(row.name)} come from {len(records)} versions of its source or settings.")
+        seeds: dict[tuple[str, str], set[int]] = {}
+        for run in (run for cell in row.cells.values() for run in cell.runs):
+            record = run.encoding
+            seeds.setdefault((record.source_sha256, str(sorted(record.settings.items()))), set()).add(run.seed)
+        if len(seeds) > 1:
+            which = "; ".join(map(seed_list, sorted(map(sorted, seeds.values()))))
+            lines.append(f"The runs of {escape(row.name)} come from {len(seeds)} versions of its source or settings: {which}.")
     versions = {tuple(sorted(r.versions.items())) for r in grid.all_runs}
     if len(versions) > 1:
         mixed = sorted({package for v in versions for package, _ in set(v).symmetric_difference(min(versions))})

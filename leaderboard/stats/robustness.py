@@ -108,6 +108,13 @@ class Tuned:
     comparison: Comparison
     by_answers: bool
     """Whether the loss is that of test answers at l ≤ L; otherwise it is the last training loss."""
+    seeds: tuple[int, ...]
+    """By which the rate was chosen."""
+
+    @property
+    def changed(self) -> int:
+        """Number of encodings that take another learning rate than the suite's."""
+        return sum(rate != BASE for rate in self.rates.values())
 
 
 @dataclass(frozen=True)
@@ -162,7 +169,7 @@ def robustness(grid: Grid) -> Robustness | None:
         asked=len(expected) * len(asked_seeds) * len(grid.columns),
         rates=tuple(rates),
         interaction=None if values is None else interaction(values[..., 0].mean(-1)),
-        tuned=None if values is None else tune(names, rates, values),
+        tuned=None if values is None else tune(names, rates, common, values),
     )
 
 
@@ -249,12 +256,16 @@ def resampled(runs: Runs, rng: np.random.Generator, replicates: int = REPLICATES
 
 
 def tau_interval(ours: Runs, theirs: Runs) -> Interval | None:
-    """Percentile interval of τ between two conditions whose runs are resampled independently; None if all encodings are tied.
+    """Percentile interval of τ between two conditions; None if all encodings are tied. Their runs are resampled independently,
+    but once for an encoding whose runs are the same in both.
 
     Resampling adds the spread of the seeds to the scores, so the interval reaches further down than up from the estimate.
     """
     rng = np.random.default_rng(0)
-    taus = kendall_tau(resampled(ours, rng), resampled(theirs, rng))
+    before, after = resampled(ours, rng), resampled(theirs, rng)
+    shared = [mine is other for mine, other in zip(ours, theirs, strict=True)]
+    after[:, shared] = before[:, shared]
+    taus = kendall_tau(before, after)
     taus = taus[~np.isnan(taus)]
     return tuple(np.quantile(taus, TAILS).tolist()) if len(taus) else None
 
@@ -279,12 +290,15 @@ def interaction(scores: Float[np.ndarray, "E R S"]) -> Interaction | None:
     return Interaction(float(shares[0]), float(shares[1]), float(shares[2]), float(p))
 
 
-def tune(names: Sequence[str], rates: Mapping[str, SeedRuns], values: Float[np.ndarray, "E R S T 3"]) -> Tuned:
+def tune(
+    names: Sequence[str], rates: Mapping[str, SeedRuns], seeds: Sequence[int], values: Float[np.ndarray, "E R S T 3"]
+) -> Tuned:
     """Take for each encoding the learning rate with the lowest loss, mean over tasks and seeds; the choice is not resampled.
 
     Arguments:
         rates: learning rate → runs, ``BASE`` first.
-        values: those of their common seeds, by which the rate is chosen.
+        seeds: common to all rates.
+        values: the runs of these seeds, by which the rate is chosen.
     """
     losses = values[..., 1:].mean((2, 3))
     by_answers = not np.isnan(losses[..., 0]).any()
@@ -292,4 +306,4 @@ def tune(names: Sequence[str], rates: Mapping[str, SeedRuns], values: Float[np.n
     chosen = {name: list(rates)[place] for name, place in zip(names, best, strict=True)}
     scores = {rate: score_list(runs) for rate, runs in rates.items()}
     theirs = [scores[rate][i] for i, rate in enumerate(chosen.values())]
-    return Tuned(chosen, comparison(BASE, names, scores[BASE], theirs), bool(by_answers))
+    return Tuned(chosen, comparison(BASE, names, scores[BASE], theirs), bool(by_answers), tuple(seeds))

@@ -39,7 +39,8 @@ def plot(
 ) -> "Figure":
     """A metric by test length relative to the training length: one panel per task, one line per encoding.
 
-    Lines are means over seeds, dots single seeds; lengths seen in training are shaded.
+    Lines are means over seeds, dots single seeds; lengths seen in training are shaded. Your own runs of an encoding that has
+    published ones too are a line of their own, ``NAME (local)``.
 
     Arguments:
         results: rows of ``lprime.results`` or ``lprime.evaluate``, of one version of one suite.
@@ -60,6 +61,7 @@ def plot(
     if (versions := results["fingerprint"].nunique()) > 1:
         raise InputError(f"the results are of {versions} suites or versions, which do not compare; select one fingerprint")
     panels, names = chosen(results, "task", tasks), chosen(results, "encoding", encodings)
+    results, names = told_apart(results, names)
 
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
@@ -105,6 +107,16 @@ def plot(
         lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
         figure.legend(list(lines.values()), list(lines), loc="outside right upper")
         return figure
+
+
+def told_apart(results: "pd.DataFrame", names: Sequence[str]) -> "tuple[pd.DataFrame, list[str]]":
+    """Your own runs of an encoding get the name ``NAME (local)`` if there are published ones too."""
+    results = results[results["encoding"].isin(names)]
+    origins = results.groupby("encoding")["origin"].transform("nunique")
+    own = (results["origin"] == "local") & (origins > 1)
+    results = results.assign(encoding=results["encoding"].where(~own, results["encoding"] + " (local)"))
+    found = set(results["encoding"])
+    return results, [shown for name in names for shown in (name, f"{name} (local)") if shown in found]
 
 
 def chosen(results: "pd.DataFrame", column: str, wanted: str | Sequence[str] | None) -> list[str]:

@@ -53,6 +53,8 @@ def board(
     if check:
         if published:
             raise InputError("expected --check or --published, got both")
+        if suite:
+            raise InputError(f"--check compares the whole published board; expected it without a suite, got {suite!r}")
         from leaderboard.render.publish import check_rendered
 
         print(check_rendered(to))

@@ -124,6 +124,11 @@ def test_plot_draws_the_means(here):
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["rope", "nope"]
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert len(lprime.plot(frame, "token").axes) == 2
+    both = pd.concat([frame.assign(origin="published", exact=1.0), frame[frame["encoding"] == "rope"]])
+    (ax,) = lprime.plot(both, encodings=["rope", "nope"], tasks="sorting").axes
+    lines = {line.get_label(): line for line in ax.get_lines()}
+    assert [name for name in lines if "rope" in name or "nope" in name] == ["rope", "rope (local)", "nope"]
+    assert set(lines["rope"].get_ydata()) == {1.0}, "not averaged with local runs"
     for fault, arguments in {
         "unknown metric 'exat'; did you mean 'exact'": {"metric": "exat"},
         "unknown encoding in these results 'rop'; did you mean 'rope'": {"encodings": ["rop"]},

@@ -44,6 +44,7 @@ def test_publish_writes_everything_and_check_agrees(published, capsys):
     before = contents(board)
     assert {"README.md", "rendered.json", "pages/nope.md", "pages/my+7cpe.md", "results/tiny/my|pe.jsonl"} <= set(before)
     assert {f"images/tiny/pages/nope{look}.svg" for look in ("", ".dark")} <= set(before)
+    assert "expected it without a suite, got 'tiny'" in refused(capsys, "board", "tiny", "--check", "--board", board)
     (said,) = lines(capsys, "board", "--check", "--board", board)
     assert "results/cards.json" in before
     rendered = [p for p in before if not p.startswith("results/") and p != MANIFEST]

@@ -40,11 +40,20 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     grid.costs.update(costs)
     text = answer(grid, summarise(grid))
     assert text.startswith("- **Use one of 2**: a (.") and ") and b. The test separates no two of them: tier 1." in text
-    assert "Over 3 seeds it separates 2 of the 3 pairs tested, with a risk of 5" in text and "**Clearly below**: c.\n" in text
+    assert (
+        "Over 3 seeds it separates 2 of the 3 pairs tested, with a risk of about 5" in text
+        and "**Clearly below**: c.\n" in text
+    )
     free = "b costs nothing: no parameters and no added step time; a costs a step of 1.50 times nope's and 40 parameters.\n"
     assert free in text
     # Sorting ends at 2 L at .6, a success; parity is then .2 with guessing taken out.
     assert "with 2 on sorting (all to the end of the test, 2 L) and none on parity (furthest: a, 1.7" in text
+    grid.costs["a"] = RelativeCost(1.5, 2.75, 1, False)
+    classes = summarise(grid)
+    classes["standard"][1].ps["c"] = 0.5  # as if its seeds differed more
+    other = answer(grid, classes)
+    assert "Step times grow past L: a 1.5 → 2.75 times nope's, at L → at the longest length timed." in other
+    assert "**Clearly below**: no encoding is below all of these 2. Below some of them only: c.\n" in other
     assert text.endswith(
         "2 layers, width 64, trained at lengths up to L: 4 (parity), 6 (sorting). Elsewhere the order may differ."
     )

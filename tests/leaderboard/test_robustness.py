@@ -20,7 +20,7 @@ from leaderboard.data.conditions import attach
 from leaderboard.data.store import publish_runs, published_grids
 from leaderboard.figures.robustness import draw_robustness
 from leaderboard.render.publish import read_published_board
-from leaderboard.render.robustness_text import robustness_words
+from leaderboard.render.robustness_text import robustness_tables, robustness_words
 from leaderboard.stats import robustness as rb
 
 NAMES = ["nope", "rope", "t5", "alibi"]
@@ -136,6 +136,17 @@ def test_the_learning_rates_with_most_seeds_are_compared():
     assert [one.condition for one in found.comparisons] == [half, twice]
     assert found.rates == (rb.BASE, half)
     assert set(found.tuned.rates) == set(NAMES)
+    assert (found.tuned.changed, found.tuned.seeds) == (0, (0, 1))
+    words = robustness_words(found).replace("\u00a0", " ")
+    by = "by the training loss of seeds 0, 1."
+    assert f"Of the suite's learning rate and × 0.5, the suite's is the best for every encoding, {by}" in words
+    assert len(robustness_tables(found)) == 1, "no comparison of the suite with itself"
+
+
+def test_runs_that_both_conditions_share_are_resampled_once():
+    runs = [np.array([[0.2], [0.6]]), np.array([[0.3], [0.5]])]
+    assert rb.tau_interval(runs, runs) == (1, 1)
+    assert rb.tau_interval(runs, [one.copy() for one in runs]) == (-1, 1)
 
 
 @pytest.mark.parametrize(
@@ -172,7 +183,7 @@ def test_the_board_says_where_the_order_holds():
     short = "the order of 4 encodings holds with learning rate × 2 and does not hold with width 128."
     assert f"With one thing changed at a time, {short}" in board.split("## Overall")[0].replace("\u00a0", " ")
     words = board.split("## Does the order hold?\n\n")[1].split("\n")[0].replace("\u00a0", " ")
-    assert "4 encodings ran again on all tasks with one thing changed at a time." in words
+    assert "4 encodings ran again on all tasks with one thing changed at a time (so far under 2 of 3 conditions)." in words
     assert "In the suite itself (seeds 0, 1, 2) the test separates 6 of their 6 pairs." in words
     again = "there it separates 6 of these pairs again, and none the other way round"
     assert f"The order **holds** with learning rate × 2: {again}." in words
@@ -199,6 +210,7 @@ def test_a_condition_counts_from_its_first_whole_seed_on():
     assert found.finished["width-128"] == (len(later), 1)
     words = robustness_words(found)
     assert "With width 128, too few seeds or separated pairs leave open whether the order holds." in words
+    assert "to 4 with width 128 (by a single seed, so perhaps by chance)." in words.replace("\u00a0", " ")
     assert f"width 128 ({len(later)} of 16 runs, 1 whole seed)" in words
 
 
