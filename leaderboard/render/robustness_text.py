@@ -47,13 +47,15 @@ def robustness_words(found: Robustness) -> str:
     if unknown := [title(one) for one in found.comparisons if one.holds is None]:
         text.append(f"With {listed(unknown)}, too few seeds or separated pairs leave open whether the order holds.")
     if others := [one for one in found.comparisons if one.tau < 1 - st.FUZZ]:
-        lowest = min(others, key=lambda one: one.tau)
-        text.append(f"The order changes most with {title(lowest)}: τ = {tau_text(lowest)}{single_seed(lowest)}.")
+        least = min(one.tau for one in others)
+        lowest = [one for one in others if one.tau < least + st.FUZZ]
+        tau = tau_text(lowest[0]) if len(lowest) == 1 else signed(least)
+        text.append(f"The order changes most with {listed(list(map(title, lowest)))}: τ = {tau}{single_seed(lowest)}.")
     moves = [(move, one) for one in found.comparisons for move in one.moves[:1] if move.before != move.after]
     if moves:
-        most, where = max(moves, key=lambda pair: abs(pair[0].after - pair[0].before))
+        most, where = max(moves, key=lambda pair: (abs(pair[0].after - pair[0].before), abs(pair[0].change)))
         places = f"from place {most.before} to {most.after}"
-        text.append(f"{escape(most.encoding)} moves most, {places} with {title(where)}{single_seed(where)}.")
+        text.append(f"{escape(most.encoding)} moves most, {places} with {title(where)}{single_seed([where])}.")
     text += [interaction_words(found.interaction, found.rates)] if found.interaction else []
     text += [tuned_words(found.tuned, found.rates)] if found.tuned else []
     partial = [
@@ -100,9 +102,9 @@ def rates_text(rates: Sequence[str]) -> str:
     return listed([condition_title(rate).removeprefix("learning rate ") for rate in rates if rate != BASE])
 
 
-def single_seed(one: Comparison) -> str:
-    """Says that a comparison rests on one seed of the condition."""
-    return "" if one.interval else " (by a single seed, so perhaps by chance)"
+def single_seed(compared: Sequence[Comparison]) -> str:
+    """Says that a comparison rests on one seed of its condition."""
+    return "" if all(one.interval for one in compared) else " (by a single seed, so perhaps by chance)"
 
 
 def robustness_tables(found: Robustness) -> list[str]:

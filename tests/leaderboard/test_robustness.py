@@ -208,6 +208,8 @@ def test_a_condition_counts_from_its_first_whole_seed_on():
     assert one.encodings == tuple(NAMES)
     assert one.interval is one.pairs is one.holds is None, "one seed that all have"
     assert found.finished["width-128"] == (len(later), 1)
+    tied = robustness_words(rb.robustness(varied(**{"width-128": SWAPPED, "learning_rate-x2": SWAPPED})))
+    assert "changes most with learning rate × 2 and width 128: τ = −.667." in tied.replace("\u00a0", " ")
     words = robustness_words(found)
     assert "With width 128, too few seeds or separated pairs leave open whether the order holds." in words
     assert "to 4 with width 128 (by a single seed, so perhaps by chance)." in words.replace("\u00a0", " ")
