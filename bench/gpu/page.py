@@ -79,8 +79,8 @@ def equality_tables(found: Sequence[Equality]) -> list[Table]:
     if not found:
         return []
     text = "Largest relative difference over the steps, in the loss and in the gradient of all parameters together. *Graph*: a "
-    text += "recorded step against the same step without a graph. *Past L*: logits at the "
-    text += "longest test length. Random encodings drew the same numbers on both devices."
+    text += "recorded step against the same step without a graph. *Past L*: logits at the longest test length. "
+    text += "Random encodings drew the same numbers on both devices."
 
     def number(value: float | None) -> str:
         return "–" if value is None else f"{value:.1e}"

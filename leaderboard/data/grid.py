@@ -91,6 +91,11 @@ class Grid:
         """Exact match of each run of a cell at each test length."""
         return self.recorded(task, encoding, "exact")
 
+    def step_times(self, encoding: str) -> list[list[float]]:
+        """Step times of an encoding's runs in milliseconds, by task; none of a busy machine, none of a run without a time."""
+        cells = [self.runs.get((column.task, encoding), ()) for column in self.columns]
+        return [[run.timings.step_ms for run in runs if run.timings.step_ms > 0 and not run.timings.busy] for runs in cells]
+
     def recorded(self, task: str, encoding: str, name: str) -> Float[np.ndarray, "S N"]:
         """A number of ``LengthScore`` for each run of a cell at each test length; NaN where it is unknown."""
         lengths = next(column.lengths for column in self.columns if column.task == task)

@@ -10,7 +10,8 @@ from leaderboard.format import ABSENT, listed, p_value, plural, seed_list, share
 from leaderboard.stats import scores as st
 from leaderboard.stats import significance
 from leaderboard.stats.bootstrap import Interval
-from leaderboard.stats.robustness import BASE, REPLICATES, Comparison, Interaction, Move, Pairs, Robustness, Tuned
+from leaderboard.stats.orders import REPLICATES, Comparison, Move, Pairs
+from leaderboard.stats.robustness import BASE, Interaction, Robustness, Tuned
 
 from .markdown import escape, markdown_table
 

@@ -13,10 +13,7 @@ from leaderboard.format import ABSENT, FLAG, reach_text, share
 from leaderboard.stats import scores as st
 from leaderboard.stats.summary import Cell, Row
 
-CELL_TEXT = {
-    "exact": "exact match with guessing taken out",
-    "mean": "the mean of exact match and token accuracy, each with guessing taken out",
-}[st.CELL]
+CELL_TEXT = "the mean of exact match and token accuracy, each with guessing taken out"
 """What a cell scores."""
 SCORE_TEXT = f"{CELL_TEXT[0].upper()}{CELL_TEXT[1:]}, averaged over lengths l > L with equal weight per octave"
 

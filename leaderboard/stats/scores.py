@@ -14,8 +14,6 @@ from scipy.special import stdtrit
 
 GATE = 0.95
 """In-distribution exact match below which an OOD number says nothing about extrapolation."""
-CELL: Literal["exact", "mean"] = "mean"
-"""Score of a cell, see ``cell_scores``: exact match alone, or the mean of exact match and token accuracy."""
 REACH = 0.5
 """Exact match with guessing taken out under which ``reach`` ends."""
 LEVEL = 0.95
@@ -47,16 +45,14 @@ def cell_scores(
     chance: Float[np.ndarray, " N"],
     token_chance: Float[np.ndarray, "S N"],
 ) -> Float[np.ndarray, "S N"]:
-    """Score of each run at each test length: the only place that decides what is ranked (by ``CELL``).
+    """Score of each run at each test length: the only place that decides what is ranked.
 
-    Exact match, or the mean of exact match and token accuracy, each with guessing taken out.
+    The mean of exact match and token accuracy, each with guessing taken out.
 
     Arguments:
         token_chance: NaN where unknown, as in results of before it was recorded; exact match is then used alone.
     """
     of_exact = without_guessing(exact, chance)
-    if CELL == "exact":
-        return of_exact
     return np.where(np.isnan(token_chance), of_exact, (of_exact + without_guessing(token, token_chance)) / 2)
 
 

@@ -17,7 +17,6 @@ from tasks import InputError
 
 from . import bootstrap, significance
 from . import scores as st
-from .step_times import step_times
 
 BASE = "nope"
 """The baseline: costs are relative to those of this encoding."""
@@ -252,7 +251,7 @@ def summarise_encoding(grid: Grid, encoding: str) -> Row:
         gap=st.optimality_gap(scores) if complete else None,
         in_distribution=float(np.mean([c.in_distribution for c in cells.values()])) if complete else None,
         parameters=(min(parameters), max(parameters)) if parameters else None,
-        step_time=cost.time if cost else st.relative_time(step_times(grid, encoding), step_times(grid, base)),
+        step_time=cost.time if cost else st.relative_time(grid.step_times(encoding), grid.step_times(base)),
         step_time_past=cost.time_past if cost else None,
         memory=cost.memory if cost else None,
         busy=cost is not None and cost.busy,

@@ -52,12 +52,10 @@ def test_score_is_floored_once_after_the_mean_over_lengths():
     assert [ours.run_scores(LENGTHS, found, L)[0] for found in cells] == pytest.approx([0, 0, 1])
 
 
-@pytest.mark.parametrize(("kind", "expected"), [("exact", [0.6, 0.2]), ("mean", [(0.6 + 0.5) / 2, 0.2])])
-def test_a_cell_scores_exact_match_and_token_accuracy_without_guessing(kind, expected, monkeypatch):
-    monkeypatch.setattr(ours, "CELL", kind)
+def test_a_cell_scores_exact_match_and_token_accuracy_without_guessing():
     exact, token = np.array([[0.8, 0.6]]), np.array([[0.6, 0.9]])
     found = ours.cell_scores(exact, token, np.array([0.5, 0.5]), np.array([[0.2, np.nan]]))  # unknown: exact match alone
-    assert found == pytest.approx(np.array([expected]))
+    assert found == pytest.approx(np.array([[(0.6 + 0.5) / 2, 0.2]]))
 
 
 @given(st.lists(shares, min_size=2, max_size=10))

@@ -21,6 +21,7 @@ from leaderboard.data.store import publish_runs, published_grids
 from leaderboard.figures.robustness import draw_robustness
 from leaderboard.render.publish import read_published_board
 from leaderboard.render.robustness_text import robustness_tables, robustness_words
+from leaderboard.stats import orders
 from leaderboard.stats import robustness as rb
 
 NAMES = ["nope", "rope", "t5", "alibi"]
@@ -58,7 +59,7 @@ def varied(**conditions):
 @given(some.integers(2, 9).flatmap(lambda n: arrays(np.int64, (2, n), elements=some.integers(0, 4))))
 def test_tau_is_kendalls_tau_b(both):
     expected = scipy.stats.kendalltau(*both).statistic
-    assert rb.kendall_tau(*(both / 10)) == pytest.approx(expected, nan_ok=True)
+    assert orders.kendall_tau(*(both / 10)) == pytest.approx(expected, nan_ok=True)
 
 
 def test_the_bootstrap_draws_all_resamples_with_their_probabilities():
@@ -72,16 +73,16 @@ def test_the_bootstrap_draws_all_resamples_with_their_probabilities():
             centre = np.array([r.mean() for r in runs])
             yield centre + np.sqrt(2) * (np.array(means) - centre)
 
-    def orders(samples):
+    def permutations(samples):
         return Counter(tuple(np.argsort(sample)) for sample in samples)
 
-    first, second = orders(resamples(ours)), orders(resamples(theirs))
+    first, second = permutations(resamples(ours)), permutations(resamples(theirs))
     total = first.total() * second.total()
     exact = Counter()
     for (a, m), (b, n) in itertools.product(first.items(), second.items()):
         exact[round(scipy.stats.kendalltau(np.argsort(a), np.argsort(b)).statistic, 6)] += m * n / total
     rng = np.random.default_rng(1)
-    drawn = rb.kendall_tau(*(rb.resampled(runs, rng, replicates=20_000) for runs in (ours, theirs)))
+    drawn = orders.kendall_tau(*(orders.resampled(runs, rng, replicates=20_000) for runs in (ours, theirs)))
     for tau, probability in exact.items():
         assert np.isclose(drawn, tau, atol=1e-5).mean() == pytest.approx(probability, abs=0.015)
 
@@ -145,8 +146,8 @@ def test_the_learning_rates_with_most_seeds_are_compared():
 
 def test_runs_that_both_conditions_share_are_resampled_once():
     runs = [np.array([[0.2], [0.6]]), np.array([[0.3], [0.5]])]
-    assert rb.tau_interval(runs, runs) == (1, 1)
-    assert rb.tau_interval(runs, [one.copy() for one in runs]) == (-1, 1)
+    assert orders.tau_interval(runs, runs) == (1, 1)
+    assert orders.tau_interval(runs, [one.copy() for one in runs]) == (-1, 1)
 
 
 @pytest.mark.parametrize(
@@ -158,13 +159,13 @@ def test_the_order_holds_while_no_separated_pair_is_reversed(t5_and_alibi, holds
     scores = BASE | dict(zip(("t5", "alibi"), t5_and_alibi, strict=True))
     (one,) = rb.robustness(varied(**{"width-128": scores})).comparisons
     turned, same = holds is False, t5_and_alibi[0] > t5_and_alibi[1]
-    assert one.pairs == rb.Pairs(5 + same, (("t5", "alibi"),) * turned, 1 - same - turned)
+    assert one.pairs == orders.Pairs(5 + same, (("t5", "alibi"),) * turned, 1 - same - turned)
     assert one.holds is holds
 
 
 def test_nothing_is_said_of_an_order_that_is_no_longer_seen():
     (one,) = rb.robustness(varied(**{"width-128": dict.fromkeys(NAMES, 0.5)})).comparisons
-    assert one.pairs == rb.Pairs(0, (), 6)
+    assert one.pairs == orders.Pairs(0, (), 6)
     assert one.holds is None
 
 

@@ -1,0 +1,144 @@
+"""Two orders of the same encodings by overall score: Kendall's τ, the moves, and what becomes of the separated pairs.
+
+Shapes: E encodings, S seeds, T tasks, B replicates, P pairs of encodings.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from . import scores as st
+from .bootstrap import TAILS, Interval
+from .scores import FUZZ
+from .significance import ALPHA, separation_ps
+
+REPLICATES = 5_000
+Runs = Sequence[Float[np.ndarray, "S T"]]
+"""For each encoding, the scores of its runs; the number of seeds may differ."""
+
+
+class Move(NamedTuple):
+    """How an encoding's place changes."""
+
+    encoding: str
+    before: int
+    after: int
+    change: float
+    """Of its overall score."""
+
+
+class Pairs(NamedTuple):
+    """What becomes of the pairs of encodings that the board's test separates in the suite."""
+
+    same: int
+    """Pairs separated in the same direction."""
+    reversed: tuple[tuple[str, str], ...]
+    """Pairs separated in the other direction: the better one in the suite, and the better one under the condition."""
+    open: int
+    """Pairs not separated."""
+
+    @property
+    def total(self) -> int:
+        return self.same + len(self.reversed) + self.open
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The overall scores under one condition and in the suite itself."""
+
+    condition: str
+    encodings: tuple[str, ...]
+    base: Float[np.ndarray, " E"]
+    scores: Float[np.ndarray, " E"]
+    tau: float
+    """Kendall's τ-b of the two; NaN if all encodings are tied."""
+    interval: Interval | None
+    """None if an encoding has a single seed."""
+    pairs: Pairs | None
+    """None if an encoding has a single seed."""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the order holds: no pair is reversed, and at least half of the pairs are separated again. None if no pair is
+        reversed and fewer are separated again."""
+        if not self.pairs or not self.pairs.total:
+            return None
+        return False if self.pairs.reversed else True if 2 * self.pairs.same >= self.pairs.total else None
+
+    @property
+    def moves(self) -> list[Move]:
+        """By places, then by score, largest first."""
+        before, after = st.competition_ranks(list(self.base)), st.competition_ranks(list(self.scores))
+        moves = map(Move, self.encodings, before, after, (self.scores - self.base).tolist())
+        return sorted(moves, key=lambda m: (-abs(m.after - m.before), -abs(m.change), m.encoding))
+
+
+def comparison(condition: str, names: Sequence[str], ours: Runs, theirs: Runs) -> Comparison:
+    """Compare the encodings' runs under a condition (theirs) with those in the suite (ours)."""
+    before, after = overall(ours), overall(theirs)
+    several = min(len(scores) for scores in (*ours, *theirs)) > 1
+    interval = tau_interval(ours, theirs) if several else None
+    pairs = compare_pairs(names, ours, theirs) if several else None
+    return Comparison(condition, tuple(names), before, after, float(kendall_tau(before, after)), interval, pairs)
+
+
+def compare_pairs(names: Sequence[str], ours: Runs, theirs: Runs) -> Pairs:
+    """Compare the pairs that the test separates in the suite with those that it separates under the condition."""
+    before, after = directions(ours), directions(theirs)
+    turned = [
+        pair if b > 0 else pair[::-1] for pair, b, a in zip(combinations(names, 2), before, after, strict=True) if b * a < 0
+    ]
+    return Pairs(int((before * after > 0).sum()), tuple(turned), int(((before != 0) & (after == 0)).sum()))
+
+
+def directions(runs: Runs) -> Float[np.ndarray, " P"]:
+    """For each pair of encodings 1 if the board's test separates the first above the second, −1 if below, 0 if it does not;
+    adjusted for these pairs."""
+    scores, (first, second) = overall(runs), np.triu_indices(len(runs), 1)
+    separated = separation_ps([list(one.T) for one in runs]) <= ALPHA
+    return np.sign(scores[first] - scores[second]) * separated
+
+
+def overall(runs: Runs) -> Float[np.ndarray, " E"]:
+    """Overall score of each encoding."""
+    return np.array([st.mean_score(list(scores.T)) for scores in runs])
+
+
+def kendall_tau(x: Float[np.ndarray, "*B E"], y: Float[np.ndarray, "*B E"]) -> Float[np.ndarray, "*B"]:
+    """Kendall's τ-b, the correlation of two orders with a correction for ties (Kendall 1945); NaN if all of one are tied."""
+    first, second = np.triu_indices(x.shape[-1], 1)
+    (a, b) = (np.where(abs(d := z[..., first] - z[..., second]) > FUZZ, np.sign(d), 0) for z in (x, y))
+    with np.errstate(invalid="ignore"):
+        return (a * b).sum(-1) / np.sqrt((a * a).sum(-1) * (b * b).sum(-1))
+
+
+def resampled(runs: Runs, rng: np.random.Generator, replicates: int = REPLICATES) -> Float[np.ndarray, "B E"]:
+    """Overall scores of stratified resamples: seeds are drawn with replacement within each encoding and task.
+
+    Deviations from the mean are multiplied by √(S/(S − 1)), without which S runs give too small a variance.
+    """
+    columns = []
+    for scores in runs:
+        count, tasks = scores.shape
+        drawn = scores[rng.integers(count, size=(replicates, count, tasks)), np.arange(tasks)]
+        columns.append(scores.mean() + np.sqrt(count / (count - 1)) * (drawn.mean((1, 2)) - scores.mean()))
+    return np.stack(columns, 1)
+
+
+def tau_interval(ours: Runs, theirs: Runs) -> Interval | None:
+    """Percentile interval of τ between two conditions; None if all encodings are tied. Their runs are resampled independently,
+    but once for an encoding whose runs are the same in both.
+
+    Resampling adds the spread of the seeds to the scores, so the interval reaches further down than up from the estimate.
+    """
+    rng = np.random.default_rng(0)
+    before, after = resampled(ours, rng), resampled(theirs, rng)
+    shared = [mine is other for mine, other in zip(ours, theirs, strict=True)]
+    after[:, shared] = before[:, shared]
+    taus = kendall_tau(before, after)
+    taus = taus[~np.isnan(taus)]
+    return tuple(np.quantile(taus, TAILS).tolist()) if len(taus) else None
