@@ -1,5 +1,5 @@
 # lprime on CPU.   docker build -t lprime .   docker run --rm lprime            (the quick suite and its board)
-#                  docker run --rm lprime make test                            (all tests but those of the launcher)
+#                  docker run --rm lprime make test                            (all tests but those of cluster and sandbox)
 #                  docker run --rm -v "$PWD/runs:/lprime/runs" lprime .venv/bin/lprime run small --workers 2
 # pip's default index has torch with CUDA, some gigabytes. For a small image, name PyTorch's index of CPU builds:
 # docker build --build-arg PIP_EXTRA_INDEX_URL=… -t lprime .

@@ -17,6 +17,10 @@ STALE_S = 86400.0
 LOCK_POLL_S = 0.05
 
 
+class NotWritten(InputError):
+    """A file could not be written: the disk is full, or the folder may not be written."""
+
+
 def remove_stale_files(folder: Path, kind: str = "") -> None:
     """Delete temporary files left by killed processes, in a folder where no other process of this machine writes such files.
 
@@ -75,7 +79,7 @@ def write_atomic(path: Path, data: bytes | str, sync: bool = True) -> None:
         sync: wait until the data is on disk. Without it, a crash of the machine may leave an empty or damaged file.
 
     Raises:
-        InputError: the folder cannot be written or the disk is full; no temporary file remains.
+        NotWritten: the folder cannot be written or the disk is full; no temporary file remains.
     """
     path = Path(path)
     temporary = None
@@ -95,7 +99,7 @@ def write_atomic(path: Path, data: bytes | str, sync: bool = True) -> None:
         if sync:
             fsync(path.parent)  # the rename itself must reach the disk too
     except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+        raise NotWritten(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)

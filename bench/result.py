@@ -63,7 +63,7 @@ class LengthScore(Record):
     tokens: Positive
     """Number of answer tokens."""
     chance: Annotated[float, Field(ge=0, lt=1)]
-    """Exact match of random guessing."""
+    """Exact match of the best guess that does not see the prompt."""
 
     @model_validator(mode="after")
     def first_wrong_counts(self) -> "LengthScore":

@@ -83,11 +83,6 @@ def times(value: float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def plural(count: int, noun: str) -> str:
-    """``1 seed``, ``3 seeds``."""
-    return f"{count} {noun}{'s' * (count != 1)}"
-
-
 MOST_LISTED = 8
 """Most names in a list."""
 

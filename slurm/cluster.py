@@ -69,7 +69,8 @@ class Cluster(Section):
     email_on: Annotated[Word, BeforeValidator(joined)] = "END,FAIL"
     """Events as in sbatch's ``--mail-type``, one or a list."""
     sbatch: dict[str, str | int | bool] = {}
-    """More options of sbatch, without leading dashes: ``{reservation: lab, exclude: node07}``."""
+    """More options of sbatch, without leading dashes: ``{reservation: lab, exclude: node07, exclusive: true}``. Apart from
+    account, QOS and constraint, sbatch's environment variables (``SBATCH_RESERVATION``) are ignored."""
     srun_args: list[str] = []
     setup: list[str] = []
     """Shell lines executed before a job starts: modules, environments, variables."""

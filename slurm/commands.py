@@ -13,6 +13,9 @@ from tasks import InputError, unknown
 from .cluster import Cluster
 
 ANSWER_WITHIN_S = 60
+OPTION_VARIABLES = ("SQUEUE_", "SINFO_", "SACCT_", "SCONTROL_", "SCANCEL_", "SLURM_CLUSTERS")
+"""Starts of variables that change what the commands report or act on. With a user's ``SQUEUE_STATES=RUNNING``, for example,
+waiting jobs would look lost and be submitted again."""
 
 
 class NoAnswer(InputError):
@@ -64,9 +67,16 @@ def run_command(*command: str) -> str:
     Raises:
         NoAnswer: it is not installed, fails, or does not answer in time.
     """
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(OPTION_VARIABLES)}
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=ANSWER_WITHIN_S, stdin=subprocess.DEVNULL
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=ANSWER_WITHIN_S,
+            stdin=subprocess.DEVNULL,
+            env=environment,
         )
     except FileNotFoundError:
         raise NoAnswer(f"{command[0]} was not found; --on is for a login node of a cluster with SLURM") from None

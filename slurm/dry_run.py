@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench.runs.progress import format_duration
 from bench.runs.run import Run
+from tasks import plural
 
 from . import commands
 from .cluster import Cluster
@@ -27,9 +28,9 @@ def local_dry_run(runs: Sequence[Run], out: Path, device: str, workers: int) -> 
         runs: of one suite.
     """
     seconds, basis = estimate(runs, out, device)
-    total, at_once = duration(list(seconds.values()), workers), min(workers, len(runs))
+    total, at_once, name = duration(list(seconds.values()), workers), min(workers, len(runs)), runs[0].suite.name
     return [
-        f"{len(runs)} runs of suite {runs[0].suite.name} on this machine ({device}), results under {out / runs[0].suite.name}",
+        f"{plural(len(runs), 'run')} of suite {name} on this machine ({device}), results under {out / name}",
         f"a run takes {span_range(list(seconds.values()))} ({basis})",
         f"about {span(total)} with {at_once} at a time",
     ]
@@ -46,7 +47,7 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     taken = Queue.read(out, runs[0].suite.name, need=False).taken() if records.exists() else set()
     todo = [run for run in runs if run.key not in taken]
     if not todo:
-        return [f"nothing to submit: all {len(runs)} runs are in the queue already"]
+        return [f"nothing to submit: {plural(len(runs), 'run')} in the queue already"]
     unchecked, in_queue = [], 0
     try:
         commands.check_cluster(cluster)
@@ -62,11 +63,12 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     hours = sum(jobs) / 3600
     price = f"{hours * cluster.gpus:.1f} GPU-hours, " if cluster.gpus else ""
     price += f"{hours * cluster.cpus_per_job:.1f} CPU-hours"
+    later = f"; {plural(len(held), 'run')} later" if held else ""
     return [
         sbatch_script(plans[0], records / plans[0].token),
-        f"{len(todo) - len(held)} runs in {len(jobs)} jobs, {len(plans)} array{'s' if len(plans) > 1 else ''} "
-        f"of at most {max(len(plan.shares) for plan in plans)}{f'; {len(held)} runs later' if held else ''}",
-        f"{cluster.at_once} runs at a time in a job; a run takes {span_range(seconds)} ({basis})",
+        f"{plural(len(todo) - len(held), 'run')} in {plural(len(jobs), 'job')}, {plural(len(plans), 'array')} "
+        f"of at most {max(len(plan.shares) for plan in plans)}{later}",
+        f"{plural(cluster.at_once, 'run')} at a time in a job; a run takes {span_range(seconds)} ({basis})",
         f"about {price}; the longest job about {span(max(jobs))}",
         *cautions(todo, out, cluster),
         *unchecked,
@@ -84,7 +86,7 @@ def cautions(runs: Sequence[Run], out: Path, cluster: Cluster) -> Iterator[str]:
     if (requeues := math.ceil(max(seconds) / limit) - 1) > 0:
         yield (
             f"caution: a run takes {span_range(seconds)}, a job at most {span(60 * cluster.time_minutes)}: the longest is "
-            f"requeued {requeues} time{'s' * (requeues > 1)}; raise time_minutes if the site allows it"
+            f"requeued {plural(requeues, 'time')}; raise time_minutes if the site allows it"
         )
     if not cluster.gpus and max(seconds) > SLOW_ON_CPU_S:
         on_gpu = max(estimate(runs, out, "cuda")[0].values())
@@ -117,8 +119,8 @@ def span_range(seconds: Sequence[float]) -> str:
 
 def span(seconds: float) -> str:
     """``8.0 s``, ``2:03 minutes`` or ``6:10 hours``."""
-    if seconds < 60:
-        return f"{seconds:.{seconds < 10:d}f} s"
-    if seconds < 3600:
+    if seconds < 59.5:
+        return f"{seconds:.{seconds < 9.95:d}f} s"
+    if seconds < 3599.5:
         return f"{format_duration(seconds)} minutes"
     return f"{format_duration(60 * round(seconds / 60)).removesuffix(':00')} hours"

@@ -11,7 +11,7 @@ from bench.runs.progress import say
 from bench.runs.run import Run
 from bench.runs.worker import summarize_result
 from bench.sealed.request import SealedCode
-from tasks import InputError
+from tasks import InputError, plural
 
 from . import commands
 from .cluster import Cluster
@@ -120,12 +120,12 @@ class Watch:
     def submit(self, runs: Sequence[Run]) -> None:
         launched = launch(runs, self.out, self.cluster, self.keep_weights, self.sources)
         if launched.already:
-            say(f"{launched.already} runs are in the queue already, or running")
+            say(f"{plural(launched.already, 'run')} in the queue already, or running")
         if submissions := launched.submissions:
             count, ids = sum(len(s.plan.runs) for s in submissions), ", ".join(str(s.job) for s in submissions)
-            say(f"{count} runs submitted in {launched.jobs} jobs: {ids}")
+            say(f"{plural(count, 'run')} submitted in {plural(launched.jobs, 'job')}: {ids}")
         if launched.held and set(launched.held) != set(self.held):
-            say(f"{len(launched.held)} runs not yet submitted: {launched.why}")
+            say(f"{plural(len(launched.held), 'run')} not yet submitted: {launched.why}")
         self.held = dict.fromkeys(launched.held)
         self.sends.update(run for run in runs if run not in self.held)
         self.submitted, self.queue = time.monotonic(), None

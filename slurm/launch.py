@@ -186,8 +186,8 @@ def submit_plan(plan: Plan, out: Path, lock: IO[bytes]) -> Submission:
 def overrides_cluster_file(variable: str, cluster: Cluster) -> bool:
     """Whether an environment variable would override a key of the cluster file.
 
-    SLURM sets variables inside a job, and sbatch's variables take precedence over a script's options. Variables for keys
-    that the file does not set are kept.
+    SLURM sets variables inside a job, and sbatch's variables take precedence over a script's options. Of these only account,
+    QOS and constraint are kept, if the file does not set them.
     """
     if variable.startswith("SLURM_"):
         return variable != "SLURM_CONF"

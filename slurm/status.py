@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from bench.runs.heartbeat import Heartbeat, read_heartbeat
-from bench.runs.run import Run, plan_runs
+from bench.runs.run import Failure, Run, plan_runs
 from bench.suites.suite import Suite
 from tasks import InputError
 
@@ -140,6 +140,11 @@ class Queue:
         info = (self.accounted or {}).get(id)
         return info is None or not (info.state in NOT_RESENT or info.exit_code in EXIT_REASONS)
 
+    def failure(self, run: Run, out: Path) -> Failure | None:
+        """The run's failure; None if it was submitted again since."""
+        failure, last = run.failure(out), self.latest.get(run.key)
+        return failure if failure and (last is None or last[0].plan.failed(last[2])) else None
+
     def status(self, run: Run, out: Path) -> Status:
         last = self.latest.get(run.key)
         if last is None:
@@ -149,16 +154,15 @@ class Queue:
             return Status(state, heartbeat=heartbeat, reason=failure.error if failure else "")
         if result := run.result(out):
             return Status(result.status)
-        submission, share, place = last
+        submission, share, _ = last
         id = submission.job_of(share)
-        failure = run.failure(out)
-        if failure and (id not in self.live or submission.plan.failed(place)):
+        if failure := self.failure(run, out):
             return Status("failed", job=id, reason=failure.error)
         if id not in self.live:
             state = run.state(out)
             if state == "running":
                 return Status(state, heartbeat=read_heartbeat(run.folder(out)))  # in another process
-            return Status(state, job=id, reason=self.end_reason(id))
+            return Status("missing" if state == "failed" else state, job=id, reason=self.end_reason(id))
         info = self.live[id][1]
         progress = submission.progress(share)
         beat = next((b for b in progress.beats if b.run == run.key), None) if progress else None

@@ -3,7 +3,7 @@
 import os
 import statistics
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 from bench.runs.heartbeat import Heartbeat
 from bench.runs.progress import format_duration
 from bench.runs.run import FAILURE, Run
+from tasks import plural
 
 from .estimate import Estimate
 from .status import STATES, Queue, Status, unfinished
@@ -67,7 +68,7 @@ def status_text(found: Sequence[tuple[Queue, dict[Run, Status]]], out: Path):
     hints = [hint for queue, _ in found if (hint := empty_folder_hint(queue.suite, out))]
     parts = [
         state_table(statuses, by_condition=len(found) > 1),
-        f"\n{len(statuses)} runs: {counts}{f'; {hints[0]}' if hints else ''}",
+        f"\n{plural(len(statuses), 'run')}: {counts}{f'; {hints[0]}' if hints else ''}",
         *(line for queue, own in found for line in job_lines(queue, own, out)),
         *running_lines(statuses),
         *(line for queue, own in found for line in failure_lines(queue, own)),
@@ -106,7 +107,7 @@ def job_lines(queue: Queue, statuses: dict[Run, Status], out: Path) -> list[str]
     if queue.no_answer:
         return [f"SLURM was not asked about the jobs: {queue.no_answer}"]
     states = Counter(info.state.lower() for _, info in queue.live.values())
-    lines = [f"{len(queue.live)} jobs in the queue"]
+    lines = [f"{plural(len(queue.live), 'job')} in the queue"]
     if states:
         lines[0] += f": {', '.join(f'{n} {state}' for state, n in states.most_common())}"
     waits = Counter(info.reason for _, info in queue.live.values() if info.state == "PENDING")
@@ -132,7 +133,7 @@ def hours_left(queue: Queue, statuses: dict[Run, Status], todo: Sequence[Run], o
     hours = seconds * devices / cluster.at_once / 3600
     line = f"left: about {hours:.2f} {kind}-hours{' (guessed)' if estimate.guessed else ''}"
     if at_once := sum(status.state == "running" for status in statuses.values()):
-        line += f", {format_duration(seconds / at_once)} at {at_once} runs at a time"
+        line += f", {format_duration(seconds / at_once)} at {plural(at_once, 'run')} at a time"
     return line
 
 
@@ -201,8 +202,7 @@ def read_logs(queue: Queue, runs: Sequence[Run], out: Path, lines: int) -> dict[
 def last_lines(path: Path, count: int) -> list[str]:
     """The last lines of a log, which may be long; empty if it cannot be read."""
     try:
-        with open(path, "rb") as file:
-            file.seek(max(0, path.stat().st_size - 200 * count))
-            return file.read().decode(errors="replace").splitlines()[-count:]
+        with open(path, errors="replace") as file:
+            return [line.rstrip("\n") for line in deque(file, count)]
     except OSError:
         return []

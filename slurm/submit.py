@@ -6,6 +6,7 @@ the launcher's lock file: the lock is released only after all of them have ended
 
 import io
 import json
+import math
 import pickle
 import shlex
 import sys
@@ -59,7 +60,7 @@ def submitit_parameters(cluster: Cluster, name: str, folder: Path) -> dict[str, 
         "qos": cluster.qos,
         "constraint": cluster.constraint,
         "time": cluster.time_minutes,
-        "mem": f"{round(cluster.memory_gb * 1024)}M",
+        "mem": f"{math.ceil(cluster.memory_gb * 1024)}M",  # 0 would mean all of the node's
         "nodes": 1,
         "ntasks_per_node": 1,
         "cpus_per_task": cluster.cpus_per_job,
@@ -71,7 +72,9 @@ def submitit_parameters(cluster: Cluster, name: str, folder: Path) -> dict[str, 
         "setup": setup,
         # srun of SLURM 22.05 to 23.02 does not inherit the CPUs of its job.
         "srun_args": [f"--cpus-per-task={cluster.cpus_per_job}", *cluster.srun_args],
-        "additional_parameters": {"requeue": True} | {key.lstrip("-"): value for key, value in cluster.sbatch.items()},
+        # submitit writes True as an option without a value, but False as "=False".
+        "additional_parameters": {"requeue": True}
+        | {key.lstrip("-"): value for key, value in cluster.sbatch.items() if value is not False},
     }
     return {key: value for key, value in chosen.items() if value is not None}
 

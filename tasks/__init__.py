@@ -1,4 +1,4 @@
-"""Task generators: copying, addition, parity, key retrieval, sorting and language, one per file.
+"""Task generators: copying, addition, parity, key retrieval, sorting, majority and language, one per file.
 
 Independent of the other packages.
 
@@ -11,12 +11,12 @@ import pkgutil
 from functools import cache
 
 from .base import BOS, EOS, PAD, SEP, Examples, Task, Vocabulary
-from .errors import InputError, unknown
+from .errors import InputError, plural, unknown
 from .splits import content_hash, test_set, train_batch
 
 __all__ = [
     "BOS", "EOS", "PAD", "SEP", "Examples", "InputError", "Task", "Vocabulary",
-    "catalogue", "content_hash", "get", "test_set", "train_batch", "unknown",
+    "catalogue", "content_hash", "get", "plural", "test_set", "train_batch", "unknown",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""User errors: reported in one line, without a traceback.
+"""User errors, reported in one line without a traceback, and the words of messages.
 
 Every package raises ``InputError`` (or a subclass) for invalid input; the command line prints its message on one line and exits
 with code 2. Any other exception is a bug of lprime and keeps its traceback.
@@ -18,3 +18,8 @@ def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
     close = difflib.get_close_matches(str(given), names, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]!r}?" if close else f"expected one of: {', '.join(names)}"
     return InputError(f"unknown {kind} {str(given)!r}; {hint}")
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 seed``, ``3 seeds``."""
+    return f"{count} {noun}{'s' * (count != 1)}"

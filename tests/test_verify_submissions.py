@@ -40,6 +40,11 @@ def checkout(tmp_path):
         (["leaderboard/submissions/a b/good", "leaderboard/submissions/bad/x/y"], 1, "verify leaderboard/submissions/bad"),
         (["leaderboard/submissions/mine/good", SCRIPT], 2, f"also changes:\n{SCRIPT}"),
         (["leaderboard/submissions/README.md"], 2, "no submission in"),
+        (
+            ["leaderboard/submissions/mine/good", "leaderboard/submissions/x.py"],
+            2,
+            "also changes: leaderboard/submissions/x.py",
+        ),
     ],
 )
 def test_a_pull_request(checkout, files, code, expected):

@@ -6,8 +6,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 
 from bench import encodings, text_rules
-from bench.encodings import Encoding, Info, Stage, Wrapper
-from bench.encodings.base import LONGEST_SHARE
+from bench.encodings import Encoding, Info, Wrapper
 from bench.plugins.registry import get_encoding
 from bench.result import RANKING_CLASSES, SOURCE_KINDS
 from tasks import InputError
@@ -47,7 +46,7 @@ def check_declaration(subject: Subject) -> str:
     if (longest := max(map(len, parts if issubclass(cls, Wrapper) else [str(info.lengths)]))) > MAX_LENGTHS:
         faults.append(f"lengths has {longest} characters, more than {MAX_LENGTHS}: {info.lengths!r:.60}")
     if cls.stage:
-        faults += stage_faults(cls.stage, info, bool(plugins))
+        faults += cls.stage.faults(info.ranking, bool(plugins))
     faults += settings_faults(cls, bool(plugins))
     for plugin in plugins:
         faults += info_faults(plugin.info, True)
@@ -63,17 +62,6 @@ def check_declaration(subject: Subject) -> str:
         raise Fault(f"the name {info.name!r} loads another encoding")
     hooks = ", ".join(encodings.hooks(cls)) or "no hook"
     return f"{info.name}, family {info.family}, ranking {info.ranking}; overrides {hooks}"
-
-
-def stage_faults(stage: Stage, info: Info, plugin: bool) -> Iterator[str]:
-    """Faults of a further training stage."""
-    most = Stage().share if stage.longer else LONGEST_SHARE
-    if stage.longer and info.ranking == "standard":
-        yield "has a further training stage, but its ranking is not 'longer'"
-    if not stage.longer and plugin:
-        yield "has a further training stage at lengths up to L, which the rules of submissions do not allow"
-    if not 0 < stage.share <= most:
-        yield f"its further stage takes {stage.share!r:.20} of the steps; expected more than 0, at most {most:g}"
 
 
 def info_faults(info: Info, plugin: bool) -> list[str]:

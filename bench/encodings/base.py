@@ -27,7 +27,7 @@ another argument.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -135,14 +135,20 @@ class Stage:
     """An extra training stage after the recipe's last step."""
 
     share: float = 0.01
-    """Its steps as a share of the recipe's steps; at most this default at longer lengths, ``LONGEST_SHARE`` otherwise."""
+    """Its steps as a share of the recipe's steps: at most this default at longer lengths, otherwise 0.125, as ``drope``."""
     longer: bool = True
     """Lengths are drawn from 1 … L′ and announced as L′, in the tests too. False: lengths and announced lengths stay those of
     training and testing."""
 
-
-LONGEST_SHARE = 0.125
-"""Largest share of a stage that is not ``longer``: that of ``drope``, the only one."""
+    def faults(self, ranking: str, plugin: bool) -> Iterator[str]:
+        """What the rules do not allow about it, given the encoding's ranking class and whether it is a plugin."""
+        most = Stage.share if self.longer else 0.125
+        if self.longer and ranking == "standard":
+            yield "has a further training stage, but its ranking is not 'longer'"
+        if not self.longer and plugin:
+            yield "has a further training stage at lengths up to L, which the rules of submissions do not allow"
+        if not 0 < self.share <= most:
+            yield f"its further stage takes {self.share!r:.20} of the steps; expected more than 0, at most {most:g}"
 
 
 class Encoding(nn.Module):
@@ -158,7 +164,7 @@ class Encoding(nn.Module):
     float_ids: ClassVar[bool] = True
     """Position ids may be fractions. False for encodings that look them up in a table."""
     stage: ClassVar[Stage | None] = None
-    """Extra training stage, if any; requires ``ranking="longer"`` if its lengths are longer."""
+    """Extra training stage, if any; if its lengths are longer, ``ranking`` must not be ``standard``."""
 
     def __init__(self, setup: Setup):
         super().__init__()

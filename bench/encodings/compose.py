@@ -28,7 +28,7 @@ def resolve(text: str, known: Classes) -> type[Encoding]:
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise syntax_fault(text) from None
     return class_of_node(tree, text, known)
 
@@ -72,9 +72,11 @@ def setting_value(tree: ast.expr, text: str) -> Any:
         value = ast.literal_eval(tree)
         if isinstance(value, float) and not math.isfinite(value):
             raise ValueError
-        return value
     except (ValueError, TypeError, RecursionError):  # TypeError: a dict with a list as a key
         raise InputError(f"settings in {text!r} must be finite numbers, True, False or quoted words") from None
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise InputError(f"a setting in {text!r:.60} is too large; expected an integer below 2**63")
+    return value
 
 
 def wrapped_class(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encoding]:
@@ -147,10 +149,7 @@ def checked_setting(name: str, key: str, value: Any, defaults: Mapping[str, Any]
         raise unknown(f"setting of {name}", key, defaults)
     wanted = type(defaults[key])
     if wanted is float and type(value) is int:
-        try:
-            value = float(value)
-        except OverflowError:
-            raise InputError(f"setting {key} of {name} is too large: a number with {len(str(value))} digits") from None
+        value = float(value)
     if type(value) is not wanted or (wanted is str and not re.fullmatch(r"[a-z0-9_]+", value)):
         raise InputError(f"setting {key} of {name} must be of type {wanted.__name__}, such as {defaults[key]!r}, got {value!r}")
     return value

@@ -103,7 +103,7 @@ def read_measurements(path: Path) -> list[Measurement]:
         InputError: another line is no measurement.
     """
     found: list[Measurement] = []
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    lines = path.read_bytes().splitlines() if path.exists() else []
     for number, line in enumerate(lines, 1):
         try:
             found.append(ADAPTER.validate_json(line))
@@ -116,9 +116,9 @@ def read_measurements(path: Path) -> list[Measurement]:
 def append(path: Path, measurement: Measurement) -> None:
     """Add a line, after a line break if the last line was cut off."""
     line = json.dumps(measurement.model_dump(mode="json"), ensure_ascii=False)
-    with path.open("a+", encoding="utf-8") as file:
+    with path.open("ab+") as file:
         file.seek(0)
-        text = file.read()
-        if text and not text.endswith("\n"):  # keep only whole lines
-            file.truncate(len(text[: text.rfind("\n") + 1].encode()))
-        file.write(line + "\n")
+        data = file.read()
+        if not data.endswith(b"\n"):  # keep only whole lines
+            file.truncate(data.rfind(b"\n") + 1)
+        file.write(line.encode() + b"\n")

@@ -39,12 +39,12 @@ class Properties:
 class Probe:
     """One encoding without a model, in float64, with fixed content."""
 
-    def __init__(self, cls: type[Encoding], positions: int = POSITIONS, generator_seed: int = 0):
-        self.positions, self.generator_seed = positions, generator_seed
+    def __init__(self, cls: type[Encoding], generator_seed: int = 0):
+        self.generator_seed = generator_seed
         heads, head_width = 4, 8
         self.setup = Setup(
-            layers=2, width=32, heads=heads, head_width=head_width, train_tokens=positions // 4, longest_tokens=2 * positions,
-            train_length=positions // 4, longest_length=2 * positions,
+            layers=2, width=32, heads=heads, head_width=head_width, train_tokens=POSITIONS // 4, longest_tokens=2 * POSITIONS,
+            train_length=POSITIONS // 4, longest_length=2 * POSITIONS,
             symbols=("<pad>", "<bos>", "<sep>", "<eos>", "0", "1"), roles=("special",) * 4 + ("digit",) * 2,
         )  # fmt: skip
         with torch.random.fork_rng(devices=[]):
@@ -69,14 +69,14 @@ class Probe:
     @torch.no_grad()
     def embedding(self, ids: Int[Tensor, " T"] | None = None, count: int | None = None) -> Float[Tensor, "T D"]:
         """What ``embed`` adds at each position in the first layer."""
-        count = len(ids) if ids is not None else count or self.positions
+        count = len(ids) if ids is not None else count or POSITIONS
         zero = torch.zeros(1, count, self.setup.width, dtype=torch.float64)
         return self.encoding.embed(zero, self.at(ids, count)).squeeze(0)
 
     @torch.no_grad()
     def attention(self, ids: Int[Tensor, " T"] | None = None, count: int | None = None) -> Float[Tensor, "H T"]:
         """Attention weights of the last query over all positions, read from one-hot values."""
-        count = len(ids) if ids is not None else count or self.positions
+        count = len(ids) if ids is not None else count or POSITIONS
         width = self.setup.head_width
         at = self.at(ids, count)
         parts = []
@@ -122,7 +122,7 @@ def is_linear(probe: Probe) -> bool:
         linear_map = torch.linalg.lstsq(before[::2], after[::2], rcond=1e-5, driver="gelsd").solution
         error = before[1::2] @ linear_map - after[1::2]
         return bool(error.abs().max() < 1e-2 * codes.abs().max())
-    ids = probe.at(None, probe.positions).positions
+    ids = probe.at(None, POSITIONS).positions
     if not bool((probe.attention().std(-1) > SAME).any()):
         return False  # no code
     shifted = probe.attention(ids + 5)
@@ -140,9 +140,9 @@ def is_finite_past_train(cls: type[Encoding]) -> bool:
 
 def depends_on_ids(probe: Probe) -> bool:
     """Return whether other ids give other codes."""
-    ids = probe.at(None, probe.positions).positions
+    ids = probe.at(None, POSITIONS).positions
     if ids.ndim > 1 or ids.is_floating_point():
         return False
     permuted = ids.clone()
-    permuted[: probe.positions // 2] = ids[: probe.positions // 2].flip(0)
+    permuted[: POSITIONS // 2] = ids[: POSITIONS // 2].flip(0)
     return bool((probe.codes(ids) - probe.codes(permuted)).abs().max() > SAME)

@@ -6,6 +6,7 @@ In place of a plugin's class there is a stand-in with its name and settings, so 
 
 import ast
 import inspect
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -126,7 +127,7 @@ def parse_source(reference: str) -> ast.Module:
     path = Path(place) if is_file(reference) else find_module(place)
     if path is None:
         raise InputError(f"cannot find the source of {reference}")
-    if path.is_file() and path.stat().st_size > MOST_BYTES:
+    if os.path.isfile(path) and path.stat().st_size > MOST_BYTES:  # Path.is_file raises an error if the name is too long
         raise InputError(f"{path} has more than {MOST_BYTES:,} bytes, too many for an encoding")
     content = read_file(path)
     try:

@@ -1,7 +1,7 @@
 """Syntax of references to plugins: ``my_encoding.py``, ``folder/file.py:Class`` or ``package.module:Class``.
 
 A reference can be used wherever a name of an encoding can, also inside compositions: ``randomised(my_encoding.py)``,
-``my_encoding.py(strength=2.0)``. A path that contains blanks, brackets, commas, quotes or ``=`` must be the whole name.
+``my_encoding.py(strength=2.0)``. There, a path with blanks, brackets, commas or ``=`` is quoted: ``randomised('my file.py')``.
 """
 
 import ast
@@ -12,7 +12,7 @@ from pathlib import Path
 
 CLASS = r"[^\W\d]\w*"
 WHOLE = re.compile(rf".+\.py(?::{CLASS})?")
-EMBEDDED = re.compile(rf"[^\s(),='\"]+\.py(?::{CLASS})?|{CLASS}(?:\.{CLASS})*:{CLASS}")
+EMBEDDED = re.compile(rf"'([^']+\.py(?::{CLASS})?)'|([^\s(),='\"]+\.py(?::{CLASS})?|{CLASS}(?:\.{CLASS})*:{CLASS})")
 
 
 def has_reference(text: str) -> bool:
@@ -24,7 +24,7 @@ def map_references(text: str, change: Callable[[str], str]) -> str:
     """Replace every reference in the name of an encoding with ``change(reference)``."""
     if WHOLE.fullmatch(text.strip()):
         return change(text.strip())
-    return EMBEDDED.sub(lambda match: change(match.group()), text)
+    return EMBEDDED.sub(lambda match: change(match[1] or match[2]), text)
 
 
 def references_in(text: str) -> list[str]:
@@ -51,8 +51,10 @@ def absolute(text: str, folder: Path) -> str:
         place, name = parts(reference)
         if not is_file(reference):
             return reference
-        return os.path.abspath(folder / place) + (f":{name}" if name else "")
+        found = os.path.abspath(folder / place) + (f":{name}" if name else "")
+        return found if whole or EMBEDDED.fullmatch(found) else f"'{found}'"
 
+    whole = WHOLE.fullmatch(text.strip())
     return map_references(text, absolute_reference)
 
 

@@ -4,7 +4,7 @@ At lengths past L: a model is asked for an answer token with the whole sequence,
 own, where N is the size of a sequence of length L; the tokens before them, but for ``<bos>``, are those of another example at
 the same places. A model that gains nothing from more context than it was trained on loses nothing (Press et al. 2022 found that
 of ALiBi). Up to eight answer tokens of each example, ``<eos>`` not counted, are asked for, evenly spaced with the last one
-included; those with no more than N tokens before them are left out.
+included; those with fewer than N tokens between ``<bos>`` and them are left out. With exactly N, nothing is replaced.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ def measure(subject: Subject) -> list[Value]:
         rows, places = [], []  # of each asked token
         for n in range(EXAMPLES):
             asked = np.unique(np.linspace(starts[n], sizes[n] - 2, ASKED).round().astype(int))
-            asked = asked[asked > kept]  # otherwise nothing is replaced
+            asked = asked[asked > kept]
             rows += [n] * len(asked)
             places += asked.tolist()
         if not rows:

@@ -69,9 +69,8 @@ def at_places(attention: Attention, asked: torch.Tensor) -> dict[str, torch.Tens
     if attention.weights is None or attention.logits is None:
         return found
     weights, logits = (x.transpose(1, 2)[asked].double() for x in (attention.weights, attention.logits))
-    seen = torch.arange(1, weights.shape[-1] + 1).expand(*asked.shape, -1)[:, :, : weights.shape[-1]]
-    count = (torch.arange(asked.shape[1]) + 1).expand(asked.shape)[asked][:, None]
-    used = (logits > logits.amax(-1, keepdim=True) - 1e3) & (seen[asked][:, None] <= count[..., None])
+    count = found["place"][:, None] + 1
+    used = (logits > logits.amax(-1, keepdim=True) - 1e3) & (torch.arange(weights.shape[-1]) < count[..., None])
     return found | {
         "entropy": torch.special.entr(weights.clamp_min(0)).sum(-1) / count.clamp_min(2).log(),
         "largest_weight": weights.amax(-1),

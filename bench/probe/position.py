@@ -60,9 +60,7 @@ def stream_states(subject: Subject, model: Decoder, examples: Examples, length: 
     return torch.cat([read_states(model, part, announced, generator) for part in parts], 1)
 
 
-def probe_errors(
-    states: Float[Tensor, "S N T D"], inside: Tensor, trained: int, steps: int = STEPS, seed: int = 0
-) -> Float[Tensor, " S"]:
+def probe_errors(states: Float[Tensor, "S N T D"], inside: Tensor, trained: int) -> Float[Tensor, " S"]:
     """Train one classifier of positions for each of S sets of hidden states; their errors on held-out sequences.
 
     Arguments:
@@ -75,7 +73,7 @@ def probe_errors(
     mean, std = rows.mean(1, keepdim=True), rows.std(1, keepdim=True).clamp_min(1e-5)
     rows, held_out = (rows - mean) / std, (held_out - mean) / std
     sets, _, width = rows.shape
-    source = torch.Generator().manual_seed(seed)
+    source = torch.Generator().manual_seed(0)
 
     def initial(*shape: int) -> Tensor:
         return (torch.randn(sets, *shape, generator=source) * shape[0] ** -0.5).requires_grad_()
@@ -89,8 +87,8 @@ def probe_errors(
     with torch.inference_mode(False), torch.enable_grad():
         rows = rows.clone()  # a normal tensor, which autograd accepts
         optimizer = torch.optim.Adam([*weights, *biases], RATE)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-        for _ in range(steps):
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+        for _ in range(STEPS):
             batch = torch.randint(rows.shape[1], (BATCH,), generator=source)
             scores = logits(rows[:, batch])
             loss = F.cross_entropy(scores.flatten(0, 1), labels[batch].repeat(sets))

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Bool, Int
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 import tasks
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
+from bench.runs.checkpoint import read_checkpoint, weights_in
 from bench.runs.run import WEIGHTS, Run
 from bench.runs.run_one import Session, resolve_device
 from bench.runs.run_training import Control, build_model
@@ -86,30 +86,29 @@ def train(run: Run, out: Path) -> None:
     """Train a run with its weights kept, or only store the weights of a training that others share."""
     session = Session(run, out, resolve_device("auto"), Control(10.0, lambda step: None, lambda: False), keep_weights=True)
     session.train()
-    if not weights_file(run, out).exists():
-        session.training.keep()
 
 
 def load_subject(run: Run, out: Path) -> Subject:
     """The trained model of a run, on the CPU.
 
     Raises:
-        InputError: its weights are missing, damaged, or of another version of suite or encoding.
+        InputError: its weights are missing, damaged, not those of a whole training, or of another version of suite or encoding.
     """
     path = weights_file(run, out)
     model = build_model(run)
     owner = run if run.extra_steps else training_run(run)
     expected = [run.suite.fingerprint, str(owner), source_hash(get_encoding(owner.encoding))]
     try:
-        with safe_open(path, "pt") as file:
-            identity = json.loads(file.metadata()["identity"])
-            weights = {n.removeprefix("model/"): file.get_tensor(n) for n in file.keys() if n.startswith("model/")}  # noqa: SIM118
-    except (FileNotFoundError, OSError) as error:
+        tensors, identity, state = read_checkpoint(path)
+    except OSError as error:
         raise InputError(f"{run} has no weights ({path}: {error}); expected those that --keep-weights stores") from None
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
+    except ValueError as error:
         raise InputError(f"{path} is damaged ({error}); delete it to train {owner} again") from None
-    if identity[:3] != expected:
+    if json.loads(identity)[:3] != expected:
         raise InputError(f"{path} is of another version of suite or encoding than {owner} now is; delete it to train again")
+    if not state.diverged and state.step < (steps := owner.steps + owner.extra_steps):
+        raise InputError(f"{path} ends at step {state.step} of {steps}; delete it to train {owner} again")
+    weights = weights_in(tensors)
     names = {name.replace("base.", ""): name for name in weights}  # names differ by the `base.` of wrappers
     with torch.no_grad():
         for name, parameter in model.named_parameters():

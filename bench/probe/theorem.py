@@ -37,6 +37,9 @@ CONSTANT, BOS, SHARE, U, W, COS, SIN, TOKEN = range(8)
 """Features of the stream; −f is ``HALF`` further, and the last four pairs are the token's."""
 EPSILON = 1e-5
 """That of the norms."""
+SLOPE, PEAK = 0.5, 1000.0
+"""λ of head 0 and β of head 1."""
+SEQUENCES = 4
 STEEP = 40.0
 """GELU(x) is x or 0 to float64's precision beyond this."""
 
@@ -46,8 +49,6 @@ class Findings:
     """What the constructed model computes, and how far it is from the theorem."""
 
     positions: int
-    slope: float
-    """λ of head 0."""
     read: Float[Tensor, " T"]
     """T·u of each token."""
     attention: Float[Tensor, "H T T"]
@@ -74,13 +75,8 @@ def write(weight: Tensor, feature: int, column: int, value: float | Tensor) -> N
 
 
 @torch.no_grad()
-def construct(positions: int, slope: float = 0.5, peak: float = 1000.0) -> Decoder:
-    """The model for up to ``positions`` tokens, ``<bos>`` (token 0) included.
-
-    Arguments:
-        slope: λ of head 0.
-        peak: β of head 1.
-    """
+def construct(positions: int) -> Decoder:
+    """The model for up to ``positions`` tokens, ``<bos>`` (token 0) included."""
     setup = Setup(2, WIDTH, HEADS, HEAD_WIDTH, positions, positions, positions, positions)
     model = Decoder(spec_of(2, WIDTH, HEADS, positions), SYMBOLS, partial(NoPE, setup)).double()
     first, second = (block for block in model.blocks if isinstance(block, Block))
@@ -126,18 +122,18 @@ def construct(positions: int, slope: float = 0.5, peak: float = 1000.0) -> Decod
     set_norm(second.attention_norm, 5)
     q, k = second.qkv.weight[:WIDTH], second.qkv.weight[WIDTH : 2 * WIDTH]
     scale = math.sqrt(HEAD_WIDTH)
-    q[0, U], k[0, CONSTANT] = -scale * slope * positions, 1
-    q[1, CONSTANT], k[1, U] = scale * slope * positions, 1
+    q[0, U], k[0, CONSTANT] = -scale * SLOPE * positions, 1
+    q[1, CONSTANT], k[1, U] = scale * SLOPE * positions, 1
     c, s = math.cos(omega), math.sin(omega)
-    q[HEAD_WIDTH, COS], q[HEAD_WIDTH, SIN], k[HEAD_WIDTH, COS] = scale * peak * c, scale * peak * s, 1
-    q[HEAD_WIDTH + 1, SIN], q[HEAD_WIDTH + 1, COS], k[HEAD_WIDTH + 1, SIN] = scale * peak * c, -scale * peak * s, 1
+    q[HEAD_WIDTH, COS], q[HEAD_WIDTH, SIN], k[HEAD_WIDTH, COS] = scale * PEAK * c, scale * PEAK * s, 1
+    q[HEAD_WIDTH + 1, SIN], q[HEAD_WIDTH + 1, COS], k[HEAD_WIDTH + 1, SIN] = scale * PEAK * c, -scale * PEAK * s, 1
     return model.eval()
 
 
-def run_theorem(positions: int = 64, sequences: int = 4, slope: float = 0.5, peak: float = 1000.0, seed: int = 1) -> Findings:
+def run_theorem(positions: int = 64, seed: int = 1) -> Findings:
     """Construct the model and check it on random sequences, which depend on the seed."""
-    model = construct(positions, slope, peak)
-    tokens = torch.randint(1, SYMBOLS, (sequences, positions), generator=torch.Generator().manual_seed(seed))
+    model = construct(positions)
+    tokens = torch.randint(1, SYMBOLS, (SEQUENCES, positions), generator=torch.Generator().manual_seed(seed))
     tokens[:, 0] = 0
     layers: list[Attention] = []
     read_attention(model, tokens, positions, None, layers.append)
@@ -148,7 +144,7 @@ def run_theorem(positions: int = 64, sequences: int = 4, slope: float = 0.5, pea
     assert uniform is not None and pattern is not None
     later = torch.ones(positions, positions, dtype=torch.bool).triu(1)
     back = i[:, None] - i
-    logits = torch.stack([-slope * back, peak * torch.cos(2 * math.pi / positions * (back - 1))])
+    logits = torch.stack([-SLOPE * back, PEAK * torch.cos(2 * math.pi / positions * (back - 1))])
     expected = logits.masked_fill(later, -math.inf).softmax(-1)
     errors = {
         "layer 0: uniform attention, 1/(i + 1)": (uniform - (1 / (i + 1))[:, None].masked_fill(later, 0)).abs().max(),
@@ -157,16 +153,16 @@ def run_theorem(positions: int = 64, sequences: int = 4, slope: float = 0.5, pea
         "layer 1, head 1: softmax of β cos ω(i − j − 1)": (pattern[:, 1] - expected[1]).abs().max(),
         "layer 1: the same attention whatever the tokens": (pattern - pattern[:1]).abs().max(),
     }
-    return Findings(positions, slope, read[0], pattern[0], {claim: float(error) for claim, error in errors.items()})
+    return Findings(positions, read[0], pattern[0], {claim: float(error) for claim, error in errors.items()})
 
 
 @torch.inference_mode()
-def permutation_errors(length: int = 24, seed: int = 0) -> dict[bool, float]:
+def permutation_errors(seed: int = 0) -> dict[bool, float]:
     """Causal or not → largest difference of the hidden states of permuted tokens and the permuted hidden states.
 
     It is relative to the largest hidden state. The model has random weights and no encoding.
     """
-    errors = {}
+    length, errors = 24, {}
     for causal in (False, True):
         setup = Setup(3, 64, 4, 16, length, length, length, length)
         with torch.random.fork_rng(devices=[]):

@@ -50,6 +50,32 @@ def save_checkpoint(folder: Path, model: Decoder, optimizer: FlatAdamW, state: T
     write_atomic(folder / CHECKPOINT, save(tensors, metadata))
 
 
+def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], str, TrainingState]:
+    """The tensors, identity and training state of a file.
+
+    Raises:
+        ValueError: it is damaged.
+        OSError: it cannot be read.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata()
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+        identity, text = metadata["identity"], metadata["state"]
+        if metadata["digest"] != checksum(tensors, identity, text):
+            raise ValueError("its content does not match its checksum")
+        state = TrainingState(**json.loads(text))
+        state.loss = [(step, loss) for step, loss in state.loss]
+    except (SafetensorError, KeyError, TypeError) as error:
+        raise ValueError(str(error)) from None
+    return tensors, identity, state
+
+
+def weights_in(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The model's tensors among those of a file."""
+    return {name.removeprefix("model/"): tensor for name, tensor in tensors.items() if name.startswith("model/")}
+
+
 def load_checkpoint(
     folder: Path, model: Decoder, optimizer: FlatAdamW, identity: str, name: str = CHECKPOINT
 ) -> TrainingState | None:
@@ -68,18 +94,15 @@ def load_checkpoint(
     if not path.exists():
         return None
     try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata()
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-        if metadata["identity"] != identity and name == WEIGHTS and (folder / RESULT).exists():
+        tensors, found, state = read_checkpoint(path)
+        if found != identity and name == WEIGHTS and (folder / RESULT).exists():
             raise InputError(
-                f"{path} are the tested weights of another training ({differences(metadata['identity'], identity)}); "
+                f"{path} are the tested weights of another training ({differences(found, identity)}); "
                 f"use another --out, or delete {folder} to run it again"
             )
-        if metadata["identity"] != identity or metadata["digest"] != checksum(tensors, identity, metadata["state"]):
-            raise ValueError("damaged, or of another run")
-        state = TrainingState(**json.loads(metadata["state"]))
-        weights = {name.removeprefix("model/"): t for name, t in tensors.items() if name.startswith("model/")}
+        if found != identity:
+            raise ValueError("of another run")
+        weights = weights_in(tensors)
         if {n: t.shape for n, t in weights.items()} != {n: t.shape for n, t in model.state_dict().items()}:
             raise ValueError("of another model")
     except FileNotFoundError:  # deleted since: its run has ended in another process
@@ -88,10 +111,9 @@ def load_checkpoint(
         raise InputError(f"cannot read {path}: {error}") from error
     except InputError:
         raise
-    except (SafetensorError, KeyError, TypeError, ValueError):
+    except ValueError:
         path.replace(path.with_name(name + ".unusable"))
         return None
-    state.loss = [(step, loss) for step, loss in state.loss]
     model.load_state_dict(weights)
     for name, vector in optimizer.vectors.items():
         moments = {key: tensors[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in tensors}

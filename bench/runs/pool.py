@@ -5,7 +5,8 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -37,6 +38,20 @@ def worker_environment(threads: int) -> dict[str, str]:
     count = str(threads)
     malloc = os.environ.get("GLIBC_TUNABLES", MALLOC)
     return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "GLIBC_TUNABLES": malloc}
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for the processes started in the block."""
+    before = os.environ.copy()
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name in variables:
+            os.environ.pop(name)
+            if name in before:
+                os.environ[name] = before[name]
 
 
 @dataclass
@@ -106,14 +121,15 @@ class LocalPool:
         context = multiprocessing.get_context("spawn")
         arguments = (theirs, str(out), self.threads, self.device, self.checkpoint_every_s)
         worker = Worker(context.Process(target=worker_main, args=arguments, daemon=True), ours)
-        os.environ.update(worker_environment(self.threads))
+        variables = worker_environment(self.threads)
         if self.gpus:  # the one with the fewest workers
             used = [other.gpu for other in self.active]
-            worker.gpu = os.environ["CUDA_VISIBLE_DEVICES"] = min(self.gpus, key=used.count)
+            worker.gpu = variables["CUDA_VISIBLE_DEVICES"] = min(self.gpus, key=used.count)
         resource_tracker.ensure_running()  # otherwise the first process start does it, and unblocks the signals
         signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
         try:
-            worker.process.start()
+            with environment(variables):
+                worker.process.start()
             theirs.close()
             self.active.append(worker)
         finally:  # pending signals arrive now, when the worker is in the pool
@@ -166,7 +182,7 @@ class LocalPool:
             worker.process.join(1)  # its exit is handled by the caller
 
     def handle_exit(self, worker: Worker, queue: deque[Run], out: Path, on_event: Callable[[Event], None]) -> None:
-        """Handle a worker that ended: its run failed, unless the exit code says that it was asked to stop and saved the run."""
+        """Handle a worker that ended: its run failed, unless the exit code says that it is saved or was not begun."""
         code = worker.process.exitcode or 0
         if worker.run and code == STOPPED:
             queue.appendleft(worker.run)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from bench.files import remove_stale_files, try_lock
+from bench.files import NotWritten, remove_stale_files, try_lock
 from tasks import InputError
 
 LOCK, TRAINING_LOCK = "lock", "training.lock"
@@ -33,14 +33,14 @@ def lock_run(folder: Path, name: str = LOCK) -> Iterator[None]:
 
     Raises:
         LockedElsewhere: another process holds it.
-        InputError: the folder cannot be written.
+        NotWritten: the folder cannot be written.
     """
     path = folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = open(path, "ab")  # noqa: SIM115 (closed below)
     except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror or error}") from error
+        raise NotWritten(f"cannot write {folder}: {error.strerror or error}") from error
     with file:
         try:
             locked = try_lock(file, LOCK_WAIT_S)

@@ -17,6 +17,7 @@ from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
+from bench.files import NotWritten
 from bench.result import Result
 from bench.suites.suite import Suite
 from tasks import InputError
@@ -25,7 +26,8 @@ from .run import Run
 from .run_lock import LockedElsewhere
 
 STOPPED = 75
-"""Exit code of a worker that was asked to stop and saved its run (``EX_TEMPFAIL``); 0 may also come from code of a plugin."""
+"""Exit code of a worker that ends on purpose, with its run saved or not begun (``EX_TEMPFAIL``); 0 may also come from code of a
+plugin."""
 
 
 def end_with_parent() -> None:
@@ -116,7 +118,7 @@ class PoolConnection:
     def on_signal(self, *_: object) -> None:
         self.stop_requested = True
         if self.idle:
-            sys.exit(0)
+            sys.exit(STOPPED)
 
     def should_stop(self) -> bool:
         return self.stop_requested or os.getppid() != self.parent
@@ -158,23 +160,25 @@ def worker_main(pipe: Connection, out: str, threads: int, device: str, checkpoin
         except (Exception, SystemExit) as error:  # a hook that calls exit() must not look like a requested stop
             pool.send("failed", 0, report_failure(run, Path(out), error))
             if isinstance(error, RuntimeError) and "CUDA error" in str(error):
-                return  # every later call of CUDA in this process would fail too
+                sys.exit(STOPPED)  # every later call of CUDA in this process would fail too
         pool.idle = True
         if torch.cuda.is_initialized():
             torch.cuda.empty_cache()  # the memory of this run's evaluation, for processes that share the GPU
         if pool.stop_requested:
-            return
+            sys.exit(STOPPED)
 
 
 def report_failure(run: Run, out: Path, error: BaseException) -> str:
-    """Write the run's failure report; returns the reason on one line."""
+    """Write the run's failure report; returns the reason on one line. Without a report the run is tried again, so there is none
+    if a file could not be written: that is no fault of the run."""
     reason = " ".join(str(error).split())
     if not isinstance(error, InputError):  # whose message is complete without the type
         reason = f"{type(error).__name__}{': ' if reason else ''}{reason}"
-    try:
-        run.fail(out, reason, "".join(traceback.format_exception(error)))
-    except ValueError as unwritable:
-        return f"{reason}; {unwritable}"
+    if not isinstance(error, NotWritten):
+        try:
+            run.fail(out, reason, "".join(traceback.format_exception(error)))
+        except NotWritten as unwritable:
+            return f"{reason}; {unwritable}"
     return reason
 
 

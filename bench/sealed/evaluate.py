@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import tasks
-from bench.result import LengthScore
+from bench.result import TENTHS, LengthScore
 from bench.training.evaluate import (
     EXAMPLES_PER_DRAW,
     TOKEN_BUDGET,
@@ -47,7 +47,7 @@ def evaluate_sealed(
     scores, faults = [], []
     random, symbols = model.encoding.info.random, len(task.vocabulary)
     for length, examples in test_sets.items():
-        right, loss, first_wrong, change = 0, 0.0, np.zeros(10, np.int64), 0.0
+        right, loss, first_wrong, change = 0, 0.0, np.zeros(TENTHS, np.int64), 0.0
         per_draw = EXAMPLES_PER_DRAW if random else len(examples)
         announced = announced_length(model, task, length)  # type: ignore[arg-type]
         for start, batch in evaluation_batches(examples, TOKEN_BUDGET["cpu"], per_draw):

@@ -10,7 +10,6 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from bench.encodings import Stage
-from bench.encodings.base import LONGEST_SHARE
 from bench.encodings.nope import NoPE
 from bench.result import RANKING_CLASSES, Parameters
 from bench.runs.run import Run
@@ -64,7 +63,7 @@ class SealedModel(SealedProcess):
         self.embedding = SimpleNamespace(weight=self.weights["embedding.weight"])
 
     def stage(self) -> Stage | None:
-        """The declared extra stage, which needs its ranking class."""
+        """The declared extra stage, by the same rules as in ``lprime check``."""
         declared, ranking = self.declared.get("stage"), self.declared.get("ranking")
         if ranking not in RANKING_CLASSES:
             raise SealedError(f"unknown ranking class {ranking!r:.40}")
@@ -73,10 +72,8 @@ class SealedModel(SealedProcess):
         if declared is None:
             return None
         stage = Stage(**declared)
-        built_in = not self.code.readable  # submissions have no stage that is not longer
-        most = LONGEST_SHARE if built_in and not stage.longer else Stage().share
-        if (stage.longer and ranking != "longer") or not 0 < stage.share <= most:
-            raise SealedError(f"a stage of {stage.share:g} of the steps needs ranking 'longer' and at most {most:g}")
+        if faults := list(stage.faults(ranking, plugin=bool(self.code.readable))):
+            raise SealedError("; ".join(faults))
         return stage
 
     def named_parameters(self) -> list[tuple[str, nn.Parameter]]:

@@ -6,6 +6,7 @@ A suite can be varied: ``vary`` describes its conditions, which are suites too.
 import hashlib
 import json
 import math
+import os
 import re
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,7 @@ from bench.plugins.references import absolute
 from tasks import Examples, InputError, Task, unknown
 
 from .vary import Vary, derive
-from .yaml_config import Section, read_yaml, validated, yaml_file, yaml_files
+from .yaml_config import EncodingName, Section, read_yaml, validated, yaml_file, yaml_files
 
 PROTOCOL = 3
 """Version of the arithmetic: increased by any change to model, training or evaluation that can change a number."""
@@ -107,7 +108,7 @@ class Suite(Section):
     """Number of test examples at each length."""
     test_seed: Annotated[int, Field(ge=0)]
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST)]
-    encodings: Annotated[list[str], Field(min_length=1, max_length=MOST)]
+    encodings: Annotated[list[EncodingName], Field(min_length=1, max_length=MOST)]
     tasks: Annotated[list[TaskSpec], Field(min_length=1, max_length=MOST)]
     vary: Vary | None = None
     condition: str = ""
@@ -217,15 +218,20 @@ def is_shipped(name: str) -> bool:
     return base in shipped() and (not condition or condition in load_suite(base).conditions)
 
 
+def suite_argument(name: str) -> str:
+    """A suite's name as commands take it; that of a suite which is not included stands for its file."""
+    return name if is_shipped(name) else f"{name}.yaml"
+
+
 def split_condition(name: str) -> tuple[str, str]:
     """Name or path of a suite that exists, and a condition of it: ``own-steps-x4.yaml`` → ``own.yaml``, ``steps-x4``; the name
     and an empty string if there is no such suite."""
     known, end = shipped(), next((end for end in (".yaml", ".yml") if name.endswith(end)), "")
     stem = name.removesuffix(end)
-    if name not in known and not (end and Path(name).is_file()):
+    if name not in known and not (end and os.path.isfile(name)):  # Path.is_file raises an error if the name is too long
         for place in (match.start() for match in re.finditer("-", stem)):
             base = stem[:place] + end
-            if base in known or (end and Path(base).is_file()):
+            if base in known or (end and os.path.isfile(base)):
                 return base, stem[place + 1 :]
     return name, ""
 

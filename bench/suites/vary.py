@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 
 from tasks import InputError, unknown
 
-from .yaml_config import Section
+from .yaml_config import EncodingName, Section
 
 RECIPE = ("learning_rate", "steps", "batch", "weight_decay")
 MODEL = ("layers", "width")
@@ -31,12 +31,15 @@ FIELDS = (*RECIPE, *MODEL, "train_length")
 """What a condition can change."""
 FRACTIONS = ("learning_rate", "weight_decay")
 """Those that need not be whole numbers."""
+FACTOR = re.compile(r"x[0-9]+(\.[0-9]+)?")
+LARGEST = 1e9
+"""Largest value or factor."""
 
 
 class Vary(Section):
     """The conditions of a suite, and the encodings and seeds that run under each."""
 
-    encodings: Annotated[list[str], Field(min_length=2, max_length=1000)]
+    encodings: Annotated[list[EncodingName], Field(min_length=2, max_length=1000)]
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=1000)]
     conditions: Annotated[
         dict[str, Annotated[list[int | float | str], Field(min_length=1, max_length=20)]], Field(min_length=1)
@@ -48,10 +51,20 @@ class Vary(Section):
         for label, values in lists.items():
             if duplicates := [v for v in values if values.count(v) > 1]:
                 raise ValueError(f"vary: {label}: duplicate {duplicates[0]!r}")
-        for field in self.conditions:
+        for field, values in self.conditions.items():
             if field not in FIELDS:
                 raise unknown("field in vary.conditions", field, FIELDS)
+            for value in values:
+                number = factor_of(value) if isinstance(value, str) else value
+                if number is None or abs(number) > LARGEST:
+                    expected = f"expected a number up to {LARGEST:g}, or a factor such as x2"
+                    raise ValueError(f"vary.conditions: {field}: {expected}, got {value!r:.40}")
         return self
+
+
+def factor_of(text: str) -> float | None:
+    """``x0.5`` → 0.5; None if it is no factor."""
+    return float(text[1:]) if FACTOR.fullmatch(text) else None
 
 
 def derive(content: dict[str, Any], vary: Vary) -> dict[str, dict[str, Any]]:
@@ -61,7 +74,7 @@ def derive(content: dict[str, Any], vary: Vary) -> dict[str, dict[str, Any]]:
         content: of the suite that is varied.
 
     Raises:
-        InputError: a condition that is not a number or factor, or changes nothing.
+        InputError: a condition that changes nothing, or two with one name.
     """
     suites = {}
     for field, values in vary.conditions.items():
@@ -71,6 +84,8 @@ def derive(content: dict[str, Any], vary: Vary) -> dict[str, dict[str, Any]]:
             if new == content:
                 raise InputError(f"suite {content['name']}: condition {field}: {value} changes nothing")
             condition = f"{field}-{value if isinstance(value, str) else f'{value:.12g}'}"
+            if condition in suites:
+                raise InputError(f"suite {content['name']}: two conditions are named {condition}")
             new |= {
                 "name": f"{content['name']}-{condition}",
                 "condition": condition,
@@ -85,11 +100,7 @@ def derive(content: dict[str, Any], vary: Vary) -> dict[str, dict[str, Any]]:
 
 def change(content: dict[str, Any], field: str, value: float | str) -> None:
     """Change one thing of a suite, in place."""
-    factor = float(value[1:]) if isinstance(value, str) and re.fullmatch(r"x[0-9]+(\.[0-9]+)?", value) else None
-    if isinstance(value, str) and factor is None:
-        raise InputError(
-            f"suite {content['name']}: condition {field}: expected a number, or a factor such as x2, got {value!r}"
-        )
+    factor = factor_of(value) if isinstance(value, str) else None
 
     def update(section: dict[str, Any], key: str) -> None:
         if factor is None:

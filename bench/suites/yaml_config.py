@@ -4,16 +4,17 @@ from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from bench.result import first_fault
 from tasks import InputError, unknown
 
 S = TypeVar("S", bound="Section")
 
+EncodingName = Annotated[str, Field(min_length=1, max_length=1000)]
 MOST_BYTES = 2**16
 """Size limit of a file, which takes under a second to read; the shipped ones have at most 2 KiB."""
 

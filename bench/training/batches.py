@@ -19,8 +19,7 @@ from .layout import Layout
 IGNORED = -100
 """Target of a row that does not count (``ignore_index`` of ``torch.nn.functional.cross_entropy``)."""
 SIZE_STEP = 16
-"""Bucket boundaries are multiples of this many tokens, the vector width to which attention pads its keys."""
-
+"""Bucket boundaries are at least this many tokens apart; it is the vector width to which attention pads its keys."""
 ROUND = 16
 """Least step of rounded numbers of rows."""
 

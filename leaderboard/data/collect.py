@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.result import RESULT, Result, read_result
 from bench.runs.run import FAILURE, read_failure
-from bench.suites.suite import Suite, is_shipped, load_suite
+from bench.suites.suite import Suite, is_shipped, load_suite, suite_argument
 from tasks import InputError
 
 from .grid import Failures, Grid, build_grids
@@ -41,7 +41,7 @@ def read_suite_runs(suite_or_name: Suite | str, out: Path) -> tuple[Suite | None
 
 
 def no_results(suite_or_name: Suite | str, folder: Path) -> NoResults:
-    requested = suite_or_name.name if isinstance(suite_or_name, Suite) else suite_or_name
+    requested = suite_argument(suite_or_name.name) if isinstance(suite_or_name, Suite) else suite_or_name
     return NoResults(f"no results of suite {folder.name} under {folder}; run `lprime run {shlex.quote(requested)}` first")
 
 

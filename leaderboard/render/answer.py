@@ -6,10 +6,11 @@ from itertools import combinations
 from bench.suites.vary import condition_title
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.highlight import REFERENCES
-from leaderboard.format import FLAG, MOST_LISTED, listed, number_range, plural, reach_text, share, times
+from leaderboard.format import FLAG, MOST_LISTED, listed, number_range, reach_text, share, times
 from leaderboard.stats.robustness import robustness
 from leaderboard.stats.significance import ALPHA
 from leaderboard.stats.summary import BASE, Row, separation
+from tasks import plural
 
 from . import columns
 from .markdown import escape

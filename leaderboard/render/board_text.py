@@ -9,8 +9,9 @@ from rich.table import Table
 from rich.text import Text
 
 from leaderboard.data.grid import LOCAL, Grid
-from leaderboard.format import plural, printable, ranking_title
+from leaderboard.format import printable, ranking_title
 from leaderboard.stats.summary import Row, summarise
+from tasks import plural
 
 from . import columns, tables
 from .answer import findings

@@ -9,9 +9,10 @@ from bench.result import SOURCE_MEANINGS, Result
 from leaderboard.data.file_names import IMAGES, PAGES, page_name
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.canvas import file_name
-from leaderboard.format import ABSENT, BUSY, family_title, plural, ranking_title, rerun_command, share
+from leaderboard.format import ABSENT, BUSY, family_title, ranking_title, rerun_command, share
 from leaderboard.stats.scores import in_distribution
 from leaderboard.stats.summary import BASE, Row, separation
+from tasks import plural
 
 from . import columns
 from .explanation import OTHER_VERSION

@@ -11,8 +11,9 @@ from leaderboard.data.grid import Grid
 from leaderboard.data.outcomes import Outcome
 from leaderboard.figures.inside import ALTS, Records, of
 from leaderboard.figures.inside_files import encoding_path, grid_results, has_figure, loss_panels, suite_path, suite_stems
-from leaderboard.format import ABSENT, plural
+from leaderboard.format import ABSENT
 from leaderboard.stats.verdict import VERDICTS, Part, judge
+from tasks import plural
 
 from .findings_page import FINDINGS, interval, verdict_of
 from .markdown import escape, heading_anchor, link, markdown_table, themed_picture

@@ -6,12 +6,13 @@ import numpy as np
 
 from bench.suites.vary import condition_title
 from leaderboard.figures.robustness import signed
-from leaderboard.format import ABSENT, listed, p_value, plural, seed_list, share
+from leaderboard.format import ABSENT, listed, p_value, seed_list, share
 from leaderboard.stats import scores as st
 from leaderboard.stats import significance
 from leaderboard.stats.bootstrap import Interval
 from leaderboard.stats.orders import REPLICATES, Comparison, Move, Pairs
 from leaderboard.stats.robustness import BASE, Interaction, Robustness, Tuned
+from tasks import plural
 
 from .markdown import escape, markdown_table
 

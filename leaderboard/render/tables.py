@@ -14,7 +14,6 @@ from leaderboard.format import (
     VISIBLE_CHANCE,
     family_title,
     listed,
-    plural,
     reach_text,
     seed_list,
     share,
@@ -22,6 +21,7 @@ from leaderboard.format import (
 from leaderboard.stats import scores as st
 from leaderboard.stats.resolution import CEILING, FLOOR, Resolution
 from leaderboard.stats.summary import Cell, Row
+from tasks import plural
 
 from . import columns, task_metrics
 from .columns import TableColumn, task_column

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from bench.suites.suite import suite_argument
 from leaderboard.data.grid import Column, Grid
 from tasks import InputError, unknown
 
@@ -151,7 +152,7 @@ def full_name(name: str, names: Sequence[str], suite: str) -> str:
     except InputError:
         raise unknown(f"encoding with results on suite {suite}", name, names) from None
     if known not in names:
-        hint = f"lprime run {suite} --encoding {shlex.quote(known)}"
+        hint = f"lprime run {suite_argument(suite)} --encoding {shlex.quote(known)}"
         raise InputError(f"encoding {name!r} has no results on suite {suite}; run `{hint}` first")
     return known
 

@@ -18,7 +18,7 @@ from bench.plugins.source_hash import closure, source_hash
 from bench.result import Result
 from bench.runs.run import now, plan_runs
 from bench.runs.run_one import package_versions
-from bench.suites.suite import Suite
+from bench.suites.suite import Suite, suite_argument
 from leaderboard import PUBLISHED
 from leaderboard.data.file_names import page_name
 from leaderboard.data.store import line_order
@@ -129,7 +129,8 @@ def finished_runs(suite: Suite, reference: str, name: str, source: str, out: Pat
             missing.setdefault(run.task, []).append(f"{run.seed}" + ("" if state == "missing" else f" ({state})"))
     if missing:
         which = "; ".join(f"{task} seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}" for task, seeds in missing.items())
-        words = ["lprime", "run", suite.name, "--encoding", reference, *(["--out", str(out)] if out != Path("runs") else [])]
+        words = ["lprime", "run", suite_argument(suite.name), "--encoding", reference]
+        words += ["--out", str(out)] if out != Path("runs") else []
         words += ["--retry-failed"] if "failed" in states.values() else []
         raise InputError(
             f"{sum(map(len, missing.values()))} of {len(runs)} runs of {name} in suite {suite.name} are missing under "

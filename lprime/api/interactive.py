@@ -124,7 +124,7 @@ def definitions(name: str, value: Any, user: str, users: tuple[Any, ...]) -> Ite
     elif is_constant(value):
         yield f"{name} = {value!r}"
     else:
-        raise InputError(f"{user} uses {name}, a {type(value).__name__} of the notebook; {WRITE_A_FILE}")
+        raise InputError(f"{user} uses {name} of the notebook, of type {type(value).__name__}; {WRITE_A_FILE}")
 
 
 def is_constant(value: object) -> bool:

@@ -15,6 +15,7 @@ def cancel(suite: Suite, out: Out = Path("runs")) -> None:
     from bench.suites.suite import load_suite
     from slurm import commands
     from slurm.status import Queue
+    from tasks import plural
 
     loaded, out = load_suite(suite), runs_folder(out)
     queue = Queue.read(out, loaded.name)
@@ -27,4 +28,4 @@ def cancel(suite: Suite, out: Out = Path("runs")) -> None:
     deadline = time.monotonic() + END_WITHIN_S  # until then, lprime run would count their runs as running
     while time.monotonic() < deadline and not Queue.read(out, loaded.name, need=False).live.keys().isdisjoint(ids):
         time.sleep(1)
-    print(f"{len(ids)} jobs cancelled; their runs are saved: {command_line('run', suite)} --on … resumes them")
+    print(f"{plural(len(ids), 'job')} cancelled; to resume their runs: {command_line('run', suite)} --on …")

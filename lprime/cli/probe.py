@@ -57,6 +57,8 @@ def probe(
 
     from .selection import expand, full_names
 
+    if dry_run and as_json:
+        raise InputError("--dry-run shows text; expected it without --json")
     *names, suite_name = arguments
     if (names, suite_name) == ([], THEOREM):
         return print_theorem(as_json)

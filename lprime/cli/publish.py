@@ -29,9 +29,13 @@ def publish(
     from leaderboard.data.cards import read_cards, write_cards
     from leaderboard.data.store import read_store
     from leaderboard.render.publish import render_published
+    from tasks import InputError, plural
 
     if suite is not None:
-        for one in [s for s in load_suites(suite, vary) if (out / s.name).is_dir()] if vary else [suite]:
+        found = [one for one in load_suites(suite, vary) if (out / one.name).is_dir()] if vary else [suite]
+        if not found:
+            raise InputError(f"no results of a condition of suite {suite} under {out}; run `lprime run {suite} --vary` first")
+        for one in found:
             publish_suite(one, out, to, encoding and [full_name(name) for name in encoding])
         names = {run.encoding.name for runs in read_store(to).values() for run in runs}
         cards = read_cards(to)
@@ -40,7 +44,7 @@ def publish(
             write_cards(to, cards)  # one at a time: measuring all takes minutes, and may be interrupted
         write_cards(to, with_catalogue(cards, names))
     changed = render_published(to)
-    print(f"{len(changed)} files written under {to}" if changed else f"everything under {to} is up to date")
+    print(f"{plural(len(changed), 'file')} written under {to}" if changed else f"everything under {to} is up to date")
 
 
 def publish_suite(suite_or_name, out: Path, to: Path, encodings: list[str] | None) -> None:
@@ -50,12 +54,13 @@ def publish_suite(suite_or_name, out: Path, to: Path, encodings: list[str] | Non
     from leaderboard.data.probes import publish_probes
     from leaderboard.data.store import publish_runs
     from leaderboard.submission.claims import submitted_results
+    from tasks import plural
 
     suite = suite_or_name if isinstance(suite_or_name, Suite) else find_suite(suite_or_name, out)
     claims = submitted_results(suite, to, encodings) if suite else []
     done = publish_runs(suite_or_name, out, to, encodings, claims)
     more = f", {done.failures} failed without a result" if done.failures else ""
     more += f", {done.unverified} unverified" if done.unverified else ""
-    print(f"{done.suite}: {done.added} runs added, {done.kept} published before{more}")
+    print(f"{done.suite}: {plural(done.added, 'run')} added, {done.kept} published before{more}")
     if suite and (count := publish_probes(suite, out, to, encodings)):
-        print(f"{suite.name}: {count} probes published")
+        print(f"{suite.name}: {plural(count, 'probe')} published")

@@ -5,7 +5,7 @@ import sys
 import time
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -40,7 +40,7 @@ def reproduce(
     from bench.findings.finding import load_finding, shipped_findings
     from leaderboard.data.outcomes import OUTCOMES, published_outcomes, read_outcomes, write_outcomes
     from leaderboard.render.findings_page import verdict_of
-    from tasks import InputError
+    from tasks import InputError, plural
 
     if (everything and names) or (max_minutes is not None and not everything):
         raise InputError("expected names of findings, or --all, with --max-minutes if only some of them should run")
@@ -57,7 +57,7 @@ def reproduce(
         if max_minutes is None or total + finding.minutes <= max_minutes:
             chosen.append(finding)
             total += finding.minutes
-    verdicts = []
+    verdicts, rows = [], []
     for finding in chosen:
         with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
             outcome = measure(finding, out, workers)
@@ -65,11 +65,17 @@ def reproduce(
         if publish:
             write_outcomes(place, read_outcomes(place) | {finding.name: outcome})
         verdicts.append(verdict_of(finding, outcome)[0])
-        show(finding, outcome, as_json)
+        if as_json:
+            rows.append(as_row(finding, outcome))
+        else:
+            show(finding, outcome)
+    if as_json:
+        print(json.dumps(rows, indent=1, ensure_ascii=False))
     if publish:
         from leaderboard.render.publish import render_published
 
-        print(f"{len(render_published(PUBLISHED))} files written under {PUBLISHED}")
+        count = plural(len(render_published(PUBLISHED)), "file")
+        print(f"{count} written under {PUBLISHED}", file=sys.stderr if as_json else sys.stdout)
     return 1 if "not reproduced" in verdicts else 0
 
 
@@ -156,24 +162,28 @@ def show_list(findings: "list[Finding]", known: "dict[str, Outcome]", as_json: b
         console.print(Padding(f"{f.claim} [dim]{f.source.paper.split(',')[0]}[/]", (0, 0, 0, 2)))
 
 
-def show(finding: "Finding", outcome: "Outcome", as_json: bool) -> None:
-    """One finding: the claim, both settings, both numbers, the verdict."""
-    from leaderboard.render.findings_page import interval, number, verdict_of
+def as_row(finding: "Finding", outcome: "Outcome") -> dict[str, Any]:
+    """One finding as a JSON object."""
+    from leaderboard.render.findings_page import verdict_of
 
     verdict, parts = verdict_of(finding, outcome)
-    if as_json:
-        content = {
-            "name": finding.name,
-            "claim": finding.claim,
-            "verdict": verdict,
-            "samples": outcome.samples,
-            "parts": [vars(part) for part in parts],
-        }
-        print(json.dumps(content, indent=1, ensure_ascii=False))
-        return
+    return {
+        "name": finding.name,
+        "claim": finding.claim,
+        "verdict": verdict,
+        "samples": outcome.samples,
+        "parts": [vars(part) for part in parts],
+    }
+
+
+def show(finding: "Finding", outcome: "Outcome") -> None:
+    """One finding: the claim, both settings, both numbers, the verdict."""
     from rich.console import Console
     from rich.table import Table
 
+    from leaderboard.render.findings_page import interval, number, verdict_of
+
+    verdict, parts = verdict_of(finding, outcome)
     console, source = Console(), finding.source
     console.print(f"\n[bold]{finding.name}[/]: {finding.claim}", highlight=False)
     second_hand = " (second-hand)" if source.second_hand else ""

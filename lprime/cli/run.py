@@ -87,17 +87,19 @@ def run(
         from bench.runs.run_one import resolve_device
 
         device = resolve_device(device).type  # type: ignore[arg-type]
+    if profile and as_json:
+        raise InputError("--profile prints a table; expected it without --json")
     if profile:
         return print_profile(runs[0], device)
     if not dry_run:
         check_writable(out)
     finished = {r: result for r in runs if (result := r.result(out))}
-    queued = {s.name: keys_in_queue(out, s.name) for s in suites} if cluster else {}
+    retried = {s.name: retried_on_cluster(out, s.name) for s in suites} if cluster else {}
     failed = {
         r: failure
         for r in runs
         if r not in finished
-        and r.key not in queued.get(r.suite.name, ())
+        and r.key not in retried.get(r.suite.name, ())
         and (failure := r.failure(out))
         and r.state(out) == "failed"
     }
@@ -124,24 +126,19 @@ def run(
             say(f"{len(todo)} of {len(runs)} runs to do, results under {where}")
             if detach:
                 executor.execute(todo, out, lambda event: None)
-                if held := len(executor.held):
-                    count = f"{len(todo) - held} of {len(todo)} runs are queued, {held} not"
-                    attention(f"{count}: run the command again when there is room")
-                    return 1
-                attention(f"all jobs are queued; follow them with: {outcome.command('status')}")
-                return 0
-            steps = steps_to_make(todo, out)
-            progress = SilentProgress(todo, steps) if as_json or quiet else progress_display(todo, steps)
-            tally = outcome.tally = progress.tally
-            try:
-                with progress:
-                    executor.execute(todo, out, recording(progress.on_event))
-            except KeyboardInterrupt:
-                others = (
-                    f"the jobs continue: {outcome.command('status')}" if cluster else "the others are saved; re-run to resume"
-                )
-                attention(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
-                raise
+                outcome.held = executor.held
+            else:
+                steps = steps_to_make(todo, out)
+                progress = SilentProgress(todo, steps) if as_json or quiet else progress_display(todo, steps)
+                tally = outcome.tally = progress.tally
+                try:
+                    with progress:
+                        executor.execute(todo, out, recording(progress.on_event))
+                except KeyboardInterrupt:
+                    go_on = f"the jobs continue: {outcome.command('status')}"
+                    others = go_on if cluster else "the others are saved; re-run to resume"
+                    attention(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
+                    raise
         for line in () if as_json else outcome.attention():
             attention(line)
         if outcome.tally:
@@ -173,12 +170,13 @@ def load_on(on: str | None, detach: bool, local: list[str]):
     return load_cluster(on)
 
 
-def keys_in_queue(out: Path, suite: str) -> set:
-    """Keys of the runs that are in cluster jobs; their earlier failures are obsolete."""
-    from slurm.records import records_folder
+def retried_on_cluster(out: Path, suite: str) -> set:
+    """Keys of the runs that have not failed since they were submitted to a cluster; failures from before are obsolete."""
+    from slurm.records import load_submissions
     from slurm.status import Queue
 
-    return Queue.read(out, suite, need=False).taken() if records_folder(out, suite).exists() else set()
+    latest = Queue(suite, load_submissions(out, suite), live={}).latest
+    return {key for key, (submission, _, place) in latest.items() if not submission.plan.failed(place)}
 
 
 def preview(todo: list, out: Path, cluster, workers: int | None, device: str) -> list[str]:

@@ -32,6 +32,8 @@ class Outcome:
     skipped: Mapping[Run, str]
     finished: Mapping[Run, Result]
     tally: Tally | None = None
+    held: Sequence[Run] | None = None
+    """Runs that are not in the queue yet, with ``--detach``."""
     preview: Sequence[str] = ()
     """What would run, with ``--dry-run``."""
 
@@ -57,12 +59,17 @@ class Outcome:
     @property
     def code(self) -> int:
         """Exit code. A diverged run is a result."""
-        return 1 if self.failed or self.lost or (self.skipped and not self.preview) else 0
+        return 1 if self.failed or self.lost or self.held or (self.skipped and not self.preview) else 0
 
     def attention(self) -> Iterator[str]:
         """Lines that are printed even with ``--quiet``."""
         count = len(self.todo)
         yield from self.preview
+        if self.held:
+            queued, held = count - len(self.held), len(self.held)
+            yield f"{queued} of {count} runs are queued, {held} not: run the command again when there is room"
+        elif self.held is not None:
+            yield f"all jobs are queued; follow them with: {self.command('status')}"
         if self.skipped:
             yield f"{len(self.skipped)} failed before; --retry-failed runs them again:"
             yield from (f"  {run}: {reason}" for run, reason in self.skipped.items())
@@ -71,7 +78,8 @@ class Outcome:
         if self.failed:
             yield f"{len(self.failed)} of {count} runs failed; --retry-failed runs them again:"
             yield from (f"  {run}: {reason}" for run, reason in self.failed.items())
-            yield f"  the first one's traceback: {next(iter(self.failed)).folder(self.out) / FAILURE}"
+            reports = [run.folder(self.out) / FAILURE for run in self.failed]  # none of a run that could not be saved
+            yield from (f"  the first one's traceback: {report}" for report in [r for r in reports if r.exists()][:1])
         if self.lost:
             yield f"{len(self.lost)} of {count} runs lost their jobs; re-run to resume them:"
             yield from (f"  {run}: {reason}" for run, reason in self.lost.items())
@@ -98,5 +106,6 @@ class Outcome:
             "lost": listed(self.lost, "reason"),
             "diverged": listed(self.diverged, "step"),
             "preview": list(self.preview),
+            "not_queued": len(self.held or ()),
             "in_another_process": self.tally.locked if self.tally else 0,
         }

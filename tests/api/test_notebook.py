@@ -82,7 +82,7 @@ def test_a_class_of_a_notebook_becomes_a_file_with_what_it_uses(here):
     changed = get_encoding(reference_of(notebook.names["Mine"]))
     assert changed is not loaded and get_encoding("mine") is changed, "a cell that is executed again replaces the class"
     notebook.run("STRENGTH = object()")
-    with pytest.raises(InputError, match=re.escape("Mine uses STRENGTH, a object of the notebook; write")):
+    with pytest.raises(InputError, match=re.escape("Mine uses STRENGTH of the notebook, of type object; write")):
         reference_of(notebook.names["Mine"])
 
 

@@ -49,8 +49,8 @@ def test_a_line_that_was_cut_off_is_dropped_and_others_are_refused(tmp_path):
     path = tmp_path / "m.jsonl"
     first, second = Failure(key="packed small 2", error="é"), Failure(key="b", error="y")
     append(path, first)
-    with path.open("a") as file:
-        file.write('{"kind": "fail')
+    with path.open("ab") as file:
+        file.write('{"kind": "failure", "key": "L′'.encode()[:-1])  # in the middle of a character
     assert read_measurements(path) == [first]
     append(path, second)
     assert read_measurements(path) == [first, second]

@@ -94,6 +94,8 @@ def test_names_of_built_in_encodings_are_not_references(name):
 def test_paths_are_made_absolute():
     assert absolute("randomised(sub/a.py:B(x=1))", Path("/f")) == "randomised(/f/sub/a.py:B(x=1))"
     assert absolute(" ../a b.py ", Path("/f/g")) == "/f/a b.py"
+    assert absolute("randomised(a.py:B(x=1))", Path("/f g")) == "randomised('/f g/a.py:B'(x=1))"
+    assert absolute("drope('my dir/a.py')", Path("/f")) == "drope('/f/my dir/a.py')"
     assert absolute("/x/a.py", Path("/f")) == "/x/a.py"
     assert absolute("a.b:C", Path("/f")) == "a.b:C"
 

@@ -29,11 +29,35 @@ def test_runs_are_ordered_by_seed(suite):
     assert [str(r) for r in plan_runs(suite, ["rope", "rope"], ["parity"], [7])] == ["parity rope seed 7"], "no duplicates"
 
 
+NUMBERS = {
+    "nope": ([2.99629, 1.65972, 1.35232], [2, 0, 0, 0], [0.42361, 0.25625, 0.19940, 0.15856], [1.25388, 2.27578]),
+    "randomised(rope)": ([2.97719, 1.75112, 1.47280], [1, 0, 0, 0], [0.48611, 0.26875, 0.18452, 0.15856], [1.40318, 2.29220]),
+}
+"""Loss at steps 5, 40 and 100; right answers and token accuracy at lengths 2, 4, 6 and 8; loss at the first and last."""
+
+
+@pytest.mark.parametrize("encoding", NUMBERS)
+def test_runs_give_the_numbers_of_this_protocol(tmp_path, encoding):
+    """Published results depend on them: a change requires a new ``PROTOCOL``, and these numbers pinned again."""
+    model = {"layers": 1, "width": 32, "heads": 2, "mlp_width": 64}
+    tasks = [{"task": "copying", "variant": "repeat", "train_length": 4}]
+    changes = {"test_examples": 96, "recipe": {"steps": 100, "warmup_steps": 10}}
+    suite = validated(Suite, suite_dict(model=model, tasks=tasks, **changes), "suite")
+    result = run_one(Run(suite, "copying", encoding, 3), tmp_path, "cpu")
+    scores = [*result.in_distribution, *result.out_of_distribution]
+    losses, right, accuracy, nll = NUMBERS[encoding]
+    assert [dict(result.loss)[step] for step in (5, 40, 100)] == pytest.approx(losses, abs=1e-4)
+    assert [96 * score.exact for score in scores] == pytest.approx(right, abs=1.01), "rounding may decide a close choice"
+    assert [score.token for score in scores] == pytest.approx(accuracy, abs=0.005)
+    assert [scores[0].nll, scores[-1].nll] == pytest.approx(nll, abs=2e-4)
+
+
 def test_unknown_tasks_and_negative_seeds_are_errors(suite):
     with pytest.raises(InputError, match=r"unknown task of suite tiny 'parit'; did you mean 'parity'\?"):
         plan_runs(suite, tasks=["parit"])
-    with pytest.raises(InputError, match="a seed must be 0 or more, got -1"):
-        plan_runs(suite, seeds=[-1])
+    for seed in (-1, True, 1.5):
+        with pytest.raises(InputError, match=f"a seed must be 0 or more, got {seed}"):
+            plan_runs(suite, seeds=[seed])
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,7 @@ ERRORS = [
     ({"recipe": {"steps": 0}}, "greater than or equal to 1"),
     ({"recipe": {"steps": "many"}}, "got 'many'"),
     ({"name": "../up"}, "pattern"),
+    ({"encodings": ["x" * 1001]}, "at most 1000 characters"),
 ]
 
 

@@ -74,7 +74,10 @@ def test_the_name_of_a_condition_is_that_of_a_suite(tmp_path):
     [
         (vary(learning_rat=["x2"]), r"unknown field in vary.conditions 'learning_rat'; did you mean 'learning_rate'\?"),
         (vary(width=[33]), "suite tiny-width-33: .*width must be a multiple of 2 × heads, got width 33 and heads 2"),
-        (vary(steps=["2x"]), "condition steps: expected a number, or a factor such as x2, got '2x'"),
+        (vary(steps=["2x"]), r"vary.conditions: steps: expected a number up to 1e\+09, or a factor such as x2, got '2x'"),
+        (vary(width=[1e308]), r"vary.conditions: width: expected a number up to 1e\+09"),
+        (vary(steps=[f"x{'9' * 400}"]), r"vary.conditions: steps: expected a number up to 1e\+09"),
+        (vary(learning_rate=[0.01, 0.01 + 1e-15]), "two conditions are named learning_rate-0.01"),
         (vary(steps=["x1"]), "condition steps: x1 changes nothing"),
         (vary(steps=["x2", "x2"]), "steps: duplicate 'x2'"),
         (vary(steps=["x0"]), "suite tiny-steps-x0: recipe.steps: .*greater than or equal to 1, got 0"),

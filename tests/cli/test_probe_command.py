@@ -66,10 +66,13 @@ def test_probes_of_a_plugin(measured, capsys):
     assert "How it works inside" in (folder / "board/pages/nope.md").read_text()
     assert "match the" in printed(capsys, "board", "--check", "--board", "board")
 
+    growth = "probe", "growth", "tiny.yaml", "--encoding", "near.py", "--task", "copying"
     (run / "probe-growth.json").write_text("{}")
-    assert "is not a whole probe" in refused(
-        capsys, "probe", "growth", "tiny.yaml", "--encoding", "near.py", "--task", "copying"
-    )
+    assert "is not a whole probe" in refused(capsys, *growth)
+    (run / "probe-growth.json").unlink()
+    weights = (run / "weights.safetensors").read_bytes()
+    (run / "weights.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
+    assert "is damaged (its content does not match its checksum)" in refused(capsys, *growth)
     assert "Loss within" in printed(capsys, "probe", "loss", "tiny.yaml")
 
 

@@ -217,7 +217,7 @@ def test_failures_are_counted(tmp_path, capsys):
     store(out, [result(suite())])
     store_failure(out, result(suite(), seed=1), "boom")
     said = lines(capsys, "publish", "tiny", "--out", out, "--board", board, "--no-measure")[0]
-    assert said == "tiny: 1 runs added, 0 published before, 1 failed without a result"
+    assert said == "tiny: 1 run added, 0 published before, 1 failed without a result"
 
 
 def test_cards_are_measured_for_known_encodings(tmp_path, capsys, monkeypatch):

@@ -104,7 +104,7 @@ def test_the_launcher_is_killed_while_it_submits(cluster, tmp_path, point, with_
     ), said
     assert all((folder / "job.json").exists() for folder in grid.records())
     again = grid.submit()
-    assert "12 runs are in the queue already" in again
+    assert "12 runs in the queue already" in again
     assert submitted(grid) == runs
     # The pickles that the jobs wait for exist, even if another launcher had to write them.
     for id in grid.queue():
@@ -129,7 +129,7 @@ def test_killed_between_sbatch_and_the_record(cluster, tmp_path):
     (folder / "job.json").unlink()
     for pickle in folder.glob("*_submitted.pkl"):
         pickle.unlink()
-    assert "4 runs are in the queue already" in grid.submit()
+    assert "4 runs in the queue already" in grid.submit()
     for id in sorted({id.split("_")[0] for id in grid.queue()}):
         slurm("scontrol", "release", id)
     grid.finish()
@@ -170,8 +170,8 @@ def test_as_many_jobs_as_the_site_allows(cluster, tmp_path):
     grid.suite_file.write_text(yaml.safe_dump(short("crowded", seeds=list(range(6)))))
     done = grid.lprime("run", "--on", grid.cluster_file, "--detach")
     assert done.returncode == 1
-    assert "12 runs are in the queue already" in done.stdout
-    assert "3 runs submitted in 1 jobs" in done.stdout
+    assert "12 runs in the queue already" in done.stdout
+    assert "3 runs submitted in 1 job:" in done.stdout
     assert "9 runs not yet submitted" in done.stdout
     assert "15 of 24 runs are queued, 9 not: run the command again" in done.stdout
     assert len(grid.queue()) == 5

@@ -16,7 +16,7 @@ from bench.suites.suite import Suite
 from bench.suites.yaml_config import validated
 from slurm.cluster import Cluster
 from slurm.estimate import Estimate
-from slurm.split_jobs import TIME_LIMIT_FRACTION, split_into_arrays, split_into_shares
+from slurm.split_jobs import split_into_arrays, split_into_shares
 from slurm.status import Status
 from slurm.status_text import hours_left
 
@@ -44,7 +44,7 @@ def test_every_run_is_in_one_share_in_its_order(seconds, at_once, job_minutes, m
     if most:
         assert len(shares) <= most
         return
-    planned = 60 * min(job_minutes, TIME_LIMIT_FRACTION * 60)
+    planned = 60 * min(job_minutes, 0.8 * 60)  # at most four fifths of the time limit
     for share in shares:
         # A share has no run that makes it too long, unless its processes would be idle otherwise.
         if len(share) > at_once:

@@ -45,6 +45,16 @@ def test_golden_content(task):
     assert GOLDEN.get(key) == golden(task), f"{key} makes other examples than before; raise its version and pin the new hash"
 
 
+def test_golden_guesses():
+    """They are subtracted from token accuracy on the board, so a change requires a new ``PROTOCOL``."""
+    found = [
+        tasks.get("addition").token_chance(3),
+        tasks.get("sorting").token_chance(4),
+        tasks.get("sorting", "repeat").token_chance(4),
+    ]
+    assert found == [0.30723030723030725, 0.220458984375, 0.24404296875]
+
+
 def test_batches_depend_on_seed_step_and_nothing_else(task):
     batch = tasks.train_batch(task, 8, 16, seed=3, step=1000)
     others = [tasks.train_batch(task, 8, 16, seed, step) for seed, step in [(3, 999), (3, 1001), (4, 1000)]]

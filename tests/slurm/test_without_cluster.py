@@ -1,0 +1,222 @@
+"""The state of runs, resending, and jobs on their nodes, with stand-ins for SLURM's answers. Without a cluster."""
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from support import suite_dict
+
+from bench.runs.executor import Event
+from bench.runs.run import CHECKPOINT, Run, plan_runs
+from bench.runs.run_lock import lock_run
+from bench.suites.suite import Suite
+from bench.suites.yaml_config import validated
+from slurm import commands, job
+from slurm.cluster import Cluster
+from slurm.commands import JobInfo
+from slurm.executor import MOST_SENDS, Watch
+from slurm.job import NO_GPU, NOWHERE, UNSAVED, JobWorker
+from slurm.launch import overrides_cluster_file, plan_submissions
+from slurm.records import PLAN, Submission, records_folder
+from slurm.status import Queue, Status
+
+SUITE = validated(Suite, suite_dict(encodings=["nope", "t5"], seeds=[0, 1]), "suite")
+
+
+def cluster(**changes: object) -> Cluster:
+    return validated(Cluster, {"partition": "p", "time_minutes": 60, "runs_per_job": 4} | changes, "cluster")
+
+
+def submitted(out: Path, runs: list[Run], site: Cluster | None = None, keep_weights: bool = False) -> Submission:
+    """The record of a submission as job 7; its array has a member for every four runs."""
+    (plan,), held = plan_submissions(runs, out, site or cluster(), 0, keep_weights)
+    assert not held
+    submission = Submission(records_folder(out, SUITE.name) / plan.token)
+    submission.folder.mkdir(parents=True)
+    (submission.folder / PLAN).write_text(plan.model_dump_json())
+    submission.write_job("7")
+    return submission
+
+
+def queue(submission: Submission, *ended: JobInfo, live: tuple[JobInfo, ...] = ()) -> Queue:
+    found = Queue(SUITE.name, [submission], {info.id: (submission.plan.name, info) for info in live})
+    found.__dict__["accounted"] = {info.id: info for info in ended}
+    return found
+
+
+def test_a_retried_run_that_loses_its_job_has_not_failed(tmp_path, monkeypatch):
+    runs = plan_runs(SUITE, ["nope"], ["parity"])
+    with monkeypatch.context() as earlier:
+        earlier.setattr("bench.runs.run.now", lambda: "2026-01-01T00:00:00+00:00")
+        for run in runs:
+            run.fail(tmp_path, "the old error")
+    lost = queue(submitted(tmp_path, runs), JobInfo("7", "NODE_FAIL", "NODE_FAIL", "n1"))
+    (runs[1].folder(tmp_path) / "failure.json").unlink()  # it had started again
+    (runs[1].folder(tmp_path) / CHECKPOINT).touch()
+    found = lost.statuses(runs, tmp_path)
+    assert [status.state for status in found.values()] == ["missing", "paused"]
+    assert "lost its node" in found[runs[0]].reason and lost.worth_resending("7")
+    runs[1].fail(tmp_path, "a new error")
+    assert lost.status(runs[1], tmp_path) == Status("failed", "7", reason="a new error")
+    other = Run(SUITE, "copying", "nope", 0)
+    other.fail(tmp_path, "in no submission")
+    assert lost.status(other, tmp_path).state == "failed"
+
+
+@pytest.mark.parametrize(
+    ("ended", "sends", "resent"),
+    [
+        (JobInfo("7", "NODE_FAIL"), 1, True),
+        (JobInfo("7", "NODE_FAIL"), MOST_SENDS, False),
+        (JobInfo("7", "CANCELLED"), 1, False),
+        (JobInfo("7", "OUT_OF_MEMORY"), 1, False),
+        (JobInfo("7", "FAILED", exit_code=UNSAVED), 1, False),
+        (JobInfo("7", "FAILED", exit_code=1), 1, True),
+    ],
+)
+def test_a_run_is_sent_again_unless_the_job_ended_for_a_reason_of_its_own(tmp_path, monkeypatch, ended, sends, resent):
+    (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
+    lost, events = queue(submitted(tmp_path, [run]), ended), []
+    watch = Watch(cluster(), [run], tmp_path, events.append)
+    watch.sends[run], watch.asked = sends, time.monotonic() + 1
+    watch.report(run, lost.status(run, tmp_path), lost)
+    assert (run in watch.held, run in watch.open) == (resent, resent)
+    assert [event.kind for event in events] == ([] if resent else ["lost"])
+
+
+def test_a_run_without_a_job_that_another_process_works_on_is_left_to_it(tmp_path, monkeypatch):
+    (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
+    monkeypatch.setattr("slurm.executor.LOST_AFTER_S", 0)
+    left, events = queue(submitted(tmp_path, [run]), JobInfo("7", "COMPLETED")), []
+    with lock_run(run.folder(tmp_path)):
+        watch = Watch(cluster(), [run], tmp_path, events.append)
+        watch.report(run, left.status(run, tmp_path), left)
+    assert [event.kind for event in events] == ["locked"] and not watch.open
+
+
+def test_hours_used_are_those_of_all_jobs(tmp_path):
+    jobs = [
+        JobInfo("7_0", "COMPLETED", seconds=1800, gpus=2, cpus=8),
+        JobInfo("7_1", "RUNNING", seconds=3600, gpus=1, cpus=4),
+        JobInfo("7_2", "PENDING"),
+    ]
+    assert queue(submitted(tmp_path, plan_runs(SUITE)), *jobs).hours_used() == (2, 8)
+
+
+class Pool:
+    """Stands for the pool of a job: notes the runs, and ends each by ``ends``."""
+
+    def __init__(self, ends):
+        self.ends, self.executed, self.gpus = ends, [], ()
+
+    def execute(self, runs, out, on_event):
+        self.executed.append(list(runs))
+        for run in runs:
+            on_event(self.ends(run))
+
+
+@pytest.fixture
+def worker(tmp_path, monkeypatch):
+    """A function that makes the worker of a job of runs, with a pool that ends each of them by ``ends``."""
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setattr(job.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(job.time, "sleep", lambda seconds: None)
+
+    def make(runs, ends=None, **changes) -> JobWorker:
+        made = JobWorker(submitted(tmp_path, runs, cluster(**changes)), 0)
+        made.pool = Pool(ends)
+        return made
+
+    return make
+
+
+def test_a_job_that_never_gets_to_a_step_gives_up(tmp_path, worker):
+    runs = plan_runs(SUITE, ["nope"], ["parity"])
+    first = worker(runs, lambda run: Event("locked", run))
+    for start in range(1, job.MOST_IDLE_STARTS + 1):
+        again = JobWorker(first.submission, 0)
+        assert (again.starts, again.idle_starts) == (start, start)
+        again.write_progress()
+    assert JobWorker(first.submission, 0).run() == NOWHERE
+    again.listener(job.PlainProgress(runs))(Event("step", runs[0], 1))
+    assert again.idle_starts == job.MOST_IDLE_STARTS, "the first report may be that of a checkpoint"
+    again.listener(job.PlainProgress(runs))(Event("step", runs[0], 2))
+    assert again.idle_starts == 0
+
+
+def test_a_job_waits_for_runs_of_other_processes_but_not_forever(tmp_path, worker, capsys):
+    runs = plan_runs(SUITE, ["nope"], ["parity"])
+    mine = worker(runs, lambda run: run.fail(tmp_path, "an error") or Event("failed", run))
+    with lock_run(runs[0].folder(tmp_path)):
+        assert mine.run() == 0
+    assert mine.pool.executed == [[runs[1]]]
+    assert f"another process is still working on {runs[0]}: left to it" in capsys.readouterr().out
+
+
+def test_a_job_whose_runs_cannot_be_saved_says_so(worker):
+    assert worker(plan_runs(SUITE, ["nope"], ["parity"]), lambda run: Event("failed", run)).run() == UNSAVED
+
+
+@pytest.mark.parametrize(("there", "code"), [(["0", "1"], UNSAVED), (["0"], NO_GPU)])
+def test_the_workers_of_a_job_are_spread_over_its_gpus(worker, monkeypatch, there, code):
+    monkeypatch.setattr(job, "visible_gpus", lambda mps: there)
+    mine = worker(plan_runs(SUITE, ["nope"], ["parity"]), lambda run: Event("failed", run), gpus_per_job=2)
+    assert mine.run() == code
+    assert mine.pool.gpus == (there if code == UNSAVED else ())
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_job_keeps_the_weights_that_are_asked_for(tmp_path, monkeypatch, keep):
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    mine = JobWorker(submitted(tmp_path, plan_runs(SUITE, ["t5"], ["parity"]), keep_weights=keep), 0)
+    assert ("t5" in mine.pool.keep_weights) is keep
+
+
+def test_variables_with_options_do_not_change_what_slurm_is_asked(monkeypatch):
+    for name in ("SQUEUE_STATES", "SINFO_FORMAT", "SACCT_FEDERATION", "SCANCEL_STATE", "SLURM_CLUSTERS"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("SLURM_CONF", "/etc/slurm.conf")
+    seen = {line.partition("=")[0] for line in commands.run_command("env").splitlines()}
+    assert "SLURM_CONF" in seen and "PATH" in seen
+    assert not {name for name in seen if name.startswith(("SQUEUE_", "SINFO_", "SACCT_", "SCANCEL_"))}
+    assert "SLURM_CLUSTERS" not in seen
+
+
+@pytest.mark.parametrize(
+    ("variable", "given", "overrides"),
+    [
+        ("SBATCH_ACCOUNT", {}, False),
+        ("SBATCH_ACCOUNT", {"account": "lab"}, True),
+        ("SBATCH_QOS", {"account": "lab"}, False),
+        ("SBATCH_PARTITION", {}, True),
+        ("SBATCH_RESERVATION", {}, True),
+        ("SLURM_CPUS_PER_TASK", {}, True),
+        ("SLURM_CONF", {}, False),
+        ("HOME", {}, False),
+    ],
+)
+def test_variables_that_override_the_cluster_file(variable, given, overrides):
+    assert overrides_cluster_file(variable, cluster(**given)) is overrides
+
+
+@pytest.mark.parametrize(
+    ("given", "largest", "most"),
+    [
+        ({}, 501, 30),
+        ({"account": "big"}, 501, 900),
+        ({"account": "big", "qos": "short"}, 501, 20),
+        ({"max_jobs": 5}, 501, 5),
+        ({"account": "none"}, 501, None),
+    ],
+)
+def test_the_sites_limits_on_jobs(monkeypatch, given, largest, most):
+    answers = {
+        "config": "MaxJobCount = 10000\nMaxArraySize = 501\n",
+        "user": "lab|lab|30\nlab|big|900\nlab|none|\n",
+        "qos": "20\n",
+    }
+    monkeypatch.setattr(commands, "try_command", lambda *words: next(answers[word] for word in words if word in answers))
+    assert commands.job_limits(cluster(**given)) == (largest, most)
+    monkeypatch.setattr(commands, "try_command", lambda *words: "")
+    assert commands.job_limits(SimpleNamespace(account=None, qos=None, max_jobs=None)) == (1001, None)
