@@ -1,7 +1,9 @@
 """``lprime check`` applies the rules of ``lprime verify`` on texts and source, so that they fail before the runs."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support import ROOT
@@ -12,7 +14,9 @@ from bench.check.judged import Judged
 from bench.check.run_checks import plugin_sources
 from bench.check.source_rules import source_faults
 from bench.check.subject import Subject
+from bench.encodings import Stage
 from bench.plugins.registry import get_encoding
+from bench.sealed.judge import SealedError, SealedModel
 from bench.sealed.process import Code
 
 pytestmark = pytest.mark.usefixtures("fresh_registry")
@@ -145,6 +149,28 @@ def test_the_share_of_a_further_stage_is_limited(tmp_path, share, refused):
 
 HARNESS = ("__init__.py", "base.py", "compose.py", "attention_kernel.py")
 """Files of ``bench/encodings`` that define no encoding."""
+
+
+@pytest.mark.parametrize(
+    ("stage", "ranking", "plugin", "fault"),
+    [
+        (Stage(), "longer", True, ""),
+        (Stage(), "task-aware", False, ""),  # as finetuned(abacus)
+        (Stage(), "standard", False, "its ranking is not 'longer'"),
+        (Stage(0.02), "longer", False, "expected more than 0, at most 0.01"),
+        (Stage(0.125, longer=False), "standard", False, ""),
+        (Stage(0.125, longer=False), "standard", True, "rules of submissions do not allow"),
+    ],
+)
+def test_check_and_judge_refuse_the_same_stages(tmp_path, stage, ranking, plugin, fault):
+    assert fault in "; ".join(stage.faults(ranking, plugin)) and bool(fault) == any(stage.faults(ranking, plugin))
+    code = Code("a", readable=[tmp_path] if plugin else [])
+    judged = SimpleNamespace(declared={"stage": vars(stage), "ranking": ranking}, code=code)
+    if fault:
+        with pytest.raises(SealedError, match=re.escape(fault)):
+            SealedModel.stage(judged)
+    else:
+        assert SealedModel.stage(judged) == stage
 
 
 def test_built_in_files_and_the_template_follow_the_rules_for_source():

@@ -181,6 +181,12 @@ def test_without_results_the_board_says_so_and_links_to_earlier_ones(published, 
     assert lines(capsys, "board", "--check", "--board", board) == [f"1 files under {board} match the 1 result files"]
 
 
+def test_conditions_without_results_are_refused(tmp_path, capsys):
+    said = refused(capsys, "publish", "small", "--vary", "--out", tmp_path / "nowhere", "--board", tmp_path / "board")
+    assert f"no results of a condition of suite small under {tmp_path / 'nowhere'}; run `lprime run small --vary` first" in said
+    assert not (tmp_path / "board").exists()
+
+
 def test_contradictions_change_nothing(published, capsys):
     out, board = published
     before = contents(board)

@@ -131,16 +131,14 @@ def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, ca
     names = shipped_findings()[:2]
     assert names == ["permutation_equivariance", "positions_without_encoding"]
     out = ("--out", tmp_path, "--json")
-    for name in names:
-        assert json.loads(printed(capsys, "reproduce", name, *out))["verdict"] == "reproduced"
+    assert [row["verdict"] for row in json.loads(printed(capsys, "reproduce", *names, *out))] == ["reproduced"] * 2
     listed = json.loads(printed(capsys, "reproduce", *out))
     assert {row["verdict"] for row in listed if row["name"] in names} == {"reproduced"}
     assert {row["verdict"] for row in listed if row["name"] not in names} != {NOT_RUN}
 
     monkeypatch.setattr(theorem, "NoPE", get_encoding("alibi"))  # an order signal where there must be none
-    for name in names:
-        code, text, _ = run_command(capsys, "reproduce", name, *out)
-        assert (code, json.loads(text)["verdict"]) == (1, "not reproduced")
+    code, text, _ = run_command(capsys, "reproduce", *names, *out)
+    assert (code, [row["verdict"] for row in json.loads(text)]) == (1, ["not reproduced"] * 2)
     assert "did you mean 'permutation_equivariance'" in refused(capsys, "reproduce", "permutation_equivarianc", *out)
 
 
@@ -159,7 +157,7 @@ def test_a_finding_about_probes_is_trained_measured_and_judged(tmp_path, capsys,
     )  # fmt: skip
     monkeypatch.setattr("bench.findings.finding.load_finding", lambda name: one)
     code, text, _ = run_command(capsys, "reproduce", "one", "--out", tmp_path, "--workers", "1", "--json")
-    shown = json.loads(text)
+    (shown,) = json.loads(text)
     assert (code, shown["verdict"]) == (0, "not decided")  # one seed
     assert shown["samples"].keys() == {"far/nope", "far/alibi", "alike/alibi"}  # nothing of nope's likeness to itself
     folder = tmp_path / one.grids["x"].name / "sorting" / "alibi" / "seed-3"

@@ -1,21 +1,23 @@
 """The state of runs, resending, and jobs on their nodes, with stand-ins for SLURM's answers. Without a cluster."""
 
+import json
 import time
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from commands import run_command
 from support import suite_dict
 
 from bench.runs.executor import Event
 from bench.runs.run import CHECKPOINT, Run, plan_runs
 from bench.runs.run_lock import lock_run
-from bench.suites.suite import Suite
+from bench.suites.suite import Suite, load_suite
 from bench.suites.yaml_config import validated
 from slurm import commands, job
 from slurm.cluster import Cluster
 from slurm.commands import JobInfo
-from slurm.executor import MOST_SENDS, Watch
+from slurm.executor import MOST_SENDS, SlurmExecutor, Watch
 from slurm.job import NO_GPU, NOWHERE, UNSAVED, JobWorker
 from slurm.launch import overrides_cluster_file, plan_submissions
 from slurm.records import PLAN, Submission, records_folder
@@ -220,3 +222,22 @@ def test_the_sites_limits_on_jobs(monkeypatch, given, largest, most):
     assert commands.job_limits(cluster(**given)) == (largest, most)
     monkeypatch.setattr(commands, "try_command", lambda *words: "")
     assert commands.job_limits(SimpleNamespace(account=None, qos=None, max_jobs=None)) == (1001, None)
+
+
+def test_a_detached_launch_tells_of_earlier_failures(tmp_path, tiny, monkeypatch, capsys):
+    suite, site, out = tiny(seeds=[0], encodings=["nope"]), tmp_path / "site.yaml", tmp_path / "runs"
+    site.write_text("{partition: main, time_minutes: 60}\n")
+    failed, held = plan_runs(load_suite(str(suite)))
+    failed.fail(out, "the old error")
+
+    def execute(self, runs, out, on_event):
+        assert runs == [held]
+        self.held = runs if full else []
+
+    monkeypatch.setattr(SlurmExecutor, "check", lambda *_: None)
+    monkeypatch.setattr(SlurmExecutor, "execute", execute)
+    for full, words in ((False, "all jobs are queued"), (True, "0 of 1 runs are queued, 1 not: run the command again")):
+        code, said, _ = run_command(capsys, "run", suite, "--on", site, "--out", out, "--detach")
+        assert code == 1 and words in said and "1 failed before" in said and f"{failed}: the old error" in said
+        code, said, _ = run_command(capsys, "run", suite, "--on", site, "--out", out, "--detach", "--json")
+        assert code == 1 and json.loads(said)["not_queued"] == full
