@@ -223,7 +223,7 @@ def losses_by_size(found: Sequence[Loss]) -> list[Lines]:
             sizes = {getattr(one, size): one.mean for one in own if one.encoding == name and getattr(one, other) == usual}
             lines[name] = points(dict(sorted(sizes.items())))
         if several := {name: line for name, line in lines.items() if len(line[0]) > 1}:
-            panels.append(Lines(task, several, f"{size} ({other}: {usual})"))
+            panels.append(Lines(task, several, f"{size} ({other}: {usual})", sizes=True))
     return panels
 
 

@@ -37,6 +37,8 @@ class Lines(NamedTuple):
     """Name → x and y of grey lines for comparison."""
     log: bool = False
     """Whether x is logarithmic, in multiples of L."""
+    sizes: bool = False
+    """Whether x are the sizes of models and y, logarithmic, losses."""
 
 
 class Heat(NamedTuple):
@@ -53,7 +55,7 @@ class Heat(NamedTuple):
 
 def draw_lines(title: str, panels: Sequence[Lines], theme: Theme, ylabel: str, notes: Sequence[str]) -> "Figure":
     """Panels in rows of three, with one legend to the right."""
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
     across = min(3, len(panels))
     down, height = -(-len(panels) // across), 1.45
@@ -79,6 +81,12 @@ def draw_lines(title: str, panels: Sequence[Lines], theme: Theme, ylabel: str, n
             ax.set_xticks(ticks, ["L" if x == 1 else times(x) for x in ticks])
             ax.minorticks_off()
             ax.axvline(1, color=theme.muted, linewidth=0.8)
+        elif panel.sizes:
+            ax.set_xticks(sorted({x for xs, _ in panel.lines.values() for x in xs}))
+            ax.set_yscale("log")
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
+            ax.yaxis.set_major_formatter("{x:g}")
+            ax.yaxis.set_minor_formatter(NullFormatter())
         else:
             ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
     handles = [
