@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from bench.plugins.declared import is_literal
+
 MODULES = (
     "__future__", "abc", "cmath", "collections", "collections.abc", "contextlib", "dataclasses", "enum", "fractions",
     "functools", "itertools", "math", "numbers", "statistics", "typing",
@@ -151,6 +153,10 @@ def node_faults(node: ast.AST, modules: Modules, is_base: bool) -> Iterator[str]
     elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         if is_dunder(node.name) and node.name not in METHODS:
             yield f"defines {node.name}, which is not allowed"
+        elif isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+                if default and not is_literal(default):
+                    yield f"the default of {argument.arg} is not a literal such as 0.5, so it is unknown if no code is run"
     elif isinstance(node, (ast.Global, ast.Nonlocal)):
         yield f"{type(node).__name__.lower()} {', '.join(node.names)}: hooks keep no state"
     elif isinstance(node, ast.MatchClass):

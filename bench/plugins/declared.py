@@ -104,17 +104,24 @@ def with_signature(arguments: ast.arguments):
     """A constructor that declares the keyword arguments whose defaults are literals."""
     parameters = []
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        try:
+        if default is None or is_literal(default):
             value = ast.literal_eval(default) if default else None
-        except (ValueError, TypeError, RecursionError):
-            continue
-        parameters.append(inspect.Parameter(argument.arg, inspect.Parameter.KEYWORD_ONLY, default=value))
+            parameters.append(inspect.Parameter(argument.arg, inspect.Parameter.KEYWORD_ONLY, default=value))
 
     def init(self, setup):
         raise TypeError("a stand-in has no hooks")
 
     init.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return init
+
+
+def is_literal(node: ast.expr) -> bool:
+    """Whether an expression has a value that can be read without running code."""
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return True
 
 
 def parse_source(reference: str) -> ast.Module:

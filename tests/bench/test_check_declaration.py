@@ -112,6 +112,11 @@ def test_valid_texts_pass(tmp_path, around):
         ),
         ("# sl\u200bow", "curve_of_plain.py contains an invisible character (U+200B)"),
         ("raise RuntimeError", ""),
+        (
+            "class A:\n    def __init__(self, setup, *, rate: float = 1 / 3): ...",
+            "curve_of_plain.py, line 2: the default of rate is not a literal such as 0.5, so it is unknown if no code is run",
+        ),
+        ("class A:\n    def __init__(self, setup, *, rate: float = -0.5, on=True): ...", ""),
         ("import numpy, jaxtyping, math", ""),
     ],
 )
