@@ -193,7 +193,7 @@ COMMANDS = {
     "compare rope": "Missing argument 'B'",
     "compare rope rop --board nowhere": "no results of suite small under runs/small",
     "compare rope rop --suite tiny": "unknown encoding with results on suite tiny 'rop'; did you mean 'rope'?",
-    "compare rope t5 --suite tiny": "encoding 't5' has no results on suite tiny; run `lprime run tiny.yaml --encoding t5` first",
+    "compare rope t5 --suite tiny": "'t5' has no results on suite tiny; run `lprime run tiny.yaml --encoding t5` first",
     "compare nope nope --suite tiny": "expected two different encodings, got 'nope' twice",
     "compare rope nope --suite tinny": "unknown suite 'tinny'",
     "compare rope nope --suite smal": "unknown suite 'smal'; did you mean 'small'?",

@@ -132,9 +132,9 @@ def test_results_of_different_fingerprints_are_never_compared():
         (
             "nope",
             "rope(base=1)",
-            "'rope.base=1.' has no results on suite tiny; run `lprime run tiny --encoding 'rope.base=1.0.'` ",
+            "'rope.base=1.' has no results on suite tiny; run `lprime run tiny.yaml --encoding 'rope.base=1.0.'` ",
         ),
-        ("nope", "alibi", "'alibi' has no results on suite tiny; run `lprime run tiny --encoding alibi` first"),
+        ("nope", "alibi", "'alibi' has no results on suite tiny; run `lprime run tiny.yaml --encoding alibi` first"),
         ("rope", "rope", "expected two different encodings, got 'rope' twice"),
         ("rope", "rope(base=10000)", "expected two different encodings, got 'rope' twice"),
     ],

@@ -117,7 +117,7 @@ def test_missing_and_failed_runs_are_listed(here):
     plan_runs(SUITE, [NAME], ["parity"], [1])[0].fail(here / "runs", "out of memory")
     assert refusal() == (
         "3 of 4 runs of my_encoding in suite tiny are missing under runs/tiny: copying seeds 0, 1; parity seed 1 (failed); "
-        "run `lprime run tiny --encoding my_encoding.py --retry-failed` first"
+        "run `lprime run tiny.yaml --encoding my_encoding.py --retry-failed` first"
     )
 
 
