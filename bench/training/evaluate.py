@@ -21,7 +21,10 @@ from .model import Decoder
 from .train import autocast, seeded_generator
 
 TOKEN_BUDGET = {"cpu": 8192, "cuda": 262144}
-"""Maximum number of tokens of an evaluation batch, padding included, which bounds memory at any length."""
+"""Maximum number of tokens of an evaluation batch, padding included."""
+PAIR_BUDGET = 2**25
+"""Maximum number of pairs of tokens of an evaluation batch. With 8 heads, attention scores of that many take 1 GB in fp32. On a
+CPU, where the other limit gives fewer pairs up to 4,096 tokens, it changes nothing."""
 EXAMPLES_PER_DRAW = 32
 """Number of examples that share one draw of a random encoding, independent of budget and machine."""
 
@@ -125,9 +128,11 @@ def first_wrong_tenths(hits: Bool[np.ndarray, " M"], example_of: Int[np.ndarray,
 def evaluation_batches(examples: Examples, budget: int, per_draw: int) -> Iterator[tuple[int, Examples]]:
     """Yield batches in order, each with the index of its first example.
 
-    A batch has at most ``budget`` tokens (but at least one example) and does not cross a multiple of ``per_draw`` examples.
+    A batch has at most ``budget`` tokens and ``PAIR_BUDGET`` pairs of tokens (but at least one example) and does not cross a
+    multiple of ``per_draw`` examples.
     """
-    size = max(1, budget // max(1, examples.tokens.shape[1]))
+    width = max(1, examples.tokens.shape[1])
+    size = max(1, min(budget // width, PAIR_BUDGET // width**2))
     for first in range(0, len(examples), per_draw):
         for start in range(first, min(first + per_draw, len(examples)), size):
             yield start, examples.rows(slice(start, min(start + size, first + per_draw)))

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 from helpers import NAMES, recipe_of, task_model, tiny_model
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -87,6 +89,27 @@ def test_scores_do_not_depend_on_the_budget(name, monkeypatch):
     assert all(scores == exactly[0] for scores in exactly)
     assert np.ptp([[score.nll for score in scores] for scores in found], axis=0) == pytest.approx(0, abs=1e-5)
     assert any(0 < score.token < 1 for score in found[0])
+
+
+@given(st.integers(1, 20_000))
+def test_pairs_of_tokens_are_limited_too_but_not_on_a_cpu(width):
+    class Wide:
+        """A million examples of one width, without their memory."""
+
+        tokens = np.broadcast_to(0, (10**6, width))
+
+        def __len__(self) -> int:
+            return len(self.tokens)
+
+        def rows(self, part: slice) -> int:
+            return part.stop - part.start
+
+    def largest(budget: int) -> int:
+        return next(module.evaluation_batches(Wide(), budget, 10**6))[1]
+
+    assert largest(module.TOKEN_BUDGET["cpu"]) == max(1, module.TOKEN_BUDGET["cpu"] // width)
+    found = largest(module.TOKEN_BUDGET["cuda"])
+    assert found == 1 or found * width**2 <= module.PAIR_BUDGET
 
 
 @pytest.mark.parametrize("budget", [1, 11, 12, 13, 40, 100, 10**6])
