@@ -48,18 +48,27 @@ def write_cards(folder: Path, cards: Mapping[str, Card]) -> None:
 
 def with_cards(suites: Mapping[str, Iterable[Grid]], cards: Mapping[str, Card]) -> dict[str, list[Grid]]:
     """Add to all grids (by suite) the declarations and the relative costs of the encodings whose cards have them."""
-    costs = {}
-    for name, card in cards.items():
-        if card.measured and (measured := card.measured.costs):
-            first, last = measured[0], measured[-1]
-            costs[name] = RelativeCost(first.step_ratio, last.step_ratio, last.peak_ratio, card.measured.busy)
     return {
         suite: [
-            replace(grid, costs=costs, runs={cell: tuple(with_declarations(runs, cards)) for cell, runs in grid.runs.items()})
+            replace(
+                grid,
+                costs=relative_costs(suite, cards),
+                runs={cell: tuple(with_declarations(runs, cards)) for cell, runs in grid.runs.items()},
+            )
             for grid in grids
         ]
         for suite, grids in suites.items()
     }
+
+
+def relative_costs(suite: str, cards: Mapping[str, Card]) -> dict[str, RelativeCost]:
+    """Encoding → its costs, where they were measured on this suite's model."""
+    costs = {}
+    for name, card in cards.items():
+        if card.measured and card.measured.suite == suite and (measured := card.measured.costs):
+            first, last = measured[0], measured[-1]
+            costs[name] = RelativeCost(first.step_ratio, last.step_ratio, last.peak_ratio, card.measured.busy)
+    return costs
 
 
 def with_declarations(results: Iterable[Result], cards: Mapping[str, Card]) -> list[Result]:

@@ -1,11 +1,12 @@
 """Local runs next to published ones: every local row is marked ``(local)``, even if its encoding is published too."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from bench.suites.suite import Suite
 from leaderboard import published_folder
 
-from .cards import read_cards, with_declarations
+from .cards import read_cards, relative_costs, with_declarations
 from .collect import NoResults, read_suite_runs
 from .grid import LOCAL, Grid, build_grids
 from .store import RESULTS, read_runs
@@ -26,7 +27,8 @@ def with_local_runs(suite: Suite | str, out: Path, board: Path) -> list[Grid]:
     known, name, results, failures = read_suite_runs(suite, out)
     board = published_folder(board)
     place = board / RESULTS / name
-    published = with_declarations(read_runs(place), read_cards(board))
+    cards = read_cards(board)
+    published = with_declarations(read_runs(place), cards)
     if not published:
         raise NoResults(f"no runs of suite {name} are published under {board}; expected {place}/<encoding>.jsonl")
     local = [
@@ -34,4 +36,5 @@ def with_local_runs(suite: Suite | str, out: Path, board: Path) -> list[Grid]:
         for run in results
     ]
     ours = {(task, encoding + LOCAL, seed): failure for (task, encoding, seed), failure in failures.items()}
-    return build_grids(known, [*published, *local], ours)
+    grids = build_grids(known, [*published, *local], ours)
+    return [replace(grid, costs=relative_costs(name, cards)) for grid in grids]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from bench.probe.record import ProbeRecord, file_of, read_record
-from bench.result import first_fault
+from bench.result import Result, first_fault
 from bench.suites.suite import Suite
 from tasks import InputError
 
 from .collect import run_files
 from .file_names import SUFFIX, file_name
-from .store import read_file, write_if_changed
+from .store import RESULTS, read_file, read_runs, write_if_changed
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -91,21 +91,29 @@ def read_lines(path: Path) -> list[ProbeRecord]:
 def publish_probes(suite: Suite, out: Path, folder: Path, encodings: Sequence[str] | None = None) -> int:
     """Publish the records of a suite's present version; they replace earlier ones of the same runs and probes.
 
+    Only those of ranked runs are published: publish the runs before.
+
     Returns:
         The number of records published now.
     """
-    new = [r for r in read_local(out / suite.name) if r.fingerprint == suite.fingerprint]
+    new = of_runs(read_local(out / suite.name), suite.fingerprint, read_runs(folder / RESULTS / suite.name))
     new = [r for r in new if not encodings or r.encoding in encodings]
     for encoding in sorted({record.encoding for record in new}):
         path = published_file(folder, suite.name, encoding)
-        records = {record_key(r): r for r in [*(read_lines(path) if path.exists() else []), *new] if r.encoding == encoding}
-        lines = (records[key].model_dump_json() + "\n" for key in sorted(records))
-        write_if_changed(path, "".join(lines))
+        own = [r for r in [*(read_lines(path) if path.exists() else []), *new] if r.encoding == encoding]
+        records = {(r.task, r.seed, r.probe): r for r in own}
+        write_if_changed(path, "".join(records[key].model_dump_json() + "\n" for key in sorted(records)))
     return len(new)
 
 
-def record_key(record: ProbeRecord) -> tuple:
-    return record.fingerprint, record.task, record.seed, record.probe
+def of_runs(records: Iterable[ProbeRecord], fingerprint: str, runs: Iterable[Result]) -> list[ProbeRecord]:
+    """The records that belong to runs of one version of a suite, each probe in its newest version."""
+    known = {(r.task, r.encoding.name, r.seed, r.encoding.source_sha256) for r in runs if r.fingerprint == fingerprint}
+    found = [r for r in records if r.fingerprint == fingerprint and (r.task, r.encoding, r.seed, r.source_sha256) in known]
+    newest: dict[str, int] = {}
+    for record in found:
+        newest[record.probe] = max(record.version, newest.get(record.probe, 0))
+    return [record for record in found if record.version == newest[record.probe]]
 
 
 def probe_table(records: Iterable[ProbeRecord]) -> "pa.Table":

@@ -6,6 +6,7 @@
     <folder>/results/<suite>/unverified/…        the same for runs that nobody has recomputed in a sandbox; they are not ranked
     <folder>/results/<suite>/failures.json       failed runs that have no result
     <folder>/results/cards.json                  see ``cards``
+    <folder>/results/findings.json               see ``outcomes``
 """
 
 import json
@@ -86,15 +87,19 @@ def publish_runs(
         failures = {key: failure for key, failure in failures.items() if key[1] in encodings}
     from bench.plugins.registry import is_built_in
 
-    claims = [*claims, *(r for r in results if not (r.sealed or is_built_in(r.encoding.name)))]
+    unsealed = [r for r in results if not (r.sealed or is_built_in(r.encoding.name))]
     results = [r for r in results if r.sealed or is_built_in(r.encoding.name)]
     place = folder / RESULTS / name
     runs, kept = merge_runs(place, read_runs(place), results, out)
     all_failures = merge_failures(suite, runs, read_stored_failures(place), failures)
-    check_names({r.encoding.name for r in [*runs.values(), *claims]})
+    claimed = {run_key(r): r for r in claims}  # they replace runs of earlier submissions, and local ones
+    stored, local = ([r for r in own if run_key(r) not in claimed] for own in (read_unverified(place), unsealed))
+    unverified = merge_runs(place / UNVERIFIED, stored, local, out)[0] | claimed
+    unverified = {key: r for key, r in unverified.items() if key not in runs}
+    check_names({r.encoding.name for r in [*runs.values(), *unverified.values()]})
     build_grids(suite, runs.values(), {})  # refuses contradictions before anything is written
-    unverified = {run_key(r): r for r in [*read_unverified(place), *claims] if run_key(r) not in runs}
     build_grids(suite, unverified.values(), {})
+    claims = [*claims, *unsealed]
 
     for encoding in sorted({r.encoding.name for r in results}):
         own = sorted((r for r in runs.values() if r.encoding.name == encoding), key=line_order)

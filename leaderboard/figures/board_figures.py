@@ -47,7 +47,7 @@ def task_stem(task: str) -> str:
 def figures_of(grid: Grid, classes: Mapping[str, Sequence[Row]]) -> dict[str, BoardFigure]:
     """Stem → figure, in the order of the board; empty without runs.
 
-    The files of a stem are ``canvas.file_name(stem, "light" or "dark")``; ``markdown.picture`` links them.
+    The files of a stem are ``canvas.file_name(stem, "light" or "dark")``; ``markdown.themed_picture`` links them.
 
     Arguments:
         classes: from ``summarise``.

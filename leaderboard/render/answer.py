@@ -56,8 +56,8 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
         text = f"{first} has the highest score, {score}, before {show(rows[1])}, {share(rows[1].score or 0)}, but there are "
         return [("Highest so far", text + "too few seeds for a test: the next seeds may change the order.")]
     count = sum(separation(a, b) is not None for a, b in pairs)
-    sure = f"Over {seeds_text(grid)} it separates {count:,} of the {len(pairs):,} pairs tested, with a risk of about "
-    sure += f"{100 * ALPHA:g} % that any of these verdicts is wrong."
+    sure = f"Over {seeds_text(grid)} it separates {count:,} of the {len(pairs):,} pairs of this table; the risk that even one "
+    sure += f"of these separations is wrong is about {100 * ALPHA:g} %."
     if len(lead) == 1:
         few = " (too few seeds for it)"
         if close := [show(row) + few * (not row.ps) for row in rows[1:] if separation(rows[0], row) != "above"]:
@@ -79,7 +79,7 @@ def seeds_text(grid: Grid) -> str:
     cells = [[len(grid.runs.get((task, encoding), ())) for task in tasks] for encoding in grid.encodings]
     counts = [count for row in cells if all(row) for count in row] or [0]
     if 0 < min(counts) < asked:
-        return f"{number_range(counts)} of {asked} seeds so far"
+        return f"{number_range([min(count, asked) for count in counts])} of {asked} seeds so far"
     return plural(asked, "seed") if max(counts) <= asked else f"{asked} to {max(counts)} seeds"
 
 
@@ -179,5 +179,7 @@ def elsewhere(grid: Grid, safe: Safe) -> str:
     parts += [f"does not hold with {listed(changed)}"] if changed else []
     if not (order and parts):
         return "Elsewhere the order may differ."
-    count = plural(len(order.comparisons[0].encodings), "encoding")
-    return f"With one thing changed at a time, the order of {count} {' and '.join(parts)}."
+    undecided = len(order.finished) - sum(holds is not None for holds in verdicts.values())
+    rest = f" ({plural(undecided, 'other condition')} undecided)" if undecided else ""
+    names = listed([safe(name) for name in order.comparisons[0].encodings], most=len(order.comparisons[0].encodings))
+    return f"With one thing changed at a time, the order of {names} {' and '.join(parts)}{rest}."

@@ -30,6 +30,7 @@ from .columns import TableColumn
 from .explanation import EXPLANATION, OTHER_VERSION, experiment_setup, signs
 from .markdown import code, escape, heading_anchor, linked_name, themed_picture
 from .tables import Classes
+from .task_metrics import CELL_TEXT
 from .unverified import unverified_section
 
 BOARD = "board.md"
@@ -114,14 +115,14 @@ def write_board(suite_or_name: Suite | str, out: Path, published: Path | None = 
     return grids[0], [folder / name for name in pages]
 
 
-def render_board(grids: Sequence[Grid], note: str = "", paths: BoardPaths | None = None) -> dict[str, str]:
+def render_board(grids: Sequence[Grid], note: str = "") -> dict[str, str]:
     """Path → markdown of the pages of a board: the front page, all tables and figures, and each task.
 
     Arguments:
         grids: of one suite, as ``collect`` returns them; those of other fingerprints have a section below all tables.
         note: a paragraph under the title.
     """
-    paths, grid = paths or BoardPaths(), grids[0]
+    paths, grid = BoardPaths(), grids[0]
     versions = [(one, summarise(one)) for one in grids]
     front = BoardFile(paths.front, paths)
     parts = [f"# {escape(grid.name)}: accuracy beyond the training length", note, *front_sections(grid, versions[0][1], front)]
@@ -244,7 +245,8 @@ def task_page(grid: Grid, column: Column, rows: Sequence[Row], file: BoardFile) 
     parts = [f"# {escape(title)}, suite {escape(grid.name)}", f"{file.back} · {others}"]
     parts.append(
         f"Variant {escape(column.variant)}, L = {column.train_length}{escape(unit)}. The table has score and "
-        "reach on this task, and exact match by test length, mean over seeds; guessing is taken out of score and reach alone."
+        "reach on this task, and exact match by test length, mean over seeds; guessing is taken out of score and reach alone. "
+        f"The score is {CELL_TEXT}, so it can be above 0 where no answer is right as a whole."
     )
     if any(row.cells[column.task].runs for row in rows):
         alt = f"{title}: exact match by test length, one panel per family"

@@ -1,5 +1,6 @@
 """The board's prose, as markdown: what it shows, how to read its words and numbers, and how its runs were trained."""
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -100,8 +101,8 @@ def signs(rows: Sequence[Row]) -> dict[str, str]:
     meanings = {FLAG: f"has not learned some task (exact match at l ≤ L under {share(st.GATE)})"}
     meanings |= {SECOND_HAND: f"second-hand, {SOURCE_MEANINGS['second-hand']}", BUSY: "timed on a busy machine"}
     marked = [f"{sign} {meaning}" for sign, meaning in meanings.items() if sign in shown]
-    asked = max(cell.asked for row in rows for cell in row.cells.values())
-    marked += [f"n/{asked} only n of {asked} seeds so far"] if "/" in shown else []
+    asked = sorted(set(re.findall(r"\d+/(\d+)", shown)), key=int)
+    marked += [f"n/{count} only n of {count} seeds so far" for count in asked]
     marked += [f"{ABSENT} some runs are missing or failed"] if any(row.score is None for row in rows) else []
     return found | ({"Signs": "; ".join(marked)} if marked else {})
 

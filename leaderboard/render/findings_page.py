@@ -1,6 +1,7 @@
 """The page "What we could and could not reproduce": each published finding, our numbers, and the verdict."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from bench.findings.finding import Finding
@@ -18,7 +19,8 @@ STALE = "not run since its rule changed"
 def render_findings(findings: Iterable[Finding], outcomes: Mapping[str, Outcome]) -> str:
     """The whole page; findings without an outcome are listed as not run."""
     judged = [(finding, *verdict_of(finding, outcomes.get(finding.name))) for finding in findings]
-    counts = [f"{sum(v == verdict for _, v, _ in judged)} {verdict}" for verdict in reversed(VERDICTS)]
+    found = Counter(verdict for _, verdict, _ in judged)
+    counts = [f"{found[v]} {v}" for v in (*reversed(VERDICTS), *(v for v in (NOT_RUN, STALE) if found[v]))]
     order = {verdict: place for place, verdict in enumerate((*reversed(VERDICTS), NOT_RUN, STALE))}
     judged.sort(key=lambda one: order[one[1]])
     rows = [

@@ -27,8 +27,10 @@ numbers by length and seed, the runs and the command to reproduce one."""
 SOURCES = """\
 ## Where the numbers come from
 
-- **Every number** comes from the runs in [results](results), one line each. `lprime board --check` renders this page and all
-  others from them and fails if a byte differs. `leaderboard/RULES.md` has the rules.
+- **Scores and reaches** come from the runs in [results](results), one line each; step times, memory and properties from
+  `results/cards.json`, measured once for each encoding; findings from `results/findings.json`, probes from `probes`.
+  `lprime board --check` renders this page and all others from these files and fails if a byte differs. `leaderboard/RULES.md`
+  has the rules.
 - **To sort, filter and compare**: `lprime board --html page --published` writes all this as one HTML page that works
   offline.
 - **To reproduce a number**: the page of its encoding ends with the command, such as

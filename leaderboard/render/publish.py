@@ -27,7 +27,7 @@ from leaderboard.data.conditions import attach_conditions
 from leaderboard.data.file_names import IMAGES, PAGES
 from leaderboard.data.grid import Grid
 from leaderboard.data.outcomes import Outcome, published_outcomes, read_outcomes
-from leaderboard.data.probes import PROBES, ProbeRecord, read_published
+from leaderboard.data.probes import PROBES, ProbeRecord, of_runs, read_published
 from leaderboard.data.store import RESULTS, published_grids, read_file, write_if_changed
 from leaderboard.figures import board_figures, encoding_figure, inside_files
 from leaderboard.stats.summary import summarise
@@ -129,14 +129,19 @@ def read_published_board(folder: Path) -> PublishedBoard:
     Raises:
         InputError: a file that cannot be read or is malformed.
     """
-    cards = read_cards(folder)
+    cards, grids = read_cards(folder), published_grids(folder)
+    probes = {
+        name: of_runs(records, grids[name][0].fingerprint, grids[name][0].all_runs)
+        for name, records in read_published(folder).items()
+        if name in grids
+    }
     archived = sorted(path.parent.name for path in (folder.parent / ARCHIVE.name).glob(f"*/{README}"))
     return PublishedBoard(
-        attach_conditions(with_cards(published_grids(folder), cards)),
+        attach_conditions(with_cards(grids, cards)),
         cards,
         archived,
         read_outcomes(published_outcomes(folder)),
-        read_published(folder),
+        {name: records for name, records in probes.items() if records},
     )
 
 

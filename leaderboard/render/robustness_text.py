@@ -96,7 +96,11 @@ def tuned_words(found: Tuned, rates: Sequence[str]) -> str:
     order = (
         "" if np.isnan(found.comparison.tau) else f"; with the best for each, the order has τ = {tau_text(found.comparison)}"
     )
-    return f"{start}another than the suite's is the best for {found.changed} of {len(found.rates)} encodings, {by}{order}."
+    largest = max(rates, key=lambda rate: float(rate.rpartition("-x")[2] or 1))
+    count = sum(rate == largest for rate in found.rates.values())
+    edge = f" (for {count} the largest, so perhaps a larger one is better still)" if count and largest != BASE else ""
+    changed = f"another than the suite's is the best for {found.changed} of {len(found.rates)} encodings{edge}"
+    return f"{start}{changed}, {by}{order}."
 
 
 def rates_text(rates: Sequence[str]) -> str:

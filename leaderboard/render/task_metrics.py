@@ -102,8 +102,9 @@ TOKENS = TaskMetric(
 )
 NLL = TaskMetric(
     "negative log-likelihood",
-    "Mean negative log-likelihood of an answer token at l > L in nats, averaged like the score; mean over seeds",
-    lambda cell, row: f"{np.nanmean(cell.nll):.2f}" if np.isfinite(cell.nll).any() else ABSENT,
+    "Mean negative log-likelihood of an answer token at l > L in nats, averaged like the score; mean over seeds; "
+    f"{ABSENT} if a run has none, as one that diverged",
+    lambda cell, row: f"{cell.nll.mean():.2f}" if len(cell.nll) and np.isfinite(cell.nll).all() else ABSENT,
     lambda cell: None,
     short="nats",
 )

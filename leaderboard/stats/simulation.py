@@ -16,6 +16,7 @@ from scipy.stats import t as student
 from tabulate import tabulate
 
 from leaderboard.data.store import published_grids
+from tasks import InputError, unknown
 
 from .scores import FUZZ, Scores
 from .significance import ALPHA, separation_ps
@@ -124,7 +125,10 @@ def published_population(folder: Path, suite: str, encodings: int | None) -> Pop
     Arguments:
         encodings: how many, drawn from those of the board; None takes each once.
     """
-    rows = [row for group in summarise(published_grids(folder)[suite][0]).values() for row in group if row.interval]
+    grids = published_grids(folder)
+    if suite not in grids:
+        raise unknown(f"suite published under {folder}", suite, grids)
+    rows = [row for group in summarise(grids[suite][0]).values() for row in group if row.interval]
     least = min(len(runs) for row in rows for runs in row.scores)
     scores = np.array([[runs[:least] for runs in row.scores] for row in rows])
     means = scores.mean(-1, keepdims=True)
@@ -139,7 +143,10 @@ def main() -> None:
     parser.add_argument("--boards", type=int, default=BOARDS, help="simulated boards of each case")
     parser.add_argument("--encodings", type=int, help="how many, drawn from the published ones [default: those]")
     args = parser.parse_args()
-    population, lines = published_population(args.folder, args.suite, args.encodings), []
+    try:
+        population, lines = published_population(args.folder, args.suite, args.encodings), []
+    except InputError as error:
+        parser.error(str(error))
     for case in CASES:
         for name, seeds in SEEDS.items():
             found = [measure(case, seeds, test, population, args.boards) for test in TESTS.values()]

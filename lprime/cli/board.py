@@ -43,12 +43,18 @@ def board(
         if check:
             raise InputError("expected --check or --html, got both")
         from leaderboard.data.cards import read_cards
-        from leaderboard.data.conditions import attach_conditions
+        from leaderboard.data.collect import read_results
+        from leaderboard.data.conditions import attach_conditions, with_conditions
+        from leaderboard.data.store import RESULTS, read_runs
         from leaderboard.render.html_page import write_html_page
 
         grids = read_grids([suite] if suite else None, to if published else out, published)
-        cards = read_cards(published_folder(to)) if published else {}
-        print(f"written to {write_html_page(grids if suite else attach_conditions(grids), html, cards)}")
+        place, read = (published_folder(to) / RESULTS, read_runs) if published else (out or Path("runs"), read_results)
+        if suite:
+            shown = {name: [with_conditions(newest, place, read), *older] for name, (newest, *older) in grids.items()}
+        else:
+            shown = attach_conditions(grids)
+        print(f"written to {write_html_page(shown, html, read_cards(published_folder(to)) if published else {})}")
         return
     if check:
         if published:

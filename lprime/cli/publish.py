@@ -25,18 +25,23 @@ def publish(
 ) -> None:
     """Publish a suite's finished runs, and render the board."""
     from bench.measure.measure_card import measure_cards, with_catalogue
-    from bench.suites.suite import load_suites
+    from bench.suites.suite import Suite, load_suites
     from leaderboard.data.cards import read_cards, write_cards
+    from leaderboard.data.collect import read_results
     from leaderboard.data.store import read_store
     from leaderboard.render.publish import render_published
     from tasks import InputError, plural
 
     if suite is not None:
-        found = [one for one in load_suites(suite, vary) if (out / one.name).is_dir()] if vary else [suite]
+        asked = [full_name(name) for name in encoding or ()]
+        found: list[tuple[Suite | str, list[str]]] = [] if vary else [(suite, asked)]
+        for one in load_suites(suite, vary) if vary else ():
+            have = {r.encoding.name for r in read_results(out / one.name)}
+            found += [(one, own)] if (own := [name for name in asked or sorted(have) if name in have]) else []
         if not found:
             raise InputError(f"no results of a condition of suite {suite} under {out}; run `lprime run {suite} --vary` first")
-        for one in found:
-            publish_suite(one, out, to, encoding and [full_name(name) for name in encoding])
+        for chosen, own in found:
+            publish_suite(chosen, out, to, own)
         names = {run.encoding.name for runs in read_store(to).values() for run in runs}
         cards = read_cards(to)
         for name in sorted(names):

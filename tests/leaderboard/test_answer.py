@@ -41,7 +41,7 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     text = answer(grid, summarise(grid))
     assert text.startswith("- **Use one of 2**: a (.") and ") and b. The test separates no two of them: tier 1." in text
     assert (
-        "Over 3 seeds it separates 2 of the 3 pairs tested, with a risk of about 5" in text
+        "Over 3 seeds it separates 2 of the 3 pairs of this table; the risk that even one of these" in text
         and "**Clearly below**: c.\n" in text
     )
     free = "b costs nothing: no parameters and no added step time; a costs a step of 1.50 times nope's and 40 parameters.\n"
@@ -75,7 +75,7 @@ def test_an_encoding_is_recommended_if_separated_from_all_others():
     text = answer(grid, classes)
     assert text.startswith("- **Highest so far**: a, .8")
     assert "The test separates it from all others but c and d (too few seeds for it). Over" in text
-    assert " of the 3 pairs tested" in text and "**Clearly below**: b." in text
+    assert " of the 3 pairs of this table;" in text and "**Clearly below**: b." in text
 
 
 @pytest.mark.parametrize(

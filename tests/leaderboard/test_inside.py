@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from synthetic_results import CURVE, full, only_grid, store, suite
+from synthetic_results import CURVE, full, only_grid, result, store, suite
 
 from bench.probe.loss import Loss
 from bench.probe.record import ProbeRecord, Value
@@ -13,7 +13,7 @@ from bench.probe.tables import mean_divergences, tables
 from bench.suites.suite import Suite
 from leaderboard.data.conditions import suites_with_boards
 from leaderboard.data.grid import Grid
-from leaderboard.data.probes import probe_table
+from leaderboard.data.probes import of_runs, probe_table
 from leaderboard.figures import inside, inside_files
 from leaderboard.figures.canvas import figure_settings
 from leaderboard.figures.theme import LIGHT
@@ -21,6 +21,18 @@ from leaderboard.render.html_page import write_html_page
 from leaderboard.render.inside_page import found_table, inside_section, render_inside
 from leaderboard.render.publish import PublishedBoard
 from tasks import InputError
+
+
+def test_only_probes_of_ranked_runs_in_their_newest_version_are_shown():
+    (run, other) = (result(suite(), "parity", "rope", seed) for seed in (0, 1))
+    mine = record("context", "rope", [], "parity").model_copy(
+        update={"fingerprint": run.fingerprint, "source_sha256": run.encoding.source_sha256, "version": 2}
+    )
+    changes = {"fingerprint": "f", "encoding": "mine", "seed": 7, "source_sha256": "s", "version": 1}
+    others = [mine.model_copy(update={key: value}) for key, value in changes.items()]
+    distance = mine.model_copy(update={"probe": "distance", "version": 1, "seed": 1})
+    assert of_runs([*others, mine, distance], run.fingerprint, [run, other]) == [mine, distance]
+
 
 NAMES = ("nope", "t5", "alibi", "sinusoidal", "rope", "my|pe")
 

@@ -1,5 +1,7 @@
 """Local runs next to published ones: marked, kept apart, and timed relative to local runs of NoPE."""
 
+from types import SimpleNamespace
+
 import pytest
 from board_helpers import whole_board
 from commands import printed, refused
@@ -9,6 +11,7 @@ from bench.measure import card as card_of
 from bench.result import Timings
 from leaderboard.data import cards, local_runs
 from leaderboard.data import store as published
+from leaderboard.data.grid import RelativeCost
 from tasks import InputError
 
 THEIRS, MINE = (1, 1, 0.5, 0.25), (1, 1, 0.75, 0.5)
@@ -35,6 +38,14 @@ def test_local_and_published_rows_share_a_table(folders):
     scores = {name: row.cells["sorting"].score[0] for name, row in by_name.items()}
     assert scores == pytest.approx({"mine (local)": 0.6462, "rope (local)": 0.6462, "nope": 0.3962, "rope": 0.3962}, abs=1e-4)
     assert {name: row.seeds for name, row in by_name["rope"].cells.items()} == {"parity": (0, 1, 2), "sorting": (0, 1, 2)}
+
+
+def test_costs_are_those_of_the_suite_on_which_they_were_measured():
+    cost = SimpleNamespace(step_ratio=1.5, peak_ratio=1.2)
+    measured = SimpleNamespace(suite="small", costs=[cost, SimpleNamespace(step_ratio=2.5, peak_ratio=3.5)], busy=False)
+    found = {"rope": SimpleNamespace(measured=measured), "nope": SimpleNamespace(measured=None)}
+    assert cards.relative_costs("small", found) == {"rope": RelativeCost(1.5, 2.5, 3.5, False)}
+    assert cards.relative_costs("standard", found) == {}
 
 
 def test_published_rows_have_the_sources_of_their_cards(folders):

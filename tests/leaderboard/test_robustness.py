@@ -181,7 +181,8 @@ def test_the_loss_is_that_of_answers_where_it_is_known():
 
 def test_the_board_says_where_the_order_holds():
     board = whole_board([varied(**{"learning_rate-x2": BASE, "width-128": SWAPPED})])
-    short = "the order of 4 encodings holds with learning rate × 2 and does not hold with width 128."
+    short = "the order of nope, rope, t5 and alibi holds with learning rate × 2 and does not hold with width 128 "
+    short += "(1 other condition undecided)."
     assert f"With one thing changed at a time, {short}" in board.split("## Overall")[0].replace("\u00a0", " ")
     words = board.split("## Does the order hold?\n\n")[1].split("\n")[0].replace("\u00a0", " ")
     assert "4 encodings ran again on all tasks with one thing changed at a time (so far under 2 of 3 conditions)." in words

@@ -87,6 +87,22 @@ def test_submitted_runs_are_unverified_until_they_are_recomputed(folders):
     assert published.published_grids(board)["tiny"][0].unverified is None
 
 
+def test_other_runs_do_not_replace_unverified_ones_without_a_word(folders):
+    out, board = folders
+    mine = full(suite(), {"mine": CURVE}, sealed=False)
+    store(out, mine)
+    assert published.publish_runs(suite(), out, board).unverified == 6
+    before = files(board)
+    store(out, full(suite(), {"mine": (1, 1, 1, 1)}, sealed=False))
+    with pytest.raises(InputError, match=r"contradicts the published parity seed 0 of .*mine.jsonl in scores"):
+        published.publish_runs(suite(), out, board)
+    shutil.rmtree(out)
+    store(out, full(suite(), {"Mine": CURVE}, sealed=False))
+    with pytest.raises(InputError, match="cannot both be published"):
+        published.publish_runs(suite(), out, board)
+    assert files(board) == before
+
+
 def test_publish_only_some_encodings(folders):
     out, board = folders
     store(out, full(suite(), {"nope": CURVE, "rope": CURVE}))

@@ -274,8 +274,9 @@ def test_jittered_copies_of_published_runs(folder, tmp_path):
 
 
 def test_a_published_name_keeps_its_source(folder, tmp_path):
-    """With other settings too."""
-    for n, (name, digest) in enumerate({NAME: "0" * 64, f"{NAME}(rate=2)": "1" * 64}.items()):
+    """With other settings and in a wrapper too."""
+    published = {NAME: "0" * 64, f"{NAME}(rate=2)": "1" * 64, f"randomised({NAME})": "2" * 64}
+    for n, (name, digest) in enumerate(published.items()):
         others = [r.model_copy(update={"suite": "other", "fingerprint": "0" * 16}) for r in read_results(folder)]
         records = [r.encoding.model_copy(update={"name": name, "source_sha256": digest}) for r in others]
         runs = [r.model_copy(update={"encoding": e}) for r, e in zip(others, records, strict=True)]

@@ -8,6 +8,7 @@ from itertools import combinations, product
 import numpy as np
 
 from bench.encodings import Stage
+from bench.plugins.references import encoding_chain
 from bench.result import Result
 from bench.training.train import LOG_POINTS
 from leaderboard.submission.manifest import submitted_source_hash
@@ -149,9 +150,14 @@ def published_copies(runs: Sequence[Result], data: SubmissionData) -> Iterator[s
 def taken_names(data: SubmissionData) -> Iterator[str]:
     """Published names of this plugin, of any suite and with any settings, whose source is not the submitted one."""
     plugin = data.submission.plugin.name
-    own = submitted_source_hash(data.submission.model_copy(update={"name": plugin}), data.contents.sources)
-    for name, digest in {r.encoding.name: r.encoding.source_sha256 for r in data.published}.items():
-        if name.partition("(")[0] == plugin and digest != own:
+    for name, digest in sorted({(r.encoding.name, r.encoding.source_sha256) for r in data.published}):
+        if plugin not in encoding_chain(name):
+            continue
+        try:
+            own = submitted_source_hash(data.submission.model_copy(update={"name": name}), data.contents.sources)
+        except ValueError:  # the name has another plugin in it, whose source is not here
+            continue
+        if digest != own:
             yield f"{name} is published with source {digest[:12]}, which is not this source"
 
 
