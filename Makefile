@@ -26,11 +26,11 @@ test: .venv/.dev
 	$(if $(CHROMIUM),,@echo "NOT TESTED: the HTML page; needs Chromium (apt-get install chromium)")
 	$(if $(BUBBLEWRAP),,@echo "NOT TESTED: sealed runs of submissions; need bubblewrap (apt-get install bubblewrap) and user namespaces, which most containers lack")
 
-# Starts three clusters of its own, leaving any other alone, and stops them however the tests end.
+# Starts four clusters of its own, leaving any other alone, and stops them however the tests end.
 test-slurm: SHELL := /bin/bash
 test-slurm: .venv/.dev
 	@export TESTCLUSTERS=/tmp/lprime-testcluster-$$$$; trap 'for c in $$TESTCLUSTERS-*; do $(TESTCLUSTER) stop $$c; done' EXIT; \
-	$(BIN)/python -m pytest -n 3 --dist worksteal -m slurm tests/slurm || \
+	$(BIN)/python -m pytest -n 4 --dist worksteal -m slurm tests/slurm || \
 	{ code=$$?; for c in $$TESTCLUSTERS-*; do $(TESTCLUSTER) logs $$c; done; exit $$code; }
 
 speed: .venv/.dev
