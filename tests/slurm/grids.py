@@ -17,7 +17,7 @@ from support import ROOT, results, suite_dict
 
 PATIENCE_S = 240
 GRID_S = 1500
-"""Timeout of a command: all of ``quick``, with two other clusters on the same cores."""
+"""Timeout of a command: all of ``quick``, with three other clusters on the same cores."""
 T = TypeVar("T")
 
 
