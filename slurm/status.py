@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from bench.runs.heartbeat import Heartbeat, read_heartbeat
-from bench.runs.run import Failure, Run, plan_runs
+from bench.runs.run import Run, plan_runs
 from bench.suites.suite import Suite
 from tasks import InputError
 
@@ -140,11 +140,6 @@ class Queue:
         info = (self.accounted or {}).get(id)
         return info is None or not (info.state in NOT_RESENT or info.exit_code in EXIT_REASONS)
 
-    def failure(self, run: Run, out: Path) -> Failure | None:
-        """The run's failure; None if it was submitted again since."""
-        failure, last = run.failure(out), self.latest.get(run.key)
-        return failure if failure and (last is None or last[0].plan.failed(last[2])) else None
-
     def status(self, run: Run, out: Path) -> Status:
         last = self.latest.get(run.key)
         if last is None:
@@ -154,9 +149,10 @@ class Queue:
             return Status(state, heartbeat=heartbeat, reason=failure.error if failure else "")
         if result := run.result(out):
             return Status(result.status)
-        submission, share, _ = last
+        submission, share, place = last
         id = submission.job_of(share)
-        if failure := self.failure(run, out):
+        failure = run.failure(out)
+        if failure and submission.plan.failed(place):  # otherwise it was submitted again since
             return Status("failed", job=id, reason=failure.error)
         if id not in self.live:
             state = run.state(out)

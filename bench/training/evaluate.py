@@ -24,7 +24,7 @@ TOKEN_BUDGET = {"cpu": 8192, "cuda": 262144}
 """Maximum number of tokens of an evaluation batch, padding included."""
 PAIR_BUDGET = 2**25
 """Maximum number of pairs of tokens of an evaluation batch. With 8 heads, attention scores of that many take 1 GB in fp32. On a
-CPU, where the other limit gives fewer pairs up to 4,096 tokens, it changes nothing."""
+CPU it changes nothing: up to 4,096 tokens the other limit is stricter, and beyond them both allow one example."""
 EXAMPLES_PER_DRAW = 32
 """Number of examples that share one draw of a random encoding, independent of budget and machine."""
 

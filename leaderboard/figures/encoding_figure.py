@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from leaderboard.data.grid import Grid
 from leaderboard.format import VISIBLE_CHANCE, printable, share
 from leaderboard.stats.summary import BASE, task_scores
+from tasks import plural
 
 from .canvas import join_lines, render_svgs
 from .panels import Panel, Style, draw_panels, task_title
@@ -44,7 +45,7 @@ def draw_encoding(grid: Grid, encoding: str, theme: Theme) -> "Figure":
     for ax, column in zip(figure.axes, columns, strict=True):
         x, exact = column.at / column.train_length, grid.exact(column.task, encoding)
         score = float(task_scores(grid, column, encoding).mean())
-        mean = f"score {share(score)}, {len(exact)} seed{'s' * (len(exact) != 1)}"
+        mean = f"score {share(score)}, {plural(len(exact), 'seed')}"
         ax.set_title(mean, loc="right", color=theme.muted, fontsize=SMALL, fontweight="normal")
         if len(exact) > 1:
             ax.plot(*join_lines(x, exact), color=STYLE.colour(theme), linewidth=0.7, alpha=0.45, zorder=3, label="seeds")

@@ -7,6 +7,10 @@ import pytest
 from commands import printed, refused
 
 from bench.probe.measure import ABOUT
+from bench.probe.subject import load_subject
+from bench.runs.run import Run
+from bench.suites.suite import load_suite
+from tasks import InputError
 
 PLUGIN = """
 from bench.encodings import Encoding, Info
@@ -38,7 +42,7 @@ def printed_json(capsys, *more) -> str:
     return out
 
 
-def test_probes_of_a_plugin(measured, capsys):
+def test_probes_of_a_plugin(measured, capsys, monkeypatch):
     folder, records = measured
     assert {r["probe"] for r in records} == {*ABOUT} - {"needle", "excess"}, "those that the task allows"
     assert {r["encoding"] for r in records} == {"near", "nope"}
@@ -73,6 +77,10 @@ def test_probes_of_a_plugin(measured, capsys):
     weights = (run / "weights.safetensors").read_bytes()
     (run / "weights.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
     assert "is damaged (its content does not match its checksum)" in refused(capsys, *growth)
+    (run / "weights.safetensors").write_bytes(weights)
+    with monkeypatch.context() as longer, pytest.raises(InputError, match="ends at step 40 of 41; delete it to train copying"):
+        longer.setattr(Run, "steps", 41)
+        load_subject(Run(load_suite("tiny.yaml"), "copying", "near", 0), folder / "runs")
     assert "Loss within" in printed(capsys, "probe", "loss", "tiny.yaml")
 
 

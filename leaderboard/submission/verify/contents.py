@@ -11,7 +11,7 @@ from bench.text_rules import invisible_character
 from leaderboard.data.store import line_order
 from leaderboard.submission import manifest
 from leaderboard.submission.manifest import Submission
-from tasks import InputError, unknown
+from tasks import InputError, plural, unknown
 
 from . import text_fields
 from .read_untrusted import MAX_BYTES, MAX_DEPTH, MAX_LINE, MAX_RUNS, R, parse_record
@@ -152,7 +152,7 @@ def check_source(data: SubmissionData) -> str:
         raise Fault(f"hash {digest[:12]}, but {manifest.SUBMISSION} has {submission.source_sha256[:12]}{changed}")
     others = [r for r in data.results if r.encoding.source_sha256 != digest]
     raise_faults([f"{label(r)} has source {r.encoding.source_sha256[:12]}, not {digest[:12]}" for r in others])
-    return f"{len(sources)} file{'s' * (len(sources) != 1)}, hash {digest[:12]}"
+    return f"{plural(len(sources), 'file')}, hash {digest[:12]}"
 
 
 @submission_check(
