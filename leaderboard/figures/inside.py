@@ -157,6 +157,16 @@ def needle(records: Records, theme: Theme) -> "Figure":
     )  # fmt: skip
 
 
+def divergences(records: Records) -> dict[tuple[str, str], list[float]]:
+    """(encoding, other encoding) → divergence at L on each task; only pairs of which both have records."""
+    own = of(records, "similarity")
+    pairs: dict[tuple[str, str], list[float]] = {}
+    for (_, one, other), value in mean_divergences(own).items():
+        if other in encodings_of(own):
+            pairs.setdefault((one, other), []).append(value)
+    return pairs
+
+
 def divergence_matrix(records: Records) -> tuple[list[str], Float[np.ndarray, "E E"]]:
     """Encodings in the order of a clustering, and their mean divergence over tasks and layers at L; NaN where it is unknown.
 
@@ -165,14 +175,9 @@ def divergence_matrix(records: Records) -> tuple[list[str], Float[np.ndarray, "E
     from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
     from scipy.spatial.distance import squareform
 
-    own = of(records, "similarity")
-    names = encodings_of(own)
-    pairs: dict[tuple[str, str], list[float]] = {}
-    for (_, one, other), value in mean_divergences(own).items():
-        if other in names:
-            pairs.setdefault((one, other), []).append(value)
+    names = encodings_of(of(records, "similarity"))
     table = np.full((len(names), len(names)), np.nan)
-    for (one, other), by_task in pairs.items():
+    for (one, other), by_task in divergences(records).items():
         table[names.index(one), names.index(other)] = np.mean(by_task)
     known = np.where(np.isfinite(table), table, np.nanmax(table))
     known = (known + known.T) / 2

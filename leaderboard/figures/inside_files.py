@@ -13,7 +13,7 @@ from leaderboard.data.grid import Grid
 from leaderboard.format import printable
 
 from .canvas import file_name, render_svgs
-from .inside import GROWING, SUITE_FIGURES, Records, encodings_of, loss, losses_by_size, lost, of, points, tasks_of
+from .inside import GROWING, SUITE_FIGURES, Records, divergences, encodings_of, loss, losses_by_size, lost, of, points, tasks_of
 from .inside_panels import Lines, draw_lines
 from .theme import Theme
 
@@ -60,7 +60,7 @@ def encoding_figure(records: Records, name: str, theme: Theme) -> "Figure":
 
 def suite_stems(records: Records) -> list[str]:
     """The figures that a suite's records allow."""
-    return [probe for probe in SUITE_FIGURES if of(records, probe)]
+    return [probe for probe in SUITE_FIGURES if of(records, probe) and (probe != "similarity" or divergences(records))]
 
 
 def grid_results(versions: Sequence[Grid]) -> list[tuple[Suite, Result]]:

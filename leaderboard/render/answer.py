@@ -8,7 +8,7 @@ from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.highlight import REFERENCES
 from leaderboard.format import FLAG, MOST_LISTED, listed, number_range, reach_text, share, times
 from leaderboard.stats.robustness import robustness
-from leaderboard.stats.significance import ALPHA
+from leaderboard.stats.significance import RISK
 from leaderboard.stats.summary import BASE, Row, separation
 from tasks import plural
 
@@ -42,7 +42,7 @@ def findings(
         return []
     lead = [row for row in rows if row.tier == 1] or rows[:1]
     found = [*leaders(grid, rows, lead, show), ("Cost", cost(lead, show)), ("Clearly below", below(rows, lead, show))]
-    found += [(f"At {FAR} L", carried(grid, rows, show, safe)), ("Measured", scope(grid, safe))]
+    found += [(f"At {FAR} L", carried(grid, rows, show, safe)), ("Measured", scope(grid, [row.name for row in lead], safe))]
     return [(topic, text) for topic, text in found if text]
 
 
@@ -57,7 +57,7 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
         return [("Highest so far", text + "too few seeds for a test: the next seeds may change the order.")]
     count = sum(separation(a, b) is not None for a, b in pairs)
     sure = f"Over {seeds_text(grid)} it separates {count:,} of the {len(pairs):,} pairs of this table; the risk that even one "
-    sure += f"of these separations is wrong is about {100 * ALPHA:g} %."
+    sure += f"of these separations is wrong is {RISK}."
     if len(lead) == 1:
         few = " (too few seeds for it)"
         if close := [show(row) + few * (not row.ps) for row in rows[1:] if separation(rows[0], row) != "above"]:
@@ -160,18 +160,18 @@ def name(column: Column, safe: Safe) -> str:
     return safe(columns.task_title(column.task))
 
 
-def scope(grid: Grid, safe: Safe) -> str:
+def scope(grid: Grid, lead: Sequence[str], safe: Safe) -> str:
     """The model and the training lengths, and whether the order holds elsewhere."""
     model = grid.suite.model if grid.suite else None
     size = f"{plural(model.layers, 'layer')}, width {model.width}, " if model else ""
     lengths = ", ".join(f"{column.train_length} ({name(column, safe)})" for column in grid.columns)
     same = len({column.train_length for column in grid.columns}) == 1
     longest = f"L = {grid.columns[0].train_length}" if same else f"L: {lengths}"
-    return f"{size}trained at lengths up to {longest}. {elsewhere(grid, safe)}"
+    return f"{size}trained at lengths up to {longest}. {elsewhere(grid, lead, safe)}"
 
 
-def elsewhere(grid: Grid, safe: Safe) -> str:
-    """Under which conditions of the suite the order holds, of those that decide it."""
+def elsewhere(grid: Grid, lead: Sequence[str], safe: Safe) -> str:
+    """Under which conditions of the suite the order holds, of those that decide it; leaders not tried there."""
     order = robustness(grid)
     verdicts = {one.condition: one.holds for one in order.comparisons} if order else {}
     held, changed = ([safe(condition_title(c)) for c, holds in verdicts.items() if holds is wanted] for wanted in (True, False))
@@ -181,5 +181,8 @@ def elsewhere(grid: Grid, safe: Safe) -> str:
         return "Elsewhere the order may differ."
     undecided = len(order.finished) - sum(holds is not None for holds in verdicts.values())
     rest = f" ({plural(undecided, 'other condition')} undecided)" if undecided else ""
-    names = listed([safe(name) for name in order.comparisons[0].encodings], most=len(order.comparisons[0].encodings))
-    return f"With one thing changed at a time, the order of {names} {' and '.join(parts)}{rest}."
+    tried = order.comparisons[0].encodings
+    absent = [safe(name) for name in lead if name not in tried]
+    untried = f" Not tried so: {listed(absent)}." if absent else ""
+    names = listed([safe(name) for name in tried], most=len(tried))
+    return f"With one thing changed at a time, the order of {names} {' and '.join(parts)}{rest}.{untried}"

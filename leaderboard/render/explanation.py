@@ -49,8 +49,8 @@ EXPLANATION = f"""\
   of 15) is dropped at each end, and the rest is averaged. **Optimality gap**: 1 − score.
 - **Separated**: two encodings are separated if their scores differ by more than chance explains: a step-down maximum test
   (Romano & Wolf 2005) on the difference of the scores over its standard error. p is adjusted for all pairs of encodings on
-  the board: the probability of even one false separation is about {100 * significance.ALPHA:g} %; `leaderboard/RULES.md` has
-  the errors and the power in simulation. Not separated does not mean equal.
+  the board: the probability of even one false separation is {significance.RISK};
+  `leaderboard/RULES.md` has them, and the power. Not separated does not mean equal.
 - **Seeds**: every encoding gets those of the suite. On the published board of `small` these are 0 to 4, and encodings that the
   test then does not separate from the first get five more, 5 to 9. This rule was fixed before the runs.
 - **Tier**: rows are sorted by score. A tier is a stretch of rows of which the test separates no two; the next one begins at

@@ -8,6 +8,7 @@ from bench.findings.finding import Finding
 from leaderboard.data.outcomes import Outcome
 from leaderboard.stats.scores import mean_interval
 from leaderboard.stats.verdict import RULES, VERDICTS, Part, judge
+from tasks import plural
 
 from .markdown import code, escape, heading_anchor, link, markdown_table
 
@@ -27,14 +28,15 @@ def render_findings(findings: Iterable[Finding], outcomes: Mapping[str, Outcome]
         [f"[{escape(f.claim, 300)}](#{heading_anchor(f.name)})", escape(f.source.paper.split(",")[0]), verdict]
         for f, verdict, _ in judged
     ]
-    verdicts = "\n".join(f"- **{verdict}**: {RULES[verdict]}." for verdict in reversed(VERDICTS))
+    rules = [f"- **{verdict}**: {RULES[verdict]}." for verdict in reversed(VERDICTS)]
+    rules += [f"- **{NOT_RUN}**: its rule is committed, its runs are still to come."] * (found[NOT_RUN] > 0)
     parts = [
         "# What we could and could not reproduce",
         f"Findings of the literature, run with this code on a CPU: {', '.join(counts)}. The models are small and the trainings "
         "short, so a finding that is not reproduced here need not be wrong; each section lists how our setting differs.",
         "Each rule was committed before its runs. Intervals are 95 %, over seeds. A finding has the worst verdict of its "
         "parts:",
-        verdicts,
+        "\n".join(rules),
         markdown_table(["claim", "source", "verdict"], rows, left=3),
         *(section(finding, verdict, parts, outcomes.get(finding.name)) for finding, verdict, parts in judged),
         "A finding is one YAML file: [CONTRIBUTING.md](../../CONTRIBUTING.md#a-new-finding).",
@@ -52,14 +54,16 @@ def verdict_of(finding: Finding, outcome: Outcome | None) -> tuple[str, list[Par
 def section(finding: Finding, verdict: str, parts: list[Part], outcome: Outcome | None) -> str:
     """One finding in full."""
     source = finding.source
-    second_hand = " Second-hand." if source.second_hand else ""
+    second_hand = " The numbers were read elsewhere, not in the paper or its code." if source.second_hand else ""
+    tolerance = f"; tolerance {finding.tolerance:g}" if source.numbers else ""
     lines = [
         f"## {finding.name}",
         f"{escape(finding.claim, 1000)} **{verdict[0].upper() + verdict[1:]}.**",
         f"- Published: {link(source.paper, source.link)}; {escape(source.where, 500)}.{second_hand}",
         f"- Their setting: {escape(source.setting, 500)}.",
         f"- Ours: {escape('; '.join(finding.differences), 2000)}.",
-        f"- Numbers: {escape(finding.unit, 300)}. `lprime reproduce {finding.name}`, {finding.minutes:g} minutes of one core.",
+        f"- Numbers: {escape(finding.unit, 300)}; {plural(len(finding.seeds), 'seed')}{tolerance}. "
+        f"`lprime reproduce {finding.name}`, {finding.minutes:g} minutes of one core.",
     ]
     if finding.tried:
         lines.append(f"- Tried: {escape(finding.tried, 2000)}")

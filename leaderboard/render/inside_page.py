@@ -96,10 +96,13 @@ def verdict_text(verdict: str, parts: Sequence[Part]) -> str:
 
 def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> list[str]:
     """Figures and tables of one suite."""
-    listed = ", ".join(f"{probe} {seeds_of(own)}" for probe in ORDER if (own := of(records, probe)))
+    seeds = {probe: seeds_of(own) for probe in ORDER if (own := of(records, probe))}
+    usual = Counter(seeds.values()).most_common(1)[0][0] if seeds else ""
+    others = ", ".join(f"{probe} {number}" for probe, number in seeds.items() if number != usual)
+    measured = f" Probes: {usual} of each encoding and task{f' ({others})' if others else ''}." if seeds else ""
     version = (records or versions)[0]
     number = version.suite_version if isinstance(version, ProbeRecord) else version.version
-    parts = [f"## Suite {escape(suite)}", f"Suite version {number}. {listed}."]
+    parts = [f"## Suite {escape(suite)}", f"Suite version {number}.{measured}"]
     found = tables(records)
     for stem in sorted(suite_stems(records), key=ORDER.index):
         parts += [f"### {HEADINGS[stem]}", picture(suite, stem)]

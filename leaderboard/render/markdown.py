@@ -39,7 +39,7 @@ def web_address(target: str) -> str | None:
 def link(text: str, target: str) -> str:
     """A link with escaped text; the text alone where the target is no web address."""
     address = web_address(target)
-    return f"[{escape(text)}]({address})" if address else escape(text)
+    return f"[{escape(text, 200)}]({address})" if address else escape(text, 200)
 
 
 def linked_name(name: str, address: str | None) -> str:

@@ -184,8 +184,8 @@ def resolution_text(found: Resolution) -> str:
     body = [[columns.task_markdown(task), *(f"{100 * part:.0f} %" for part in parts)] for task, parts in found.extremes.items()]
     counted = [f"{count} by {name} ({100 * count / found.pairs:.0f} %)" for name, count in found.separated.items()]
     lines = [
-        f"Pairs separated, of {found.pairs}: {', '.join(counted)}.",
-        f"Rows of tier 1: {found.first} of {found.ranked}.",
+        f"Pairs separated, of the {found.pairs} of all tables together: {', '.join(counted)}.",
+        f"Rows of tier 1 in the first table: {found.first} of {found.ranked}.",
     ]
     if found.agreement is not None:
         within = "" if found.agreement_first is None else f", and {found.agreement_first:.2f} within tier 1"
@@ -274,7 +274,7 @@ def machines(runs: Sequence[Result], show: Callable[..., str] = escape) -> list[
 
 def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
     """One line for each reason why the runs of a table are less comparable than they look."""
-    lines = []
+    lines, changed = [], []
     for row in rows:
         seeds: dict[tuple[str, str], set[int]] = {}
         for run in (run for cell in row.cells.values() for run in cell.runs):
@@ -282,7 +282,10 @@ def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
             seeds.setdefault((record.source_sha256, str(sorted(record.settings.items()))), set()).add(run.seed)
         if len(seeds) > 1:
             which = "; ".join(map(seed_list, sorted(map(sorted, seeds.values()))))
-            lines.append(f"The runs of {escape(row.name)} come from {len(seeds)} versions of its source or settings: {which}.")
+            changed.append(f"{escape(row.name)} ({which})")
+    if changed:
+        about = "Several versions of source or settings; on the published board such versions differ by rounding only: "
+        lines.append(f"{about}{', '.join(changed)}.")
     versions = {tuple(sorted(r.versions.items())) for r in grid.all_runs}
     if len(versions) > 1:
         mixed = sorted({package for v in versions for package, _ in set(v).symmetric_difference(min(versions))})

@@ -4,17 +4,21 @@
 def expand(names: list[str]) -> list[str]:
     """``all`` and ``family:rotary`` as the built-in encodings they mean; other names stay.
 
+    Families also go by their titles on the board: ``family:score bias``.
+
     Raises:
         InputError: an unknown family, with the nearest match.
     """
     if not any(name == "all" or name.startswith("family:") for name in names):
         return names
     from bench.encodings import catalogue
+    from leaderboard.format import family_title
     from tasks import unknown
 
     families: dict[str, list[str]] = {}
     for name, cls in catalogue().items():
         families.setdefault(cls.info.family, []).append(name)
+    families |= {family_title(family): members for family, members in families.items()}
     groups = {"all": list(catalogue())} | {f"family:{family}": members for family, members in families.items()}
     for name in names:
         if name.startswith("family:") and name not in groups:

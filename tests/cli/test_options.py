@@ -42,6 +42,7 @@ def test_groups_of_encodings():
     rotary = expand(["family:rotary", "nope"])
     assert {"rope", "hope"} < set(rotary) and rotary[-1] == "nope"
     assert {catalogue()[name].info.family for name in rotary[:-1]} == {"rotary"}
+    assert expand(["family:score bias"]) == expand(["family:bias"]), "the board's title"
 
 
 @pytest.fixture

@@ -47,13 +47,13 @@ BASE = {"nope": 0.9, "rope": 0.8, "t5": 0.7, "alibi": 0.6}
 SWAPPED = BASE | {"nope": 0.6, "alibi": 0.9}
 
 
-def varied(**conditions):
+def varied(base=BASE, **conditions):
     """The grid of ``OF`` with conditions: scores of the encodings, or runs."""
     made = {}
     for condition, runs in conditions.items():
         of = OF.conditions[condition]
         made[of.name] = [only_grid(of, runs_of(of, runs) if isinstance(runs, dict) else runs)]
-    return attach(only_grid(OF, runs_of(OF, BASE)), made)
+    return attach(only_grid(OF, runs_of(OF, base)), made)
 
 
 @given(some.integers(2, 9).flatmap(lambda n: arrays(np.int64, (2, n), elements=some.integers(0, 4))))
@@ -198,6 +198,9 @@ def test_the_board_says_where_the_order_holds():
     assert rows["width 128"]["the other way round"] == "5"
     assert "nope 1 → 4 (−" in rows["width 128"]["largest moves: place in the suite → here (change of score)"]
     assert "Does the order hold?" not in whole_board([varied()]), "no section before any result"
+    assert "Not tried so" not in board
+    board = whole_board([varied(BASE | {"fire": 0.95}, **{"learning_rate-x2": BASE})])
+    assert "(2 other conditions undecided). Not tried so: fire." in board.replace("\u00a0", " ")
 
 
 def test_a_condition_counts_from_its_first_whole_seed_on():
