@@ -32,7 +32,7 @@ SOURCE_MEANINGS: dict[SourceKind, str] = {
 }
 """Kind of source → what it says of an encoding, for readers."""
 
-Positive = Annotated[int, Field(ge=1)]
+Positive = Annotated[int, Field(ge=1, le=2**53)]  # exact as a float
 Share = Annotated[float, Field(ge=0, le=1)]
 
 

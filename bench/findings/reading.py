@@ -14,7 +14,7 @@ from tasks import InputError
 class Measure(Section):
     """The number that is read from each run: the mean over tasks and over its test lengths l, past·L < l ≤ to·L."""
 
-    score: Literal["exact", "token", "nll"]
+    score: Literal["exact", "token"]
     past: Annotated[float, Field(ge=0)]
     to: Annotated[float, Field(gt=0)]
     tasks: list[str] = []
@@ -25,12 +25,11 @@ class Measure(Section):
         return sum(map(self.of_run, runs)) / len(runs)
 
     def of_run(self, run: Result) -> float:
-        """The number of one run; a diverged run has accuracy 0 and, for ``nll``, no number (NaN)."""
+        """The number of one run."""
         at = [s for s in run.scores if self.past < s.length / run.train_length <= self.to]
         if not at:
             raise InputError(f"{run.path}: no test length l with {self.past:g} < l/L ≤ {self.to:g}")
-        values = [getattr(s, self.score) for s in at]
-        return sum(float("nan") if v is None else v for v in values) / len(values)
+        return sum(getattr(s, self.score) for s in at) / len(at)
 
 
 class Quantity(Section):

@@ -1,8 +1,9 @@
 """The grid of a board: which runs belong together and which are missing. Contradictory runs are refused."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,6 +14,7 @@ from bench.runs.run import Failure
 from bench.suites.suite import Suite
 from tasks import InputError
 
+T = TypeVar("T")
 LOCAL = " (local)"
 """Suffix of the names of local rows where a board also shows published ones."""
 
@@ -103,6 +105,18 @@ class Grid:
         return np.array([[getattr(s, name) for s in run.scores] for run in runs], float).reshape(-1, len(lengths))
 
 
+def once_per_grid(function: Callable[[Grid], T]) -> Callable[[Grid], T]:
+    """Keep what a function returns for a grid with the grid, as ``functools.cached_property`` does: nobody may change it."""
+
+    @wraps(function)
+    def kept(grid: Grid) -> T:
+        if function.__name__ not in vars(grid):
+            vars(grid)[function.__name__] = function(grid)
+        return vars(grid)[function.__name__]
+
+    return kept
+
+
 def build_grids(suite: Suite | None, results: Iterable[Result], failures: Failures) -> list[Grid]:
     """One grid per fingerprint: the suite's own first (even if empty), then the others, newest first.
 
@@ -119,18 +133,19 @@ def build_grids(suite: Suite | None, results: Iterable[Result], failures: Failur
     for runs in by_fingerprint.values():
         refuse_contradictions(runs)
 
-    def age(fingerprint: str) -> tuple[int, str, str]:
-        runs = by_fingerprint[fingerprint]
-        return runs[0].suite_version, max(run.finished for run in runs), fingerprint
-
     grids = []
     if suite:
         own_failures = {run: failure for run, failure in failures.items() if failure.of(suite)}
         grids.append(suite_grid(suite, by_fingerprint.pop(suite.fingerprint, []), own_failures))
-    for fingerprint in sorted(by_fingerprint, key=age, reverse=True):
+    for fingerprint in sorted(by_fingerprint, key=lambda one: max(map(age, by_fingerprint[one])), reverse=True):
         own_failures = {run: failure for run, failure in failures.items() if failure.fingerprint in ("", fingerprint)}
         grids.append(results_grid(by_fingerprint[fingerprint], {} if grids else own_failures))
     return grids
+
+
+def age(result: Result) -> tuple[int, str, str]:
+    """Sort key by which fingerprints are ordered, that of their newest result."""
+    return result.suite_version, result.finished, result.fingerprint
 
 
 def suite_grid(suite: Suite, results: list[Result], failures: Failures) -> Grid:
@@ -143,7 +158,7 @@ def suite_grid(suite: Suite, results: list[Result], failures: Failures) -> Grid:
             variant=spec.variant,
             train_length=spec.train_length,
             lengths=tuple(lengths),
-            chance=tuple(task.chance(n) for n in lengths),
+            chance=tuple(task.chance(n) for n in lengths) if is_ranked(spec.task) else (),  # slow where it is not needed
             examples=suite.test_examples,
             steps=suite.recipe_for(spec.task).steps,
         )

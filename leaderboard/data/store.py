@@ -25,7 +25,7 @@ from tasks import InputError, unknown
 
 from .collect import no_results, read_suite_runs
 from .file_names import SUFFIX, check_names, file_name
-from .grid import Failures, Grid, build_grids, with_unverified
+from .grid import Failures, Grid, age, build_grids, with_unverified
 
 RESULTS = "results"
 FAILURES = "failures.json"
@@ -242,7 +242,7 @@ def published_grids(folder: Path) -> dict[str, list[Grid]]:
             suite = None
         if not (suite or results):
             continue  # only unverified runs, of a suite that is not available
-        newest = build_grids(suite, results, {})[0].fingerprint
+        newest = suite.fingerprint if suite else max(results, key=age).fingerprint
         failures = read_stored_failures(folder / RESULTS / name)
         built = build_grids(suite, results, {key[1:]: f for key, f in failures.items() if key[0] in ("", newest)})
         claims = read_unverified(folder / RESULTS / name)

@@ -79,13 +79,7 @@ def alt_texts(grid: Grid, classes: Mapping[str, Sequence[Row]]) -> dict[str, str
     return {stem: figure.alt for stem, figure in figures_of(grid, classes).items()}
 
 
-def draw(grid: Grid, classes: Mapping[str, Sequence[Row]] | None = None) -> dict[str, bytes]:
-    """File name → SVG of every figure of a grid, light and dark; empty without runs.
-
-    Arguments:
-        classes: from ``summarise``, which is called if they are None.
-    """
-    if classes is None:
-        classes = summarise(grid) if grid.runs else {}
-    figures = figures_of(grid, classes)
+def draw(grid: Grid) -> dict[str, bytes]:
+    """File name → SVG of every figure of a grid, light and dark; empty without runs."""
+    figures = figures_of(grid, summarise(grid) if grid.runs else {})
     return {file_name(stem, look): svg for stem in figures for look, svg in render_svgs(figures[stem].draw).items()}

@@ -5,6 +5,7 @@ from itertools import combinations
 
 from bench.suites.vary import condition_title
 from leaderboard.data.grid import Column, Grid
+from leaderboard.figures.cost import NOISE
 from leaderboard.figures.highlight import REFERENCES
 from leaderboard.format import FLAG, MOST_LISTED, listed, number_range, reach_text, share, times
 from leaderboard.stats.robustness import robustness
@@ -17,8 +18,6 @@ from .markdown import escape
 
 FAR = 2
 """The multiple of L at which the sentences say what still works."""
-NOISE = 1.05
-"""Step times that differ by less than this factor count as equal."""
 Show = Callable[[Row], str]
 Safe = Callable[[str], str]
 
@@ -74,13 +73,13 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
 
 
 def seeds_text(grid: Grid) -> str:
-    """Seeds of the encodings that have run on every task: ``5 seeds``, ``5 to 10 seeds`` or ``2 to 4 of 5 seeds so far``."""
+    """Seeds of the encodings that have run on every task: ``5 seeds``, ``3 to 10 seeds`` or ``2 to 4 of 5 seeds so far``."""
     tasks, asked = [column.task for column in grid.columns], len(grid.seeds)
     cells = [[len(grid.runs.get((task, encoding), ())) for task in tasks] for encoding in grid.encodings]
     counts = [count for row in cells if all(row) for count in row] or [0]
-    if 0 < min(counts) < asked:
-        return f"{number_range([min(count, asked) for count in counts])} of {asked} seeds so far"
-    return plural(asked, "seed") if max(counts) <= asked else f"{asked} to {max(counts)} seeds"
+    if max(counts) < asked:
+        return f"{number_range(counts)} of {plural(asked, 'seed')} so far"
+    return plural(asked, "seed") if min(counts) == max(counts) else f"{number_range(counts)} seeds"
 
 
 def mark(row: Row) -> str:

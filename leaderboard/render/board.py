@@ -29,7 +29,7 @@ from .answer import answer
 from .columns import TableColumn
 from .explanation import EXPLANATION, OTHER_VERSION, experiment_setup, signs
 from .markdown import code, escape, heading_anchor, linked_name, themed_picture
-from .tables import Classes
+from .tables import Classes, all_rows
 from .task_metrics import CELL_TEXT
 from .unverified import unverified_section
 
@@ -154,10 +154,6 @@ def render_details(versions: Sequence[tuple[Grid, Classes]], paths: BoardPaths) 
 
 def joined(parts: Sequence[str]) -> str:
     return "\n\n".join(filter(None, parts)).rstrip() + "\n"
-
-
-def all_rows(classes: Classes) -> list[Row]:
-    return [row for rows in classes.values() for row in rows]
 
 
 def task_links(grid: Grid, file: BoardFile) -> str:

@@ -62,6 +62,11 @@ def task_column(column: Column, metric: TaskMetric) -> TableColumn:
     )
 
 
+def length_titles(column: Column) -> list[str]:
+    """Titles for a column per test length: ``8``, ``10 = L``."""
+    return [f"{n} = L" if n == column.train_length else str(n) for n in column.lengths]
+
+
 def task_title(task: str) -> str:
     """The name of a task in text: ``key retrieval`` of ``key_retrieval``, which is its name in commands and files."""
     known = tasks.catalogue().get(task)

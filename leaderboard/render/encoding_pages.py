@@ -17,7 +17,7 @@ from tasks import plural
 from . import columns
 from .explanation import OTHER_VERSION
 from .markdown import code, escape, markdown_table, themed_picture, web_address
-from .tables import chance_line, length_titles, saw_longer, stage_text
+from .tables import chance_line, saw_longer, stage_text
 from .task_metrics import IN_DISTRIBUTION, REACH, SCORE
 
 BOARD = "README.md"
@@ -182,7 +182,7 @@ def length_section(entry: Entry, column: Column) -> list[str]:
     """Exact match on one task at every length: the mean, and each seed."""
     cell = entry.row.cells[column.task]
     within = in_distribution(column.at, cell.exact, column.train_length)
-    titles = [*length_titles(column), IN_DISTRIBUTION.title, SCORE.title]
+    titles = [*columns.length_titles(column), IN_DISTRIBUTION.title, SCORE.title]
     body = [["**mean**", *map(share, cell.by_length), share(within.mean()), f"**{share(cell.scores.mean())}**"]]
     for run, exact, inside, outside in zip(cell.runs, cell.exact, within, cell.scores, strict=True):
         name = f"seed {run.seed}" + (", diverged" if run.status == "diverged" else "")
@@ -269,7 +269,7 @@ def older_version(entry: Entry) -> list[str]:
         cell = row.cells[column.task]
         if cell.runs:
             means = [f"mean of {plural(len(cell.runs), 'seed')}", *map(share, cell.by_length)]
-            parts.append(markdown_table([columns.task_markdown(column.task), *length_titles(column)], [means]))
+            parts.append(markdown_table([columns.task_markdown(column.task), *columns.length_titles(column)], [means]))
     return parts
 
 

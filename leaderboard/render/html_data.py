@@ -14,7 +14,7 @@ from leaderboard.stats.significance import ALPHA
 from leaderboard.stats.summary import Cell, Row, separation
 
 from . import columns
-from .tables import Classes
+from .tables import Classes, all_rows
 from .task_metrics import IN_DISTRIBUTION, REACH, SCORE
 
 NAME = 120
@@ -23,18 +23,13 @@ VIEWS = (SCORE, IN_DISTRIBUTION, REACH)
 """What the task columns can show, the default first."""
 
 
-def all_rows(classes: Classes) -> list[Row]:
-    """All rows in the order of the tables; the script refers to an encoding by its index here."""
-    return [row for rows in classes.values() for row in rows]
-
-
 def board_data(grid: Grid, classes: Classes, selected: Iterable[str]) -> dict[str, Any]:
     """One version of a suite, for JSON.
 
     Arguments:
         selected: the encodings selected at first.
     """
-    rows = all_rows(classes)
+    rows = all_rows(classes)  # the script refers to an encoding by its index here
     ids = {row.name: i for i, row in enumerate(rows)}
     return {
         "tasks": [task_data(column) for column in grid.columns],

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench.files import write_atomic
 from bench.measure.card import Card
+from leaderboard.data.file_names import PAGES
 from leaderboard.data.grid import Grid
 from leaderboard.figures.highlight import highlighted
 from leaderboard.format import printable
@@ -46,36 +47,42 @@ def write_html_page(suites: Mapping[str, list[Grid]], folder: Path, cards: Mappi
     Raises:
         InputError: the file cannot be written, or is a page that lprime did not write; boards rank none of the suites.
     """
-    path = Path(folder) / INDEX
-    if path.parent.exists() and not path.parent.is_dir():
-        raise InputError(f"{path.parent} is a file; expected a folder for {INDEX}")
-    try:
-        foreign = path.exists() and f'content="{GENERATOR}"' not in path.read_text(encoding="utf-8", errors="replace")[:2000]
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-    if foreign:
-        raise InputError(f"{path} is not a page of lprime; expected a folder without one, or with one that lprime wrote")
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; expected a folder for {INDEX}")
     board = PublishedBoard(suites, cards or {})
     if suites and not board.suites:
         raise unranked(next(iter(suites)))
-    for encoding, entries in board.entries.items():
-        if address := page_address(encoding):
-            write_atomic(path.parent / address, render_html_encoding(encoding, entries, board.cards.get(encoding, Card())))
-    write_atomic(path, render_html_page(board.suites, board.classes))  # last: it links to the others
-    return path
+    pages = {
+        folder / address: render_html_encoding(encoding, entries, board.cards.get(encoding, Card()))
+        for encoding, entries in board.entries.items()
+        if (address := page_address(encoding))
+    }
+    pages[folder / INDEX] = render_html_page(board.suites)  # last: it links to the others
+    ours = {path: is_ours(path) for path in (folder / INDEX, *sorted((folder / PAGES).glob("*.html"))) if path.is_file()}
+    if foreign := [path for path in pages if not ours.get(path, True)]:
+        raise InputError(f"{foreign[0]} is not a page of lprime; expected a folder without one, or with one that lprime wrote")
+    for path, html in pages.items():
+        write_atomic(path, html)
+    for path, own in ours.items():
+        if own and path not in pages:
+            path.unlink()  # of an encoding that is no longer shown
+    return folder / INDEX
 
 
-def render_html_page(suites: Mapping[str, Sequence[Grid]], classes: Mapping[str, Sequence[Classes]] | None = None) -> str:
+def is_ours(path: Path) -> bool:
+    """Whether lprime wrote a page."""
+    return f'content="{GENERATOR}"' in path.read_text(encoding="utf-8", errors="replace")[:2000]
+
+
+def render_html_page(suites: Mapping[str, Sequence[Grid]]) -> str:
     """The page's HTML. The same results give the same bytes.
 
     Arguments:
         suites: suite → its versions, newest first.
-        classes: the same, summarised, if available.
     """
-    if classes is None:
-        classes = {name: [summarise(grid) for grid in versions] for name, versions in suites.items()}
-    boards = [pair for name, versions in suites.items() for pair in zip(versions, classes[name], strict=True)]
-    rows = [row for _, found in boards for row in html_data.all_rows(found)]
+    boards = [(grid, summarise(grid)) for versions in suites.values() for grid in versions]
+    rows = [row for _, found in boards for row in tables.all_rows(found)]
     data = {"boards": [html_data.board_data(*pair, highlighted(pair[1])) for pair in boards]} | html_data.page_settings()
     library, script = chart_library(), "".join(["(() => {\n'use strict';\n", *map(web_file, SCRIPTS), "})();\n"])
     titles = [board_title(grid, boards) for grid, _ in boards]
@@ -103,7 +110,7 @@ def render_html_page(suites: Mapping[str, Sequence[Grid]], classes: Mapping[str,
 
 def board_section(index: int, key: str, heading: str, grid: Grid, classes: Classes) -> str:
     """One version of a suite, readable without script: the setup, the table, and failed runs."""
-    rows = html_data.all_rows(classes)
+    rows = tables.all_rows(classes)
     unfinished, cautions = tables.unfinished_runs(grid, rows), tables.cautions(grid, rows)
     about = f"<p>{escape(printable(grid.suite.about, 1000))}</p>" if grid.suite else ""
     about += markdown_to_html(answer(grid, classes))

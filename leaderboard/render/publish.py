@@ -114,7 +114,7 @@ class PublishedBoard:
         files = {
             f"{IMAGES}/{name}/{file}": data
             for name, versions in self.suites.items()
-            for file, data in board_figures.draw(versions[0], self.classes[name][0]).items()
+            for file, data in board_figures.draw(versions[0]).items()
         }
         for encoding, suites in self.entries.items():
             for name, entries in suites.items():
@@ -161,11 +161,9 @@ def render_published(folder: Path) -> list[str]:
         raise InputError(f"nothing is published under {folder / RESULTS}; `lprime publish SUITE` adds the results of a suite")
     old = (read_manifest(folder) or {}).get("files", {})
     files = board.text_files() | board.figure_files()
-    changed = [path for path in sorted(old) if path not in files and write_if_changed(folder / path, None)]
-    # The board last, so that it never links to a missing page or figure.
-    for path in sorted(files, key=lambda p: (p == README, p)):
-        if write_if_changed(folder / path, files[path]):
-            changed.append(path)
+    # The board after all it links to and before what it no longer links to: it never links to a missing page or figure.
+    order = [*sorted(files, key=lambda path: (path == README, path)), *sorted(old.keys() - files.keys())]
+    changed = [path for path in order if write_if_changed(folder / path, files.get(path))]
     write_if_changed(folder / MANIFEST, manifest_json(folder, files))
     return changed
 

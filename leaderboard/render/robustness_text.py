@@ -1,6 +1,6 @@
 """The board's section "Does the order hold?": its words, generated from the numbers, and its tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -48,16 +48,9 @@ def robustness_words(found: Robustness) -> str:
     text += [f"{'It' if held else 'The order'} **does not hold** with {listed(changed)}."] if changed else []
     if unknown := [title(one) for one in found.comparisons if one.holds is None]:
         text.append(f"With {listed(unknown)}, too few seeds or separated pairs leave open whether the order holds.")
-    if others := [one for one in found.comparisons if one.tau < 1 - st.FUZZ]:
-        least = min(one.tau for one in others)
-        lowest = [one for one in others if one.tau < least + st.FUZZ]
-        tau = tau_text(lowest[0]) if len(lowest) == 1 else signed(least)
-        text.append(f"The order changes most with {listed(list(map(title, lowest)))}: τ = {tau}{single_seed(lowest)}.")
-    moves = [(move, one) for one in found.comparisons for move in one.moves[:1] if move.before != move.after]
-    if moves:
-        most, where = max(moves, key=lambda pair: (abs(pair[0].after - pair[0].before), abs(pair[0].change)))
-        places = f"from place {most.before} to {most.after}"
-        text.append(f"{escape(most.encoding)} moves most, {places} with {title(where)}{single_seed([where])}.")
+    if taus := [one.tau for one in found.comparisons if not np.isnan(one.tau)]:
+        between = " to ".join(dict.fromkeys(map(signed, (min(taus), max(taus)))))
+        text.append(f"τ to the suite is {between}; differences between conditions are not tested.")
     text += [interaction_words(found.interaction, found.rates)] if found.interaction else []
     text += [tuned_words(found.tuned, found.rates)] if found.tuned else []
     partial = [
@@ -76,7 +69,7 @@ def reversed_text(pairs: Pairs) -> str:
     return f"now {listed([*named, *more])}"
 
 
-def interaction_words(found: Interaction, rates: Sequence[str]) -> str:
+def interaction_words(found: Interaction, rates: Mapping[str, float]) -> str:
     share_of = {"the encodings": found.encoding, "the learning rate": found.rate, "their interaction": found.both}
     parts = [f"{100 * part:.0f} % belongs to {name}" for name, part in share_of.items()]
     verdict = "depends on" if found.p <= significance.ALPHA else "does not clearly depend on"
@@ -87,7 +80,7 @@ def interaction_words(found: Interaction, rates: Sequence[str]) -> str:
     )
 
 
-def tuned_words(found: Tuned, rates: Sequence[str]) -> str:
+def tuned_words(found: Tuned, rates: Mapping[str, float]) -> str:
     loss = "loss of the answers at l ≤ L" if found.by_answers else "training loss"
     start = f"Of the suite's learning rate and {rates_text(rates)}, "
     by = f"by the {loss} of {seed_list(found.seeds)}"
@@ -96,21 +89,16 @@ def tuned_words(found: Tuned, rates: Sequence[str]) -> str:
     order = (
         "" if np.isnan(found.comparison.tau) else f"; with the best for each, the order has τ = {tau_text(found.comparison)}"
     )
-    largest = max(rates, key=lambda rate: float(rate.rpartition("-x")[2] or 1))
+    largest = max(rates, key=lambda rate: rates[rate])
     count = sum(rate == largest for rate in found.rates.values())
     edge = f" (for {count} the largest, so perhaps a larger one is better still)" if count and largest != BASE else ""
     changed = f"another than the suite's is the best for {found.changed} of {len(found.rates)} encodings{edge}"
     return f"{start}{changed}, {by}{order}."
 
 
-def rates_text(rates: Sequence[str]) -> str:
+def rates_text(rates: Iterable[str]) -> str:
     """``× 0.5 and × 2``."""
     return listed([condition_title(rate).removeprefix("learning rate ") for rate in rates if rate != BASE])
-
-
-def single_seed(compared: Sequence[Comparison]) -> str:
-    """Says that a comparison rests on one seed of its condition."""
-    return "" if all(one.interval for one in compared) else " (by a single seed, so perhaps by chance)"
 
 
 def robustness_tables(found: Robustness) -> list[str]:

@@ -31,6 +31,11 @@ Classes = Mapping[str, Sequence[Row]]
 """Ranking class → its rows, as ``summarise`` returns them."""
 
 
+def all_rows(classes: Classes) -> list[Row]:
+    """Rows in the order of the tables."""
+    return [row for rows in classes.values() for row in rows]
+
+
 PAPER_LINK = columns.encoding_column(lambda row: linked_name(row.name, web_address(row.record.link) if row.record else None))
 """The encoding's name, linked to its paper."""
 
@@ -108,18 +113,14 @@ def cost_table(rows: Sequence[Row]) -> str:
     return rows_table(shown, rows)
 
 
-def training_notes(rows: Sequence[Row], show: Callable[..., str] = escape) -> list[str]:
-    """One line for each group of encodings with the same extra training stage, or that share one training.
-
-    Arguments:
-        show: see ``unfinished_runs``.
-    """
+def training_notes(rows: Sequence[Row]) -> list[str]:
+    """One line for each group of encodings with the same extra training stage, or that share one training."""
     groups: dict[str, list[str]] = {}
     for row in rows:
         texts = [f"Extra training stage of {stage}"] if (stage := stage_text(row)) else []
-        texts += [f"Training shared with {show(name)}, since it is the same" for name in trained_as(row)]
+        texts += [f"Training shared with {escape(name)}, since it is the same" for name in trained_as(row)]
         for text in texts:
-            groups.setdefault(text, []).append(show(row.name))
+            groups.setdefault(text, []).append(escape(row.name))
     return [f"{text}: {', '.join(names)}" for text, names in groups.items()]
 
 
@@ -195,11 +196,6 @@ def resolution_text(found: Resolution) -> str:
     return "\n\n".join([about, markdown_table(header, body), bullets(lines)])
 
 
-def length_titles(column: Column) -> list[str]:
-    """Titles for a column per test length: ``8``, ``10 = L``."""
-    return [f"{n} = L" if n == column.train_length else str(n) for n in column.lengths]
-
-
 def chance_line(column: Column) -> list[list[str]]:
     """Chance at each test length as a table's last line; nothing where it is too small to see."""
     return [["*chance*", *map(share, column.chance)]] if max(column.chance) > VISIBLE_CHANCE else []
@@ -212,7 +208,7 @@ def length_table(column: Column, rows: Sequence[Row]) -> str:
         runs = row.cells[column.task].scores
         return round(float(runs.mean()), st.DIGITS) if len(runs) else -1.0
 
-    titles, body = length_titles(column), []
+    titles, body = columns.length_titles(column), []
     for row in sorted(rows, key=score, reverse=True):
         cell = row.cells[column.task]
         numbers = [share(score(row)), task_metrics.REACH.text(cell, row), *map(share, cell.by_length)] if cell.runs else []
@@ -258,11 +254,13 @@ def unfinished_runs(grid: Grid, rows: Sequence[Row], show: Callable[..., str] = 
             lines.append(f"diverged: {where}, after {run.steps:,} steps; counts as zero")
     lacking: dict[str, list[str]] = {}
     for row in rows:
-        absent = [f"{show(columns.task_title(c.column.task))} ({seed_list(c.absent)})" for c in row.cells.values() if c.absent]
+        absent = {show(columns.task_title(c.column.task)): seed_list(c.absent) for c in row.cells.values() if c.absent}
+        if len(absent) == len(row.cells) > 1 and len(set(absent.values())) == 1:
+            absent = {"every task": next(iter(absent.values()))}
         if absent:
-            lacking.setdefault("; ".join(absent), []).append(show(row.name))
+            lacking.setdefault("; ".join(f"{task} ({seeds})" for task, seeds in absent.items()), []).append(show(row.name))
     for absent_runs, found in lacking.items():
-        who = f"all {len(found)} encodings" if len(found) == len(rows) > 1 else listed(found, len(found))
+        who = f"all {len(found)} encodings" if len(found) == len(rows) > 1 else listed(found)
         lines.append(f"missing: {who} on {absent_runs}")
     return lines
 

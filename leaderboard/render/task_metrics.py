@@ -50,10 +50,10 @@ def with_interval(value: float | None, interval: tuple[float, float] | None) -> 
 
 
 def task_score(cell: Cell, row: Row) -> str:
-    """``.423 ± .051``, followed by `` (2 of 5 seeds)`` where runs are missing; two runs say too little for an interval."""
+    """``.423 ± .051``, followed by `` (2 of 5 seeds)`` where runs are missing."""
     assert cell.score is not None
     mean, half_width = cell.score
-    text = share(mean) + (f" ± {share(half_width)}" if half_width is not None and len(cell.runs) > 2 else "")
+    text = share(mean) + (f" ± {share(half_width)}" if half_width is not None else "")
     # Where all cells of a row lack the same number of seeds, the row's column of seeds says so once.
     alike = len({(len(c.runs), c.asked, len(c.failed)) for c in row.cells.values()}) == 1 and not cell.failed
     if alike or len(cell.runs) == cell.asked:

@@ -20,9 +20,14 @@ MEASURES: dict[str, Measure] = {
     "the score": lambda cell: cell.scores,
     "exact match alone": lambda cell: past(cell, st.without_guessing(cell.exact, np.array(cell.column.chance))),
     "token accuracy": lambda cell: cell.tokens,
-    "the likelihood of a token": lambda cell: np.exp(-cell.nll),  # in 0 … 1, so that no task outweighs the others
+    "the likelihood of a token": lambda cell: likelihood(cell),
 }
 """What separations are counted by: for each run, a number in 0 … 1."""
+
+
+def likelihood(cell: Cell) -> Float[np.ndarray, " S"]:
+    """In 0 … 1, so that no task outweighs the others; 0 for a diverged run, as its scores are."""
+    return np.where([run.status == "diverged" for run in cell.runs], 0, np.exp(-cell.nll))
 
 
 def past(cell: Cell, values: Float[np.ndarray, "S N"]) -> Float[np.ndarray, " S"]:

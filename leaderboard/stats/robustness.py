@@ -12,7 +12,7 @@ from jaxtyping import Float
 from scipy.special import fdtrc
 
 from bench.result import Result
-from leaderboard.data.grid import Grid
+from leaderboard.data.grid import Grid, once_per_grid
 
 from .orders import Comparison, comparison
 from .scores import FUZZ
@@ -64,12 +64,13 @@ class Robustness:
     """Condition → number of its finished runs, and of its seeds that all these encodings have on every task."""
     asked: int
     """Number of runs that each condition should have."""
-    rates: tuple[str, ...]
-    """Learning rates that are compared, ``BASE`` first."""
+    rates: Mapping[str, float]
+    """Condition → learning rate, of those that are compared; ``BASE`` first."""
     interaction: Interaction | None
     tuned: Tuned | None
 
 
+@once_per_grid
 def robustness(grid: Grid) -> Robustness | None:
     """Compare a grid with its conditions.
 
@@ -88,8 +89,9 @@ def robustness(grid: Grid) -> Robustness | None:
     found = {condition: runs for condition, runs in found.items() if runs}
     if not (len(names) > 1 and base and found):
         return None
-    most = max((len(runs) for condition, runs in found.items() if condition.startswith(RATE)), default=0)
-    rates = {BASE: base} | {c: runs for c, runs in found.items() if c.startswith(RATE) and len(runs) == most}
+    tried = {condition: runs for condition, runs in found.items() if condition.startswith(RATE)}
+    enough = min(2, max(map(len, tried.values()), default=0))  # a rate with one seed would reduce all to that seed
+    rates = {BASE: base} | {condition: runs for condition, runs in tried.items() if len(runs) >= enough}
     common = sorted(set.intersection(*map(set, rates.values())))
     values = np.stack([stacked(runs, common) for runs in rates.values()], 1) if common and len(rates) > 1 else None
 
@@ -103,7 +105,7 @@ def robustness(grid: Grid) -> Robustness | None:
         seeds=tuple(base),
         finished={c: (finished(c), len(found.get(c, ()))) for c in grid.suite.conditions},
         asked=len(expected) * len(asked_seeds) * len(grid.columns),
-        rates=tuple(rates),
+        rates={c: (grid.suite.conditions[c] if c else grid.suite).recipe.learning_rate for c in rates},
         interaction=None if values is None else interaction(values[..., 0].mean(-1)),
         tuned=None if values is None else tune(names, rates, common, values),
     )
@@ -125,7 +127,7 @@ def losses(run: Result) -> tuple[float, float]:
     """Loss of a run's answers at l ≤ L (NaN if unknown), and its last training loss; infinite if it diverged."""
     if run.status == "diverged":
         return np.inf, np.inf
-    answers = [getattr(score, "nll", None) for score in run.in_distribution]
+    answers = [score.nll for score in run.in_distribution]
     known = [float(nll) for nll in answers if nll is not None]
     return float(np.mean(known)) if len(known) == len(answers) else np.nan, run.loss[-1][1] if run.loss else np.nan
 

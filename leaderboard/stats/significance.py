@@ -32,7 +32,7 @@ def separation_ps(scores: Sequence[Scores], replicates: int = REPLICATES, seed: 
     From the largest t down, p is the share of replicates whose largest t among the pairs not yet passed is at least the pair's.
 
     Five runs say little about their own variance, and five equal ones would make t infinite. So the variance of an encoding's
-    runs on a task is averaged with the mean variance of all encodings there, which counts as ``PRIOR`` degrees of freedom
+    runs on a task is averaged with the pooled variance of all encodings there, which counts as ``PRIOR`` degrees of freedom
     (Smyth 2004, Statistical Applications in Genetics and Molecular Biology 3); in the replicates too.
 
     Arguments:

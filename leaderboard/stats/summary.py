@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from bench.result import RANKING_CLASSES, EncodingRecord, Result
-from leaderboard.data.grid import LOCAL, Column, Grid
+from leaderboard.data.grid import LOCAL, Column, Grid, once_per_grid
 from tasks import InputError
 
 from . import bootstrap, significance
@@ -40,7 +40,7 @@ class Cell:
     scores: Float[np.ndarray, " S"]
     """Score of each run, over all lengths l > L."""
     score: tuple[float, float | None] | None
-    """Mean score over seeds and half-width of its interval."""
+    """Mean score over seeds and half-width of its interval, for which two runs say too little."""
     tokens: Float[np.ndarray, " S"]
     """Token accuracy of each run past L, averaged like its score; guessing taken out where its level is known."""
     nll: Float[np.ndarray, " S"]
@@ -148,6 +148,7 @@ class Row:
         return self.score is not None
 
 
+@once_per_grid
 def summarise(grid: Grid) -> dict[str, list[Row]]:
     """Ranking class → its rows: the ranked ones in the order of ``sort_key``, then the incomplete ones by name.
 
@@ -279,7 +280,7 @@ def summarise_cell(grid: Grid, column: Column, encoding: str) -> Cell:
         exact=exact,
         cells=st.cell_scores(exact, token, chance, guessed),
         scores=scores,
-        score=st.mean_interval(scores) if runs else None,
+        score=(float(scores.mean()), st.mean_interval(scores)[1] if len(runs) > 2 else None) if runs else None,
         tokens=st.run_scores(at, st.without_guessing(token, np.nan_to_num(guessed)), train_length),
         nll=st.past_mean(at, nll, train_length),
         in_distribution=float(st.in_distribution(at, exact, train_length).mean()) if runs else None,

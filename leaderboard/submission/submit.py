@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from bench.check import Report, check_encoding
 from bench.check.source_rules import plugin_files
 from bench.encodings import Encoding, Wrapper
@@ -15,7 +17,7 @@ from bench.files import folder_atomic
 from bench.plugins import registry
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import closure, source_hash
-from bench.result import Result
+from bench.result import Result, first_fault
 from bench.runs.run import now, plan_runs
 from bench.runs.run_one import package_versions
 from bench.suites.suite import Suite, suite_argument
@@ -73,13 +75,18 @@ def write_submission(
     plugin = find_plugin(cls)
     files, takes_from = plugin_files(plugin), sorted(path.stem for path in closure(plugin)[0].values())
     results = finished_runs(suite, reference, name, source, out)
+    contents = {f"{manifest.SOURCE}/{path}": content for path, content in files.items()}
+    contents[manifest.RESULTS] = "".join(r.model_dump_json() + "\n" for r in results).encode()
+    try:  # before the checks, which take a minute
+        submission = build_submission(cls, plugin, suite, results, contents, takes_from, about or About())
+    except ValidationError as error:
+        raise InputError(f"{name} cannot be submitted: {first_fault(error)}") from None
     checked = read_report(report, name, source) if report else run_checks(reference, say)
-    contents = {f"{manifest.SOURCE}/{path}": content for path, content in files.items()} | {
-        manifest.RESULTS: "".join(r.model_dump_json() + "\n" for r in results).encode(),
+    contents |= {
         manifest.CHECK: (checked.model_dump_json(indent=1) + "\n").encode(),
         manifest.CHECK_PAGE: checked.markdown().encode(),
     }
-    submission = build_submission(cls, plugin, suite, results, contents, takes_from, about or About())
+    submission = submission.model_copy(update={"files": file_records(contents)})
     contents[manifest.SUBMISSION] = (submission.model_dump_json(indent=1) + "\n").encode()
     with folder_atomic(place, replace) as folder:
         for path, content in contents.items():
@@ -195,7 +202,11 @@ def build_submission(
     takes_from: list[str],
     about: About,
 ) -> Submission:
-    """The content of ``submission.json``."""
+    """The content of ``submission.json``, with the files so far.
+
+    Raises:
+        ValidationError: a text or the name of a file is not allowed.
+    """
     info, module = plugin.info, plugin.__module__
     file = Path(inspect.getfile(sys.modules[module])).resolve().relative_to(registry.source_of(module).root.resolve())
     return Submission(
@@ -215,10 +226,15 @@ def build_submission(
         plugin=Plugin(name=info.name, file=file.as_posix(), cls=plugin.__qualname__),
         source_sha256=source_hash(cls),
         takes_from=takes_from,
-        files=[
-            FileRecord(path=path, bytes=len(contents[path]), sha256=hashlib.sha256(contents[path]).hexdigest())
-            for path in sorted(contents)
-        ],
+        files=file_records(contents),
         versions=package_versions(),
         made=now(),
     )
+
+
+def file_records(contents: Mapping[str, bytes]) -> list[FileRecord]:
+    """Path → content of files as records, by path."""
+    return [
+        FileRecord(path=path, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+        for path, content in sorted(contents.items())
+    ]

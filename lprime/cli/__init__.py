@@ -93,10 +93,14 @@ def main(arguments: list[str] | None = None) -> None:
     except Exception as error:
         from tasks import InputError  # not at the top: it loads numpy
 
-        # Errors of the parser format themselves; any other exception is a defect and keeps its traceback.
-        if not (isinstance(error, InputError) or hasattr(error, "format_message")):
-            raise
-        message = str(error) if isinstance(error, InputError) else parser_message(error, arguments)
+        if isinstance(error, InputError):
+            message = str(error)
+        elif hasattr(error, "format_message"):
+            message = parser_message(error, arguments)
+        elif isinstance(error, OSError) and error.filename:  # a folder without permission, a name that is too long
+            message = f"{error.filename!s:.200}: {error.strerror or error}"
+        else:
+            raise  # a defect, which keeps its traceback
         print(f"lprime: {' '.join(message.split())}", file=sys.stderr)  # always one line
         sys.exit(2)
     else:

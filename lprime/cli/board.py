@@ -49,7 +49,7 @@ def board(
         from leaderboard.render.html_page import write_html_page
 
         grids = read_grids([suite] if suite else None, to if published else out, published)
-        place, read = (published_folder(to) / RESULTS, read_runs) if published else (out or Path("runs"), read_results)
+        place, read = (published_folder(to) / RESULTS, read_runs) if published else (out, read_results)
         if suite:
             shown = {name: [with_conditions(newest, place, read), *older] for name, (newest, *older) in grids.items()}
         else:

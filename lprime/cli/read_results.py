@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaderboard import ARCHIVE, PUBLISHED, published_folder
+from leaderboard import ARCHIVE, published_folder
 
 if TYPE_CHECKING:
     from leaderboard.data.grid import Grid
 
 
-def read_grids(suites: Iterable[str] | None, out: Path | None, published: bool) -> "dict[str, list[Grid]]":
+def read_grids(suites: Iterable[str] | None, out: Path, published: bool) -> "dict[str, list[Grid]]":
     """Suite → its grids, newest version first; None reads all suites that have results.
 
     Raises:
@@ -19,7 +19,6 @@ def read_grids(suites: Iterable[str] | None, out: Path | None, published: bool) 
     if not published:
         from leaderboard.data.collect import NoResults, collect, suites_with_results
 
-        out = out or Path("runs")
         try:
             return {name: collect(name, out) for name in suites or suites_with_results(out)}
         except NoResults as error:
@@ -29,7 +28,7 @@ def read_grids(suites: Iterable[str] | None, out: Path | None, published: bool) 
     from leaderboard.data.store import published_grids
     from tasks import InputError, unknown
 
-    out = published_folder(out or PUBLISHED)
+    out = published_folder(out)
     grids = with_cards(published_grids(out), read_cards(out))
     if not grids:
         archived = ", ".join(f"--board {path.parent}" for path in sorted((out.parent / ARCHIVE.name).glob("*/results")))

@@ -1,5 +1,7 @@
 """What the board says first: the answer in words, and how much the measurement resolves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -35,9 +37,8 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     runs = [
         r.model_copy(update={"parameters": r.parameters.model_validate(dear)}) if r.encoding.name == "a" else r for r in runs
     ]
-    grid = only_grid(of, runs)
     costs = {"a": RelativeCost(1.5, 1, 1, False), "b": RelativeCost(0.97, 1, 1, False), "c": RelativeCost(1, 1, 1, False)}
-    grid.costs.update(costs)
+    grid = replace(only_grid(of, runs), costs=costs)
     text = answer(grid, summarise(grid))
     assert text.startswith("- **Use one of 2**: a (.") and ") and b. The test separates no two of them: tier 1." in text
     assert (
@@ -48,7 +49,7 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     assert free in text
     # Sorting ends at 2 L at .6, a success; parity is then .2 with guessing taken out.
     assert "with 2 on sorting (all to the end of the test, 2 L) and none on parity (furthest: a, 1.7" in text
-    grid.costs["a"] = RelativeCost(1.5, 2.75, 1, False)
+    grid = replace(grid, costs=costs | {"a": RelativeCost(1.5, 2.75, 1, False)})
     classes = summarise(grid)
     classes["standard"][1].ps["c"] = 0.5  # as if its seeds differed more
     other = answer(grid, classes)
@@ -144,3 +145,6 @@ def test_recorded_token_guessing_and_likelihood_enter_the_score_and_the_graded_t
     assert found == dict.fromkeys(resolution.MEASURES, 1)
     row = cells(whole_board([grid]), "## Graded scores")[0]
     assert row == {"encoding": "a", "sorting, tokens": ".800", "sorting, nats": "0.25"}
+    lost = [s.model_copy(update={"nll": None}) for s in runs[0].scores]
+    runs[0] = runs[0].model_copy(update={"status": "diverged", "scores": lost})
+    assert "the likelihood of a token" in resolution.resolution(summarise(only_grid(of, runs))).separated, "0 where it diverged"

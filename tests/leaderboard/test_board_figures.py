@@ -75,12 +75,6 @@ def test_bytes_are_the_same_in_another_process_with_other_settings_and_order_of_
         assert b"<dc:date>" not in data and b"Matplotlib v" not in data, name
 
 
-def test_given_classes_are_not_computed_again(monkeypatch):
-    classes = summarise(simple())
-    monkeypatch.setattr(board_figures, "summarise", None)
-    assert len(board_figures.draw(simple(), classes)) == 2 * len(STEMS)
-
-
 def test_drawing_does_not_change_matplotlibs_settings():
     with matplotlib.rc_context({"font.size": 17}):
         canvas.render_svgs(lambda theme: canvas.new_figure("t", 1, theme)[0])

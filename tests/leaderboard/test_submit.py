@@ -184,6 +184,7 @@ def test_without_a_report_the_checks_run(here, monkeypatch):
 def test_nothing_is_written_that_would_not_pass_verify(here):
     assert refusal(about=About(title="<b>Mine")).startswith("my_encoding cannot be submitted: names: title contains markdown")
     assert "link" in refusal(about=About(paper="javascript:x"))
+    assert refusal(about=About(note="x" * 2001)).startswith("my_encoding cannot be submitted: note: ")
 
 
 def published_runs(name: str, board: Path) -> Path:

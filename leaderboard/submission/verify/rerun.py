@@ -33,6 +33,7 @@ from .agreement import (
     compare_by_examples,
     differing_fields,
     joint_p,
+    mean_exact,
     other_early_loss,
     same_environment,
     several_seeds,
@@ -131,7 +132,7 @@ def check_fresh_tests(data: SubmissionData) -> str:
 
 def mean_scores(run: Result) -> str:
     """``exact match 0.990 and 0.120``: up to L and beyond it."""
-    inside, outside = (sum(s.exact for s in part) / len(part) for part in (run.in_distribution, run.out_of_distribution))
+    inside, outside = mean_exact(run)
     return f"exact match {inside:.3f} and {outside:.3f}"
 
 
