@@ -88,10 +88,15 @@ def require_declared_hooks(subject: Subject) -> None:
             ) from None
 
 
+FUNCTIONS = ("fget", "fset", "func", "__func__", "__wrapped__")
+"""Where properties, cached properties, class and static methods, and wrapped functions have their function."""
+
+
 def misspelt_names(cls: type[Encoding]) -> Iterator[tuple[str, str]]:
     """Members that nothing in the class uses and whose name is close to that of a hook which it does not override."""
     own = vars(cls)
-    used = {name for value in own.values() for name in names_in(getattr(value, "__code__", None))}
+    parts = [getattr(value, part, None) for value in own.values() for part in FUNCTIONS]
+    used = {name for part in (*own.values(), *parts) for name in names_in(getattr(part, "__code__", None))}
     base = Wrapper if issubclass(cls, Wrapper) else Encoding
     free = [name for name in OVERRIDABLE if getattr(cls, name, None) is getattr(base, name, None)]
     for name in own:

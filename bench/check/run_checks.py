@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.plugins.loading import Source, read_source
-from bench.plugins.references import is_file, parts, references_in
+from bench.plugins.references import is_file, map_references, parts, references_in
 from bench.runs.run import now
 from bench.sealed.process import Code, Limits, SealedError, SealedProcess
 from bench.sealed.sandbox import sandbox_fault
@@ -142,7 +142,7 @@ def plugin_sources(reference: str, path: Sequence[str] = ()) -> list[Source]:
 
     sources = [read_source(text, path) for text in references_in(reference)]
     installed = registry.entry_points()
-    names = [name for name in registry.NAME.findall(reference) if name in installed] if not sources else []
+    names = [name for name in registry.NAME.findall(map_references(reference, lambda _: "")) if name in installed]
     sources += [read_source(installed[name][0].value, path) for name in names]
     if not (names or sources):
         registry.get_encoding(reference)

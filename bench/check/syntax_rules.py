@@ -79,6 +79,14 @@ def syntax_faults(tree: ast.Module, own_modules: set[str]) -> Iterator[str]:
             yield f"line {getattr(node, 'lineno', 0)}: {fault}"
 
 
+def imported(name: str) -> tuple[ModuleType | None, str]:
+    """An allowed module, or the fault that there is none of this name."""
+    try:
+        return importlib.import_module(name), ""
+    except ModuleNotFoundError:
+        return None, f"imports {name}, which does not exist"
+
+
 class Modules:
     """The modules that a file imports, by the name that it gives them."""
 
@@ -96,17 +104,25 @@ class Modules:
                     yield f"imports {alias.name}, which is not allowed"
                     continue
                 bound = alias.name if alias.asname else alias.name.partition(".")[0]
-                self.names[alias.asname or bound] = importlib.import_module(bound)
+                module, fault = imported(bound)
+                if fault:
+                    yield fault
+                elif module:
+                    self.names[alias.asname or bound] = module
         elif not node.level and (node.module or "").partition(".")[0] not in self.own_modules:
             name = node.module or ""
             if not allowed(name):
                 yield f"imports from {name}, which is not allowed"
                 return
+            module, fault = imported(name)
+            if not module:
+                yield fault
+                return
             for alias in node.names:
                 if alias.name == "*":
                     yield f"imports * from {name}; name what is used"
                     continue
-                value, fault = member(importlib.import_module(name), alias.name)
+                value, fault = member(module, alias.name)
                 if fault:
                     yield fault
                 elif isinstance(value, ModuleType):

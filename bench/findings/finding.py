@@ -53,7 +53,6 @@ from .reading import Measure, Reading
 
 Samples = Mapping[str, Mapping[int, float]]
 """Label → seed → number."""
-Labels = Annotated[list[str], Field(min_length=1)]
 
 
 class Source(Section):

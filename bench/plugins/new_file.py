@@ -40,9 +40,10 @@ def write_new_encoding(name: str, **texts: str) -> Path:
     if name in sys.stdlib_module_names or (module and module.origin):  # a folder without code has no origin
         raise InputError(f"{path} would hide the Python module {name!r}; choose another name")
     text = (resources.files("bench.plugins") / "template.py").read_text(encoding="utf-8")
+    text = text.replace(CLASS, class_name(name)).replace(NAME, name)
     for key, given in ({"title": name.replace("_", " ").capitalize()} | texts).items():
         text = text.replace(f'{key}="{TEMPLATE[key]}"', f'{key}="{given}"')
-    write_atomic(path, text.replace(CLASS, class_name(name)).replace(NAME, name))
+    write_atomic(path, text)
     return path
 
 

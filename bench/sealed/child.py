@@ -68,6 +68,7 @@ class Subject:
             "ranking": self.cls.info.ranking,
             "random": self.cls.info.random,
             "stage": asdict(stage) if stage else None,
+            "names": list(self.parameters()),
             "encoding_parameters": sum(p.numel() for p in self.model.encoding.parameters()),
         }
 

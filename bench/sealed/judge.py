@@ -44,7 +44,7 @@ class SealedModel(SealedProcess):
         try:
             self.initial, self.declared = self.receive("ready")
             self.take(run, self.initial)
-        except SealedError:
+        except BaseException:
             self.__exit__()
             raise
 
@@ -58,7 +58,11 @@ class SealedModel(SealedProcess):
             raise SealedError(f"unexpected parameter {wrong[0]!r:.80}; expected float32 parameters of the encoding")
         if missing := [n for n, p in weights.items() if n not in arrays or arrays[n].shape != tuple(p.shape)]:
             raise SealedError(f"the model has no parameter {missing[0]} of the expected shape")
-        self.weights: dict[str, nn.Parameter] = weights | extra
+        names = self.declared.get("names")  # arrays arrive in any order, and the optimizer's sums depend on it
+        if not isinstance(names, list) or sorted(map(str, names)) != sorted(arrays):
+            raise SealedError("the declared names are not those of the parameters")
+        every = weights | extra
+        self.weights: dict[str, nn.Parameter] = {name: every[name] for name in names}
         self.encoding = SimpleNamespace(stage=self.stage(), info=SimpleNamespace(random=self.declared["random"] is True))
         self.embedding = SimpleNamespace(weight=self.weights["embedding.weight"])
 
@@ -71,7 +75,10 @@ class SealedModel(SealedProcess):
             raise SealedError(f"the code declares ranking {ranking!r}, and its submission {self.code.ranking!r}")
         if declared is None:
             return None
-        stage = Stage(**declared)
+        try:
+            stage = Stage(**declared)
+        except TypeError:
+            raise SealedError(f"declares the stage {declared!r:.80}; expected the fields of Stage") from None
         if faults := list(stage.faults(ranking, plugin=bool(self.code.readable))):
             raise SealedError("; ".join(faults))
         return stage

@@ -1,7 +1,9 @@
 """A sandboxed process that answers messages, with limits on its time and memory."""
 
+import os
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +14,9 @@ import numpy as np
 
 from .channel import Channel, ChannelError
 from .sandbox import start_sandboxed
+
+STDERR_BYTES = 4096
+"""Bytes of the end of stderr that are kept."""
 
 
 class SealedError(Exception):
@@ -60,11 +65,20 @@ class SealedProcess:
             descriptor = theirs.fileno()
             arguments = [module, str(descriptor)]
             self.process = start_sandboxed(arguments, code.readable, code.path, [descriptor], code.unsafe)
+        self.written = b""
+        self.reader = threading.Thread(target=self.read_stderr, daemon=True)
+        self.reader.start()
         self.channel = Channel(ours)
         self.limit_time(code.limits.seconds)
         # In a sandbox, processes are counted in it; otherwise all of the user's would be.
         limits: dict[str, Any] = {"seconds": code.limits.seconds, "gib": code.limits.gib, "sandboxed": not code.unsafe}
         self.send("order", reference=code.reference, **limits, **order)
+
+    def read_stderr(self) -> None:
+        """Keep the end of what the process writes to stderr; unread, a full pipe would stop it."""
+        assert self.process.stderr
+        while part := os.read(self.process.stderr.fileno(), 2**16):
+            self.written = (self.written + part)[-STDERR_BYTES:]
 
     def limit_time(self, seconds: float, failure: str = "") -> None:
         """Limit the process to ``seconds`` from now; ``failure`` is the fault when they are over."""
@@ -98,10 +112,11 @@ class SealedProcess:
     def reason(self, fault: str) -> str:
         """The fault, with the last line that the process wrote to stderr if it has ended."""
         try:
-            _, text = self.process.communicate(timeout=2)
+            self.process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             return fault
-        last = text.decode(errors="replace").strip().splitlines()[-1:]
+        self.reader.join(timeout=2)
+        last = self.written.decode(errors="replace").strip().splitlines()[-1:]
         return f"{fault} (exit code {self.process.returncode}{': ' + last[0][:300] if last else ''})"
 
     def __enter__(self) -> Self:
@@ -111,5 +126,6 @@ class SealedProcess:
         self.channel.connection.close()
         self.process.kill()  # in a sandbox, everything that it started ends with it
         self.process.wait()
+        self.reader.join(timeout=2)
         if self.process.stderr:
             self.process.stderr.close()

@@ -44,7 +44,7 @@ class SealedRequest(RunRequest):
 
     @classmethod
     def of_run(cls, run: Run, code: SealedCode) -> "SealedRequest":
-        return cls(run.suite.model_dump_json(), *run.key, source=code.encoding.source_sha256, code=code)
+        return cls(run.suite.model_dump_json(), *run.key, code=code)
 
     def execute(
         self,

@@ -77,8 +77,10 @@ def bubblewrap(readable: Sequence[Path], environment: dict[str, str]) -> list[st
     if fault := sandbox_fault():
         raise InputError(f"submitted code runs only in a sandbox, but {fault}; --unsafe runs it with your rights")
     here = os.getcwd()
-    shown = [Path(entry) for entry in (*SYSTEM, sys.prefix, sys.base_prefix, *filter(None, sys.path))]
-    shown += [HOME / "bench", HOME / "tasks"]
+    # Of sys.path only folders with installed packages: it also has that of the script that calls this.
+    packages = [entry for entry in filter(None, sys.path) if any(Path(entry).glob("*.dist-info"))]
+    shown = [Path(entry) for entry in (*SYSTEM, sys.prefix, sys.base_prefix, *packages)]
+    shown += [HOME / name for name in ("bench", "tasks", "lprime")]
     binds = [word for path in dict.fromkeys([*shown, *readable]) for word in ("--ro-bind-try", str(path), str(path))]
     sets = [word for name, value in environment.items() for word in ("--setenv", name, value)]
     return [

@@ -42,6 +42,10 @@ def speed(
             raise unknown("section", name, SECTIONS)
     if into and not only:
         raise InputError("--into replaces single sections; expected --only SECTION with it")
+    if render and (only or quick or encodings or into or out):
+        raise InputError("--from measures nothing; expected only --page with it")
+    if into and out:
+        raise InputError("expected --into or --out, got both")
     plan = choose_encodings(QUICK if quick else FULL, encodings)
     if render:
         record = read_record(render)

@@ -129,8 +129,8 @@ class Suite(Section):
                 raise unknown("task", spec.task, generators.catalogue())
             self.recipe_for(spec.task)
             lengths = self.test_lengths(spec.task)
-            if not lengths[0] <= spec.train_length < lengths[-1]:
-                raise ValueError(f"{spec.task} needs test lengths up to L = {spec.train_length} and past it, got {lengths}")
+            if not 1 <= lengths[0] <= spec.train_length < lengths[-1]:
+                raise ValueError(f"{spec.task} needs test lengths from 1 to L = {spec.train_length} and past it, got {lengths}")
             self.make_task(spec.task)
         return self
 
@@ -251,6 +251,8 @@ def load_suite(name: str) -> Suite:
         return conditions[condition]
     path = yaml_file(name, "suite", shipped())
     content = read_yaml(path, "suite", "name, model and tasks")
+    if "condition" in content:
+        raise InputError(f"suite {path.name}: unknown field 'condition'; conditions of a suite are in its section `vary`")
     for section in (content, content.get("vary")):
         if isinstance(section, dict) and isinstance(names := section.get("encodings"), list):
             section["encodings"] = [absolute(name, path.parent) if isinstance(name, str) else name for name in names]

@@ -118,7 +118,7 @@ def fixed_shape_batch(examples: Examples, width: int, answer: int) -> Batch:
 
 
 def bucket_bounds(sizes: Int[np.ndarray, " N"], max_buckets: int) -> list[tuple[int, int]]:
-    """First and last (exclusive) index of each bucket of the sorted sizes; bucket widths are at least ``SIZE_STEP`` apart."""
+    """First and last (exclusive) index of each bucket of the sorted sizes."""
     step = max(SIZE_STEP, -(-int(sizes[-1]) // max_buckets))
     edges = np.flatnonzero(np.diff((sizes - 1) // step)) + 1
     return list(pairwise([0, *edges.tolist(), len(sizes)]))

@@ -10,6 +10,7 @@ from support import ROOT
 
 from bench.check.checks import Fault, load_checks, run_check
 from bench.check.declaration import check_declaration
+from bench.check.interface import misspelt_names
 from bench.check.judged import Judged
 from bench.check.run_checks import plugin_sources
 from bench.check.source_rules import source_faults
@@ -118,6 +119,10 @@ def test_valid_texts_pass(tmp_path, around):
         ),
         ("class A:\n    def __init__(self, setup, *, rate: float = -0.5, on=True): ...", ""),
         ("import numpy, jaxtyping, math", ""),
+        (
+            "import bench.encodings.nothing as m",
+            "curve_of_plain.py, line 1: imports bench.encodings.nothing, which does not exist",
+        ),
     ],
 )
 def test_the_source_of_a_file_and_its_neighbours_is_read_without_running_it(tmp_path, line, message, around):
@@ -126,6 +131,25 @@ def test_the_source_of_a_file_and_its_neighbours_is_read_without_running_it(tmp_
     judged = Judged("plain", Code(""), [s.files for s in plugin_sources(around.format(tmp_path / "plain.py"))])
     finding, _ = run_check(next(check for check in load_checks() if check.name == "source"), judged)
     assert finding["found"] == (message or "2 files follow the rules")
+
+
+def test_a_member_is_used_by_properties_and_class_methods_too(tmp_path):
+    members = """
+    @property
+    def table(self):
+        return self.position(3)
+    @classmethod
+    def double(cls, x):
+        return cls.embedded(x)
+    def position(self, n):
+        return n
+    def embedded(self, x):
+        return x
+    def biass(self, q, k, at): ...
+"""
+    last = "        super().__init__(setup)\n"
+    cls = make_subject(tmp_path, last, last + members).cls
+    assert list(misspelt_names(cls)) == [("biass", "bias")]
 
 
 def test_installed_packages_follow_the_same_rules(monkeypatch):

@@ -15,6 +15,7 @@ from plugin_files import source_of_one, written
 from support import ROOT, lprime, suite_dict
 
 from bench import encodings
+from bench.check.run_checks import plugin_sources
 from bench.plugins import registry
 from bench.plugins.declared import declared_name
 from bench.plugins.registry import get_encoding
@@ -36,6 +37,11 @@ def test_new_writes_a_valid_encoding(here, capsys):
     assert text.count("the line to change first") == 1
     places = [text.index(f"def {hook}(") for hook in encodings.HOOKS]
     assert places == sorted(places), "every hook is explained, in call order"
+
+
+def test_new_keeps_the_texts_that_it_is_given(here, capsys):
+    assert run_command(capsys, "new", "fading", "--title", "Beyond MyEncoding")[0] == 0
+    assert get_encoding("fading.py").info.title == "Beyond MyEncoding"
 
 
 @pytest.mark.parametrize("name", ["encoding", "at", "x", "t5_two", "none", "true"])
@@ -114,6 +120,12 @@ def test_installed_plugins_are_listed_without_running_them_and_broken_ones_break
         assert reason in run_command(capsys, "show", name, "--no-measure")[2]
     assert '"parameters": 4' in run_command(capsys, "show", "recency", "--no-measure", "--json")[1]
     assert "did you mean 'recency'?" in run_command(capsys, "run", "quick", "--encoding", "recenzy")[2]
+
+
+def test_an_installed_plugin_inside_the_wrapper_of_a_file_is_read_too(site, here):
+    written(here / "mine.py", "mine")
+    found = [sorted(source.files) for source in plugin_sources("mine.py(recency)")]
+    assert found == [["mine.py"], [f"lprime_recency/{name}.py" for name in ("__init__", "curve", "encoding")]]
 
 
 def test_a_file_cannot_take_the_name_of_an_installed_plugin(site, here, capsys):

@@ -30,7 +30,7 @@ SUITE = validated(Suite, suite_dict(), "tiny")
 
 
 @pytest.mark.sandbox
-@pytest.mark.parametrize("encoding", ["finetuned(rope)", "randomised(rope)"])
+@pytest.mark.parametrize("encoding", ["finetuned(rope)", "randomised(rope)", "asentmax"])
 def test_a_sealed_run_has_the_numbers_of_any_other(encoding, tmp_path):
     run = Run(SUITE, "copying", encoding, 0)
     found, expected = run_sealed(run, Code(encoding)), run_one(run, tmp_path, "cpu")
@@ -127,6 +127,7 @@ os.write(int(sys.argv[1]), (" ".join(found) or "nothing").encode())
 @pytest.mark.sandbox
 def test_the_sandbox_hides_network_files_environment_and_processes(tmp_path, monkeypatch):
     monkeypatch.setenv("SECRET", "x")
+    monkeypatch.syspath_prepend(str(tmp_path))  # the folder of a script is in sys.path
     code, secret = tmp_path / "code", tmp_path / "secret"
     code.mkdir()
     (code / "escapes.py").write_text(ESCAPES)
@@ -146,6 +147,8 @@ def test_the_sandbox_hides_network_files_environment_and_processes(tmp_path, mon
     ("line", "limit", "message"),
     [
         ("raise OSError('no')", 60, "OSError: no"),
+        ("import lprime; lprime.Encoding; raise OSError('no')", 60, "OSError: no"),
+        ("import sys; sys.stderr.write('x' * 2**18); raise OSError('no')", 60, "OSError: no"),
         ("while True: pass", 5, "still running after 5 s"),
         ("import os; os._exit(7)", 60, "exit code 7"),
     ],

@@ -27,8 +27,10 @@ SUITE_FAULTS = {
     "an infinite multiple": (lambda t: t.replace("- 1.5", "- .inf"), "test_at.2"),
     "no test length past L": (
         lambda t: t.replace("- 1.5\n- 2", "- 1.0000000001"),
-        "needs test lengths up to L = 4 and past it",
+        "needs test lengths from 1 to L = 4 and past it",
     ),
+    "a test length of zero": (lambda t: t.replace("- 0.5", "- 1.0e-12"), "needs test lengths from 1 to L = 4 and past it"),
+    "an internal field": (lambda t: t + "condition: x\n", "unknown field 'condition'"),
     "a word for a number": (lambda t: t.replace("version: 1", "version: true"), "valid integer, got True"),
     "a beta of one": (lambda t: t.replace("- 0.98", "- 1.0"), "less than 1, got 1.0"),
     "beyond all bounds": (lambda t: t.replace("train_length: 4", "train_length: 100000000000"), "less than or equal to 4096"),

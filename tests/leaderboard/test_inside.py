@@ -180,6 +180,12 @@ def test_runs_of_a_suite_without_ranked_tasks_are_only_on_the_page_of_probes(tmp
     assert (of.seeds, of.conditions["width-128"].seeds) == ([0, 1, 2], [0])
     (panel,) = inside_files.loss_panels([words])
     assert panel.lines == dict.fromkeys(("nope", "rope"), ([64, 128], [2.5, 1.25])), "of seed 0, which both sizes have"
+    wide = words.conditions["width-128"].all_runs
+    lost = [
+        run.model_copy(update={"seed": 1, "scores": [s.model_copy(update={"nll": None}) for s in run.scores]}) for run in wide
+    ]
+    gone = replace(words, conditions={"width-128": only_grid(of.conditions["width-128"], [*wide, *lost])})
+    assert inside_files.loss_panels([gone]) == [panel], "a run that diverged has no loss, so its seed is not common"
     apart = replace(words, runs={}, conditions={**words.conditions, "layers-6": grid(of.conditions["layers-6"], 1.0)})
     assert inside_files.loss_panels([apart]) == [], "no two sizes that differ in one thing"
     alone = PublishedBoard({"words": [words]}, {}).text_files()
