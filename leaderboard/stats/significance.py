@@ -12,7 +12,7 @@ from .scores import FUZZ, Scores
 
 ALPHA = 0.05
 """Family-wise error rate: the largest probability of any false separation on a whole board."""
-RISK = f"{100 * ALPHA:g} % by design, 2 to 8 % in simulations"
+RISK = f"{100 * ALPHA:g} % by design, 1 to 8 % in simulations"
 """The family-wise error rate in words; the simulations are those of ``leaderboard/RULES.md``."""
 REPLICATES = 10_000
 PRIOR = 8

@@ -8,6 +8,7 @@ table has the textbook's test too, for comparison.
 import argparse
 from collections.abc import Callable, Sequence
 from itertools import combinations
+from math import lcm
 from pathlib import Path
 
 import numpy as np
@@ -79,16 +80,13 @@ def draw(population: Population, counts: Int[np.ndarray, " E"], rng: np.random.G
     return [[rng.choice(task, count) for task in tasks] for tasks, count in zip(population, counts, strict=True)]
 
 
-def five(population: Population, test: Test, rng: np.random.Generator) -> list[Scores]:
-    return draw(population, np.full(len(population), 5), rng)
+def alternating(*counts: int) -> Callable[[Population, Test, np.random.Generator], list[Scores]]:
+    """Runs of a board whose encodings have the first number of seeds, the second, …, the first again."""
 
+    def runs(population: Population, test: Test, rng: np.random.Generator) -> list[Scores]:
+        return draw(population, np.resize(counts, len(population)), rng)
 
-def ten(population: Population, test: Test, rng: np.random.Generator) -> list[Scores]:
-    return draw(population, np.full(len(population), 10), rng)
-
-
-def five_or_ten(population: Population, test: Test, rng: np.random.Generator) -> list[Scores]:
-    return draw(population, np.where(np.arange(len(population)) % 2, 5, 10), rng)
+    return runs
 
 
 def by_the_rule(population: Population, test: Test, rng: np.random.Generator) -> list[Scores]:
@@ -101,7 +99,14 @@ def by_the_rule(population: Population, test: Test, rng: np.random.Generator) ->
     return [[np.append(*both) for both in zip(runs[i], more[i], strict=True)] if i in close else runs[i] for i in range(count)]
 
 
-SEEDS = {"5": five, "10": ten, "5 or 10, alternating": five_or_ten, "5, then the rule": by_the_rule}
+SEEDS = {
+    "3": alternating(3),
+    "3 or 5, alternating": alternating(3, 5),
+    "5": alternating(5),
+    "10": alternating(10),
+    "5 or 10, alternating": alternating(10, 5),
+    "5, then the rule": by_the_rule,
+}
 
 
 def measure(case: Callable, seeds: Callable, test: Test, population: Population, boards: int) -> Float[np.ndarray, " 2"]:
@@ -119,6 +124,11 @@ def measure(case: Callable, seeds: Callable, test: Test, population: Population,
     return np.array([found[:, 0].mean(), separated.mean() if len(separated) else np.nan])
 
 
+def spread(runs: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
+    """Scores about the same mean, whose variance is what that of the runs estimates."""
+    return runs.mean() + (runs - runs.mean()) * np.sqrt(len(runs) / (len(runs) - 1))
+
+
 def published_population(folder: Path, suite: str, encodings: int | None) -> Population:
     """The scores of a published board, spread about their means as widely as the runs estimate.
 
@@ -129,10 +139,8 @@ def published_population(folder: Path, suite: str, encodings: int | None) -> Pop
     if suite not in grids:
         raise unknown(f"suite published under {folder}", suite, grids)
     rows = [row for group in summarise(grids[suite][0]).values() for row in group if row.interval]
-    least = min(len(runs) for row in rows for runs in row.scores)
-    scores = np.array([[runs[:least] for runs in row.scores] for row in rows])
-    means = scores.mean(-1, keepdims=True)
-    scores = means + (scores - means) * np.sqrt(least / (least - 1))
+    same = lcm(*(len(runs) for row in rows for runs in row.scores))  # each run of a cell as often as the others
+    scores = np.array([[np.resize(spread(runs), same) for runs in row.scores] for row in rows])
     return scores if encodings is None else scores[np.random.default_rng(1).integers(len(scores), size=encodings)]
 
 
