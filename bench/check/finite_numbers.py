@@ -69,6 +69,8 @@ def check_gradients(subject: Subject) -> str:
         for step in range(2):
             batch = tasks.train_batch(case.task, length, 16, 0, step)
             forward_backward(model, batch, case.setup.train_tokens, torch.Generator().manual_seed(step))
+        if frozen := sorted(name for name, p in model.named_parameters() if not p.requires_grad):
+            raise Fault(f"not trained: {', '.join(frozen[:5])}")
         without = {name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().max() > 0}
         unused = without if case is subject.main else unused & without
     if unused:

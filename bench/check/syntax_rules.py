@@ -103,12 +103,14 @@ class Modules:
                 if not allowed(alias.name):
                     yield f"imports {alias.name}, which is not allowed"
                     continue
-                bound = alias.name if alias.asname else alias.name.partition(".")[0]
-                module, fault = imported(bound)
-                if fault:
+                module, fault = imported(alias.name)
+                if module is None:
                     yield fault
-                elif module:
-                    self.names[alias.asname or bound] = module
+                elif alias.asname:
+                    self.names[alias.asname] = module
+                else:
+                    bound = alias.name.partition(".")[0]
+                    self.names[bound] = importlib.import_module(bound)
         elif not node.level and (node.module or "").partition(".")[0] not in self.own_modules:
             name = node.module or ""
             if not allowed(name):

@@ -63,7 +63,7 @@ class SealedModel(SealedProcess):
             raise SealedError("the declared names are not those of the parameters")
         every = weights | extra
         self.weights: dict[str, nn.Parameter] = {name: every[name] for name in names}
-        self.encoding = SimpleNamespace(stage=self.stage(), info=SimpleNamespace(random=self.declared["random"] is True))
+        self.encoding = SimpleNamespace(stage=self.stage(), info=SimpleNamespace(random=self.declared.get("random") is True))
         self.embedding = SimpleNamespace(weight=self.weights["embedding.weight"])
 
     def stage(self) -> Stage | None:
@@ -77,9 +77,10 @@ class SealedModel(SealedProcess):
             return None
         try:
             stage = Stage(**declared)
+            faults = list(stage.faults(ranking, plugin=bool(self.code.readable)))
         except TypeError:
             raise SealedError(f"declares the stage {declared!r:.80}; expected the fields of Stage") from None
-        if faults := list(stage.faults(ranking, plugin=bool(self.code.readable))):
+        if faults:
             raise SealedError("; ".join(faults))
         return stage
 

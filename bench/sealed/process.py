@@ -77,8 +77,9 @@ class SealedProcess:
     def read_stderr(self) -> None:
         """Keep the end of what the process writes to stderr; unread, a full pipe would stop it."""
         assert self.process.stderr
-        while part := os.read(self.process.stderr.fileno(), 2**16):
-            self.written = (self.written + part)[-STDERR_BYTES:]
+        with self.process.stderr as pipe:
+            while part := os.read(pipe.fileno(), 2**16):
+                self.written = (self.written + part)[-STDERR_BYTES:]
 
     def limit_time(self, seconds: float, failure: str = "") -> None:
         """Limit the process to ``seconds`` from now; ``failure`` is the fault when they are over."""
@@ -126,6 +127,4 @@ class SealedProcess:
         self.channel.connection.close()
         self.process.kill()  # in a sandbox, everything that it started ends with it
         self.process.wait()
-        self.reader.join(timeout=2)
-        if self.process.stderr:
-            self.process.stderr.close()
+        self.reader.join(timeout=2)  # longer only if something else holds the pipe, which it then closes

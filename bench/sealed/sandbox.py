@@ -78,8 +78,10 @@ def bubblewrap(readable: Sequence[Path], environment: dict[str, str]) -> list[st
         raise InputError(f"submitted code runs only in a sandbox, but {fault}; --unsafe runs it with your rights")
     here = os.getcwd()
     # Of sys.path only folders with installed packages: it also has that of the script that calls this.
-    packages = [entry for entry in filter(None, sys.path) if any(Path(entry).glob("*.dist-info"))]
-    shown = [Path(entry) for entry in (*SYSTEM, sys.prefix, sys.base_prefix, *packages)]
+    folders = [Path(entry) for entry in filter(None, sys.path)]
+    packages = [folder for folder in folders if any(folder.glob("*.dist-info"))]
+    metadata = [path for folder in folders for path in folder.glob("*.egg-info")]  # of plugins that run from their checkout
+    shown = [*map(Path, (*SYSTEM, sys.prefix, sys.base_prefix)), *packages, *metadata]
     shown += [HOME / name for name in ("bench", "tasks", "lprime")]
     binds = [word for path in dict.fromkeys([*shown, *readable]) for word in ("--ro-bind-try", str(path), str(path))]
     sets = [word for name, value in environment.items() for word in ("--setenv", name, value)]

@@ -251,7 +251,7 @@ def load_suite(name: str) -> Suite:
         return conditions[condition]
     path = yaml_file(name, "suite", shipped())
     content = read_yaml(path, "suite", "name, model and tasks")
-    if "condition" in content:
+    if content.get("condition"):
         raise InputError(f"suite {path.name}: unknown field 'condition'; conditions of a suite are in its section `vary`")
     for section in (content, content.get("vary")):
         if isinstance(section, dict) and isinstance(names := section.get("encodings"), list):

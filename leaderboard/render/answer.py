@@ -73,13 +73,14 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
 
 
 def seeds_text(grid: Grid) -> str:
-    """Seeds of the encodings that have run on every task: ``5 seeds``, ``3 to 10 seeds`` or ``2 to 4 of 5 seeds so far``."""
+    """Seeds of the encodings that have run on every task: ``5 seeds``, ``2 to 4 of 5 seeds so far``, ``5 to 10 seeds``, or
+    ``3 to 10 seeds so far`` where some lack seeds and others have more than asked."""
     tasks, asked = [column.task for column in grid.columns], len(grid.seeds)
     cells = [[len(grid.runs.get((task, encoding), ())) for task in tasks] for encoding in grid.encodings]
     counts = [count for row in cells if all(row) for count in row] or [0]
-    if max(counts) < asked:
-        return f"{number_range(counts)} of {plural(asked, 'seed')} so far"
-    return plural(asked, "seed") if min(counts) == max(counts) else f"{number_range(counts)} seeds"
+    if 0 < min(counts) < asked:
+        return number_range(counts) + (f" of {asked}" if max(counts) <= asked else "") + " seeds so far"
+    return plural(asked, "seed") if max(counts) <= asked else f"{number_range(counts)} seeds"
 
 
 def mark(row: Row) -> str:

@@ -56,13 +56,14 @@ def section(finding: Finding, verdict: str, parts: list[Part], outcome: Outcome 
     source = finding.source
     second_hand = " The numbers were read elsewhere, not in the paper or its code." if source.second_hand else ""
     tolerance = f"; tolerance {finding.tolerance:g}" if source.numbers else ""
+    seeds = {*finding.seeds, *(seed for suite in finding.grids.values() for seed in suite.seeds)}
     lines = [
         f"## {finding.name}",
         f"{escape(finding.claim, 1000)} **{verdict[0].upper() + verdict[1:]}.**",
         f"- Published: {link(source.paper, source.link)}; {escape(source.where, 500)}.{second_hand}",
         f"- Their setting: {escape(source.setting, 500)}.",
         f"- Ours: {escape('; '.join(finding.differences), 2000)}.",
-        f"- Numbers: {escape(finding.unit, 300)}; {plural(len(finding.seeds), 'seed')}{tolerance}. "
+        f"- Numbers: {escape(finding.unit, 300)}; {plural(len(seeds), 'seed')}{tolerance}. "
         f"`lprime reproduce {finding.name}`, {finding.minutes:g} minutes of one core.",
     ]
     if finding.tried:

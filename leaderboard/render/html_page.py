@@ -59,20 +59,22 @@ def write_html_page(suites: Mapping[str, list[Grid]], folder: Path, cards: Mappi
         if (address := page_address(encoding))
     }
     pages[folder / INDEX] = render_html_page(board.suites)  # last: it links to the others
-    ours = {path: is_ours(path) for path in (folder / INDEX, *sorted((folder / PAGES).glob("*.html"))) if path.is_file()}
-    if foreign := [path for path in pages if not ours.get(path, True)]:
+    if foreign := [path for path in pages if path.exists() and not is_ours(path)]:
         raise InputError(f"{foreign[0]} is not a page of lprime; expected a folder without one, or with one that lprime wrote")
     for path, html in pages.items():
         write_atomic(path, html)
-    for path, own in ours.items():
-        if own and path not in pages:
+    for path in () if (folder / PAGES).is_symlink() else (folder / PAGES).glob("*.html"):
+        if path not in pages and is_ours(path):
             path.unlink()  # of an encoding that is no longer shown
     return folder / INDEX
 
 
 def is_ours(path: Path) -> bool:
-    """Whether lprime wrote a page."""
-    return f'content="{GENERATOR}"' in path.read_text(encoding="utf-8", errors="replace")[:2000]
+    """Whether lprime wrote a page; not if it cannot be read."""
+    try:
+        return f'content="{GENERATOR}"' in path.read_text(encoding="utf-8", errors="replace")[:2000]
+    except OSError:
+        return False
 
 
 def render_html_page(suites: Mapping[str, Sequence[Grid]]) -> str:

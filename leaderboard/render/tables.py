@@ -260,7 +260,7 @@ def unfinished_runs(grid: Grid, rows: Sequence[Row], show: Callable[..., str] = 
         if absent:
             lacking.setdefault("; ".join(f"{task} ({seeds})" for task, seeds in absent.items()), []).append(show(row.name))
     for absent_runs, found in lacking.items():
-        who = f"all {len(found)} encodings" if len(found) == len(rows) > 1 else listed(found)
+        who = f"all {len(found)} encodings" if len(found) == len(rows) > 1 else listed(found, len(found))
         lines.append(f"missing: {who} on {absent_runs}")
     return lines
 
@@ -282,8 +282,7 @@ def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
             which = "; ".join(map(seed_list, sorted(map(sorted, seeds.values()))))
             changed.append(f"{escape(row.name)} ({which})")
     if changed:
-        about = "Several versions of source or settings; on the published board such versions differ by rounding only: "
-        lines.append(f"{about}{', '.join(changed)}.")
+        lines.append(f"Several versions of source or settings: {', '.join(changed)}.")
     versions = {tuple(sorted(r.versions.items())) for r in grid.all_runs}
     if len(versions) > 1:
         mixed = sorted({package for v in versions for package, _ in set(v).symmetric_difference(min(versions))})

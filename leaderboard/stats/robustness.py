@@ -90,9 +90,14 @@ def robustness(grid: Grid) -> Robustness | None:
     if not (len(names) > 1 and base and found):
         return None
     tried = {condition: runs for condition, runs in found.items() if condition.startswith(RATE)}
-    enough = min(2, max(map(len, tried.values()), default=0))  # a rate with one seed would reduce all to that seed
-    rates = {BASE: base} | {condition: runs for condition, runs in tried.items() if len(runs) >= enough}
-    common = sorted(set.intersection(*map(set, rates.values())))
+    shared = set(base)
+    enough = min(2, max((len(shared & set(runs)) for runs in tried.values()), default=0))
+    for condition in sorted(tried, key=lambda one: -len(tried[one])):
+        if len(shared & set(tried[condition])) < enough:
+            del tried[condition]  # one with fewer seeds would leave the others too few to compare
+        else:
+            shared &= set(tried[condition])
+    rates, common = {BASE: base} | tried, sorted(shared)
     values = np.stack([stacked(runs, common) for runs in rates.values()], 1) if common and len(rates) > 1 else None
 
     def finished(condition: str) -> int:

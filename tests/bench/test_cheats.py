@@ -245,9 +245,8 @@ def start_thread(arguments, readable, path, pass_fds, unsafe):
 
     thread = threading.Thread(target=serve)
     thread.start()
-    nothing = SimpleNamespace(returncode=0, stderr=None, kill=lambda: None, wait=lambda: thread.join(), communicate=None)
-    nothing.communicate = lambda timeout: (thread.join(timeout), b"")
-    return nothing
+    stderr = open(os.devnull, "rb")  # noqa: SIM115
+    return SimpleNamespace(returncode=0, stderr=stderr, kill=lambda: None, wait=thread.join)
 
 
 @pytest.fixture

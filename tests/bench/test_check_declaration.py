@@ -120,7 +120,7 @@ def test_valid_texts_pass(tmp_path, around):
         ("class A:\n    def __init__(self, setup, *, rate: float = -0.5, on=True): ...", ""),
         ("import numpy, jaxtyping, math", ""),
         (
-            "import bench.encodings.nothing as m",
+            "import bench.encodings.nothing",
             "curve_of_plain.py, line 1: imports bench.encodings.nothing, which does not exist",
         ),
     ],

@@ -51,8 +51,10 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     assert "with 2 on sorting (all to the end of the test, 2 L) and none on parity (furthest: a, 1.7" in text
     grid = replace(grid, costs=costs | {"a": RelativeCost(1.5, 2.75, 1, False)})
     classes = summarise(grid)
-    classes["standard"][1].ps["c"] = 0.5  # as if its seeds differed more
-    other = answer(grid, classes)
+    first, second, *others = classes["standard"]
+    other = answer(
+        grid, {"standard": [first, replace(second, ps=second.ps | {"c": 0.5}), *others]}
+    )  # as if its seeds differed more
     assert "Step times grow past L: a 1.5 → 2.75 times nope's, at L → at the longest length timed." in other
     assert "**Clearly below**: no encoding is below all of these 2. Below some of them only: c.\n" in other
     assert text.endswith(
@@ -60,10 +62,17 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     )
 
 
+def test_statistics_are_computed_once_per_grid():
+    of = suite()
+    grid = only_grid(of, full(of, {"nope": (1, 1, 0.5, 0.5)}))
+    assert summarise(grid) is summarise(grid) and summarise(replace(grid)) is not summarise(grid)
+
+
 def test_encodings_with_too_few_seeds_for_a_test_are_not_recommended():
     of = suite(encodings=["a", "b", "c"])
     runs = runs_of(of, {"a": (0.95, 0.6), "b": (0.55, 0.2), "c": (0.95, 0.7)})
     text = said(of, [r for r in runs if r.encoding.name != "c" or r.seed == 0])
+    assert "Over 1 to 3 of 3 seeds so far" in text
     assert text.startswith("- **Highest so far**: c (.") and "these 2, but 1 of them has too few seeds for it." in text
 
 
@@ -72,8 +81,8 @@ def test_an_encoding_is_recommended_if_separated_from_all_others():
     runs = runs_of(of, {"a": (0.95, 0.9), "b": (0.75, 0.6), "c": (0.65, 0.5), "d": (0.55, 0.1)})
     grid = only_grid(of, [run for run in runs if run.encoding.name != "d" or run.seed == 0])
     classes = summarise(grid)
-    classes["standard"][0].ps["c"] = 0.1  # as if its seeds differed more
-    text = answer(grid, classes)
+    first, *others = classes["standard"]
+    text = answer(grid, {"standard": [replace(first, ps=first.ps | {"c": 0.1}), *others]})  # as if its seeds differed more
     assert text.startswith("- **Highest so far**: a, .8")
     assert "The test separates it from all others but c and d (too few seeds for it). Over" in text
     assert " of the 3 pairs of this table;" in text and "**Clearly below**: b." in text

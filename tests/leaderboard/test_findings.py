@@ -124,6 +124,8 @@ def test_the_page_shows_each_verdict_and_ignores_outcomes_of_another_rule():
     assert "1 reproduced, 0 in order only" in page and "0.5 ± 0.023" in page and "| 0.9" in page
     stale = outcome.model_copy(update={"rule": "another"})
     assert STALE in render_findings([finding()], {"one": stale}) and NOT_RUN in render_findings([finding()], {})
+    shipped = render_findings(map(load_finding, shipped_findings()), {})
+    assert "; 5 seeds; tolerance 0.05. `lprime reproduce binary_majority`" in shipped and "; 0 seeds" not in shipped
 
 
 def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, capsys, monkeypatch):

@@ -295,7 +295,7 @@ def test_bad_input_is_one_line(tmp_path, capsys):
 def test_a_page_that_cannot_be_read_is_an_input_error(tmp_path):
     (tmp_path / "index.html").mkdir()
     of, runs = page_runs()
-    with pytest.raises(InputError, match="cannot write"):
+    with pytest.raises(InputError, match="not a page of lprime"):
         html_page.write_html_page(grids(of, runs), tmp_path)
 
 
