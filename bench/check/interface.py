@@ -32,6 +32,8 @@ ARGUMENTS = {
     "attend": ("q", "k", "v", "bias", "at"),
 }
 """What the model passes to each hook."""
+FUNCTIONS = ("fget", "fset", "func", "__func__", "__wrapped__")
+"""Where properties, cached properties, class and static methods, and wrapped functions have their function."""
 OVERRIDABLE = (*HOOKS, "info", "float_ids", "stage", "trained_as", "combined_with")
 SUPER, TAKEN = "call super().__init__(setup) first in __init__", "that is the name of a hook; choose another"
 HINTS = (
@@ -86,10 +88,6 @@ def require_declared_hooks(subject: Subject) -> None:
             raise Blocking(
                 found, "settings are keyword arguments with defaults: def __init__(self, setup, *, rate=1.0)"
             ) from None
-
-
-FUNCTIONS = ("fget", "fset", "func", "__func__", "__wrapped__")
-"""Where properties, cached properties, class and static methods, and wrapped functions have their function."""
 
 
 def misspelt_names(cls: type[Encoding]) -> Iterator[tuple[str, str]]:

@@ -106,11 +106,9 @@ class Modules:
                 module, fault = imported(alias.name)
                 if module is None:
                     yield fault
-                elif alias.asname:
-                    self.names[alias.asname] = module
-                else:
-                    bound = alias.name.partition(".")[0]
-                    self.names[bound] = importlib.import_module(bound)
+                else:  # `import a.b` binds a, and `import a.b as c` binds a.b
+                    first = alias.name.partition(".")[0]
+                    self.names[alias.asname or first] = module if alias.asname else importlib.import_module(first)
         elif not node.level and (node.module or "").partition(".")[0] not in self.own_modules:
             name = node.module or ""
             if not allowed(name):

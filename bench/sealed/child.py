@@ -64,12 +64,10 @@ class Subject:
 
         stage = self.cls.stage
         return {
-            "name": self.cls.info.name,
             "ranking": self.cls.info.ranking,
             "random": self.cls.info.random,
             "stage": asdict(stage) if stage else None,
             "names": list(self.parameters()),
-            "encoding_parameters": sum(p.numel() for p in self.model.encoding.parameters()),
         }
 
     def parameters(self) -> dict[str, np.ndarray]:

@@ -171,7 +171,7 @@ def scope(grid: Grid, lead: Sequence[str], safe: Safe) -> str:
 
 
 def elsewhere(grid: Grid, lead: Sequence[str], safe: Safe) -> str:
-    """Under which conditions of the suite the order holds, of those that decide it; leaders not tried there."""
+    """Under which conditions of the suite the order holds, of those that decide it, and which leaders did not run there."""
     order = robustness(grid)
     verdicts = {one.condition: one.holds for one in order.comparisons} if order else {}
     held, changed = ([safe(condition_title(c)) for c, holds in verdicts.items() if holds is wanted] for wanted in (True, False))

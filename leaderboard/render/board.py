@@ -123,22 +123,23 @@ def render_board(grids: Sequence[Grid], note: str = "") -> dict[str, str]:
         note: a paragraph under the title.
     """
     paths, grid = BoardPaths(), grids[0]
-    versions = [(one, summarise(one)) for one in grids]
     front = BoardFile(paths.front, paths)
-    parts = [f"# {escape(grid.name)}: accuracy beyond the training length", note, *front_sections(grid, versions[0][1], front)]
-    return {paths.front: joined(parts)} | render_details(versions, paths)
+    parts = [f"# {escape(grid.name)}: accuracy beyond the training length", note, *front_sections(grid, summarise(grid), front)]
+    return {paths.front: joined(parts)} | render_details(grids, paths)
 
 
-def render_details(versions: Sequence[tuple[Grid, Classes]], paths: BoardPaths) -> dict[str, str]:
+def render_details(grids: Sequence[Grid], paths: BoardPaths) -> dict[str, str]:
     """All pages of a suite's board but the front page.
 
     Arguments:
-        versions: of one suite, newest first.
+        grids: of one suite, newest first.
     """
-    (grid, classes), *others = versions
+    grid, *others = grids
+    classes = summarise(grid)
     file = BoardFile(paths.details, paths)
     parts = detail_sections(grid, classes, file) if grid.runs or grid.failures else []
-    for other, found in others:
+    for other in others:
+        found = summarise(other)
         rows = all_rows(found)
         parts += [f"## Version {other.version}, fingerprint {code(other.fingerprint)}", OTHER_VERSION]
         parts += [experiment_setup(other), *ranking_tables(found), tables.task_scores_table(other, rows)]

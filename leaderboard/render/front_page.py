@@ -6,6 +6,7 @@ from importlib import resources
 from leaderboard import ARCHIVE
 from leaderboard.data.file_names import IMAGES
 from leaderboard.data.grid import Grid
+from leaderboard.stats.summary import summarise
 
 from .answer import answer
 from .board import BoardFile, BoardPaths, front_sections, joined
@@ -13,7 +14,6 @@ from .encoding_pages import BOARD as README
 from .encoding_pages import page_path
 from .explanation import TITLE
 from .markdown import escape
-from .tables import Classes
 
 SUITES = "suites"
 """Folder of the suites' pages."""
@@ -39,7 +39,6 @@ SOURCES = """\
 
 def render_front_page(
     suites: Mapping[str, Sequence[Grid]],
-    classes: Mapping[str, Sequence[Classes]],
     archived: Sequence[str] = (),
     pages: Sequence[str] = (),
 ) -> str:
@@ -47,7 +46,6 @@ def render_front_page(
 
     Arguments:
         suites: suite → its versions, newest first, as ``store.published_grids`` returns them.
-        classes: the same, summarised.
         archived: see ``archive_line``.
         pages: links to further pages.
     """
@@ -59,10 +57,10 @@ def render_front_page(
         parts.append(f"## Suite {escape(name)}")
         if i:
             parts += [escape(grid.suite.about, 1000) if grid.suite else "", "Numbers of different suites do not compare."]
-            parts += [answer(grid, classes[name][0], file.encoding.as_markdown)]
+            parts += [answer(grid, summarise(grid), file.encoding.as_markdown)]
             parts.append(f"[All tables and figures]({file.link(file.paths.details)})")
         else:
-            parts += [*front_sections(grid, classes[name][0], file), recipe_links(grid)]
+            parts += [*front_sections(grid, summarise(grid), file), recipe_links(grid)]
     if pages:
         parts.append(f"More: {' · '.join(pages)}.")
     return joined([*parts, SOURCES if suites else "", archive_line(archived)])

@@ -96,10 +96,11 @@ def verdict_text(verdict: str, parts: Sequence[Part]) -> str:
 
 def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> list[str]:
     """Figures and tables of one suite."""
-    seeds = {probe: seeds_of(own) for probe in ORDER if (own := of(records, probe))}
-    usual = Counter(seeds.values()).most_common(1)[0][0] if seeds else ""
-    others = ", ".join(f"{probe} {number}" for probe, number in seeds.items() if number != usual)
-    measured = f" Probes: {usual} of each encoding and task{f' ({others})' if others else ''}." if seeds else ""
+    measured = ""
+    if seeds := {probe: seeds_of(own) for probe in ORDER if (own := of(records, probe))}:
+        usual = Counter(seeds.values()).most_common(1)[0][0]
+        others = ", ".join(f"{probe} {number}" for probe, number in seeds.items() if number != usual)
+        measured = f" Probes: {usual} of each encoding and task{f' ({others})' if others else ''}."
     version = (records or versions)[0]
     number = version.suite_version if isinstance(version, ProbeRecord) else version.version
     parts = [f"## Suite {escape(suite)}", f"Suite version {number}.{measured}"]

@@ -38,7 +38,6 @@ from .encoding_pages import Entry, figure_path, page_path, render_encoding_page
 from .findings_page import FINDINGS, render_findings
 from .front_page import README, SUITES, published_paths, render_front_page
 from .inside_page import INSIDE, inside_section, render_inside
-from .tables import Classes
 
 MANIFEST = "rendered.json"
 MOST_NAMED = 3
@@ -71,16 +70,12 @@ class PublishedBoard:
         return {name: [] for name in self.grids if name not in self.suites} | dict(self.probes)
 
     @cached_property
-    def classes(self) -> dict[str, list[Classes]]:
-        return {name: [summarise(grid) for grid in versions] for name, versions in self.suites.items()}
-
-    @cached_property
     def entries(self) -> dict[str, dict[str, list[Entry]]]:
         """Encoding → suite → the versions with runs of it, newest first."""
         found: dict[str, dict[str, list[Entry]]] = {}
         for name, versions in self.suites.items():
-            for grid, classes in zip(versions, self.classes[name], strict=True):
-                for rows in classes.values():
+            for grid in versions:
+                for rows in summarise(grid).values():
                     for row in (row for row in rows if row.record):
                         found.setdefault(row.name, {}).setdefault(name, []).append(Entry(grid, row, rows))
         return dict(sorted(found.items()))
@@ -92,9 +87,9 @@ class PublishedBoard:
 
     def text_files(self) -> dict[str, bytes]:
         """Path → bytes of the board and the pages, which no drawing library affects."""
-        files = {README: render_front_page(self.suites, self.classes, self.archived, self.more_pages()).encode()}
+        files = {README: render_front_page(self.suites, self.archived, self.more_pages()).encode()}
         for name, versions in self.suites.items():
-            pages = render_details(list(zip(versions, self.classes[name], strict=True)), published_paths(name))
+            pages = render_details(versions, published_paths(name))
             files |= {path: text.encode() for path, text in pages.items()}
         if self.outcomes:
             files[FINDINGS] = render_findings(map(load_finding, shipped_findings()), self.outcomes).encode()
