@@ -55,14 +55,13 @@ def speed(
         write_atomic(into, record.model_dump_json(indent=1) + "\n")
     else:
         record = measure_sections(plan, only or SECTIONS)
-        partial = quick or bool(only) or bool(encodings)  # must not overwrite the numbers of a full run
-        default = Path("runs/speed-partial.json" if partial else "runs/speed.json")
+        default = Path("runs/speed-partial.json" if encodings or record.partial else "runs/speed.json")
         write_atomic(out or default, record.model_dump_json(indent=1) + "\n")
-        if partial and page is None:
-            print(render_terminal(record))
-            return
-    write_atomic(page or PAGE, render_page(record))
     print(render_terminal(record))
+    if page is None and (encodings or record.partial):
+        print(f"not the numbers of a full run, so {PAGE.name} stays as it is; --page FILE writes them to another page")
+    else:
+        write_atomic(page or PAGE, render_page(record))
 
 
 def choose_encodings(plan: Plan, encodings: list[str] | None) -> Plan:

@@ -8,6 +8,8 @@ import numpy as np
 from bench.result import Record
 from tasks import InputError
 
+from .plan import SECTIONS
+
 
 class Spread(Record):
     """Repeated measurements: median and quartiles."""
@@ -148,6 +150,11 @@ class Speed(Record):
     parts: list[Part] = []
     profile: list[Profile] = []
     overhead: Overhead | None = None
+
+    @property
+    def partial(self) -> bool:
+        """Whether these are numbers of a smoke run, or of some sections only."""
+        return self.quick or not all(getattr(self, section) for section in SECTIONS)
 
     def replace_sections(self, sections: Sequence[str], newer: "Speed") -> "Speed":
         """A copy with some sections of a newer run.
