@@ -26,13 +26,13 @@ class Size:
     steps: tuple[tuple[str, str], ...]
     """Suites and tasks whose steps are timed."""
     step_rounds: int
-    compiled: tuple[tuple[str, str], ...]
-    """Suites and tasks whose steps are timed again, with the libraries' models compiled: half a minute for each model."""
-    packed: tuple[tuple[str, int, bool], ...]
-    """Suite, runs at a time, with MPS."""
+    packed: tuple[tuple[str, int], ...]
+    """Suite and runs at a time; those of several runs again with MPS, at the end."""
     packed_steps: int
     grid: tuple[str, tuple[str, ...], tuple[str, ...], tuple[int, ...]]
     """Suite, encodings, tasks and seeds."""
+    compiled: tuple[tuple[str, str], ...]
+    """Suites and tasks whose steps are timed again, with the libraries' models compiled."""
 
 
 TASKS = ("copying", "addition", "parity", "key_retrieval", "sorting")
@@ -44,21 +44,23 @@ FULL = Size(
     past="standard",
     steps=tuple((suite, task) for suite in SUITES for task in TASKS),
     step_rounds=30,
-    compiled=tuple((suite, "copying") for suite in SUITES),
-    packed=tuple((suite, n, mps) for suite in SUITES for n in (1, 2, 4, 8, 16) for mps in (False, True) if n > 1 or not mps),
+    packed=tuple((suite, count) for suite in SUITES for count in (1, 2, 4, 8, 16)),
     packed_steps=500,
     grid=("standard", GRID, TASKS, (0, 1, 2)),
+    compiled=tuple((suite, "copying") for suite in SUITES),
 )
+COMPILE_S = 400.0
+"""Seconds of one compiled measurement: thirteen models, half a minute each."""
 QUICK = Size(
     encodings=("nope", "randomised(rope)"),
     equality_steps=2,
     past="quick",
     steps=(("small", "parity"),),
     step_rounds=1,
-    compiled=(),
-    packed=(("quick", 2, False),),
+    packed=(("quick", 2),),
     packed_steps=3,
     grid=("quick", ("nope",), ("parity",), (0,)),
+    compiled=(),
 )
 
 
@@ -79,6 +81,7 @@ def gpu(
     from bench.runs.devices import available_cores
     from bench.runs.run import now
     from bench.runs.run_one import device_name, package_versions
+    from bench.speed.libraries import PACKAGES
     from bench.speed.plan import Budget
     from tasks import InputError, unknown
 
@@ -102,33 +105,41 @@ def gpu(
         write_atomic(out / "GPU.md", render(read_measurements(path)))
         left = max(0.0, end - time.monotonic()) / 60
         error = f": {measured.error}" if isinstance(measured, Failure) else ""
-        print(f"{measured.kind} {measured.key}{error} ({left:.1f} min left)")
+        print(f"{measured.kind} {measured.key}{error} ({left:.1f} min left)", flush=True)
 
-    def attempt(kind: str, key: str, measure: Callable[..., Measurement], *arguments: object) -> None:
-        if (kind, key) in known or time.monotonic() > end or (only and kind not in only):
-            return
+    def attempt(kind: str, key: str, measure: Callable[..., Measurement], *arguments: object, needs_s: float = 0.0) -> bool:
+        """Measure unless it is known or there is no time left; returns False if it fails."""
+        if (kind, key) in known or time.monotonic() + needs_s > end or (only and kind not in only):
+            return True
         try:
             keep(measure(*arguments))
         except Exception as error:  # of a library or of an encoding: the next measurement may succeed
             keep(Failure(key=f"{kind} {key}", error=" ".join(f"{type(error).__name__}: {error}".split())[:500]))
+            return False
+        return True
 
     cores = available_cores()
-    keep(Machine(key=device_name(device), date=now(), cores=cores, versions=package_versions(), quick=quick))
+    keep(Machine(key=device_name(device), date=now(), cores=cores, versions=package_versions(*PACKAGES), quick=quick))
     names = [name for name in size.encodings or catalogue() if ("equality", name) not in known]
     if names and time.monotonic() < end and (not only or "equality" in only):
-        measure_equality(names, device.type, size.equality_steps, size.past, max(1, min(8, cores - 1)), end, keep)
+        measure_equality(names, device.type, size.equality_steps, size.past, max(1, cores - 1), end, keep)
     budget = Budget(0.0, size.step_rounds)
     for suite, task in size.steps:
         attempt("steps", f"{suite} {task}", measure_steps, suite, task, device, budget, False)
-    for suite, count, mps in size.packed:
-        key = f"{suite} {count}{' mps' * mps}"
-        attempt("packed", key, measure_packed, suite, count, mps, device, size.packed_steps)
-    for suite, task in size.compiled:
-        attempt("steps", f"{suite} {task} compiled", measure_steps, suite, task, device, budget, True)
+    for suite, count in size.packed:
+        attempt("packed", f"{suite} {count}", measure_packed, suite, count, False, device, size.packed_steps, end)
     left = end - time.monotonic()
     if left > 0 and (not only or "grid" in only):
         suite, *chosen = size.grid
         keep(run_grid(suite, dict(zip(("encoding", "task", "seed"), chosen, strict=True)), workers, device, left, out))
+    for suite, task in size.compiled:
+        key = f"{suite} {task} compiled"
+        attempt("steps", key, measure_steps, suite, task, device, budget, True, needs_s=COMPILE_S)
+    for suite, count in size.packed:  # last: a service that fails can leave the GPU unusable
+        key = f"{suite} {count} mps"
+        mps = device.type == "cuda" and count > 1
+        if mps and not attempt("packed", key, measure_packed, suite, count, True, device, size.packed_steps, end):
+            break
     print((out / "GPU.md").read_text(encoding="utf-8"))
 
 

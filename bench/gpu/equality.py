@@ -5,10 +5,12 @@ differences are those of one step, and do not grow from step to step. Random enc
 """
 
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 
 import torch
 from torch import Tensor, nn
@@ -31,6 +33,8 @@ from .measurements import Equality, Failure
 SUITE, TASK = "small", "copying"
 PAST_EXAMPLES = 2
 """Examples of the longest test length."""
+COMPARE_S = 180
+"""Longest time of one encoding."""
 FP32 = 1e-4
 """Largest accepted relative difference of loss, gradient and logits in fp32."""
 BF16_LOSS, BF16_GRADIENT = 0.02, 0.2
@@ -57,24 +61,45 @@ def measure_equality(
     end: float,
     report: Callable[[Equality | Failure], None],
 ) -> None:
-    """Compare encodings in several processes, and report each when it is done.
+    """Compare encodings, several at a time, and report each when it is done.
 
     Arguments:
         past: suite at whose longest test length they are compared too.
         end: value of ``time.monotonic()`` from which on no comparison begins.
     """
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        jobs = {pool.submit(compare, name, device, steps, past): name for name in names}
-        for job in as_completed(jobs):
-            if time.monotonic() > end:
-                pool.shutdown(wait=False, cancel_futures=True)
-            if job.cancelled():
-                continue
-            try:
-                report(job.result())
-            except Exception as error:  # of any encoding's code: the others go on
-                text = f"{type(error).__name__}: {error}".splitlines()[0][:300]
-                report(Failure(key=f"equality {jobs[job]}", error=text))
+
+    def compare_before_end(name: str) -> Equality | Failure | None:
+        return compare_apart(name, device, steps, past) if time.monotonic() < end else None
+
+    with ThreadPoolExecutor(processes) as pool:
+        for job in as_completed([pool.submit(compare_before_end, name) for name in names]):
+            if found := job.result():
+                report(found)
+
+
+def compare_apart(name: str, device: str, steps: int, past: str) -> Equality | Failure:
+    """``compare`` in a process of its own: an error can leave CUDA unusable until its process ends."""
+    spawn = get_context("spawn")
+    receiver, sender = spawn.Pipe(duplex=False)
+    process = spawn.Process(target=send_comparison, args=(sender, name, device, steps, past), daemon=True)
+    process.start()
+    sender.close()
+    try:
+        found = receiver.recv() if receiver.poll(COMPARE_S) else f"takes longer than {COMPARE_S} s"
+    except EOFError:
+        process.join()
+        found = f"its process ended with {process.exitcode}"
+    process.kill()
+    process.join()
+    return Failure(key=f"equality {name}", error=found) if isinstance(found, str) else found
+
+
+def send_comparison(sender: Connection, name: str, device: str, steps: int, past: str) -> None:
+    """Send a comparison, or the text of its error."""
+    try:
+        sender.send(compare(name, device, steps, past))
+    except Exception as error:  # of any encoding's code
+        sender.send(f"{type(error).__name__}: {error}".splitlines()[0][:300])
 
 
 def compare(name: str, device_name: str, steps: int, past: str) -> Equality:
@@ -109,7 +134,7 @@ Outcome = tuple[Tensor, list[Tensor]]
 
 
 class Largest:
-    """Largest relative differences seen of losses and gradients; NaN counts as infinite."""
+    """Largest relative differences seen of losses and gradients; 1e300 stands for infinite ones and NaN."""
 
     def __init__(self) -> None:
         self.loss = self.gradient = 0.0
@@ -123,7 +148,7 @@ def relative(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
     """‖a − b‖ / ‖b‖ of all tensors as one vector, in double precision."""
     a, b = (torch.cat([t.detach().cpu().double().flatten() for t in tensors]) for tensors in (found, expected))
     difference = float((a - b).norm() / b.norm().clamp_min(1e-300))
-    return difference if difference == difference else 1e300
+    return difference if difference < math.inf else 1e300
 
 
 def loss_and_gradients(model: Decoder, batch: Batch, announced_length: int, step: int, low: bool) -> Outcome:

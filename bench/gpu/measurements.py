@@ -38,6 +38,8 @@ class Steps(Record):
     kind: Literal["steps"] = "steps"
     key: str
     steps: list[Step]
+    left_out: dict[str, str] = {}
+    """Library's model that could not be trained → its error."""
 
 
 class Packed(Record):
@@ -66,6 +68,7 @@ class Grid(Record):
     key: str
     done: int
     """Finished runs, those of earlier calls included."""
+    failed: int = 0
     asked: int
     seconds: float
     """Of this call."""

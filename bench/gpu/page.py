@@ -42,10 +42,12 @@ def render(found: Sequence[Measurement]) -> str:
     parts = ["# On a GPU", f"Measured by `python -m bench.gpu`{smoke}: {where}."]
     parts += [part for t in tables for part in (f"## {t.title}", t.text, format_table(t, "pipe"))]
     parts += [
-        f"Grid `{m.key}`: {m.done} of {m.asked} runs are done, {m.seconds:.0f} s in the last call."
+        f"Grid `{m.key}`: {m.done} of {m.asked} runs are done, {m.failed} failed, {m.seconds:.0f} s in the last call."
         for m in of_kind(found, Grid)
     ]
-    parts += ["## Not measured", "\n".join(f"- {m.key}: {m.error}" for m in failed)] if failed else []
+    missing = {m.key: m.error for m in failed}
+    missing |= {f"steps {m.key}, {who}": error for m in of_kind(found, Steps) for who, error in m.left_out.items()}
+    parts += ["## Not measured", "\n".join(f"- {what}: {error}" for what, error in missing.items())] if missing else []
     return "\n\n".join(parts) + "\n"
 
 

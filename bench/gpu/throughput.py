@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import prod
 from pathlib import Path
 from statistics import fmean
@@ -20,7 +20,7 @@ import yaml
 
 from bench.result import read_result
 from bench.runs.devices import visible_gpus
-from bench.runs.run import RESULT, plan_runs
+from bench.runs.run import FAILURE, RESULT, plan_runs
 from bench.speed.plan import Budget
 from bench.speed.steps import time_steps
 from bench.suites.suite import Suite, load_suite
@@ -30,12 +30,14 @@ from .measurements import Grid, Packed, Steps
 
 ENCODINGS = ["nope", "rope", "alibi", "t5"]
 """Encodings of the runs that are packed."""
-PACKED_S = 600.0
+PACKED_S = 150.0
 """Longest time of one measurement of packed runs."""
+PACK_EVERY_S = 60.0
+"""Seconds between two packings of the grid's results, which a killed command leaves."""
 STOP_S = 20.0
 """Seconds in which an interrupted ``lprime run`` saves its runs."""
 RESULTS = "results.tar.gz"
-"""The grid's results, to be carried to another machine and published from."""
+"""The grid's results and failures, to be carried to another machine and published from."""
 
 
 def measure_steps(suite: str, task: str, device: torch.device, budget: Budget, compiled: bool) -> Steps:
@@ -44,27 +46,28 @@ def measure_steps(suite: str, task: str, device: torch.device, budget: Budget, c
     Arguments:
         compiled: the libraries' models by ``torch.compile``, on batches of one shape.
     """
-    found = load_suite(suite)
-    steps = time_steps(found, task, budget, found.recipe_for(task).batch, device, compiled)
-    return Steps(key=f"{suite} {task}{' compiled' * compiled}", steps=steps)
+    found, failed = load_suite(suite), dict[str, str]()
+    steps = time_steps(found, task, budget, found.recipe_for(task).batch, device, compiled, failed)
+    return Steps(key=f"{suite} {task}{' compiled' * compiled}", steps=steps, left_out=failed)
 
 
-def measure_packed(suite_name: str, count: int, mps: bool, device: torch.device, steps: int) -> Packed:
+def measure_packed(suite_name: str, count: int, mps: bool, device: torch.device, steps: int, end: float) -> Packed:
     """Time ``lprime run`` with ``count`` runs of copying at a time and fewer steps; extrapolate to whole runs.
 
+    Arguments:
+        end: value of ``time.monotonic()`` at which the measurement is given up.
+
     Raises:
-        InputError: the command, or NVIDIA's Multi-Process Service, fails.
+        InputError: the command, or NVIDIA's Multi-Process Service, fails or takes too long.
     """
     suite = load_suite(suite_name)
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
         file, out = Path(scratch, "suite.yaml"), Path(scratch, "runs")
         short = shortened(suite, count, steps)
         file.write_text(yaml.safe_dump(short.model_dump(mode="json")), encoding="utf-8")
         with multi_process_service(scratch, mps) as environment, sampled_use(device) as samples:
             command = [*lprime_run(str(file), count, device, out), "--quiet"]
-            done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, timeout=PACKED_S)
-        if done.returncode:
-            raise InputError(f"lprime run ended with {done.returncode}: {' '.join(done.stderr.split()[-40:])}")
+            run_to_end(command, os.environ | environment, min(PACKED_S, end - time.monotonic()))
         timings = [read_result(run.folder(out) / RESULT).timings for run in plan_runs(short)]
     # Everything but steps (evaluation, recording of graphs) happens once per run; only the steps are extrapolated.
     full = suite.recipe_for("copying").steps
@@ -92,6 +95,25 @@ def shortened(suite: Suite, count: int, steps: int) -> Suite:
     return suite.model_copy(update={"recipe": recipe, "tasks": specs, "encodings": ENCODINGS, "seeds": seeds})
 
 
+def run_to_end(command: list[str], environment: Mapping[str, str], seconds: float) -> None:
+    """Run ``lprime run``, and kill it and its workers when the time is over.
+
+    Raises:
+        InputError: it fails or takes longer.
+    """
+    pipe, errors = subprocess.PIPE, subprocess.STDOUT
+    with subprocess.Popen(command, stdout=pipe, stderr=errors, text=True, env=environment, start_new_session=True) as process:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise InputError(f"lprime run takes longer than {seconds:.0f} s") from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode:
+        raise InputError(f"lprime run ended with {process.returncode}: {' '.join(output.split()[-40:])}")
+
+
 def lprime_run(suite: str, workers: int, device: torch.device, out: Path) -> list[str]:
     command = [sys.executable, "-m", "lprime", "run", suite, f"--workers={workers}"]
     return [*command, f"--device={device.type}", f"--out={out}"]
@@ -109,13 +131,21 @@ def multi_process_service(folder: str, wanted: bool) -> Iterator[dict[str, str]]
     control = "nvidia-cuda-mps-control"
     if shutil.which(control) is None:
         raise InputError(f"there is no {control} on this machine")
-    started = subprocess.run([control, "-d"], env=os.environ | environment, capture_output=True, text=True)
-    if started.returncode:
-        raise InputError(f"{control} -d ended with {started.returncode}: {started.stderr.strip()[:200]}")
+
+    def call(*options: str, text: str = "") -> int:
+        none = subprocess.DEVNULL  # no pipes for output: the daemon may keep them open
+        with_paths = os.environ | environment
+        return subprocess.run(
+            [control, *options], input=text, text=True, stdout=none, stderr=none, env=with_paths, timeout=STOP_S
+        ).returncode
+
     try:
+        if code := call("-d"):
+            raise InputError(f"{control} -d ended with {code}")
         yield environment
     finally:
-        subprocess.run([control], input="quit\n", env=os.environ | environment, capture_output=True, text=True, timeout=STOP_S)
+        with suppress(subprocess.TimeoutExpired):
+            call(text="quit\n")
 
 
 @contextmanager
@@ -162,10 +192,13 @@ def run_grid(
         with tarfile.open(archive) as packed:
             packed.extractall(out, filter="data")
     options = [f"--{option}={value}" for option, values in choices.items() for value in values]
-    process = subprocess.Popen([*lprime_run(suite, workers, device, out), *options])
-    try:
-        process.wait(timeout=max(0.0, seconds - STOP_S))
-    except subprocess.TimeoutExpired:
+    command = [*lprime_run(suite, workers, device, out), *options, "--retry-failed"]
+    process = subprocess.Popen(command)
+    while process.poll() is None and (left := start + seconds - STOP_S - time.monotonic()) > 0:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=min(PACK_EVERY_S, left))
+        pack_results(out, archive)
+    if process.poll() is None:
         process.send_signal(signal.SIGINT)
         try:
             process.wait(timeout=STOP_S)
@@ -174,10 +207,16 @@ def run_grid(
             process.wait()
     if process.returncode == 2:
         raise InputError("lprime run refused the grid, see above")
-    results = sorted(out.rglob(RESULT))
+    done, failed = pack_results(out, archive)
+    return Grid(key=suite, done=done, failed=failed, asked=prod(map(len, choices.values())), seconds=time.monotonic() - start)
+
+
+def pack_results(out: Path, archive: Path) -> tuple[int, int]:
+    """Pack the results and failures of a folder of runs; returns how many there are of each."""
+    results, failures = sorted(out.rglob(RESULT)), sorted(out.rglob(FAILURE))
     partial = archive.with_suffix(".part")
     with tarfile.open(partial, "w:gz") as packed:
-        for path in results:
+        for path in results + failures:
             packed.add(path, path.relative_to(out))
     partial.replace(archive)
-    return Grid(key=suite, done=len(results), asked=prod(map(len, choices.values())), seconds=time.monotonic() - start)
+    return len(results), len(failures)

@@ -205,9 +205,16 @@ def count_parameters(module: torch.nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
-def package_versions() -> dict[str, str]:
-    """Versions of Python and of the packages that compute the numbers."""
-    packages = {name: metadata.version(name) for name in ("lprime", "numpy")}
+def package_versions(*more: str) -> dict[str, str]:
+    """Versions of Python, of the packages that compute the numbers, and of more packages."""
+
+    def version(package: str) -> str:
+        try:
+            return metadata.version(package)
+        except metadata.PackageNotFoundError:  # as lprime in a checkout that is on the path but not installed
+            return "not installed"
+
+    packages = {name: version(name) for name in ("lprime", "numpy", *more)}
     return {"python": platform.python_version(), "torch": torch.__version__} | packages
 
 

@@ -20,6 +20,7 @@ from bench.training.train import autocast
 from tasks import BOS, EOS, PAD, Examples, InputError
 
 LIBRARIES = ("transformers", "x_transformers")
+PACKAGES = tuple(name.replace("_", "-") for name in LIBRARIES)
 
 
 def import_libraries() -> tuple[ModuleType, ...]:
@@ -179,6 +180,13 @@ class LibraryTraining:
 
     def step(self, examples: Examples) -> float:
         """One step: mean cross-entropy over all answer tokens, clipping, AdamW; returns the loss."""
+        torch.backends.cuda.enable_cudnn_sdp(True)  # as for users of the library; bench.training.model turns it off for ours
+        try:
+            return self.train(examples)
+        finally:
+            torch.backends.cuda.enable_cudnn_sdp(False)
+
+    def train(self, examples: Examples) -> float:
         self.optimizer.zero_grad(set_to_none=True)
         ids, labels = (part.to(self.device, non_blocking=True) for part in right_padded(examples, self.width))
         with autocast(self.device):

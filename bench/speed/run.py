@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from tasks import InputError
 
 from .evaluation import measure_evaluation
 from .growth import measure_growth
-from .libraries import LIBRARIES, import_libraries
+from .libraries import PACKAGES, import_libraries
 from .memory import measure_memory
 from .overhead import measure_overhead
 from .parts import measure_parts
@@ -52,7 +51,7 @@ def measure_sections(plan: Plan, sections: Sequence[str]) -> Speed:
         device=device_name(torch.device("cpu")),
         cores=available_cores(),
         threads=torch.get_num_threads(),
-        versions=package_versions() | {name.replace("_", "-"): metadata.version(name) for name in LIBRARIES},
+        versions=package_versions(*PACKAGES),
         **measured,
     )
 

@@ -28,12 +28,14 @@ def measure_steps(plan: StepPlan) -> list[Step]:
 
 
 def time_steps(
-    suite: Suite, task: str, budget: Budget, size: int, device: torch.device = CPU, compiled: bool = False
-) -> list[Step]:
+    suite: Suite, task: str, budget: Budget, size: int, device: torch.device = CPU, compiled: bool = False,
+    failed: dict[str, str] | None = None,
+) -> list[Step]:  # fmt: skip
     """Time steps of ``size`` examples by every contestant; on a GPU, ours with and without CUDA graphs.
 
     Arguments:
         compiled: the libraries' models by ``torch.compile``.
+        failed: receives the errors of libraries' models that cannot be trained, which are left out; None: they are raised.
     """
     recipe, generator = suite.recipe_for(task), suite.make_task(task)
     on_gpu = device.type == "cuda"
@@ -45,12 +47,20 @@ def time_steps(
     others = {
         (model.encoding, model.who + ", compiled" * compiled): LibraryTraining(model, recipe, device, width) for model in models
     }
-    contestants = trainees | others
 
     def batch(number: int) -> Examples:
         return training_batch(suite, task, size, number)
 
     warm_up = batch(0) if on_gpu else batch(0).rows(slice(WARM_UP))
+    for key in list(others):
+        try:
+            others[key].step(warm_up)
+        except Exception as error:  # of a library
+            if failed is None:
+                raise
+            failed[", ".join(key)] = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            del others[key]
+    contestants = trainees | others
     steps = {key: contestant.step for key, contestant in contestants.items()}
     times = interleave(steps, batch, budget, warm_up, torch.cuda.synchronize if on_gpu else lambda: None)
     return [

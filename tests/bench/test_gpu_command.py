@@ -1,6 +1,9 @@
 """``python -m bench.gpu`` without a GPU: the smoke run, which uses the CPU as if it were one, and its file."""
 
+import os
+import sys
 import tarfile
+import time
 
 import pytest
 import torch
@@ -8,9 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.gpu import __main__ as command
-from bench.gpu.equality import DrawOnCPU, Largest, compare, relative
+from bench.gpu.equality import DrawOnCPU, Largest, compare, compare_apart, measure_equality, relative
 from bench.gpu.measurements import Failure, append, read_measurements
 from bench.gpu.page import render
+from bench.gpu.throughput import ENCODINGS, measure_steps, pack_results, run_to_end
+from bench.runs.run_one import package_versions
+from bench.speed.libraries import LibraryTraining
+from bench.speed.plan import Budget
 from tasks import InputError
 
 
@@ -65,8 +72,9 @@ def test_relative_difference(values, share):
     expected = torch.tensor([*values, 1.0], dtype=torch.float64)
     assert relative([expected * (1 + share)], [expected]) == pytest.approx(share)
     seen = Largest()
-    seen.add((torch.tensor(float("nan")), [expected]), (torch.tensor(1.0), [expected]))
-    assert seen.loss > 1e9 and seen.gradient == 0
+    for loss in (float("nan"), float("inf")):
+        seen.add((torch.tensor(loss), [expected]), (torch.tensor(1.0), [expected]))
+        assert seen.loss == 1e300 and seen.gradient == 0
 
 
 def test_a_wrong_device_is_seen(monkeypatch):
@@ -82,6 +90,70 @@ def test_a_wrong_device_is_seen(monkeypatch):
     monkeypatch.setattr(model.F, "gelu", wrong)
     found = compare("nope", "cpu", 1, "quick")
     assert found.gradient > 1e-4 < found.past_logits
+
+
+def die(sender, *_):
+    os._exit(3)
+
+
+def hang(sender, *_):
+    time.sleep(60)
+
+
+@pytest.mark.parametrize(("target", "reason"), [(die, "its process ended with 3"), (hang, "takes longer than 2 s")])
+def test_an_encoding_whose_process_dies_or_hangs_is_a_failure(monkeypatch, target, reason):
+    monkeypatch.setattr("bench.gpu.equality.send_comparison", target)
+    monkeypatch.setattr("bench.gpu.equality.COMPARE_S", 2 if target is hang else 60)
+    assert compare_apart("nope", "cpu", 1, "quick") == Failure(key="equality nope", error=reason)
+
+
+def test_comparisons_end_with_the_time_and_the_error_of_one_is_kept(monkeypatch):
+    made = []
+    end = time.monotonic() + 0.5
+
+    def slow(name, *_):
+        time.sleep(0.3)
+        return Failure(key=name, error="x")
+
+    monkeypatch.setattr("bench.gpu.equality.compare_apart", slow)
+    measure_equality([f"e{i}" for i in range(20)], "cpu", 1, "quick", 2, end, made.append)
+    assert [m.key for m in made[:2]] and {m.key for m in made} == {"e0", "e1", "e2", "e3"}
+
+
+def test_a_library_model_that_cannot_be_trained_is_left_out(monkeypatch):
+    train = LibraryTraining.train
+
+    def failing(self, examples):
+        if self.model.encoding == "alibi":
+            raise RuntimeError("no kernel")
+        return train(self, examples)
+
+    monkeypatch.setattr(LibraryTraining, "train", failing)
+    measured = measure_steps("small", "parity", torch.device("cpu"), Budget(0.0, 1), False)
+    assert measured.left_out and set(measured.left_out.values()) == {"RuntimeError: no kernel"}
+    assert {(s.encoding, s.who) for s in measured.steps} >= {(name, "lprime") for name in ENCODINGS}
+    assert f"- steps small parity, {next(iter(measured.left_out))}: RuntimeError: no kernel" in render([measured])
+
+
+def test_a_command_that_fails_or_takes_too_long_is_one_line():
+    with pytest.raises(InputError, match="lprime run ended with 1: the reason"):
+        run_to_end([sys.executable, "-c", "print('the reason'); raise SystemExit(1)"], os.environ, 60)
+    script = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(99)'])"
+    with pytest.raises(InputError, match="takes longer than 1 s"):  # its children hold the pipe
+        run_to_end([sys.executable, "-c", script], os.environ, 1)
+
+
+def test_the_archive_has_failures_too(tmp_path):
+    for name in ("a/result.json", "b/failure.json", "b/checkpoint.pt"):
+        (tmp_path / "runs" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "runs" / name).write_text("{}")
+    assert pack_results(tmp_path / "runs", tmp_path / "results.tar.gz") == (1, 1)
+    with tarfile.open(tmp_path / "results.tar.gz") as packed:
+        assert packed.getnames() == ["a/result.json", "b/failure.json"]
+
+
+def test_a_package_that_is_not_installed_has_no_version():
+    assert package_versions("no-such-package")["no-such-package"] == "not installed"
 
 
 def test_both_devices_draw_the_same_numbers():
