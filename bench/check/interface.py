@@ -143,6 +143,9 @@ class Caller:
             encoding = self.cls.make(setup)
         except (Exception, SystemExit) as error:
             raise self.fault("__init__", error) from error
+        if type(encoding) is not self.cls:
+            found = f"{definition(self.plugin, 'make')}: `make` returns {describe_form(encoding)}; expected {self.cls.__name__}"
+            raise Blocking(found, "do not override `make`")
         part: Any = encoding
         where = definition(self.plugin, "__init__")
         while part is not None:
