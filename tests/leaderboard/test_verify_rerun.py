@@ -20,6 +20,7 @@ from submissions import (
     read_results,
     reseal,
 )
+from support import ROOT
 from synthetic_results import result
 from synthetic_results import suite as synthetic_suite
 
@@ -32,6 +33,8 @@ from bench.result import Result, write_result
 from bench.runs.run import Run
 from bench.runs.run_one import run_one
 from bench.sealed.request import SealedCode, SealedRequest
+from leaderboard import PUBLISHED
+from leaderboard.data.store import read_runs
 from leaderboard.submission.manifest import CHECK, SUBMISSION, Submission
 from leaderboard.submission.verify import ALL, RerunOptions, agreement, rerun, verify_submission
 from leaderboard.submission.verify.read_untrusted import Contents
@@ -306,10 +309,21 @@ def test_invented_results_are_significant_whatever_their_variance():
     assert agreement.joint_p(shuffled, found, board, rng)[0] < 0.01, "the right mean, but other runs"
 
 
+def test_token_accuracy_is_compared_where_no_answer_is_right_as_a_whole():
+    published = read_runs(ROOT / PUBLISHED / "results" / "language")
+    found = [run for run in published if run.encoding.name == "rope"][:2]
+    scores = [[s.model_copy(update={"token": s.token + 0.3}) for s in run.scores] for run in found]
+    invented = [run.model_copy(update={"scores": s}) for run, s in zip(found, scores, strict=True)]
+    score = agreement.compared_score(published)
+    assert score == "token" and agreement.compared_score([result(SYNTHETIC)]) == "exact"
+    honest, claimed = (agreement.joint_p(r, found, published, np.random.default_rng(0), score)[0] for r in (found, invented))
+    assert honest == 1 and claimed < 0.001
+
+
 def test_the_test_of_signs_is_that_of_scipy():
     rng = np.random.default_rng(3)
     submitted, found = runs_around(rng, 8, 0.6, 0.1), runs_around(rng, 8, 0.5, 0.1)
-    x, y = ([agreement.mean_exact(run)[1] for run in runs] for runs in (submitted, found))
+    x, y = ([agreement.mean_score(run, "exact")[1] for run in runs] for runs in (submitted, found))
     expected = permutation_test(
         (x, y), lambda a, b: abs(np.sum(np.subtract(a, b))), permutation_type="samples", n_resamples=np.inf,
         alternative="greater", vectorized=False,

@@ -1,6 +1,7 @@
 """``lprime verify``: runs of another suite, missing or added runs, impossible numbers, copied runs."""
 
 import math
+from itertools import combinations
 
 import pytest
 from submissions import (
@@ -15,8 +16,12 @@ from submissions import (
     read_results,
     reseal,
 )
+from support import ROOT
 
+from leaderboard import PUBLISHED
+from leaderboard.data.store import read_runs
 from leaderboard.submission.verify import verify_submission
+from leaderboard.submission.verify.training_log import same_losses
 
 
 def test_results_of_another_suite_version(folder):
@@ -237,8 +242,8 @@ def copy_seed_0(runs: list[dict]) -> list[dict]:
         lambda step, loss: loss * 1.01,
         lambda step, loss: loss + 0.01,
         lambda step, loss: loss if step < 10 else loss * (1 + step / 1000),
-        lambda step, loss: loss * (1 + 2e-3 * math.sin(step**3)),
-        lambda step, loss: 1.05 * loss * (1 + 1e-3 * math.sin(step**3)),
+        lambda step, loss: loss * (1 + 2e-4 * math.sin(step**3)),
+        lambda step, loss: 1.05 * loss * (1 + 1e-4 * math.sin(step**3)),
     ],
     ids=["identical", "scaled", "shifted", "changed after a fifth", "jittered", "scaled and jittered"],
 )
@@ -253,6 +258,12 @@ def test_copies_of_another_seed(folder, disguise):
     assert fault_of(folder, "copies") == "copying seed 1 is a copy of copying seed 0; parity seed 1 is a copy of parity seed 0"
 
 
+def test_seeds_with_similar_losses_are_no_copies():
+    """Of ``language``, where those of different seeds differ least."""
+    runs = [run for run in read_runs(ROOT / PUBLISHED / "results" / "language") if run.encoding.name == "rope"]
+    assert len(runs) >= 3 and not any(same_losses(one, other) for one, other in combinations(runs, 2))
+
+
 def test_copies_of_published_runs(folder, tmp_path):
     board = publish_as(read_results(folder), "theirs", tmp_path / "board")
     assert "copying seed 0 is a copy of the published copying seed 0 of theirs" in fault_of(folder, "copies", published=board)
@@ -265,7 +276,7 @@ def test_jittered_copies_of_published_runs(folder, tmp_path):
     board = publish_as(read_results(folder), "theirs", tmp_path / "board")
 
     def jitter(run: dict) -> None:
-        run["loss"] = [[step, loss * (1 + 1e-3 * math.sin(step**3))] for step, loss in run["loss"]]
+        run["loss"] = [[step, loss * (1 + 2e-4 * math.sin(step**3))] for step, loss in run["loss"]]
         for score in run["scores"]:
             score["nll"] *= 1.005
 
