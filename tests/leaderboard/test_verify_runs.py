@@ -184,6 +184,17 @@ def test_implausible_training(folder, change, message):
     assert f"copying seed 0: {message}" in fault_of(folder, "training")
 
 
+def test_an_encoding_has_at_most_as_many_parameters_as_the_model(folder):
+    def enlarge(run: dict) -> None:
+        bare = run["parameters"]["model"] - run["parameters"]["encoding"]
+        run["parameters"] = {"model": 2 * bare + 1, "encoding": bare + 1}
+
+    edit_each(folder, enlarge)
+    assert fault_of(folder, "parameters").startswith(
+        "copying seed 0: 2,529 parameters of the encoding, more than the model's 2,528"
+    )
+
+
 def test_parameters_must_add_up(folder):
     edit_runs(folder, lambda runs: runs[0]["parameters"].update(encoding=10**6))
     found = fault_of(folder, "parameters")
