@@ -6,6 +6,7 @@ from collections import Counter
 from functools import partial
 from math import comb
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -248,6 +249,15 @@ def test_no_code_runs_if_a_check_of_its_data_fails(folder, monkeypatch):
     assert [(f.status, f.found) for f in last] == [("not run", "a check of its data failed, so its code is not run")] * 3
 
 
+@pytest.mark.parametrize("name", ["decay(decay=0.5)", "randomised(decay)", "decay(decay(rope,decay=2))", "decay(word='decay')"])
+def test_the_reference_to_the_source_replaces_encodings_and_no_settings(name, tmp_path):
+    plugin = SimpleNamespace(name="decay", file="decay.py", cls="Decay")
+    data = SimpleNamespace(submission=SimpleNamespace(name=name, plugin=plugin), contents=Contents())
+    reference = rerun.write_source(data, tmp_path)[0]
+    path = f"{tmp_path}/decay.py:Decay"
+    assert reference == name.replace("decay)", f"{path})").replace("decay(", f"{path}(")
+
+
 # --- the choice
 
 
@@ -257,7 +267,8 @@ def test_the_choice_is_uniform_and_depends_only_on_its_seed(honest):
     counts = Counter(str((r.task, r.seed)) for n in range(600) for r in RerunOptions(2, False, n).choose(runs))
     assert len(counts) == 10 and min(counts.values()) > 80 and sum(counts.values()) == 1200
     assert len(RerunOptions(100, False, 0).choose(runs)) == 10
-    assert len(RerunOptions(0, True, 0).choose(runs)) == 2, "one per task"
+    for seed in range(20):
+        assert [run.task for run in RerunOptions(0, True, seed).choose(runs)] == ["copying", "parity"], "one per task"
     assert RerunOptions(1, True, 0).test_seed != RerunOptions(1, True, 1).test_seed != SUITE.test_seed
 
 

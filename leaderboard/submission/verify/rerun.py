@@ -171,7 +171,7 @@ def write_source(data: SubmissionData, source: Path) -> tuple[str, list[str], Pa
     for path, content in data.contents.sources.items():
         write_atomic(source / path, content)
     plugin = plugin_reference(submission, source)
-    reference = re.sub(rf"(?<!['\w]){submission.plugin.name}(?!['\w])", lambda _: plugin, submission.name)
+    reference = re.sub(rf"(?<!['\w]){submission.plugin.name}(?!['\w=])", lambda _: plugin, submission.name)
     return reference, [str(source)] if "/" in submission.plugin.file else [], source
 
 
