@@ -65,10 +65,13 @@ def check_gradients(subject: Subject) -> str:
     unused: set[str] = set()
     for case in subject.cases[:2]:
         model = subject.model(case).train()
-        length = case.suite.spec(case.task.name).train_length
         for step in range(2):
+            stage = subject.cls.stage if step else None  # if there is one, the second step belongs to it
+            model.in_stage, past = stage is not None, stage is not None and stage.longer
+            length = case.setup.longest_length if past else case.setup.train_length
+            announced_length = case.setup.longest_tokens if past else case.setup.train_tokens
             batch = tasks.train_batch(case.task, length, 16, 0, step)
-            forward_backward(model, batch, case.setup.train_tokens, torch.Generator().manual_seed(step))
+            forward_backward(model, batch, announced_length, torch.Generator().manual_seed(step))
         if frozen := sorted(name for name, p in model.named_parameters() if not p.requires_grad):
             raise Fault(f"not trained: {', '.join(frozen[:5])}")
         without = {name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().max() > 0}

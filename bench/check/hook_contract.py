@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -121,7 +122,8 @@ def ids_differ(subject: Subject, case: Case) -> bool:
         encoding.train(training)
         for width in (case.setup.train_tokens, case.setup.longest_tokens):
             rows, ids = case.sequences(128, width, seed=0), []
-            for tokens in (rows, rows[::2], rows[1::2], torch.zeros_like(rows)):
+            n = int(np.random.default_rng().integers(32, 97))  # a number of rows that the encoding cannot foresee
+            for tokens in (rows, rows[::2], rows[1::2], rows[n:], rows[:n], torch.zeros_like(rows)):
                 with torch.inference_mode(not training):
                     found = encoding.positions(tokens, At(width, generator=torch.Generator().manual_seed(0)))
                 ids.append(found.expand(*tokens.shape)[0])

@@ -91,11 +91,11 @@ def require_declared_hooks(subject: Subject) -> None:
 
 
 def misspelt_names(cls: type[Encoding]) -> Iterator[tuple[str, str]]:
-    """Members that nothing in the class uses and whose name is close to that of a hook which it does not override."""
-    own = vars(cls)
-    parts = [getattr(value, part, None) for value in own.values() for part in FUNCTIONS]
-    used = {name for part in (*own.values(), *parts) for name in names_in(getattr(part, "__code__", None))}
+    """Members that no class or base class uses and whose name is close to that of a hook which the class does not override."""
     base = Wrapper if issubclass(cls, Wrapper) else Encoding
+    own, members = vars(cls), [value for c in cls.__mro__ for value in vars(c).values()]
+    parts = [getattr(value, part, None) for value in members for part in FUNCTIONS]
+    used = {name for part in (*members, *parts) for name in names_in(getattr(part, "__code__", None))}
     free = [name for name in OVERRIDABLE if getattr(cls, name, None) is getattr(base, name, None)]
     for name in own:
         if not name.startswith("_") and not hasattr(base, name) and name not in used:
@@ -143,6 +143,9 @@ class Caller:
             encoding = self.cls.make(setup)
         except (Exception, SystemExit) as error:
             raise self.fault("__init__", error) from error
+        if type(encoding) is not self.cls:
+            found = f"{definition(self.plugin, 'make')}: `make` returns {describe_form(encoding)}; expected {self.cls.__name__}"
+            raise Blocking(found, "do not override `make`")
         part: Any = encoding
         where = definition(self.plugin, "__init__")
         while part is not None:

@@ -57,7 +57,9 @@ ATTRIBUTES = re.compile(
 )
 """Attributes that lead to frames, addresses or other tensors' memory, and torch's own hooks."""
 OWN = ("self", "cls", "ctx")
-"""Names whose attributes may be assigned."""
+"""Names whose attributes may be assigned. They are bound as the first argument of a method, and in no other way."""
+DECLARED = ("info", "stage")
+"""Attributes that are what the class declares, and so are the same in each instance."""
 
 
 def syntax_faults(tree: ast.Module, own_modules: set[str]) -> Iterator[str]:
@@ -71,11 +73,15 @@ def syntax_faults(tree: ast.Module, own_modules: set[str]) -> Iterator[str]:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from (f"line {node.lineno}: {fault}" for fault in modules.add(node))
     bases = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    methods = [f for c in ast.walk(tree) if isinstance(c, ast.ClassDef) for f in c.body if isinstance(f, ast.FunctionDef)]
+    firsts = {id(argument) for f in methods for argument in (*f.args.posonlyargs, *f.args.args)[:1]}
+    yield from (f"line {f.lineno}: defines make; put it into __init__" for f in methods if f.name == "make")
     types = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}  # as in type[Encoding]
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id == "type" and id(node) in types:
             continue
-        for fault in node_faults(node, modules, id(node) in bases):
+        faults = node_faults(node, modules, id(node) in bases)
+        for fault in faults if id(node) in firsts else (*binding_faults(node), *faults):
             yield f"line {getattr(node, 'lineno', 0)}: {fault}"
 
 
@@ -149,12 +155,19 @@ def member(module: ModuleType, name: str) -> tuple[Any, str]:
     value = getattr(module, name, None)
     if value is None and f"{place}.{name}" in MODULES:
         value = importlib.import_module(f"{place}.{name}")
-    refused = REFUSED.get(place)
-    if (place in NAMES and name not in NAMES[place]) or (refused and refused.fullmatch(name)):
+    refused, metaclass = REFUSED.get(place), isinstance(value, type) and issubclass(value, type)
+    if metaclass or (place in NAMES and name not in NAMES[place]) or (refused and refused.fullmatch(name)):
         return None, f"uses {place}.{name}, which is not allowed"
     if isinstance(value, ModuleType) and not allowed(value.__name__):
         return None, f"uses the module {place}.{name}, which is not allowed"
     return value, ""
+
+
+def binding_faults(node: ast.AST) -> Iterator[str]:
+    """Faults of an import, a function, an argument or another node that binds one of the names ``OWN``."""
+    if not isinstance(node, (ast.Name, ast.Attribute, ast.Constant, ast.keyword)):
+        bound = {value for _, value in ast.iter_fields(node) if isinstance(value, str) and value in OWN}
+        yield from (f"gives the name {name} to something else than the first argument of a method" for name in bound)
 
 
 def node_faults(node: ast.AST, modules: Modules, is_base: bool) -> Iterator[str]:
@@ -192,6 +205,8 @@ def attribute_faults(node: ast.Attribute, modules: Modules) -> Iterator[str]:
         yield f"uses .{name}, which is not allowed"
     if isinstance(node.ctx, (ast.Store, ast.Del)) and not own:
         yield f"assigns to {ast.unparse(node)}; only attributes of self may be assigned"
+    elif isinstance(node.ctx, (ast.Store, ast.Del)) and name in DECLARED:
+        yield f"assigns to {ast.unparse(node)}; declare it in the class, outside of methods"
 
 
 def refused_attribute(name: str) -> bool:

@@ -41,10 +41,15 @@ def write_new_encoding(name: str, **texts: str) -> Path:
         raise InputError(f"{path} would hide the Python module {name!r}; choose another name")
     text = (resources.files("bench.plugins") / "template.py").read_text(encoding="utf-8")
     text = text.replace(CLASS, class_name(name)).replace(NAME, name)
-    for key, given in ({"title": name.replace("_", " ").capitalize()} | texts).items():
+    for key, given in ({"title": default_title(name)} | texts).items():
         text = text.replace(f'{key}="{TEMPLATE[key]}"', f'{key}="{given}"')
     write_atomic(path, text)
     return path
+
+
+def default_title(name: str) -> str:
+    """``my_encoding`` → ``My encoding``."""
+    return " ".join(name.replace("_", " ").split()).capitalize()
 
 
 def class_name(name: str) -> str:

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from bench.encodings import At, Encoding, Setup, hooks
 from bench.suites.suite import ModelSpec
+from tasks import InputError
 
 from .batches import Batch
 from .layout import Layout
@@ -87,11 +88,19 @@ class Decoder(nn.Module):
     Arguments:
         make_encoding: called last, so that the initial weights of the rest depend only on the seed and not on the encoding.
         causal: False only to check permutation equivariance.
+        shows_tokens: whether ``positions`` gets the tokens; otherwise zeros in their shape.
     """
 
-    def __init__(self, spec: ModelSpec, symbols: int, make_encoding: Callable[[], Encoding], causal: bool = True):
+    def __init__(
+        self,
+        spec: ModelSpec,
+        symbols: int,
+        make_encoding: Callable[[], Encoding],
+        causal: bool = True,
+        shows_tokens: bool = False,
+    ):
         super().__init__()
-        self.causal = causal
+        self.causal, self.shows_tokens = causal, shows_tokens
         self.embedding = nn.Embedding(symbols, spec.width)
         self.blocks = nn.ModuleList(Block(spec) for _ in range(spec.layers))
         self.norm = nn.LayerNorm(spec.width)
@@ -100,8 +109,6 @@ class Decoder(nn.Module):
         self.encoding = make_encoding()
         used = hooks(type(self.encoding))
         self.embeds = "embed" in used
-        self.shows_tokens = self.encoding.info.ranking == "task-aware"
-        """Whether ``positions`` gets the tokens; otherwise zeros in their shape."""
         self.in_stage = False
         """Whether the present training step is one of an extra stage."""
         self.before_stage = False
@@ -184,12 +191,28 @@ class Decoder(nn.Module):
 
 
 def build_decoder(spec: ModelSpec, encoding: type[Encoding], setup: Setup, seed: int) -> Decoder:
-    """A model with initial weights that depend only on the arguments, not on the global random state."""
+    """A model with initial weights that depend only on the arguments, not on the global random state.
+
+    Raises:
+        InputError: the encoding's ``make`` returns an instance of another class, which may declare something else.
+    """
+    shown = task_aware(encoding)  # as the class says, in which results look it up, and before any of its code runs
+
+    def make() -> Encoding:
+        made = encoding.make(shown_setup(encoding, setup))
+        if type(made) is not encoding:
+            raise InputError(f"`make` of {encoding.info.name} returns a {type(made).__name__}; expected a {encoding.__name__}")
+        return made
+
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Decoder(spec, len(setup.symbols), lambda: encoding.make(shown_setup(encoding, setup)))
+        return Decoder(spec, len(setup.symbols), make, shows_tokens=shown)
+
+
+def task_aware(encoding: type[Encoding]) -> bool:
+    return encoding.info.ranking == "task-aware"
 
 
 def shown_setup(encoding: type[Encoding], setup: Setup) -> Setup:
     """The setup as an encoding sees it: without the vocabulary unless it is ``task-aware``."""
-    return setup if encoding.info.ranking == "task-aware" else replace(setup, symbols=(), roles=())
+    return setup if task_aware(encoding) else replace(setup, symbols=(), roles=())

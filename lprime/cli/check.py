@@ -17,7 +17,9 @@ def check(
     as_json: Json = False,
     quiet: Quiet = False,
     markdown: Markdown = None,
-    time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds for all checks together.")] = 300,
+    time_limit: Annotated[
+        float, typer.Option(metavar="S", help="Seconds for the checks of hooks, and for each process of the sealed run.")
+    ] = 300,
     memory_limit: Annotated[float, typer.Option(metavar="GIB", help="Memory for the checks.")] = 4,
     sandbox: Annotated[
         bool | None,

@@ -14,10 +14,12 @@ def new(
     link: Annotated[str, typer.Option(metavar="URL", help="Link to its paper or page; https.")] = "",
 ) -> None:
     """Write a template, NAME.py: a working encoding to start from."""
-    from bench.plugins.new_file import write_new_encoding
+    from bench.plugins.new_file import default_title, write_new_encoding
+    from bench.text_rules import TEMPLATE
 
     path = write_new_encoding(name, title=title, authors=author, link=link)
-    missing = [key for key, text in (("authors", author), ("link", link)) if not text]
+    texts = (("title", title or default_title(name) != TEMPLATE["title"]), ("authors", author), ("link", link))
+    missing = [key for key, text in texts if not text]
     print(f"written to {path}; change it, then: {command_line('check', path)}")
     if missing:
         print(f"runs record its texts, so replace the {' and the '.join(missing)} in info before them")

@@ -49,7 +49,7 @@ def probe(
     Results are files next to the runs' own, probe-<name>.json; what is measured already is read from them.
     """
     from bench.plugins.registry import is_built_in
-    from bench.probe.measure import ABOUT, SIMILARITY, measure_similarity, read_rows
+    from bench.probe.measure import ABOUT, PROBES, SIMILARITY, measure_similarity, read_rows
     from bench.runs.run import plan_runs
     from bench.suites.suite import load_suite
     from slurm.cluster import load_cluster
@@ -63,8 +63,10 @@ def probe(
     if (names, suite_name) == ([], THEOREM):
         return print_theorem(as_json)
     for name in names:
+        if name == THEOREM:
+            raise InputError("the probe theorem needs no suite and no other probe; expected lprime probe theorem")
         if name not in (*ABOUT, LOSS):
-            raise unknown("probe", name, (*ABOUT, LOSS, THEOREM))
+            raise unknown("probe", name, (*ABOUT, LOSS))
     suite = load_suite(suite_name)
     out = load_cluster(on).results_folder(out, dry_run) if on else out or Path("runs")
     if LOSS in names:
@@ -74,12 +76,15 @@ def probe(
             raise InputError(f"the probe loss reads all finished runs; expected no {'--seed' if seed else '--dry-run'} with it")
         return print_losses(suite, out, full_names(expand(encoding)) if encoding else None, task, as_json)
     runs = plan_runs(suite, full_names(expand(encoding) if encoding else suite.encodings), task, seed or suite.seeds[:1])
+    chosen = [name for name in ABOUT if name in (names or ABOUT)]
+    runs = [run for run in runs if any(name == SIMILARITY or PROBES[name].applies(run) for name in chosen)]
+    if not runs:
+        raise InputError(f"{', '.join(chosen)}: defined for none of the chosen tasks of suite {suite.name}")
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
         code = train_missing(suite_name, runs, workers, out, on, dry_run)
         if dry_run:
             return code
         runs = [run for run in runs if run.result(out)]
-        chosen = [name for name in ABOUT if name in (names or ABOUT)]
         records = measure_all(runs, out, [name for name in chosen if name != SIMILARITY], workers)
         if SIMILARITY in chosen:
             built_in = all(is_built_in(run.encoding) for run in runs)
@@ -211,11 +216,18 @@ def print_losses(suite, out: Path, encodings: list[str] | None, tasks: list[str]
     from bench.probe.loss import losses, sizes_of
     from bench.probe.tables import loss_tables
     from leaderboard.data.collect import no_results, read_results
+    from tasks import unknown
 
+    for name in tasks or []:
+        suite.spec(name)
     found = losses((own, result) for own in sizes_of(suite) for result in read_results(out / own.name))
-    found = [x for x in found if (not encodings or x.encoding in encodings) and (not tasks or x.task in tasks)]
     if not found:
         raise no_results(suite, out / suite.name)
+    for kind, given in (("task", tasks), ("encoding", encodings)):
+        known = dict.fromkeys(getattr(x, kind) for x in found)
+        if given and known.keys().isdisjoint(given):
+            raise unknown(f"{kind} with results", given[0], known)
+        found = [x for x in found if not given or getattr(x, kind) in given]
     if as_json:
         print(json.dumps([x._asdict() for x in found], indent=1))
     else:

@@ -57,6 +57,9 @@ def reproduce(
         if max_minutes is None or total + finding.minutes <= max_minutes:
             chosen.append(finding)
             total += finding.minutes
+    if not chosen:
+        cheapest = f"the cheapest finding, {found[0].name}, takes {found[0].minutes:g}"
+        raise InputError(f"--max-minutes {max_minutes:g} is too few: {cheapest}")
     verdicts, rows = [], []
     for finding in chosen:
         with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress

@@ -19,21 +19,20 @@ def show(
     from bench.plugins.references import has_reference
     from tasks import unknown
 
-    everything: dict[str, dict[str, Any]] = {}
+    everything: dict[str, list[dict[str, Any]]] = {}
     for item in (item for kind in KINDS for item in describe(kind)):
-        everything.setdefault(item["name"], item)
+        everything.setdefault(item["name"], []).append(item)
+    known = everything.get(name, [])
     # Not listed: another composition, other settings, or a file; a listed plugin is not loaded yet.
-    if "(" in name or has_reference(name) or "distribution" in everything.get(name, ()):
+    if "(" in name or has_reference(name) or any("distribution" in item for item in known):
         from bench.plugins.registry import get_encoding
 
-        everything[name] = describe_encoding(get_encoding(name))
-    if name not in everything:
+        known = [describe_encoding(get_encoding(name)), *(item for item in known if item["kind"] != "encoding")]
+    if not known:
         raise unknown("name", name, [*everything, f"{name}.py"] if Path(f"{name}.py").is_file() else everything)
-    item = everything[name]
-    if measure and item["kind"] == "encoding":
-        item = item | measure_encoding(name)
+    items = [item | measure_encoding(name) if measure and item["kind"] == "encoding" else item for item in known]
     if as_json:
-        print(json.dumps([item], indent=1, ensure_ascii=False))
+        print(json.dumps(items, indent=1, ensure_ascii=False))
         return
     from rich.console import Console
     from rich.table import Table
@@ -41,13 +40,14 @@ def show(
 
     from bench.result import SOURCE_MEANINGS
 
-    if item["kind"] == "encoding":
-        meaning = SOURCE_MEANINGS.get(item["source"])
-        item = item | {"source": f"{item['source']}: {meaning}" if meaning else item["source"]}
-    table = Table(show_header=False, box=None, pad_edge=False)
-    for key, value in item.items():
-        table.add_row(key.replace("_", " "), Text("\n".join(text_lines(value))))
-    Console().print(table)
+    for n, item in enumerate(items):  # a task and a suite may have the same name
+        if meaning := SOURCE_MEANINGS.get(item.get("source", "")):
+            item = item | {"source": f"{item['source']}: {meaning}"}
+        table = Table(show_header=False, box=None, pad_edge=False)
+        for key, value in item.items():
+            table.add_row(key.replace("_", " "), Text("\n".join(text_lines(value))))
+        print(end="\n" * (n > 0))
+        Console().print(table)
 
 
 def measure_encoding(name: str) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def text_lines(value: object) -> list[str]:
     if isinstance(value, bool):
         return ["yes" if value else "no"]
     if isinstance(value, dict):
-        return [f"{str(k).replace('_', ' ')}: {text_lines(v)[0]}" for k, v in value.items()] or ["none"]
+        return [f"{str(k).replace('_', ' ')}: {', '.join(text_lines(v))}" for k, v in value.items()] or ["none"]
     if isinstance(value, list):
         items = [", ".join(text_lines(v)) if isinstance(v, dict) else str(v) for v in value]
         joined = ", ".join(items)

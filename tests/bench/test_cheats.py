@@ -111,6 +111,8 @@ CAUGHT = [
     ("interface", "UsesRoles", "raises ValueError: tuple.index(x): x not in tuple"),
     ("tokens", "UsesNextTokens", "`positions` gives other ids for other tokens"),
     ("tokens", "UsesTokensOfManyRows", "`positions` gives other ids for other tokens"),
+    ("tokens", "MakesAnInstanceTaskAware", "`positions` gives other ids for other tokens"),
+    ("interface", "MakesAnotherClass", "`make` returns DeclaresTaskAware; expected MakesAnotherClass"),
     ("tokens", "SolvesParityInEmbed", "noise of 0.001 on the embeddings changes outputs by up to"),
 ]  # fmt: skip
 
@@ -120,7 +122,7 @@ def test_checks_of_hooks(check, name, message):
     assert message in fault_of(check, make_subject(name))
 
 
-@pytest.mark.parametrize(("name", "shown"), [("abacus", True), ("rope", False)])
+@pytest.mark.parametrize(("name", "shown"), [("abacus", True), ("rope", False), ("MakesAnInstanceTaskAware", False)])
 def test_encodings_see_tokens_and_vocabulary_only_if_they_say_so(name, shown, monkeypatch):
     model, tokens, seen = make_subject(name).model(), torch.full((2, 5), 3), []
     positions = model.encoding.positions
@@ -129,6 +131,11 @@ def test_encodings_see_tokens_and_vocabulary_only_if_they_say_so(name, shown, mo
     model(tokens, 5)
     assert torch.equal(seen[0], tokens * shown)
     assert bool(model.encoding.setup.roles) == bool(model.encoding.setup.symbols) == shown
+
+
+def test_an_instance_of_another_class_is_refused():
+    with pytest.raises(InputError, match="`make` of makes_another_class returns a DeclaresTaskAware; expected a MakesAnotherC"):
+        make_subject("MakesAnotherClass").model()
 
 
 # --- the rules for source: the code does not run
@@ -149,6 +156,11 @@ SOURCE = [
     ("ReplacesTheChecks", "imports from bench.check.checks"),
     ("ReplacesTheSoftmax", "assigns to F.softmax"),
     ("ReplacesTheBaseClass", "assigns to Encoding.positions"),
+    ("ReplacesTheActivation", "gives the name ctx to something else than the first argument of a method"),
+    ("ReplacesTheNorm", "gives the name cls to something else than the first argument of a method"),
+    ("ChangesItsInfo", "assigns to self.info; declare it in the class"),
+    ("MakesAnother", "defines make; put it into __init__"),
+    ("DefinesAMetaclass", "uses abc.ABCMeta, which is not allowed"),
     ("HooksTheHead", "uses .register_forward_hook"),
     ("HooksAllModules", "uses the module torch.nn.modules"),
     ("OverridesTorch", "imports from torch.overrides"),

@@ -32,7 +32,7 @@ def test_a_verdict_that_cannot_be_had_is_not_ok():
 
 
 # Compositions, and one that declares what it uses; ``test_encodings_properties.py`` has the catalogue.
-HONEST = ["randomised(t5)", "interpolated(rope)", "finetuned(yarn)", "DeclaresTaskAware"]
+HONEST = ["randomised(t5)", "interpolated(rope)", "finetuned(yarn)", "DeclaresTaskAware", "LearnsInItsStage"]
 
 
 @pytest.mark.parametrize("name", HONEST)

@@ -152,6 +152,13 @@ def test_a_member_is_used_by_properties_and_class_methods_too(tmp_path):
     assert list(misspelt_names(cls)) == [("biass", "bias")]
 
 
+def test_methods_that_a_base_class_uses_are_not_misspelt(tmp_path):
+    base = "class Base(Encoding):\n    def prepare(self, at):\n        return self.position(at.distances)\n\n\n"
+    cls = make_subject(tmp_path, "class Plain(Encoding)", base + "class Plain(Base)").cls
+    cls.position, cls.biass = (lambda self, distances: distances), (lambda self, q, k, at: None)
+    assert list(misspelt_names(cls)) == [("biass", "bias")]
+
+
 def test_installed_packages_follow_the_same_rules(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tests/plugins/lprime_recency"))
     (source,) = plugin_sources("lprime_recency.encoding:Recency")

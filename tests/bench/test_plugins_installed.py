@@ -39,6 +39,13 @@ def test_new_writes_a_valid_encoding(here, capsys):
     assert places == sorted(places), "every hook is explained, in call order"
 
 
+def test_new_names_what_check_would_refuse(here, capsys):
+    ada = "--author", "Ada"
+    assert "replace the title and the link in info" in run_command(capsys, "new", "my_encoding", *ada)[1]
+    assert "replace the link in info" in run_command(capsys, "new", "fading__slowly_", *ada)[1]
+    assert get_encoding("fading__slowly_.py").info.title == "Fading slowly"
+
+
 def test_new_keeps_the_texts_that_it_is_given(here, capsys):
     assert run_command(capsys, "new", "fading", "--title", "Beyond MyEncoding")[0] == 0
     assert get_encoding("fading.py").info.title == "Beyond MyEncoding"

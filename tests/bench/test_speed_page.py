@@ -101,7 +101,9 @@ def test_quick_run_from_end_to_end(tmp_path, monkeypatch, capsys):
     assert shown.read_text() == text
     published = command.PAGE.read_bytes()
     command.main(["--from", str(out)])
-    assert "not the numbers of a full run, so SPEED.md stays" in capsys.readouterr().out and command.PAGE.read_bytes() == published
+    assert (
+        "not the numbers of a full run, so SPEED.md stays" in capsys.readouterr().out and command.PAGE.read_bytes() == published
+    )
     command.main(["--quick", "--only", "growth", "--into", str(out), "--page", str(shown)])
     again = Speed.model_validate_json(out.read_bytes())
     assert again.growth != made.growth and list(again.renewed) == ["growth"]

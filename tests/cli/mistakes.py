@@ -178,6 +178,7 @@ COMMANDS = {
     "cancel quick --out file": "file is a file; expected the folder of the runs, such as runs",
     "board quick --out nowhere": "no results",
     "board --out nowhere": "no results",
+    "reproduce --all --max-minutes 0": "--max-minutes 0 is too few: the cheapest finding, permutation_equivariance, takes 0.1",
     "reproduce permutation_equivariance --publish": "nothing is published under leaderboard/published; --publish needs a check",
     "board --check --board nowhere": "nothing is published under nowhere; expected results/",
     "publish --board nowhere": "nothing is published under nowhere/results; `lprime publish SUITE` adds",

@@ -45,6 +45,17 @@ def test_show_describes_one(capsys, name):
     assert item["name"] in printed(capsys, "show", name, "--no-measure").replace("\n", "")
 
 
+def test_show_prints_all_things_of_a_name(capsys):
+    items = json.loads(printed(capsys, "show", "language", "--json"))
+    assert [item["kind"] for item in items] == ["task", "suite"]
+    shown = printed(capsys, "show", "language")
+    assert all(item["title" if item["kind"] == "task" else "about"][:40] in shown for item in items)
+
+
+def test_show_prints_all_settings_of_a_wrapped_encoding(capsys):
+    assert "t5: buckets: 32, max distance: 128" in printed(capsys, "show", "randomised(t5)", "--no-measure")
+
+
 def test_show_says_how_sure_the_source_is_and_lists_length_settings(capsys, monkeypatch):
     def shown(name, **changes):
         cls = get_encoding(name)

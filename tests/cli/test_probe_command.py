@@ -81,7 +81,10 @@ def test_probes_of_a_plugin(measured, capsys, monkeypatch):
     with monkeypatch.context() as longer, pytest.raises(InputError, match="ends at step 40 of 41; delete it to train copying"):
         longer.setattr(Run, "steps", 41)
         load_subject(Run(load_suite("tiny.yaml"), "copying", "near", 0), folder / "runs")
-    assert "Loss within" in printed(capsys, "probe", "loss", "tiny.yaml")
+    loss = "probe", "loss", "tiny.yaml"
+    assert "Loss within" in printed(capsys, *loss)
+    assert "unknown task with results 'parity'; expected one of: copying" in refused(capsys, *loss, "--task", "parity")
+    assert "unknown encoding with results 'rope'; did you mean 'nope'?" in refused(capsys, *loss, "--encoding", "rope")
 
 
 def test_bad_input(tiny, tmp_path, monkeypatch, capsys):
@@ -89,6 +92,11 @@ def test_bad_input(tiny, tmp_path, monkeypatch, capsys):
     tiny()
     assert "did you mean 'position'" in refused(capsys, "probe", "positon", "tiny.yaml")
     assert "unknown suite 'position'" in refused(capsys, "probe", "position")
+    assert "expected lprime probe theorem" in refused(capsys, "probe", "theorem", "tiny.yaml")
+    assert "needle: defined for none of the chosen tasks of suite tiny" in refused(capsys, "probe", "needle", "tiny.yaml")
+    both = "needle", "similarity", "tiny.yaml"
+    assert "1 run" in printed(capsys, "probe", *both, "--task", "copying", "--encoding", "nope", "--dry-run")
+    assert "did you mean 'copying'" in refused(capsys, "probe", "loss", "tiny.yaml", "--task", "copyin")
     assert "ask for it alone" in refused(capsys, "probe", "loss", "position", "tiny.yaml")
     assert "no results of suite tiny" in refused(capsys, "probe", "loss", "tiny.yaml")
     assert "expected no --seed with it" in refused(capsys, "probe", "loss", "tiny.yaml", "--seed", 0)

@@ -6,6 +6,7 @@ from collections import Counter
 from functools import partial
 from math import comb
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from submissions import (
     read_results,
     reseal,
 )
+from support import ROOT
 from synthetic_results import result
 from synthetic_results import suite as synthetic_suite
 
@@ -32,6 +34,8 @@ from bench.result import Result, write_result
 from bench.runs.run import Run
 from bench.runs.run_one import run_one
 from bench.sealed.request import SealedCode, SealedRequest
+from leaderboard import PUBLISHED
+from leaderboard.data.store import read_runs
 from leaderboard.submission.manifest import CHECK, SUBMISSION, Submission
 from leaderboard.submission.verify import ALL, RerunOptions, agreement, rerun, verify_submission
 from leaderboard.submission.verify.read_untrusted import Contents
@@ -245,6 +249,15 @@ def test_no_code_runs_if_a_check_of_its_data_fails(folder, monkeypatch):
     assert [(f.status, f.found) for f in last] == [("not run", "a check of its data failed, so its code is not run")] * 3
 
 
+@pytest.mark.parametrize("name", ["decay(decay=0.5)", "randomised(decay)", "decay(decay(rope,decay=2))", "decay(word='decay')"])
+def test_the_reference_to_the_source_replaces_encodings_and_no_settings(name, tmp_path):
+    plugin = SimpleNamespace(name="decay", file="decay.py", cls="Decay")
+    data = SimpleNamespace(submission=SimpleNamespace(name=name, plugin=plugin), contents=Contents())
+    reference = rerun.write_source(data, tmp_path)[0]
+    path = f"{tmp_path}/decay.py:Decay"
+    assert reference == name.replace("decay)", f"{path})").replace("decay(", f"{path}(")
+
+
 # --- the choice
 
 
@@ -254,7 +267,8 @@ def test_the_choice_is_uniform_and_depends_only_on_its_seed(honest):
     counts = Counter(str((r.task, r.seed)) for n in range(600) for r in RerunOptions(2, False, n).choose(runs))
     assert len(counts) == 10 and min(counts.values()) > 80 and sum(counts.values()) == 1200
     assert len(RerunOptions(100, False, 0).choose(runs)) == 10
-    assert len(RerunOptions(0, True, 0).choose(runs)) == 2, "one per task"
+    for seed in range(20):
+        assert [run.task for run in RerunOptions(0, True, seed).choose(runs)] == ["copying", "parity"], "one per task"
     assert RerunOptions(1, True, 0).test_seed != RerunOptions(1, True, 1).test_seed != SUITE.test_seed
 
 
@@ -306,10 +320,21 @@ def test_invented_results_are_significant_whatever_their_variance():
     assert agreement.joint_p(shuffled, found, board, rng)[0] < 0.01, "the right mean, but other runs"
 
 
+def test_token_accuracy_is_compared_where_no_answer_is_right_as_a_whole():
+    published = read_runs(ROOT / PUBLISHED / "results" / "language")
+    found = [run for run in published if run.encoding.name == "rope"][:2]
+    scores = [[s.model_copy(update={"token": s.token + 0.3}) for s in run.scores] for run in found]
+    invented = [run.model_copy(update={"scores": s}) for run, s in zip(found, scores, strict=True)]
+    score = agreement.compared_score(published)
+    assert score == "token" and agreement.compared_score([result(SYNTHETIC)]) == "exact"
+    honest, claimed = (agreement.joint_p(r, found, published, np.random.default_rng(0), score)[0] for r in (found, invented))
+    assert honest == 1 and claimed < 0.001
+
+
 def test_the_test_of_signs_is_that_of_scipy():
     rng = np.random.default_rng(3)
     submitted, found = runs_around(rng, 8, 0.6, 0.1), runs_around(rng, 8, 0.5, 0.1)
-    x, y = ([agreement.mean_exact(run)[1] for run in runs] for runs in (submitted, found))
+    x, y = ([agreement.mean_score(run, "exact")[1] for run in runs] for runs in (submitted, found))
     expected = permutation_test(
         (x, y), lambda a, b: abs(np.sum(np.subtract(a, b))), permutation_type="samples", n_resamples=np.inf,
         alternative="greater", vectorized=False,

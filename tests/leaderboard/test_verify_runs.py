@@ -1,6 +1,7 @@
 """``lprime verify``: runs of another suite, missing or added runs, impossible numbers, copied runs."""
 
 import math
+from itertools import combinations
 
 import pytest
 from submissions import (
@@ -15,8 +16,12 @@ from submissions import (
     read_results,
     reseal,
 )
+from support import ROOT
 
+from leaderboard import PUBLISHED
+from leaderboard.data.store import read_runs
 from leaderboard.submission.verify import verify_submission
+from leaderboard.submission.verify.training_log import same_losses
 
 
 def test_results_of_another_suite_version(folder):
@@ -179,6 +184,17 @@ def test_implausible_training(folder, change, message):
     assert f"copying seed 0: {message}" in fault_of(folder, "training")
 
 
+def test_an_encoding_has_at_most_as_many_parameters_as_the_model(folder):
+    def enlarge(run: dict) -> None:
+        bare = run["parameters"]["model"] - run["parameters"]["encoding"]
+        run["parameters"] = {"model": 2 * bare + 1, "encoding": bare + 1}
+
+    edit_each(folder, enlarge)
+    assert fault_of(folder, "parameters").startswith(
+        "copying seed 0: 2,529 parameters of the encoding, more than the model's 2,528"
+    )
+
+
 def test_parameters_must_add_up(folder):
     edit_runs(folder, lambda runs: runs[0]["parameters"].update(encoding=10**6))
     found = fault_of(folder, "parameters")
@@ -237,8 +253,8 @@ def copy_seed_0(runs: list[dict]) -> list[dict]:
         lambda step, loss: loss * 1.01,
         lambda step, loss: loss + 0.01,
         lambda step, loss: loss if step < 10 else loss * (1 + step / 1000),
-        lambda step, loss: loss * (1 + 2e-3 * math.sin(step**3)),
-        lambda step, loss: 1.05 * loss * (1 + 1e-3 * math.sin(step**3)),
+        lambda step, loss: loss * (1 + 2e-4 * math.sin(step**3)),
+        lambda step, loss: 1.05 * loss * (1 + 1e-4 * math.sin(step**3)),
     ],
     ids=["identical", "scaled", "shifted", "changed after a fifth", "jittered", "scaled and jittered"],
 )
@@ -253,6 +269,12 @@ def test_copies_of_another_seed(folder, disguise):
     assert fault_of(folder, "copies") == "copying seed 1 is a copy of copying seed 0; parity seed 1 is a copy of parity seed 0"
 
 
+def test_seeds_with_similar_losses_are_no_copies():
+    """Of ``language``, where those of different seeds differ least."""
+    runs = [run for run in read_runs(ROOT / PUBLISHED / "results" / "language") if run.encoding.name == "rope"]
+    assert len(runs) >= 3 and not any(same_losses(one, other) for one, other in combinations(runs, 2))
+
+
 def test_copies_of_published_runs(folder, tmp_path):
     board = publish_as(read_results(folder), "theirs", tmp_path / "board")
     assert "copying seed 0 is a copy of the published copying seed 0 of theirs" in fault_of(folder, "copies", published=board)
@@ -265,7 +287,7 @@ def test_jittered_copies_of_published_runs(folder, tmp_path):
     board = publish_as(read_results(folder), "theirs", tmp_path / "board")
 
     def jitter(run: dict) -> None:
-        run["loss"] = [[step, loss * (1 + 1e-3 * math.sin(step**3))] for step, loss in run["loss"]]
+        run["loss"] = [[step, loss * (1 + 2e-4 * math.sin(step**3))] for step, loss in run["loss"]]
         for score in run["scores"]:
             score["nll"] *= 1.005
 

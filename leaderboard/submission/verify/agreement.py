@@ -63,9 +63,15 @@ def differing_fields(one: Result, other: Result, fields: Sequence[str] = OUTCOME
     return found
 
 
-def mean_exact(run: Result) -> tuple[float, float]:
-    """Mean exact match over l ≤ L, and over l > L."""
-    return tuple(float(np.mean([s.exact for s in part])) for part in (run.in_distribution, run.out_of_distribution))  # type: ignore[return-value]
+def compared_score(runs: Sequence[Result]) -> str:
+    """The score that tells runs apart: exact match, or token accuracy if no answer of these runs is right as a whole."""
+    return "exact" if any(s.exact for run in runs for s in run.scores) else "token"
+
+
+def mean_score(run: Result, score: str) -> tuple[float, float]:
+    """Mean of a score over l ≤ L, and over l > L."""
+    parts = (run.in_distribution, run.out_of_distribution)
+    return tuple(float(np.mean([getattr(s, score) for s in part])) for part in parts)  # type: ignore[return-value]
 
 
 def other_early_loss(one: Result, other: Result) -> bool:
@@ -76,9 +82,13 @@ def other_early_loss(one: Result, other: Result) -> bool:
 
 
 def joint_p(
-    submitted: Sequence[Result], found: Sequence[Result], board: Sequence[Result], rng: np.random.Generator
+    submitted: Sequence[Result],
+    found: Sequence[Result],
+    board: Sequence[Result],
+    rng: np.random.Generator,
+    score: str = "exact",
 ) -> tuple[float, str]:
-    """p of all differences in mean exact match together, and what it was compared with.
+    """p of all differences in a mean score together, and what it was compared with.
 
     The statistics are the size of the sum of the differences (results that are all too good) and the sum of their squares
     (results that have little to do with the found ones), each over l ≤ L and over l > L; p is Bonferroni's for the four. Their
@@ -88,10 +98,11 @@ def joint_p(
 
     Arguments:
         board: published results of built-in encodings, on this suite or those that are to represent it.
+        score: see ``compared_score``.
     """
-    differences = np.array([mean_exact(a) for a in submitted]) - np.array([mean_exact(b) for b in found])
+    differences = np.array([mean_score(a, score) for a in submitted]) - np.array([mean_score(b, score) for b in found])
     tasks = [run.task for run in submitted]
-    several = several_seeds(board, set(tasks))
+    several = several_seeds(board, set(tasks), score)
     if len(several) < FEWEST:
         count = len(differences)
         every = np.array(list(product((1, -1), repeat=count))) if count <= MOST_FLIPS else rng.choice((1, -1), (DRAWS, count))
@@ -101,11 +112,11 @@ def joint_p(
     return p_of(statistics(differences), statistics(np.concatenate(draws)), True), f"seeds of {len(several)} encodings"
 
 
-def several_seeds(board: Sequence[Result], tasks: set[str]) -> list[dict[str, list[tuple[float, float]]]]:
-    """Task → mean exact match of each seed, for each encoding (of each suite) with several seeds on all these tasks."""
+def several_seeds(board: Sequence[Result], tasks: set[str], score: str = "exact") -> list[dict[str, list[tuple[float, float]]]]:
+    """Task → mean score of each seed, for each encoding (of each suite) with several seeds on all these tasks."""
     values: dict[tuple[str, str], dict[str, list[tuple[float, float]]]] = {}
     for run in board:
-        values.setdefault((run.fingerprint, run.encoding.name), {}).setdefault(run.task, []).append(mean_exact(run))
+        values.setdefault((run.fingerprint, run.encoding.name), {}).setdefault(run.task, []).append(mean_score(run, score))
     return [by_task for by_task in values.values() if all(len(by_task.get(task, ())) > 1 for task in tasks)]
 
 

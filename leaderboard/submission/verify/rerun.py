@@ -31,9 +31,10 @@ from .agreement import (
     FEWEST,
     OUTCOME,
     compare_by_examples,
+    compared_score,
     differing_fields,
     joint_p,
-    mean_exact,
+    mean_score,
     other_early_loss,
     same_environment,
     several_seeds,
@@ -46,6 +47,7 @@ EXTRA_TIME_S, TIME_FACTOR, LONGEST_S = 300.0, 10.0, 6 * 3600.0
 """Default time limit of a run: these seconds, plus this multiple of the longest time that a run reports; at most the last."""
 SOURCES = ".submissions"
 """Folder of the submitted source below the results folder, where compute nodes see it too."""
+SCORES = {"exact": "exact match", "token": "token accuracy"}
 CAUTION = "caution: this runs submitted code; read the source first, and use a machine without secrets"
 
 
@@ -90,9 +92,11 @@ def check_rerun(data: SubmissionData) -> str:
     faults += published_copies(found, data)
     others = ""
     if identical < len(chosen):
-        p, basis = joint_p(chosen, found, reference_runs(data, chosen), np.random.default_rng(data.rerun.seed))
+        board, tasks = reference_runs(data, chosen), {run.task for run in chosen}
+        score = compared_score([*found, *(run for run in board if run.task in tasks)])  # not of claims, which could choose it
+        p, basis = joint_p(chosen, found, board, np.random.default_rng(data.rerun.seed), score)
         if p <= ALPHA:
-            means = "; ".join(f"{mean_of(runs)} {which}" for runs, which in ((chosen, "submitted"), (found, "found")))
+            means = "; ".join(f"{mean_of(runs, score)} {which}" for runs, which in ((chosen, "submitted"), (found, "found")))
             faults.append(f"the {len(chosen)} runs together differ: {means} (p = {p:.1g}, by {basis})")
         others = f", {len(chosen) - identical} by the test: no significant difference (p = {p:.2g}, by {basis})"
     raise_faults(faults)
@@ -132,13 +136,14 @@ def check_fresh_tests(data: SubmissionData) -> str:
 
 def mean_scores(run: Result) -> str:
     """``exact match 0.990 and 0.120``: up to L and beyond it."""
-    inside, outside = mean_exact(run)
-    return f"exact match {inside:.3f} and {outside:.3f}"
+    score = compared_score([run])
+    inside, outside = mean_score(run, score)
+    return f"{SCORES[score]} {inside:.3f} and {outside:.3f}"
 
 
-def mean_of(runs: Sequence[Result]) -> str:
-    """Mean exact match of several runs, past L."""
-    return f"mean exact match {np.mean([s.exact for run in runs for s in run.out_of_distribution]):.3f} past L"
+def mean_of(runs: Sequence[Result], score: str) -> str:
+    """Mean score of several runs, past L."""
+    return f"mean {SCORES[score]} {np.mean([mean_score(run, score)[1] for run in runs]):.3f} past L"
 
 
 def describe_miss_chance(runs: int, chosen: int, seed: int) -> str:
@@ -166,7 +171,7 @@ def write_source(data: SubmissionData, source: Path) -> tuple[str, list[str], Pa
     for path, content in data.contents.sources.items():
         write_atomic(source / path, content)
     plugin = plugin_reference(submission, source)
-    reference = re.sub(rf"(?<!['\w]){submission.plugin.name}(?!['\w])", lambda _: plugin, submission.name)
+    reference = re.sub(rf"(?<!['\w]){submission.plugin.name}(?!['\w=])", lambda _: plugin, submission.name)
     return reference, [str(source)] if "/" in submission.plugin.file else [], source
 
 

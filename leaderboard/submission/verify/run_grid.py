@@ -162,8 +162,8 @@ def likelihood_faults(score: LengthScore, symbols: int) -> Iterator[str]:
 
 @submission_check(
     "parameters",
-    expected="a model has the parameters of the suite's model and those of the encoding, the same with every seed",
-    advice="submit unchanged results of `lprime run`",
+    expected="a model has the parameters of the suite's model and at most as many of the encoding, the same with every seed",
+    advice="share parameters over layers, heads or positions; submit unchanged results of `lprime run`",
 )
 def check_parameters(data: SubmissionData) -> str:
     faults = []
@@ -173,6 +173,8 @@ def check_parameters(data: SubmissionData) -> str:
             model, encoding = run.parameters.model, run.parameters.encoding
             if model != bare + encoding:
                 faults.append(f"{label(run)}: the model has {model:,}; expected {bare:,} + {encoding:,} of the encoding")
+            elif encoding > bare:
+                faults.append(f"{label(run)}: {encoding:,} parameters of the encoding, more than the model's {bare:,}")
         if len({r.parameters for r in runs}) > 1:
             faults.append(f"{task}: seeds have models of different sizes")
     raise_faults(faults)

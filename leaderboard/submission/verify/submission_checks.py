@@ -82,8 +82,13 @@ class RerunOptions:
     executor: Callable[[str, SealedCode, int | None], Executor] = local_executor
 
     def choose(self, results: Sequence[Result]) -> list[Result]:
-        count = self.rerun or len({r.task for r in results})
-        return sorted(random.Random(self.seed).sample(list(results), min(count, len(results))), key=line_order)
+        draw = random.Random(self.seed)
+        if self.rerun:
+            chosen = draw.sample(list(results), min(self.rerun, len(results)))
+        else:
+            tasks = sorted({r.task for r in results})
+            chosen = [draw.choice([r for r in results if r.task == task]) for task in tasks]
+        return sorted(chosen, key=line_order)
 
     @property
     def test_seed(self) -> int:

@@ -119,6 +119,49 @@ class ReplacesTheBaseClass(Cheat):
         return x
 
 
+class ReplacesTheActivation(Cheat):
+    def embed(self, x, at):
+        from torch.nn import functional as ctx
+
+        ctx.gelu = lambda x: x.relu()
+        return x
+
+
+class ReplacesTheNorm(Cheat):
+    def embed(self, x, at):
+        from torch.nn import LayerNorm
+
+        def patch(cls):
+            cls.forward = lambda norm, x: 2 * x
+
+        patch(LayerNorm)
+        return x
+
+
+class ChangesItsInfo(Cheat):
+    def __init__(self, setup):
+        super().__init__(setup)
+        self.info = None
+
+
+class MakesAnother(Cheat):
+    @classmethod
+    def make(cls, setup):
+        return Encoding(setup)
+
+
+class DefinesAMetaclass(Cheat):
+    def prepare(self, at):
+        from abc import ABCMeta
+
+        class Changing(ABCMeta):
+            @property
+            def info(self):
+                return None
+
+        return Changing
+
+
 class HooksTheHead(Cheat):
     def embed(self, x, at):
         from torch import nn

@@ -1,5 +1,7 @@
 """Cheats for the checks tokens and mutation."""
 
+from dataclasses import replace
+
 import torch
 from cheat_base import Cheat, add_marks
 from torch import nn
@@ -65,6 +67,23 @@ class SolvesParityInEmbed(Cheat):
 
     def embed(self, x, at):
         return add_marks(x, (x.detach().sum(-1) * 1e6).long() % 2) if at.layer == 0 else x
+
+
+class MakesAnInstanceTaskAware(SolvesParity, shift_invariant=False):
+    """Its class declares nothing, and its ids are honest for 64 and 128 rows."""
+
+    def __init__(self, setup):
+        super().__init__(setup)
+        self.info = replace(self.info, ranking="task-aware")
+
+    def positions(self, tokens, at):
+        return Encoding.positions(self, tokens, at) if len(tokens) in (64, 128) else super().positions(tokens, at)
+
+
+class MakesAnotherClass(UsesRoles):
+    @classmethod
+    def make(cls, setup):
+        return DeclaresTaskAware(setup)
 
 
 class UsesTokensOfManyRows(Cheat):

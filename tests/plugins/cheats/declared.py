@@ -22,6 +22,19 @@ class HasAStage(Cheat):
     stage = Stage()
 
 
+class LearnsInItsStage(Cheat, ranking="longer", shift_invariant=True):
+    """No cheat: a parameter is used only after the stage has begun."""
+
+    stage = Stage()
+
+    def __init__(self, setup):
+        super().__init__(setup)
+        self.rate = nn.Parameter(torch.ones(()))
+
+    def bias(self, q, k, at):
+        return -self.rate * at.distances.clamp(min=0).float() if at.after_stage else None
+
+
 class GivesInfinity(Cheat):
     def bias(self, q, k, at):
         return distances(at.positions).float().clamp(max=0).exp().log2().where(distances(at.positions) >= 0, float("-inf"))
