@@ -210,7 +210,8 @@ def array_ids(name: str, owner: str) -> list[str]:
 def accounted_jobs(ids: Sequence[str]) -> dict[str, JobInfo] | None:
     """Jobs of these arrays by id, from the accounting; None if the site has none.
 
-    A requeued job has a line for each start: times add up, the state is that of the last.
+    Members of an array that never started are one job, with the array's id. A requeued job has a line for each start: times add
+    up, the state is that of the last.
     """
     if not ids:
         return {}
@@ -223,7 +224,7 @@ def accounted_jobs(ids: Sequence[str]) -> dict[str, JobInfo] | None:
     for line in text.splitlines():
         id, state, code, elapsed, node, tres = line.split("|")
         if "[" in id:
-            continue  # array members that have not started
+            id = id.split("_")[0]  # all members that have not started, or were cancelled before: one line of ``77_[2-5]``
         before = jobs.get(id, JobInfo(id, ""))  # a line of a job that waits again has no resources
         resources = dict(part.split("=", 1) for part in tres.split(",") if "=" in part)
         jobs[id] = JobInfo(

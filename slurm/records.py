@@ -7,6 +7,7 @@
         <token>/                 one submission: an array of jobs
             plan.json            the runs, one share for each job
             job.json             SLURM's id of the array, once sbatch has answered
+            cancelled            exists if ``lprime cancel`` has cancelled the jobs
             progress/<n>.json    progress of the job with share n, written by it
             <id>_<n>_0_log.out   its output, next to submitit's files
 """
@@ -14,7 +15,7 @@
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Literal, TypeVar
@@ -31,7 +32,7 @@ from tasks import InputError
 
 from .cluster import Cluster
 
-HOME, LOCK, PLAN, JOB, PROGRESS = ".slurm", "lock", "plan.json", "job.json", "progress"
+HOME, LOCK, PLAN, JOB, CANCELLED, PROGRESS = ".slurm", "lock", "plan.json", "job.json", "cancelled", "progress"
 LOCK_WAIT_S = 120.0
 
 R = TypeVar("R", bound=Record)
@@ -156,6 +157,15 @@ class Submission:
             return read_record(self.folder / PROGRESS / f"{share}.json", Progress)
         except InputError:
             return None  # not started, or its folder was deleted
+
+    @property
+    def cancelled(self) -> bool:
+        return (self.folder / CANCELLED).exists()
+
+    def mark_cancelled(self) -> None:
+        """For sites whose accounting does not say so."""
+        with suppress(OSError):  # the jobs are cancelled, even if the disk is full
+            (self.folder / CANCELLED).touch()
 
     def write_job(self, id: str) -> None:
         write_atomic(self.folder / JOB, Job(id=id).model_dump_json() + "\n")

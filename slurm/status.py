@@ -124,9 +124,16 @@ class Queue:
         """All jobs, including those that have ended; None if the site keeps no accounts."""
         return {} if self.no_answer else commands.accounted_jobs([s.job for s in self.submissions if s.job])
 
+    def account_of(self, id: str) -> JobInfo | None:
+        """What is known of a job that has left the queue: from the accounting, or because ``lprime cancel`` cancelled it."""
+        jobs, array = self.accounted or {}, id.split("_")[0]
+        info = jobs.get(id) or jobs.get(array)
+        cancelled = info is None and any(s.job == array and s.cancelled for s in self.submissions)
+        return JobInfo(id, "CANCELLED") if cancelled else info
+
     def end_reason(self, id: str) -> str:
         """Why a job has left the queue; empty if it completed normally."""
-        info = (self.accounted or {}).get(id)
+        info = self.account_of(id)
         if info is None or info.state in NORMAL:
             return ""
         if info.exit_code in EXIT_REASONS:
@@ -137,7 +144,7 @@ class Queue:
 
     def worth_resending(self, id: str) -> bool:
         """Whether a job ended for a reason other than its runs or its cluster file."""
-        info = (self.accounted or {}).get(id)
+        info = self.account_of(id)
         return info is None or not (info.state in NOT_RESENT or info.exit_code in EXIT_REASONS)
 
     def status(self, run: Run, out: Path) -> Status:

@@ -19,12 +19,14 @@ def cancel(suite: Suite, out: Out = Path("runs")) -> None:
 
     loaded, out = load_suite(suite), runs_folder(out)
     queue = Queue.read(out, loaded.name)
-    names = {s.plan.name for s in queue.submissions}
-    ids = [id for id, (name, _) in queue.live.items() if name in names]
+    submissions = {s.plan.name: s for s in queue.submissions}
+    ids = [id for id, (name, _) in queue.live.items() if name in submissions]
     if not ids:
         print(f"no job of suite {loaded.name} under {out} is in the queue")
         return
     commands.cancel_jobs(sorted({id.split("_")[0] for id in ids}))
+    for name in {queue.live[id][0] for id in ids}:
+        submissions[name].mark_cancelled()
     deadline = time.monotonic() + END_WITHIN_S  # until then, lprime run would count their runs as running
     while time.monotonic() < deadline and not Queue.read(out, loaded.name, need=False).live.keys().isdisjoint(ids):
         time.sleep(1)

@@ -1,50 +1,22 @@
-"""The state of runs, resending, and jobs on their nodes, with stand-ins for SLURM's answers. Without a cluster."""
+"""The state of runs, and jobs on their nodes, with stand-ins for SLURM's answers. Without a cluster."""
 
 import json
-import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from commands import run_command
-from support import suite_dict
+from stand_ins import SUITE, cluster, queue, submitted
 
 from bench.runs.executor import Event
 from bench.runs.run import CHECKPOINT, Run, plan_runs
 from bench.runs.run_lock import lock_run
-from bench.suites.suite import Suite, load_suite
-from bench.suites.yaml_config import validated
+from bench.suites.suite import load_suite
 from slurm import commands, job
-from slurm.cluster import Cluster
 from slurm.commands import JobInfo
-from slurm.executor import MOST_SENDS, SlurmExecutor, Watch
+from slurm.executor import SlurmExecutor
 from slurm.job import NO_GPU, NOWHERE, UNSAVED, JobWorker
-from slurm.launch import overrides_cluster_file, plan_submissions
-from slurm.records import PLAN, Submission, records_folder
-from slurm.status import Queue, Status
-
-SUITE = validated(Suite, suite_dict(encodings=["nope", "t5"], seeds=[0, 1]), "suite")
-
-
-def cluster(**changes: object) -> Cluster:
-    return validated(Cluster, {"partition": "p", "time_minutes": 60, "runs_per_job": 4} | changes, "cluster")
-
-
-def submitted(out: Path, runs: list[Run], site: Cluster | None = None, keep_weights: bool = False) -> Submission:
-    """The record of a submission as job 7; its array has a member for every four runs."""
-    (plan,), held = plan_submissions(runs, out, site or cluster(), 0, keep_weights)
-    assert not held
-    submission = Submission(records_folder(out, SUITE.name) / plan.token)
-    submission.folder.mkdir(parents=True)
-    (submission.folder / PLAN).write_text(plan.model_dump_json())
-    submission.write_job("7")
-    return submission
-
-
-def queue(submission: Submission, *ended: JobInfo, live: tuple[JobInfo, ...] = ()) -> Queue:
-    found = Queue(SUITE.name, [submission], {info.id: (submission.plan.name, info) for info in live})
-    found.__dict__["accounted"] = {info.id: info for info in ended}
-    return found
+from slurm.launch import overrides_cluster_file
+from slurm.status import Status
 
 
 def test_a_retried_run_that_loses_its_job_has_not_failed(tmp_path, monkeypatch):
@@ -64,37 +36,6 @@ def test_a_retried_run_that_loses_its_job_has_not_failed(tmp_path, monkeypatch):
     other = Run(SUITE, "copying", "nope", 0)
     other.fail(tmp_path, "in no submission")
     assert lost.status(other, tmp_path).state == "failed"
-
-
-@pytest.mark.parametrize(
-    ("ended", "sends", "resent"),
-    [
-        (JobInfo("7", "NODE_FAIL"), 1, True),
-        (JobInfo("7", "NODE_FAIL"), MOST_SENDS, False),
-        (JobInfo("7", "CANCELLED"), 1, False),
-        (JobInfo("7", "OUT_OF_MEMORY"), 1, False),
-        (JobInfo("7", "FAILED", exit_code=UNSAVED), 1, False),
-        (JobInfo("7", "FAILED", exit_code=1), 1, True),
-    ],
-)
-def test_a_run_is_sent_again_unless_the_job_ended_for_a_reason_of_its_own(tmp_path, monkeypatch, ended, sends, resent):
-    (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
-    lost, events = queue(submitted(tmp_path, [run]), ended), []
-    watch = Watch(cluster(), [run], tmp_path, events.append)
-    watch.sends[run], watch.asked = sends, time.monotonic() + 1
-    watch.report(run, lost.status(run, tmp_path), lost)
-    assert (run in watch.held, run in watch.open) == (resent, resent)
-    assert [event.kind for event in events] == ([] if resent else ["lost"])
-
-
-def test_a_run_without_a_job_that_another_process_works_on_is_left_to_it(tmp_path, monkeypatch):
-    (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
-    monkeypatch.setattr("slurm.executor.LOST_AFTER_S", 0)
-    left, events = queue(submitted(tmp_path, [run]), JobInfo("7", "COMPLETED")), []
-    with lock_run(run.folder(tmp_path)):
-        watch = Watch(cluster(), [run], tmp_path, events.append)
-        watch.report(run, left.status(run, tmp_path), left)
-    assert [event.kind for event in events] == ["locked"] and not watch.open
 
 
 def test_hours_used_are_those_of_all_jobs(tmp_path):

@@ -1,0 +1,77 @@
+"""The command that watches jobs, and ``lprime cancel``: which runs are submitted again. Without a cluster."""
+
+import time
+
+import pytest
+from commands import printed
+from stand_ins import SUITE, Site, cluster, queue, submitted
+
+from bench.runs.run import plan_runs
+from bench.runs.run_lock import lock_run
+from bench.suites.suite import load_suite
+from slurm import commands
+from slurm.commands import JobInfo
+from slurm.executor import MOST_SENDS, Watch
+from slurm.job import UNSAVED
+from slurm.status import Queue
+
+
+@pytest.fixture
+def site(monkeypatch):
+    made = Site()
+    monkeypatch.setattr(commands, "run_command", made)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("ended", "sends", "resent"),
+    [
+        (JobInfo("7", "NODE_FAIL"), 1, True),
+        (JobInfo("7", "NODE_FAIL"), MOST_SENDS, False),
+        (JobInfo("7", "CANCELLED"), 1, False),
+        (JobInfo("7", "OUT_OF_MEMORY"), 1, False),
+        (JobInfo("7", "FAILED", exit_code=UNSAVED), 1, False),
+        (JobInfo("7", "FAILED", exit_code=1), 1, True),
+    ],
+)
+def test_a_run_is_sent_again_unless_the_job_ended_for_a_reason_of_its_own(tmp_path, monkeypatch, ended, sends, resent):
+    (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
+    lost, events = queue(submitted(tmp_path, [run]), ended), []
+    watch = Watch(cluster(), [run], tmp_path, events.append)
+    watch.sends[run], watch.asked = sends, time.monotonic() + 1
+    watch.report(run, lost.status(run, tmp_path), lost)
+    assert (run in watch.held, run in watch.open) == (resent, resent)
+    assert [event.kind for event in events] == ([] if resent else ["lost"])
+
+
+def test_a_run_without_a_job_that_another_process_works_on_is_left_to_it(tmp_path, monkeypatch):
+    (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
+    monkeypatch.setattr("slurm.executor.LOST_AFTER_S", 0)
+    left, events = queue(submitted(tmp_path, [run]), JobInfo("7", "COMPLETED")), []
+    with lock_run(run.folder(tmp_path)):
+        watch = Watch(cluster(), [run], tmp_path, events.append)
+        watch.report(run, left.status(run, tmp_path), left)
+    assert [event.kind for event in events] == ["locked"] and not watch.open
+
+
+@pytest.mark.parametrize("others", ["PENDING", "CANCELLED by 1000"])
+def test_members_of_an_array_that_were_cancelled_before_they_started(tmp_path, site, others):
+    """sacct has one line for all of them, as for members that wait."""
+    runs = plan_runs(SUITE)
+    submitted(tmp_path, runs, cluster(runs_per_job=2))
+    site.accounts = f"7_0|CANCELLED by 1000|0:15|60|n1|cpu=1\n7_[1-3%100]|{others}|0:0|0|None assigned|\n"
+    found = Queue.read(tmp_path, SUITE.name)
+    for status in found.statuses(runs, tmp_path).values():
+        waits = status.job != "7_0" and others == "PENDING"
+        assert found.worth_resending(status.job) == waits
+        assert status.reason == ("" if waits else f"job {status.job} was cancelled")
+
+
+def test_cancelled_jobs_are_not_submitted_again_without_accounting(tiny, tmp_path, site, capsys):
+    suite, site.accounts = tiny(), None
+    loaded = load_suite(str(suite))
+    site.queue(submitted(tmp_path, plan_runs(loaded), cluster(runs_per_job=1)))
+    assert "4 jobs cancelled" in printed(capsys, "cancel", suite, "--out", tmp_path)
+    found = Queue.read(tmp_path, loaded.name)
+    for status in found.all_statuses(loaded, tmp_path).values():
+        assert status.reason == f"job {status.job} was cancelled" and not found.worth_resending(status.job)
