@@ -106,7 +106,7 @@ class Watch:
         self.sources = sources
         self.open = dict.fromkeys(runs)
         """Runs that have not ended."""
-        self.suite = runs[0].suite.name
+        self.suite = runs[0].suite
         self.held: dict[Run, None] = {}
         """Runs to submit as soon as the site's limits allow."""
         self.sends: Counter[Run] = Counter()

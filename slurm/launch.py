@@ -65,15 +65,16 @@ def launch(
         sources: sources of encodings that are not to be loaded here.
 
     Raises:
-        InputError: SLURM does not answer, refuses all jobs, or has jobs of this suite without records.
+        InputError: SLURM does not answer, refuses all jobs, or has jobs of this suite without records or of another version.
     """
     suite = runs[0].suite
     with submitting(records_folder(out, suite.name)) as lock:
         for submission in load_submissions(out, suite.name):
             if submission.job is None:
                 recover(submission)
-        queue = Queue.read(out, suite.name)
+        queue = Queue.read(out, suite)
         refuse_unrecorded_jobs(out, queue)
+        refuse_other_versions(queue)
         taken = queue.taken()
         # A held run may have been finished by another launcher's job.
         todo = [run for run in runs if run.key not in taken and not run.result(out)]
@@ -218,6 +219,21 @@ def refuse_unrecorded_jobs(out: Path, queue: Queue) -> None:
     ids = sorted({id.split("_")[0] for id, (name, _) in queue.live.items() if name not in recorded})
     if ids:
         raise InputError(
-            f"jobs {', '.join(ids)} of suite {queue.suite} are in the queue, but their records under "
-            f"{records_folder(out, queue.suite)} are gone; cancel them first: scancel {' '.join(ids)}"
+            f"jobs {', '.join(ids)} of suite {queue.suite.name} are in the queue, but their records under "
+            f"{records_folder(out, queue.suite.name)} are gone; cancel them first: scancel {' '.join(ids)}"
+        )
+
+
+def refuse_other_versions(queue: Queue) -> None:
+    """Check that no job in the queue trains the suite as it was before its file was edited.
+
+    Raises:
+        InputError: there are such jobs.
+    """
+    names = {name for name, _ in queue.live.values()}
+    if old := [s for s in queue.submissions if s.plan.name in names and not queue.is_current(s)]:
+        raise InputError(
+            f"jobs {', '.join(str(s.job) for s in old)} in the queue are of suite {queue.suite.name} with fingerprint "
+            f"{old[0].plan.suite.fingerprint}, the suite now has {queue.suite.fingerprint}; lprime cancel them first, or keep "
+            "the two apart with another --out"
         )

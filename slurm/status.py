@@ -62,7 +62,7 @@ class Status:
 class Queue:
     """A suite's submissions, and a snapshot of their jobs in SLURM."""
 
-    suite: str
+    suite: Suite
     submissions: list[Submission]
     live: dict[str, tuple[str, JobInfo]]
     """Pending and running jobs of this suite and folder: id → name, job."""
@@ -71,17 +71,18 @@ class Queue:
     no_answer: str = ""
     """Why SLURM did not answer, if it did not."""
     latest: dict[Key, tuple[Submission, int, int]] = field(init=False)
-    """Run → the last submission that contains it, and the indices of its share and of the run in the plan."""
+    """Run → the last submission that contains it, and the indices of its share and of the run in the plan. Submissions of
+    earlier versions of the suite do not count."""
 
     def __post_init__(self) -> None:
         self.latest = {}
-        for submission in self.submissions:
+        for submission in filter(self.is_current, self.submissions):
             for share, places in enumerate(submission.plan.shares):
                 for place in places:
                     self.latest[submission.plan.runs[place]] = (submission, share, place)
 
     @classmethod
-    def read(cls, out: Path, suite: str, need: bool = True) -> "Queue":
+    def read(cls, out: Path, suite: Suite, need: bool = True) -> "Queue":
         """Read the records and ask SLURM.
 
         Arguments:
@@ -90,7 +91,7 @@ class Queue:
         Raises:
             InputError: SLURM does not answer, or a record is damaged.
         """
-        submissions = load_submissions(out, suite)
+        submissions = load_submissions(out, suite.name)
         me = commands.current_user()
         try:
             jobs = commands.queued_jobs([me, *(s.plan.user for s in submissions)])
@@ -98,16 +99,20 @@ class Queue:
             if need:
                 raise
             return cls(suite, submissions, {}, no_answer=str(error))
-        names, prefix = {s.plan.name for s in submissions}, f"{job_name_prefix(suite)}{folder_hash(out)}"
+        names, prefix = {s.plan.name for s in submissions}, f"{job_name_prefix(suite.name)}{folder_hash(out)}"
         live = {id: (name, info) for id, (name, info) in jobs.items() if name in names or name.startswith(prefix)}
         return cls(suite, submissions, live, sum(info.user == me for _, info in jobs.values()))
 
-    def all_statuses(self, suite: Suite, out: Path) -> dict[Run, Status]:
+    def is_current(self, submission: Submission) -> bool:
+        """Whether a submission is of this version of the suite."""
+        return submission.plan.suite.fingerprint == self.suite.fingerprint
+
+    def all_statuses(self, out: Path) -> dict[Run, Status]:
         """Statuses of the suite's runs, of submitted runs, and of runs of other encodings and seeds with files in ``out``."""
-        submitted = [Run(suite, *key) for key in self.latest]
-        statuses = self.statuses(dict.fromkeys([*plan_runs(suite), *submitted]), out)
+        submitted = [Run(self.suite, *key) for key in self.latest]
+        statuses = self.statuses(dict.fromkeys([*plan_runs(self.suite), *submitted]), out)
         known = {run.key for run in statuses}
-        others = [Run(suite, *key) for key in runs_on_disk(suite, out) if key not in known]
+        others = [Run(self.suite, *key) for key in runs_on_disk(self.suite, out) if key not in known]
         return statuses | {run: s for run, s in self.statuses(others, out).items() if s.state != "missing"}
 
     def taken(self) -> set[Key]:

@@ -65,7 +65,7 @@ def status_text(found: Sequence[tuple[Queue, dict[Run, Status]]], out: Path):
 
     statuses = {run: status for _, own in found for run, status in own.items()}
     counts = format_counts(Counter(status.state for status in statuses.values()))
-    hints = [hint for queue, _ in found if (hint := empty_folder_hint(queue.suite, out))]
+    hints = [hint for queue, _ in found if (hint := empty_folder_hint(queue.suite.name, out))]
     parts = [
         state_table(statuses, by_condition=len(found) > 1),
         f"\n{plural(len(statuses), 'run')}: {counts}{f'; {hints[0]}' if hints else ''}",

@@ -18,7 +18,7 @@ def cancel(suite: Suite, out: Out = Path("runs")) -> None:
     from tasks import plural
 
     loaded, out = load_suite(suite), runs_folder(out)
-    queue = Queue.read(out, loaded.name)
+    queue = Queue.read(out, loaded)
     submissions = {s.plan.name: s for s in queue.submissions}
     ids = [id for id, (name, _) in queue.live.items() if name in submissions]
     if not ids:
@@ -28,6 +28,6 @@ def cancel(suite: Suite, out: Out = Path("runs")) -> None:
     for name in {queue.live[id][0] for id in ids}:
         submissions[name].mark_cancelled()
     deadline = time.monotonic() + END_WITHIN_S  # until then, lprime run would count their runs as running
-    while time.monotonic() < deadline and not Queue.read(out, loaded.name, need=False).live.keys().isdisjoint(ids):
+    while time.monotonic() < deadline and not Queue.read(out, loaded, need=False).live.keys().isdisjoint(ids):
         time.sleep(1)
     print(f"{plural(len(ids), 'job')} cancelled; to resume their runs: {command_line('run', suite)} --on …")

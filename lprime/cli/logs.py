@@ -35,7 +35,7 @@ def logs(
     from tasks import InputError, unknown
 
     loaded, out = load_suite(suite), runs_folder(out)
-    queue = Queue.read(out, loaded.name, need=False)
+    queue = Queue.read(out, loaded, need=False)
     known = dict.fromkeys([*queue.latest, *runs_on_disk(loaded, out)])
     tasks = dict.fromkeys([*(spec.task for spec in loaded.tasks), *(key[0] for key in known)])
     encodings = dict.fromkeys([*filter(str.isidentifier, loaded.encodings), *(key[1] for key in known)])

@@ -33,7 +33,7 @@ def submitted(out: Path, runs: list[Run], site: Cluster | None = None, keep_weig
 
 
 def queue(submission: Submission, *ended: JobInfo, live: tuple[JobInfo, ...] = ()) -> Queue:
-    found = Queue(submission.plan.suite.name, [submission], {info.id: (submission.plan.name, info) for info in live})
+    found = Queue(submission.plan.suite, [submission], {info.id: (submission.plan.name, info) for info in live})
     found.__dict__["accounted"] = {info.id: info for info in ended}
     return found
 
@@ -58,6 +58,8 @@ class Site:
         if command[0] == "squeue":
             me = commands.current_user()
             return "".join(f"{id}|{state}|None|n1|1:00|{me}|{name}\n" for id, (state, name) in self.queued.items())
+        if command[0] == "sinfo":
+            return "p|(null)|infinite|64\n"
         if command[0] == "scancel":
             self.queued = {id: job for id, job in self.queued.items() if id.split("_")[0] not in command}
         if command[0] == "sacct":

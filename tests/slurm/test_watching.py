@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from commands import printed
+from commands import printed, run_command
 from stand_ins import SUITE, Site, cluster, queue, submitted
 
 from bench.runs.run import plan_runs
@@ -20,6 +20,7 @@ from slurm.status import Queue
 def site(monkeypatch):
     made = Site()
     monkeypatch.setattr(commands, "run_command", made)
+    monkeypatch.setattr(commands.shutil, "which", lambda name: name)
     return made
 
 
@@ -60,7 +61,7 @@ def test_members_of_an_array_that_were_cancelled_before_they_started(tmp_path, s
     runs = plan_runs(SUITE)
     submitted(tmp_path, runs, cluster(runs_per_job=2))
     site.accounts = f"7_0|CANCELLED by 1000|0:15|60|n1|cpu=1\n7_[1-3%100]|{others}|0:0|0|None assigned|\n"
-    found = Queue.read(tmp_path, SUITE.name)
+    found = Queue.read(tmp_path, SUITE)
     for status in found.statuses(runs, tmp_path).values():
         waits = status.job != "7_0" and others == "PENDING"
         assert found.worth_resending(status.job) == waits
@@ -72,6 +73,26 @@ def test_cancelled_jobs_are_not_submitted_again_without_accounting(tiny, tmp_pat
     loaded = load_suite(str(suite))
     site.queue(submitted(tmp_path, plan_runs(loaded), cluster(runs_per_job=1)))
     assert "4 jobs cancelled" in printed(capsys, "cancel", suite, "--out", tmp_path)
-    found = Queue.read(tmp_path, loaded.name)
-    for status in found.all_statuses(loaded, tmp_path).values():
+    found = Queue.read(tmp_path, loaded)
+    for status in found.all_statuses(tmp_path).values():
         assert status.reason == f"job {status.job} was cancelled" and not found.worth_resending(status.job)
+
+
+def test_a_suite_is_edited_while_its_jobs_wait(tiny, tmp_path, site, capsys):
+    """They would train the version before, and the results folder takes only one."""
+    before = load_suite(str(tiny()))
+    site.queue(submitted(tmp_path, plan_runs(before), cluster(runs_per_job=1)))
+    suite = tiny(recipe={"steps": 80}, tasks=[{"task": "copying", "variant": "repeat", "train_length": 4}])
+    (cluster_file := tmp_path / "cluster.yaml").write_text("{partition: p, time_minutes: 60}")
+    command = "run", suite, "--on", cluster_file, "--out", tmp_path
+    for how in ("--detach", "--dry-run"):
+        code, _, said = run_command(capsys, *command, how)
+        assert code == 2
+        assert (
+            f"jobs 7 in the queue are of suite tiny with fingerprint {before.fingerprint}" in said and "lprime cancel" in said
+        )
+    shown = printed(capsys, "status", suite, "--out", tmp_path)
+    assert "2 runs: 2 missing" in shown and "parity" not in shown
+    assert "4 jobs cancelled" in printed(capsys, "cancel", suite, "--out", tmp_path)
+    assert "2 runs in 1 job" in printed(capsys, *command, "--dry-run")
+    assert "2 runs: 2 missing" in printed(capsys, "status", suite, "--out", tmp_path)
