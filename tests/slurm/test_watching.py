@@ -1,5 +1,7 @@
 """The command that watches jobs, and ``lprime cancel``: which runs are submitted again. Without a cluster."""
 
+import itertools
+import json
 import time
 
 import pytest
@@ -9,11 +11,13 @@ from stand_ins import SUITE, Site, cluster, queue, submitted
 from bench.runs.run import plan_runs
 from bench.runs.run_lock import lock_run
 from bench.suites.suite import load_suite
-from slurm import commands
+from slurm import commands, executor
 from slurm.commands import JobInfo
-from slurm.executor import MOST_SENDS, Watch
+from slurm.executor import MOST_SENDS, Watch, until_all_ended
 from slurm.job import UNSAVED
+from slurm.launch import Launched
 from slurm.status import Queue
+from tasks import InputError
 
 
 @pytest.fixture
@@ -96,3 +100,68 @@ def test_a_suite_is_edited_while_its_jobs_wait(tiny, tmp_path, site, capsys):
     assert "4 jobs cancelled" in printed(capsys, "cancel", suite, "--out", tmp_path)
     assert "2 runs in 1 job" in printed(capsys, *command, "--dry-run")
     assert "2 runs: 2 missing" in printed(capsys, "status", suite, "--out", tmp_path)
+
+
+@pytest.fixture
+def naps(monkeypatch):
+    """No time between two looks, and their number is limited. Returns the seconds that would have been slept."""
+    slept: list[float] = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        assert len(slept) < 50, "it would never end"
+
+    for name in ("LOST_AFTER_S", "ASK_SLURM_EVERY_S"):
+        monkeypatch.setattr(executor, name, 0)
+    monkeypatch.setattr(executor.time, "sleep", sleep)
+    return slept
+
+
+def test_a_damaged_result_ends_its_run_and_no_other(tiny, tmp_path, site, naps, monkeypatch, capsys):
+    suite, out = tiny(), tmp_path / "runs"
+    (cluster_file := tmp_path / "cluster.yaml").write_text("{partition: p, time_minutes: 60}")
+    damaged, *others = plan_runs(load_suite(str(suite)))
+
+    def launch(runs, *_):
+        for run in others:
+            run.fail(out, "an error")
+        damaged.folder(out).mkdir(parents=True)
+        (damaged.folder(out) / "result.json").touch()
+        return Launched([], len(runs), [])
+
+    monkeypatch.setattr(executor, "launch", launch)
+    code, said, _ = run_command(capsys, "run", suite, "--on", cluster_file, "--out", out)
+    assert code == 1
+    assert (
+        "1 of 4 runs lost their jobs" in said and f"{damaged}: {damaged.folder(out)}/result.json is not a whole result" in said
+    )
+    assert "3 of 4 runs failed" in said
+    for file in out.rglob("*.json"):
+        file.unlink()
+    damaged.folder(out).rmdir()
+    code, said, _ = run_command(capsys, "run", suite, "--on", cluster_file, "--out", out, "--json")
+    assert code == 1 and [row["task"] for row in json.loads(said)["lost"]] == [damaged.task]
+
+
+@pytest.mark.parametrize("error", [InputError("the account has expired"), commands.NoAnswer("sbatch: no answer")])
+def test_runs_that_slurm_refuses_again_and_again(tmp_path, site, naps, monkeypatch, capsys, error):
+    """They are given up when no other run is left to wait for; but not because the controller is down."""
+    runs, events, answers = plan_runs(SUITE, ["nope"]), [], itertools.count()
+
+    def launch(runs, *_):
+        number = next(answers)
+        if number == 0:
+            return Launched([], 0, list(runs))
+        if number < 20:
+            raise error
+        for run in runs:
+            run.fail(tmp_path, "it was submitted")
+        return Launched([], 0, [])
+
+    monkeypatch.setattr(executor, "launch", launch)
+    watch = Watch(cluster(), runs, tmp_path, events.append)
+    watch.submit(runs)
+    until_all_ended([watch], 0)
+    end = ("failed", "it was submitted") if isinstance(error, commands.NoAnswer) else ("lost", str(error))
+    assert [(event.kind, event.text) for event in events] == [end] * 4
+    assert capsys.readouterr().out.count(str(error)) == 1, "said once"
