@@ -43,6 +43,7 @@ SAVE_WITHIN_S = 30.0
 PROGRESS_EVERY_S = 5.0
 RETRY_LOCKED_S = 10.0
 """Time between two attempts to execute runs that another process has locked."""
+RETRY_REQUEUE_S = 5.0
 MOST_RETRIES = 60
 """Attempts after which locked runs are left to the other process, to free an idle node."""
 MOST_IDLE_STARTS = 10
@@ -175,24 +176,24 @@ class JobWorker:
     def on_end_signal(self, number: int, frame: FrameType | None) -> None:
         """Save the runs; then requeue the job and exit, to free the node at once. A cancelled job only exits.
 
-        SLURM kills and requeues a preempted job after its grace time, but does not requeue one that exits before. So if
-        requeueing fails, the job waits to be killed.
+        SLURM kills and requeues a preempted job after its grace time, but does not requeue one that exits before, nor one that
+        reaches its time limit. So if requeueing fails, the job tries again until it is killed.
         """
         for other in END_SIGNALS:
             signal.signal(other, signal.SIG_IGN)  # SLURM signals again when a job is requeued
         self.write_progress()
         self.pool.stop()
         id, why = commands.own_job_id(), "the time limit is near" if number == signal.SIGUSR2 else "preempted"
-        wanted = commands.still_wanted(id)
-        if wanted is False:
-            say("cancelled: saved")
-            sys.exit(128 + number)
-        if wanted and commands.requeue_job(id):
-            say(f"{why}: saved, and back into the queue")
-            sys.exit(128 + number)
-        if number == signal.SIGUSR2 and shutil.which("scontrol") is None:  # in a container
-            say(f"{why}: saved, the batch script puts the job back into the queue")
-            sys.exit(REQUEUE)
-        say(f"{why}: saved, waiting for the end")
         while True:
-            time.sleep(60)
+            wanted = commands.still_wanted(id)
+            if wanted is False:
+                say("cancelled: saved")
+                sys.exit(128 + number)
+            if wanted and commands.requeue_job(id):
+                say(f"{why}: saved, and back into the queue")
+                sys.exit(128 + number)
+            if number == signal.SIGUSR2 and shutil.which("scontrol") is None:  # in a container
+                say(f"{why}: saved, the batch script puts the job back into the queue")
+                sys.exit(REQUEUE)
+            say(f"{why}: saved, but not back in the queue: trying again until the end")
+            time.sleep(RETRY_REQUEUE_S)

@@ -29,7 +29,7 @@ NOT_RESENT = ("CANCELLED", "OUT_OF_MEMORY")
 END_REASONS = {
     "CANCELLED": "was cancelled",
     "OUT_OF_MEMORY": "ran out of memory: raise memory_gb",
-    "TIMEOUT": "hit its time limit before it could save: raise save_before_s",
+    "TIMEOUT": "hit its time limit before it could save and requeue itself: raise save_before_s",
     "NODE_FAIL": "lost its node, and the site did not requeue it",
     "BOOT_FAIL": "got a node that did not start",
     "DEADLINE": "missed a deadline of the site",

@@ -1,6 +1,7 @@
 """The state of runs, and jobs on their nodes, with stand-ins for SLURM's answers. Without a cluster."""
 
 import json
+import signal
 from types import SimpleNamespace
 
 import pytest
@@ -58,6 +59,9 @@ class Pool:
         for run in runs:
             on_event(self.ends(run))
 
+    def stop(self):
+        """Nothing is running."""
+
 
 @pytest.fixture
 def worker(tmp_path, monkeypatch):
@@ -99,6 +103,27 @@ def test_a_job_waits_for_runs_of_other_processes_but_not_forever(tmp_path, worke
 
 def test_a_job_whose_runs_cannot_be_saved_says_so(worker):
     assert worker(plan_runs(SUITE, ["nope"], ["parity"]), lambda run: Event("failed", run)).run() == UNSAVED
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING"])
+def test_a_job_near_its_time_limit_asks_until_the_controller_answers(worker, monkeypatch, state):
+    """SLURM requeues no job that reaches its limit. A cancelled one exits, and is not requeued."""
+    asked, working, mine = [], 3, worker(plan_runs(SUITE, ["nope"], ["parity"]))
+
+    def run_command(*command):
+        asked.append(command[1])
+        if asked.count(command[1]) < working:
+            raise commands.NoAnswer("scontrol: Socket timed out")
+        return f"JobState={state}"
+
+    monkeypatch.setattr(commands, "run_command", run_command)
+    naps = iter(range(9))
+    monkeypatch.setattr(job.time, "sleep", lambda seconds: next(naps))
+    monkeypatch.setattr(job.shutil, "which", lambda name: name)
+    with pytest.raises(SystemExit) as ended:
+        mine.on_end_signal(signal.SIGUSR2, None)
+    assert ended.value.code == 128 + signal.SIGUSR2
+    assert asked.count("requeue") == (working if state == "RUNNING" else 0)
 
 
 @pytest.mark.parametrize(("there", "code"), [(["0", "1"], UNSAVED), (["0"], NO_GPU)])
