@@ -20,7 +20,6 @@ from bench.runs.pool import LocalPool
 from bench.runs.progress import PlainProgress, say
 from bench.runs.run import Run
 from bench.runs.run_lock import is_locked
-from bench.runs.shared_training import shared_trainings
 from tasks import InputError
 
 from . import commands
@@ -76,7 +75,7 @@ class JobWorker:
         self.plan: Plan = submission.plan
         self.out = Path(self.plan.out)
         self.places = {self.plan.run(place): place for place in self.plan.shares[share]}  # indices in the plan
-        cluster, names = self.plan.cluster, {run.encoding for run in self.plan.all_runs}
+        cluster = self.plan.cluster
         self.pool = LocalPool(
             workers=cluster.at_once,
             threads=1,
@@ -84,7 +83,7 @@ class JobWorker:
             checkpoint_every_s=cluster.checkpoint_every_s,
             stop_within_s=SAVE_WITHIN_S,
             request=self.plan.order,
-            keep_weights=names if self.plan.keep_weights else shared_trainings(names),
+            keep_weights=self.plan.keep_weights,
         )
         before = submission.progress(share)
         self.starts = before.starts + 1 if before else 1

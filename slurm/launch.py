@@ -24,7 +24,7 @@ from bench.plugins.references import is_file, parts
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.run import Run, now
-from bench.runs.shared_training import group_by_training
+from bench.runs.shared_training import group_by_training, shared_trainings
 from tasks import InputError
 
 from . import commands
@@ -61,7 +61,7 @@ def launch(
     """Submit the runs that are in no job yet, as many as the site's limits allow.
 
     Arguments:
-        keep_weights: see ``Plan``.
+        keep_weights: whether all runs keep their weights, and not only those whose training others share.
         sources: sources of encodings that are not to be loaded here.
 
     Raises:
@@ -115,6 +115,8 @@ def plan_submissions(
     room = len(all_shares) if most is None else max(0, most - in_queue)
     held = [runs[place] for share in all_shares[room:] for place in share]
     names = dict.fromkeys(run.encoding for run in runs)
+    shared = shared_trainings(names)
+    kept = [name for name in names if keep_weights or name in shared]
     sources = {name: sources.get(name) or encoding_source(name) for name in names}
     plans: list[Plan] = []
     for shares in split_into_arrays(all_shares[:room], largest):
@@ -132,7 +134,7 @@ def plan_submissions(
                 runs=[run.key for run in chosen],
                 failed_before=[failure.finished if (failure := run.failure(out)) else "" for run in chosen],
                 shares=[[next(places) for _ in share] for share in shares],
-                keep_weights=keep_weights,
+                keep_weights=kept,
             )
         )
     return plans, held

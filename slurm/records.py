@@ -50,7 +50,7 @@ class Source(Record):
 class Plan(Record):
     """One submission. Jobs read it on their nodes; their pickles hold only its path."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     token: str
     """Unique; the end of the jobs' name."""
     created: str
@@ -67,8 +67,8 @@ class Plan(Record):
     """By run: time of its failure before this submission, which retries it; empty if it had not failed."""
     shares: list[list[int]]
     """By job: indices into ``runs``."""
-    keep_weights: bool = False
-    """Whether all runs keep their weights, and not only those whose training others share."""
+    keep_weights: list[str]
+    """Encodings whose runs keep their weights. A job could not tell which trainings are shared: it loads no plugins."""
 
     @property
     def name(self) -> str:

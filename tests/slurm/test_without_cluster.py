@@ -6,12 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 from commands import run_command
+from grids import write_encoding
 from stand_ins import SUITE, cluster, queue, submitted
 
+from bench.plugins import registry
 from bench.runs.executor import Event
 from bench.runs.run import CHECKPOINT, Run, plan_runs
 from bench.runs.run_lock import lock_run
+from bench.runs.shared_training import trained_as
 from bench.suites.suite import load_suite
+from lprime.cli.selection import full_names
 from slurm import commands, job
 from slurm.commands import JobInfo
 from slurm.executor import SlurmExecutor
@@ -139,6 +143,16 @@ def test_a_job_keeps_the_weights_that_are_asked_for(tmp_path, monkeypatch, keep)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     mine = JobWorker(submitted(tmp_path, plan_runs(SUITE, ["t5"], ["parity"]), keep_weights=keep), 0)
     assert ("t5" in mine.pool.keep_weights) is keep
+
+
+def test_a_job_keeps_the_weights_that_others_share_with_a_plugin(tmp_path, monkeypatch, fresh_registry):
+    """It has not loaded the plugin, so the launcher tells it."""
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    mine = write_encoding(tmp_path / "shared_one.py")
+    submission = submitted(tmp_path, plan_runs(SUITE, full_names([str(mine), f"finetuned({mine})"]), ["parity"], [0]))
+    monkeypatch.setattr(registry, "loaded", registry.Loaded())
+    trained_as.cache_clear()
+    assert JobWorker(submission, 0).pool.keep_weights == ["shared_one"]
 
 
 def test_variables_with_options_do_not_change_what_slurm_is_asked(monkeypatch):
