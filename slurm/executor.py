@@ -72,10 +72,19 @@ class SlurmExecutor:
                 say(line)
 
     def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
-        """See ``Executor``; call ``check`` before. Ctrl-C does not affect the jobs."""
+        """See ``Executor``; call ``check`` before. Ctrl-C does not affect the jobs.
+
+        Raises:
+            InputError: SLURM refuses the first jobs. Once there are some, runs that are refused are held.
+        """
         watches = [Watch(self.cluster, own, out, on_event, self.keep_weights, self.sources) for own in by_suite(runs)]
         for watch in watches:
-            watch.submit(list(watch.open))
+            try:
+                watch.submit(list(watch.open))
+            except InputError as error:
+                if not any(other.sends for other in watches):
+                    raise
+                watch.hold(error)
         if self.watch:
             until_all_ended(watches, self.poll_every_s)
         else:
@@ -132,6 +141,10 @@ class Watch:
         self.held = dict.fromkeys(launched.held)
         self.sends.update(run for run in runs if run not in self.held)
         self.submitted, self.queue = time.monotonic(), None
+
+    def hold(self, error: InputError) -> None:
+        say(f"{plural(len(self.open), 'run')} of suite {self.suite.name} not yet submitted: {error}")
+        self.held, self.submitted = dict(self.open), time.monotonic()
 
     def submit_held(self) -> None:
         """Submit the held runs. Once no other run is left to wait for and SLURM still refuses them, they are given up.

@@ -143,6 +143,40 @@ def test_a_damaged_result_ends_its_run_and_no_other(tiny, tmp_path, site, naps, 
     assert code == 1 and [row["task"] for row in json.loads(said)["lost"]] == [damaged.task]
 
 
+@pytest.mark.parametrize("detach", [True, False])
+def test_a_condition_that_is_refused_after_another_was_submitted(tiny, tmp_path, site, naps, monkeypatch, capsys, detach):
+    """The jobs of the others are followed, and its runs are submitted later."""
+    conditions = {"encodings": ["nope", "t5"], "seeds": [0], "conditions": {"learning_rate": ["x0.5", "x2"]}}
+    suite, out, asked = tiny(vary=conditions), tmp_path / "runs", []
+    (cluster_file := tmp_path / "cluster.yaml").write_text("{partition: p, time_minutes: 60}")
+
+    def launch(runs, *_):
+        asked.append(runs[0].suite.condition)
+        if len(asked) == 2:
+            raise InputError("a limit of the site is reached")
+        for run in () if detach else runs:
+            run.fail(out, "it was submitted")
+        return Launched([], len(runs), [])
+
+    monkeypatch.setattr(executor, "launch", launch)
+    command = [
+        "run",
+        suite,
+        "--vary",
+        "--encoding",
+        "nope",
+        "--on",
+        cluster_file,
+        "--out",
+        out,
+        *(["--detach"] if detach else []),
+    ]
+    code, said, _ = run_command(capsys, *command)
+    assert code == 1 and "2 runs of suite tiny-learning_rate-x2 not yet submitted: a limit of the site is reached" in said
+    assert ("2 of 4 runs are queued, 2 not" if detach else "4 of 4 runs failed") in said
+    assert asked == ["learning_rate-x0.5", "learning_rate-x2"] + ([] if detach else ["learning_rate-x2"])
+
+
 @pytest.mark.parametrize("error", [InputError("the account has expired"), commands.NoAnswer("sbatch: no answer")])
 def test_runs_that_slurm_refuses_again_and_again(tmp_path, site, naps, monkeypatch, capsys, error):
     """They are given up when no other run is left to wait for; but not because the controller is down."""
