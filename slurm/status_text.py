@@ -4,7 +4,7 @@ import os
 import statistics
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -186,10 +186,10 @@ def failure_lines(queue: Queue, statuses: dict[Run, Status]) -> list[str]:
     return lines
 
 
-def read_logs(queue: Queue, runs: Sequence[Run], out: Path, lines: int) -> dict[Path, list[str]]:
+def read_logs(runs: Mapping[Run, Queue], out: Path, lines: int) -> dict[Path, list[str]]:
     """The last lines of the logs of these runs' last jobs, and the tracebacks of failed runs, by file."""
     logs: dict[Path, list[str]] = {}
-    for run in runs:
+    for run, queue in runs.items():
         last = queue.latest.get(run.key)
         for path in last[0].logs(last[1]) if last else []:
             if path not in logs and (log := last_lines(path, lines)):

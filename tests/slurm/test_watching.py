@@ -10,7 +10,7 @@ from stand_ins import SUITE, Site, cluster, queue, submitted
 
 from bench.runs.run import plan_runs
 from bench.runs.run_lock import lock_run
-from bench.suites.suite import load_suite
+from bench.suites.suite import load_suite, load_suites
 from slurm import commands, executor
 from slurm.commands import JobInfo
 from slurm.executor import MOST_SENDS, Watch, until_all_ended
@@ -199,3 +199,19 @@ def test_runs_that_slurm_refuses_again_and_again(tmp_path, site, naps, monkeypat
     end = ("failed", "it was submitted") if isinstance(error, commands.NoAnswer) else ("lost", str(error))
     assert [(event.kind, event.text) for event in events] == [end] * 4
     assert capsys.readouterr().out.count(str(error)) == 1, "said once"
+
+
+def test_cancel_and_logs_of_the_conditions_of_a_suite(tiny, tmp_path, site, capsys):
+    vary = {"encodings": ["nope", "t5"], "seeds": [0], "conditions": {"learning_rate": ["x0.5", "x2"]}}
+    suite = tiny(vary=vary)
+    jobs = [submitted(tmp_path, plan_runs(one), id=id) for one, id in zip(load_suites(str(suite), True), "78", strict=True)]
+    site.queue(*jobs)
+    for job in jobs:
+        job.logs(0)[0].write_text(f"the log of {job.job}")
+    place = "--out", tmp_path
+    shown = printed(capsys, "logs", suite, "--vary", *place, "--encoding", "t5")
+    assert "the log of 7" in shown and "the log of 8" in shown
+    assert printed(capsys, "cancel", suite, *place).endswith("in the queue; --vary cancels those of its conditions\n")
+    shown = printed(capsys, "cancel", suite, "--vary", *place)
+    assert f"2 jobs cancelled; to resume their runs: lprime run {suite} --vary --out {tmp_path} --on …" in shown
+    assert not site.queued
