@@ -98,8 +98,15 @@ def try_command(*command: str) -> str:
 
 
 def current_user() -> str:
-    """The submitting user, by uid as in SLURM, not by $LOGNAME."""
-    return pwd.getpwuid(os.getuid()).pw_name
+    """The submitting user, by uid as in SLURM, not by $LOGNAME.
+
+    Raises:
+        InputError: the user has no name, as in some containers.
+    """
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        raise InputError(f"user id {os.getuid()} has no name on this machine; SLURM needs one (see `getent passwd`)") from None
 
 
 def unique_words(text: str) -> list[str]:

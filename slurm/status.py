@@ -86,14 +86,16 @@ class Queue:
         """Read the records and ask SLURM.
 
         Arguments:
-            need: raise if SLURM does not answer.
+            need: raise if SLURM does not answer. Otherwise it is not asked about a suite without submissions.
 
         Raises:
             InputError: SLURM does not answer, or a record is damaged.
         """
         submissions = load_submissions(out, suite.name)
-        me = commands.current_user()
+        if not (need or submissions):
+            return cls(suite, [], {})
         try:
+            me = commands.current_user()
             jobs = commands.queued_jobs([me, *(s.plan.user for s in submissions)])
         except InputError as error:
             if need:

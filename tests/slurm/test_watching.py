@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from commands import printed, run_command
+from commands import printed, refused, run_command
 from stand_ins import SUITE, Site, cluster, queue, submitted
 
 from bench.runs.run import plan_runs
@@ -215,3 +215,15 @@ def test_cancel_and_logs_of_the_conditions_of_a_suite(tiny, tmp_path, site, caps
     shown = printed(capsys, "cancel", suite, "--vary", *place)
     assert f"2 jobs cancelled; to resume their runs: lprime run {suite} --vary --out {tmp_path} --on …" in shown
     assert not site.queued
+
+
+def test_slurm_is_asked_about_submitted_suites_only(tiny, tmp_path, site, monkeypatch, capsys):
+    """Nor does a user without a name, as in some containers, end the status of local runs."""
+    submitted(tmp_path, plan_runs(load_suite(str(suite := tiny()))))
+    monkeypatch.setattr(commands.os, "getuid", lambda: 10**9)
+    site.asked.clear()
+    assert "4 runs: 4 missing" in printed(capsys, "status", suite, "--out", tmp_path / "local")
+    assert not site.asked
+    shown = printed(capsys, "status", suite, "--out", tmp_path)
+    assert "SLURM was not asked about the jobs: user id 1000000000 has no name on this machine" in shown
+    assert "user id 1000000000 has no name" in refused(capsys, "cancel", suite, "--out", tmp_path)
