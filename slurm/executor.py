@@ -15,7 +15,7 @@ from tasks import InputError, plural
 
 from . import commands
 from .cluster import Cluster
-from .dry_run import cautions
+from .dry_run import cautions, span
 from .launch import NONE, check_encoding_files, launch
 from .records import Source
 from .status import Queue, Status
@@ -53,8 +53,14 @@ class SlurmExecutor:
         """For sealed runs of one encoding.
 
         Raises:
-            InputError: SLURM does not answer, or the cluster file names something that the site does not have.
+            InputError: SLURM does not answer, the cluster file names something that the site does not have, or a run would not
+                end within the time limit of a job.
         """
+        if code.expected_s > (most := 60 * cluster.time_minutes - cluster.save_before_s):
+            raise InputError(
+                f"a sealed run starts again if it is interrupted, and its submitter's took up to {span(code.expected_s)}; "
+                f"time_minutes leaves {span(most)}, expected more"
+            )
         commands.check_cluster(cluster)
         return cls(cluster, sources={name: Source(plugins=[], sha256=code.encoding.source_sha256, sealed=code)})
 

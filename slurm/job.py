@@ -33,7 +33,7 @@ EXIT_REASONS = {
     NO_GPU: "torch sees fewer GPUs on the node than the cluster file asks for",
     NOT_SHARED: "the node does not see the results folder: is it on a shared file system?",
     NOT_IMPORTABLE: "the node's python cannot import lprime: see setup and python in the cluster file",
-    NOWHERE: "started repeatedly without a training step: is the time limit too short, or is it preempted at once?",
+    NOWHERE: "started repeatedly without progress: is the time limit too short, or is it preempted at once?",
 }
 """Exit code of a job → its meaning."""
 END_SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
@@ -46,7 +46,8 @@ RETRY_REQUEUE_S = 5.0
 MOST_RETRIES = 60
 """Attempts after which locked runs are left to the other process, to free an idle node."""
 MOST_IDLE_STARTS = 10
-"""Starts without a training step after which a job gives up; otherwise it might be requeued forever."""
+"""Starts without progress after which a job gives up; otherwise it might be requeued forever. A training step is progress, but
+of sealed runs, which have no checkpoints, only an end."""
 
 
 class Share:
@@ -138,7 +139,7 @@ class JobWorker:
                     say(f"{event.run}: at step {event.step}")
                 first, since, *_ = self.beats.get(event.run, (event.step, now, 0, 0.0))
                 self.beats[event.run] = (first, since, event.step, now)
-                if event.step > first:
+                if event.step > first and not self.plan.sources[event.run.encoding].sealed:  # those have no checkpoints
                     self.idle_starts = 0
             elif event.kind != "started":
                 self.beats.pop(event.run, None)

@@ -122,7 +122,7 @@ class Progress(Record):
     starts: int
     """Number of starts: requeued jobs start again."""
     idle_starts: int
-    """Number of consecutive starts without a training step, including this one."""
+    """Number of consecutive starts without progress, including this one."""
     at: float
     """Time of writing, Unix time."""
     beats: list[Beat]

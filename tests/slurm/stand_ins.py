@@ -1,6 +1,7 @@
 """Submissions without a cluster, and a stand-in for SLURM's answers."""
 
 from pathlib import Path
+from typing import Any
 
 from support import suite_dict
 
@@ -21,9 +22,9 @@ def cluster(**changes: object) -> Cluster:
     return validated(Cluster, {"partition": "p", "time_minutes": 60, "runs_per_job": 4} | changes, "cluster")
 
 
-def submitted(out: Path, runs: list[Run], site: Cluster | None = None, keep_weights: bool = False, id: str = "7") -> Submission:
+def submitted(out: Path, runs: list[Run], site: Cluster | None = None, id: str = "7", **more: Any) -> Submission:
     """The record of a submission as job 7; its array has a member for every four runs."""
-    (plan,), held = plan_submissions(runs, out, site or cluster(), 0, keep_weights)
+    (plan,), held = plan_submissions(runs, out, site or cluster(), 0, **more)
     assert not held
     submission = Submission(records_folder(out, plan.suite.name) / plan.token)
     submission.folder.mkdir(parents=True)

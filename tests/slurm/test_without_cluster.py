@@ -10,10 +10,12 @@ from grids import write_encoding
 from stand_ins import SUITE, cluster, queue, submitted
 
 from bench.plugins import registry
+from bench.result import EncodingRecord
 from bench.runs.executor import Event
 from bench.runs.run import CHECKPOINT, Run, plan_runs
 from bench.runs.run_lock import lock_run
 from bench.runs.shared_training import trained_as
+from bench.sealed.request import SealedCode
 from bench.suites.suite import load_suite
 from lprime.cli.selection import full_names
 from slurm import commands, job
@@ -22,6 +24,7 @@ from slurm.executor import SlurmExecutor
 from slurm.job import NO_GPU, NOWHERE, UNSAVED, JobWorker
 from slurm.launch import overrides_cluster_file
 from slurm.status import Status
+from tasks import InputError
 
 
 def test_a_retried_run_that_loses_its_job_has_not_failed(tmp_path, monkeypatch):
@@ -94,6 +97,29 @@ def test_a_job_that_never_gets_to_a_step_gives_up(tmp_path, worker):
     assert again.idle_starts == job.MOST_IDLE_STARTS, "the first report may be that of a checkpoint"
     again.listener(job.PlainProgress(runs))(Event("step", runs[0], 2))
     assert again.idle_starts == 0
+
+
+def test_a_sealed_run_must_end_within_the_time_limit_of_a_job(tmp_path, monkeypatch, worker):
+    """It has no checkpoints: interrupted, it starts again. The recorded time may be wrong, so a job gives up all the same."""
+    monkeypatch.setattr(commands, "check_cluster", lambda cluster: None)
+    texts = dict.fromkeys(("family", "title", "link", "source_sha256"), "")
+    record = EncodingRecord(name="mine", ranking="longer", year=0, stage_share=0, settings={}, **texts)
+    code = SealedCode(folder="", reference="", path=[], encoding=record, seconds=60, expected_s=3600)
+    with pytest.raises(
+        InputError, match=r"submitter's took up to 1:00 hours; time_minutes leaves 58:30 minutes, expected more"
+    ):
+        SlurmExecutor.of_sealed(cluster(time_minutes=60), "mine", code)
+    sources, (run,) = (
+        SlurmExecutor.of_sealed(cluster(time_minutes=62), "mine", code).sources,
+        plan_runs(SUITE, ["mine"], ["parity"], [0]),
+    )
+    sealed = submitted(tmp_path, [run], sources=sources)
+    for _ in range(job.MOST_IDLE_STARTS):
+        start = JobWorker(sealed, 0)
+        for step in (1, 50):
+            start.listener(job.PlainProgress([run]))(Event("step", run, step))
+        start.write_progress()
+    assert JobWorker(sealed, 0).run() == NOWHERE
 
 
 def test_a_job_waits_for_runs_of_other_processes_but_not_forever(tmp_path, worker, capsys):
