@@ -19,7 +19,6 @@ from .status import STATES, Queue, Status, unfinished
 
 MOST_ROWS = 20
 """Maximum number of rows shown of a list; the others are only counted."""
-LOG_LINES = 3
 SILENT_S = 120.0
 """Seconds without a report from a running run after which this is shown."""
 
@@ -71,7 +70,7 @@ def status_text(found: Sequence[tuple[Queue, dict[Run, Status]]], out: Path):
         f"\n{plural(len(statuses), 'run')}: {counts}{f'; {hints[0]}' if hints else ''}",
         *(line for queue, own in found for line in job_lines(queue, own, out)),
         *running_lines(statuses),
-        *(line for queue, own in found for line in failure_lines(queue, own)),
+        *failure_lines(statuses),
     ]
     return Text("\n".join(parts))
 
@@ -167,16 +166,12 @@ def progress_cells(beat: Heartbeat | None) -> list[str]:
     return [f"{beat.step}/{beat.steps}", f"{beat.share:.0%}", f"{beat.rate:.1f}" if beat.rate else "", left]
 
 
-def failure_lines(queue: Queue, statuses: dict[Run, Status]) -> list[str]:
-    """Failed runs with reasons and last log lines, and why other runs lost their jobs."""
+def failure_lines(statuses: dict[Run, Status]) -> list[str]:
+    """Failed runs with reasons, and why other runs lost their jobs."""
     lines: list[str] = []
-    failed = [(run, status) for run, status in statuses.items() if status.state == "failed"]
-    for run, status in failed[:MOST_ROWS]:
-        lines.append(f"  {run}: {status.reason}")
-        if status.job and (last := queue.latest.get(run.key)):
-            lines += [f"      | {line}" for path in last[0].logs(last[1])[:1] for line in last_lines(path, LOG_LINES)]
+    failed = [f"  {run}: {status.reason}" for run, status in statuses.items() if status.state == "failed"]
     if failed:
-        lines = ["", f"{len(failed)} failed; lprime run … --retry-failed runs them again:", *lines]
+        lines = ["", f"{len(failed)} failed; lprime run … --retry-failed runs them again:", *failed[:MOST_ROWS]]
     if len(failed) > MOST_ROWS:
         lines.append(f"  … and {len(failed) - MOST_ROWS} more")
     lost = Counter(status.reason for status in statuses.values() if status.state in ("missing", "paused") and status.reason)

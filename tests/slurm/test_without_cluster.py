@@ -5,9 +5,9 @@ import signal
 from types import SimpleNamespace
 
 import pytest
-from commands import run_command
+from commands import printed, run_command
 from grids import write_encoding
-from stand_ins import SUITE, cluster, queue, submitted
+from stand_ins import SUITE, Site, cluster, queue, submitted
 
 from bench.plugins import registry
 from bench.result import EncodingRecord
@@ -44,6 +44,17 @@ def test_a_retried_run_that_loses_its_job_has_not_failed(tmp_path, monkeypatch):
     other = Run(SUITE, "copying", "nope", 0)
     other.fail(tmp_path, "in no submission")
     assert lost.status(other, tmp_path).state == "failed"
+
+
+def test_status_of_a_failed_run_shows_nothing_of_other_runs(tiny, tmp_path, monkeypatch, capsys):
+    """All runs of a job print to one log."""
+    monkeypatch.setattr(commands, "run_command", Site())
+    failed, *_ = runs = plan_runs(load_suite(str(tiny())))
+    log, _ = submitted(tmp_path, runs).logs(0)
+    log.write_text("a line of another run")
+    failed.fail(tmp_path, "an error")
+    shown = printed(capsys, "status", tmp_path / "tiny.yaml", "--out", tmp_path)
+    assert f"{failed}: an error" in shown and "another run" not in shown
 
 
 def test_hours_used_are_those_of_all_jobs(tmp_path):
@@ -105,15 +116,11 @@ def test_a_sealed_run_must_end_within_the_time_limit_of_a_job(tmp_path, monkeypa
     texts = dict.fromkeys(("family", "title", "link", "source_sha256"), "")
     record = EncodingRecord(name="mine", ranking="longer", year=0, stage_share=0, settings={}, **texts)
     code = SealedCode(folder="", reference="", path=[], encoding=record, seconds=60, expected_s=3600)
-    with pytest.raises(
-        InputError, match=r"submitter's took up to 1:00 hours; time_minutes leaves 58:30 minutes, expected more"
-    ):
+    with pytest.raises(InputError, match="submitter's took up to 1:00 hours; time_minutes leaves 58:30 minutes"):
         SlurmExecutor.of_sealed(cluster(time_minutes=60), "mine", code)
-    sources, (run,) = (
-        SlurmExecutor.of_sealed(cluster(time_minutes=62), "mine", code).sources,
-        plan_runs(SUITE, ["mine"], ["parity"], [0]),
-    )
-    sealed = submitted(tmp_path, [run], sources=sources)
+    executor = SlurmExecutor.of_sealed(cluster(time_minutes=62), "mine", code)
+    (run,) = plan_runs(SUITE, ["mine"], ["parity"], [0])
+    sealed = submitted(tmp_path, [run], sources=executor.sources)
     for _ in range(job.MOST_IDLE_STARTS):
         start = JobWorker(sealed, 0)
         for step in (1, 50):
