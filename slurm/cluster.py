@@ -57,7 +57,7 @@ class Cluster(Section):
     job_minutes: Positive = 60
     """Planned duration of a job; at most four fifths of the time limit."""
     jobs_at_once: Positive | None = None
-    """Maximum number of jobs of one array that run at a time (sbatch's ``%``)."""
+    """Maximum number of jobs of each array that run at a time (sbatch's ``%``). A large grid has several arrays."""
     max_jobs: Positive | None = None
     """Maximum number of your jobs in the queue, in addition to the limits SLURM reports."""
     mps: bool = False
