@@ -30,7 +30,6 @@ REFUSALS = {
     "Invalid qos": "QOS {qos} may not be used with account {account} in partition {partition}",
     "invalid partition": "there is no partition {partition}; `sinfo` lists them",
     "Job violates accounting": "a limit of the site is reached: set max_jobs, or ask for less time or fewer CPUs a job",
-    "SubmitJobLimit": "the site lets you have only so many jobs in the queue: set max_jobs",
     "Invalid job array": "the array is larger than the site takes: set max_jobs",
     "node configuration is not available": "no node of partition {partition} has {cpus_per_job} CPUs, {memory_gb} GB and "
     "{gpus_per_job} GPUs for one job",
