@@ -131,7 +131,7 @@ def check_cluster(cluster: Cluster) -> None:
     """
     if shutil.which("sbatch") is None:
         raise NoAnswer("sbatch was not found; --on is for a login node of a cluster with SLURM")
-    rows = [line.split("|") for line in run_command("sinfo", "-h", "-e", "-o", "%R|%G|%l|%c").splitlines()]
+    rows = [line.split("|") for line in run_command("sinfo", "-a", "-h", "-e", "-o", "%R|%G|%l|%c").splitlines()]
     names = dict.fromkeys(row[0] for row in rows)
     wanted = cluster.partition.split(",")
     for name in wanted:
@@ -198,8 +198,8 @@ def queued_jobs(users: Iterable[str]) -> dict[str, tuple[str, JobInfo]]:
         InputError: SLURM does not answer.
     """
     jobs = {}
-    # The name comes last because it may contain anything.
-    command = ["squeue", "-h", "-r", "-u", ",".join(sorted(set(users))), "-o", "%i|%T|%r|%N|%L|%u|%j"]
+    # -a: in hidden partitions too. The name comes last because it may contain anything.
+    command = ["squeue", "-a", "-h", "-r", "-u", ",".join(sorted(set(users))), "-o", "%i|%T|%r|%N|%L|%u|%j"]
     for line in run_command(*command).splitlines():
         id, state, reason, node, left, owner, name = line.split("|", 6)
         jobs[id] = (name, JobInfo(id, state, reason, node, left, owner))

@@ -261,10 +261,10 @@ def test_an_unknown_refusal_is_passed_on(tmp_path):
     ],
 )
 def test_a_cluster_file_is_checked_against_the_site(tmp_path, monkeypatch, asked, message):
-    """``sinfo`` as a site with two partitions answers it."""
+    """``sinfo`` as a site with two partitions answers it; one is hidden, and shown only with ``-a``."""
     monkeypatch.setattr(commands.shutil, "which", lambda name: name)
-    answer = "cpu|(null)|1-00:00:00|64\ngpu|gpu:h100:4(S:0-1)|2-00:00:00|32+\n"
-    monkeypatch.setattr(commands, "run_command", lambda *command: answer)
+    shown, hidden = "cpu|(null)|1-00:00:00|64\n", "gpu|gpu:h100:4(S:0-1)|2-00:00:00|32+\n"
+    monkeypatch.setattr(commands, "run_command", lambda *command: shown + hidden * ("-a" in command))
     cluster = load_cluster(str(write_cluster(tmp_path, **asked)))
     if not message:
         commands.check_cluster(cluster)
