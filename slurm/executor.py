@@ -177,6 +177,7 @@ class Watch:
         if self.queue is None or time.monotonic() - self.asked > ASK_SLURM_EVERY_S:
             self.queue, self.asked = Queue.read(self.out, self.suite), time.monotonic()
             self.log_wait_reasons(self.queue)
+        self.queue.progress.clear()
         for run in [run for run in self.open if run not in self.held]:
             try:
                 status = self.queue.status(run, self.out)

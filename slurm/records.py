@@ -133,6 +133,7 @@ class Submission:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self.recorded_job: str | None = None
 
     @cached_property
     def plan(self) -> Plan:
@@ -140,9 +141,11 @@ class Submission:
 
     @property
     def job(self) -> str | None:
-        """SLURM's id of the array; None until it is recorded."""
+        """SLURM's id of the array; None until it is recorded. It never changes, so it is read once."""
         path = self.folder / JOB
-        return read_record(path, Job).id if path.exists() else None
+        if self.recorded_job is None and path.exists():
+            self.recorded_job = read_record(path, Job).id
+        return self.recorded_job
 
     def job_of(self, share: int) -> str:
         """SLURM's id of one job: ``123_4``, or ``123`` if it is the only one."""

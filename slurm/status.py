@@ -70,6 +70,8 @@ class Queue:
     """Number of jobs of this user in the queue."""
     no_answer: str = ""
     """Why SLURM did not answer, if it did not."""
+    progress: dict[str, Progress | None] = field(default_factory=dict)
+    """By job: its progress file, which is read once for all of its runs; clear this to read it again."""
     latest: dict[Key, tuple[Submission, int, int]] = field(init=False)
     """Run → the last submission that contains it, and the indices of its share and of the run in the plan. Submissions of
     earlier versions of the suite do not count."""
@@ -174,7 +176,9 @@ class Queue:
                 return Status(state, heartbeat=read_heartbeat(run.folder(out)))  # in another process
             return Status("missing" if state == "failed" else state, job=id, reason=self.end_reason(id))
         info = self.live[id][1]
-        progress = submission.progress(share)
+        if id not in self.progress:
+            self.progress[id] = submission.progress(share)
+        progress = self.progress[id]
         beat = next((b for b in progress.beats if b.run == run.key), None) if progress else None
         heartbeat = None
         if progress and beat:

@@ -43,6 +43,7 @@ def test_jobs_on_a_cluster_belong_to_one_condition(tiny, tmp_path, monkeypatch):
     class Queue:
         suite: Suite
         live: dict = field(default_factory=dict)
+        progress: dict = field(default_factory=dict)
 
         def status(self, run, out):
             assert run.suite == self.suite

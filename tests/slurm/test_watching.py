@@ -3,6 +3,8 @@
 import itertools
 import json
 import time
+from collections import Counter
+from pathlib import Path
 
 import pytest
 from commands import printed, refused, run_command
@@ -227,3 +229,17 @@ def test_slurm_is_asked_about_submitted_suites_only(tiny, tmp_path, site, monkey
     shown = printed(capsys, "status", suite, "--out", tmp_path)
     assert "SLURM was not asked about the jobs: user id 1000000000 has no name on this machine" in shown
     assert "user id 1000000000 has no name" in refused(capsys, "cancel", suite, "--out", tmp_path)
+
+
+def test_records_of_a_job_are_read_once_for_all_of_its_runs(tmp_path, site, monkeypatch):
+    """Not 10,000 times for 10,000 runs; but again when the watching command looks again."""
+    runs, reads, read_bytes = plan_runs(SUITE), Counter(), Path.read_bytes
+    site.queue(submitted(tmp_path, runs))
+    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.update([path.name]) or read_bytes(path))
+    found = Queue.read(tmp_path, SUITE)
+    assert {status.state for status in found.statuses(runs, tmp_path).values()} == {"queued"}
+    assert (reads["job.json"], reads["0.json"], reads["1.json"]) == (1, 1, 1)
+    watch = Watch(cluster(), runs, tmp_path, lambda event: None)
+    watch.poll()
+    watch.poll()
+    assert (reads["job.json"], reads["0.json"], reads["1.json"]) == (2, 3, 3), "a job writes its progress while it is watched"
