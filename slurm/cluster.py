@@ -17,8 +17,9 @@ Word = Annotated[str, Field(pattern=r"^[^\s'\"\\]{1,200}$")]
 RESERVED = (
     *("partition", "account", "qos", "constraint", "time", "cpus_per_task", "gpus_per_node", "mem", "array", "nodes"),
     *("ntasks_per_node", "job_name", "output", "error", "open_mode", "requeue", "signal", "mail_user", "mail_type"),
+    *("ntasks", "gpus", "gpus_per_task", "gpus_per_socket", "mem_per_cpu", "mem_per_gpu", "no_requeue"),
 )
-"""sbatch options that lprime sets itself, most of them from other keys."""
+"""sbatch options that lprime sets itself, most of them from other keys, and options that contradict those."""
 
 
 def joined(names: Any) -> Any:
@@ -56,7 +57,7 @@ class Cluster(Section):
     job_minutes: Positive = 60
     """Planned duration of a job; at most four fifths of the time limit."""
     jobs_at_once: Positive | None = None
-    """Maximum number of jobs of one array that run at a time (sbatch's ``%``)."""
+    """Maximum number of jobs of each array that run at a time (sbatch's ``%``). A large grid has several arrays."""
     max_jobs: Positive | None = None
     """Maximum number of your jobs in the queue, in addition to the limits SLURM reports."""
     mps: bool = False
@@ -82,9 +83,9 @@ class Cluster(Section):
 
     @model_validator(mode="after")
     def consistent(self) -> "Cluster":
-        for option in self.sbatch:
+        for option, value in self.sbatch.items():
             name = option.lstrip("-").replace("-", "_")
-            if name in RESERVED:
+            if name in RESERVED or (name == "gres" and "gpu" in str(value)):
                 raise ValueError(f"sbatch.{option} is set by lprime; expected an option without its own key in this file")
         if self.mps and not self.gpus:
             raise ValueError("mps needs GPUs, but gpus_per_job is 0")

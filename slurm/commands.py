@@ -30,7 +30,6 @@ REFUSALS = {
     "Invalid qos": "QOS {qos} may not be used with account {account} in partition {partition}",
     "invalid partition": "there is no partition {partition}; `sinfo` lists them",
     "Job violates accounting": "a limit of the site is reached: set max_jobs, or ask for less time or fewer CPUs a job",
-    "SubmitJobLimit": "the site lets you have only so many jobs in the queue: set max_jobs",
     "Invalid job array": "the array is larger than the site takes: set max_jobs",
     "node configuration is not available": "no node of partition {partition} has {cpus_per_job} CPUs, {memory_gb} GB and "
     "{gpus_per_job} GPUs for one job",
@@ -98,8 +97,15 @@ def try_command(*command: str) -> str:
 
 
 def current_user() -> str:
-    """The submitting user, by uid as in SLURM, not by $LOGNAME."""
-    return pwd.getpwuid(os.getuid()).pw_name
+    """The submitting user, by uid as in SLURM, not by $LOGNAME.
+
+    Raises:
+        InputError: the user has no name, as in some containers.
+    """
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        raise InputError(f"user id {os.getuid()} has no name on this machine; SLURM needs one (see `getent passwd`)") from None
 
 
 def unique_words(text: str) -> list[str]:
@@ -125,7 +131,7 @@ def check_cluster(cluster: Cluster) -> None:
     """
     if shutil.which("sbatch") is None:
         raise NoAnswer("sbatch was not found; --on is for a login node of a cluster with SLURM")
-    rows = [line.split("|") for line in run_command("sinfo", "-h", "-e", "-o", "%R|%G|%l|%c").splitlines()]
+    rows = [line.split("|") for line in run_command("sinfo", "-a", "-h", "-e", "-o", "%R|%G|%l|%c").splitlines()]
     names = dict.fromkeys(row[0] for row in rows)
     wanted = cluster.partition.split(",")
     for name in wanted:
@@ -192,8 +198,8 @@ def queued_jobs(users: Iterable[str]) -> dict[str, tuple[str, JobInfo]]:
         InputError: SLURM does not answer.
     """
     jobs = {}
-    # The name comes last because it may contain anything.
-    command = ["squeue", "-h", "-r", "-u", ",".join(sorted(set(users))), "-o", "%i|%T|%r|%N|%L|%u|%j"]
+    # -a: in hidden partitions too. The name comes last because it may contain anything.
+    command = ["squeue", "-a", "-h", "-r", "-u", ",".join(sorted(set(users))), "-o", "%i|%T|%r|%N|%L|%u|%j"]
     for line in run_command(*command).splitlines():
         id, state, reason, node, left, owner, name = line.split("|", 6)
         jobs[id] = (name, JobInfo(id, state, reason, node, left, owner))
@@ -210,7 +216,8 @@ def array_ids(name: str, owner: str) -> list[str]:
 def accounted_jobs(ids: Sequence[str]) -> dict[str, JobInfo] | None:
     """Jobs of these arrays by id, from the accounting; None if the site has none.
 
-    A requeued job has a line for each start: times add up, the state is that of the last.
+    Members of an array that never started are one job, with the array's id. A requeued job has a line for each start: times add
+    up, the state is that of the last.
     """
     if not ids:
         return {}
@@ -223,7 +230,7 @@ def accounted_jobs(ids: Sequence[str]) -> dict[str, JobInfo] | None:
     for line in text.splitlines():
         id, state, code, elapsed, node, tres = line.split("|")
         if "[" in id:
-            continue  # array members that have not started
+            id = id.split("_")[0]  # all members that have not started, or were cancelled before: one line of ``77_[2-5]``
         before = jobs.get(id, JobInfo(id, ""))  # a line of a job that waits again has no resources
         resources = dict(part.split("=", 1) for part in tres.split(",") if "=" in part)
         jobs[id] = JobInfo(

@@ -12,7 +12,7 @@ from tasks import plural
 from . import commands
 from .cluster import Cluster
 from .estimate import Estimate
-from .launch import check_encoding_files, plan_submissions
+from .launch import check_encoding_files, plan_submissions, refuse_other_versions
 from .records import records_folder
 from .status import Queue
 from .submit import sbatch_script
@@ -43,8 +43,9 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
         runs: of one suite.
     """
     check_encoding_files(runs, cluster)
-    records = records_folder(out, runs[0].suite.name)
-    taken = Queue.read(out, runs[0].suite.name, need=False).taken() if records.exists() else set()
+    queue = Queue.read(out, runs[0].suite, need=False)
+    refuse_other_versions(queue)
+    taken = queue.taken()
     todo = [run for run in runs if run.key not in taken]
     if not todo:
         return [f"nothing to submit: {plural(len(runs), 'run')} in the queue already"]
@@ -65,7 +66,7 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     price += f"{hours * cluster.cpus_per_job:.1f} CPU-hours"
     later = f"; {plural(len(held), 'run')} later" if held else ""
     return [
-        sbatch_script(plans[0], records / plans[0].token),
+        sbatch_script(plans[0], records_folder(out, runs[0].suite.name) / plans[0].token),
         f"{plural(len(todo) - len(held), 'run')} in {plural(len(jobs), 'job')}, {plural(len(plans), 'array')} "
         f"of at most {max(len(plan.shares) for plan in plans)}{later}",
         f"{plural(cluster.at_once, 'run')} at a time in a job; a run takes {span_range(seconds)} ({basis})",

@@ -15,7 +15,7 @@ from tasks import InputError, plural
 
 from . import commands
 from .cluster import Cluster
-from .dry_run import cautions
+from .dry_run import cautions, span
 from .launch import NONE, check_encoding_files, launch
 from .records import Source
 from .status import Queue, Status
@@ -53,8 +53,14 @@ class SlurmExecutor:
         """For sealed runs of one encoding.
 
         Raises:
-            InputError: SLURM does not answer, or the cluster file names something that the site does not have.
+            InputError: SLURM does not answer, the cluster file names something that the site does not have, or a run would not
+                end within the time limit of a job.
         """
+        if code.expected_s > (most := 60 * cluster.time_minutes - cluster.save_before_s):
+            raise InputError(
+                f"a sealed run starts again if it is interrupted, and its submitter's took up to {span(code.expected_s)}; "
+                f"time_minutes leaves {span(most)}, expected more"
+            )
         commands.check_cluster(cluster)
         return cls(cluster, sources={name: Source(plugins=[], sha256=code.encoding.source_sha256, sealed=code)})
 
@@ -72,10 +78,19 @@ class SlurmExecutor:
                 say(line)
 
     def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
-        """See ``Executor``; call ``check`` before. Ctrl-C does not affect the jobs."""
+        """See ``Executor``; call ``check`` before. Ctrl-C does not affect the jobs.
+
+        Raises:
+            InputError: SLURM refuses the first jobs. Once there are some, runs that are refused are held.
+        """
         watches = [Watch(self.cluster, own, out, on_event, self.keep_weights, self.sources) for own in by_suite(runs)]
         for watch in watches:
-            watch.submit(list(watch.open))
+            try:
+                watch.submit(list(watch.open))
+            except InputError as error:
+                if not any(other.sends for other in watches):
+                    raise
+                watch.hold(error)
         if self.watch:
             until_all_ended(watches, self.poll_every_s)
         else:
@@ -106,12 +121,15 @@ class Watch:
         self.sources = sources
         self.open = dict.fromkeys(runs)
         """Runs that have not ended."""
-        self.suite = runs[0].suite.name
+        self.suite = runs[0].suite
         self.held: dict[Run, None] = {}
         """Runs to submit as soon as the site's limits allow."""
+        self.refusals = 0
+        """Number of consecutive attempts to submit them that failed."""
         self.sends: Counter[Run] = Counter()
         self.started: set[Run] = set()
-        self.without_job_since: dict[Run, float] = {}
+        self.lost_since: dict[Run, float] = {}
+        """Time since which a run has no job, or files that cannot be read."""
         self.asked = self.submitted = 0.0
         """Times of the last query to SLURM and of the last submission."""
         self.wait_reasons = ""
@@ -130,13 +148,44 @@ class Watch:
         self.sends.update(run for run in runs if run not in self.held)
         self.submitted, self.queue = time.monotonic(), None
 
+    def hold(self, error: InputError) -> None:
+        say(f"{plural(len(self.open), 'run')} of suite {self.suite.name} not yet submitted: {error}")
+        self.held, self.submitted = dict(self.open), time.monotonic()
+
+    def submit_held(self) -> None:
+        """Submit the held runs. Once no other run is left to wait for and SLURM still refuses them, they are given up.
+
+        Raises:
+            InputError: not this time.
+        """
+        self.refusals += 1
+        try:
+            self.submit(list(self.held))
+            self.refusals = 0
+        except InputError as error:
+            if isinstance(error, commands.NoAnswer) or self.refusals < MOST_SENDS or len(self.held) < len(self.open):
+                raise
+            for run in self.held:
+                self.end(Event("lost", run, text=str(error)))
+            self.held = {}
+
     def poll(self) -> None:
-        """Check every open run once, except runs that are held and so have no job."""
+        """Check every open run once, except runs that are held and so have no job.
+
+        A run whose files stay unreadable is given up: they are damaged. A network file system may also fail for a moment.
+        """
         if self.queue is None or time.monotonic() - self.asked > ASK_SLURM_EVERY_S:
             self.queue, self.asked = Queue.read(self.out, self.suite), time.monotonic()
             self.log_wait_reasons(self.queue)
+        self.queue.progress.clear()
         for run in [run for run in self.open if run not in self.held]:
-            self.report(run, self.queue.status(run, self.out), self.queue)
+            try:
+                status = self.queue.status(run, self.out)
+            except InputError as error:
+                if time.monotonic() - self.lost_since.setdefault(run, time.monotonic()) >= LOST_AFTER_S:
+                    self.end(Event("lost", run, text=str(error)))
+            else:
+                self.report(run, status, self.queue)
 
     def log_wait_reasons(self, queue: Queue) -> None:
         """Log SLURM's reasons when they change: some of them need action."""
@@ -160,17 +209,17 @@ class Watch:
                 self.on_event(Event("started", run, status.step))
             self.on_event(Event("step", run, status.step))
         if status.state == "queued" or status.job in queue.live:
-            self.without_job_since.pop(run, None)
+            self.lost_since.pop(run, None)
         elif run in self.open:
             self.handle_lost_job(run, status, queue)
 
     def handle_lost_job(self, run: Run, status: Status, queue: Queue) -> None:
         """Resubmit a run that lost its job, or give it up, once the loss is certain."""
-        since = self.without_job_since.setdefault(run, time.monotonic())
+        since = self.lost_since.setdefault(run, time.monotonic())
         # The loss is certain once SLURM, queried after the job disappeared, reports a reason.
         if time.monotonic() - since < (0 if status.reason and self.asked > since else LOST_AFTER_S):
             return
-        del self.without_job_since[run]
+        del self.lost_since[run]
         if status.state == "running":
             self.end(Event("locked", run))
         elif queue.worth_resending(status.job) and self.sends[run] < MOST_SENDS:
@@ -185,16 +234,18 @@ class Watch:
 
 
 def until_all_ended(watches: Sequence[Watch], poll_every_s: float) -> None:
+    said: set[str] = set()
     while active := [watch for watch in watches if watch.open]:
         errors = set()
         for watch in active:
             try:
                 watch.poll()
                 if watch.held and time.monotonic() - watch.submitted > ASK_SLURM_EVERY_S:
-                    watch.submit(list(watch.held))
+                    watch.submit_held()
             except InputError as error:
                 errors.add(str(error))
-        for text in sorted(errors):
+        for text in sorted(errors - said):
             say(f"{text}; jobs and this command continue")
+        said = errors
         if any(watch.open for watch in active):
             time.sleep(ASK_SLURM_EVERY_S if errors else poll_every_s)

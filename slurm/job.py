@@ -20,7 +20,6 @@ from bench.runs.pool import LocalPool
 from bench.runs.progress import PlainProgress, say
 from bench.runs.run import Run
 from bench.runs.run_lock import is_locked
-from bench.runs.shared_training import shared_trainings
 from tasks import InputError
 
 from . import commands
@@ -34,7 +33,7 @@ EXIT_REASONS = {
     NO_GPU: "torch sees fewer GPUs on the node than the cluster file asks for",
     NOT_SHARED: "the node does not see the results folder: is it on a shared file system?",
     NOT_IMPORTABLE: "the node's python cannot import lprime: see setup and python in the cluster file",
-    NOWHERE: "started repeatedly without a training step: is the time limit too short, or is it preempted at once?",
+    NOWHERE: "started repeatedly without progress: is the time limit too short, or is it preempted at once?",
 }
 """Exit code of a job → its meaning."""
 END_SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
@@ -43,10 +42,12 @@ SAVE_WITHIN_S = 30.0
 PROGRESS_EVERY_S = 5.0
 RETRY_LOCKED_S = 10.0
 """Time between two attempts to execute runs that another process has locked."""
+RETRY_REQUEUE_S = 5.0
 MOST_RETRIES = 60
 """Attempts after which locked runs are left to the other process, to free an idle node."""
 MOST_IDLE_STARTS = 10
-"""Starts without a training step after which a job gives up; otherwise it might be requeued forever."""
+"""Starts without progress after which a job gives up; otherwise it might be requeued forever. A training step is progress, but
+of sealed runs, which have no checkpoints, only an end."""
 
 
 class Share:
@@ -75,7 +76,7 @@ class JobWorker:
         self.plan: Plan = submission.plan
         self.out = Path(self.plan.out)
         self.places = {self.plan.run(place): place for place in self.plan.shares[share]}  # indices in the plan
-        cluster, names = self.plan.cluster, {run.encoding for run in self.plan.all_runs}
+        cluster = self.plan.cluster
         self.pool = LocalPool(
             workers=cluster.at_once,
             threads=1,
@@ -83,7 +84,7 @@ class JobWorker:
             checkpoint_every_s=cluster.checkpoint_every_s,
             stop_within_s=SAVE_WITHIN_S,
             request=self.plan.order,
-            keep_weights=names if self.plan.keep_weights else shared_trainings(names),
+            keep_weights=self.plan.keep_weights,
         )
         before = submission.progress(share)
         self.starts = before.starts + 1 if before else 1
@@ -138,7 +139,7 @@ class JobWorker:
                     say(f"{event.run}: at step {event.step}")
                 first, since, *_ = self.beats.get(event.run, (event.step, now, 0, 0.0))
                 self.beats[event.run] = (first, since, event.step, now)
-                if event.step > first:
+                if event.step > first and not self.plan.sources[event.run.encoding].sealed:  # those have no checkpoints
                     self.idle_starts = 0
             elif event.kind != "started":
                 self.beats.pop(event.run, None)
@@ -175,24 +176,24 @@ class JobWorker:
     def on_end_signal(self, number: int, frame: FrameType | None) -> None:
         """Save the runs; then requeue the job and exit, to free the node at once. A cancelled job only exits.
 
-        SLURM kills and requeues a preempted job after its grace time, but does not requeue one that exits before. So if
-        requeueing fails, the job waits to be killed.
+        SLURM kills and requeues a preempted job after its grace time, but does not requeue one that exits before, nor one that
+        reaches its time limit. So if requeueing fails, the job tries again until it is killed.
         """
         for other in END_SIGNALS:
             signal.signal(other, signal.SIG_IGN)  # SLURM signals again when a job is requeued
         self.write_progress()
         self.pool.stop()
         id, why = commands.own_job_id(), "the time limit is near" if number == signal.SIGUSR2 else "preempted"
-        wanted = commands.still_wanted(id)
-        if wanted is False:
-            say("cancelled: saved")
-            sys.exit(128 + number)
-        if wanted and commands.requeue_job(id):
-            say(f"{why}: saved, and back into the queue")
-            sys.exit(128 + number)
-        if number == signal.SIGUSR2 and shutil.which("scontrol") is None:  # in a container
-            say(f"{why}: saved, the batch script puts the job back into the queue")
-            sys.exit(REQUEUE)
-        say(f"{why}: saved, waiting for the end")
         while True:
-            time.sleep(60)
+            wanted = commands.still_wanted(id)
+            if wanted is False:
+                say("cancelled: saved")
+                sys.exit(128 + number)
+            if wanted and commands.requeue_job(id):
+                say(f"{why}: saved, and back into the queue")
+                sys.exit(128 + number)
+            if number == signal.SIGUSR2 and shutil.which("scontrol") is None:  # in a container
+                say(f"{why}: saved, the batch script puts the job back into the queue")
+                sys.exit(REQUEUE)
+            say(f"{why}: saved, but not back in the queue: trying again until the end")
+            time.sleep(RETRY_REQUEUE_S)

@@ -24,7 +24,7 @@ from bench.plugins.references import is_file, parts
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.run import Run, now
-from bench.runs.shared_training import group_by_training
+from bench.runs.shared_training import group_by_training, shared_trainings
 from tasks import InputError
 
 from . import commands
@@ -61,19 +61,20 @@ def launch(
     """Submit the runs that are in no job yet, as many as the site's limits allow.
 
     Arguments:
-        keep_weights: see ``Plan``.
+        keep_weights: whether all runs keep their weights, and not only those whose training others share.
         sources: sources of encodings that are not to be loaded here.
 
     Raises:
-        InputError: SLURM does not answer, refuses all jobs, or has jobs of this suite without records.
+        InputError: SLURM does not answer, refuses all jobs, or has jobs of this suite without records or of another version.
     """
     suite = runs[0].suite
     with submitting(records_folder(out, suite.name)) as lock:
         for submission in load_submissions(out, suite.name):
             if submission.job is None:
                 recover(submission)
-        queue = Queue.read(out, suite.name)
+        queue = Queue.read(out, suite)
         refuse_unrecorded_jobs(out, queue)
+        refuse_other_versions(queue)
         taken = queue.taken()
         # A held run may have been finished by another launcher's job.
         todo = [run for run in runs if run.key not in taken and not run.result(out)]
@@ -114,6 +115,8 @@ def plan_submissions(
     room = len(all_shares) if most is None else max(0, most - in_queue)
     held = [runs[place] for share in all_shares[room:] for place in share]
     names = dict.fromkeys(run.encoding for run in runs)
+    shared = shared_trainings(names)
+    kept = [name for name in names if keep_weights or name in shared]
     sources = {name: sources.get(name) or encoding_source(name) for name in names}
     plans: list[Plan] = []
     for shares in split_into_arrays(all_shares[:room], largest):
@@ -131,7 +134,7 @@ def plan_submissions(
                 runs=[run.key for run in chosen],
                 failed_before=[failure.finished if (failure := run.failure(out)) else "" for run in chosen],
                 shares=[[next(places) for _ in share] for share in shares],
-                keep_weights=keep_weights,
+                keep_weights=kept,
             )
         )
     return plans, held
@@ -218,6 +221,21 @@ def refuse_unrecorded_jobs(out: Path, queue: Queue) -> None:
     ids = sorted({id.split("_")[0] for id, (name, _) in queue.live.items() if name not in recorded})
     if ids:
         raise InputError(
-            f"jobs {', '.join(ids)} of suite {queue.suite} are in the queue, but their records under "
-            f"{records_folder(out, queue.suite)} are gone; cancel them first: scancel {' '.join(ids)}"
+            f"jobs {', '.join(ids)} of suite {queue.suite.name} are in the queue, but their records under "
+            f"{records_folder(out, queue.suite.name)} are gone; cancel them first: scancel {' '.join(ids)}"
+        )
+
+
+def refuse_other_versions(queue: Queue) -> None:
+    """Check that no job in the queue trains the suite as it was before its file was edited.
+
+    Raises:
+        InputError: there are such jobs.
+    """
+    names = {name for name, _ in queue.live.values()}
+    if old := [s for s in queue.submissions if s.plan.name in names and not queue.is_current(s)]:
+        raise InputError(
+            f"jobs {', '.join(str(s.job) for s in old)} in the queue are of suite {queue.suite.name} with fingerprint "
+            f"{old[0].plan.suite.fingerprint}, the suite now has {queue.suite.fingerprint}; lprime cancel them first, or keep "
+            "the two apart with another --out"
         )

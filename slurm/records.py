@@ -7,6 +7,7 @@
         <token>/                 one submission: an array of jobs
             plan.json            the runs, one share for each job
             job.json             SLURM's id of the array, once sbatch has answered
+            cancelled            exists if ``lprime cancel`` has cancelled the jobs
             progress/<n>.json    progress of the job with share n, written by it
             <id>_<n>_0_log.out   its output, next to submitit's files
 """
@@ -14,7 +15,7 @@
 import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import IO, Literal, TypeVar
@@ -31,7 +32,7 @@ from tasks import InputError
 
 from .cluster import Cluster
 
-HOME, LOCK, PLAN, JOB, PROGRESS = ".slurm", "lock", "plan.json", "job.json", "progress"
+HOME, LOCK, PLAN, JOB, CANCELLED, PROGRESS = ".slurm", "lock", "plan.json", "job.json", "cancelled", "progress"
 LOCK_WAIT_S = 120.0
 
 R = TypeVar("R", bound=Record)
@@ -49,7 +50,7 @@ class Source(Record):
 class Plan(Record):
     """One submission. Jobs read it on their nodes; their pickles hold only its path."""
 
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     token: str
     """Unique; the end of the jobs' name."""
     created: str
@@ -66,8 +67,8 @@ class Plan(Record):
     """By run: time of its failure before this submission, which retries it; empty if it had not failed."""
     shares: list[list[int]]
     """By job: indices into ``runs``."""
-    keep_weights: bool = False
-    """Whether all runs keep their weights, and not only those whose training others share."""
+    keep_weights: list[str]
+    """Encodings whose runs keep their weights. A job could not tell which trainings are shared: it loads no plugins."""
 
     @property
     def name(self) -> str:
@@ -121,7 +122,7 @@ class Progress(Record):
     starts: int
     """Number of starts: requeued jobs start again."""
     idle_starts: int
-    """Number of consecutive starts without a training step, including this one."""
+    """Number of consecutive starts without progress, including this one."""
     at: float
     """Time of writing, Unix time."""
     beats: list[Beat]
@@ -132,6 +133,7 @@ class Submission:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self.recorded_job: str | None = None
 
     @cached_property
     def plan(self) -> Plan:
@@ -139,9 +141,11 @@ class Submission:
 
     @property
     def job(self) -> str | None:
-        """SLURM's id of the array; None until it is recorded."""
+        """SLURM's id of the array; None until it is recorded. It never changes, so it is read once."""
         path = self.folder / JOB
-        return read_record(path, Job).id if path.exists() else None
+        if self.recorded_job is None and path.exists():
+            self.recorded_job = read_record(path, Job).id
+        return self.recorded_job
 
     def job_of(self, share: int) -> str:
         """SLURM's id of one job: ``123_4``, or ``123`` if it is the only one."""
@@ -156,6 +160,15 @@ class Submission:
             return read_record(self.folder / PROGRESS / f"{share}.json", Progress)
         except InputError:
             return None  # not started, or its folder was deleted
+
+    @property
+    def cancelled(self) -> bool:
+        return (self.folder / CANCELLED).exists()
+
+    def mark_cancelled(self) -> None:
+        """For sites whose accounting does not say so."""
+        with suppress(OSError):  # the jobs are cancelled, even if the disk is full
+            (self.folder / CANCELLED).touch()
 
     def write_job(self, id: str) -> None:
         write_atomic(self.folder / JOB, Job(id=id).model_dump_json() + "\n")

@@ -29,7 +29,7 @@ NOT_RESENT = ("CANCELLED", "OUT_OF_MEMORY")
 END_REASONS = {
     "CANCELLED": "was cancelled",
     "OUT_OF_MEMORY": "ran out of memory: raise memory_gb",
-    "TIMEOUT": "hit its time limit before it could save: raise save_before_s",
+    "TIMEOUT": "hit its time limit before it could save and requeue itself: raise save_before_s",
     "NODE_FAIL": "lost its node, and the site did not requeue it",
     "BOOT_FAIL": "got a node that did not start",
     "DEADLINE": "missed a deadline of the site",
@@ -62,7 +62,7 @@ class Status:
 class Queue:
     """A suite's submissions, and a snapshot of their jobs in SLURM."""
 
-    suite: str
+    suite: Suite
     submissions: list[Submission]
     live: dict[str, tuple[str, JobInfo]]
     """Pending and running jobs of this suite and folder: id → name, job."""
@@ -70,44 +70,53 @@ class Queue:
     """Number of jobs of this user in the queue."""
     no_answer: str = ""
     """Why SLURM did not answer, if it did not."""
+    progress: dict[str, Progress | None] = field(default_factory=dict)
+    """By job: its progress file, which is read once for all of its runs; clear this to read it again."""
     latest: dict[Key, tuple[Submission, int, int]] = field(init=False)
-    """Run → the last submission that contains it, and the indices of its share and of the run in the plan."""
+    """Run → the last submission that contains it, and the indices of its share and of the run in the plan. Submissions of
+    earlier versions of the suite do not count."""
 
     def __post_init__(self) -> None:
         self.latest = {}
-        for submission in self.submissions:
+        for submission in filter(self.is_current, self.submissions):
             for share, places in enumerate(submission.plan.shares):
                 for place in places:
                     self.latest[submission.plan.runs[place]] = (submission, share, place)
 
     @classmethod
-    def read(cls, out: Path, suite: str, need: bool = True) -> "Queue":
+    def read(cls, out: Path, suite: Suite, need: bool = True) -> "Queue":
         """Read the records and ask SLURM.
 
         Arguments:
-            need: raise if SLURM does not answer.
+            need: raise if SLURM does not answer. Otherwise it is not asked about a suite without submissions.
 
         Raises:
             InputError: SLURM does not answer, or a record is damaged.
         """
-        submissions = load_submissions(out, suite)
-        me = commands.current_user()
+        submissions = load_submissions(out, suite.name)
+        if not (need or submissions):
+            return cls(suite, [], {})
         try:
+            me = commands.current_user()
             jobs = commands.queued_jobs([me, *(s.plan.user for s in submissions)])
         except InputError as error:
             if need:
                 raise
             return cls(suite, submissions, {}, no_answer=str(error))
-        names, prefix = {s.plan.name for s in submissions}, f"{job_name_prefix(suite)}{folder_hash(out)}"
+        names, prefix = {s.plan.name for s in submissions}, f"{job_name_prefix(suite.name)}{folder_hash(out)}"
         live = {id: (name, info) for id, (name, info) in jobs.items() if name in names or name.startswith(prefix)}
         return cls(suite, submissions, live, sum(info.user == me for _, info in jobs.values()))
 
-    def all_statuses(self, suite: Suite, out: Path) -> dict[Run, Status]:
+    def is_current(self, submission: Submission) -> bool:
+        """Whether a submission is of this version of the suite."""
+        return submission.plan.suite.fingerprint == self.suite.fingerprint
+
+    def all_statuses(self, out: Path) -> dict[Run, Status]:
         """Statuses of the suite's runs, of submitted runs, and of runs of other encodings and seeds with files in ``out``."""
-        submitted = [Run(suite, *key) for key in self.latest]
-        statuses = self.statuses(dict.fromkeys([*plan_runs(suite), *submitted]), out)
+        submitted = [Run(self.suite, *key) for key in self.latest]
+        statuses = self.statuses(dict.fromkeys([*plan_runs(self.suite), *submitted]), out)
         known = {run.key for run in statuses}
-        others = [Run(suite, *key) for key in runs_on_disk(suite, out) if key not in known]
+        others = [Run(self.suite, *key) for key in runs_on_disk(self.suite, out) if key not in known]
         return statuses | {run: s for run, s in self.statuses(others, out).items() if s.state != "missing"}
 
     def taken(self) -> set[Key]:
@@ -124,9 +133,16 @@ class Queue:
         """All jobs, including those that have ended; None if the site keeps no accounts."""
         return {} if self.no_answer else commands.accounted_jobs([s.job for s in self.submissions if s.job])
 
+    def account_of(self, id: str) -> JobInfo | None:
+        """What is known of a job that has left the queue: from the accounting, or because ``lprime cancel`` cancelled it."""
+        jobs, array = self.accounted or {}, id.split("_")[0]
+        info = jobs.get(id) or jobs.get(array)
+        cancelled = info is None and any(s.job == array and s.cancelled for s in self.submissions)
+        return JobInfo(id, "CANCELLED") if cancelled else info
+
     def end_reason(self, id: str) -> str:
         """Why a job has left the queue; empty if it completed normally."""
-        info = (self.accounted or {}).get(id)
+        info = self.account_of(id)
         if info is None or info.state in NORMAL:
             return ""
         if info.exit_code in EXIT_REASONS:
@@ -137,7 +153,7 @@ class Queue:
 
     def worth_resending(self, id: str) -> bool:
         """Whether a job ended for a reason other than its runs or its cluster file."""
-        info = (self.accounted or {}).get(id)
+        info = self.account_of(id)
         return info is None or not (info.state in NOT_RESENT or info.exit_code in EXIT_REASONS)
 
     def status(self, run: Run, out: Path) -> Status:
@@ -160,7 +176,9 @@ class Queue:
                 return Status(state, heartbeat=read_heartbeat(run.folder(out)))  # in another process
             return Status("missing" if state == "failed" else state, job=id, reason=self.end_reason(id))
         info = self.live[id][1]
-        progress = submission.progress(share)
+        if id not in self.progress:
+            self.progress[id] = submission.progress(share)
+        progress = self.progress[id]
         beat = next((b for b in progress.beats if b.run == run.key), None) if progress else None
         heartbeat = None
         if progress and beat:

@@ -4,7 +4,7 @@ import os
 import statistics
 import time
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from .status import STATES, Queue, Status, unfinished
 
 MOST_ROWS = 20
 """Maximum number of rows shown of a list; the others are only counted."""
-LOG_LINES = 3
 SILENT_S = 120.0
 """Seconds without a report from a running run after which this is shown."""
 
@@ -65,13 +64,13 @@ def status_text(found: Sequence[tuple[Queue, dict[Run, Status]]], out: Path):
 
     statuses = {run: status for _, own in found for run, status in own.items()}
     counts = format_counts(Counter(status.state for status in statuses.values()))
-    hints = [hint for queue, _ in found if (hint := empty_folder_hint(queue.suite, out))]
+    hints = [hint for queue, _ in found if (hint := empty_folder_hint(queue.suite.name, out))]
     parts = [
         state_table(statuses, by_condition=len(found) > 1),
         f"\n{plural(len(statuses), 'run')}: {counts}{f'; {hints[0]}' if hints else ''}",
         *(line for queue, own in found for line in job_lines(queue, own, out)),
         *running_lines(statuses),
-        *(line for queue, own in found for line in failure_lines(queue, own)),
+        *failure_lines(statuses),
     ]
     return Text("\n".join(parts))
 
@@ -167,16 +166,12 @@ def progress_cells(beat: Heartbeat | None) -> list[str]:
     return [f"{beat.step}/{beat.steps}", f"{beat.share:.0%}", f"{beat.rate:.1f}" if beat.rate else "", left]
 
 
-def failure_lines(queue: Queue, statuses: dict[Run, Status]) -> list[str]:
-    """Failed runs with reasons and last log lines, and why other runs lost their jobs."""
+def failure_lines(statuses: dict[Run, Status]) -> list[str]:
+    """Failed runs with reasons, and why other runs lost their jobs."""
     lines: list[str] = []
-    failed = [(run, status) for run, status in statuses.items() if status.state == "failed"]
-    for run, status in failed[:MOST_ROWS]:
-        lines.append(f"  {run}: {status.reason}")
-        if status.job and (last := queue.latest.get(run.key)):
-            lines += [f"      | {line}" for path in last[0].logs(last[1])[:1] for line in last_lines(path, LOG_LINES)]
+    failed = [f"  {run}: {status.reason}" for run, status in statuses.items() if status.state == "failed"]
     if failed:
-        lines = ["", f"{len(failed)} failed; lprime run … --retry-failed runs them again:", *lines]
+        lines = ["", f"{len(failed)} failed; lprime run … --retry-failed runs them again:", *failed[:MOST_ROWS]]
     if len(failed) > MOST_ROWS:
         lines.append(f"  … and {len(failed) - MOST_ROWS} more")
     lost = Counter(status.reason for status in statuses.values() if status.state in ("missing", "paused") and status.reason)
@@ -186,10 +181,10 @@ def failure_lines(queue: Queue, statuses: dict[Run, Status]) -> list[str]:
     return lines
 
 
-def read_logs(queue: Queue, runs: Sequence[Run], out: Path, lines: int) -> dict[Path, list[str]]:
+def read_logs(runs: Mapping[Run, Queue], out: Path, lines: int) -> dict[Path, list[str]]:
     """The last lines of the logs of these runs' last jobs, and the tracebacks of failed runs, by file."""
     logs: dict[Path, list[str]] = {}
-    for run in runs:
+    for run, queue in runs.items():
         last = queue.latest.get(run.key)
         for path in last[0].logs(last[1]) if last else []:
             if path not in logs and (log := last_lines(path, lines)):

@@ -32,6 +32,8 @@ class SealedCode(Record):
     encoding: EncodingRecord
     seconds: Annotated[float, Field(gt=0)]
     """Limit on the time of each process of a run."""
+    expected_s: Annotated[float, Field(ge=0)] = 0.0
+    """Longest time that a run took its submitter; 0 if it is unknown."""
     unsafe: bool = False
     """Run without a sandbox; then the result is not marked as sealed."""
 

@@ -2,30 +2,37 @@
 
 from pathlib import Path
 
-from .options import Out, Suite, command_line, runs_folder
+from .options import Out, Suite, Vary, command_line, runs_folder
 
 END_WITHIN_S = 60.0
 """Time that the jobs are given to save their runs and leave the queue."""
 
 
-def cancel(suite: Suite, out: Out = Path("runs")) -> None:
+def cancel(suite: Suite, vary: Vary = False, out: Out = Path("runs")) -> None:
     """Cancel a suite's cluster jobs. Their runs are saved: lprime run resumes them."""
     import time
 
-    from bench.suites.suite import load_suite
+    from bench.suites.suite import load_suites
     from slurm import commands
+    from slurm.records import Submission
     from slurm.status import Queue
     from tasks import plural
 
-    loaded, out = load_suite(suite), runs_folder(out)
-    queue = Queue.read(out, loaded.name)
-    names = {s.plan.name for s in queue.submissions}
-    ids = [id for id, (name, _) in queue.live.items() if name in names]
-    if not ids:
-        print(f"no job of suite {loaded.name} under {out} is in the queue")
+    suites, folder = load_suites(suite, vary), runs_folder(out)
+    submissions: dict[str, Submission] = {}
+    live: dict[str, str] = {}  # id → name
+    for queue in [Queue.read(folder, one) for one in suites]:
+        submissions |= {s.plan.name: s for s in queue.submissions}
+        live |= {id: name for id, (name, _) in queue.live.items() if name in submissions}
+    if not live:
+        hint = "; --vary cancels those of its conditions" if suites[0].conditions else ""
+        print(f"no job of suite {suite} under {folder} is in the queue{hint}")
         return
-    commands.cancel_jobs(sorted({id.split("_")[0] for id in ids}))
+    commands.cancel_jobs(sorted({id.split("_")[0] for id in live}))
+    for name in set(live.values()):
+        submissions[name].mark_cancelled()
     deadline = time.monotonic() + END_WITHIN_S  # until then, lprime run would count their runs as running
-    while time.monotonic() < deadline and not Queue.read(out, loaded.name, need=False).live.keys().isdisjoint(ids):
+    while time.monotonic() < deadline and any(live.keys() & Queue.read(folder, one, need=False).live.keys() for one in suites):
         time.sleep(1)
-    print(f"{plural(len(ids), 'job')} cancelled; to resume their runs: {command_line('run', suite)} --on …")
+    options = ["--vary"] * vary + (["--out", out] if out != Path("runs") else [])
+    print(f"{plural(len(live), 'job')} cancelled; to resume their runs: {command_line('run', suite, *options)} --on …")

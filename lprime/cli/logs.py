@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from .completion import complete_encoding, complete_task
-from .options import Json, Out, Suite, runs_folder
+from .options import Json, Out, Suite, Vary, runs_folder
 from .read_results import full_name
 
 
 def logs(
     suite: Suite,
+    vary: Vary = False,
     task: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only runs of this task.", autocompletion=complete_task)
     ] = None,
@@ -29,31 +30,31 @@ def logs(
     The log of a run is that of its latest job. Failures on this machine are shown too.
     """
     from bench.runs.run import Run
-    from bench.suites.suite import load_suite
+    from bench.suites.suite import load_suites
     from slurm.status import Queue, runs_on_disk
     from slurm.status_text import read_logs
     from tasks import InputError, unknown
 
-    loaded, out = load_suite(suite), runs_folder(out)
-    queue = Queue.read(out, loaded.name, need=False)
-    known = dict.fromkeys([*queue.latest, *runs_on_disk(loaded, out)])
-    tasks = dict.fromkeys([*(spec.task for spec in loaded.tasks), *(key[0] for key in known)])
-    encodings = dict.fromkeys([*filter(str.isidentifier, loaded.encodings), *(key[1] for key in known)])
+    suites, out = load_suites(suite, vary), runs_folder(out)
+    known: dict[Run, Queue] = {}
+    for queue in [Queue.read(out, one, need=False) for one in suites]:
+        keys = dict.fromkeys([*queue.latest, *runs_on_disk(queue.suite, out)])
+        known |= {Run(queue.suite, *key): queue for key in keys}
+    tasks = dict.fromkeys([*(spec.task for spec in suites[0].tasks), *(run.task for run in known)])
+    encodings = dict.fromkeys([*filter(str.isidentifier, suites[0].encodings), *(run.encoding for run in known)])
     if task not in (None, *tasks):
-        raise unknown(f"task of suite {loaded.name}", str(task), tasks)
+        raise unknown(f"task of suite {suite}", str(task), tasks)
     if encoding not in (None, *encodings):
         encoding = full_name(str(encoding))
         if encoding not in encodings:
-            raise unknown(f"encoding among the runs of suite {loaded.name}", encoding, encodings)
+            raise unknown(f"encoding among the runs of suite {suite}", encoding, encodings)
     wanted = (task, encoding, seed)
-    chosen = [Run(loaded, *key) for key in known if all(w in (None, k) for w, k in zip(wanted, key, strict=True))]
-    runs = [run for run in chosen if run.key in queue.latest or run.failure(out)]
+    chosen = [run for run in known if all(w in (None, k) for w, k in zip(wanted, run.key, strict=True))]
+    runs = {run: known[run] for run in chosen if run.key in known[run].latest or run.failure(out)}
     if not runs:
         which = " ".join(str(value) for value in wanted if value is not None)
-        raise InputError(
-            f"no cluster job and no failed run{f' of {which}' if which else ''} in suite {loaded.name} under {out}"
-        )
-    logs = read_logs(queue, runs, out, lines)
+        raise InputError(f"no cluster job and no failed run{f' of {which}' if which else ''} in suite {suite} under {out}")
+    logs = read_logs(runs, out, lines)
     if as_json:
         print(json.dumps([{"file": str(path), "lines": log} for path, log in logs.items()], indent=1))
         return

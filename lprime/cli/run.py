@@ -94,7 +94,7 @@ def run(
     if not dry_run:
         check_writable(out)
     finished = {r: result for r in runs if (result := r.result(out))}
-    retried = {s.name: retried_on_cluster(out, s.name) for s in suites} if cluster else {}
+    retried = {s.name: retried_on_cluster(out, s) for s in suites} if cluster else {}
     failed = {
         r: failure
         for r in runs
@@ -170,12 +170,12 @@ def load_on(on: str | None, detach: bool, local: list[str]):
     return load_cluster(on)
 
 
-def retried_on_cluster(out: Path, suite: str) -> set:
+def retried_on_cluster(out: Path, suite) -> set:
     """Keys of the runs that have not failed since they were submitted to a cluster; failures from before are obsolete."""
     from slurm.records import load_submissions
     from slurm.status import Queue
 
-    latest = Queue(suite, load_submissions(out, suite), live={}).latest
+    latest = Queue(suite, load_submissions(out, suite.name), live={}).latest
     return {key for key, (submission, _, place) in latest.items() if not submission.plan.failed(place)}
 
 

@@ -53,7 +53,9 @@ class Outcome:
     @property
     def diverged(self) -> dict[Run, int]:
         """Runs whose loss was not finite, and the step of that."""
-        ended = dict(self.finished) | {r: result for r in self.todo if self.tally and (result := r.result(self.out))}
+        lost = self.lost  # results that cannot be read are among them
+        todo = [run for run in self.todo if self.tally and run not in lost]
+        ended = dict(self.finished) | {run: result for run in todo if (result := run.result(self.out))}
         return {run: result.steps for run, result in ended.items() if result.status == "diverged"}
 
     @property
@@ -97,13 +99,14 @@ class Outcome:
                 {"suite": r.suite.name, "task": r.task, "encoding": r.encoding, "seed": r.seed, key: v} for r, v in runs.items()
             ]
 
+        lost = self.lost
         return {
             "suite": self.suite,
             "out": str(self.out),
             "runs": len(self.runs),
-            "done": sum(run.result(self.out) is not None for run in self.runs),
+            "done": sum(run not in lost and run.result(self.out) is not None for run in self.runs),
             "failed": listed({**self.skipped, **self.failed}, "reason"),
-            "lost": listed(self.lost, "reason"),
+            "lost": listed(lost, "reason"),
             "diverged": listed(self.diverged, "step"),
             "preview": list(self.preview),
             "not_queued": len(self.held or ()),

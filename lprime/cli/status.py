@@ -42,8 +42,8 @@ def status(
     refuse_unknown(suites[0], out)
 
     def read_statuses():
-        queues = [Queue.read(out, one.name, need=False) for one in suites]
-        return [(queue, queue.all_statuses(one, out)) for one, queue in zip(suites, queues, strict=True)]
+        queues = [Queue.read(out, one, need=False) for one in suites]
+        return [(queue, queue.all_statuses(out)) for queue in queues]
 
     if as_json:
         if nothing := empty_folder_hint(suites[0].name, out):
@@ -54,9 +54,7 @@ def status(
 
         def ended():
             # Do not wait for abandoned runs of encodings outside the suite.
-            ours = [
-                {run.key for run in plan_runs(one)} | set(queue.latest) for one, (queue, _) in zip(suites, found, strict=True)
-            ]
+            ours = [{run.key for run in plan_runs(queue.suite)} | set(queue.latest) for queue, _ in found]
             return all(
                 all_finished({run: status for run, status in statuses.items() if run.key in keys or status.state == "running"})
                 for keys, (_, statuses) in zip(ours, found, strict=True)

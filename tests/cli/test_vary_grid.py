@@ -8,6 +8,7 @@ from support import lprime
 from synthetic_results import full, store, suite
 
 from bench.runs.run import plan_runs
+from bench.suites.suite import Suite
 from slurm import executor
 from slurm.launch import Launched
 from slurm.status import Status
@@ -40,11 +41,12 @@ def test_jobs_on_a_cluster_belong_to_one_condition(tiny, tmp_path, monkeypatch):
 
     @dataclass
     class Queue:
-        suite: str
+        suite: Suite
         live: dict = field(default_factory=dict)
+        progress: dict = field(default_factory=dict)
 
         def status(self, run, out):
-            assert run.suite.name == self.suite
+            assert run.suite == self.suite
             if run.suite.name == "tiny-steps-x2" and not events:
                 next(attempts)
                 raise InputError("a record is damaged")
@@ -64,7 +66,7 @@ def test_jobs_on_a_cluster_belong_to_one_condition(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(executor.commands, "check_cluster", lambda *_: None)
     monkeypatch.setattr(executor, "launch", launch)
     monkeypatch.setattr(executor, "ASK_SLURM_EVERY_S", 0.01)
-    monkeypatch.setattr(executor.Queue, "read", lambda out, name: Queue(name))
+    monkeypatch.setattr(executor.Queue, "read", lambda out, suite: Queue(suite))
     executor.SlurmExecutor(None, poll_every_s=0.01).execute(sorted(runs, key=lambda r: r.seed), tmp_path, events.append)
     assert submitted == [{"tiny-steps-x2"}, {"tiny-train_length-x1.5"}]
     assert sorted(str(e.run) for e in events if e.kind == "finished") == sorted(map(str, runs))

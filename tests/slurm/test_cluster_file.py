@@ -149,7 +149,7 @@ def test_without_slurm(tmp_path, monkeypatch, capsys):
 
 
 def test_a_cluster_file_as_submitits_parameters(tmp_path):
-    sbatch = {"--exclude": "n7", "nice": 5, "exclusive": True, "oversubscribe": False}
+    sbatch = {"--exclude": "n7", "nice": 5, "exclusive": True, "oversubscribe": False, "gres": "lscratch:9"}
     more = {"partition": ["a", "b"], "email": "ada@example.org", "email_on": ["END", "FAIL"], "gpus_per_job": "h100:2"}
     path = write_cluster(tmp_path, cpus_per_job=6, memory_gb=1.5, mps=True, jobs_at_once=3, sbatch=sbatch, **more)
     cluster = load_cluster(str(path))
@@ -158,7 +158,13 @@ def test_a_cluster_file_as_submitits_parameters(tmp_path):
     assert (chosen["mem"], chosen["array_parallelism"]) == ("1536M", 3)
     assert (chosen["partition"], chosen["gpus_per_node"]) == ("a,b", "h100:2")
     assert (chosen["mail_user"], chosen["mail_type"]) == ("ada@example.org", "END,FAIL")
-    assert chosen["additional_parameters"] == {"requeue": True, "exclude": "n7", "nice": 5, "exclusive": True}
+    assert chosen["additional_parameters"] == {
+        "requeue": True,
+        "exclude": "n7",
+        "nice": 5,
+        "exclusive": True,
+        "gres": "lscratch:9",
+    }
     assert "--cpus-per-task=6" in chosen["srun_args"]
     assert f"'{tmp_path}/a folder'" in chosen["setup"][0], "quoted for the shell"
     assert any("nvidia-cuda-mps-control" in line for line in chosen["setup"])
@@ -255,10 +261,10 @@ def test_an_unknown_refusal_is_passed_on(tmp_path):
     ],
 )
 def test_a_cluster_file_is_checked_against_the_site(tmp_path, monkeypatch, asked, message):
-    """``sinfo`` as a site with two partitions answers it."""
+    """``sinfo`` as a site with two partitions answers it; one is hidden, and shown only with ``-a``."""
     monkeypatch.setattr(commands.shutil, "which", lambda name: name)
-    answer = "cpu|(null)|1-00:00:00|64\ngpu|gpu:h100:4(S:0-1)|2-00:00:00|32+\n"
-    monkeypatch.setattr(commands, "run_command", lambda *command: answer)
+    shown, hidden = "cpu|(null)|1-00:00:00|64\n", "gpu|gpu:h100:4(S:0-1)|2-00:00:00|32+\n"
+    monkeypatch.setattr(commands, "run_command", lambda *command: shown + hidden * ("-a" in command))
     cluster = load_cluster(str(write_cluster(tmp_path, **asked)))
     if not message:
         commands.check_cluster(cluster)

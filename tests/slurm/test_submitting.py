@@ -14,7 +14,7 @@ from tasks import InputError
 def test_held_runs_that_another_launcher_finished_are_not_submitted(tmp_path, monkeypatch):
     of = suite()
     store(tmp_path, full(of, {"nope": [1] * 4}))
-    monkeypatch.setattr(launch.Queue, "read", lambda out, name: Queue(name, [], {}))
+    monkeypatch.setattr(launch.Queue, "read", lambda out, suite: Queue(suite, [], {}))
     launched = launch.launch(plan_runs(of, ["nope"]), tmp_path, load_cluster("one-partition"))
     assert launched == launch.Launched([], already=0, held=[])
 

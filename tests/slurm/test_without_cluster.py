@@ -1,50 +1,30 @@
-"""The state of runs, resending, and jobs on their nodes, with stand-ins for SLURM's answers. Without a cluster."""
+"""The state of runs, and jobs on their nodes, with stand-ins for SLURM's answers. Without a cluster."""
 
 import json
-import time
-from pathlib import Path
+import signal
 from types import SimpleNamespace
 
 import pytest
-from commands import run_command
-from support import suite_dict
+from commands import printed, run_command
+from grids import write_encoding
+from stand_ins import SUITE, Site, cluster, queue, submitted
 
+from bench.plugins import registry
+from bench.result import EncodingRecord
 from bench.runs.executor import Event
 from bench.runs.run import CHECKPOINT, Run, plan_runs
 from bench.runs.run_lock import lock_run
-from bench.suites.suite import Suite, load_suite
-from bench.suites.yaml_config import validated
+from bench.runs.shared_training import trained_as
+from bench.sealed.request import SealedCode
+from bench.suites.suite import load_suite
+from lprime.cli.selection import full_names
 from slurm import commands, job
-from slurm.cluster import Cluster
 from slurm.commands import JobInfo
-from slurm.executor import MOST_SENDS, SlurmExecutor, Watch
+from slurm.executor import SlurmExecutor
 from slurm.job import NO_GPU, NOWHERE, UNSAVED, JobWorker
-from slurm.launch import overrides_cluster_file, plan_submissions
-from slurm.records import PLAN, Submission, records_folder
-from slurm.status import Queue, Status
-
-SUITE = validated(Suite, suite_dict(encodings=["nope", "t5"], seeds=[0, 1]), "suite")
-
-
-def cluster(**changes: object) -> Cluster:
-    return validated(Cluster, {"partition": "p", "time_minutes": 60, "runs_per_job": 4} | changes, "cluster")
-
-
-def submitted(out: Path, runs: list[Run], site: Cluster | None = None, keep_weights: bool = False) -> Submission:
-    """The record of a submission as job 7; its array has a member for every four runs."""
-    (plan,), held = plan_submissions(runs, out, site or cluster(), 0, keep_weights)
-    assert not held
-    submission = Submission(records_folder(out, SUITE.name) / plan.token)
-    submission.folder.mkdir(parents=True)
-    (submission.folder / PLAN).write_text(plan.model_dump_json())
-    submission.write_job("7")
-    return submission
-
-
-def queue(submission: Submission, *ended: JobInfo, live: tuple[JobInfo, ...] = ()) -> Queue:
-    found = Queue(SUITE.name, [submission], {info.id: (submission.plan.name, info) for info in live})
-    found.__dict__["accounted"] = {info.id: info for info in ended}
-    return found
+from slurm.launch import overrides_cluster_file
+from slurm.status import Status
+from tasks import InputError
 
 
 def test_a_retried_run_that_loses_its_job_has_not_failed(tmp_path, monkeypatch):
@@ -66,35 +46,15 @@ def test_a_retried_run_that_loses_its_job_has_not_failed(tmp_path, monkeypatch):
     assert lost.status(other, tmp_path).state == "failed"
 
 
-@pytest.mark.parametrize(
-    ("ended", "sends", "resent"),
-    [
-        (JobInfo("7", "NODE_FAIL"), 1, True),
-        (JobInfo("7", "NODE_FAIL"), MOST_SENDS, False),
-        (JobInfo("7", "CANCELLED"), 1, False),
-        (JobInfo("7", "OUT_OF_MEMORY"), 1, False),
-        (JobInfo("7", "FAILED", exit_code=UNSAVED), 1, False),
-        (JobInfo("7", "FAILED", exit_code=1), 1, True),
-    ],
-)
-def test_a_run_is_sent_again_unless_the_job_ended_for_a_reason_of_its_own(tmp_path, monkeypatch, ended, sends, resent):
-    (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
-    lost, events = queue(submitted(tmp_path, [run]), ended), []
-    watch = Watch(cluster(), [run], tmp_path, events.append)
-    watch.sends[run], watch.asked = sends, time.monotonic() + 1
-    watch.report(run, lost.status(run, tmp_path), lost)
-    assert (run in watch.held, run in watch.open) == (resent, resent)
-    assert [event.kind for event in events] == ([] if resent else ["lost"])
-
-
-def test_a_run_without_a_job_that_another_process_works_on_is_left_to_it(tmp_path, monkeypatch):
-    (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
-    monkeypatch.setattr("slurm.executor.LOST_AFTER_S", 0)
-    left, events = queue(submitted(tmp_path, [run]), JobInfo("7", "COMPLETED")), []
-    with lock_run(run.folder(tmp_path)):
-        watch = Watch(cluster(), [run], tmp_path, events.append)
-        watch.report(run, left.status(run, tmp_path), left)
-    assert [event.kind for event in events] == ["locked"] and not watch.open
+def test_status_of_a_failed_run_shows_nothing_of_other_runs(tiny, tmp_path, monkeypatch, capsys):
+    """All runs of a job print to one log."""
+    monkeypatch.setattr(commands, "run_command", Site())
+    failed, *_ = runs = plan_runs(load_suite(str(tiny())))
+    log, _ = submitted(tmp_path, runs).logs(0)
+    log.write_text("a line of another run")
+    failed.fail(tmp_path, "an error")
+    shown = printed(capsys, "status", tmp_path / "tiny.yaml", "--out", tmp_path)
+    assert f"{failed}: an error" in shown and "another run" not in shown
 
 
 def test_hours_used_are_those_of_all_jobs(tmp_path):
@@ -116,6 +76,9 @@ class Pool:
         self.executed.append(list(runs))
         for run in runs:
             on_event(self.ends(run))
+
+    def stop(self):
+        """Nothing is running."""
 
 
 @pytest.fixture
@@ -147,6 +110,25 @@ def test_a_job_that_never_gets_to_a_step_gives_up(tmp_path, worker):
     assert again.idle_starts == 0
 
 
+def test_a_sealed_run_must_end_within_the_time_limit_of_a_job(tmp_path, monkeypatch, worker):
+    """It has no checkpoints: interrupted, it starts again. The recorded time may be wrong, so a job gives up all the same."""
+    monkeypatch.setattr(commands, "check_cluster", lambda cluster: None)
+    texts = dict.fromkeys(("family", "title", "link", "source_sha256"), "")
+    record = EncodingRecord(name="mine", ranking="longer", year=0, stage_share=0, settings={}, **texts)
+    code = SealedCode(folder="", reference="", path=[], encoding=record, seconds=60, expected_s=3600)
+    with pytest.raises(InputError, match="submitter's took up to 1:00 hours; time_minutes leaves 58:30 minutes"):
+        SlurmExecutor.of_sealed(cluster(time_minutes=60), "mine", code)
+    executor = SlurmExecutor.of_sealed(cluster(time_minutes=62), "mine", code)
+    (run,) = plan_runs(SUITE, ["mine"], ["parity"], [0])
+    sealed = submitted(tmp_path, [run], sources=executor.sources)
+    for _ in range(job.MOST_IDLE_STARTS):
+        start = JobWorker(sealed, 0)
+        for step in (1, 50):
+            start.listener(job.PlainProgress([run]))(Event("step", run, step))
+        start.write_progress()
+    assert JobWorker(sealed, 0).run() == NOWHERE
+
+
 def test_a_job_waits_for_runs_of_other_processes_but_not_forever(tmp_path, worker, capsys):
     runs = plan_runs(SUITE, ["nope"], ["parity"])
     mine = worker(runs, lambda run: run.fail(tmp_path, "an error") or Event("failed", run))
@@ -158,6 +140,27 @@ def test_a_job_waits_for_runs_of_other_processes_but_not_forever(tmp_path, worke
 
 def test_a_job_whose_runs_cannot_be_saved_says_so(worker):
     assert worker(plan_runs(SUITE, ["nope"], ["parity"]), lambda run: Event("failed", run)).run() == UNSAVED
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "COMPLETING"])
+def test_a_job_near_its_time_limit_asks_until_the_controller_answers(worker, monkeypatch, state):
+    """SLURM requeues no job that reaches its limit. A cancelled one exits, and is not requeued."""
+    asked, working, mine = [], 3, worker(plan_runs(SUITE, ["nope"], ["parity"]))
+
+    def run_command(*command):
+        asked.append(command[1])
+        if asked.count(command[1]) < working:
+            raise commands.NoAnswer("scontrol: Socket timed out")
+        return f"JobState={state}"
+
+    monkeypatch.setattr(commands, "run_command", run_command)
+    naps = iter(range(9))
+    monkeypatch.setattr(job.time, "sleep", lambda seconds: next(naps))
+    monkeypatch.setattr(job.shutil, "which", lambda name: name)
+    with pytest.raises(SystemExit) as ended:
+        mine.on_end_signal(signal.SIGUSR2, None)
+    assert ended.value.code == 128 + signal.SIGUSR2
+    assert asked.count("requeue") == (working if state == "RUNNING" else 0)
 
 
 @pytest.mark.parametrize(("there", "code"), [(["0", "1"], UNSAVED), (["0"], NO_GPU)])
@@ -173,6 +176,16 @@ def test_a_job_keeps_the_weights_that_are_asked_for(tmp_path, monkeypatch, keep)
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     mine = JobWorker(submitted(tmp_path, plan_runs(SUITE, ["t5"], ["parity"]), keep_weights=keep), 0)
     assert ("t5" in mine.pool.keep_weights) is keep
+
+
+def test_a_job_keeps_the_weights_that_others_share_with_a_plugin(tmp_path, monkeypatch, fresh_registry):
+    """It has not loaded the plugin, so the launcher tells it."""
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    mine = write_encoding(tmp_path / "shared_one.py")
+    submission = submitted(tmp_path, plan_runs(SUITE, full_names([str(mine), f"finetuned({mine})"]), ["parity"], [0]))
+    monkeypatch.setattr(registry, "loaded", registry.Loaded())
+    trained_as.cache_clear()
+    assert JobWorker(submission, 0).pool.keep_weights == ["shared_one"]
 
 
 def test_variables_with_options_do_not_change_what_slurm_is_asked(monkeypatch):

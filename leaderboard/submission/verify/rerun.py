@@ -199,13 +199,15 @@ def train_runs(data: SubmissionData, suite: Suite, chosen: Sequence[Result], out
     ]
     if todo:
         reference, path, source = write_source(data, out / SOURCES / submission.source_sha256[:16] / "source")
-        limit = options.time_limit_s or min(LONGEST_S, EXTRA_TIME_S + TIME_FACTOR * max(map(run_seconds, chosen)))
+        expected = max(map(run_seconds, chosen))
+        limit = options.time_limit_s or min(LONGEST_S, EXTRA_TIME_S + TIME_FACTOR * expected)
         code = SealedCode(
             folder=str(source),
             reference=reference,
             path=path,
             encoding=chosen[0].encoding,
             seconds=limit,
+            expected_s=expected,
             unsafe=options.unsafe,
         )
         options.say(f"training {len(todo)} of {len(runs)} runs, results under {out / suite.name} …")
