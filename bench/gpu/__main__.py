@@ -86,7 +86,7 @@ def gpu(
     from tasks import InputError, unknown
 
     from .equality import measure_equality
-    from .measurements import Failure, Machine, Measurement, append, read_measurements
+    from .measurements import Failure, Machine, Measurement, append, error_text, read_measurements
     from .page import render
     from .throughput import measure_packed, measure_steps, run_grid
 
@@ -114,7 +114,7 @@ def gpu(
         try:
             keep(measure(*arguments))
         except Exception as error:  # of a library or of an encoding: the next measurement may succeed
-            keep(Failure(key=f"{kind} {key}", error=" ".join(f"{type(error).__name__}: {error}".split())[:500]))
+            keep(Failure(key=f"{kind} {key}", error=error_text(error)))
             return False
         return True
 
@@ -135,10 +135,9 @@ def gpu(
     for suite, task in size.compiled:
         key = f"{suite} {task} compiled"
         attempt("steps", key, measure_steps, suite, task, device, budget, True, needs_s=COMPILE_S)
-    for suite, count in size.packed:  # last: a service that fails can leave the GPU unusable
-        key = f"{suite} {count} mps"
-        mps = device.type == "cuda" and count > 1
-        if mps and not attempt("packed", key, measure_packed, suite, count, True, device, size.packed_steps, end):
+    several = [(suite, count) for suite, count in size.packed if count > 1 and device.type == "cuda"]
+    for suite, count in several:  # with MPS, last: a service that fails can leave the GPU unusable
+        if not attempt("packed", f"{suite} {count} mps", measure_packed, suite, count, True, device, size.packed_steps, end):
             break
     print((out / "GPU.md").read_text(encoding="utf-8"))
 

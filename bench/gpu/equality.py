@@ -28,7 +28,7 @@ from bench.training.optimizer import FlatAdamW
 from bench.training.train import graphed_step, seeded_generator
 from tasks import Examples
 
-from .measurements import Equality, Failure
+from .measurements import Equality, Failure, error_text
 
 SUITE, TASK = "small", "copying"
 PAST_EXAMPLES = 2
@@ -99,7 +99,7 @@ def send_comparison(sender: Connection, name: str, device: str, steps: int, past
     try:
         sender.send(compare(name, device, steps, past))
     except Exception as error:  # of any encoding's code
-        sender.send(f"{type(error).__name__}: {error}".splitlines()[0][:300])
+        sender.send(error_text(error))
 
 
 def compare(name: str, device_name: str, steps: int, past: str) -> Equality:

@@ -99,6 +99,11 @@ Measurement = Annotated[Equality | Steps | Packed | Grid | Failure | Machine, Fi
 ADAPTER: TypeAdapter[Measurement] = TypeAdapter(Measurement)
 
 
+def error_text(error: Exception) -> str:
+    """Type and message of an error in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())[:500]
+
+
 def read_measurements(path: Path) -> list[Measurement]:
     """The lines of a file, none if it does not exist; a last line that was cut off is dropped.
 

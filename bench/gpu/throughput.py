@@ -26,7 +26,7 @@ from bench.speed.steps import time_steps
 from bench.suites.suite import Suite, load_suite
 from tasks import InputError
 
-from .measurements import Grid, Packed, Steps
+from .measurements import Grid, Packed, Steps, error_text
 
 ENCODINGS = ["nope", "rope", "alibi", "t5"]
 """Encodings of the runs that are packed."""
@@ -46,9 +46,13 @@ def measure_steps(suite: str, task: str, device: torch.device, budget: Budget, c
     Arguments:
         compiled: the libraries' models by ``torch.compile``, on batches of one shape.
     """
-    found, failed = load_suite(suite), dict[str, str]()
+    found, failed = load_suite(suite), dict[str, Exception]()
     steps = time_steps(found, task, budget, found.recipe_for(task).batch, device, compiled, failed)
-    return Steps(key=f"{suite} {task}{' compiled' * compiled}", steps=steps, left_out=failed)
+    return Steps(
+        key=f"{suite} {task}{' compiled' * compiled}",
+        steps=steps,
+        left_out={who: error_text(error) for who, error in failed.items()},
+    )
 
 
 def measure_packed(suite_name: str, count: int, mps: bool, device: torch.device, steps: int, end: float) -> Packed:

@@ -29,7 +29,7 @@ def measure_steps(plan: StepPlan) -> list[Step]:
 
 def time_steps(
     suite: Suite, task: str, budget: Budget, size: int, device: torch.device = CPU, compiled: bool = False,
-    failed: dict[str, str] | None = None,
+    failed: dict[str, Exception] | None = None,
 ) -> list[Step]:  # fmt: skip
     """Time steps of ``size`` examples by every contestant; on a GPU, ours with and without CUDA graphs.
 
@@ -58,7 +58,7 @@ def time_steps(
         except Exception as error:  # of a library
             if failed is None:
                 raise
-            failed[", ".join(key)] = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            failed[", ".join(key)] = error
             del others[key]
     contestants = trainees | others
     steps = {key: contestant.step for key, contestant in contestants.items()}

@@ -4,6 +4,8 @@ import os
 import sys
 import tarfile
 import time
+from multiprocessing import Pipe
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.gpu import __main__ as command
-from bench.gpu.equality import DrawOnCPU, Largest, compare, compare_apart, measure_equality, relative
+from bench.gpu.equality import DrawOnCPU, Largest, compare, compare_apart, measure_equality, relative, send_comparison
 from bench.gpu.measurements import Failure, append, read_measurements
 from bench.gpu.page import render
-from bench.gpu.throughput import ENCODINGS, measure_steps, pack_results, run_to_end
+from bench.gpu.throughput import ENCODINGS, measure_steps, multi_process_service, pack_results, run_grid, run_to_end
 from bench.runs.run_one import package_versions
 from bench.speed.libraries import LibraryTraining
 from bench.speed.plan import Budget
@@ -107,17 +109,53 @@ def test_an_encoding_whose_process_dies_or_hangs_is_a_failure(monkeypatch, targe
     assert compare_apart("nope", "cpu", 1, "quick") == Failure(key="equality nope", error=reason)
 
 
-def test_comparisons_end_with_the_time_and_the_error_of_one_is_kept(monkeypatch):
-    made = []
-    end = time.monotonic() + 0.5
+def test_no_comparison_begins_once_the_time_is_over(monkeypatch):
+    begun, reported = [], []
 
-    def slow(name, *_):
-        time.sleep(0.3)
+    def compare_one(name, *_):
+        begun.append(name)
         return Failure(key=name, error="x")
 
-    monkeypatch.setattr("bench.gpu.equality.compare_apart", slow)
-    measure_equality([f"e{i}" for i in range(20)], "cpu", 1, "quick", 2, end, made.append)
-    assert [m.key for m in made[:2]] and {m.key for m in made} == {"e0", "e1", "e2", "e3"}
+    monkeypatch.setattr("bench.gpu.equality.compare_apart", compare_one)
+    monkeypatch.setattr("bench.gpu.equality.time", SimpleNamespace(monotonic=lambda: len(begun)))  # one second each
+    measure_equality([f"e{i}" for i in range(20)], "cpu", 1, "quick", 1, end=4, report=reported.append)
+    assert begun == ["e0", "e1", "e2", "e3"] and {m.key for m in reported} == set(begun)
+
+
+def test_the_error_of_an_encoding_is_sent_to_the_parent():
+    receiver, sender = Pipe(duplex=False)
+    send_comparison(sender, "nopee", "cpu", 1, "quick")
+    assert receiver.recv().startswith("InputError: unknown encoding 'nopee'")
+
+
+def test_results_are_packed_while_the_grid_runs(tmp_path, monkeypatch):
+    """The command writes a result and waits for the archive."""
+    script = f"""
+import pathlib, sys, time
+folder = pathlib.Path({str(tmp_path)!r})
+(folder / "runs").mkdir()
+(folder / "runs/result.json").write_text("{{}}")
+for _ in range(600):
+    if (folder / "results.tar.gz").exists():
+        sys.exit(0)
+    time.sleep(0.1)
+sys.exit(2)
+"""
+    monkeypatch.setattr("bench.gpu.throughput.lprime_run", lambda *_: [sys.executable, "-c", script])
+    monkeypatch.setattr("bench.gpu.throughput.PACK_EVERY_S", 0.2)
+    grid = run_grid("quick", {"seed": [0]}, 1, torch.device("cpu"), 90, tmp_path)
+    assert (grid.done, grid.failed, grid.asked) == (1, 0, 1)
+
+
+def test_the_multi_process_service_may_keep_its_output_open(tmp_path, monkeypatch):
+    control = tmp_path / "nvidia-cuda-mps-control"
+    control.write_text(f'#!/bin/sh\nif [ "$1" = -d ]; then sleep 30 & else cat > {tmp_path}/said; fi\n')
+    control.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setattr("bench.gpu.throughput.STOP_S", 10)
+    with multi_process_service(str(tmp_path), True) as environment:
+        assert all(os.path.isdir(folder) for folder in environment.values())
+    assert (tmp_path / "said").read_text() == "quit\n"
 
 
 def test_a_library_model_that_cannot_be_trained_is_left_out(monkeypatch):
