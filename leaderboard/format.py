@@ -25,11 +25,11 @@ RANKING_TITLES = {
 FAMILIES = {
     "none": ("none", "only the causal mask shows the order"),
     "absolute": ("absolute", "a vector for each position, in the embedding"),
-    "relative": ("relative", "vectors for distances"),
+    "relative": ("relative", "learned vectors or factors for distances"),
     "bias": ("score bias", "a number for each distance, added to attention scores"),
     "rotary": ("rotary", "queries and keys rotated by position"),
     "scaling": ("scaling", "attention scores scaled by length"),
-    "contextual": ("by content", "computed from the tokens between query and key"),
+    "contextual": ("by content", "depends on the tokens, not on positions alone"),
     "ids": ("position ids", "changes the positions that another encoding sees"),
     "training": ("extra stage", "a further stage of training"),
     "task-aware": ("task-aware", "ids that follow the meaning of tokens"),

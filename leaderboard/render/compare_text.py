@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -11,7 +10,6 @@ from leaderboard.format import ABSENT, BUSY, FLAG, p_value, printable, share
 from leaderboard.stats import scores as st
 from leaderboard.stats import significance
 from leaderboard.stats.compare import Comparison, TaskComparison
-from leaderboard.stats.summary import Cell
 
 from . import columns
 from .tables import machines, unfinished_runs
@@ -41,7 +39,7 @@ def print_comparison(comparison: Comparison, console: Console) -> None:
         score_lines(comparison),
         "",
         verdict_lines(comparison),
-        section_title("Exact match at l ≤ L, reach in multiples of L, milliseconds per training step"),
+        section_title("Exact match at l ≤ L, reach in multiples of L"),
         task_lines(comparison),
         section_title("Exact match by length, mean over seeds; the rule marks L"),
         *(length_curves(duel, console.width, plain) for duel in comparison.by_task),
@@ -158,21 +156,12 @@ def verdict_lines(comparison: Comparison) -> Table:
 
 def task_lines(comparison: Comparison) -> Table:
     metrics = (IN_DISTRIBUTION, REACH)
-    table = paired_table("\ntask", pairs=(*(metric.title for metric in metrics), "ms"))
+    table = paired_table("\ntask", pairs=[metric.title for metric in metrics])
     for duel in comparison.by_task:
         pairs = list(zip((duel.a, duel.b), comparison.rows, strict=True))
         values = [metric.text(cell, row) for metric in metrics for cell, row in pairs]
-        add_line(table, columns.task_title(duel.column.task), *values, *(step_ms(cell) for cell, _ in pairs))
+        add_line(table, columns.task_title(duel.column.task), *values)
     return table
-
-
-def step_ms(cell: Cell) -> str:
-    """Median over the runs that took a step: those of a quiet machine if there are any, else all, with a mark."""
-    runs = [run for run in cell.runs if run.timings.step_ms > 0]
-    quiet = [run for run in runs if not run.timings.busy]
-    if not runs:
-        return ABSENT
-    return f"{np.median([run.timings.step_ms for run in quiet or runs]):.1f}" + ("" if quiet else f" {BUSY}")
 
 
 def length_curves(duel: TaskComparison, width: int, plain: bool) -> Text:
@@ -237,6 +226,6 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     cells = [cell for row in comparison.rows for cell in row.cells.values()]
     if len(devices := machines([run for cell in cells for run in cell.runs], printable)) > 1:
         lines.append(f"step times come from different machines and do not compare: {'; '.join(devices)}")
-    if any(row.busy for row in comparison.rows) or any(BUSY in step_ms(cell) for cell in cells):
+    if any(row.busy for row in comparison.rows):
         lines.append(f"{BUSY}: no run was timed on a quiet machine")
     return lines

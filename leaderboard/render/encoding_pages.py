@@ -23,10 +23,11 @@ from .task_metrics import IN_DISTRIBUTION, REACH, SCORE
 BOARD = "README.md"
 PROPERTIES = {
     "unique": "every position has its own code",
-    "linear": "the code of p + k is a linear map of the code of p, or attention depends only on distances",
+    "linear": "a linear map takes the code of every p to that of p + 3; where embeddings have no code: attention is the same "
+    "after a shift of all positions, and another after reordering the first half of them",
     "defined_past_train": "defined beyond the training lengths, with finite numbers",
     "deterministic": "deterministic in evaluation",
-    "several_dimensions": "accepts positions with several coordinates",
+    "several_dimensions": "reordering the first half of the positions changes the codes, or the attention",
 }
 BUSY_TEXT = "The machine was busy with other work: times are too long; no other number is affected."
 
@@ -146,7 +147,8 @@ def suite_sections(entry: Entry) -> list[str]:
 def summary_line(entry: Entry) -> str:
     row, grid = entry.row, entry.grid
     if row.tier and row.places:
-        rank = f"Tier {row.tier}, places {columns.PLACES.text(row)} of {len(entry.table)} possible"
+        tested = sum(other.tier is not None for other in entry.table)
+        rank = f"Tier {row.tier}, possible places {columns.PLACES.text(row)} of {tested}"
     else:
         rank = "Not tested: single seeds" if row.complete else "Not ranked: some task has no run"
     missing = [f"{columns.task_markdown(c.column.task)} ({c.state})" for c in row.cells.values() if not c.runs]

@@ -20,9 +20,9 @@ from .task_metrics import CELL_TEXT, REACH_MEANING
 TITLE = "Length-generalisation leaderboard of positional encodings"
 ABOUT = """\
 Transformers are trained from scratch at lengths up to L and tested at lengths up to L′; only the positional encoding differs
-between rows. The **score** is the accuracy past L, mean over tasks: 1 is perfect, 0 is guessing. **Reach** is the length, in
-multiples of L, at which exact match (guessing taken out) falls under one half; **l ≤ L** is exact match at the training
-lengths. The test separates no two rows of a **tier**."""
+between rows. The **score** is, past L, the mean of exact match and token accuracy, mean over tasks: 1 is perfect, 0 is
+guessing. **Reach** is the length, in multiples of L, at which exact match (guessing taken out) falls under one half; **l ≤ L**
+is exact match at the training lengths. The test separates no two rows of a **tier**."""
 
 SOURCE_LIST = "; ".join(f"*{kind}*: {meaning}" for kind, meaning in SOURCE_MEANINGS.items())
 EXPLANATION = f"""\
@@ -50,13 +50,15 @@ EXPLANATION = f"""\
 - **Separated**: two encodings are separated if their scores differ by more than chance explains: a step-down maximum test
   (Romano & Wolf 2005) on the difference of the scores over its standard error. p is adjusted for all pairs of encodings on
   the board: the probability of even one false separation is {significance.RISK};
-  `leaderboard/RULES.md` has them, and the power. Not separated does not mean equal.
+  `leaderboard/RULES.md` has them, and the power. Not separated does not mean equal. Encodings that share a training are
+  tested as if they did not, which makes it harder to separate them.
 - **Seeds**: every encoding gets those of the suite. On the published board of `small` these are 0 to 4, and encodings that the
-  test then does not separate from the first get five more, 5 to 9. This rule was fixed before the runs.
+  test then does not separate from the first get five more, 5 to 9; the column *seeds* shows who has them. This rule was fixed
+  before the runs.
 - **Tier**: rows are sorted by score. A tier is a stretch of rows of which the test separates no two; the next one begins at
   the first row that is separated from a row of the tier. So rows of neighbouring tiers need not be separated. Where all
   encodings have a single seed, nothing can be tested: there are no tiers, and small differences mean nothing. An encoding
-  without a run on some task is in no tier.
+  with a single seed, or without a run on some task, is in no tier.
 - **Significance**: *places* are the positions in the table that remain possible for an encoding, given which pairs are
   separated. *P(better)*, the probability of improvement, is how often one of its runs beats a run of the row below on the
   same task, averaged over tasks; a tie counts ½. In brackets its 95 % interval, computed as above. The interval has no width
@@ -72,7 +74,7 @@ EXPLANATION = f"""\
   *Scaled*: derived from L and L′. Where the two differ, both can run: `x`, and `x_scaled`; a row is what has run.
 - **Parameters**: those of the encoding alone. **Step time**: the time of forward and backward pass at L relative to
   {BASE}'s, measured side by side with it on one task (its name, and times at longer lengths, are on the encoding's page),
-  accurate to some 5 %; where that was not measured, from the timings of runs on an idle machine: medians over seeds,
+  accurate to some 7 %; where that was not measured, from the timings of runs on an idle machine: medians over seeds,
   geometric mean over tasks. *l > L*: at the longest length measured. {BUSY} marks times measured while the machine was busy
   with other work, and the process had less than {QUIET:.0%} of a core. **Memory**, relative to {BASE}'s: peak memory of a step
   at the longest length measured.
@@ -93,7 +95,7 @@ def signs(rows: Sequence[Row]) -> dict[str, str]:
     found["Reach"] = "multiple of L at which exact match, guessing taken out, falls under one half; geometric mean over tasks"
     found["Reach"] += f" ({ends})" if ends else ""
     found["Score"] = f"past L, {CELL_TEXT}: 0 is guessing, 1 perfect; mean over tasks, and under the name of each task"
-    found["Step time"] = f"of a training step, relative to {BASE}'s, accurate to some 5 %"
+    found["Step time"] = f"of a training step, relative to {BASE}'s, accurate to some 7 %"
     found["Step time"] += f"; {ABSENT} not measured on an idle machine" if any(row.step_time is None for row in rows) else ""
     present = {row.record.family for row in rows if row.record}
     if families := [f"*{title}*, {meaning}" for name, (title, meaning) in FAMILIES.items() if name in present]:

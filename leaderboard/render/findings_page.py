@@ -29,13 +29,13 @@ def render_findings(findings: Iterable[Finding], outcomes: Mapping[str, Outcome]
         for f, verdict, _ in judged
     ]
     rules = [f"- **{verdict}**: {RULES[verdict]}." for verdict in reversed(VERDICTS)]
-    rules += [f"- **{NOT_RUN}**: its rule is committed, its runs are still to come."] * (found[NOT_RUN] > 0)
+    rules += [f"- **{NOT_RUN}**: its rule is committed, and no outcome is recorded yet."] * (found[NOT_RUN] > 0)
     parts = [
         "# What we could and could not reproduce",
         f"Findings of the literature, run with this code on a CPU: {', '.join(counts)}. The models are small and the trainings "
         "short, so a finding that is not reproduced here need not be wrong; each section lists how our setting differs.",
-        "Each rule was committed before its runs. Intervals are 95 %, over seeds. A finding has the worst verdict of its "
-        "parts:",
+        "Each rule was committed before its runs, unless its section says otherwise. Intervals are 95 %, over seeds. A finding "
+        "has the worst verdict of its parts, so one of many parts may rule it out by chance:",
         "\n".join(rules),
         markdown_table(["claim", "source", "verdict"], rows, left=3),
         *(section(finding, verdict, parts, outcomes.get(finding.name)) for finding, verdict, parts in judged),

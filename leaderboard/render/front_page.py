@@ -29,12 +29,13 @@ SOURCES = """\
 
 - **Scores and reaches** come from the runs in [results](results), one line each; step times, memory and properties from
   `results/cards.json`, measured once for each encoding; findings from `results/findings.json`, probes from `probes`.
-  `lprime board --check` renders this page and all others from these files and fails if a byte differs. `leaderboard/RULES.md`
-  has the rules.
+  `lprime board --check` renders this page and all others from these files and fails if a byte differs.
 - **To sort, filter and compare**: `lprime board --html page --published` writes all this as one HTML page that works
   offline.
 - **To reproduce a number**: the page of its encoding ends with the command, such as
-  `lprime run small --encoding rope --task copying --seed 0 --out again`."""
+  `lprime run small --encoding rope --task copying --seed 0 --out again`.
+- **To add an encoding**: [from an idea to a row](../../CONTRIBUTING.md#your-own-encoding-in-an-afternoon), by [the
+  rules](../RULES.md)."""
 
 
 def render_front_page(

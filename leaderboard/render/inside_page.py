@@ -23,7 +23,7 @@ ABOUT = """\
 Where does a model without encoding know positions, how far back does each head look, whose attention is like whose, is
 context past L used, and what happens to the attention as sequences grow? These numbers are of the trained models of the
 published runs, read by hooks from outside (`lprime probe`; each probe is described in its file in
-[bench/probe](../../bench/probe)). The models are small and the tasks are algorithmic: an order that is not found here is not
+[bench/probe](../../bench/probe)). The models are small and the data synthetic: an order that is not found here is not
 refuted there."""
 FOUND = f"""\
 What papers found, and whether these models show it. The rules are those of the [reproductions]({FINDINGS}), which have the

@@ -1,5 +1,6 @@
 """The board's section "Does the order hold?": its words, generated from the numbers, and its tables."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -48,10 +49,14 @@ def robustness_words(found: Robustness) -> str:
     text += [f"{'It' if held else 'The order'} **does not hold** with {listed(changed)}."] if changed else []
     if unknown := [title(one) for one in found.comparisons if one.holds is None]:
         text.append(f"With {listed(unknown)}, too few seeds or separated pairs leave open whether the order holds.")
+    unsure = Counter(pair for pairs in known for pair in pairs.open)
+    most = [(f"{escape(a)} and {escape(b)}", count) for (a, b), count in unsure.most_common() if 2 * count > len(known)]
+    if weak := [f"{pair} ({count} of {len(known)})" for pair, count in most]:
+        text.append(f"Pairs that it does not separate again under most conditions: {listed(weak)}.")
     if taus := [one.tau for one in found.comparisons if not np.isnan(one.tau)]:
         between = " to ".join(dict.fromkeys(map(signed, (min(taus), max(taus)))))
         text.append(f"τ to the suite is {between}; differences between conditions are not tested.")
-    text += [interaction_words(found.interaction, found.rates)] if found.interaction else []
+    text += [interaction_words(found.interaction, found.rates, found.tuned.seeds)] if found.interaction and found.tuned else []
     text += [tuned_words(found.tuned, found.rates)] if found.tuned else []
     partial = [
         f"{escape(condition_title(c))} ({runs} of {found.asked} runs, {plural(seeds, 'whole seed')})"
@@ -69,14 +74,15 @@ def reversed_text(pairs: Pairs) -> str:
     return f"now {listed([*named, *more])}"
 
 
-def interaction_words(found: Interaction, rates: Mapping[str, float]) -> str:
+def interaction_words(found: Interaction, rates: Mapping[str, float], seeds: Sequence[int]) -> str:
     share_of = {"the encodings": found.encoding, "the learning rate": found.rate, "their interaction": found.both}
     parts = [f"{100 * part:.0f} % belongs to {name}" for name, part in share_of.items()]
     verdict = "depends on" if found.p <= significance.ALPHA else "does not clearly depend on"
     return (
         f"How far encodings are apart {verdict} the learning rate: of the variance of overall scores over encodings, learning "
-        f"rates (the suite's, {rates_text(rates)}) and seeds, {listed(parts)} (by which the effect of the rate differs between "
-        f"encodings), and the rest to the seeds (two-way analysis of variance, ω²; p of the interaction: {p_value(found.p)})."
+        f"rates (the suite's, {rates_text(rates)}) and {seed_list(seeds)}, {listed(parts)} (by which the effect of the rate "
+        f"differs between encodings), and the rest to the seeds (two-way analysis of variance, ω²; p of the interaction: "
+        f"{p_value(found.p)})."
     )
 
 
@@ -85,15 +91,15 @@ def tuned_words(found: Tuned, rates: Mapping[str, float]) -> str:
     start = f"Of the suite's learning rate and {rates_text(rates)}, "
     by = f"by the {loss} of {seed_list(found.seeds)}"
     if not found.changed:
-        return f"{start}the suite's is the best for every encoding, {by}."
+        return f"{start}the suite's has the lowest loss for every encoding, {by}."
     order = (
         "" if np.isnan(found.comparison.tau) else f"; with the best for each, the order has τ = {tau_text(found.comparison)}"
     )
     largest = max(rates, key=lambda rate: rates[rate])
     count = sum(rate == largest for rate in found.rates.values())
-    edge = f" (for {count} the largest, so perhaps a larger one is better still)" if count and largest != BASE else ""
-    changed = f"another than the suite's is the best for {found.changed} of {len(found.rates)} encodings{edge}"
-    return f"{start}{changed}, {by}{order}."
+    edge = f" (for {count} the largest, so a larger one may be better still)" if count and largest != BASE else ""
+    changed = f"another than the suite's has the lowest loss for {found.changed} of {len(found.rates)} encodings{edge}"
+    return f"{start}{changed}, {by}{order}. Differences between losses are not tested."
 
 
 def rates_text(rates: Iterable[str]) -> str:
@@ -119,7 +125,7 @@ def robustness_tables(found: Robustness) -> list[str]:
 
 
 def pair_counts(pairs: Pairs | None) -> list[str]:
-    return [str(pairs.same), str(len(pairs.reversed)), str(pairs.open)] if pairs else [ABSENT] * 3
+    return [str(pairs.same), str(len(pairs.reversed)), str(len(pairs.open))] if pairs else [ABSENT] * 3
 
 
 def tuned_table(found: Tuned) -> str:

@@ -185,11 +185,11 @@ def resolution_text(found: Resolution) -> str:
     body = [[columns.task_markdown(task), *(f"{100 * part:.0f} %" for part in parts)] for task, parts in found.extremes.items()]
     counted = [f"{count} by {name} ({100 * count / found.pairs:.0f} %)" for name, count in found.separated.items()]
     lines = [
-        f"Pairs separated, of the {found.pairs} of all tables together: {', '.join(counted)}.",
+        f"Pairs separated, of the {found.pairs:,} of all tables together: {', '.join(counted)}.",
         f"Rows of tier 1 in the first table: {found.first} of {found.ranked}.",
     ]
     if found.agreement is not None:
-        within = "" if found.agreement_first is None else f", and {found.agreement_first:.2f} within tier 1"
+        within = "" if found.agreement_first is None else f", and {found.agreement_first:.2f} over the {found.first} of tier 1"
         text = f"Order by two random halves of the seeds, Kendall's τ: {found.agreement:.2f} over all rows{within}."
         lines.append(text)
     about = "A cell is one encoding and seed at one test length past L: at the floor or the ceiling it shows no difference."
@@ -282,7 +282,8 @@ def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
             which = "; ".join(map(seed_list, sorted(map(sorted, seeds.values()))))
             changed.append(f"{escape(row.name)} ({which})")
     if changed:
-        lines.append(f"Several versions of source or settings: {', '.join(changed)}.")
+        what = "Several versions of source or settings (a seed is in two if its tasks ran with different ones)"
+        lines.append(f"{what}: {', '.join(changed)}.")
     versions = {tuple(sorted(r.versions.items())) for r in grid.all_runs}
     if len(versions) > 1:
         mixed = sorted({package for v in versions for package, _ in set(v).symmetric_difference(min(versions))})

@@ -3,9 +3,9 @@
 Shapes: E encodings, S seeds, T tasks, B replicates, P pairs of encodings.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,8 @@ from .scores import FUZZ
 from .significance import ALPHA, separation_ps
 
 REPLICATES = 5_000
+TEST_REPLICATES = 100_000
+"""Of the test, more than on a board: there are few pairs, so one that another draw would decide otherwise changes a count."""
 Runs = Sequence[Float[np.ndarray, "S T"]]
 """For each encoding, the scores of its runs; the number of seeds may differ."""
 
@@ -38,12 +40,12 @@ class Pairs(NamedTuple):
     """Pairs separated in the same direction."""
     reversed: tuple[tuple[str, str], ...]
     """Pairs separated in the other direction: the better one in the suite, and the better one under the condition."""
-    open: int
+    open: tuple[tuple[str, str], ...]
     """Pairs not separated."""
 
     @property
     def total(self) -> int:
-        return self.same + len(self.reversed) + self.open
+        return self.same + len(self.reversed) + len(self.open)
 
 
 @dataclass(frozen=True)
@@ -89,17 +91,17 @@ def comparison(condition: str, names: Sequence[str], ours: Runs, theirs: Runs) -
 def compare_pairs(names: Sequence[str], ours: Runs, theirs: Runs) -> Pairs:
     """Compare the pairs that the test separates in the suite with those that it separates under the condition."""
     before, after = directions(ours), directions(theirs)
-    turned = [
-        pair if b > 0 else pair[::-1] for pair, b, a in zip(combinations(names, 2), before, after, strict=True) if b * a < 0
-    ]
-    return Pairs(int((before * after > 0).sum()), tuple(turned), int(((before != 0) & (after == 0)).sum()))
+    ordered = [pair if b > 0 else pair[::-1] for pair, b in zip(itertools.combinations(names, 2), before, strict=True)]
+    turned = tuple(itertools.compress(ordered, before * after < 0))
+    unsure = tuple(itertools.compress(ordered, (before != 0) & (after == 0)))
+    return Pairs(int((before * after > 0).sum()), turned, unsure)
 
 
 def directions(runs: Runs) -> Float[np.ndarray, " P"]:
     """For each pair of encodings 1 if the board's test separates the first above the second, −1 if below, 0 if it does not;
     adjusted for these pairs."""
     scores, (first, second) = overall(runs), np.triu_indices(len(runs), 1)
-    separated = separation_ps([list(one.T) for one in runs]) <= ALPHA
+    separated = separation_ps([list(one.T) for one in runs], TEST_REPLICATES) <= ALPHA
     return np.sign(scores[first] - scores[second]) * separated
 
 

@@ -39,7 +39,8 @@ class Resolution:
     """All rows of a board together; tiers and agreement are those of its first table."""
 
     extremes: Mapping[str, tuple[float, float]]
-    """Task → shares of the cells (encoding, seed, test length past L) that score under ``FLOOR`` and over ``CEILING``."""
+    """Task → shares of the cells (encoding, seed, test length past L) that score under ``FLOOR`` and over ``CEILING``; every
+    encoding counts alike, however many seeds it has."""
     separated: Mapping[str, int]
     """Name of a measure → pairs separated by it; without those that some run lacks."""
     pairs: int
@@ -66,8 +67,9 @@ def resolution(classes: Mapping[str, Sequence[Row]]) -> Resolution | None:
     extremes = {}
     for task in rows[0].cells:
         cells = [row.cells[task] for row in rows if row.cells[task].runs]
-        values = np.concatenate([cell.cells[:, cell.column.at > cell.column.train_length].ravel() for cell in cells])
-        extremes[task] = float((values < FLOOR).mean()), float((values > CEILING).mean())
+        values = [cell.cells[:, cell.column.at > cell.column.train_length] for cell in cells]
+        low, high = [(v < FLOOR).mean() for v in values], [(v > CEILING).mean() for v in values]
+        extremes[task] = float(np.mean(low)), float(np.mean(high))
     separated = {}
     for name, measure in MEASURES.items():
         numbers = [[measure(cell) for cell in row.cells.values()] for row in tested]

@@ -189,26 +189,24 @@ def sort_key(row: Row) -> tuple[float, str]:
 
 
 def rank_rows(rows: Sequence[Row], anchor: Row | None) -> list[Row]:
-    """The rows of one table in order, with their tiers and comparisons."""
+    """The rows of one table in order, with their comparisons, and the tiers and places of those that were tested."""
     complete = sorted((r for r in rows if r.complete), key=sort_key)
     incomplete = sorted((r for r in rows if not r.complete), key=lambda r: r.name)
-    if not any(row.ps for row in complete):  # single runs cannot be tested
-        return complete + incomplete
-    ahead = np.zeros((len(complete), len(complete)), bool)
-    for (i, a), (j, b) in combinations(enumerate(complete), 2):
+    tested = [row for row in complete if row.ps]  # single runs cannot be tested
+    ahead = np.zeros((len(tested), len(tested)), bool)
+    for (i, a), (j, b) in combinations(enumerate(tested), 2):
         ahead[i, j] = separation(a, b) == "above"
-    tiers, places = significance.tiers(ahead), significance.possible_places(ahead)
-    ranked = [
+    order = zip(significance.tiers(ahead), significance.possible_places(ahead), strict=True)
+    ranked = {row.name: replace(row, tier=tier, places=places) for row, (tier, places) in zip(tested, order, strict=True)}
+    compared = [
         replace(
-            row,
-            tier=tiers[i],
-            places=places[i],
+            ranked.get(row.name, row),
             below=versus(row, complete[i + 1]) if i + 1 < len(complete) else None,
             against=versus(row, anchor) if anchor else None,
         )
         for i, row in enumerate(complete)
     ]
-    return ranked + incomplete
+    return compared + incomplete
 
 
 def versus(a: Row, b: Row) -> Versus | None:

@@ -42,8 +42,9 @@ class Part:
 def judge(finding: Finding, samples: Samples) -> tuple[Verdict, list[Part]]:
     """The verdict, and the parts of the claim it follows from.
 
-    Differences of means over seeds have Welch's 95 % interval. No correction for several parts is needed: the claim holds only
-    if all parts do.
+    Differences of means over seeds have Welch's 95 % interval. "Reproduced" needs no correction for several parts, since the
+    claim holds only if all parts do. "Not reproduced" needs one part ruled out, so its error grows with their number, by up to
+    2.5 % each.
 
     Arguments:
         samples: see ``Finding.samples``; labels without a seed leave their parts undecided.

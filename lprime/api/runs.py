@@ -34,7 +34,10 @@ CHECKPOINT_EVERY_S = 10.0
 def check(
     encoding: AnyEncoding, *, only: Sequence[str] = (), on_finding: Callable[[Finding], None] = lambda finding: None
 ) -> Report:
-    """Check an encoding against the rules, in a separate process, in under a minute.
+    """Check an encoding against the rules, in under a minute.
+
+    Its code runs in a sandbox where the machine has one, else with your rights: for a stranger's code use ``lprime check
+    --sandbox``, which refuses that.
 
     Arguments:
         only: names of checks; all by default.
@@ -145,8 +148,8 @@ def refuse_other_source(run: Run, cls: type[Encoding], out: Path, replace: bool)
         return
     if not replace:
         raise InputError(
-            f"{folder} holds a run of other source of {run.encoding}; expected another name, another out, or replace=True to "
-            "delete it"
+            f"{folder} holds a run of {run.encoding} made from other source; expected another name, another out, or "
+            "replace=True to delete it"
         )
     with lock_run(folder):
         for path in folder.iterdir():

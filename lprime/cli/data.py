@@ -18,7 +18,7 @@ def data(
 ) -> None:
     """Write a task's examples as a Hugging Face dataset.
 
-    They are exactly the training and test examples of runs; read them with datasets.load_from_disk.
+    They are the test examples of runs, and the first training examples of a seed; read them with datasets.load_from_disk.
     """
     from bench.dataset import export
     from bench.runs.run import check_seed

@@ -95,7 +95,7 @@ def test_changed_source_is_refused_or_replaced(here):
     path.write_text(SOURCE)
     first = lprime.evaluate(path, "seconds.yaml", "parity", quiet=True)
     path.write_text(path.read_text() + "\n# changed\n")
-    with pytest.raises(InputError, match="runs/seconds/parity/plain/seed-0 holds a run of other source of plain; expected"):
+    with pytest.raises(InputError, match="parity/plain/seed-0 holds a run of plain made from other source; expected"):
         lprime.evaluate(path, "seconds.yaml", "parity", quiet=True)
     second = lprime.evaluate(path, "seconds.yaml", "parity", quiet=True, replace=True)
     assert second["exact"].tolist() == first["exact"].tolist()

@@ -241,7 +241,7 @@ def test_cautions():
     runs[0] = runs[0].model_copy(update={"device": "NVIDIA H200"})
     runs[1] = runs[1].model_copy(update={"encoding": record("nope", source_sha256="fedcba")})
     text = whole_board([only_grid(of, runs)])
-    assert "- Several versions of source or settings: nope (seed" in text
+    assert "settings (a seed is in two if its tasks ran with different ones): nope (seeds 0, 1; seed 1)." in text
     assert "- Step times come from different machines and are not comparable: NVIDIA H200, 1 thread; cpu, 1 thread." in text
 
 
