@@ -10,12 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from bench.probe.record import ProbeRecord, file_of, read_record
-from bench.result import Result, first_fault
+from bench.result import Result, reading
 from bench.suites.suite import Suite
-from tasks import InputError
 
 from .collect import run_files
 from .file_names import SUFFIX, file_name
@@ -79,12 +76,8 @@ def read_published(folder: Path) -> dict[str, list[ProbeRecord]]:
 def read_lines(path: Path) -> list[ProbeRecord]:
     records = []
     for number, line in enumerate(read_file(path).splitlines(), 1):
-        try:
+        with reading(f"{path}, line {number},", "is not a whole probe", "restore it from git"):
             records.append(ProbeRecord.model_validate_json(line))
-        except ValidationError as error:
-            raise InputError(
-                f"{path}, line {number}, is not a whole probe ({first_fault(error)}); restore it from git"
-            ) from error
     return records
 
 

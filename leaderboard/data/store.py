@@ -15,10 +15,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from bench.files import write_atomic
-from bench.result import RESULT, Record, Result, check_identity, first_fault
+from bench.result import RESULT, Record, Result, check_identity, reading
 from bench.runs.run import Failure
 from bench.suites.suite import Suite, is_shipped, load_suite
 from tasks import InputError, unknown
@@ -179,21 +177,13 @@ def read_runs(place: Path, suite: str = "") -> list[Result]:
         if path.name.startswith("."):
             continue  # a temporary file of a killed process
         for number, line in enumerate(read_file(path).removesuffix(b"\n").split(b"\n"), 1):
-            result = read_line(path, number, line)
+            with reading(f"{path}, line {number},", "is not a whole result", "restore it from git, or delete the line"):
+                result = Result.model_validate_json(line)
             identity = f"{result.suite}/{file_name(result.encoding.name)}"
             check_identity(f"{path}, line {number},", identity, f"{suite or place.name}/{path.name}")
             if runs.setdefault(run_key(result), result) is not result:
                 raise InputError(f"{path}, line {number}, is a duplicate of {result.task} seed {result.seed}; delete one")
     return sorted(runs.values(), key=lambda r: (r.encoding.name, *line_order(r)))
-
-
-def read_line(path: Path, number: int, line: bytes) -> Result:
-    try:
-        return Result.model_validate_json(line)
-    except ValidationError as error:
-        raise InputError(
-            f"{path}, line {number}, is not a whole result ({first_fault(error)}); restore it from git, or delete the line"
-        ) from error
 
 
 class FailedRun(Record):
