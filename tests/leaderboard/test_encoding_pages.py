@@ -20,6 +20,7 @@ from leaderboard.figures.theme import LIGHT
 from leaderboard.render import encoding_pages as pages
 from leaderboard.render import publish
 from leaderboard.stats import summary
+from tasks import InputError
 
 PARSER = MarkdownIt("commonmark").enable("table")
 
@@ -229,7 +230,7 @@ def test_broken_cards_are_named(tmp_path, text):
     path = tmp_path / "results/cards.json"
     path.parent.mkdir()
     path.write_text(text)
-    with pytest.raises(cards.InputError, match=rf"{re.escape(str(path))} does not hold cards"):
+    with pytest.raises(InputError, match=rf"{re.escape(str(path))} does not hold cards"):
         cards.read_cards(tmp_path)
 
 
