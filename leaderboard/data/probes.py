@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
 PROBES = "probes"
-NAMES = ("position", "distance", "growth", "context", "needle", "excess", "similarity")
 HEADER = {
     "suite": "name of the suite",
     "suite_version": "version of the suite",
@@ -52,8 +51,7 @@ def read_local(folder: Path) -> list[ProbeRecord]:
     Raises:
         InputError: a damaged file.
     """
-    found = [(place, name, read_record(path)) for name in NAMES for path, place in run_files(folder, file_of(name))]
-    return [record for _, _, record in sorted(found, key=lambda entry: entry[:2]) if record]
+    return [record for path, _ in run_files(folder, file_of("*")) if (record := read_record(path))]
 
 
 def published_file(folder: Path, suite: str, encoding: str) -> Path:
