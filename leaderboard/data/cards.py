@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from bench.measure.card import Card
 from bench.result import Result
@@ -71,7 +70,5 @@ def with_declaration(result: Result, card: Card) -> Result:
     declared = card.declared
     if declared is None:
         return result
-    changes: dict[str, Any] = {"stage_share": declared.stage_share}
-    if declared.source:  # cards from before these fields know neither
-        changes |= {"source": declared.source, "lengths": declared.lengths}
+    changes = {name: getattr(declared, name) for name in ("source", "lengths", "stage_share")}
     return result.model_copy(update={"encoding": result.encoding.model_copy(update=changes)})

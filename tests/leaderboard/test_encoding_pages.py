@@ -43,7 +43,7 @@ def page(of, runs, encoding="nope", card=None, failures=None):
 def a_card(**changes):
     declared = card_of.Declared(
         authors="A, B", formula="s = q·k | <b>", past="goes on", provenance="the paper", hooks=["bias"], shift_invariant=True,
-        random=False,
+        random=False, source="port", lengths="",
     )  # fmt: skip
     measured = card_of.Measured(
         properties={"unique": True, "linear": False},
