@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from numbers import Integral
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -87,6 +87,20 @@ class Run:
     def path(self) -> str:
         """Identity, which is also the folder below the results folder."""
         return run_path(self.suite.name, *self.key)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Fields of its records that say which run they are of, but for the encoding."""
+        suite, spec = self.suite, self.suite.spec(self.task)
+        return {
+            "suite": suite.name,
+            "suite_version": suite.version,
+            "fingerprint": suite.fingerprint,
+            "task": self.task,
+            "variant": spec.variant,
+            "train_length": spec.train_length,
+            "seed": self.seed,
+        }
 
     @property
     def steps(self) -> int:
