@@ -1,5 +1,7 @@
 """The result of a run, ``result.json``: everything needed to compute any number on the leaderboard."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -204,15 +206,28 @@ def read_result(path: Path, expected: str | None = None) -> Result:
     Raises:
         InputError: the file cannot be read, is not a complete result, or is the result of another run.
     """
-    try:
+    with reading(path, "is not a whole result", "delete it to run it again"):
         result = Result.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValidationError as error:
-        raise InputError(f"{path} is not a whole result ({first_fault(error)}); delete it to run it again") from error
     if expected is not None:
         check_identity(str(path), result.path, expected)
     return result
+
+
+@contextmanager
+def reading(place: Path | str, fault: str, advice: str = "") -> Iterator[None]:
+    """For reading records: a file that cannot be read, or does not hold such a record, is an ``InputError``.
+
+    Arguments:
+        place: the file, or the line in it.
+        fault: said of a place that does not hold such a record; the first fault follows in brackets.
+        advice: what to do then.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"cannot read {place}: {error.strerror or error}") from error
+    except ValidationError as error:
+        raise InputError(f"{place} {fault} ({first_fault(error)}){advice and f'; {advice}'}") from error
 
 
 def check_identity(place: str, path: str, expected: str) -> None:

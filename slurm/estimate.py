@@ -7,8 +7,7 @@ from pathlib import Path
 from bench.result import RESULT, read_result
 from bench.runs.run import Run
 from bench.runs.shared_training import steps_to_make
-from bench.suites.suite import Suite
-from bench.training.flops import step_flops
+from bench.suites.suite import ModelSpec, Suite
 from tasks import InputError
 
 CPU_FLOPS, GPU_FLOPS = 4e10, 1e13
@@ -81,3 +80,16 @@ class Estimate:
             seconds = self.by_task[run.task] = self.guess_seconds(run.task)
             self.guessed = True
         return seconds
+
+
+def step_flops(spec: ModelSpec, symbols: int, sizes: Sequence[int], answers: int) -> int:
+    """FLOPs of the matrix products of one forward and backward pass; the backward pass counts as two forward passes.
+
+    Arguments:
+        symbols: size of the vocabulary.
+        sizes: tokens of each example, without padding.
+        answers: positions at which logits are computed.
+    """
+    linear = 2 * sum(sizes) * (4 * spec.width**2 + 2 * spec.width * spec.mlp_width)  # q, k, v, output and the two of the MLP
+    attention = sum(2 * 2 * size**2 * spec.width for size in sizes)  # q·k and weights·v over all heads, later keys included
+    return 3 * (spec.layers * (linear + attention) + 2 * answers * spec.width * symbols)

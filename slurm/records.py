@@ -20,10 +20,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Literal, TypeVar
 
-from pydantic import ValidationError
-
 from bench.files import try_lock, write_atomic
-from bench.result import Record, first_fault
+from bench.result import Record, reading
 from bench.runs.run import Run
 from bench.runs.worker import RunRequest
 from bench.sealed.request import SealedCode, SealedRequest
@@ -183,14 +181,8 @@ def read_record(path: Path, kind: type[R]) -> R:
     Raises:
         InputError: it cannot be read or is damaged.
     """
-    try:
+    with reading(path, "is damaged", f"cancel its jobs, if any, and delete {path.parent}"):
         return kind.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from None
-    except ValidationError as error:
-        raise InputError(
-            f"{path} is damaged ({first_fault(error)}); cancel its jobs, if any, and delete {path.parent}"
-        ) from None
 
 
 def job_name_prefix(suite: str) -> str:

@@ -50,10 +50,6 @@ def heartbeat_row(beat: Heartbeat) -> dict[str, Any]:
     }
 
 
-def all_finished(statuses: dict[Run, Status]) -> bool:
-    return not unfinished(statuses)
-
-
 def status_text(found: Sequence[tuple[Queue, dict[Run, Status]]], out: Path):
     """The output of ``lprime status``.
 

@@ -1,8 +1,13 @@
-"""The sandboxed process that loads a plugin and runs its checks: ``python -m bench.check FD``. It sends findings one by one."""
+"""The sandboxed process that loads a plugin and runs its checks: ``python -m bench.check.child_process FD``.
 
+It sends findings one by one.
+"""
+
+import sys
 from typing import Any
 
 from bench.sealed.channel import Channel
+from bench.sealed.child import main
 
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:
@@ -52,3 +57,7 @@ def run_all_checks(channel: Channel, order: dict[str, Any]) -> None:
             channel.send("stopped")
             return
     channel.send("done")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), serve)

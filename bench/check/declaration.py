@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from bench import encodings, text_rules
 from bench.encodings import Encoding, Info, Wrapper
 from bench.plugins.registry import get_encoding
-from bench.result import RANKING_CLASSES, SOURCE_KINDS
+from bench.result import SOURCE_KINDS
 from tasks import InputError
 
 from .checks import Fault, encoding_check
@@ -37,8 +37,6 @@ def check_declaration(subject: Subject) -> str:
     faults = info_faults(info, bool(plugins))
     if type(info.year) is not int or not 1986 <= info.year <= datetime.now(UTC).year + 1:
         faults.append(f"year is not a year of publication: {info.year!r:.60}")
-    if info.ranking not in RANKING_CLASSES:
-        faults.append(f"ranking is none of {', '.join(RANKING_CLASSES)}: {info.ranking!r:.60}")
     if info.source not in SOURCE_KINDS:
         faults.append(f"source is none of {', '.join(SOURCE_KINDS)}: {info.source!r:.60}")
     # A composition joins the texts of its parts, each after its name.

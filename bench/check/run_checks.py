@@ -106,7 +106,7 @@ def run_hook_checks(
     encoding: dict[str, Any] = {}
     pending, tried = list(checks), False
     try:
-        with SealedProcess("bench.check", code, checks=[check.name for check in checks]) as process:
+        with SealedProcess("bench.check.child_process", code, checks=[check.name for check in checks]) as process:
             process.limit_time(LOAD_LIMIT_S, f"not loaded after {LOAD_LIMIT_S:g} s")
             while True:
                 kind, _, values = process.receive_any()

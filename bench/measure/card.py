@@ -18,9 +18,9 @@ class Declared(Record):
     random: bool
     stage_share: float | None = None
     """Steps of the extra training stage as a share of the recipe's steps; None without one."""
-    source: str = ""
-    """See ``bench.result.SourceKind``; empty in cards from before this field."""
-    lengths: str = ""
+    source: str
+    """See ``bench.result.SourceKind``."""
+    lengths: str
 
 
 class CostAt(Record):

@@ -42,19 +42,11 @@ ABOUT = {name: probe.about for name, probe in PROBES.items()} | {SIMILARITY: "wh
 
 
 def make_record(run: Run, probe: str, version: int, values: Iterable[Value], note: str, start: float) -> ProbeRecord:
-    suite = run.suite
-    spec = suite.spec(run.task)
     return ProbeRecord(
         probe=probe,
         version=version,
-        suite=suite.name,
-        suite_version=suite.version,
-        fingerprint=suite.fingerprint,
-        task=run.task,
-        variant=spec.variant,
-        train_length=spec.train_length,
+        **run.identity,
         encoding=run.encoding,
-        seed=run.seed,
         source_sha256=source_hash(get_encoding(run.encoding)),
         note=note,
         values=[rounded(value) for value in values],

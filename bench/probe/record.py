@@ -1,14 +1,12 @@
 """The numbers of one probe of one run, ``probe-<name>.json`` in the run's folder."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pydantic import ValidationError
-
 from bench.files import write_atomic
-from bench.result import Record, check_identity, first_fault, run_path
+from bench.result import Record, check_identity, reading, run_path
 from bench.runs.run import Run
-from tasks import InputError
 
 DIGITS = 5
 """Significant digits of a stored number."""
@@ -85,13 +83,10 @@ def read_record(path: Path) -> ProbeRecord | None:
     Raises:
         InputError: the file is damaged.
     """
-    try:
-        return ProbeRecord.model_validate_json(path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
+    with reading(path, "is not a whole probe", "delete it to measure it again"):
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return ProbeRecord.model_validate_json(path.read_bytes())
         return None
-    except (OSError, ValidationError) as error:
-        reason = first_fault(error) if isinstance(error, ValidationError) else error.strerror
-        raise InputError(f"{path} is not a whole probe ({reason}); delete it to measure it again") from None
 
 
 def stored(run: Run, out: Path, probe: str, version: int, source: str) -> ProbeRecord | None:

@@ -14,16 +14,17 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from numbers import Integral
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from bench.files import write_atomic
-from bench.result import RESULT, Result, first_fault, read_result, run_path
+from bench.result import RESULT, Result, read_result, reading, run_path
 from bench.suites.suite import Suite
 from tasks import InputError
 
@@ -58,14 +59,10 @@ def read_failure(path: Path | str) -> Failure | None:
     Raises:
         InputError: the file is damaged.
     """
-    try:
-        with open(path, "rb") as file:
+    with reading(path, "is not a failure report", "delete it to run it again"):
+        with suppress(FileNotFoundError, NotADirectoryError), open(path, "rb") as file:
             return Failure.model_validate_json(file.read())
-    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValidationError) as error:
-        reason = first_fault(error) if isinstance(error, ValidationError) else error.strerror
-        raise InputError(f"{path} is not a failure report ({reason}); delete it to run it again") from None
 
 
 @dataclass(frozen=True)
@@ -90,6 +87,20 @@ class Run:
     def path(self) -> str:
         """Identity, which is also the folder below the results folder."""
         return run_path(self.suite.name, *self.key)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Fields of its records that say which run they are of, but for the encoding."""
+        suite, spec = self.suite, self.suite.spec(self.task)
+        return {
+            "suite": suite.name,
+            "suite_version": suite.version,
+            "fingerprint": suite.fingerprint,
+            "task": self.task,
+            "variant": spec.variant,
+            "train_length": spec.train_length,
+            "seed": self.seed,
+        }
 
     @property
     def steps(self) -> int:

@@ -152,15 +152,9 @@ class Session:
             with phase("evaluation"):
                 scores = evaluate(training.model, task, test_sets, suite.test_seed, self.before_batch)
         return Result(
-            suite=suite.name,
-            suite_version=suite.version,
-            fingerprint=suite.fingerprint,
-            task=run.task,
-            variant=task.variant,
-            train_length=length,
+            **run.identity,
             longest_seen=task.longest if stage and stage.longer else length,
             encoding=self.encoding_record(),
-            seed=run.seed,
             status="diverged" if state.diverged else "done",
             steps=state.step,
             loss=state.loss,

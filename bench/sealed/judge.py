@@ -18,9 +18,8 @@ from bench.training.model import build_decoder
 from bench.training.train import derive_seed
 from tasks import Examples
 
-from .process import Code, Limits, SealedError, SealedProcess
+from .process import Code, SealedError, SealedProcess
 
-__all__ = ["Code", "Limits", "SealedError", "SealedModel"]
 KEPT = 8
 """Requests for logits that are kept, each with its answer, to be made again in another process."""
 

@@ -91,10 +91,10 @@ def sealed_result(run: Run, sealed: SealedCode, report: Callable[[int], None]) -
     from bench.runs.run_one import device_name, package_versions
     from tasks import content_hash
 
-    from .judge import Code, Limits, SealedError
+    from .process import Code, Limits, SealedError
     from .run import run_sealed
 
-    started, start, task = now(), time.monotonic(), run.suite.make_task(run.task)
+    started, start = now(), time.monotonic()
     limits, ranking = Limits(sealed.seconds), sealed.encoding.ranking
     code = Code(sealed.reference, [Path(sealed.folder)], sealed.path, sealed.unsafe, limits, ranking)
     try:
@@ -104,15 +104,9 @@ def sealed_result(run: Run, sealed: SealedCode, report: Callable[[int], None]) -
     if found.audit:
         raise InputError(f"the audit of the sealed run failed: {'; '.join(found.audit)}")
     return Result(
-        suite=run.suite.name,
-        suite_version=run.suite.version,
-        fingerprint=run.suite.fingerprint,
-        task=run.task,
-        variant=task.variant,
-        train_length=run.suite.spec(run.task).train_length,
+        **run.identity,
         sealed=not sealed.unsafe,
         encoding=sealed.encoding,
-        seed=run.seed,
         timings=Timings(
             step_ms=0,  # would include the messages
             train_s=round(found.train_s, 3),

@@ -18,7 +18,8 @@ from bench.training.train import TrainingState, stage_steps, train
 
 from .audit import Audit
 from .evaluate import evaluate_sealed, largest_difference
-from .judge import Code, SealedModel
+from .judge import SealedModel
+from .process import Code
 
 SAME = 1e-3
 """Most by which logits of two processes may differ; honest ones are equal."""

@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 
-from bench.result import first_fault
+from bench.result import reading
 from bench.runs.devices import available_cores
 from bench.runs.run import now
 from bench.runs.run_one import device_name, package_versions
-from tasks import InputError
 
 from .evaluation import measure_evaluation
 from .growth import measure_growth
@@ -62,9 +60,5 @@ def read_record(path: Path) -> Speed:
     Raises:
         InputError: the file cannot be read or is not such a record.
     """
-    try:
+    with reading(path, "does not hold the numbers of make speed"):
         return Speed.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
-    except ValidationError as error:
-        raise InputError(f"{path} does not hold the numbers of make speed ({first_fault(error)})") from error

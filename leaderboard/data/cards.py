@@ -1,19 +1,14 @@
 """Cards in the published store: declarations of each encoding, and its properties and costs measured by ``bench.measure``."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from pydantic import ValidationError
 
 from bench.measure.card import Card
-from bench.result import Result, first_fault
-from tasks import InputError
+from bench.result import Result
 
 from .grid import Grid, RelativeCost
-from .store import RESULTS, read_file, write_if_changed
+from .store import RESULTS, read_by_name, write_by_name
 
 CARDS = "cards.json"
 
@@ -24,16 +19,8 @@ def read_cards(folder: Path) -> dict[str, Card]:
     Raises:
         InputError: a broken file.
     """
-    path = folder / RESULTS / CARDS
-    if not path.exists():
-        return {}
-    try:
-        return {name: Card.model_validate(card) for name, card in sorted(json.loads(read_file(path)).items())}
-    except (ValueError, AttributeError) as error:  # pydantic's ValidationError is a ValueError
-        fault = first_fault(error) if isinstance(error, ValidationError) else "not JSON"
-        raise InputError(
-            f"{path} does not hold cards ({fault}); restore it from git, or delete it and publish again"
-        ) from error
+    advice = "restore it from git, or delete it and publish again"
+    return read_by_name(folder / RESULTS / CARDS, Card, "does not hold cards", advice)
 
 
 def write_cards(folder: Path, cards: Mapping[str, Card]) -> None:
@@ -42,8 +29,7 @@ def write_cards(folder: Path, cards: Mapping[str, Card]) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    rows = [f"{json.dumps(name, ensure_ascii=False)}: {cards[name].model_dump_json()}" for name in sorted(cards)]
-    write_if_changed(folder / RESULTS / CARDS, "{\n" + ",\n".join(rows) + "\n}\n" if rows else None)
+    write_by_name(folder / RESULTS / CARDS, cards)
 
 
 def with_cards(suites: Mapping[str, Iterable[Grid]], cards: Mapping[str, Card]) -> dict[str, list[Grid]]:
@@ -84,7 +70,5 @@ def with_declaration(result: Result, card: Card) -> Result:
     declared = card.declared
     if declared is None:
         return result
-    changes: dict[str, Any] = {"stage_share": declared.stage_share}
-    if declared.source:  # cards from before these fields know neither
-        changes |= {"source": declared.source, "lengths": declared.lengths}
+    changes = {name: getattr(declared, name) for name in ("source", "lengths", "stage_share")}
     return result.model_copy(update={"encoding": result.encoding.model_copy(update=changes)})

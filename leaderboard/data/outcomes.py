@@ -1,15 +1,11 @@
 """Outcomes of findings: the numbers that ``lprime reproduce`` measured, one record a finding. Verdicts follow from them."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import ValidationError
+from bench.result import Record
 
-from bench.result import Record, first_fault
-from tasks import InputError
-
-from .store import RESULTS, read_file, write_if_changed
+from .store import RESULTS, read_by_name, write_by_name
 
 OUTCOMES = "findings.json"
 
@@ -35,13 +31,7 @@ def read_outcomes(path: Path) -> dict[str, Outcome]:
     Raises:
         InputError: a broken file.
     """
-    if not path.exists():
-        return {}
-    try:
-        return {name: Outcome.model_validate(one) for name, one in sorted(json.loads(read_file(path)).items())}
-    except (ValueError, AttributeError) as error:  # pydantic's ValidationError is a ValueError
-        fault = first_fault(error) if isinstance(error, ValidationError) else "not JSON"
-        raise InputError(f"{path} does not hold outcomes of findings ({fault}); delete it to measure them again") from error
+    return read_by_name(path, Outcome, "does not hold outcomes of findings", "delete it to measure them again")
 
 
 def write_outcomes(path: Path, outcomes: Mapping[str, Outcome]) -> None:
@@ -50,8 +40,7 @@ def write_outcomes(path: Path, outcomes: Mapping[str, Outcome]) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    rows = [f"{json.dumps(name)}: {outcomes[name].model_dump_json()}" for name in sorted(outcomes)]
-    write_if_changed(path, "{\n" + ",\n".join(rows) + "\n}\n")
+    write_by_name(path, outcomes)
 
 
 def published_outcomes(folder: Path) -> Path:

@@ -10,12 +10,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from bench.probe.record import ProbeRecord, file_of, read_record
-from bench.result import Result, first_fault
+from bench.result import Result, reading
 from bench.suites.suite import Suite
-from tasks import InputError
 
 from .collect import run_files
 from .file_names import SUFFIX, file_name
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
 PROBES = "probes"
-NAMES = ("position", "distance", "growth", "context", "needle", "excess", "similarity")
 HEADER = {
     "suite": "name of the suite",
     "suite_version": "version of the suite",
@@ -55,8 +51,7 @@ def read_local(folder: Path) -> list[ProbeRecord]:
     Raises:
         InputError: a damaged file.
     """
-    found = [(place, name, read_record(path)) for name in NAMES for path, place in run_files(folder, file_of(name))]
-    return [record for _, _, record in sorted(found, key=lambda entry: entry[:2]) if record]
+    return [record for path, _ in run_files(folder, file_of("*")) if (record := read_record(path))]
 
 
 def published_file(folder: Path, suite: str, encoding: str) -> Path:
@@ -79,12 +74,8 @@ def read_published(folder: Path) -> dict[str, list[ProbeRecord]]:
 def read_lines(path: Path) -> list[ProbeRecord]:
     records = []
     for number, line in enumerate(read_file(path).splitlines(), 1):
-        try:
+        with reading(f"{path}, line {number},", "is not a whole probe", "restore it from git"):
             records.append(ProbeRecord.model_validate_json(line))
-        except ValidationError as error:
-            raise InputError(
-                f"{path}, line {number}, is not a whole probe ({first_fault(error)}); restore it from git"
-            ) from error
     return records
 
 

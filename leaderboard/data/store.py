@@ -14,11 +14,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import ValidationError
 
 from bench.files import write_atomic
-from bench.result import RESULT, Record, Result, check_identity, first_fault
+from bench.result import RESULT, Record, Result, check_identity, first_fault, reading
 from bench.runs.run import Failure
 from bench.suites.suite import Suite, is_shipped, load_suite
 from tasks import InputError, unknown
@@ -34,6 +35,7 @@ UNVERIFIED = "unverified"
 OUTCOME = ("variant", "train_length", "longest_seen", "status", "steps", "loss", "scores", "parameters", "data_hash")
 """Fields that are the outcome of a run. Two results of one run may differ in dates, timings and machine, but not in these."""
 
+R = TypeVar("R", bound=Record)
 RunKey = tuple[str, str, str, int]
 """Fingerprint, task, encoding, seed."""
 
@@ -179,21 +181,13 @@ def read_runs(place: Path, suite: str = "") -> list[Result]:
         if path.name.startswith("."):
             continue  # a temporary file of a killed process
         for number, line in enumerate(read_file(path).removesuffix(b"\n").split(b"\n"), 1):
-            result = read_line(path, number, line)
+            with reading(f"{path}, line {number},", "is not a whole result", "restore it from git, or delete the line"):
+                result = Result.model_validate_json(line)
             identity = f"{result.suite}/{file_name(result.encoding.name)}"
             check_identity(f"{path}, line {number},", identity, f"{suite or place.name}/{path.name}")
             if runs.setdefault(run_key(result), result) is not result:
                 raise InputError(f"{path}, line {number}, is a duplicate of {result.task} seed {result.seed}; delete one")
     return sorted(runs.values(), key=lambda r: (r.encoding.name, *line_order(r)))
-
-
-def read_line(path: Path, number: int, line: bytes) -> Result:
-    try:
-        return Result.model_validate_json(line)
-    except ValidationError as error:
-        raise InputError(
-            f"{path}, line {number}, is not a whole result ({first_fault(error)}); restore it from git, or delete the line"
-        ) from error
 
 
 class FailedRun(Record):
@@ -221,6 +215,23 @@ def read_stored_failures(place: Path) -> dict[RunKey, Failure]:
     except (ValueError, TypeError, KeyError, AttributeError) as error:  # pydantic's ValidationError is a ValueError
         raise InputError(f"{path} is not a list of failed runs; restore it from git, or delete it") from error
     return {(failure.fingerprint, run.task, run.encoding, run.seed): failure for run, failure in records}
+
+
+def read_by_name(path: Path, kind: type[R], fault: str, advice: str) -> dict[str, R]:
+    """Name → record; empty without the file. Arguments as for ``reading``."""
+    if not path.exists():
+        return {}
+    try:
+        return {name: kind.model_validate(one) for name, one in sorted(json.loads(read_file(path)).items())}
+    except (ValueError, AttributeError) as error:  # pydantic's ValidationError is a ValueError
+        reason = first_fault(error) if isinstance(error, ValidationError) else "not JSON"
+        raise InputError(f"{path} {fault} ({reason}); {advice}") from error
+
+
+def write_by_name(path: Path, records: Mapping[str, Record]) -> None:
+    """A JSON object with one record per line, sorted by name; without any, the file is deleted."""
+    rows = [f"{json.dumps(name, ensure_ascii=False)}: {records[name].model_dump_json()}" for name in sorted(records)]
+    write_if_changed(path, "{\n" + ",\n".join(rows) + "\n}\n" if rows else None)
 
 
 def read_file(path: Path) -> bytes:

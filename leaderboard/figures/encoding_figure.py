@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from leaderboard.data.grid import Grid
 from leaderboard.format import VISIBLE_CHANCE, printable, share
-from leaderboard.stats.summary import BASE, task_scores
+from leaderboard.stats.summary import BASE, summarise_cell
 from tasks import plural
 
 from .canvas import join_lines, render_svgs
@@ -44,7 +44,7 @@ def draw_encoding(grid: Grid, encoding: str, theme: Theme) -> "Figure":
     figure = draw_panels(grid, panels, theme, title, height=1.35, names=0.25, named=False, notes=notes)
     for ax, column in zip(figure.axes, columns, strict=True):
         x, exact = column.at / column.train_length, grid.exact(column.task, encoding)
-        score = float(task_scores(grid, column, encoding).mean())
+        score = float(summarise_cell(grid, column, encoding).scores.mean())
         mean = f"score {share(score)}, {plural(len(exact), 'seed')}"
         ax.set_title(mean, loc="right", color=theme.muted, fontsize=SMALL, fontweight="normal")
         if len(exact) > 1:

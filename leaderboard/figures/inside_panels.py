@@ -50,7 +50,6 @@ class Heat(NamedTuple):
     columns: Sequence[str]
     top: float
     """The value of the last colour."""
-    texts: bool = True
 
 
 def draw_lines(title: str, panels: Sequence[Lines], theme: Theme, ylabel: str, notes: Sequence[str]) -> "Figure":
@@ -148,7 +147,7 @@ def draw_heat(ax: "Axes", panel: Heat, theme: Theme, names: float) -> None:
     if is_long(panel.columns):
         ax.tick_params(axis="x", labelrotation=90)
     for (row, column), value in np.ndenumerate(panel.values):
-        if panel.texts and np.isfinite(value):
+        if np.isfinite(value):
             colour = ink(to_hex(colours(min(1.0, value / panel.top))))
             text = f"{value:.2f}".removeprefix("0")
             ax.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=colour, fontsize=5.5)

@@ -10,7 +10,7 @@ from jaxtyping import Float
 import tasks
 from leaderboard.data.grid import Column, Grid
 from leaderboard.format import VISIBLE_CHANCE, printable, times
-from leaderboard.stats.summary import task_scores
+from leaderboard.stats.summary import summarise_cell
 
 from .canvas import MARGIN, WIDTH, join_lines, new_figure, plot_dots
 from .curve_labels import CurveLabel, Dashes, name_curves
@@ -185,7 +185,7 @@ def curve_labels(grid: Grid, panel: Panel, theme: Theme, apart: frozenset[str]) 
     labels = []
     for name, exact in shown_members(grid, panel).items():
         style, suffix = panel.members[name], f" {APART}" if name in apart else ""
-        mean, end = float(task_scores(grid, panel.column, name).mean()), float(exact.mean(0)[-1])
+        mean, end = float(summarise_cell(grid, panel.column, name).scores.mean()), float(exact.mean(0)[-1])
         labels.append(CurveLabel(name, mean, end, style.colour(theme), style.dashes, name == panel.best, suffix))
     return labels
 

@@ -95,16 +95,15 @@ def number_column(
     title: str,
     value: Callable[[Row], float | None],
     hint: str,
-    best: Literal["ascending", "descending"] = "descending",
     text: Callable[[float], str] = share,
     short: str = "",
 ) -> TableColumn:
-    """A column of numbers, which may be absent."""
+    """A column of numbers, less of which is better, and which may be absent."""
 
     def shown(row: Row) -> str:
         return ABSENT if (number := value(row)) is None else text(number)
 
-    return TableColumn(title, shown, value, hint, best, short)
+    return TableColumn(title, shown, value, hint, "ascending", short)
 
 
 def factor(value: float) -> str:
@@ -160,7 +159,9 @@ MEAN_REACH = TableColumn(
     f"Geometric mean over tasks of {task_metrics.REACH_MEANING}; ≥: on some task the test ends first; <: some task fails at "
     "its shortest length; ~: both",
 )
-GAP = number_column("optimality gap", lambda row: row.gap, "1 minus the score", "ascending", short="gap")
+GAP = number_column(
+    "optimality gap", lambda row: None if row.score is None else 1 - row.score, "1 minus the score", short="gap"
+)
 IN_DISTRIBUTION_MEAN = TableColumn(
     IN_DISTRIBUTION.title,
     lambda row: flagged(row.in_distribution, row.flagged),
@@ -214,12 +215,8 @@ STEP_TIME = TableColumn(
     short="step time",
 )
 LONGEST = f"of a training step at the longest length measured, relative to {BASE}"
-STEP_TIME_PAST = number_column(
-    f"step time, {BASE} = 1, l > L", lambda row: row.step_time_past, f"Time {LONGEST}", "ascending", factor
-)
-MEMORY = number_column(
-    f"memory, {BASE} = 1", lambda row: row.memory, f"Peak memory {LONGEST}", "ascending", factor, short="memory"
-)
+STEP_TIME_PAST = number_column(f"step time, {BASE} = 1, l > L", lambda row: row.step_time_past, f"Time {LONGEST}", factor)
+MEMORY = number_column(f"memory, {BASE} = 1", lambda row: row.memory, f"Peak memory {LONGEST}", factor, short="memory")
 PAPER = TableColumn(
     "paper",
     lambda row: str(row.record.year) if row.record else ABSENT,

@@ -34,7 +34,6 @@ THEOREM = """\
 Kazemnejad et al. 2023 prove that a causal model without encoding can recover absolute and relative positions. Here the proof is
 a computation, with weights that are constructed by hand: [theorem.py](../../bench/probe/theorem.py). `lprime probe theorem`
 prints:"""
-ORDER = ("position", "distance", "similarity", "context", "needle", "growth", "excess")
 HEADINGS = {
     "position": "Where is the position?",
     "distance": "How far back does each head look?",
@@ -45,6 +44,7 @@ HEADINGS = {
     "excess": "Language, against the known optimum",
     "loss": "Loss within the training length",
 }
+"""Probe → heading, in the order of the page."""
 
 
 def render_inside(probes: Mapping[str, Records], suites: Mapping[str, Sequence[Grid]], outcomes: Mapping[str, Outcome]) -> str:
@@ -97,7 +97,7 @@ def verdict_text(verdict: str, parts: Sequence[Part]) -> str:
 def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> list[str]:
     """Figures and tables of one suite."""
     measured = ""
-    if seeds := {probe: seeds_of(own) for probe in ORDER if (own := of(records, probe))}:
+    if seeds := {probe: seeds_of(own) for probe in HEADINGS if (own := of(records, probe))}:
         usual = Counter(seeds.values()).most_common(1)[0][0]
         others = ", ".join(f"{probe} {number}" for probe, number in seeds.items() if number != usual)
         measured = f" Probes: {usual} of each encoding and task{f' ({others})' if others else ''}."
@@ -105,7 +105,7 @@ def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> li
     number = version.suite_version if isinstance(version, ProbeRecord) else version.version
     parts = [f"## Suite {escape(suite)}", f"Suite version {number}.{measured}"]
     found = tables(records)
-    for stem in sorted(suite_stems(records), key=ORDER.index):
+    for stem in sorted(suite_stems(records), key=list(HEADINGS).index):
         parts += [f"### {HEADINGS[stem]}", picture(suite, stem)]
         parts += [folded(table) for table in found if table.probe == stem]
     if within := losses(grid_results(versions)):

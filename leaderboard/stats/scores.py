@@ -123,15 +123,6 @@ def iqm_weights(weights: Float[np.ndarray, "... R"]) -> Float[np.ndarray, "... R
     return inside / (1 - 2 * cut)
 
 
-def optimality_gap(scores: Scores, target: float = 1.0) -> float:
-    """Optimality gap: γ − mean of min(score, γ), over runs and then over tasks (Agarwal et al. 2021).
-
-    Arguments:
-        target: γ. At 1, which no score exceeds, the gap is 1 − mean.
-    """
-    return target - mean_score([np.minimum(runs, target) for runs in scores])
-
-
 def performance_profile(scores: Scores, thresholds: Float[np.ndarray, " K"]) -> Float[np.ndarray, " K"]:
     """Performance profile: the share of runs that score above each threshold τ, mean over tasks (Agarwal et al. 2021).
 
@@ -211,14 +202,13 @@ def relative_time(ours: Sequence[Sequence[float]], base: Sequence[Sequence[float
     Only with the geometric mean do a/b and b/a agree (Fleming & Wallace 1986).
 
     Arguments:
-        ours, base: for each task, the step time of each run in milliseconds; runs without a step (0 ms) are ignored.
+        ours, base: for each task, the step time of each run in milliseconds.
 
     Returns:
         The ratio, or None if either side has no time on some task.
     """
     logs = []
     for times, base_times in zip(ours, base, strict=True):
-        times, base_times = [t for t in times if t > 0], [t for t in base_times if t > 0]
         if not times or not base_times:
             return None
         logs.append(np.log(np.median(times) / np.median(base_times)))

@@ -111,8 +111,6 @@ class Row:
     """Interval of ``score``."""
     reach: st.Reach | None
     """Geometric mean over tasks."""
-    gap: float | None
-    """Optimality gap."""
     in_distribution: float | None
     parameters: tuple[int, int] | None
     """Parameters of the encoding alone: minimum and maximum over tasks (some tables grow with L or L′)."""
@@ -247,7 +245,6 @@ def summarise_encoding(grid: Grid, encoding: str) -> Row:
         score=st.mean_score(scores) if complete else None,
         interval=bootstrap.mean_score_interval(scores) if complete else None,
         reach=st.mean_reach([c.reach for c in cells.values() if c.reach]) if complete else None,
-        gap=st.optimality_gap(scores) if complete else None,
         in_distribution=float(np.mean([c.in_distribution for c in cells.values()])) if complete else None,
         parameters=(min(parameters), max(parameters)) if parameters else None,
         step_time=cost.time if cost else st.relative_time(grid.step_times(encoding), grid.step_times(base)),
@@ -269,14 +266,15 @@ def summarise_cell(grid: Grid, column: Column, encoding: str) -> Cell:
     failed = tuple(seed for task, name, seed in grid.failures if (task, name) == (column.task, encoding))
     token, guessed, nll = (grid.recorded(column.task, encoding, name) for name in ("token", "token_chance", "nll"))
     at, chance, train_length = column.at, np.array(column.chance), column.train_length
-    scores = task_scores(grid, column, encoding)
+    cells = st.cell_scores(exact, token, chance, guessed)
+    scores = st.run_scores(at, cells, train_length)
     return Cell(
         column=column,
         runs=runs,
         expected=grid.seeds,
         failed=failed,
         exact=exact,
-        cells=st.cell_scores(exact, token, chance, guessed),
+        cells=cells,
         scores=scores,
         score=(float(scores.mean()), st.mean_interval(scores)[1] if len(runs) > 2 else None) if runs else None,
         tokens=st.run_scores(at, st.without_guessing(token, np.nan_to_num(guessed)), train_length),
@@ -284,9 +282,3 @@ def summarise_cell(grid: Grid, column: Column, encoding: str) -> Cell:
         in_distribution=float(st.in_distribution(at, exact, train_length).mean()) if runs else None,
         reach=st.reach(at, exact, chance, train_length) if runs else None,
     )
-
-
-def task_scores(grid: Grid, column: Column, encoding: str) -> Float[np.ndarray, " S"]:
-    """Score of each run on a task."""
-    exact, token, guessed = (grid.recorded(column.task, encoding, name) for name in ("exact", "token", "token_chance"))
-    return st.run_scores(column.at, st.cell_scores(exact, token, np.array(column.chance), guessed), column.train_length)

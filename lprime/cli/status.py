@@ -31,8 +31,8 @@ def status(
     """
     from bench.runs.run import plan_runs
     from bench.suites.suite import load_suites
-    from slurm.status import Queue
-    from slurm.status_text import all_finished, empty_folder_hint, status_rows, status_text
+    from slurm.status import Queue, unfinished
+    from slurm.status_text import empty_folder_hint, status_rows, status_text
     from tasks import InputError
 
     check_positive("--every", every, DAY_S)
@@ -55,8 +55,8 @@ def status(
         def ended():
             # Do not wait for abandoned runs of encodings outside the suite.
             ours = [{run.key for run in plan_runs(queue.suite)} | set(queue.latest) for queue, _ in found]
-            return all(
-                all_finished({run: status for run, status in statuses.items() if run.key in keys or status.state == "running"})
+            return not any(
+                unfinished({run: status for run, status in statuses.items() if run.key in keys or status.state == "running"})
                 for keys, (_, statuses) in zip(ours, found, strict=True)
             )
 

@@ -17,8 +17,8 @@ from bench.check.source_rules import source_faults
 from bench.check.subject import Subject
 from bench.encodings import Stage
 from bench.plugins.registry import get_encoding
-from bench.sealed.judge import SealedError, SealedModel
-from bench.sealed.process import Code
+from bench.sealed.judge import SealedModel
+from bench.sealed.process import Code, SealedError
 
 pytestmark = pytest.mark.usefixtures("fresh_registry")
 

@@ -35,10 +35,6 @@ def test_alibi_equals_the_authors():
         assert_rows(ours.output, case["output"], case["rows"])
 
 
-def test_alibi_half_has_the_slopes_of_x_transformers():
-    assert make_encoding("alibi_half", 4).slopes().tolist() == [*load("alibi")["alibi_half_slopes"], 0, 0]
-
-
 @oracle("nape", against="deep-spin/asentmax, golden numbers")
 def test_nape_equals_the_authors():
     golden = load("nape")

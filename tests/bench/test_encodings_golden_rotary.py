@@ -21,44 +21,8 @@ def apart(inputs: dict, tokens: int) -> dict:
     return {key: {"values": x.flatten().tolist(), "shape": list(x.shape)} for key, x in given.items()}
 
 
-def rows_apart(theirs: list) -> list:
-    return torch.tensor(theirs)[..., APART].tolist()
-
-
 def close(ours: Tensor, theirs: list, tolerance: float = 1e-7) -> None:
     torch.testing.assert_close(ours.detach().double(), torch.tensor(theirs, dtype=torch.float64), atol=tolerance, rtol=0)
-
-
-# --- rope
-
-
-@oracle("rope", against="transformers' Llama, and ZhuiyiTechnology/roformer (as GPT-J), golden numbers")
-def test_rope_equals_llama_and_roformer():
-    golden = load("rope")
-    for case in cases(golden["outputs"]):
-        ours, rows = Pass(build("rope", {}), golden["inputs"], case["T"]), case["q_and_k_rows"]
-        assert_rows(ours.q, case["llama_q"], rows)
-        assert_rows(ours.k, case["llama_k"], rows)
-        assert_rows(ours.scores, case["scores_llama"], case["rows"])
-        ours = Pass(build("rope", {}), apart(golden["inputs"], case["T"]), case["T"])
-        assert_rows(ours.q, rows_apart(case["gptj_q"]), rows)
-        assert_rows(ours.k, rows_apart(case["gptj_k"]), rows)
-
-
-@oracle("rope_partial", against="transformers' GPT-NeoX, golden numbers")
-def test_rope_partial_equals_gpt_neox():
-    golden = load("rope")
-    for case in cases(golden["outputs"]):
-        ours = Pass(build("rope_partial", {}), golden["inputs"], case["T"])
-        assert_rows(ours.q, case["neox_q"], case["q_and_k_rows"])
-        assert_rows(ours.k, case["neox_k"], case["q_and_k_rows"])
-
-
-@oracle("p_rope", against="transformers, rope type proportional, golden numbers")
-def test_p_rope_frequencies_equal_transformers():
-    for case in load("rope")["proportional"]:
-        encoding = make_encoding(f"p_rope(p={float(case['partial_rotary_factor'])})", 1, case["d"])
-        close(encoding.thetas(At(1)), case["inv_freq"])
 
 
 # --- xpos and pope

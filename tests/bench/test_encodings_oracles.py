@@ -28,6 +28,7 @@ from helpers import (
 from torch import nn
 from transformers import LlamaConfig, T5Config
 from transformers.models.bloom.modeling_bloom import _get_alibi_slopes, build_alibi_tensor
+from transformers.models.gptj import modeling_gptj
 from transformers.models.llama import modeling_llama
 from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
@@ -349,6 +350,21 @@ def test_rope_equals_llama(heads, length, width, base):
     theirs = modeling_llama.apply_rotary_pos_emb(q, k, both.cos(), both.sin())
     ours = rotated(make_encoding(f"rope(base={base})", heads, width), q, k, ids)
     assert_same(torch.stack(ours), torch.stack(theirs), [q, k])
+
+
+def interleaved(x: torch.Tensor) -> torch.Tensor:
+    """Channels t and t + d/2, our pairs, at 2t and 2t + 1, those of the authors."""
+    return x.unflatten(-1, (2, -1)).transpose(-1, -2).flatten(-2)
+
+
+@oracle("rope", against="transformers apply_rotary_pos_emb (GPT-J, as ZhuiyiTechnology/roformer)")
+@rope_shapes
+def test_rope_equals_gptj(heads, length, width):
+    q, k, _ = qkv(heads, length, head_width=width)
+    sin, cos = modeling_gptj.create_sinusoidal_positions(length, width).chunk(2, -1)
+    theirs = [modeling_gptj.apply_rotary_pos_emb(interleaved(x).transpose(1, 2), sin[None], cos[None]) for x in (q, k)]
+    ours = rotated(make_encoding("rope", heads, width), q, k, torch.arange(length))
+    assert_same(interleaved(torch.stack(ours)), torch.stack(theirs).transpose(2, 3), [q, k], atol=3e-5)
 
 
 @pytest.mark.parametrize("width", [2, 6, 16, 64])

@@ -105,6 +105,7 @@ PUBLISHED = {
         "yarn", d, base=half_turning(L), factor=M / L if N > L else 1.0, original_max_position_embeddings=L
     ),
     "p_rope": lambda d, L, M, N: theirs("proportional", d, partial_rotary_factor=0.75),
+    "p_rope(p=0.3)": lambda d, L, M, N: theirs("proportional", d, partial_rotary_factor=0.3),
     "p_rope(p=0.25)": lambda d, L, M, N: theirs("proportional", d, partial_rotary_factor=0.25),
     "p_rope(p=1.0)": lambda d, L, M, N: theirs("proportional", d, partial_rotary_factor=1.0),
 }

@@ -20,7 +20,8 @@ from bench.sealed import process, sandbox
 from bench.sealed.channel import Channel, ChannelError
 from bench.sealed.child import Subject
 from bench.sealed.evaluate import reveal
-from bench.sealed.judge import Code, Limits, SealedError, SealedModel
+from bench.sealed.judge import SealedModel
+from bench.sealed.process import Code, Limits, SealedError
 from bench.sealed.run import run_sealed
 from bench.sealed.sandbox import start_sandboxed
 from bench.suites.suite import Suite, validated

@@ -19,8 +19,8 @@ from bench.speed.plan import Budget
 from bench.speed.trainee import CPU, Trainee, training_batch
 from bench.suites.suite import load_suite
 from bench.training.batches import IGNORED, as_batch
-from bench.training.flops import step_flops
 from bench.training.train import learning_rate
+from slurm.estimate import step_flops
 from tasks import BOS, EOS, PAD, SEP, Examples
 
 torch.set_num_threads(1)

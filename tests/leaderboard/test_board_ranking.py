@@ -155,7 +155,7 @@ def test_another_entry_changes_only_tier_and_p_of_a_row():
     small, large = (grid_of(found) for found in (levels, levels | {"c": (0.85, 0.7)}))
     before, after = (rows_by_name(grid) for grid in (small, large))
     for name in levels:
-        for number in ("iqm", "iqm_interval", "score", "interval", "gap"):
+        for number in ("iqm", "iqm_interval", "score", "interval"):
             assert getattr(before[name], number) == getattr(after[name], number)
 
 
@@ -174,4 +174,4 @@ def test_a_row_has_the_statistics_of_its_runs():
     row = rows["nope"]
     assert [s.tolist() for s in row.scores] == [pytest.approx(s, abs=1e-3) for s in scores]  # sorting's chance is nearly 0
     assert row.iqm == st.iqm(row.scores) and row.iqm_interval == bootstrap.iqm_interval(row.scores)
-    assert row.gap == pytest.approx(1 - row.score) and row.interval == bootstrap.mean_score_interval(row.scores)
+    assert columns.GAP.value(row) == pytest.approx(1 - row.score) and row.interval == bootstrap.mean_score_interval(row.scores)

@@ -20,6 +20,7 @@ from leaderboard.figures.theme import LIGHT
 from leaderboard.render import encoding_pages as pages
 from leaderboard.render import publish
 from leaderboard.stats import summary
+from tasks import InputError
 
 PARSER = MarkdownIt("commonmark").enable("table")
 
@@ -42,7 +43,7 @@ def page(of, runs, encoding="nope", card=None, failures=None):
 def a_card(**changes):
     declared = card_of.Declared(
         authors="A, B", formula="s = q·k | <b>", past="goes on", provenance="the paper", hooks=["bias"], shift_invariant=True,
-        random=False,
+        random=False, source="port", lengths="",
     )  # fmt: skip
     measured = card_of.Measured(
         properties={"unique": True, "linear": False},
@@ -229,7 +230,7 @@ def test_broken_cards_are_named(tmp_path, text):
     path = tmp_path / "results/cards.json"
     path.parent.mkdir()
     path.write_text(text)
-    with pytest.raises(cards.InputError, match=rf"{re.escape(str(path))} does not hold cards"):
+    with pytest.raises(InputError, match=rf"{re.escape(str(path))} does not hold cards"):
         cards.read_cards(tmp_path)
 
 

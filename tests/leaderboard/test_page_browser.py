@@ -18,7 +18,7 @@ from leaderboard.figures.theme import DARK, LIGHT
 from leaderboard.format import share, times
 from leaderboard.render import html_page
 from leaderboard.stats import scores as st
-from leaderboard.stats.summary import task_scores
+from leaderboard.stats.summary import summarise_cell
 
 pytestmark = pytest.mark.browser
 
@@ -113,7 +113,7 @@ def row(tab, name):
 def past(name, task):
     """Score of an encoding on a task."""
     column = next(column for column in GRID.columns if column.task == task)
-    scores = task_scores(GRID, column, name)
+    scores = summarise_cell(GRID, column, name).scores
     return scores.mean() if len(scores) else None
 
 
@@ -452,7 +452,7 @@ def test_pairs_show_the_probability_of_improvement(opened):
     lines = [re.split(r"\t+", line.strip()) for line in tab.locator("#pairs tr").all_inner_texts()]
     names = [line[0].strip() for line in lines[1:]]
     assert sorted(names) == ["alibi", "finetuned(rope)", "rope"], "t5 lacks a task"
-    scores = {n: [task_scores(GRID, c, n) for c in GRID.columns] for n in names}
+    scores = {n: [summarise_cell(GRID, c, n).scores for c in GRID.columns] for n in names}
     for name, (_, *cells) in zip(names, lines[1:], strict=True):
         for other, cell in zip(names, cells, strict=True):
             if name != other:

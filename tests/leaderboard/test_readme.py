@@ -212,11 +212,19 @@ def test_the_suite_with_most_runs_has_its_tables_on_the_front_page_and_others_th
     assert {p.name for p in (board / "images").iterdir()} == {p.name for p in (board / "suites").iterdir()} == {"aa", "zz"}
 
 
-@pytest.mark.parametrize(("shares", "time"), [((0.5, 0.5), "–"), ((0.5, 0.95), "2.00"), ((None, None), "3.00")])
-def test_times_of_a_busy_machine_are_ignored(tmp_path, shares, time):
+@pytest.mark.parametrize(
+    ("shares", "times", "time"),
+    [
+        ((0.5, 0.5), (40, 20), "–"),
+        ((0.5, 0.95), (40, 20), "2.00"),
+        ((None, None), (40, 20), "3.00"),
+        ((None, None), (0, 20), "2.00"),
+    ],
+)
+def test_times_of_a_busy_machine_and_missing_ones_are_ignored(tmp_path, shares, times, time):
     of = suite(seeds=[0, 1], encodings=["nope", "rope"])
     runs = full(of, {"nope": CURVE})
-    for seed, (share, step_ms) in enumerate(zip(shares, (40, 20), strict=True)):
+    for seed, (share, step_ms) in enumerate(zip(shares, times, strict=True)):
         busy = Timings(step_ms=step_ms, train_s=1, evaluate_s=1, total_s=2, cpu_share=share)
         runs += [result(of, task, "rope", seed, CURVE, timings=busy) for task in ("parity", "sorting")]
     text = text_of(publish(tmp_path, runs, of))

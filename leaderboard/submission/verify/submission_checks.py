@@ -51,11 +51,9 @@ class Expected:
 
 def local_executor(name: str, code: SealedCode, workers: int | None) -> Executor:
     """Sealed runs in processes of this machine."""
-    from bench.runs.pool import LocalPool
+    from bench.runs.pool import local_pool
 
-    pool = LocalPool(device="cpu", request=lambda run: SealedRequest.of_run(run, code), keep_weights=())
-    pool.workers = workers or pool.workers
-    return pool
+    return local_pool(workers, "cpu", request=lambda run: SealedRequest.of_run(run, code), keep_weights=())
 
 
 @dataclass(frozen=True)
