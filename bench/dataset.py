@@ -1,4 +1,4 @@
-"""A task of a suite as a Hugging Face ``DatasetDict``, with exactly the examples that runs train and test on.
+"""A task of a suite as a Hugging Face ``DatasetDict``: the test examples of runs, and the first training examples of a seed.
 
 ``load_from_disk(directory)`` gives the splits ``train`` and ``test_<length>`` with the columns ``ids`` (token ids, no padding),
 ``text`` (symbols separated by blanks), ``answer`` (the part of the text after ``<sep>``, without ``<eos>``) and ``length``.

@@ -130,7 +130,7 @@ class Result(Record):
     suite: str
     suite_version: int
     fingerprint: str
-    """Fingerprint of the suite: results with different fingerprints never share a table."""
+    """Fingerprint of the suite: results with different fingerprints are never ranked together."""
     task: str
     variant: str
     train_length: int

@@ -39,7 +39,7 @@ def findings(
     rows = [row for row in next(iter(classes.values()), ()) if row.complete]
     if not rows:
         return []
-    lead = [row for row in rows if row.tier == 1] or rows[:1]
+    lead = [row for row in rows if row.tier == 1] if sum(row.tier is not None for row in rows) > 1 else rows[:1]
     found = [leaders(grid, rows, lead, show), ("Cost", cost(lead, show)), ("Clearly below", below(rows, lead, show))]
     found += [(f"At {FAR} L", carried(grid, rows, show, safe)), ("Measured", scope(grid, [row.name for row in lead], safe))]
     return [(topic, text) for topic, text in found if text]
@@ -52,12 +52,13 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
         return "One encoding", f"{first} alone has run on every task: score {score}; there is nothing to compare."
     tested = [row for row in rows if row.ps]
     if len(tested) < 2:
-        text = f"{show(rows[0])} has the highest score, {share(rows[0].score or 0)}, before {show(rows[1])}, "
+        text = f"{show(rows[0])}{mark(rows[0])} has the highest score, {share(rows[0].score or 0)}, before {show(rows[1])}, "
         text += f"{share(rows[1].score or 0)}, but there are too few seeds for a test: the next seeds may change the order."
         return "Highest so far", text
     verdicts = [separation(a, b) is not None for a, b in combinations(tested, 2)]
     count, seeds = sum(verdicts), seeds_text(grid, [row.name for row in tested])
-    sure = f"Over {seeds} it separates {count:,} of the {len(verdicts):,} pairs tested in this table"
+    sure = f"Over {seeds} it separates {count:,} of the {len(verdicts):,} {'pairs' if len(verdicts) > 1 else 'pair'} tested "
+    sure += "in this table"
     sure += f"; the risk that even one of these separations is wrong is {RISK}." if count else "."
     if waiting := [f"{show(row)} ({share(row.score or 0)})" for row in rows if not row.ps]:
         sure += f" Too few seeds for the test: {listed(waiting)}."
@@ -65,8 +66,9 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
     if len(lead) == 1:
         if close := [show(row) for row in tested[1:] if separation(lead[0], row) != "above"]:
             text = f"{first}, {columns.SCORE.text(lead[0])}. The test separates it from all others but {listed(close)}. {sure}"
-            return "Highest so far", text
-        return f"{use} {first}", f"the test separates its score, {columns.SCORE.text(lead[0])}, from the others'. {sure}"
+            return "Highest of those tested" if waiting else "Highest so far", text
+        others = "those of all others tested" if waiting else "the others'"
+        return f"{use} {first}", f"the test separates its score, {columns.SCORE.text(lead[0])}, from {others}. {sure}"
     names = listed([f"{first} ({columns.SCORE.text(lead[0])})", *(show(row) + mark(row) for row in lead[1:])])
     flagged = f" {FLAG} has not learned every task even at l ≤ L." if any(row.flagged for row in lead) else ""
     return f"{use} one of {len(lead)}", f"{names}.{flagged} The test separates no two of them: tier 1. {sure}"
@@ -90,21 +92,27 @@ def mark(row: Row) -> str:
 
 def cost(rows: Sequence[Row], show: Show) -> str:
     """What the rows to choose from cost, relative to ``BASE``: first those that cost nothing."""
-    timed = [row for row in rows if row.step_time is not None]
-    free = [row for row in timed if max(row.step_time or 0, row.step_time_past or 0) <= NOISE and row.parameters == (0, 0)]
+    if all(row.step_time is None for row in rows):
+        return ""
+    free = [row for row in rows if row.parameters == (0, 0) and within_noise(row)]
     costs = "costs" if len(free) == 1 else "cost"
     text = f"{listed([show(row) for row in free])} {costs} nothing: no parameters and no added step time. " if free else ""
-    if dear := [f"{show(row)} {price(row)}" for row in timed if row not in free]:
-        text += f"Relative to {BASE}, at L → at the longest length timed: {'; '.join(dear)}."
+    if dear := [row for row in rows if row not in free]:
+        ends = ", at L → at the longest length timed" if any(row.step_time_past is not None for row in dear) else ""
+        text += f"Relative to {BASE}{ends}: {'; '.join(f'{show(row)} {price(row)}' for row in dear)}."
     return text.rstrip()
 
 
+def within_noise(row: Row) -> bool:
+    return row.step_time is not None and max(row.step_time, row.step_time_past or 0) <= NOISE
+
+
 def price(row: Row) -> str:
-    """``1.82 → 3.38 times the step time, 1.92 times the memory, 1,284 parameters``."""
+    """``1.82 → 3.38 times the step time, 1.92 times the memory there, 1,284 parameters``."""
     past = "" if row.step_time_past is None else f" → {times(row.step_time_past)}"
-    parts = [f"{columns.STEP_TIME.text(row)}{past} times the step time"]
-    parts += [] if row.memory is None else [f"{times(row.memory)} times the memory"]
-    return ", ".join([*parts, f"{columns.PARAMETERS.text(row)} parameters"])
+    parts = ["step time not measured" if row.step_time is None else f"{columns.STEP_TIME.text(row)}{past} times the step time"]
+    parts += [] if row.memory is None else [f"{times(row.memory)} times the memory there"]
+    return ", ".join([*parts, f"{columns.PARAMETERS.text(row)} parameter{'s' * (row.parameters != (1, 1))}"])
 
 
 def below(rows: Sequence[Row], lead: Sequence[Row], show: Show) -> str:
@@ -139,9 +147,10 @@ def carried(grid: Grid, rows: Sequence[Row], show: Show, safe: Safe) -> str:
         else:
             furthest = f"furthest: {listed([first, *others], 1)}, {reach_text(best)} L"
         (works if count else fails).append(f"{f'{count} on ' if count else ''}{name(column, safe)} ({furthest})")
+    if not (works or fails):
+        return ""
     text = f"of the {plural(len(rows), 'encoding')} of the first table, at least half of the answers are right, guessing taken "
-    text += "out, with " + listed([*works, f"none on {listed(fails)}"] if fails else works)
-    return f"{text}." if works or fails else ""
+    return text + "out, with " + listed([*works, f"none on {listed(fails)}"] if fails else works) + "."
 
 
 def name(column: Column, safe: Safe) -> str:
@@ -177,7 +186,7 @@ def elsewhere(grid: Grid, lead: Sequence[str], safe: Safe) -> str:
 
 
 def again(order: Robustness) -> str:
-    """What it means that the order holds: ``of the 14 pairs that the test separates, 7 to 13 are separated again, none …``."""
+    """What it means that the order holds."""
     pairs = [one.pairs for one in order.comparisons if one.pairs and one.holds]
-    total, same = (number_range([getattr(one, name) for one in pairs]) for name in ("total", "same"))
-    return f"of the {total} pairs of them that the test separates, it separates {same} again, none the other way round"
+    same, total = number_range([one.same for one in pairs]), plural(pairs[0].total, "pair")
+    return f"of the {total} of them that the test separates in the suite, it separates {same} again, none the other way round"

@@ -136,7 +136,7 @@ PLACES = TableColumn(
     "places",
     lambda row: "–".join(map(str, sorted({*row.places}))) if row.places else ABSENT,
     lambda row: row.places and row.places[0] + row.places[1] / 1e6,
-    "Best and worst position in its table that the tests leave open",
+    "Best and worst position among the tested rows of its table that the tests leave open",
     "ascending",
 )
 SCORE = TableColumn(
@@ -258,7 +258,7 @@ def versus_columns(
     ]
 
 
-AGAINST_NEXT = versus_columns(lambda row: row.below, "the row below", ("P(better)", "p", "separated", "beats next"))
+AGAINST_NEXT = versus_columns(lambda row: row.below, "the next tested row", ("P(better)", "p", "separated", "beats next"))
 AGAINST_ANCHOR = versus_columns(
     lambda row: row.against,
     ANCHOR,

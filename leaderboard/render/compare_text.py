@@ -223,9 +223,10 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     if comparison.a.ranking != comparison.b.ranking:
         kinds = " and ".join(printable(row.ranking) for row in comparison.rows)
         lines.append(f"they are in different tables of the board, {kinds}: what they know or saw in training differs")
-    cells = [cell for row in comparison.rows for cell in row.cells.values()]
-    if len(devices := machines([run for cell in cells for run in cell.runs], printable)) > 1:
+    runs = [run for row in comparison.rows for cell in row.cells.values() for run in cell.runs]
+    priced = all(row.name in grid.costs for row in comparison.rows)
+    if not priced and len(devices := machines(runs, printable)) > 1:
         lines.append(f"step times come from different machines and do not compare: {'; '.join(devices)}")
     if any(row.busy for row in comparison.rows):
-        lines.append(f"{BUSY}: no run was timed on a quiet machine")
+        lines.append(f"{BUSY}: timed on a busy machine")
     return lines

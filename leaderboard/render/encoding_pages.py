@@ -23,11 +23,11 @@ from .task_metrics import IN_DISTRIBUTION, REACH, SCORE
 BOARD = "README.md"
 PROPERTIES = {
     "unique": "every position has its own code",
-    "linear": "a linear map takes the code of every p to that of p + 3; where embeddings have no code: attention is the same "
-    "after a shift of all positions, and another after reordering the first half of them",
+    "linear": "a linear map takes what is added to the embedding at every p to what is added at p + 3; where nothing is added: "
+    "a shift of all positions does not change the attention, and reversing the first half of them does",
     "defined_past_train": "defined beyond the training lengths, with finite numbers",
     "deterministic": "deterministic in evaluation",
-    "several_dimensions": "reordering the first half of the positions changes the codes, or the attention",
+    "several_dimensions": "reversing the first half of the positions changes the codes",
 }
 BUSY_TEXT = "The machine was busy with other work: times are too long; no other number is affected."
 
@@ -148,7 +148,7 @@ def summary_line(entry: Entry) -> str:
     row, grid = entry.row, entry.grid
     if row.tier and row.places:
         tested = sum(other.tier is not None for other in entry.table)
-        rank = f"Tier {row.tier}, possible places {columns.PLACES.text(row)} of {tested}"
+        rank = f"Tier {row.tier}, possible places {columns.PLACES.text(row)} of {tested} tested"
     else:
         rank = "Not tested: single seeds" if row.complete else "Not ranked: some task has no run"
     missing = [f"{columns.task_markdown(c.column.task)} ({c.state})" for c in row.cells.values() if not c.runs]

@@ -7,6 +7,7 @@ import numpy as np
 
 from bench.result import QUIET, SOURCE_MEANINGS
 from leaderboard.data.grid import Grid
+from leaderboard.figures.cost import NOISE
 from leaderboard.format import ABSENT, BUSY, FAMILIES, FLAG, SECOND_HAND, VISIBLE_CHANCE, number_range, share
 from leaderboard.stats import bootstrap, significance
 from leaderboard.stats import scores as st
@@ -17,6 +18,8 @@ from .answer import seeds_text
 from .markdown import code, escape
 from .task_metrics import CELL_TEXT, REACH_MEANING
 
+ACCURACY = f"{100 * (NOISE - 1):.0f} %"
+"""Of step times."""
 TITLE = "Length-generalisation leaderboard of positional encodings"
 ABOUT = """\
 Transformers are trained from scratch at lengths up to L and tested at lengths up to L′; only the positional encoding differs
@@ -59,10 +62,11 @@ EXPLANATION = f"""\
   the first row that is separated from a row of the tier. So rows of neighbouring tiers need not be separated. Where all
   encodings have a single seed, nothing can be tested: there are no tiers, and small differences mean nothing. An encoding
   with a single seed, or without a run on some task, is in no tier.
-- **Significance**: *places* are the positions in the table that remain possible for an encoding, given which pairs are
-  separated. *P(better)*, the probability of improvement, is how often one of its runs beats a run of the row below on the
-  same task, averaged over tasks; a tie counts ½. In brackets its 95 % interval, computed as above. The interval has no width
-  if on every task all runs of one encoding beat all runs of the other, or none do: more seeds could still show a difference.
+- **Significance**: *places* are the positions among the tested rows of the table that remain possible for an encoding, given
+  which pairs are separated. *P(better)*, the probability of improvement, is how often one of its runs beats a run of the next
+  tested row on the same task, averaged over tasks; a tie counts ½. In brackets its 95 % interval, computed as above. The
+  interval has no width if on every task all runs of one encoding beat all runs of the other, or none do: more seeds could
+  still show a difference.
 - **Graded scores**: token accuracy past L and the negative log-likelihood of an answer token (teacher-forced, in nats),
   averaged over lengths like the score. They show differences where no encoding answers exactly. Pairs are counted by the
   likelihood of a token, the exponential of minus that number.
@@ -74,7 +78,7 @@ EXPLANATION = f"""\
   *Scaled*: derived from L and L′. Where the two differ, both can run: `x`, and `x_scaled`; a row is what has run.
 - **Parameters**: those of the encoding alone. **Step time**: the time of forward and backward pass at L relative to
   {BASE}'s, measured side by side with it on one task (its name, and times at longer lengths, are on the encoding's page),
-  accurate to some 7 %; where that was not measured, from the timings of runs on an idle machine: medians over seeds,
+  accurate to some {ACCURACY}; where that was not measured, from the timings of runs on an idle machine: medians over seeds,
   geometric mean over tasks. *l > L*: at the longest length measured. {BUSY} marks times measured while the machine was busy
   with other work, and the process had less than {QUIET:.0%} of a core. **Memory**, relative to {BASE}'s: peak memory of a step
   at the longest length measured.
@@ -95,7 +99,7 @@ def signs(rows: Sequence[Row]) -> dict[str, str]:
     found["Reach"] = "multiple of L at which exact match, guessing taken out, falls under one half; geometric mean over tasks"
     found["Reach"] += f" ({ends})" if ends else ""
     found["Score"] = f"past L, {CELL_TEXT}: 0 is guessing, 1 perfect; mean over tasks, and under the name of each task"
-    found["Step time"] = f"of a training step, relative to {BASE}'s, accurate to some 7 %"
+    found["Step time"] = f"of a training step, relative to {BASE}'s, accurate to some {ACCURACY}"
     found["Step time"] += f"; {ABSENT} not measured on an idle machine" if any(row.step_time is None for row in rows) else ""
     present = {row.record.family for row in rows if row.record}
     if families := [f"*{title}*, {meaning}" for name, (title, meaning) in FAMILIES.items() if name in present]:

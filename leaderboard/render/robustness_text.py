@@ -50,9 +50,9 @@ def robustness_words(found: Robustness) -> str:
     if unknown := [title(one) for one in found.comparisons if one.holds is None]:
         text.append(f"With {listed(unknown)}, too few seeds or separated pairs leave open whether the order holds.")
     unsure = Counter(pair for pairs in known for pair in pairs.open)
-    most = [(f"{escape(a)} and {escape(b)}", count) for (a, b), count in unsure.most_common() if 2 * count > len(known)]
+    most = [(f"{escape(a)} above {escape(b)}", count) for (a, b), count in unsure.most_common() if 2 * count > len(known)]
     if weak := [f"{pair} ({count} of {len(known)})" for pair, count in most]:
-        text.append(f"Pairs that it does not separate again under most conditions: {listed(weak)}.")
+        text.append(f"Pairs that the test does not separate again under most conditions: {listed(weak)}.")
     if taus := [one.tau for one in found.comparisons if not np.isnan(one.tau)]:
         between = " to ".join(dict.fromkeys(map(signed, (min(taus), max(taus)))))
         text.append(f"τ to the suite is {between}; differences between conditions are not tested.")
@@ -80,9 +80,9 @@ def interaction_words(found: Interaction, rates: Mapping[str, float], seeds: Seq
     verdict = "depends on" if found.p <= significance.ALPHA else "does not clearly depend on"
     return (
         f"How far encodings are apart {verdict} the learning rate: of the variance of overall scores over encodings, learning "
-        f"rates (the suite's, {rates_text(rates)}) and {seed_list(seeds)}, {listed(parts)} (by which the effect of the rate "
-        f"differs between encodings), and the rest to the seeds (two-way analysis of variance, ω²; p of the interaction: "
-        f"{p_value(found.p)})."
+        f"rates (the suite's, {rates_text(rates)}) and seeds ({listed(list(map(str, seeds)))}), {listed(parts)} (by which the "
+        "effect of the rate differs between encodings), and the rest to the seeds (two-way analysis of variance, ω²; p of the "
+        f"interaction: {p_value(found.p)})."
     )
 
 

@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Literal
 
 import numpy as np
@@ -125,9 +125,9 @@ class Row:
     tier: int | None = None
     """None where nothing could be tested: see ``significance.tiers``."""
     places: tuple[int, int] | None = None
-    """The best and the worst place in its table compatible with the tests."""
+    """The best and the worst place among the tested rows of its table that the tests leave open."""
     below: Versus | None = None
-    """Comparison with the next row."""
+    """Comparison with the next tested row."""
     against: Versus | None = None
     """Comparison with ``ANCHOR``."""
     ps: Mapping[str, float] = field(default_factory=dict)
@@ -196,13 +196,14 @@ def rank_rows(rows: Sequence[Row], anchor: Row | None) -> list[Row]:
         ahead[i, j] = separation(a, b) == "above"
     order = zip(significance.tiers(ahead), significance.possible_places(ahead), strict=True)
     ranked = {row.name: replace(row, tier=tier, places=places) for row, (tier, places) in zip(tested, order, strict=True)}
+    following = {row.name: after for row, after in pairwise(tested)}
     compared = [
         replace(
             ranked.get(row.name, row),
-            below=versus(row, complete[i + 1]) if i + 1 < len(complete) else None,
+            below=versus(row, following[row.name]) if row.name in following else None,
             against=versus(row, anchor) if anchor else None,
         )
-        for i, row in enumerate(complete)
+        for row in complete
     ]
     return compared + incomplete
 

@@ -108,7 +108,7 @@ def as_frame(runs: Origin) -> "pd.DataFrame":
 
 
 def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 10_000, seed: int = 0) -> "DatasetDict":
-    """The examples of a task exactly as runs of a suite train and test on them: splits ``train`` and ``test_<length>``.
+    """The test examples of a suite's runs and the first training examples of a seed: splits ``test_<length>`` and ``train``.
 
     Columns: ``ids`` (token ids, without padding), ``text`` (their symbols, separated by blanks), ``answer`` (symbols after
     ``<sep>``, without ``<eos>``) and ``length``.

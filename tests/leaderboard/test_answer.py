@@ -46,7 +46,9 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
         and "**Clearly below**: c.\n" in text
     )
     free = "b costs nothing: no parameters and no added step time. Relative to nope, at L → at the longest length timed: a "
-    assert f"{free}1.50 → 1 times the step time, 1 times the memory, 40 parameters.\n" in text
+    assert f"{free}1.50 → 1 times the step time, 1 times the memory there, 40 parameters.\n" in text
+    alone = answer(replace(grid, costs={}), summarise(replace(grid, costs={})))
+    assert "Relative to nope: " not in alone, "without nope there is no relative time"
     # Sorting ends at 2 L at .6, a success; parity is then .2 with guessing taken out.
     assert "with 2 on sorting (all to the end of the test, 2 L) and none on parity (furthest: a, 1.7" in text
     grid = replace(grid, costs=costs | {"b": RelativeCost(0.97, 2.75, 1.5, False)})
@@ -55,7 +57,7 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     other = answer(
         grid, {"standard": [first, replace(second, ps=second.ps | {"c": 0.5}), *others]}
     )  # as if its seeds differed more
-    assert "b 0.97 → 2.75 times the step time, 1.5 times the memory, 0 parameters." in other and "nothing" not in other
+    assert "b 0.97 → 2.75 times the step time, 1.5 times the memory there, 0 parameters." in other and "nothing" not in other
     assert "**Clearly below**: no encoding is below all of these 2. Below some of them only: c.\n" in other
     assert text.endswith(
         "2 layers, width 64, trained at lengths up to L: 4 (parity), 6 (sorting). Elsewhere the order may differ."
@@ -73,9 +75,9 @@ def test_encodings_with_too_few_seeds_for_a_test_are_not_recommended():
     runs = runs_of(of, {"a": (0.95, 0.6), "b": (0.55, 0.2), "c": (0.95, 0.7)})
     text = said(of, [r for r in runs if r.encoding.name != "c" or r.seed == 0])
     assert text.startswith("- **So far, use a**: the test separates its score, .") and "**Clearly below**: b." in text
+    assert ", from those of all others tested. Over 3 seeds" in text
     assert (
-        "Over 3 seeds it separates 1 of the 1 pairs tested in this table;" in text
-        and "Too few seeds for the test: c (." in text
+        "Over 3 seeds it separates 1 of the 1 pair tested in this table;" in text and "Too few seeds for the test: c (." in text
     )
     grid = only_grid(of, [r for r in runs if r.encoding.name != "c" or r.seed == 0])
     assert [(row.name, row.tier, row.places) for row in summarise(grid)["standard"]] == [
@@ -92,10 +94,15 @@ def test_an_encoding_is_recommended_if_separated_from_all_others():
     classes = summarise(grid)
     first, *others = classes["standard"]
     text = answer(grid, {"standard": [replace(first, ps=first.ps | {"c": 0.1}), *others]})  # as if its seeds differed more
-    assert text.startswith("- **Highest so far**: a, .8")
+    assert text.startswith("- **Highest of those tested**: a, .8")
     assert "The test separates it from all others but c. Over" in text
     assert " of the 3 pairs tested in this table;" in text and "**Clearly below**: b." in text
     assert "Too few seeds for the test: d (." in text
+
+
+def test_tests_that_end_before_2_l_say_nothing_of_2_l():
+    of = suite(encodings=["a", "b"], test_at=[0.5, 1, 1.25, 1.5])
+    assert "**At 2 L**" not in said(of, runs_of(of, {"a": (0.95, 0.9), "b": (0.55, 0.1)}))
 
 
 @pytest.mark.parametrize(
@@ -110,7 +117,7 @@ def test_one_leader_one_row_and_single_seeds(changes, curves, words):
     of = suite(encodings=sorted(curves), **changes)
     text = said(of, runs_of(of, curves))
     assert words in text and "Elsewhere the order may differ" in text
-    assert ("pairs" in text) == (len(curves) > 1 and not changes)
+    assert ("pair tested" in text) == (len(curves) > 1 and not changes)
 
 
 def test_without_a_complete_row_or_any_run_nothing_is_said():

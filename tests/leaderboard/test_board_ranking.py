@@ -125,11 +125,12 @@ def test_one_entry_of_several_seeds_cannot_be_tested():
 def test_an_entry_of_one_seed_is_not_tested_and_not_separated():
     of = suite(seeds=SEEDS, encodings=["nope", "rope", "alibi"])
     runs = runs_of(of, {"nope": (0.9, 0.8), "rope": (0.7, 0.2)}) + [
-        result(of, task, "alibi", 0, (1, 1, 0.99, 0.99)) for task in ("parity", "sorting")
+        result(of, task, "alibi", 0, (1, 1, 0.85, 0.5)) for task in ("parity", "sorting")
     ]
     rows = summary.summarise(only_grid(of, runs))["standard"]
-    assert [(row.name, row.tier) for row in rows] == [("alibi", None), ("nope", 1), ("rope", 2)]
-    assert rows[0].below is None and rows[1].below.interval is not None
+    assert [(row.name, row.tier) for row in rows] == [("nope", 1), ("alibi", None), ("rope", 2)]
+    assert rows[0].below.name == "rope", "the next row that was tested"
+    assert rows[1].below is None and rows[0].below.interval is not None
 
 
 def test_numbers_of_seeds_may_differ():

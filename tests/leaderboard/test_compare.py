@@ -2,6 +2,7 @@
 
 import io
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from rich.console import Console
 from synthetic_results import failure, full, record, result, suite
 
 from bench.result import Timings
-from leaderboard.data.grid import build_grids
+from leaderboard.data.grid import RelativeCost, build_grids
 from leaderboard.render import compare_text
 from leaderboard.stats.compare import Comparison, compare_encodings, welch
 from tasks import InputError
@@ -206,6 +207,16 @@ def test_numbers_of_the_tables():
 )
 def test_signs_of_differences(value, text):
     assert compare_text.interval((value, None), signed=True) == text
+
+
+def test_step_times_of_cards_are_marked_if_the_machine_was_busy_and_compare_across_machines():
+    runs = full(suite(), {"rope": GOOD, "nope": BAD})
+    runs[0] = runs[0].model_copy(update={"device": "cuda"})
+    (grid,) = build_grids(suite(), runs, {})
+    assert "different machines" in shown(compare_encodings([grid], "rope", "nope"))
+    costs = {"rope": RelativeCost(2, 2, 2, True), "nope": RelativeCost(1, 1, 1, False)}
+    text = shown(compare_encodings([replace(grid, costs=costs)], "rope", "nope"))
+    assert "2.00 ‡" in text and "‡: timed on a busy machine" in text and "different machines" not in text
 
 
 def test_a_single_seed_has_no_interval_and_is_noted():

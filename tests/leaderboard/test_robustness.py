@@ -183,7 +183,7 @@ def test_nothing_is_said_of_an_order_that_is_no_longer_seen():
     assert one.pairs == orders.Pairs(0, (), tuple(itertools.combinations(sorted(NAMES, key=BASE.get, reverse=True), 2)))
     assert one.holds is None
     words = robustness_words(rb.robustness(varied(**{"width-128": dict.fromkeys(NAMES, 0.5)}))).replace("\u00a0", " ")
-    assert "Pairs that it does not separate again under most conditions: " in words and "t5 and alibi (1 of 1)" in words
+    assert "Pairs that the test does not separate again under most conditions: " in words and "t5 above alibi (1 of 1)" in words
 
 
 def test_the_loss_is_that_of_answers_where_it_is_known():
@@ -199,8 +199,8 @@ def test_the_loss_is_that_of_answers_where_it_is_known():
 def test_the_board_says_where_the_order_holds():
     board = whole_board([varied(**{"learning_rate-x2": BASE, "width-128": SWAPPED})])
     short = "the order of nope, rope, t5 and alibi holds with learning rate × 2 (of the 6 pairs of them that the test "
-    short += "separates, it separates 6 again, none the other way round) and does not hold with width 128; 1 other condition "
-    short += "is undecided."
+    short += "separates in the suite, it separates 6 again, none the other way round) and does not hold with width 128; "
+    short += "1 other condition is undecided."
     assert f"With one thing changed at a time, {short}" in board.split("## Overall")[0].replace("\u00a0", " ")
     words = board.split("## Does the order hold?\n\n")[1].split("\n")[0].replace("\u00a0", " ")
     assert "4 encodings ran again on all tasks with one thing changed at a time (so far under 2 of 3 conditions)." in words
