@@ -21,7 +21,7 @@ quickstart: .venv/.runtime
 	@echo "  lprime new my_encoding     a template for yours; CONTRIBUTING.md leads on"
 
 test: .venv/.dev
-	$(BIN)/python -m pytest -n 2 tests -m 'not slurm$(if $(CHROMIUM),, and not browser)$(if $(BUBBLEWRAP),, and not sandbox)'
+	$(BIN)/python -m pytest -n 2 --durations 15 tests -m 'not slurm$(if $(CHROMIUM),, and not browser)$(if $(BUBBLEWRAP),, and not sandbox)'
 	@echo "NOT TESTED: the launcher on a SLURM cluster; make test-slurm does that"
 	$(if $(CHROMIUM),,@echo "NOT TESTED: the HTML page; needs Chromium (apt-get install chromium)")
 	$(if $(BUBBLEWRAP),,@echo "NOT TESTED: sealed runs of submissions; need bubblewrap (apt-get install bubblewrap) and user namespaces, which most containers lack")
