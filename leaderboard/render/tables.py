@@ -7,6 +7,7 @@ import numpy as np
 
 from bench.result import Result
 from leaderboard.data.grid import Column, Grid
+from leaderboard.figures.robustness import signed
 from leaderboard.format import (
     ABSENT,
     FLAG,
@@ -189,9 +190,9 @@ def resolution_text(found: Resolution) -> str:
         f"Rows of tier 1 in the first table: {found.first} of {found.ranked}.",
     ]
     if found.agreement is not None:
-        within = "" if found.agreement_first is None else f", and {found.agreement_first:.2f} over the {found.first} of tier 1"
-        text = f"Order by two random halves of the seeds, Kendall's τ: {found.agreement:.2f} over all rows{within}."
-        lines.append(text)
+        text = f"Order by two random halves of the seeds, Kendall's τ: {signed(found.agreement)} over all rows"
+        first = found.agreement_first
+        lines.append(f"{text}." if first is None else f"{text}, and {signed(first)} over the {found.first} of tier 1.")
     about = "A cell is one encoding and seed at one test length past L: at the floor or the ceiling it shows no difference."
     return "\n\n".join([about, markdown_table(header, body), bullets(lines)])
 
