@@ -48,7 +48,7 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     free = "b costs nothing: no parameters and no added step time. Relative to nope, at L → at the longest length timed: a "
     assert f"{free}1.50 → 1 times the step time, 1 times the memory there, 40 parameters.\n" in text
     alone = answer(replace(grid, costs={}), summarise(replace(grid, costs={})))
-    assert "Relative to nope: " not in alone, "without nope there is no relative time"
+    assert "**Clearly below**" in alone and "**Cost**" not in alone, "without nope there is no relative time"
     # Sorting ends at 2 L at .6, a success; parity is then .2 with guessing taken out.
     assert "with 2 on sorting (all to the end of the test, 2 L) and none on parity (furthest: a, 1.7" in text
     grid = replace(grid, costs=costs | {"b": RelativeCost(0.97, 2.75, 1.5, False)})
