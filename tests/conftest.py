@@ -1,14 +1,14 @@
 """Settings and fixtures of all tests. One thread, so that results are bit-for-bit reproducible."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 import submitit  # noqa: F401 (configures logging when imported, which makes absl, of rliable, close pytest's streams)
 import yaml
-from support import suite_dict
+from support import new_registry, suite_dict
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 hypothesis.settings.register_profile("lprime", deadline=None)  # do not fail on a busy machine
@@ -28,11 +28,10 @@ def tiny(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def fresh_registry(monkeypatch) -> None:
+def fresh_registry() -> Iterator[None]:
     """No plugin is loaded, as in a new process."""
-    from bench.plugins import registry  # imports torch, which most tests do without
-
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
+    with new_registry():
+        yield
 
 
 @pytest.fixture

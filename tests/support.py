@@ -1,10 +1,16 @@
-"""Helpers of all tests: a tiny suite, and the command line in a process of its own."""
+"""Helpers of all tests: a tiny suite, and the command line."""
 
+import contextlib
+import io
 import json
+import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,10 +39,52 @@ def suite_dict(**changes: object) -> dict:
     return content
 
 
-def lprime(*arguments: object, cwd: Path | None = None, **more) -> subprocess.CompletedProcess:
-    """Run ``lprime`` in a new process."""
-    command = [sys.executable, "-m", "lprime", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, **more)
+@contextlib.contextmanager
+def new_registry() -> Iterator[None]:
+    """No plugin is loaded in this block, as in a new process."""
+    from bench.plugins import registry  # loads torch, which most tests do without
+    from bench.runs.shared_training import trained_as
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "loaded", registry.Loaded())
+        trained_as.cache_clear()
+        yield
+    trained_as.cache_clear()
+
+
+def lprime(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess:
+    """Run ``lprime`` in this process as a new one would: that would first load torch, for seconds."""
+    from lprime.cli import main
+
+    command, out, err = list(map(str, arguments)), io.StringIO(), io.StringIO()
+    handler = signal.getsignal(signal.SIGTERM)
+    try:
+        with (
+            contextlib.chdir(cwd or os.getcwd()),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+            new_registry(),
+            pytest.raises(SystemExit) as done,
+        ):
+            main(command)
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    return subprocess.CompletedProcess(command, done.value.code, out.getvalue(), err.getvalue())
+
+
+def start_lprime(*arguments: object, **options) -> subprocess.Popen:
+    """Start ``lprime`` in a new process, the first of its group. Its stdout and stderr are pipes."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "lprime", *map(str, arguments)],
+        text=True,
+        start_new_session=True,
+        # Tests in the background of a script ignore Ctrl-C, and child processes would inherit that.
+        **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": heed_ctrl_c} | options,
+    )
+
+
+def heed_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def results(out: Path) -> dict[str, dict]:

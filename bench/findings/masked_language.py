@@ -39,8 +39,7 @@ def trained_loss(name: str, causal: bool, seed: int) -> float:
         optimizer.zero_grad()
         loss_of(model, task, BATCH, f"masked_language_{seed}", step).backward()
         optimizer.clip(recipe.clip_norm)
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(recipe, step)
+        optimizer.learning_rate = learning_rate(recipe, step)
         optimizer.step()
     with torch.inference_mode():
         model.eval().cache.clear()

@@ -23,9 +23,8 @@ from .run import CHECKPOINT, RESULT, WEIGHTS
 def collect_tensors(model: Decoder, optimizer: FlatAdamW) -> dict[str, Tensor]:
     """All tensors of a run: ``model/<name>``; ``step/``, ``exp_avg/`` and ``exp_avg_sq/<name>`` of the optimizer's vectors."""
     tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
-    for name, vector in optimizer.vectors.items():
-        for key, value in optimizer.state.get(vector, {}).items():
-            tensors[f"{key}/{name}"] = value
+    for name, moments in optimizer.moments.items():
+        tensors |= {f"{key}/{name}": value for key, value in moments.items()}
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
@@ -102,8 +101,7 @@ def load_checkpoint(
             )
         if found != identity:
             raise ValueError("of another run")
-        weights = weights_in(tensors)
-        if {n: t.shape for n, t in weights.items()} != {n: t.shape for n, t in model.state_dict().items()}:
+        if {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in collect_tensors(model, optimizer).items()}:
             raise ValueError("of another model")
     except FileNotFoundError:  # deleted since: its run has ended in another process
         return None
@@ -114,12 +112,10 @@ def load_checkpoint(
     except ValueError:
         path.replace(path.with_name(name + ".unusable"))
         return None
-    model.load_state_dict(weights)
-    for name, vector in optimizer.vectors.items():
-        moments = {key: tensors[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in tensors}
-        if moments:
-            # The fused kernel needs the step counter in float32 on the same device as the vector.
-            optimizer.state[vector] = {key: value.to(vector.device) for key, value in moments.items()}
+    model.load_state_dict(weights_in(tensors))
+    for name, moments in optimizer.moments.items():
+        for key, value in moments.items():
+            value.copy_(tensors[f"{key}/{name}"])
     return state
 
 

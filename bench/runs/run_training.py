@@ -136,9 +136,8 @@ class Training:
                 if name.replace("base.", "") != other_name.replace("base.", ""):
                     raise ValueError(f"{self.run.encoding} does not train as {other.run.encoding}: {name}, {other_name}")
                 ours.copy_(theirs)
-        for name, vector in self.optimizer.vectors.items():
-            moments = other.optimizer.state.get(other.optimizer.vectors[name], {})
-            self.optimizer.state[vector] = {key: value.clone() for key, value in moments.items()}
+        for name, moments in other.optimizer.moments.items():
+            self.optimizer.moments[name] = {key: value.clone() for key, value in moments.items()}
         self.state = replace(other.state, started=self.state.started, loss=list(other.state.loss))
 
     def train(self) -> None:

@@ -134,7 +134,6 @@ def worker_main(pipe: Connection, out: str, threads: int, device: str, checkpoin
     """Entry point of the process."""
     pool = PoolConnection(pipe)
     import torch  # slow: once per worker, after the signal handler is installed
-    import torch._dynamo  # otherwise the first optimizer imports it, in the middle of a run
 
     from bench.training.train import Stopped
 

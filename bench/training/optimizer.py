@@ -5,17 +5,19 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.optim.adamw import adamw
 
 from bench.suites.suite import Recipe
 
 from .model import Decoder
 
 
-class FlatAdamW(torch.optim.AdamW):
+class FlatAdamW:
     """AdamW (Loshchilov & Hutter 2019, *Decoupled Weight Decay Regularization*) over all parameters of a model.
 
     The parameters become views of two vectors: ``decayed`` holds the model's matrices, ``others`` the parameters without weight
-    decay (norms, token embeddings, the encoding's own). A missing gradient counts as zero.
+    decay (norms, token embeddings, the encoding's own). A missing gradient counts as zero. Calls torch's function: a
+    ``torch.optim.Optimizer`` would load ``torch._dynamo`` first, which takes nearly as long as torch itself.
 
     Arguments:
         model: already on its device.
@@ -26,11 +28,12 @@ class FlatAdamW(torch.optim.AdamW):
         others = {n: p for n, p in model.named_parameters() if n not in decayed}
         self.members = {"decayed": list(decayed.values()), "others": list(others.values())}
         self.vectors = {name: flatten_parameters(members) for name, members in self.members.items()}
-        decay = {"decayed": recipe.weight_decay, "others": 0.0}
-        groups = [{"params": [vector], "weight_decay": decay[name]} for name, vector in self.vectors.items()]
-        super().__init__(groups, lr=recipe.learning_rate, betas=(recipe.betas[0], recipe.betas[1]), fused=True)
+        self.weight_decay = {"decayed": recipe.weight_decay, "others": 0.0}
+        self.learning_rate, self.betas = recipe.learning_rate, recipe.betas
+        self.moments = {name: initial_moments(vector) for name, vector in self.vectors.items()}
+        """By vector: steps made, and running means of the gradient and of its square."""
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
+    def zero_grad(self) -> None:
         for members in self.members.values():
             for member in members:
                 member.grad = None
@@ -51,6 +54,23 @@ class FlatAdamW(torch.optim.AdamW):
         for gradient in gradients:
             gradient.mul_(scale)
         return norm
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for name, vector in self.vectors.items():
+            assert vector.grad is not None, "clip comes first"
+            moments = self.moments[name]
+            adamw(
+                [vector], [vector.grad], [moments["exp_avg"]], [moments["exp_avg_sq"]], [], [moments["step"]],
+                lr=self.learning_rate, beta1=self.betas[0], beta2=self.betas[1], weight_decay=self.weight_decay[name],
+                eps=1e-8, amsgrad=False, maximize=False, fused=True,
+            )  # fmt: skip
+
+
+def initial_moments(vector: Tensor) -> dict[str, Tensor]:
+    """As ``torch.optim`` names them. The fused kernel counts steps in float32 on the device of the vector."""
+    step = torch.zeros((), dtype=torch.float32, device=vector.device)
+    return {"step": step, "exp_avg": torch.zeros_like(vector), "exp_avg_sq": torch.zeros_like(vector)}
 
 
 def flatten_parameters(members: Sequence[nn.Parameter]) -> nn.Parameter:

@@ -186,8 +186,7 @@ def train(
             norm = optimizer.clip(recipe.clip_norm)
         if device.type == "cuda" and state.step + 1 < end:
             prefetched = draw(state.step + 1)  # while the GPU computes
-        for group in optimizer.param_groups:
-            group["lr"] = learning_rate(recipe, state.step, extra_steps)
+        optimizer.learning_rate = learning_rate(recipe, state.step, extra_steps)
         value = loss.item()
         if not (math.isfinite(value) and math.isfinite(norm.item())):
             state.diverged = True  # and the weights stay as before this step

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from commands import run_command
 from plugin_files import source_of_one, written
-from support import ROOT, lprime, suite_dict
+from support import ROOT, start_lprime, suite_dict
 
 from bench import encodings
 from bench.check.run_checks import plugin_sources
@@ -154,8 +154,9 @@ def test_plugins_run_and_their_results_are_stored_under_their_names(installed, h
     ]
     path = os.pathsep.join([str(installed), str(ROOT)])
     arguments = ("run", "tiny.yaml", "--out", "runs", "--task", "copying", "--workers", 1, *chosen)
-    done = lprime(*arguments, env=os.environ | {"PYTHONPATH": path})
-    assert done.returncode == 0, done.stderr
+    process = start_lprime(*arguments, env=os.environ | {"PYTHONPATH": path})
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
     records = [json.loads(path.read_text())["encoding"] for path in here.rglob("result.json")]
     found = {record["name"]: record for record in records}
     assert found.keys() == {"mine(strength=2.0)", "rope", "randomised(recency(reach=2.0))"}

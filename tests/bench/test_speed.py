@@ -123,8 +123,7 @@ def test_our_step_is_a_step_of_the_training_loop():
     loop.loop(3)
     recipe = by_hand.recipe.model_copy(update={"steps": 3})
     for step in range(3):
-        for group in by_hand.optimizer.param_groups:
-            group["lr"] = learning_rate(recipe, step)
+        by_hand.optimizer.learning_rate = learning_rate(recipe, step)
         by_hand.step(training_batch(SMALL, "parity", recipe.batch, step))
     for ours, its in zip(by_hand.model.parameters(), loop.model.parameters(), strict=True):
         assert torch.equal(ours, its)

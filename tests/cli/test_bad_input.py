@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from commands import refused
-from support import lprime, suite_dict
+from support import lprime, start_lprime, suite_dict
 
 SUITE_FAULTS = {
     "unknown key": (lambda t: t.replace("  steps:", "  stepz:"), "unknown key in recipe 'stepz'; did you mean 'steps'?"),
@@ -79,10 +79,11 @@ def test_a_disk_that_fills_up_during_a_run_leaves_no_partial_file_and_no_failure
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))  # checkpoints do not fit, reports would
 
     command = ("run", tiny(), "--out", tmp_path / "runs", "--task", "parity", "--encoding", "t5")
-    done = lprime(*command, preexec_fn=limit)
-    assert done.returncode == 1
-    assert "cannot write" in done.stdout and "File too large" in done.stdout
-    assert "Traceback" not in done.stderr
+    process = start_lprime(*command, preexec_fn=limit)
+    shown, errors = process.communicate()
+    assert process.returncode == 1
+    assert "cannot write" in shown and "File too large" in shown
+    assert "Traceback" not in errors
     files = {p.name for p in (tmp_path / "runs").rglob("*") if p.is_file()}
     assert files <= {"lock", "training.lock"}
     assert lprime(*command).returncode == 0  # with space again, the same command makes the run

@@ -10,20 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import lprime, results
-
-
-def start(*arguments: object) -> subprocess.Popen:
-    command = [sys.executable, "-m", "lprime", *map(str, arguments)]
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        # In the background of a script, the tests ignore Ctrl-C, and the process would inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+from support import lprime, results, start_lprime
 
 
 def children(process: subprocess.Popen) -> list[int]:
@@ -37,7 +24,7 @@ def test_running_again_skips_finished_runs(tiny, tmp_path):
     assert first.returncode == 0, first.stderr
     before = {p: p.stat().st_mtime_ns for p in out.rglob("result.json")}
     assert len(before) == 2
-    second = lprime("run", suite, "--out", out)
+    second = lprime("run", suite, "--out", out, "--workers", 1)
     assert "2 of 4 runs to do" in second.stdout
     assert all(p.stat().st_mtime_ns == t for p, t in before.items()), "finished runs are skipped"
     assert "nothing to run: 4 of 4" in lprime("run", suite, "--out", out).stdout
@@ -54,8 +41,8 @@ def test_a_grid_killed_at_random_moments_gives_the_same_results(tiny, tmp_path):
     whole = lprime("run", suite, "--out", tmp_path / "whole")
     assert whole.returncode == 0, whole.stderr
     rng, kills = random.Random(0), 0
-    for _ in range(4):
-        process = start("run", suite, "--out", tmp_path / "cut", "--checkpoint-every", 0)
+    for _ in range(3):
+        process = start_lprime("run", suite, "--out", tmp_path / "cut", "--checkpoint-every", 0)
         # The clock starts with the first run: no state is lost during imports.
         deadline = time.monotonic() + 60
         while not list((tmp_path / "cut").rglob("checkpoint*")) and process.poll() is None and time.monotonic() < deadline:
@@ -75,7 +62,7 @@ def test_a_grid_killed_at_random_moments_gives_the_same_results(tiny, tmp_path):
 
 def test_status_shows_the_step_of_a_running_run(tiny, tmp_path):
     suite, out = tiny(recipe={"steps": 100000}, encodings=["nope"]), tmp_path / "runs"
-    process = start("run", suite, "--out", out, "--workers", 1)
+    process = start_lprime("run", suite, "--out", out, "--workers", 1)
     wait_for(process, out, "heartbeat.json")
     (row,) = [s for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout) if s["state"] == "running"]
     shown = lprime("status", suite, "--out", out).stdout
@@ -91,7 +78,7 @@ def test_status_shows_the_step_of_a_running_run(tiny, tmp_path):
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_soon_and_loses_nothing(tiny, tmp_path, stop):
     suite, out = tiny(recipe={"steps": 100000}), tmp_path / "runs"
-    process = start("run", suite, "--out", out, "--checkpoint-every", 2)
+    process = start_lprime("run", suite, "--out", out, "--checkpoint-every", 2)
     wait_for(process, out, "checkpoint.safetensors")  # training has started
     stopped = time.time()
     os.killpg(process.pid, stop) if stop == signal.SIGINT else process.send_signal(stop)
@@ -106,7 +93,7 @@ def test_ctrl_c_stops_soon_and_loses_nothing(tiny, tmp_path, stop):
 
 
 def test_workers_end_when_the_command_is_killed(tiny, tmp_path):
-    process = start("run", tiny(recipe={"steps": 100000}), "--out", tmp_path / "runs", "--workers", 1)
+    process = start_lprime("run", tiny(recipe={"steps": 100000}), "--out", tmp_path / "runs", "--workers", 1)
     wait_for(process, tmp_path / "runs", "lock")
     offspring = children(process)
     assert offspring
@@ -133,7 +120,7 @@ def test_one_failed_run_never_stops_the_others(tiny, tmp_path):
     assert "1 failed before; --retry-failed runs them again" in again.stdout
     assert failure["error"] in again.stdout
     (out / "tiny/copying/t5/seed-0/checkpoint.safetensors").rmdir()
-    last = lprime("run", suite, "--out", out, "--retry-failed")
+    last = lprime("run", suite, "--out", out, "--retry-failed", "--workers", 1)
     assert last.returncode == 0, last.stdout
     assert len(results(out)) == 4
     assert not (out / "tiny/copying/t5/seed-0/failure.json").exists()
@@ -154,7 +141,7 @@ def test_a_stopped_retry_is_not_a_failure(tiny, tmp_path):
     only = ("--out", out, "--task", "copying", "--encoding", "nope")
     assert lprime("run", suite, *only).returncode == 1
     (folder / "checkpoint.safetensors").rmdir()
-    process = start("run", suite, *only, "--retry-failed", "--checkpoint-every", 0)
+    process = start_lprime("run", suite, *only, "--retry-failed", "--checkpoint-every", 0)
     wait_for(process, out, "checkpoint.safetensors")
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
@@ -169,7 +156,7 @@ def test_a_stopped_retry_is_not_a_failure(tiny, tmp_path):
 
 def test_settings_in_a_suite_have_one_normalised_name(tiny, tmp_path):
     suite, out = tiny(encodings=["rope( base = 500 )"], seeds=[0]), tmp_path / "runs"
-    assert lprime("run", suite, "--out", out).returncode == 0
+    assert lprime("run", suite, "--out", out, "--workers", 1).returncode == 0
     assert {p.parent.parent.name for p in out.rglob("result.json")} == {"rope(base=500.0)"}
     assert {s["state"] for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout)} == {"done"}
     board = lprime("board", suite, "--out", out)
@@ -182,7 +169,7 @@ def test_settings_in_a_suite_have_one_normalised_name(tiny, tmp_path):
 
 def test_a_changed_source_is_reported(tiny, tmp_path):
     suite, out = tiny(encodings=["nope"]), tmp_path / "runs"
-    assert lprime("run", suite, "--out", out).returncode == 0
+    assert lprime("run", suite, "--out", out, "--workers", 1).returncode == 0
     for path in out.rglob("result.json"):
         content = json.loads(path.read_text())
         content["encoding"]["source_sha256"] = "0" * 64
@@ -191,14 +178,14 @@ def test_a_changed_source_is_reported(tiny, tmp_path):
 
 
 def test_a_closed_output_pipe_stops_no_run(tiny, tmp_path):
-    command = f"{sys.executable} -m lprime run {tiny()} --out {tmp_path / 'runs'} | true"
+    command = f"{sys.executable} -m lprime run {tiny()} --out {tmp_path / 'runs'} --workers 1 | true"
     subprocess.run(["bash", "-c", command], capture_output=True, timeout=120)
     assert len(results(tmp_path / "runs")) == 4
 
 
 def test_a_worker_killed_from_outside_fails_its_run_alone(tiny, tmp_path):
     suite, out = tiny(recipe={"steps": 400}), tmp_path / "runs"
-    process = start("run", suite, "--out", out, "--workers", 1)
+    process = start_lprime("run", suite, "--out", out, "--workers", 1)
     wait_for(process, out, "lock")
     (worker,) = [pid for pid in children(process) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     os.kill(worker, signal.SIGKILL)
@@ -210,8 +197,8 @@ def test_a_worker_killed_from_outside_fails_its_run_alone(tiny, tmp_path):
 
 def test_a_worker_stopped_by_a_signal_saves_its_run_and_another_resumes_it(tiny, tmp_path):
     """A cluster that ends a job sends the signal to all its processes."""
-    suite, out = tiny(recipe={"steps": 800}, encodings=["nope"]), tmp_path / "runs"
-    process = start("run", suite, "--out", out, "--workers", 1, "--checkpoint-every", 0)
+    suite, out = tiny(recipe={"steps": 300}, encodings=["nope"]), tmp_path / "runs"
+    process = start_lprime("run", suite, "--out", out, "--workers", 1, "--checkpoint-every", 0)
     wait_for(process, out, "checkpoint.safetensors")
     (worker,) = [pid for pid in children(process) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
     os.kill(worker, signal.SIGUSR2)  # ignored: a cluster sends it to every process, but only the main one acts on it
@@ -219,7 +206,7 @@ def test_a_worker_stopped_by_a_signal_saves_its_run_and_another_resumes_it(tiny,
     output, _ = process.communicate(timeout=120)
     assert process.returncode == 0, output
     assert "FAILED" not in output
-    assert lprime("run", suite, "--out", tmp_path / "whole").returncode == 0
+    assert lprime("run", suite, "--out", tmp_path / "whole", "--workers", 1).returncode == 0
     assert results(out) == results(tmp_path / "whole")
 
 

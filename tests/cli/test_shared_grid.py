@@ -3,10 +3,9 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 
-from support import lprime, results
+from support import lprime, results, start_lprime
 
 NAMES = ("rope", "yarn", "ntk", "finetuned(rope)")
 
@@ -34,13 +33,13 @@ def test_stretched_forms_after_rope_train_nothing(tiny, tmp_path):
     assert files(out) == {"rope/seed-0/weights.safetensors"}
     # Two workers at once, with the training form last, and killed in the middle.
     chosen = [part for name in reversed(NAMES) for part in ("--encoding", name)]
-    command = [sys.executable, "-m", "lprime", "run", suite, "--task", "copying", "--out", other, "--workers", "2", *chosen]
-    process = subprocess.Popen([*command, "--checkpoint-every", "0"], stdout=subprocess.DEVNULL, start_new_session=True)
+    command = ("run", suite, "--task", "copying", "--out", other, "--workers", 2, *chosen, "--checkpoint-every", 0)
+    process = start_lprime(*command, stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not list(other.rglob("*.safetensors")) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    process.communicate()
     run(suite, other, "--workers", 2, encodings=NAMES[::-1])
     assert results(other) == results(out)
     assert files(other) == {"rope/seed-0/weights.safetensors"}

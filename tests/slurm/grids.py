@@ -2,9 +2,7 @@
 
 import json
 import os
-import signal
 import subprocess
-import sys
 import textwrap
 import time
 from collections.abc import Callable
@@ -13,11 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from support import ROOT, results, suite_dict
+from support import lprime, new_registry, results, start_lprime, suite_dict
 
-PATIENCE_S = 240
-GRID_S = 1500
-"""Timeout of a command: all of ``quick``, with three other clusters on the same cores."""
+PATIENCE_S = 600
 T = TypeVar("T")
 
 
@@ -42,7 +38,6 @@ class Grid:
     folder: Path
     suite: dict[str, Any]
     cluster: dict[str, Any] = field(default_factory=dict)
-    environment: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -56,32 +51,18 @@ class Grid:
     def name(self) -> str:
         return self.suite["name"]
 
-    def command(self, *arguments: object) -> list[str]:
-        command, *rest = arguments
-        place = ["--out", str(self.out)]
-        return [sys.executable, "-m", "lprime", str(command), str(self.suite_file), *place, *map(str, rest)]
+    def lprime(self, command: str, *arguments: object) -> subprocess.CompletedProcess:
+        """Run a command to its end, in this process."""
+        return lprime(command, self.suite_file, "--out", self.out, *arguments)
 
-    def lprime(self, *arguments: object) -> subprocess.CompletedProcess:
-        """Run the command to its end."""
-        environment = os.environ | self.environment
-        return subprocess.run(self.command(*arguments), capture_output=True, text=True, timeout=GRID_S, env=environment)
+    def start(self, command: str, *arguments: object, **environment: str) -> subprocess.Popen:
+        """Start a command in a new process, with more variables in its environment."""
+        more = {"stderr": subprocess.STDOUT, "env": os.environ | environment}
+        return start_lprime(command, self.suite_file, "--out", self.out, *arguments, **more)
 
-    def start(self, *arguments: object) -> subprocess.Popen:
-        """Start the command in the background."""
-        return subprocess.Popen(
-            self.command(*arguments),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-            env=os.environ | self.environment,
-            # Tests in the background of a script ignore Ctrl-C, and child processes would inherit that.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-
-    def submit(self, *arguments: object) -> str:
+    def submit(self) -> str:
         """Submit all runs. Returns the command's output."""
-        done = self.lprime("run", "--on", self.cluster_file, "--detach", *arguments)
+        done = self.lprime("run", "--on", self.cluster_file, "--detach")
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
@@ -116,15 +97,22 @@ class Grid:
         return {id: state for id, name, state in rows if name.startswith(f"lprime-{self.name}-")}
 
     def local(self) -> dict[str, dict]:
-        """Results of the same grid by the local pool, the oracle."""
+        """Results of the same grid in this process, the oracle."""
+        from lprime import evaluate
+
         out = self.folder / "local"
-        command = [sys.executable, "-m", "lprime", "run", str(self.suite_file), "--out", str(out)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=GRID_S, env=os.environ | self.environment)
-        assert done.returncode == 0, done.stdout + done.stderr
+        with new_registry():
+            for encoding in self.suite["encodings"]:
+                evaluate(encoding, self.suite_file, seed=self.suite["seeds"], out=out, quiet=True)
         return results(out)
 
+    def release(self) -> None:
+        """Let the runs of a suite by ``paced`` go on at full speed."""
+        (self.folder.parent / HOLD).unlink(missing_ok=True)
+
     def finish(self) -> None:
-        """Wait until no job is in the queue."""
+        """Release the runs, and wait until no job is in the queue."""
+        self.release()
         wait_until("the grid's jobs to end", lambda: not self.queue())
 
 
@@ -151,6 +139,19 @@ def short(name: str, steps: int = 60, **changes: object) -> dict:
     return suite_dict(name=name, recipe={"steps": steps}, **changes)
 
 
-def paced(name: str, steps: int, **changes: object) -> dict:
-    """A tiny suite whose runs take at least a second for each 50 steps, and meanwhile something can happen to them."""
-    return short(name, steps, encodings=[str(ROOT / "tests/slurm/sleepy.py")], **changes)
+HOLD = "hold"
+"""File beside a grid: while it exists, runs of ``paced`` suites are slow."""
+SLEEPY = """
+def embed(self, x, at):
+    import os, time
+    time.sleep(PACE_S if os.path.exists("FILE") else 0)
+    return x
+"""
+
+
+def paced(folder: Path, name: str, steps: int = 300, pace_s: float = 0.2, **changes: object) -> dict:
+    """A tiny suite for a grid in this folder, whose runs take ``pace_s`` seconds a step until the grid releases them, however
+    fast the machine: meanwhile something can happen to them."""
+    (folder / HOLD).touch()
+    body = SLEEPY.replace("PACE_S", str(pace_s)).replace("FILE", str(folder / HOLD))
+    return short(name, steps, encodings=[str(write_encoding(folder / "sleepy.py", body))], **changes)

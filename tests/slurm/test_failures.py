@@ -82,9 +82,9 @@ def test_a_node_cannot_load_a_plugin(cluster, tmp_path, fragile):
 
 def test_cancelled_by_the_user(cluster, tmp_path):
     """A job that runs, and one that waits: sacct reports the two differently."""
-    grid = Grid(tmp_path / "grid", paced("cancelled", 800), {"cpus_per_job": 2, "jobs_at_once": 1})
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "cancelled"), {"cpus_per_job": 2, "jobs_at_once": 1})
     grid.submit()
-    wait_until("some steps", lambda: grid.trained(60))
+    wait_until("some steps", lambda: grid.trained(10))
     done = grid.lprime("cancel")
     assert done.returncode == 0
     assert "2 jobs cancelled" in done.stdout
@@ -100,14 +100,15 @@ def test_cancelled_by_the_user(cluster, tmp_path):
 
 def test_a_lost_job_is_submitted_again(cluster, tmp_path):
     """Its node fails and SLURM does not requeue it: the watching command submits its runs again."""
-    grid = Grid(tmp_path / "grid", paced("lostjob", 600), {"runs_per_job": 2})
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "lostjob"), {"runs_per_job": 2})
     watcher = grid.start("run", "--on", grid.cluster_file)
-    wait_until("steps", lambda: grid.trained(60))
+    wait_until("steps", lambda: grid.trained(10))
     (id,) = grid.queue()
     # As on a site that does not requeue jobs.
     slurm("scontrol", "update", f"jobid={id}", "requeue=0")
     node = grid.progress()[0]["node"]
     cluster.kill_node(node)
+    grid.release()
     try:
         said, _ = watcher.communicate(timeout=400)
     finally:
@@ -118,9 +119,9 @@ def test_a_lost_job_is_submitted_again(cluster, tmp_path):
 
 
 def test_ctrl_c_does_not_affect_the_jobs(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced("watched", 1000))
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "watched"))
     watcher = grid.start("run", "--on", grid.cluster_file)
-    wait_until("steps", lambda: grid.trained(20))
+    wait_until("steps", lambda: grid.trained(10))
     watcher.send_signal(signal.SIGINT)
     said, _ = watcher.communicate(timeout=60)
     assert watcher.returncode == 130
@@ -131,7 +132,7 @@ def test_ctrl_c_does_not_affect_the_jobs(cluster, tmp_path):
 
 
 def test_status_watch_ends_with_the_grid(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced("looked", 160))
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "looked", 100, pace_s=0.02))
     grid.submit()
     watcher = grid.start("status", "--watch", "--every", 1)
     said, _ = watcher.communicate(timeout=240)
@@ -142,20 +143,20 @@ def test_status_watch_ends_with_the_grid(cluster, tmp_path):
 def test_the_shared_disk_is_full(cluster, tmp_path):
     """Earlier results remain; the job's exit code reports the error. There is room for a report of a failure, but not for a
     checkpoint: that is no failure of the run."""
-    grid = Grid(tmp_path / "grid", paced("fulldisk", 600), {"runs_per_job": 2, "cpus_per_job": 1})
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "fulldisk", pace_s=0.04), {"runs_per_job": 2, "cpus_per_job": 1})
     grid.out.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", grid.out], check=True)
     try:
         grid.submit()
         wait_until("the first result", lambda: list(grid.out.rglob("result.json")))
         before = results(grid.out)
-        wait_until("the second run", lambda: grid.trained(20))
+        wait_until("the second run", lambda: grid.trained(10))
         filler = grid.out / "filler"
         with pytest.raises(OSError, match="No space"), open(filler, "wb", buffering=0) as file:
             while True:
                 file.write(bytes(4096))
         os.truncate(filler, filler.stat().st_size - 8192)
-        grid.finish()
+        wait_until("the job to end", lambda: not grid.queue())
         rows = grid.status()
         assert sorted(row["state"] for row in rows)[0] == "done"
         (lost,) = [row for row in rows if row["state"] != "done"]
@@ -172,9 +173,9 @@ def test_the_shared_disk_is_full(cluster, tmp_path):
 
 
 def test_the_records_are_deleted_while_the_job_runs(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced("deleted", 800), {"runs_per_job": 2})
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "deleted"), {"runs_per_job": 2})
     grid.submit()
-    wait_until("steps", lambda: grid.trained(40))
+    wait_until("steps", lambda: grid.trained(10))
     for folder in grid.records():
         shutil.rmtree(folder)
     asked = grid.lprime("run", "--on", grid.cluster_file, "--detach")
@@ -235,14 +236,14 @@ def test_a_node_does_not_see_the_results_folder(cluster, tmp_path):
     assert all("results folder" in row["reason"] for row in rows)
 
 
-def test_a_site_without_accounting(cluster, tmp_path):
+def test_a_site_without_accounting(cluster, tmp_path, monkeypatch):
     """Everything works, and the status says that hours used are unknown."""
     stub = tmp_path / "bin" / "sacct"
     stub.parent.mkdir()
     stub.write_text("#!/bin/sh\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n")
     stub.chmod(0o755)
     grid = Grid(tmp_path / "grid", short("noaccounts", encodings=["nope"]), {"runs_per_job": 2})
-    grid.environment = {"PATH": f"{stub.parent}:{os.environ['PATH']}"}
+    monkeypatch.setenv("PATH", f"{stub.parent}:{os.environ['PATH']}")
     done = grid.lprime("run", "--on", grid.cluster_file)
     assert done.returncode == 0, done.stdout + done.stderr
     assert grid.states() == ["done", "done"]

@@ -30,11 +30,11 @@ def test_the_quick_grid_equals_that_of_the_local_pool(cluster, tmp_path):
 
 
 def test_preempted_several_times(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced("preempted", 1500, tasks=[TASK]), {"partition": "low"})
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "preempted", tasks=[TASK]), {"partition": "low"})
     grid.submit()
     run, reached = "parity sleepy seed 0", [0]
     for _ in range(3):
-        wait_until("more steps", lambda: grid.trained(reached[-1] + 60) and len(starts_of(grid, run)) == len(reached))
+        wait_until("more steps", lambda: grid.trained(reached[-1] + 5) and len(starts_of(grid, run)) == len(reached))
         reached.append(max(beat["step"] for progress in grid.progress() for beat in progress["beats"]))
         slurm("sbatch", "-W", "-p", "high", "-N", "2", "-c", "2", "--output=/dev/null", "--wrap", "sleep 1")
     grid.finish()
@@ -57,10 +57,10 @@ def assert_resumed(grid: Grid, run: str, reached: list[int]) -> None:
 
 def test_one_member_of_an_array_is_preempted(cluster, tmp_path):
     """The last one, whose SLURM_JOB_ID is also the id of the array: the others are not affected."""
-    suite = paced("member", 800)
+    suite = paced(tmp_path, "member")
     grid = Grid(tmp_path / "grid", suite, {"partition": "low", "cpus_per_job": 2})
     grid.submit()
-    wait_until("both at work", lambda: len([p for p in grid.progress() if p["beats"] and p["beats"][0]["step"] > 20]) == 2)
+    wait_until("both at work", lambda: len([p for p in grid.progress() if p["beats"] and p["beats"][0]["step"] > 5]) == 2)
     (node,) = [p["node"] for p in grid.progress() if p["job"].endswith("_1")]
     slurm("sbatch", "-W", "-p", "high", "-w", node, "-c", "2", "--output=/dev/null", "--wrap", "sleep 1")
     grid.finish()
@@ -70,7 +70,7 @@ def test_one_member_of_an_array_is_preempted(cluster, tmp_path):
 
 def test_one_member_of_an_array_is_cancelled(cluster, tmp_path):
     """It stays cancelled; the other is not affected."""
-    grid = Grid(tmp_path / "grid", paced("onegone", 600))
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "onegone"))
     grid.submit()
     wait_until("both at work", lambda: len([p for p in grid.progress() if p["beats"]]) == 2)
     (last,) = [id for id in grid.queue() if id.endswith("_1")]
@@ -80,10 +80,10 @@ def test_one_member_of_an_array_is_cancelled(cluster, tmp_path):
 
 
 def test_a_node_dies(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced("deadnode", 1000), {"cpus_per_job": 2})
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "deadnode"), {"cpus_per_job": 2})
     grid.submit()
     wait_until("both nodes at work", lambda: len({p["node"] for p in grid.progress() if p["beats"]}) == 2)
-    wait_until("some steps", lambda: grid.trained(80))
+    wait_until("some steps", lambda: grid.trained(10))
     cluster.kill_node("n1")
     try:
         wait_until("the dead node's job on the other one", lambda: any(p["starts"] > 1 for p in grid.progress()))
@@ -95,7 +95,7 @@ def test_a_node_dies(cluster, tmp_path):
 
 
 def test_a_time_limit_shorter_than_a_run(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced("limited", 2600, tasks=[TASK]), {"time_minutes": 1, "save_before_s": 15})
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "limited", tasks=[TASK]), {"time_minutes": 1, "save_before_s": 15})
     grid.submit()
     wait_until("a second start", lambda: any(p["starts"] > 1 for p in grid.progress()))
     grid.finish()

@@ -81,9 +81,7 @@ def launcher_at(point: str, tmp_path: Path) -> tuple[Grid, subprocess.Popen]:
     stub.parent.mkdir()
     stub.write_text(SLOW_SBATCH.format(shutil.which("sbatch")).replace("PLACE", str(grid.folder)))
     stub.chmod(0o755)
-    grid.environment = {"PATH": f"{stub.parent}:{os.environ['PATH']}"}
-    launcher = grid.start("run", "--on", grid.cluster_file, "--detach")
-    grid.environment = {}
+    launcher = grid.start("run", "--on", grid.cluster_file, "--detach", PATH=f"{stub.parent}:{os.environ['PATH']}")
     wait_until(point, lambda: list(grid.folder.glob(POINTS[point])) or launcher.poll() is not None)
     return grid, launcher
 
@@ -182,7 +180,7 @@ def test_the_launchers_environment_has_no_effect(cluster, tmp_path, monkeypatch)
     (tmp_path / "tasks.py").write_text("raise ImportError('the wrong one')")
     monkeypatch.chdir(tmp_path)
     grid = Grid(tmp_path / "grid", short("leaky"), {"runs_per_job": 4})
-    grid.environment = {
+    misleading = {
         "SLURM_JOB_ID": "1",
         "SLURM_ARRAY_TASK_ID": "3",
         "SLURM_MEM_PER_CPU": "1",
@@ -191,7 +189,9 @@ def test_the_launchers_environment_has_no_effect(cluster, tmp_path, monkeypatch)
         "SBATCH_TIMELIMIT": "1",
         "PYTHONSAFEPATH": "1",
     }
-    grid.submit()
+    launcher = grid.start("run", "--on", grid.cluster_file, "--detach", **misleading)
+    said, _ = launcher.communicate()
+    assert launcher.returncode == 0, said
     (shown,) = slurm("squeue", "-h", "-o", "%P|%l|%j").splitlines()
     assert shown.startswith("main|10:00|lprime-leaky-")
     grid.finish()
@@ -253,7 +253,7 @@ def test_slurm_does_not_answer(cluster, tmp_path, monkeypatch):
     grid.submit()
     config = tmp_path / "slurm.conf"
     config.write_text(Path(os.environ["SLURM_CONF"]).read_text().replace("SlurmctldPort=", "SlurmctldPort=1"))
-    grid.environment = {"SLURM_CONF": str(config)}
+    monkeypatch.setenv("SLURM_CONF", str(config))
     done = grid.lprime("run", "--on", grid.cluster_file, "--detach")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
