@@ -30,7 +30,7 @@ test: .venv/.dev
 test-slurm: SHELL := /bin/bash
 test-slurm: .venv/.dev
 	@export TESTCLUSTERS=/tmp/lprime-testcluster-$$$$; trap 'for c in $$TESTCLUSTERS-*; do $(TESTCLUSTER) stop $$c; done' EXIT; \
-	$(BIN)/python -m pytest -n 4 --dist worksteal -m slurm tests/slurm || \
+	$(BIN)/python -m pytest -n 4 --dist worksteal --durations 15 -m slurm tests/slurm || \
 	{ code=$$?; for c in $$TESTCLUSTERS-*; do $(TESTCLUSTER) logs $$c; done; exit $$code; }
 
 speed: .venv/.dev

@@ -1,4 +1,4 @@
-"""A grid on SLURM gives the results of the local pool, whatever SLURM does to its jobs."""
+"""A grid on SLURM gives the results of the same runs in one process, whatever SLURM does to its jobs."""
 
 import re
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slurm
 TASK = {"task": "parity", "variant": "answer", "train_length": 4}
 
 
-def test_the_quick_grid_equals_that_of_the_local_pool(cluster, tmp_path):
+def test_the_quick_grid_equals_that_of_one_process(cluster, tmp_path):
     """All of ``quick``, 6 × 5 runs, with fewer steps."""
     suite = yaml.safe_load((ROOT / "bench/suites/quick.yaml").read_text())
     suite["recipe"] |= {"steps": 80, "warmup_steps": 10}
