@@ -3,11 +3,13 @@
 import importlib
 import time
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from .report import Finding
 
 MODULES = (
     "declaration", "interface", "finite_numbers", "position_ids", "causality", "batch_independence", "statefulness",
@@ -52,6 +54,10 @@ class Check:
     """Takes the subject and returns what was found; any exception it raises, ``Fault`` or other, fails the check."""
     judged: bool = False
     """Whether it is made outside of the process that runs the encoding's code; it takes a ``Judged``, others a ``Subject``."""
+
+    def finding(self, outcome: Mapping[str, Any]) -> Finding:
+        """The finding of this check with an outcome as ``run_check`` returns it."""
+        return Finding(check=self.name, expected=self.expected, **outcome)
 
 
 def register(checks: list[Check], name: str, expected: str, advice: str, judged: bool = False) -> Callable:

@@ -1,9 +1,9 @@
 """Run the checks: those of the hooks in a sandboxed process, the judge's here."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from bench.plugins.loading import Source, read_source
 from bench.plugins.references import is_file, map_references, parts, references_in
@@ -63,47 +63,46 @@ def check_encoding(
     code = Code(reference, readable, path, sandbox is False, limits)
     findings: dict[str, Finding] = {}
 
-    def add(check: Check, **fields: Any) -> None:
-        findings[check.name] = Finding(check=check.name, expected=check.expected, **fields)
-        on_finding(findings[check.name])
+    def add(finding: Finding) -> None:
+        findings[finding.check] = finding
+        on_finding(finding)
 
     def judge(names: Sequence[str], judged: Judged) -> None:
         for check in checks:
             if check.name in names:
-                finding, worthwhile = run_check(check, judged)
-                add(check, **finding)
+                fields, worthwhile = run_check(check, judged)
+                add(check.finding(fields))
                 if not worthwhile:
                     break
 
-    encoding, go_on = run_hook_checks(code, [c for c in checks if not c.judged], add, time_limit_s)
-    judged = Judged(encoding["encoding"], code, [source.files for source in sources])
+    report, go_on = run_hook_checks(code, [c for c in checks if not c.judged], add, time_limit_s)
+    judged = Judged(report.encoding, code, [source.files for source in sources])
     judge(["source"], judged)
     if go_on:
         judge(["learning", "sealed run"], judged)
     for check in checks:
         if check.name not in findings:
             found = "cannot be judged before the failed check is passed"
-            add(check, status="not run", found=found, advice="", seconds=0.0)
-    fields = {key: encoding[key] for key in ("encoding", "ranking", "source_sha256", "versions", "device")}
+            add(check.finding({"status": "not run", "found": found, "advice": "", "seconds": 0.0}))
     ordered = [findings[check.name] for check in checks]
-    return Report(**fields, finished=now(), seconds=round(time.monotonic() - start, 1), findings=ordered)
+    return report.model_copy(update={"finished": now(), "seconds": round(time.monotonic() - start, 1), "findings": ordered})
 
 
 def run_hook_checks(
-    code: Code, checks: Sequence[Check], add: Callable[..., None], time_limit_s: float
-) -> tuple[dict[str, Any], bool]:
+    code: Code, checks: Sequence[Check], add: Callable[[Finding], None], time_limit_s: float
+) -> tuple[Report, bool]:
     """Run the checks of the hooks in a sandboxed process.
 
     Arguments:
-        add: called with each check and the fields of its finding.
+        add: called with each finding.
 
     Returns:
-        What the process says of the encoding; whether all checks have run.
+        A report without findings; whether all checks have run.
 
     Raises:
         InputError: the encoding cannot be loaded, or its hooks cannot be called.
     """
-    encoding: dict[str, Any] = {}
+    report: Report | None = None
     pending, tried = list(checks), False
     try:
         with SealedProcess("bench.check.child_process", code, checks=[check.name for check in checks]) as process:
@@ -112,24 +111,41 @@ def run_hook_checks(
                 kind, _, values = process.receive_any()
                 if kind == "refused":
                     raise InputError(str(values.get("text")))
-                if kind == "encoding":
-                    encoding = values
+                if kind == "encoding" and report is None:
+                    with untrusted():
+                        report = Report(**values, finished="", seconds=0.0, findings=[])
                     late = f"still running after {time_limit_s:g} s, the limit for all checks together"
                     process.limit_time(time_limit_s, late)
                 elif kind == "finding" and pending:
-                    add(pending.pop(0), **values["finding"])
-                elif kind in ("stopped", "done"):
-                    return encoding, kind == "done" and not pending
+                    with untrusted():
+                        finding = pending[0].finding(values["finding"])
+                    del pending[0]
+                    add(finding)
+                elif kind in ("stopped", "done") and report:
+                    return report, kind == "done" and not pending
                 tried |= kind == "tried"
     except SealedError as error:
-        if not encoding:
+        if report is None:
             raise InputError(f"{code.reference} cannot be checked: {error}") from None
         # Before all checks, the hooks are tried; if that ends the process, the check of the interface has failed.
         culprit = next((check for check in pending if tried or check.name == "interface"), None)
         if culprit is not None:
             advice = "fix this first; the other checks were not run"
-            add(culprit, status="failed", found=str(error), advice=advice, seconds=0.0)
-        return encoding, False
+            add(culprit.finding({"status": "failed", "found": str(error), "advice": advice, "seconds": 0.0}))
+        return report, False
+
+
+@contextmanager
+def untrusted() -> Iterator[None]:
+    """For reading a message, which may be the plugin's.
+
+    Raises:
+        SealedError: it has other fields than expected.
+    """
+    try:
+        yield
+    except (LookupError, TypeError, ValueError):
+        raise SealedError("sent a message with wrong fields") from None
 
 
 def plugin_sources(reference: str, path: Sequence[str] = ()) -> list[Source]:

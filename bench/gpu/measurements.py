@@ -1,6 +1,5 @@
 """The file of measurements: one JSON line each, appended when it is done, so that nothing is measured twice."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -123,10 +122,9 @@ def read_measurements(path: Path) -> list[Measurement]:
 
 def append(path: Path, measurement: Measurement) -> None:
     """Add a line, after a line break if the last line was cut off."""
-    line = json.dumps(measurement.model_dump(mode="json"), ensure_ascii=False)
     with path.open("ab+") as file:
         file.seek(0)
         data = file.read()
         if not data.endswith(b"\n"):  # keep only whole lines
             file.truncate(data.rfind(b"\n") + 1)
-        file.write(line.encode() + b"\n")
+        file.write(measurement.model_dump_json().encode() + b"\n")

@@ -132,8 +132,6 @@ def parse_source(reference: str) -> ast.Module:
     """
     place = parts(reference)[0]
     path = Path(place) if is_file(reference) else find_module(place)
-    if path is None:
-        raise InputError(f"cannot find the source of {reference}")
     if os.path.isfile(path) and path.stat().st_size > MOST_BYTES:  # Path.is_file raises an error if the name is too long
         raise InputError(f"{path} has more than {MOST_BYTES:,} bytes, too many for an encoding")
     content = read_file(path)

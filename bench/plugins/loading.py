@@ -8,7 +8,7 @@ import re
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.machinery import PathFinder
@@ -78,32 +78,41 @@ def read_file(path: Path) -> bytes:
 
 
 def read_source(reference: str, path: Sequence[str] = ()) -> Source:
-    """The files of a reference, found without running any of them; none if Python does not find its module.
+    """The files of a reference, found without running any of them.
 
     Arguments:
         path: folders to search for modules before all others.
 
     Raises:
-        InputError: a file cannot be read.
+        InputError: Python does not find its module, or a file cannot be read.
     """
     place = parts(reference)[0]
     if is_file(reference):
         file = Path(place)
         content = read_file(file)
         return files_of(file.stem.replace(".", "_"), file.resolve(), content, alone=True)
-    found = find_module(place, path)
-    return files_of(place, found) if found else Source(Path())
+    return files_of(place, find_module(place, path))
 
 
-def find_module(name: str, path: Sequence[str] = ()) -> Path | None:
+def find_module(name: str, path: Sequence[str] = ()) -> Path:
     """The file of an importable module, found without importing the packages that it is in.
 
     Arguments:
         path: folders to search before all others.
+
+    Raises:
+        InputError: Python does not find it, or it is not a file.
     """
-    spec = PathFinder.find_spec(name.partition(".")[0], [*path, *sys.path, str(Path.cwd())])
-    places = spec and (spec.submodule_search_locations or (spec.origin and [spec.origin]))
-    return module_file(Path(places[0]).parent, name) if places else None
+    top = name.partition(".")[0]
+    spec = PathFinder.find_spec(top, [*path])
+    with suppress(ValueError):  # a module that was not imported from a file
+        spec = spec or importlib.util.find_spec(top)  # also packages installed with ``pip install -e``
+    spec = spec or PathFinder.find_spec(top, [str(Path.cwd())])
+    places = spec and (spec.submodule_search_locations or (spec.has_location and spec.origin and [spec.origin]))
+    file = module_file(Path(places[0]).parent, name) if places else None
+    if file is None:
+        raise InputError(f"Python finds no file of a module {name!r}")
+    return file
 
 
 @contextmanager

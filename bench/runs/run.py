@@ -189,7 +189,7 @@ def plan_runs(
 def check_seed(seed: object) -> None:
     """Refuse a seed that is not an integer, or negative."""
     if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
-        raise InputError(f"a seed must be 0 or more, got {seed!r}")
+        raise InputError(f"a seed must be a whole number of 0 or more, got {seed!r}")
 
 
 def refuse_extra_seeds(suite: Suite, seeds: Sequence[int], allowed: bool) -> None:

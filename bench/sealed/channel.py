@@ -54,7 +54,7 @@ class Channel:
             header = json.loads(data[8 : 8 + LENGTH.unpack(data[:8])[0]])
             values = json.loads(header["__metadata__"]["message"])
             return values.pop("kind"), arrays, values
-        except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ChannelError(f"not a message: {error}") from None
 
     def read(self, size: int, deadline: float | None) -> bytes:

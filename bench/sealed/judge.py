@@ -100,7 +100,7 @@ class SealedModel(SealedProcess):
         """Send weights, by default the present ones."""
         self.send("weights", {name: p.detach().numpy() for name, p in (weights or self.weights).items()})
 
-    def gradients(self, _model: Any, examples: Examples, announced_length: int, generator: torch.Generator) -> Tensor:
+    def gradients(self, examples: Examples, announced_length: int, generator: torch.Generator) -> Tensor:
         """Set the gradients of a training step and return its loss, as ``forward_backward``."""
         self.push_weights()
         values = {"announced_length": announced_length, "generator": generator.initial_seed(), "in_stage": self.in_stage}

@@ -62,7 +62,7 @@ def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step
         optimizer = FlatAdamW(model, recipe)  # type: ignore[arg-type]
 
         def compute(_model, examples, announced_length, generator):
-            loss = model.gradients(_model, examples, announced_length, generator)
+            loss = model.gradients(examples, announced_length, generator)
             audit.record(state.step, model, examples, announced_length)
             return loss
 

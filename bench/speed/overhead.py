@@ -29,9 +29,7 @@ IMPORTS = (
     "import bench.suites.suite, bench.runs.run_one; "
     "from bench import encodings; encodings.catalogue()",
     "import multiprocessing, torch, bench.runs.worker, bench.training.train, bench.runs.run_one; "
-    "from bench import encodings; encodings.catalogue(); "
-    # torch imports its compiler, which takes a second, when the first optimiser is constructed.
-    "torch.optim.AdamW([torch.zeros(1)])",
+    "from bench import encodings; encodings.catalogue()",
 )
 """Imports of the command before it starts a worker, and of the worker."""
 EXIT = "; import os; os._exit(0)"

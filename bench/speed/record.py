@@ -91,7 +91,7 @@ class Overhead(Record):
     """A real ``lprime run`` of a part of ``quick``, with one worker."""
 
     runs: int
-    """Number of runs, without the first, in which the worker may still import."""
+    """Number of runs, without the first."""
     wall_s: float
     """Time from the first result to the last."""
     train_s: float

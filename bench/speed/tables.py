@@ -205,7 +205,7 @@ def overhead_tables(record: Speed) -> list[Table]:
         ["from the start of a run to the end of its first step, all imported", f"{o.first_step_s:.2f}"],
     ]
     text = (
-        f"`lprime run quick` with one worker. First four rows: {o.runs} runs after the first, in which torch still imports. "
+        f"`lprime run quick` with one worker. First four rows: {o.runs} runs after the first. "
         "Others: start-up, where all time of the first run outside training and evaluation counts as before its first step."
     )
     return [Table("Grid overhead and start-up: seconds", text, ["what", "s"], rows)]

@@ -15,6 +15,7 @@ from bench.runs.run import Run, plan_runs, refuse_extra_seeds
 from bench.runs.run_lock import LockedElsewhere, lock_run
 from bench.runs.run_one import Device, Session, resolve_device, run_one
 from bench.runs.run_training import Control
+from bench.runs.shared_training import shared_trainings
 from bench.runs.worker import summarize_result
 from bench.suites.suite import load_suite
 from bench.training.model import Decoder
@@ -89,13 +90,13 @@ def evaluate(
     runs = plan_runs(of, [cls.info.name], tasks, seeds)
     refuse_extra_seeds(of, seeds, extra_seeds)
     resolve_device(device)  # refuses an unknown one before anything is deleted
-    for run in runs:
-        refuse_other_source(run, cls, place, replace)
-    found = []
+    found, shared = [], cls.info.name in shared_trainings([cls.info.name])
     with in_this_process():
         for run in runs:
+            refuse_other_source(run, cls, place, replace)
+        for run in runs:
             finished = run.result(place)
-            found.append(finished or run_one(run, place, device, CHECKPOINT_EVERY_S))
+            found.append(finished or run_one(run, place, device, CHECKPOINT_EVERY_S, keep_weights=shared))
             if not (quiet or finished):
                 print(f"{run}: {summarize_result(found[-1])}", flush=True)
     return as_frame({"local": found})
@@ -112,7 +113,8 @@ def train(
 ) -> Decoder:
     """Train a model as a run of a suite does, or load its weights if ``out`` has them.
 
-    The weights stay in the folder of the run, as ``weights.safetensors``. Training resumes after an interruption.
+    The weights stay in the folder of the run, or of the run whose training it shares, as ``weights.safetensors``. Training
+    resumes after an interruption.
 
     Returns:
         The model, a torch module in evaluation mode: ``model.logits(model(tokens, announced_length))`` are the logits

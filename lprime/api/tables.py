@@ -44,7 +44,7 @@ def results(
     Raises:
         InputError: no such suite, no results, or a broken file.
     """
-    name = suite_name(suite)
+    name = suite_name(suite) if suite else None
     folders = [Path(published)] if isinstance(published, str | Path) else published_boards() if published else []
     found = {
         "published": [run for folder in folders for run in published_runs(folder, name)],
@@ -61,10 +61,10 @@ def results(
     return as_frame(kept)
 
 
-def suite_name(suite: str | Path | None) -> str | None:
+def suite_name(suite: str | Path) -> str:
     """The name of a suite that may be given as the path of its YAML file."""
-    text = str(suite) if suite is not None else None
-    return load_suite(text).name if text and text.endswith((".yaml", ".yml")) else text
+    text = str(suite)
+    return load_suite(text).name if text.endswith((".yaml", ".yml")) else text
 
 
 def published_boards() -> list[Path]:

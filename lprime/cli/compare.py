@@ -56,7 +56,6 @@ def find_pair(
     Raises:
         InputError: no such suite, no results, or a broken file.
     """
-    from bench.suites.suite import load_suite
     from leaderboard.data.collect import NoResults
     from leaderboard.data.grid import LOCAL
     from leaderboard.data.local_runs import with_local_runs
@@ -66,7 +65,7 @@ def find_pair(
         return {encoding for grid in grids for _, encoding in grid.runs}
 
     def read_published() -> "list[Grid]":
-        (found,) = read_grids([load_suite(suite).name if "." in suite else suite], board, published=True).values()
+        (found,) = read_grids([suite], board, published=True).values()
         return found
 
     if published:

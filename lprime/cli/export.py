@@ -76,7 +76,7 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, form: st
         advice = "`lprime probe SUITE` measures them"
     if not found:
         raise InputError(f"no probes under {out}; {advice}")
-    names = list(dict.fromkeys(str(suite_name(name)) for name in suites or found))
+    names = list(dict.fromkeys(suite_name(name) for name in suites or found))
     for name in names:
         if name not in found:
             raise unknown("suite with probes", name, found)

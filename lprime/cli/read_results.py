@@ -26,6 +26,7 @@ def read_grids(suites: Iterable[str] | None, out: Path, published: bool) -> "dic
 
     from leaderboard.data.cards import read_cards, with_cards
     from leaderboard.data.store import published_grids
+    from lprime.api.tables import suite_name
     from tasks import InputError, unknown
 
     out = published_folder(out)
@@ -36,10 +37,11 @@ def read_grids(suites: Iterable[str] | None, out: Path, published: bool) -> "dic
             f"nothing is published under {out}; expected results/<suite>/<encoding>.jsonl as lprime publish writes them"
             + (f"; earlier versions: {archived}" if archived else "")
         )
-    for name in suites or ():
+    names = [suite_name(suite) for suite in suites or grids]
+    for name in names:
         if name not in grids:
             raise unknown("published suite", name, grids)
-    return {name: grids[name] for name in suites or grids}
+    return {name: grids[name] for name in names}
 
 
 def full_name(name: str) -> str:

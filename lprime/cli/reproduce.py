@@ -115,6 +115,11 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
                     raise InputError(
                         f"finding {finding.name}: {len(failed)} runs failed, the first: {failed[0].run}: {failed[0].text}"
                     )
+                if locked := progress.tally.locked:
+                    raise InputError(
+                        f"finding {finding.name}: {locked} of its runs are in progress in another process; run this command "
+                        "again when they have ended"
+                    )
         results = {key: [read_result(run.folder(out) / RESULT) for run in own] for key, own in runs.items()}
         seconds = sum(r.timings.total_s for own in results.values() for r in own)
         if finding.probes:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from .options import Encodings, Json, Quiet, Suite, Tasks, Vary, Workers
-from .selection import expand, full_names
+from .selection import expand, full_names, try_settings
 
 
 def run(
@@ -81,6 +81,7 @@ def run(
     names = full_names(expand(encoding) if encoding else suites[0].encodings)
     runs = [r for one in suites for r in plan_runs(one, names, task, seed)]
     refuse_extra_seeds(suites[0], seed or (), extra_seeds)
+    try_settings(runs)
     if vary:
         runs.sort(key=lambda r: r.seed)  # whole seeds of all conditions at a time
     if not cluster:
@@ -89,6 +90,8 @@ def run(
         device = resolve_device(device).type  # type: ignore[arg-type]
     if profile and as_json:
         raise InputError("--profile prints a table; expected it without --json")
+    if profile and dry_run:
+        raise InputError("--profile trains a run; expected it without --dry-run")
     if profile:
         return print_profile(runs[0], device)
     if not dry_run:

@@ -1,5 +1,11 @@
 """Which part of a suite a command is about: names of encodings, groups of them, seeds."""
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bench.runs.run import Run
+
 
 def expand(names: list[str]) -> list[str]:
     """``all`` and ``family:rotary`` as the built-in encodings they mean; other names stay.
@@ -24,6 +30,21 @@ def expand(names: list[str]) -> list[str]:
         if name.startswith("family:") and name not in groups:
             raise unknown("family", name.removeprefix("family:"), families)
     return [member for name in names for member in groups.get(name, [name])]
+
+
+def try_settings(runs: "Iterable[Run]") -> None:
+    """Construct the encodings that have settings, once for each task, rather than fail in each of their runs.
+
+    Raises:
+        InputError: a setting is refused, or raises an error.
+    """
+    from bench.plugins.loading import one_line_errors
+    from bench.plugins.registry import get_encoding
+    from bench.runs.run_training import encoding_setup
+
+    for run in {(run.suite.name, run.task, run.encoding): run for run in runs if "(" in run.encoding}.values():
+        with one_line_errors(cls := get_encoding(run.encoding)):
+            cls.make(encoding_setup(run.suite, run.task))
 
 
 def full_names(names: list[str]) -> list[str]:

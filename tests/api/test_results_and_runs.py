@@ -60,6 +60,7 @@ def test_evaluate_gives_the_numbers_of_a_run_and_stores_it(here, monkeypatch, ca
     expected = run_one(Run(load_suite("seconds.yaml"), "parity", "rope", 3), here / "elsewhere", "cpu")
     assert frame["exact"].tolist() == [score.exact for score in expected.scores]
     assert frame["nll"].tolist() == [score.nll for score in expected.scores]
+    assert frame["weights"][0].endswith("rope/seed-3/weights.safetensors"), "as lprime run keeps trainings that others share"
     assert capsys.readouterr().out.startswith("parity rope seed 3: in distribution ")
     monkeypatch.setattr("lprime.api.runs.run_one", lambda *_: pytest.fail("finished runs are read"))
     again = lprime.evaluate("rope", "seconds.yaml", "parity", seed=3, extra_seeds=True)
@@ -68,7 +69,7 @@ def test_evaluate_gives_the_numbers_of_a_run_and_stores_it(here, monkeypatch, ca
     assert capsys.readouterr().out == ""
     for fault, arguments in {
         "got 3; a board would count them too": {"seed": 3},
-        "a seed must be 0 or more, got '0'": {"seed": "0"},
+        "a seed must be a whole number of 0 or more, got '0'": {"seed": "0"},
         "unknown device 'gpu'": {"seed": 3, "extra_seeds": True, "device": "gpu"},
     }.items():
         with pytest.raises(InputError, match=fault):

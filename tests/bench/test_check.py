@@ -1,6 +1,8 @@
 """``lprime check``: honest encodings pass, and the report is complete. ``test_cheats.py`` has what does not pass."""
 
+import contextlib
 import json
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -53,8 +55,8 @@ def test_a_sealed_run_that_fails_is_not_repeated(monkeypatch):
         runs.append(1)
         raise SealedError("too slow")
 
-    runs, encoding = [], dict.fromkeys(TEXTS, "x") | {"versions": {}}
-    monkeypatch.setattr(run_checks, "run_hook_checks", lambda *_: (encoding, True))
+    runs, report = [], Report(**dict.fromkeys(TEXTS, "x"), versions={}, seconds=1, findings=[])
+    monkeypatch.setattr(run_checks, "run_hook_checks", lambda *_: (report, True))
     monkeypatch.setattr(judged, "run_sealed", fails)
     first, second = check_encoding("nope", only=["learning", "sealed run"], sandbox=False).findings
     assert (first.status, first.found, len(runs)) == ("failed", "the sealed run ended: too slow", 1)
@@ -102,6 +104,36 @@ def test_the_command_stops_at_an_error_and_reports_as_json_and_markdown(tmp_path
     assert failed.advice.startswith("correct that line")
     text = (tmp_path / "report.md").read_text()
     assert "it &lt;broke&gt;" in text and text.count("\n| ") == len(CHECKS) + 1
+
+
+HEADER = ("encoding", {**dict.fromkeys(TEXTS[:4], "x"), "versions": {}})
+FORGED = [
+    ("encoding", {}),
+    ("encoding", HEADER[1] | {"ranking": 3}),
+    ("encoding", HEADER[1] | {"findings": []}),
+    ("finding", {}),
+    ("finding", {"finding": {"status": "splendid"}}),
+    ("finding", {"finding": {"check": "source"}}),
+]
+
+
+@pytest.mark.parametrize("kind, values", FORGED)
+def test_messages_are_read_as_untrusted(monkeypatch, kind, values):
+    """A plugin's code can write to the socket of its process."""
+
+    class Process(contextlib.nullcontext):
+        messages = iter([(kind, {}, values)] if kind == "encoding" else [(*HEADER[:1], {}, HEADER[1]), (kind, {}, values)])
+
+        def __enter__(self):
+            return SimpleNamespace(limit_time=lambda *_: None, receive_any=lambda: next(self.messages))
+
+    monkeypatch.setattr(run_checks, "SealedProcess", lambda *_, **__: Process())
+    if kind == "encoding":
+        with pytest.raises(InputError, match=r"^nope cannot be checked: sent a message with wrong fields$"):
+            check_encoding("nope", sandbox=False)
+        return
+    first, second = check_encoding("nope", only=["interface", "devices"], sandbox=False).findings
+    assert (first.status, first.found, second.status) == ("failed", "sent a message with wrong fields", "not run")
 
 
 READS = """

@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.machinery import PathFinder
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -133,6 +135,21 @@ def test_an_installed_plugin_inside_the_wrapper_of_a_file_is_read_too(site, here
     written(here / "mine.py", "mine")
     found = [sorted(source.files) for source in plugin_sources("mine.py(recency)")]
     assert found == [["mine.py"], [f"lprime_recency/{name}.py" for name in ("__init__", "curve", "encoding")]]
+
+
+def test_the_source_of_an_import_path_is_read_however_python_finds_it(monkeypatch):
+    """``pip install -e`` adds a finder to Python, not a folder."""
+    folder = str(ROOT / "tests/plugins/lprime_recency")
+
+    def find_spec(name, path=None, target=None):
+        return PathFinder.find_spec(name, [folder]) if name == "lprime_recency" else None
+
+    with pytest.raises(InputError, match=r"Python finds no file of a module 'lprime_recency.encoding'"):
+        plugin_sources("lprime_recency.encoding:Recency")
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, SimpleNamespace(find_spec=find_spec)])
+    (source,) = plugin_sources("lprime_recency.encoding:Recency")
+    assert (str(source.root), len(source.files)) == (folder, 3)
+    assert declared_name("lprime_recency.encoding:Recency") == "recency"
 
 
 def test_a_file_cannot_take_the_name_of_an_installed_plugin(site, here, capsys):

@@ -56,7 +56,7 @@ def test_unknown_tasks_and_negative_seeds_are_errors(suite):
     with pytest.raises(InputError, match=r"unknown task of suite tiny 'parit'; did you mean 'parity'\?"):
         plan_runs(suite, tasks=["parit"])
     for seed in (-1, True, 1.5):
-        with pytest.raises(InputError, match=f"a seed must be 0 or more, got {seed}"):
+        with pytest.raises(InputError, match=f"a seed must be a whole number of 0 or more, got {seed}"):
             plan_runs(suite, seeds=[seed])
 
 

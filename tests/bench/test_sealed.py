@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import save
 from support import suite_dict
 
 import tasks
@@ -174,6 +175,10 @@ def test_a_process_that_reads_nothing_has_the_same_limit(monkeypatch):
         sealed.send("weights", {"w": np.zeros(2**20)})
 
 
+def with_size(data):
+    return len(data).to_bytes(8, "little") + data
+
+
 def test_messages_are_read_as_untrusted_data():
     ours, theirs = socket.socketpair()
     channel = Channel(ours)
@@ -184,6 +189,7 @@ def test_messages_are_read_as_untrusted_data():
         for data, message in [
             (b"\x10" + b"\0" * 7 + b"x" * 16, "not a message"),
             (b"\xff" * 8, "a message of"),
+            (with_size(save({}, {"message": "[" * 100_000})), "not a message"),
             (b"", "no answer in time"),
         ]:
             theirs.sendall(data)

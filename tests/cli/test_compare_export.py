@@ -17,6 +17,7 @@ def place(tmp_path, monkeypatch) -> Path:
     of = suite()
     runs = full(of, {"rope": (1, 1, 0.9, 0.8), "nope": (1, 1, 0.5, 0.1)})
     store(tmp_path / "runs", runs)
+    (tmp_path / "tiny.yaml").write_text(of.model_dump_json())
     store_failure(tmp_path / "runs", full(of, {"t5": (1, 1, 1, 1)})[0], "CUDA error")
     return tmp_path
 
@@ -55,6 +56,8 @@ def test_published_results_give_the_same_output_as_the_runs(place, capsys, comma
     more = ["--force"] if "export" in command else []
     assert printed(capsys, *command.split(), "--published", "--board", "elsewhere", *more) == wanted
     assert not table or sorted((place / "t.csv").read_bytes().splitlines()) == sorted(table.splitlines())
+    by_path = command.replace(" --suite tiny", "") + " --published --board elsewhere --suite tiny.yaml"
+    assert printed(capsys, *by_path.split(), *more) == wanted
     (place / "leaderboard/archive/tiny-v0/results").mkdir(parents=True)
     (place / "leaderboard/published").mkdir()  # otherwise the published results of the package are read
     assert "; earlier versions: --board leaderboard/archive/tiny-v0" in refused(

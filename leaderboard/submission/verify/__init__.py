@@ -96,7 +96,7 @@ def make_finding(check: Check, data: SubmissionData, run: bool = True) -> Findin
     """The outcome of one check; a stranger's text is made printable, on one line."""
     outcome = run_check(check, data)[0] if run else NOT_RUN
     shown = {"found": printable(str(outcome["found"]), MAX_FOUND)}
-    return Finding(check=check.name, expected=check.expected, **outcome | shown)
+    return check.finding(outcome | shown)
 
 
 def make_report(data: SubmissionData, findings: list[Finding], seconds: float) -> Verification:
