@@ -17,6 +17,8 @@ from .records import records_folder
 from .status import Queue
 from .submit import sbatch_script
 
+RUN_GB = 0.7
+"""Memory that a process takes that trains ``small`` on a CPU, at most (``make speed``)."""
 SLOW_ON_CPU_S = 2 * 3600.0
 """Estimated time of a run on a CPU from which on a partition without GPUs is named."""
 
@@ -60,7 +62,8 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
         return ["nothing to submit now: the site's limit on your jobs in the queue is reached"]
     by_run, basis = estimate(todo, out, cluster.device)
     seconds = list(by_run.values())
-    jobs = [duration([by_run[plan.run(place)] for place in share], cluster.at_once) for plan in plans for share in plan.shares]
+    at_once = cluster.at_once if cluster.gpus else min(cluster.at_once, cluster.cpus_per_job)  # more would take turns
+    jobs = [duration([by_run[plan.run(place)] for place in share], at_once) for plan in plans for share in plan.shares]
     hours = sum(jobs) / 3600
     price = f"{hours * cluster.gpus:.1f} GPU-hours, " if cluster.gpus else ""
     price += f"{hours * cluster.cpus_per_job:.1f} CPU-hours"
@@ -82,6 +85,15 @@ def cautions(runs: Sequence[Run], out: Path, cluster: Cluster) -> Iterator[str]:
         yield f"caution: {' and '.join(unset)} is not set here, so shared_folder stays {cluster.shared_folder}"
     elif cluster.shared and not cluster.shared.is_dir():
         yield f"caution: shared_folder {cluster.shared} does not exist here yet"
+    if not cluster.gpus and cluster.at_once > cluster.cpus_per_job:
+        cpus = plural(cluster.cpus_per_job, "CPU")
+        yield f"caution: {cluster.at_once} runs at a time take turns on {cpus} of a job: raise cpus_per_job"
+    if not cluster.gpus and cluster.memory_gb < RUN_GB * cluster.at_once:
+        needed = math.ceil(RUN_GB * cluster.at_once)
+        yield (
+            f"caution: memory_gb is {cluster.memory_gb:g} for {plural(cluster.at_once, 'run')} at a time, which may take "
+            f"{RUN_GB:g} GB each: raise it to {needed}"
+        )
     by_run, _ = estimate(runs, out, cluster.device)
     seconds, limit = list(by_run.values()), 60 * cluster.time_minutes - cluster.save_before_s
     if (requeues := math.ceil(max(seconds) / limit) - 1) > 0:

@@ -157,7 +157,6 @@ class JobWorker:
             for run, (first, since, step, then) in self.beats.items()
         ]
         progress = Progress(
-            job=self.submission.job_of(self.share),
             node=os.environ.get("SLURMD_NODENAME", platform.node()),
             starts=self.starts,
             idle_starts=self.idle_starts,

@@ -115,7 +115,6 @@ class Beat(Record):
 class Progress(Record):
     """Progress of a job."""
 
-    job: str
     node: str
     starts: int
     """Number of starts: requeued jobs start again."""

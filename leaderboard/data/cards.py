@@ -39,12 +39,18 @@ def with_cards(suites: Mapping[str, Iterable[Grid]], cards: Mapping[str, Card]) 
             replace(
                 grid,
                 costs=relative_costs(suite, cards),
+                past=designs(cards),
                 runs={cell: tuple(with_declarations(runs, cards)) for cell, runs in grid.runs.items()},
             )
             for grid in grids
         ]
         for suite, grids in suites.items()
     }
+
+
+def designs(cards: Mapping[str, Card]) -> dict[str, str]:
+    """Encoding → its declared behaviour past L."""
+    return {name: card.declared.past for name, card in cards.items() if card.declared}
 
 
 def relative_costs(suite: str, cards: Mapping[str, Card]) -> dict[str, RelativeCost]:

@@ -80,6 +80,8 @@ class Grid:
     """Failures of runs without a result."""
     costs: Mapping[str, RelativeCost] = field(default_factory=dict)
     """Encoding → its measured costs, if its card has them."""
+    past: Mapping[str, str] = field(default_factory=dict)
+    """Encoding → what it does past L by design, if its card declares it."""
     conditions: Mapping[str, "Grid"] = field(default_factory=dict)
     """Condition of the suite → its grid, where ``data.conditions`` added those with runs."""
     unverified: "Grid | None" = None

@@ -6,7 +6,7 @@ from pathlib import Path
 from bench.suites.suite import Suite
 from leaderboard import published_folder
 
-from .cards import read_cards, relative_costs, with_declarations
+from .cards import designs, read_cards, relative_costs, with_declarations
 from .collect import NoResults, read_suite_runs
 from .grid import LOCAL, Grid, build_grids
 from .store import RESULTS, read_runs
@@ -37,4 +37,4 @@ def with_local_runs(suite: Suite | str, out: Path, board: Path) -> list[Grid]:
     ]
     ours = {(task, encoding + LOCAL, seed): failure for (task, encoding, seed), failure in failures.items()}
     grids = build_grids(known, [*published, *local], ours)
-    return [replace(grid, costs=relative_costs(name, cards)) for grid in grids]
+    return [replace(grid, costs=relative_costs(name, cards), past=designs(cards)) for grid in grids]

@@ -93,12 +93,14 @@ def publish_runs(
     results = [r for r in results if r.sealed or is_built_in(r.encoding.name)]
     place = folder / RESULTS / name
     runs, kept = merge_runs(place, read_runs(place), results, out)
+    ranked = {r.encoding.name for r in runs.values()}
+    failures = {key: failure for key, failure in failures.items() if key[1] in ranked or is_built_in(key[1])}
     all_failures = merge_failures(suite, runs, read_stored_failures(place), failures)
     claimed = {run_key(r): r for r in claims}  # they replace runs of earlier submissions, and local ones
     stored, local = ([r for r in own if run_key(r) not in claimed] for own in (read_unverified(place), unsealed))
     unverified = merge_runs(place / UNVERIFIED, stored, local, out)[0] | claimed
     unverified = {key: r for key, r in unverified.items() if key not in runs}
-    check_names({r.encoding.name for r in [*runs.values(), *unverified.values()]})
+    check_names(ranked | {r.encoding.name for r in unverified.values()})
     build_grids(suite, runs.values(), {})  # refuses contradictions before anything is written
     build_grids(suite, unverified.values(), {})
     claims = [*claims, *unsealed]
@@ -208,10 +210,8 @@ def read_stored_failures(place: Path) -> dict[RunKey, Failure]:
     if not path.exists():
         return {}
     try:
-        records = [
-            (FailedRun(**{k: f.pop(k) for k in ("task", "encoding", "seed")}), Failure(**f))
-            for f in json.loads(read_file(path))
-        ]
+        stored = json.loads(read_file(path))
+        records = [(FailedRun(**{k: f.pop(k) for k in ("task", "encoding", "seed")}), Failure(**f)) for f in stored]
     except (ValueError, TypeError, KeyError, AttributeError) as error:  # pydantic's ValidationError is a ValueError
         raise InputError(f"{path} is not a list of failed runs; restore it from git, or delete it") from error
     return {(failure.fingerprint, run.task, run.encoding, run.seed): failure for run, failure in records}

@@ -52,7 +52,7 @@ def figures_of(grid: Grid, classes: Mapping[str, Sequence[Row]]) -> dict[str, Bo
     Arguments:
         classes: from ``summarise``.
     """
-    if not grid.runs:
+    if not any(cell.runs for group in classes.values() for row in group for cell in row.cells.values()):
         return {}
     figures = {OVERVIEW: BoardFigure(OVERVIEW_ALT, partial(draw_overview, grid, classes))}
     alt = "Score past L and reach, encodings by tasks, as numbers on colour"

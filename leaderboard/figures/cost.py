@@ -163,7 +163,8 @@ def in_points(ax: "Axes", data: Float[np.ndarray, "N 2"]) -> Float[np.ndarray, "
 def explained(shown: Sequence[Point]) -> list[str]:
     """Notes below the figure."""
     notes = ["higher is better, further left is cheaper; the time axis is logarithmic"]
-    notes.append("line, with bold names: encodings that no other beats in score without a step that is over 5\u00a0% longer")
+    longer = f"a step that is over {100 * (NOISE - 1):.0f}\u00a0% longer"
+    notes.append(f"line, with bold names: encodings that no other beats in score without {longer}")
     if any(one.interval for one in shown):
         notes.append("thin vertical lines: 95\u00a0% intervals")
     if any(one.seeds for one in shown):

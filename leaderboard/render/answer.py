@@ -1,4 +1,4 @@
-"""The sentences above a board's first table: which encoding to use, how sure that is, what it costs, and where it holds."""
+"""The sentences above a board's first table: which encoding to use, how sure that is, cost and design, and where it holds."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
@@ -19,7 +19,7 @@ from .markdown import escape
 FAR = 2
 """The multiple of L at which the sentences say what still works."""
 Show = Callable[[Row], str]
-Safe = Callable[[str], str]
+Safe = Callable[..., str]
 
 
 def answer(grid: Grid, classes: Mapping[str, Sequence[Row]], show: Show = lambda row: escape(row.name)) -> str:
@@ -34,14 +34,15 @@ def findings(
 
     Arguments:
         show: the name of a row for the output.
-        safe: makes other names safe for it.
+        safe: makes other names and texts safe for it; takes a text and, optionally, its largest length.
     """
     rows = [row for row in next(iter(classes.values()), ()) if row.complete]
     if not rows:
         return []
     lead = [row for row in rows if row.tier == 1] if sum(row.tier is not None for row in rows) > 1 else rows[:1]
     found = [leaders(grid, rows, lead, show), ("Cost", cost(lead, show)), ("Clearly below", below(rows, lead, show))]
-    found += [(f"At {FAR} L", carried(grid, rows, show, safe)), ("Measured", scope(grid, [row.name for row in lead], safe))]
+    found += [("By design past L", designs(grid, lead, show, safe)), (f"At {FAR} L", carried(grid, rows, show, safe))]
+    found += [("Measured", scope(grid, [row.name for row in lead], safe))]
     return [(topic, text) for topic, text in found if text]
 
 
@@ -84,6 +85,12 @@ def seeds_text(grid: Grid, encodings: Iterable[str] | None = None) -> str:
     if 0 < min(counts) < asked:
         return number_range(counts) + (f" of {asked}" if max(counts) <= asked else "") + " seeds so far"
     return plural(asked, "seed") if max(counts) <= asked else f"{number_range(counts)} seeds"
+
+
+def designs(grid: Grid, lead: Sequence[Row], show: Show, safe: Safe) -> str:
+    """What the leaders do past L by design, as their cards declare it."""
+    quoted = [f"{show(row)}: “{safe(grid.past[row.name], 300)}”" for row in lead if row.name in grid.past]
+    return f"{'; '.join(quoted)}. Formulas are on the pages of encodings." if quoted else ""
 
 
 def mark(row: Row) -> str:
@@ -160,7 +167,7 @@ def name(column: Column, safe: Safe) -> str:
 def scope(grid: Grid, lead: Sequence[str], safe: Safe) -> str:
     """The model and the training lengths, and whether the order holds elsewhere."""
     model = grid.suite.model if grid.suite else None
-    size = f"{plural(model.layers, 'layer')}, width {model.width}, " if model else ""
+    size = f"{plural(model.layers, 'layer')}, width {model.width}, synthetic tasks, " if model else "synthetic tasks, "
     lengths = ", ".join(f"{column.train_length} ({name(column, safe)})" for column in grid.columns)
     same = len({column.train_length for column in grid.columns}) == 1
     longest = f"L = {grid.columns[0].train_length}" if same else f"L: {lengths}"
@@ -182,11 +189,27 @@ def elsewhere(grid: Grid, lead: Sequence[str], safe: Safe) -> str:
     absent = [safe(name) for name in lead if name not in tried]
     untried = f" Not tried so: {listed(absent)}." if absent else ""
     names = listed([safe(name) for name in tried], most=len(tried))
-    return f"With one thing changed at a time, the order of {names} {' and '.join(parts)}{rest}.{untried}"
+    same = f"With one thing changed at a time, the order of {names} {' and '.join(parts)}{rest}."
+    return f"{same}{tuned(order, safe)}{untried}"
+
+
+def tuned(order: Robustness, safe: Safe) -> str:
+    """How far a score moves if each encoding takes the learning rate with the lowest loss."""
+    if order.tuned is None or not order.tuned.changed:
+        return ""
+    moves = order.tuned.comparison.moves
+    most = max(moves, key=lambda move: abs(move.change))
+    scores = dict(zip(order.tuned.comparison.encodings, order.tuned.comparison.scores, strict=True))
+    after, before = scores[most.encoding], scores[most.encoding] - most.change
+    return (
+        f" The learning rate matters: with the one of the lowest loss for each encoding, {order.tuned.changed} of these "
+        f"{len(moves)} scores change, most that of {safe(most.encoding)}: {share(before)} → {share(after)}."
+    )
 
 
 def again(order: Robustness) -> str:
     """What it means that the order holds."""
     pairs = [one.pairs for one in order.comparisons if one.pairs and one.holds]
-    same, total = number_range([one.same for one in pairs]), plural(pairs[0].total, "pair")
-    return f"of the {total} of them that the test separates in the suite, it separates {same} again, none the other way round"
+    same, count = number_range([one.same for one in pairs]), len(order.comparisons[0].encodings)
+    total = f"of their {count * (count - 1) // 2} pairs the test, adjusted for these alone, separates {pairs[0].total}"
+    return f"{total} in the suite, and there {same} of those again, none the other way round"

@@ -181,7 +181,8 @@ def front_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
         parts += [f"**{escape(ranking_title(name))}**"] if len(classes) > 1 else []
         parts.append(tables.short_table(grid, rows, file.encoding))
     parts += unverified_section(grid)
-    parts.append(file.figure(board_figures.OVERVIEW_ALT, board_figures.OVERVIEW) if grid.runs else "")
+    if alt := board_figures.alt_texts(grid, classes).get(board_figures.OVERVIEW):
+        parts.append(file.figure(alt, board_figures.OVERVIEW))
     links = f"**More**: [all tables and figures]({details}) · Tasks: {task_links(grid, file)}"
     return [*parts, links, experiment_setup(grid)]
 

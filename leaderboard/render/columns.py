@@ -159,9 +159,6 @@ MEAN_REACH = TableColumn(
     f"Geometric mean over tasks of {task_metrics.REACH_MEANING}; ≥: on some task the test ends first; <: some task fails at "
     "its shortest length; ~: both",
 )
-GAP = number_column(
-    "optimality gap", lambda row: None if row.score is None else 1 - row.score, "1 minus the score", short="gap"
-)
 IN_DISTRIBUTION_MEAN = TableColumn(
     IN_DISTRIBUTION.title,
     lambda row: flagged(row.in_distribution, row.flagged),

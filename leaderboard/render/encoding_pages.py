@@ -23,11 +23,11 @@ from .task_metrics import IN_DISTRIBUTION, REACH, SCORE
 BOARD = "README.md"
 PROPERTIES = {
     "unique": "every position has its own code",
-    "linear": "a linear map takes what is added to the embedding at every p to what is added at p + 3; where nothing is added: "
-    "a shift of all positions does not change the attention, and reversing the first half of them does",
+    "linear": "what is added to the embedding at p + 3 is a linear function of what is added at p; where nothing is added: "
+    "attention depends on positions, and only on their differences",
     "defined_past_train": "defined beyond the training lengths, with finite numbers",
     "deterministic": "deterministic in evaluation",
-    "several_dimensions": "reversing the first half of the positions changes the codes",
+    "several_dimensions": "reversing all positions but the last changes the codes",
 }
 BUSY_TEXT = "The machine was busy with other work: times are too long; no other number is affected."
 
@@ -150,7 +150,7 @@ def summary_line(entry: Entry) -> str:
         tested = sum(other.tier is not None for other in entry.table)
         rank = f"Tier {row.tier}, possible places {columns.PLACES.text(row)} of {tested} tested"
     else:
-        rank = "Not tested: single seeds" if row.complete else "Not ranked: some task has no run"
+        rank = "Not tested: single seeds, or nothing to compare with" if row.complete else "Not ranked: some task has no run"
     missing = [f"{columns.task_markdown(c.column.task)} ({c.state})" for c in row.cells.values() if not c.runs]
     within = columns.IN_DISTRIBUTION_MEAN.text(row)
     text = f"{rank}, score {columns.SCORE.text(row)}, reach {columns.MEAN_REACH.text(row)} L, l ≤ L {within}. "

@@ -21,11 +21,14 @@ from .task_metrics import CELL_TEXT, REACH_MEANING
 ACCURACY = f"{100 * (NOISE - 1):.0f} %"
 """Of step times."""
 TITLE = "Length-generalisation leaderboard of positional encodings"
-ABOUT = """\
-Transformers are trained from scratch at lengths up to L and tested at lengths up to L′; only the positional encoding differs
-between rows. The **score** is, past L, the mean of exact match and token accuracy, mean over tasks: 1 is perfect, 0 is
-guessing. **Reach** is the length, in multiples of L, at which exact match (guessing taken out) falls under one half; **l ≤ L**
-is exact match at the training lengths. The test separates no two rows of a **tier**."""
+ONE_DIFFERENCE = """\
+Within the first table of a suite only the positional encoding differs, but for an extra training stage at lengths up to L that
+some published methods have."""
+ABOUT = f"""\
+Transformers are trained from scratch at lengths up to L and tested at lengths up to L′. {ONE_DIFFERENCE}
+The **score** is, past L, the mean of exact match and token accuracy, mean over tasks: 1 is perfect, 0 is guessing. **Reach** is
+the length, in multiples of L, at which exact match (guessing taken out) falls under one half; **l ≤ L** is exact match at the
+training lengths. The test separates no two rows of a **tier**."""
 
 SOURCE_LIST = "; ".join(f"*{kind}*: {meaning}" for kind, meaning in SOURCE_MEANINGS.items())
 EXPLANATION = f"""\
@@ -49,15 +52,15 @@ EXPLANATION = f"""\
 - **l ≤ L**: exact match, the mean over test lengths up to L, where examples may have occurred in training, as most of
   the shortest have.
 - **IQM**, the interquartile mean: the scores of all runs on all tasks are sorted, a quarter of them (rounded down: 6 of 25, 3
-  of 15) is dropped at each end, and the rest is averaged. **Optimality gap**: 1 − score.
+  of 15) is dropped at each end, and the rest is averaged.
 - **Separated**: two encodings are separated if their scores differ by more than chance explains: a step-down maximum test
   (Romano & Wolf 2005) on the difference of the scores over its standard error. p is adjusted for all pairs of encodings on
   the board: the probability of even one false separation is {significance.RISK};
   `leaderboard/RULES.md` has them, and the power. Not separated does not mean equal. Encodings that share a training are
   tested as if they did not, which makes it harder to separate them.
 - **Seeds**: every encoding gets those of the suite. On the published board of `small` these are 0 to 4, and encodings that the
-  test then does not separate from the first get five more, 5 to 9; the column *seeds* shows who has them. This rule was fixed
-  before the runs.
+  test then does not separate from the first get five more, 5 to 9; the column *seeds* shows who has them so far. This rule was
+  fixed before the runs.
 - **Tier**: rows are sorted by score. A tier is a stretch of rows of which the test separates no two; the next one begins at
   the first row that is separated from a row of the tier. So rows of neighbouring tiers need not be separated. Where all
   encodings have a single seed, nothing can be tested: there are no tiers, and small differences mean nothing. An encoding
@@ -67,9 +70,9 @@ EXPLANATION = f"""\
   tested row on the same task, averaged over tasks; a tie counts ½. In brackets its 95 % interval, computed as above. The
   interval has no width if on every task all runs of one encoding beat all runs of the other, or none do: more seeds could
   still show a difference.
-- **Graded scores**: token accuracy past L and the negative log-likelihood of an answer token (teacher-forced, in nats),
-  averaged over lengths like the score. They show differences where no encoding answers exactly. Pairs are counted by the
-  likelihood of a token, the exponential of minus that number.
+- **Graded scores**: token accuracy past L, with guessing taken out, and the negative log-likelihood of an answer token
+  (teacher-forced, in nats), averaged over lengths like the score. They show differences where no encoding answers exactly.
+  Pairs are counted by the likelihood of a token, the exponential of minus that number.
 - **{FLAG}**: on some task exact match at l ≤ L is below {share(st.GATE)}. The encoding has not learned that task at its
   training lengths, so its score there says little about extrapolation. Nothing is excluded for it. The flag depends on the
   mean over seeds; the table *Exact match at l ≤ L* also counts the seeds below the threshold.
@@ -80,8 +83,9 @@ EXPLANATION = f"""\
   {BASE}'s, measured side by side with it on one task (its name, and times at longer lengths, are on the encoding's page),
   accurate to some {ACCURACY}; where that was not measured, from the timings of runs on an idle machine: medians over seeds,
   geometric mean over tasks. *l > L*: at the longest length measured. {BUSY} marks times measured while the machine was busy
-  with other work, and the process had less than {QUIET:.0%} of a core. **Memory**, relative to {BASE}'s: peak memory of a step
-  at the longest length measured.
+  with other work, and the process had less than {QUIET:.0%} of a core. Ratios depend on the processor too: on one without
+  AVX-512 those of seven encodings were 3 to 20 % smaller at L. **Memory**, relative to {BASE}'s: peak memory of a step at the
+  longest length measured.
 - *missing*: no result yet. *failed*: the run ended in an error. A *diverged* run (its loss was not finite) counts as zero."""
 
 OTHER_VERSION = "Produced by another version of the suite or harness; these numbers do not compare with those above."
@@ -100,7 +104,11 @@ def signs(rows: Sequence[Row]) -> dict[str, str]:
     found["Reach"] += f" ({ends})" if ends else ""
     found["Score"] = f"past L, {CELL_TEXT}: 0 is guessing, 1 perfect; mean over tasks, and under the name of each task"
     found["Step time"] = f"of a training step, relative to {BASE}'s, accurate to some {ACCURACY}"
-    found["Step time"] += f"; {ABSENT} not measured on an idle machine" if any(row.step_time is None for row in rows) else ""
+    found["Step time"] += (
+        f"; {ABSENT} not measured on an idle machine, or no runs of {BASE} beside it"
+        if any(row.step_time is None for row in rows)
+        else ""
+    )
     present = {row.record.family for row in rows if row.record}
     if families := [f"*{title}*, {meaning}" for name, (title, meaning) in FAMILIES.items() if name in present]:
         found["Family"] = "; ".join(families)

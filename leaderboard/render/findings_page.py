@@ -54,7 +54,7 @@ def verdict_of(finding: Finding, outcome: Outcome | None) -> tuple[str, list[Par
 def section(finding: Finding, verdict: str, parts: list[Part], outcome: Outcome | None) -> str:
     """One finding in full."""
     source = finding.source
-    second_hand = " The numbers were read elsewhere, not in the paper or its code." if source.second_hand else ""
+    second_hand = " Read second-hand, not in the paper or its code." if source.second_hand else ""
     tolerance = f"; tolerance {finding.tolerance:g}" if source.numbers else ""
     seeds = {*finding.seeds, *(seed for suite in finding.grids.values() for seed in suite.seeds)}
     lines = [

@@ -12,17 +12,16 @@ from .answer import answer
 from .board import BoardFile, BoardPaths, front_sections, joined
 from .encoding_pages import BOARD as README
 from .encoding_pages import page_path
-from .explanation import TITLE
+from .explanation import ONE_DIFFERENCE, TITLE
 from .markdown import escape
 
 SUITES = "suites"
 """Folder of the suites' pages."""
 
-ABOUT = """\
+ABOUT = f"""\
 How far does a positional encoding carry a transformer past the lengths it was trained on? Each is trained from scratch at
-lengths up to L and tested at lengths up to L′, the longest. Within the first table of a suite nothing else differs, but for an
-extra training stage at lengths up to L that some published methods have. Names link to pages with a description, curves, all
-numbers by length and seed, the runs and the command to reproduce one."""
+lengths up to L and tested at lengths up to L′, the longest. {ONE_DIFFERENCE}
+Names link to pages with a description, curves, all numbers by length and seed, the runs and the command to reproduce one."""
 
 SOURCES = """\
 ## Where the numbers come from
@@ -32,7 +31,7 @@ SOURCES = """\
   `lprime board --check` renders this page and all others from these files and fails if a byte differs.
 - **To sort, filter and compare**: `lprime board --html page --published` writes all this as one HTML page that works
   offline.
-- **To reproduce a number**: the page of its encoding ends with the command, such as
+- **To reproduce a number**: the page of its encoding has the command, such as
   `lprime run small --encoding rope --task copying --seed 0 --out again`.
 - **To add an encoding**: [from an idea to a row](../../CONTRIBUTING.md#your-own-encoding-in-an-afternoon), by [the
   rules](../RULES.md)."""

@@ -18,7 +18,7 @@ from .tables import Classes
 from .task_metrics import SCORE
 
 EXTRA = (
-    *(columns.PLACES, columns.SOURCE, columns.SEEDS, columns.IQM, columns.GAP, columns.AGAINST_NEXT[0]),
+    *(columns.PLACES, columns.SOURCE, columns.SEEDS, columns.IQM, columns.AGAINST_NEXT[0]),
     *(columns.AGAINST_ANCHOR[0], columns.PARAMETERS, columns.MEMORY, columns.PAPER, columns.LENGTHS),
 )
 """Columns that the script hides at first: the others fit a window of 1,280 pixels."""

@@ -25,8 +25,8 @@ MOST_PAIRS = 2
 HOW = f"""\
 τ is Kendall's τ-b between the order of the overall scores under a condition and in the suite, over the same encodings: 1 is the
 same order, 0 an unrelated one, −1 the reverse. In brackets its 95 % interval by stratified bootstrap (seeds are resampled
-within each encoding and task, {REPLICATES:,} replicates). Resampling adds noise to both orders, so an interval reaches further
-down than up. *Separated* is what the board's test says of pairs of these encodings (adjusted for these pairs, once for the
+within each encoding and task, {REPLICATES:,} replicates). Resampling adds noise to both orders, so an interval need not be
+centred on τ. *Separated* is what the board's test says of pairs of these encodings (adjusted for these pairs, once for the
 suite and once for each condition). The order holds under a condition if of the pairs separated in the suite none is separated
 the other way round, and at least half are separated again. A condition counts from its first seed on that all its encodings
 have on all tasks. These rules were fixed before the runs."""
@@ -40,7 +40,8 @@ def robustness_words(found: Robustness) -> str:
     text = [f"{plural(count, 'encoding')} ran again on all tasks with one thing changed at a time{so_far}."]
     if known := [one.pairs for one in found.comparisons if one.pairs]:
         pairs = plural(count * (count - 1) // 2, "pair")
-        text.append(f"In the suite itself ({seed_list(found.seeds)}) the test separates {known[0].total} of their {pairs}.")
+        test = f"the test, adjusted for their {pairs} alone, separates {known[0].total}"
+        text.append(f"In the suite itself ({seed_list(found.seeds)}) {test}.")
     held = {title(one): str(one.pairs.same) for one in found.comparisons if one.pairs and one.holds}
     changed = [f"{title(one)} ({reversed_text(one.pairs)})" for one in found.comparisons if one.pairs and one.holds is False]
     if held:

@@ -100,7 +100,7 @@ def short_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_L
 def overall_table(rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
     """Everything over all tasks: score with its interval, reach, other aggregates, accuracy at l ≤ L, and the source."""
     shown = [columns.TIER, encoding, columns.SOURCE, columns.SCORE, columns.MEAN_REACH]
-    shown += [columns.IQM, columns.GAP, columns.IN_DISTRIBUTION_MEAN, columns.SEEDS]
+    shown += [columns.IQM, columns.IN_DISTRIBUTION_MEAN, columns.SEEDS]
     return rows_table(shown, rows, left=3)
 
 

@@ -79,18 +79,23 @@ class Comparison:
         return sorted(moves, key=lambda m: (-abs(m.after - m.before), -abs(m.change), m.encoding))
 
 
-def comparison(condition: str, names: Sequence[str], ours: Runs, theirs: Runs) -> Comparison:
-    """Compare the encodings' runs under a condition (theirs) with those in the suite (ours)."""
+def comparison(
+    condition: str, names: Sequence[str], ours: Runs, theirs: Runs, separated: Float[np.ndarray, " P"] | None
+) -> Comparison:
+    """Compare the encodings' runs under a condition (theirs) with those in the suite (ours).
+
+    Arguments:
+        separated: ``directions(ours)``; None if an encoding has a single seed there.
+    """
     before, after = overall(ours), overall(theirs)
-    several = min(len(scores) for scores in (*ours, *theirs)) > 1
-    interval = tau_interval(ours, theirs) if several else None
-    pairs = compare_pairs(names, ours, theirs) if several else None
+    interval = pairs = None
+    if separated is not None and min(map(len, theirs)) > 1:
+        interval, pairs = tau_interval(ours, theirs), compare_pairs(names, separated, directions(theirs))
     return Comparison(condition, tuple(names), before, after, float(kendall_tau(before, after)), interval, pairs)
 
 
-def compare_pairs(names: Sequence[str], ours: Runs, theirs: Runs) -> Pairs:
-    """Compare the pairs that the test separates in the suite with those that it separates under the condition."""
-    before, after = directions(ours), directions(theirs)
+def compare_pairs(names: Sequence[str], before: Float[np.ndarray, " P"], after: Float[np.ndarray, " P"]) -> Pairs:
+    """Compare the ``directions`` of pairs in the suite with those under the condition."""
     ordered = [pair if b > 0 else pair[::-1] for pair, b in zip(itertools.combinations(names, 2), before, strict=True)]
     turned = tuple(itertools.compress(ordered, before * after < 0))
     unsure = tuple(itertools.compress(ordered, (before != 0) & (after == 0)))
@@ -135,7 +140,7 @@ def tau_interval(ours: Runs, theirs: Runs) -> Interval | None:
     """Percentile interval of τ between two conditions; None if all encodings are tied. Their runs are resampled independently,
     but once for an encoding whose runs are the same in both.
 
-    Resampling adds the spread of the seeds to the scores, so the interval reaches further down than up from the estimate.
+    Resampling adds the spread of the seeds to the scores of both, so the interval need not be centred on the estimate.
     """
     rng = np.random.default_rng(0)
     before, after = resampled(ours, rng), resampled(theirs, rng)

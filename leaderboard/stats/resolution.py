@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from . import scores as st
+from .orders import kendall_tau
 from .scores import Scores
 from .significance import ALPHA, separation_ps
 from .summary import Cell, Row
@@ -94,13 +95,10 @@ def split_half(scores: Sequence[Scores], splits: int = SPLITS) -> float | None:
     Arguments:
         scores: of each encoding, at least two runs a task. The smaller half has half of the runs, rounded down.
     """
-    from scipy.stats import kendalltau
-
-    rng, found = np.random.default_rng(0), []
-    for _ in range(splits if len(scores) > 1 else 0):
-        halves = np.zeros((2, len(scores)))
+    rng, halves = np.random.default_rng(0), np.zeros((2, splits, len(scores)))
+    for split in range(splits if len(scores) > 1 else 0):
         for i, tasks in enumerate(scores):
             for runs in map(rng.permutation, tasks):
-                halves[:, i] += runs[: len(runs) // 2].mean(), runs[len(runs) // 2 :].mean()
-        found.append(kendalltau(*halves).statistic)
+                halves[:, split, i] += runs[: len(runs) // 2].mean(), runs[len(runs) // 2 :].mean()
+    found = kendall_tau(*halves)
     return float(np.nanmean(found)) if not np.isnan(found).all() else None

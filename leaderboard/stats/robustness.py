@@ -14,7 +14,7 @@ from scipy.special import fdtrc
 from bench.result import Result
 from leaderboard.data.grid import Grid, once_per_grid
 
-from .orders import Comparison, comparison
+from .orders import Comparison, comparison, directions
 from .scores import FUZZ
 from .summary import summarise_cell
 
@@ -105,14 +105,16 @@ def robustness(grid: Grid) -> Robustness | None:
         cells = [runs.get((column.task, name), ()) for column in grid.columns for name in expected]
         return sum(run.seed in asked_seeds for cell in cells for run in cell)
 
+    ours = score_list(base)
+    separated = directions(ours) if len(base) > 1 else None
     return Robustness(
-        comparisons=tuple(comparison(c, names, score_list(base), score_list(runs)) for c, runs in found.items()),
+        comparisons=tuple(comparison(c, names, ours, score_list(runs), separated) for c, runs in found.items()),
         seeds=tuple(base),
         finished={c: (finished(c), len(found.get(c, ()))) for c in grid.suite.conditions},
         asked=len(expected) * len(asked_seeds) * len(grid.columns),
         rates={c: (grid.suite.conditions[c] if c else grid.suite).recipe.learning_rate for c in rates},
         interaction=None if values is None else interaction(values[..., 0].mean(-1)),
-        tuned=None if values is None else tune(names, rates, common, values),
+        tuned=None if values is None else tune(names, rates, common, values, separated),
     )
 
 
@@ -167,7 +169,11 @@ def interaction(scores: Float[np.ndarray, "E R S"]) -> Interaction | None:
 
 
 def tune(
-    names: Sequence[str], rates: Mapping[str, SeedRuns], seeds: Sequence[int], values: Float[np.ndarray, "E R S T 3"]
+    names: Sequence[str],
+    rates: Mapping[str, SeedRuns],
+    seeds: Sequence[int],
+    values: Float[np.ndarray, "E R S T 3"],
+    separated: Float[np.ndarray, " P"] | None,
 ) -> Tuned:
     """Take for each encoding the learning rate with the lowest loss, mean over tasks and seeds; the choice is not resampled.
 
@@ -175,6 +181,7 @@ def tune(
         rates: learning rate → runs, ``BASE`` first.
         seeds: common to all rates.
         values: the runs of these seeds, by which the rate is chosen.
+        separated: see ``comparison``.
     """
     losses = values[..., 1:].mean((2, 3))
     by_answers = not np.isnan(losses[..., 0]).any()
@@ -182,4 +189,4 @@ def tune(
     chosen = {name: list(rates)[place] for name, place in zip(names, best, strict=True)}
     scores = {rate: score_list(runs) for rate, runs in rates.items()}
     theirs = [scores[rate][i] for i, rate in enumerate(chosen.values())]
-    return Tuned(chosen, comparison(BASE, names, scores[BASE], theirs), bool(by_answers), tuple(seeds))
+    return Tuned(chosen, comparison(BASE, names, scores[BASE], theirs, separated), bool(by_answers), tuple(seeds))

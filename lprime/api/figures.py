@@ -56,6 +56,8 @@ def plot(
     """
     if metric not in METRICS:
         raise unknown("metric", metric, METRICS)
+    if not hasattr(results, "columns"):
+        raise InputError(f"expected a data frame, as lprime.results returns it, got {type(results).__name__}")
     if results.empty:
         raise InputError("there are no results to plot: the data frame has no rows")
     if (versions := results["fingerprint"].nunique()) > 1:

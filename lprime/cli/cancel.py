@@ -16,12 +16,14 @@ def cancel(suite: Suite, vary: Vary = False, out: Out = Path("runs")) -> None:
     from slurm import commands
     from slurm.records import Submission
     from slurm.status import Queue
-    from tasks import plural
+    from tasks import InputError, plural
 
     suites, folder = load_suites(suite, vary), runs_folder(out)
     submissions: dict[str, Submission] = {}
     live: dict[str, str] = {}  # id → name
-    for queue in [Queue.read(folder, one) for one in suites]:
+    for queue in [Queue.read(folder, one, need=False) for one in suites]:
+        if queue.no_answer:
+            raise InputError(queue.no_answer)
         submissions |= {s.plan.name: s for s in queue.submissions}
         live |= {id: name for id, (name, _) in queue.live.items() if name in submissions}
     if not live:

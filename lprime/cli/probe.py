@@ -124,11 +124,12 @@ def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | 
     from bench.runs.devices import available_cores
     from bench.runs.progress import say
     from bench.runs.worker import RunRequest
+    from tasks import plural
 
     torch.set_num_threads(1)  # as in the workers, so that numbers are the same
     todo = [run for run in runs if not is_measured(run, out, probes)]
     if without := sum(not weights_file(run, out).exists() for run in todo):
-        say(f"{without} finished runs have no stored weights and are trained again")
+        say(f"{plural(without, 'finished run')} without stored weights: trained again")
     count = min(workers or available_cores(), len(todo))
     plugins = not all(is_built_in(run.encoding) for run in todo)
     if count > 1 or plugins:

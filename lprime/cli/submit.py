@@ -37,5 +37,6 @@ def submit(
 
     about = About(title, author or (), paper, licence, note)
     place = write_submission(encoding, load_suite(suite), out, to, about, check, replace, say)
-    verify = command_line("verify", place)
+    shipped = load_suite(suite).name == suite
+    verify = command_line("verify", place, *([] if shipped else ["--suite", suite]))
     print(f"written to {place}, under {licence}; rules: leaderboard/RULES.md; maintainers will run: {verify}")

@@ -135,6 +135,7 @@ def test_plot_draws_the_means(here):
         "unknown encoding in these results 'rop'; did you mean 'rope'": {"encodings": ["rop"]},
         "the list is empty; expected names, or None": {"encodings": []},
         "no rows": {"results": frame[:0]},
+        "expected a data frame, as lprime.results returns it, got NoneType": {"results": None},
         "2 suites or versions, which do not compare": {"results": pd.concat([frame, frame.assign(fingerprint="x")])},
     }.items():
         with pytest.raises(InputError, match=fault):

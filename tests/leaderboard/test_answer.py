@@ -38,8 +38,9 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
         r.model_copy(update={"parameters": r.parameters.model_validate(dear)}) if r.encoding.name == "a" else r for r in runs
     ]
     costs = {"a": RelativeCost(1.5, 1, 1, False), "b": RelativeCost(0.97, 1, 1, False), "c": RelativeCost(1, 1, 1, False)}
-    grid = replace(only_grid(of, runs), costs=costs)
+    grid = replace(only_grid(of, runs), costs=costs, past={"a": "the last row | repeats", "c": "unchanged"})
     text = answer(grid, summarise(grid))
+    assert "- **By design past L**: a: “the last row &#124; repeats”. Formulas are on the pages of encodings.\n" in text
     assert text.startswith("- **Use one of 2**: a (.") and ") and b. The test separates no two of them: tier 1." in text
     assert (
         "Over 3 seeds it separates 2 of the 3 pairs tested in this table; the risk that even one of these" in text
@@ -60,7 +61,8 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     assert "b 0.97 → 2.75 times the step time, 1.5 times the memory there, 0 parameters." in other and "nothing" not in other
     assert "**Clearly below**: no encoding is below all of these 2. Below some of them only: c.\n" in other
     assert text.endswith(
-        "2 layers, width 64, trained at lengths up to L: 4 (parity), 6 (sorting). Elsewhere the order may differ."
+        "2 layers, width 64, synthetic tasks, trained at lengths up to L: 4 (parity), 6 (sorting). "
+        "Elsewhere the order may differ."
     )
 
 
@@ -126,6 +128,9 @@ def test_without_a_complete_row_or_any_run_nothing_is_said():
     (empty,) = build_grids(of, [], {})
     assert answer(empty, summarise(empty)) == "" and resolution.resolution(summarise(empty)) is None
     assert "No run of this version yet." in whole_board([empty])
+    language = {"task": "language", "variant": "topics", "train_length": 8}
+    of = suite(tasks=[suite().tasks[0].model_dump(), language])
+    assert "| nope" in whole_board([only_grid(of, [result(of, "language", "nope")])]), "boards do not rank its one run"
 
 
 def test_floor_ceiling_pairs_and_ranks_are_counted():

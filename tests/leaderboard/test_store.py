@@ -190,9 +190,10 @@ def test_publishing_without_results_gives_advice(folders):
 
 def test_failures_are_published_without_traceback_until_the_run_succeeds(folders):
     out, board = folders
-    run, broken = result(suite(), seed=0), result(suite(), "parity", "rope|x", 2)
+    run, broken = result(suite(), "sorting", "rope|x", 0), result(suite(), "parity", "rope|x", 2)
     store(out, [run])
     store_failure(out, broken, "out of <memory>")
+    store_failure(out, result(suite(), "parity", "mine", 2), "code of its own, without a ranked run")
     assert published.publish_runs(suite(), out, board).failures == 1
     text = files(board)["tiny/failures.json"].decode()
     assert "out of <memory>" in text and "Traceback" not in text

@@ -108,6 +108,21 @@ def test_runs_that_do_not_suit_the_cluster_are_named(tmp_path, monkeypatch, caps
     assert "caution" not in suits and "GPU-hours" in suits
 
 
+def test_too_many_runs_at_a_time_are_named_and_do_not_make_a_grid_cheaper(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+
+    def hours(**changes):
+        shown = preview(capsys, "small", "--on", write_cluster(tmp_path, time_minutes=240, runs_per_job=10, **changes))
+        return shown, float(re.search(r"about ([\d.]+) CPU-hours", shown)[1])
+
+    suits, expected = hours(cpus_per_job=2, memory_gb=2)
+    assert "caution" not in suits
+    shown, found = hours(cpus_per_job=2, runs_at_once=10)
+    assert found == pytest.approx(expected, rel=0.2)
+    assert "caution: 10 runs at a time take turns on 2 CPUs of a job: raise cpus_per_job\n" in shown
+    assert "caution: memory_gb is 4 for 10 runs at a time, which may take 0.7 GB each: raise it to 7\n" in shown
+
+
 def test_how_long_a_job_takes():
     """Against a simulation with a list of free times."""
     generator = random.Random(0)
