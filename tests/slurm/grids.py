@@ -79,8 +79,9 @@ class Grid:
         return sorted(path.parent for path in self.out.glob(f"{self.name}/.slurm/*/plan.json"))
 
     def progress(self) -> list[dict[str, Any]]:
-        """Progress files of all jobs."""
-        return [json.loads(path.read_text()) for folder in self.records() for path in folder.glob("progress/*.json")]
+        """Progress files of all jobs, with the index of each in its array."""
+        files = [path for folder in self.records() for path in folder.glob("progress/*.json")]
+        return [json.loads(path.read_text()) | {"share": int(path.stem)} for path in files]
 
     def trained(self, step: int) -> bool:
         """Whether some run under way has reached this step."""

@@ -61,10 +61,10 @@ def test_one_member_of_an_array_is_preempted(cluster, tmp_path):
     grid = Grid(tmp_path / "grid", suite, {"partition": "low", "cpus_per_job": 2})
     grid.submit()
     wait_until("both at work", lambda: len([p for p in grid.progress() if p["beats"] and p["beats"][0]["step"] > 5]) == 2)
-    (node,) = [p["node"] for p in grid.progress() if p["job"].endswith("_1")]
+    (node,) = [p["node"] for p in grid.progress() if p["share"] == 1]
     slurm("sbatch", "-W", "-p", "high", "-w", node, "-c", "2", "--output=/dev/null", "--wrap", "sleep 1")
     grid.finish()
-    assert {p["job"].split("_")[1]: p["starts"] for p in grid.progress()} == {"0": 1, "1": 2}
+    assert {p["share"]: p["starts"] for p in grid.progress()} == {0: 1, 1: 2}
     assert results(grid.out) == grid.local()
 
 
