@@ -137,10 +137,10 @@ def run_hook_checks(
 
 @contextmanager
 def untrusted() -> Iterator[None]:
-    """For reading a message, which may be the plugin's.
+    """Report a message with wrong fields in one line: the code of a plugin may have written it.
 
     Raises:
-        SealedError: it has other fields than expected.
+        SealedError: the message has other fields than expected.
     """
     try:
         yield

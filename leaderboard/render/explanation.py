@@ -105,7 +105,7 @@ def signs(rows: Sequence[Row]) -> dict[str, str]:
     found["Score"] = f"past L, {CELL_TEXT}: 0 is guessing, 1 perfect; mean over tasks, and under the name of each task"
     found["Step time"] = f"of a training step, relative to {BASE}'s, accurate to some {ACCURACY}"
     found["Step time"] += (
-        f"; {ABSENT} not measured on an idle machine, or no runs of {BASE} beside it"
+        f"; {ABSENT} not measured on an idle machine, or without {BASE} on the same machine"
         if any(row.step_time is None for row in rows)
         else ""
     )

@@ -113,7 +113,7 @@ FORGED = [
     ("encoding", HEADER[1] | {"findings": []}),
     ("finding", {}),
     ("finding", {"finding": {"status": "splendid"}}),
-    ("finding", {"finding": {"check": "source"}}),
+    ("finding", {"finding": {"check": "source", "status": "passed", "found": "", "advice": "", "seconds": 0}}),
 ]
 
 

@@ -141,7 +141,7 @@ def short(name: str, steps: int = 60, **changes: object) -> dict:
 
 
 HOLD = "hold"
-"""File beside a grid: while it exists, runs of ``paced`` suites are slow."""
+"""File next to a grid: while it exists, runs of ``paced`` suites are slow."""
 SLEEPY = """
 def embed(self, x, at):
     import os, time
