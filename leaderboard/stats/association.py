@@ -1,0 +1,190 @@
+"""Which numbers from inside the trained models go with the score past L, over encodings.
+
+Exploratory: scores and probes were known when this was written; ``MEASURES`` and the test were committed before they were
+computed. Shapes: E encodings, T tasks, M measures, B permutations.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from bench.probe.record import ProbeRecord
+from bench.probe.tables import lengths_of, mean
+from leaderboard.data.grid import Grid
+
+from .orders import kendall_tau
+from .scores import FUZZ
+from .significance import ALPHA
+from .summary import summarise_cell
+
+PERMUTATIONS = 9_999
+CHUNK = 333
+"""Permutations handled at once, which bounds the memory."""
+LEAST = 4
+"""Fewest encodings: three have so few orders that no p is below ``ALPHA``."""
+
+Runs = Sequence[ProbeRecord]
+"""Records of one probe, of all runs of one encoding on one task."""
+
+
+class Measure(NamedTuple):
+    """One number for each encoding and task."""
+
+    probe: str
+    about: str
+    rises: str
+    """What better encodings do if it rises with the score."""
+    falls: str
+    value: Callable[[Runs], float | None]
+
+
+def lowest_error(runs: Runs, length: int) -> float | None:
+    """The position probe's error at the layer that shows positions best, as a share of chance."""
+    layers = {v.layer for run in runs for v in run.of("error", length=length)}
+    errors = [x for layer in layers if (x := mean(runs, "error", length=length, layer=layer)) is not None]
+    chance = mean(runs, "chance", length=length)
+    return min(errors) / chance if errors and chance else None
+
+
+def change_of_distance(runs: Runs) -> float | None:
+    """Of the normalised mean attention distance, from L to the longest length."""
+    longest = max(lengths_of(runs, "mean_distance"), default=0)
+    before, after = (mean(runs, "mean_distance", length=n) for n in (runs[0].train_length, longest))
+    return None if before is None or after is None else after - before
+
+
+MEASURES = {
+    "position at L": Measure(
+        "position",
+        "error of the position read out of the layer that shows it best, as a share of chance, on sequences of length L",
+        "their hidden states show positions less exactly at L",
+        "their hidden states show positions more exactly at L",
+        lambda runs: lowest_error(runs, runs[0].train_length),
+    ),
+    "position past L": Measure(
+        "position",
+        "the same at the longest length probed",
+        "their hidden states show positions less exactly past L",
+        "their hidden states show positions more exactly past L",
+        lambda runs: lowest_error(runs, max(lengths_of(runs, "error"), default=0)),
+    ),
+    "farther": Measure(
+        "distance",
+        "normalised mean attention distance at the longest length, less that at L",
+        "their heads look farther back, as a share of the sequence, as it grows",
+        "their heads look less far back, as a share of the sequence, as it grows",
+        change_of_distance,
+    ),
+    "first token": Measure(
+        "growth",
+        "share of heads whose mean weight of the first token is over .3, at L",
+        "more of their heads attend to the first token",
+        "fewer of their heads attend to the first token",
+        lambda runs: mean(runs, "first_token", length=runs[0].train_length),
+    ),
+    "entropy": Measure(
+        "growth",
+        "slope of the attention's entropy over that of uniform attention, ln x over ln T from L on",
+        "their attention becomes more even as sequences grow",
+        "their attention becomes more concentrated as sequences grow",
+        lambda runs: mean(runs, "slope of entropy"),
+    ),
+    "largest weight": Measure(
+        "growth",
+        "slope of the largest attention weight",
+        "their largest attention weight falls less as sequences grow",
+        "their largest attention weight falls more as sequences grow",
+        lambda runs: mean(runs, "slope of largest_weight"),
+    ),
+    "output": Measure(
+        "growth",
+        "slope of the standard deviation of the heads' outputs",
+        "the spread of their heads' outputs falls less as sequences grow",
+        "the spread of their heads' outputs falls more as sequences grow",
+        lambda runs: mean(runs, "slope of output_std"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Association:
+    """All measures against the score, over the encodings that have every measure on every task."""
+
+    encodings: tuple[str, ...]
+    """From the highest score down."""
+    tasks: tuple[str, ...]
+    values: Float[np.ndarray, "E T M"]
+    """Measures in the order of ``MEASURES``."""
+    scores: Float[np.ndarray, "E T"]
+    """Mean score past L of the runs with probes."""
+    taus: Float[np.ndarray, "T M"]
+    """Kendall's τ-b over encodings; NaN where all are tied."""
+    ps: Float[np.ndarray, " M"]
+    """Adjusted for all measures."""
+
+    @property
+    def means(self) -> Float[np.ndarray, " M"]:
+        """τ, mean over tasks."""
+        return mean_tau(self.taus)
+
+    def found(self) -> Mapping[str, float]:
+        """Measure → its mean τ, of those that go with the score; strongest first."""
+        named = zip(MEASURES, self.means.tolist(), self.ps, strict=True)
+        return dict(sorted(((name, tau) for name, tau, p in named if p <= ALPHA), key=lambda one: -abs(one[1])))
+
+
+def association(grid: Grid, records: Sequence[ProbeRecord]) -> Association | None:
+    """None with fewer than ``LEAST`` encodings, or without a ranked task."""
+    own: dict[tuple[str, str, str], list[ProbeRecord]] = {}
+    for record in records:
+        if record.values:
+            own.setdefault((record.encoding, record.task, record.probe), []).append(record)
+    tasks = [column.task for column in grid.columns]
+    values: dict[str, list[list[float]]] = {}
+    scores: dict[str, list[float]] = {}
+    for name in dict.fromkeys(record.encoding for record in records):
+        cells = [[own.get((name, task, one.probe), []) for one in MEASURES.values()] for task in tasks]
+        found = [[one.value(r) if r else None for one, r in zip(MEASURES.values(), row, strict=True)] for row in cells]
+        if all(x is not None for row in found for x in row):
+            values[name] = [[x for x in row if x is not None] for row in found]
+            scores[name] = [score(grid, name, task, row) for task, row in zip(tasks, cells, strict=True)]
+    if len(values) < LEAST or not tasks:
+        return None
+    names = sorted(values, key=lambda one: -sum(scores[one]))
+    x, y = np.array([values[one] for one in names]), np.array([scores[one] for one in names])
+    taus = kendall_tau(np.moveaxis(x, 0, -1), y.T[:, None])
+    return Association(tuple(names), tuple(tasks), x, y, taus, adjusted_ps(x, y))
+
+
+def score(grid: Grid, name: str, task: str, cells: Sequence[Runs]) -> float:
+    """Mean score of those runs of a cell that have a record."""
+    seeds = {record.seed for records in cells for record in records}
+    cell = summarise_cell(grid, next(column for column in grid.columns if column.task == task), name)
+    return float(np.mean([s for run, s in zip(cell.runs, cell.scores, strict=True) if run.seed in seeds]))
+
+
+def mean_tau(taus: Float[np.ndarray, "*B T M"]) -> Float[np.ndarray, "*B M"]:
+    """Mean over tasks. A task on which all encodings are tied shows no association: 0."""
+    return np.nan_to_num(taus).mean(-2)
+
+
+def adjusted_ps(
+    values: Float[np.ndarray, "E T M"], scores: Float[np.ndarray, "E T"], permutations: int = PERMUTATIONS
+) -> Float[np.ndarray, " M"]:
+    """Two-sided p of each measure: share of permutations in which the largest |mean τ| of all measures is at least its own.
+
+    A permutation gives each encoding the scores of another one, on all tasks at once, so that tasks and measures depend on each
+    other as they do (Westfall & Young 1993). Encodings are taken to be exchangeable.
+    """
+    rng, count = np.random.default_rng(0), len(values)
+    x = np.moveaxis(values, 0, -1)
+    observed = abs(mean_tau(kendall_tau(x, scores.T[:, None])))
+    beyond = np.zeros(len(observed), int)
+    for start in range(0, permutations, CHUNK):
+        orders = rng.permuted(np.tile(np.arange(count), (min(CHUNK, permutations - start), 1)), axis=1)
+        drawn = abs(mean_tau(kendall_tau(x, np.moveaxis(scores[orders], 1, -1)[:, :, None]))).max(-1)
+        beyond += (drawn[:, None] >= observed - FUZZ).sum(0)
+    return (1 + beyond) / (1 + permutations)
