@@ -69,6 +69,11 @@ def share(value: float) -> str:
     return f"{value:.{DIGITS}f}".removeprefix("0")
 
 
+def signed(value: float) -> str:
+    """``.423``, ``−.100``."""
+    return f"−{share(-value)}" if round(value, DIGITS) < 0 else share(abs(value))
+
+
 def p_value(p: float) -> str:
     return "<.001" if p < 0.001 else share(p)
 

@@ -1,6 +1,6 @@
 """The grid of a board: which runs belong together and which are missing. Contradictory runs are refused."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import TypeVar
@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 import tasks
+from bench.probe.record import ProbeRecord
 from bench.result import Result
 from bench.runs.run import Failure
 from bench.suites.suite import Suite
@@ -84,6 +85,8 @@ class Grid:
     """Encoding → what it does past L by design, if its card declares it."""
     conditions: Mapping[str, "Grid"] = field(default_factory=dict)
     """Condition of the suite → its grid, where ``data.conditions`` added those with runs."""
+    probes: Sequence[ProbeRecord] = ()
+    """What probes found in its trained models, where ``data.probes`` added it."""
     unverified: "Grid | None" = None
     """Runs of submissions that nobody has recomputed; they are not ranked."""
 

@@ -6,7 +6,8 @@
     <folder>/probes/<suite>/<encoding>.jsonl                       published, one record per line
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from bench.suites.suite import Suite
 
 from .collect import run_files
 from .file_names import SUFFIX, file_name
+from .grid import Grid
 from .store import RESULTS, read_file, read_runs, write_if_changed
 
 if TYPE_CHECKING:
@@ -105,6 +107,20 @@ def of_runs(records: Iterable[ProbeRecord], fingerprint: str, runs: Iterable[Res
     for record in found:
         newest[record.probe] = max(record.version, newest.get(record.probe, 0))
     return [record for record in found if record.version == newest[record.probe]]
+
+
+def with_probes(suites: Mapping[str, Sequence[Grid]], folder: Path) -> dict[str, list[Grid]]:
+    """Add the published probes to the newest grid of each suite.
+
+    Raises:
+        InputError: a damaged line.
+    """
+    records = read_published(folder)
+
+    def own(name: str, grid: Grid) -> list[ProbeRecord]:
+        return of_runs(records.get(name, ()), grid.fingerprint, grid.all_runs)
+
+    return {name: [replace(grid, probes=own(name, grid)), *older] for name, (grid, *older) in suites.items()}
 
 
 def probe_table(records: Iterable[ProbeRecord]) -> "pa.Table":

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
@@ -12,7 +12,7 @@ from leaderboard.stats.summary import BASE, Row
 
 from .canvas import single_axes
 from .highlight import ranked_apart
-from .label_placement import Boxes, place_labels
+from .label_placement import Boxes, in_points, place_labels, write_labels
 from .text_layout import LINE, SMALL, fitted, text_width
 from .theme import Theme
 
@@ -28,8 +28,6 @@ DISC = 5.0
 """Diameter of a disc, points."""
 CROWD = (70.0, 25.0)
 """Discs closer than this, horizontally and vertically in points, crowd each other."""
-LEADER = 6.0
-"""Points from disc to name above which a line joins them."""
 BUSY = " *"
 """Marks a time measured while the machine did other work."""
 WIDEST = 120.0
@@ -134,14 +132,9 @@ def name_points(ax: "Axes", shown: Sequence[Point], front: Sequence[Point], them
     width, height = ax.bbox.size
     soft = along(intervals[::2], intervals[1::2])
     centres = place_labels(at, sizes, (1, 1, width, height + 6), stairs, soft, DISC / 2, order)
-    for one, text, size, centre, disc in zip(shown, texts, sizes, centres, at, strict=True):
-        nearest = np.clip(disc, centre - size / 2, centre + size / 2)
-        if np.linalg.norm(nearest - disc) >= LEADER:
-            line = np.stack([disc, nearest], 1) / np.array([[width], [height]])
-            ax.plot(*line, color=theme.muted, linewidth=0.5, alpha=0.7, transform=ax.transAxes, zorder=2)
-        weight, colour = ("bold" if one in front else "normal"), theme.text if one in front or one.apart else theme.muted
-        style: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": weight, "color": colour, "zorder": 4}
-        ax.text(centre[0] / width, centre[1] / height, text, transform=ax.transAxes, **style)
+    weights = ["bold" if one in front else "normal" for one in shown]
+    colours = [theme.text if one in front or one.apart else theme.muted for one in shown]
+    write_labels(ax, at, centres, sizes, texts, theme, weights, colours)
 
 
 def front_line(front: Sequence[Point], right: float) -> Float[np.ndarray, "N 2"]:
@@ -153,11 +146,6 @@ def front_line(front: Sequence[Point], right: float) -> Float[np.ndarray, "N 2"]
 def along(starts: Float[np.ndarray, "N 2"], ends: Float[np.ndarray, "N 2"]) -> Boxes:
     """Boxes around lines that are horizontal or vertical."""
     return np.concatenate([np.minimum(starts, ends) - 0.6, np.maximum(starts, ends) + 0.6], 1)
-
-
-def in_points(ax: "Axes", data: Float[np.ndarray, "N 2"]) -> Float[np.ndarray, "N 2"]:
-    """Points from the lower left corner of the axes."""
-    return ax.transData.transform(data) - ax.bbox.min
 
 
 def explained(shown: Sequence[Point]) -> list[str]:

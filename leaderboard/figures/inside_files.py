@@ -11,7 +11,10 @@ from bench.suites.suite import Suite
 from leaderboard.data.file_names import IMAGES, PAGES, page_name
 from leaderboard.data.grid import Grid
 from leaderboard.format import printable
+from leaderboard.stats.association import association
 
+from .association import STEM as ASSOCIATION
+from .association import draw_association
 from .canvas import file_name, render_svgs
 from .inside import GROWING, SUITE_FIGURES, Records, divergences, encodings_of, loss, losses_by_size, lost, of, points, tasks_of
 from .inside_panels import Lines, draw_lines
@@ -100,6 +103,8 @@ def figure_files(probes: Mapping[str, Records], suites: Mapping[str, Sequence[Gr
         files.update({path(look): data for look, data in render_svgs(draw).items()})
 
     for suite, records in probes.items():
+        if (versions := suites.get(suite)) and (goes := association(versions[0])) and goes.found:
+            add(partial(suite_path, suite, ASSOCIATION), partial(draw_association, goes))
         for stem in suite_stems(records):
             add(partial(suite_path, suite, stem), partial(SUITE_FIGURES[stem], records))
         if panels := loss_panels(suites.get(suite, ())):

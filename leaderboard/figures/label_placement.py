@@ -1,9 +1,15 @@
 """Positions of labels next to their discs or curves, without overlap."""
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
+
+from .theme import Theme
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 DISTANCES = (2.0, 5.0, 9.0, 14.0, 20.0, 28.0, 38.0, 50.0, 64.0, 80.0, 100.0, 125.0, 155.0, 190.0)
 """Points from a disc to its label, tried in this order."""
@@ -12,6 +18,8 @@ CLEARANCE = 2.5
 """Points between a label and the discs of others."""
 OVERLAP, SOFT_OVERLAP = 100.0, 0.6
 """Cost of a square point of overlap, in points of distance: with labels, discs and obstacles, and with thin lines."""
+LEADER = 6.0
+"""Points from disc to label above which a line joins them."""
 
 Boxes = Float[np.ndarray, "B 4"]
 """Left, bottom, right, top."""
@@ -77,6 +85,32 @@ def place_labels(
         centres[i] = at[best]
         taken = np.concatenate([taken, boxes[best : best + 1]])
     return centres
+
+
+def in_points(ax: "Axes", data: Float[np.ndarray, "N 2"]) -> Float[np.ndarray, "N 2"]:
+    """Points from the lower left corner of the axes."""
+    return ax.transData.transform(data) - ax.bbox.min
+
+
+def write_labels(
+    ax: "Axes",
+    discs: Float[np.ndarray, "D 2"],
+    centres: Float[np.ndarray, "D 2"],
+    sizes: Float[np.ndarray, "D 2"],
+    texts: Sequence[str],
+    theme: Theme,
+    weights: Sequence[str],
+    colours: Sequence[str],
+) -> None:
+    """Write labels where ``place_labels`` put them, with a line to the disc where that is not close. All in points."""
+    room = np.array(ax.bbox.size)
+    for disc, centre, size, text, weight, colour in zip(discs, centres, sizes, texts, weights, colours, strict=True):
+        nearest = np.clip(disc, centre - size / 2, centre + size / 2)
+        if np.linalg.norm(nearest - disc) >= LEADER:
+            line = np.stack([disc, nearest], 1) / room[:, None]
+            ax.plot(*line, color=theme.muted, linewidth=0.5, alpha=0.7, transform=ax.transAxes, zorder=2)
+        style: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": weight, "color": colour, "zorder": 4}
+        ax.text(centre[0] / room[0], centre[1] / room[1], text, transform=ax.transAxes, **style)
 
 
 def shared_area(boxes: Boxes, others: Boxes) -> Float[np.ndarray, " B"]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench.suites.vary import condition_title
-from leaderboard.format import seed_list, share
+from leaderboard.format import seed_list, signed
 from leaderboard.stats.robustness import Robustness
 
 from .canvas import single_axes
@@ -61,8 +61,3 @@ def draw_robustness(found: Robustness, theme: Theme) -> "Figure":
 def tick(title: str) -> str:
     """A title in two lines."""
     return "\n".join(title.rsplit(" ", 1))
-
-
-def signed(value: float) -> str:
-    """``.423``, ``−.1``."""
-    return f"−{share(-value)}" if round(value, 3) < 0 else share(abs(value))

@@ -8,12 +8,14 @@ from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.cost import NOISE
 from leaderboard.figures.highlight import REFERENCES
 from leaderboard.format import FLAG, MOST_LISTED, listed, number_range, reach_text, share, times
+from leaderboard.stats.association import association
 from leaderboard.stats.robustness import Robustness, robustness
 from leaderboard.stats.significance import RISK
 from leaderboard.stats.summary import BASE, Row, separation
 from tasks import plural
 
 from . import columns
+from .association_text import association_sentence
 from .markdown import escape
 
 FAR = 2
@@ -41,7 +43,9 @@ def findings(
         return []
     lead = [row for row in rows if row.tier == 1] if sum(row.tier is not None for row in rows) > 1 else rows[:1]
     found = [leaders(grid, rows, lead, show), ("Cost", cost(lead, show)), ("Clearly below", below(rows, lead, show))]
-    found += [("By design past L", designs(grid, lead, show, safe)), (f"At {FAR} L", carried(grid, rows, show, safe))]
+    found += [("By design past L", designs(grid, lead, show, safe))]
+    found += [("Inside the models", association_sentence(goes))] if (goes := association(grid)) else []
+    found += [(f"At {FAR} L", carried(grid, rows, show, safe))]
     found += [("Measured", scope(grid, [row.name for row in lead], safe))]
     return [(topic, text) for topic, text in found if text]
 

@@ -12,9 +12,11 @@ from leaderboard.data.outcomes import Outcome
 from leaderboard.figures.inside import ALTS, Records, of
 from leaderboard.figures.inside_files import encoding_path, grid_results, has_figure, loss_panels, suite_path, suite_stems
 from leaderboard.format import ABSENT
+from leaderboard.stats.association import association
 from leaderboard.stats.verdict import VERDICTS, Part, judge
 from tasks import plural
 
+from .association_text import association_section
 from .findings_page import FINDINGS, interval, verdict_of
 from .markdown import escape, heading_anchor, link, markdown_table, themed_picture
 
@@ -104,6 +106,8 @@ def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> li
     version = (records or versions)[0]
     number = version.suite_version if isinstance(version, ProbeRecord) else version.version
     parts = [f"## Suite {escape(suite)}", f"Suite version {number}.{measured}"]
+    if versions and (goes := association(versions[0])):
+        parts += association_section(suite, goes)
     found = tables(records)
     for stem in sorted(suite_stems(records), key=list(HEADINGS).index):
         parts += [f"### {HEADINGS[stem]}", picture(suite, stem)]

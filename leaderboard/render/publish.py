@@ -21,13 +21,14 @@ from importlib import metadata
 from pathlib import Path
 
 from bench.findings.finding import load_finding, shipped_findings
+from bench.probe.record import ProbeRecord
 from leaderboard import ARCHIVE
 from leaderboard.data.cards import Card, read_cards, with_cards
 from leaderboard.data.conditions import attach_conditions
 from leaderboard.data.file_names import IMAGES, PAGES
 from leaderboard.data.grid import Grid
 from leaderboard.data.outcomes import Outcome, published_outcomes, read_outcomes
-from leaderboard.data.probes import PROBES, ProbeRecord, of_runs, read_published
+from leaderboard.data.probes import PROBES, with_probes
 from leaderboard.data.store import RESULTS, published_grids, read_file, write_if_changed
 from leaderboard.figures import board_figures, encoding_figure, inside_files
 from leaderboard.stats.summary import summarise
@@ -55,8 +56,6 @@ class PublishedBoard:
     """Names of the archived boards next to this one."""
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     """Finding → outcome."""
-    probes: Mapping[str, list[ProbeRecord]] = field(default_factory=dict)
-    """Suite → records of its probes."""
 
     @cached_property
     def suites(self) -> dict[str, list[Grid]]:
@@ -65,9 +64,11 @@ class PublishedBoard:
         return {name: versions for name, versions in ranked.items() if versions}
 
     @cached_property
-    def inside(self) -> dict[str, list[ProbeRecord]]:
-        """Suite → records of its probes: of those that have some, and of those without a board."""
-        return {name: [] for name in self.grids if name not in self.suites} | dict(self.probes)
+    def inside(self) -> dict[str, Sequence[ProbeRecord]]:
+        """Suite → records of its probes: of those without a board, then of the others that have some."""
+        probes = {name: versions[0].probes for name, versions in self.grids.items()}
+        unranked = {name: own for name, own in probes.items() if name not in self.suites}
+        return unranked | {name: own for name, own in probes.items() if own}
 
     @cached_property
     def entries(self) -> dict[str, dict[str, list[Entry]]]:
@@ -125,18 +126,12 @@ def read_published_board(folder: Path) -> PublishedBoard:
         InputError: a file that cannot be read or is malformed.
     """
     cards, grids = read_cards(folder), published_grids(folder)
-    probes = {
-        name: of_runs(records, grids[name][0].fingerprint, grids[name][0].all_runs)
-        for name, records in read_published(folder).items()
-        if name in grids
-    }
     archived = sorted(path.parent.name for path in (folder.parent / ARCHIVE.name).glob(f"*/{README}"))
     return PublishedBoard(
-        attach_conditions(with_cards(grids, cards)),
+        attach_conditions(with_cards(with_probes(grids, folder), cards)),
         cards,
         archived,
         read_outcomes(published_outcomes(folder)),
-        {name: records for name, records in probes.items() if records},
     )
 
 

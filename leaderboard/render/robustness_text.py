@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from bench.suites.vary import condition_title
-from leaderboard.figures.robustness import signed
-from leaderboard.format import ABSENT, listed, p_value, seed_list, share
+from leaderboard.format import ABSENT, listed, p_value, seed_list, share, signed
 from leaderboard.stats import scores as st
 from leaderboard.stats import significance
 from leaderboard.stats.bootstrap import Interval

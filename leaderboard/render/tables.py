@@ -7,7 +7,6 @@ import numpy as np
 
 from bench.result import Result
 from leaderboard.data.grid import Column, Grid
-from leaderboard.figures.robustness import signed
 from leaderboard.format import (
     ABSENT,
     FLAG,
@@ -18,6 +17,7 @@ from leaderboard.format import (
     reach_text,
     seed_list,
     share,
+    signed,
 )
 from leaderboard.stats import scores as st
 from leaderboard.stats.resolution import CEILING, FLOOR, Resolution

@@ -6,14 +6,14 @@ computed. Shapes: E encodings, T tasks, M measures, B permutations.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from bench.probe.record import ProbeRecord
 from bench.probe.tables import lengths_of, mean
-from leaderboard.data.grid import Grid
+from leaderboard.data.grid import Grid, once_per_grid
 
 from .orders import kendall_tau
 from .scores import FUZZ
@@ -35,10 +35,15 @@ class Measure(NamedTuple):
 
     probe: str
     about: str
-    rises: str
-    """What better encodings do if it rises with the score."""
-    falls: str
+    says: str
+    """What goes with a higher score; ``{}`` stands for more or less."""
+    rising: Literal["more", "less"]
+    """Which of the two, if the measure rises with the score."""
     value: Callable[[Runs], float | None]
+
+    def finding(self, tau: float) -> str:
+        """What goes with a higher score, given the measure's correlation with it."""
+        return self.says.format("more" if (tau > 0) == (self.rising == "more") else "less")
 
 
 def lowest_error(runs: Runs, length: int) -> float | None:
@@ -59,51 +64,51 @@ def change_of_distance(runs: Runs) -> float | None:
 MEASURES = {
     "position at L": Measure(
         "position",
-        "error of the position read out of the layer that shows it best, as a share of chance, on sequences of length L",
-        "their hidden states show positions less exactly at L",
-        "their hidden states show positions more exactly at L",
+        "error of the position read out of the best layer, as a share of chance, at L",
+        "hidden states that show absolute positions {} exactly at L",
+        "less",
         lambda runs: lowest_error(runs, runs[0].train_length),
     ),
     "position past L": Measure(
         "position",
-        "the same at the longest length probed",
-        "their hidden states show positions less exactly past L",
-        "their hidden states show positions more exactly past L",
+        "error of the position read out of the best layer, as a share of chance, past L",
+        "hidden states that show absolute positions {} exactly past L",
+        "less",
         lambda runs: lowest_error(runs, max(lengths_of(runs, "error"), default=0)),
     ),
     "farther": Measure(
         "distance",
         "normalised mean attention distance at the longest length, less that at L",
-        "their heads look farther back, as a share of the sequence, as it grows",
-        "their heads look less far back, as a share of the sequence, as it grows",
+        "heads that look {} far back, as a share of the sequence, as it grows",
+        "more",
         change_of_distance,
     ),
     "first token": Measure(
         "growth",
         "share of heads whose mean weight of the first token is over .3, at L",
-        "more of their heads attend to the first token",
-        "fewer of their heads attend to the first token",
+        "heads that attend {} to the first token",
+        "more",
         lambda runs: mean(runs, "first_token", length=runs[0].train_length),
     ),
     "entropy": Measure(
         "growth",
-        "slope of the attention's entropy over that of uniform attention, ln x over ln T from L on",
-        "their attention becomes more even as sequences grow",
-        "their attention becomes more concentrated as sequences grow",
+        "slope of the attention's entropy as a share of that of uniform attention",
+        "attention that spreads {} as sequences grow",
+        "more",
         lambda runs: mean(runs, "slope of entropy"),
     ),
     "largest weight": Measure(
         "growth",
         "slope of the largest attention weight",
-        "their largest attention weight falls less as sequences grow",
-        "their largest attention weight falls more as sequences grow",
+        "a largest attention weight that falls {} as sequences grow",
+        "less",
         lambda runs: mean(runs, "slope of largest_weight"),
     ),
     "output": Measure(
         "growth",
         "slope of the standard deviation of the heads' outputs",
-        "the spread of their heads' outputs falls less as sequences grow",
-        "the spread of their heads' outputs falls more as sequences grow",
+        "outputs of heads whose spread falls {} as sequences grow",
+        "less",
         lambda runs: mean(runs, "slope of output_std"),
     ),
 }
@@ -121,7 +126,7 @@ class Association:
     scores: Float[np.ndarray, "E T"]
     """Mean score past L of the runs with probes."""
     taus: Float[np.ndarray, "T M"]
-    """Kendall's τ-b over encodings; NaN where all are tied."""
+    """``correlations`` of the two."""
     ps: Float[np.ndarray, " M"]
     """Adjusted for all measures."""
 
@@ -130,22 +135,31 @@ class Association:
         """τ, mean over tasks."""
         return mean_tau(self.taus)
 
+    @property
     def found(self) -> Mapping[str, float]:
         """Measure → its mean τ, of those that go with the score; strongest first."""
         named = zip(MEASURES, self.means.tolist(), self.ps, strict=True)
         return dict(sorted(((name, tau) for name, tau, p in named if p <= ALPHA), key=lambda one: -abs(one[1])))
 
+    @property
+    def without_one(self) -> Float[np.ndarray, "2 M"]:
+        """Least and largest mean τ without any one encoding."""
+        rest = [np.delete(np.arange(len(self.encodings)), n) for n in range(len(self.encodings))]
+        means = np.array([mean_tau(correlations(self.values[kept], self.scores[kept])) for kept in rest])
+        return np.stack([means.min(0), means.max(0)])
 
-def association(grid: Grid, records: Sequence[ProbeRecord]) -> Association | None:
-    """None with fewer than ``LEAST`` encodings, or without a ranked task."""
+
+@once_per_grid
+def association(grid: Grid) -> Association | None:
+    """The association over a grid's probes; None with fewer than ``LEAST`` encodings, or without a ranked task."""
     own: dict[tuple[str, str, str], list[ProbeRecord]] = {}
-    for record in records:
+    for record in grid.probes:
         if record.values:
             own.setdefault((record.encoding, record.task, record.probe), []).append(record)
     tasks = [column.task for column in grid.columns]
     values: dict[str, list[list[float]]] = {}
     scores: dict[str, list[float]] = {}
-    for name in dict.fromkeys(record.encoding for record in records):
+    for name in dict.fromkeys(record.encoding for record in grid.probes):
         cells = [[own.get((name, task, one.probe), []) for one in MEASURES.values()] for task in tasks]
         found = [[one.value(r) if r else None for one, r in zip(MEASURES.values(), row, strict=True)] for row in cells]
         if all(x is not None for row in found for x in row):
@@ -155,8 +169,7 @@ def association(grid: Grid, records: Sequence[ProbeRecord]) -> Association | Non
         return None
     names = sorted(values, key=lambda one: -sum(scores[one]))
     x, y = np.array([values[one] for one in names]), np.array([scores[one] for one in names])
-    taus = kendall_tau(np.moveaxis(x, 0, -1), y.T[:, None])
-    return Association(tuple(names), tuple(tasks), x, y, taus, adjusted_ps(x, y))
+    return Association(tuple(names), tuple(tasks), x, y, correlations(x, y), adjusted_ps(x, y))
 
 
 def score(grid: Grid, name: str, task: str, cells: Sequence[Runs]) -> float:
@@ -164,6 +177,11 @@ def score(grid: Grid, name: str, task: str, cells: Sequence[Runs]) -> float:
     seeds = {record.seed for records in cells for record in records}
     cell = summarise_cell(grid, next(column for column in grid.columns if column.task == task), name)
     return float(np.mean([s for run, s in zip(cell.runs, cell.scores, strict=True) if run.seed in seeds]))
+
+
+def correlations(values: Float[np.ndarray, "E T M"], scores: Float[np.ndarray, "E T"]) -> Float[np.ndarray, "T M"]:
+    """Kendall's τ-b over encodings; NaN where all are tied."""
+    return kendall_tau(np.moveaxis(values, 0, -1), scores.T[:, None])
 
 
 def mean_tau(taus: Float[np.ndarray, "*B T M"]) -> Float[np.ndarray, "*B M"]:
@@ -181,7 +199,7 @@ def adjusted_ps(
     """
     rng, count = np.random.default_rng(0), len(values)
     x = np.moveaxis(values, 0, -1)
-    observed = abs(mean_tau(kendall_tau(x, scores.T[:, None])))
+    observed = abs(mean_tau(correlations(values, scores)))
     beyond = np.zeros(len(observed), int)
     for start in range(0, permutations, CHUNK):
         orders = rng.permuted(np.tile(np.arange(count), (min(CHUNK, permutations - start), 1)), axis=1)

@@ -45,10 +45,12 @@ def board(
         from leaderboard.data.cards import read_cards
         from leaderboard.data.collect import read_results
         from leaderboard.data.conditions import attach_conditions, with_conditions
+        from leaderboard.data.probes import with_probes
         from leaderboard.data.store import RESULTS, read_runs
         from leaderboard.render.html_page import write_html_page
 
         grids = read_grids([suite] if suite else None, to if published else out, published)
+        grids = with_probes(grids, published_folder(to)) if published else grids
         place, read = (published_folder(to) / RESULTS, read_runs) if published else (out, read_results)
         if suite:
             shown = {name: [with_conditions(newest, place, read), *older] for name, (newest, *older) in grids.items()}

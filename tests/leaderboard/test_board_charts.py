@@ -161,7 +161,7 @@ def test_no_encoding_beats_one_on_the_front(made):
     shown = sorted(shown, key=lambda one: (-one.score, one.time, one.name))
     front = cost.pareto_front(shown)
     for one in shown:
-        rivals = [r for r in shown if not r.apart and r.time <= 1.05 * one.time]
+        rivals = [r for r in shown if not r.apart and r.time <= cost.NOISE * one.time]
         beaten = any((r.score, -r.time) > (one.score, -one.time) for r in rivals)
         twin = any((r.time, r.score) == (one.time, one.score) and r.name < one.name for r in rivals)
         assert (one in front) is not (one.apart or beaten or twin)

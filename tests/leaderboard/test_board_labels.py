@@ -6,7 +6,7 @@ from figure_helpers import figure_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaderboard.figures import canvas, cost, label_placement, text_layout
+from leaderboard.figures import canvas, label_placement, text_layout
 
 NOTHING = np.zeros((0, 4))
 ROWS = st.lists(st.tuples(st.floats(0, 100), st.floats(1, 20)), min_size=1, max_size=8)
@@ -66,8 +66,8 @@ def test_a_single_label_is_next_to_its_disc_and_moves_away_from_a_thin_line():
         assert not len(soft) or shared(box, soft[0]) == 0
         return np.linalg.norm(np.clip(disc[0], box[:2], box[2:]) - disc[0])
 
-    assert 2.5 <= gap(NOTHING) < cost.LEADER
-    assert 2.5 <= gap(np.array([[52.0, 0.0, 53.0, 100.0]])) < cost.LEADER
+    assert 2.5 <= gap(NOTHING) < label_placement.LEADER
+    assert 2.5 <= gap(np.array([[52.0, 0.0, 53.0, 100.0]])) < label_placement.LEADER
 
 
 def test_a_label_is_placed_even_without_free_space():

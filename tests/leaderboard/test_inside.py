@@ -168,7 +168,8 @@ def test_runs_of_a_suite_without_ranked_tasks_are_only_on_the_page_of_probes(tmp
     ranked = suite()
     words = replace(grid(of, 2.5), conditions={"width-128": grid(of.conditions["width-128"], 1.25)})
     grids = {"tiny": [only_grid(ranked, full(ranked, {"nope": CURVE}))], "words": [words]}
-    board = PublishedBoard(grids, {}, probes={"words": [record("excess", "nope", [Value("excess", 0.1, 8)], "language")]})
+    probed = replace(words, probes=[record("excess", "nope", [Value("excess", 0.1, 8)], "language")])
+    board = PublishedBoard(grids | {"words": [probed]}, {})
     pages = {path: data.decode() for path, data in board.text_files().items()}
     assert sorted(path for path, text in pages.items() if "words" in text) == ["INSIDE.md", "pages/nope.md"]
     assert [path for path in pages if path.startswith("suites/words")] == []
