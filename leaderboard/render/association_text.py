@@ -7,7 +7,7 @@ from leaderboard.stats.association import MEASURES, PERMUTATIONS, Association
 from tasks import plural
 
 from .columns import task_title
-from .markdown import escape, markdown_table, themed_picture
+from .markdown import escape, heading_anchor, markdown_table, themed_picture
 
 HEADING = "What goes with the score?"
 HOW = f"""\
@@ -30,6 +30,28 @@ def association_sentence(found: Association) -> str:
     return f"{over}, higher scores go with {listed(said)}.{others} What goes together need not be cause and effect."
 
 
+def places_sentence(found: Association, encoding: str, page: str) -> str:
+    """An encoding's values of the measures that go with the score; empty if there are none, or it was not probed.
+
+    Arguments:
+        page: address of the page with the section.
+    """
+    if encoding not in found.encodings or not found.found:
+        return ""
+    means, row, count = found.values.mean(1), found.encodings.index(encoding), len(found.encodings)
+    said = []
+    for name, tau in found.found.items():
+        column = means[:, list(MEASURES).index(name)]
+        better = column > column[row] if tau > 0 else column < column[row]
+        said.append(f"{name} {number(column[row])} (place {1 + int(better.sum())})")
+    goes = f"[go with higher scores]({page}#{heading_anchor(HEADING)})"
+    return f"Its values of the measures that {goes}, and its places among the {count} encodings probed: {listed(said)}."
+
+
+def number(value: float) -> str:
+    return f"{value:.2f}".replace("-", "−")
+
+
 def association_section(suite: str, found: Association) -> list[str]:
     """Sentence, figure, and tables of the correlations and of the measures."""
     sentence = association_sentence(found)
@@ -44,7 +66,7 @@ def association_section(suite: str, found: Association) -> list[str]:
     ]
     header = ["measure", "mean τ", "p", "without any one encoding", *tasks]
     values = [
-        [escape(name), share(scores.mean()), *(f"{x:.2f}".replace("-", "−") for x in cells.mean(0))]
+        [escape(name), share(scores.mean()), *map(number, cells.mean(0))]
         for name, scores, cells in zip(found.encodings, found.scores, found.values, strict=True)
     ]
     each = markdown_table(["encoding", "score", *MEASURES], values)

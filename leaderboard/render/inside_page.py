@@ -16,7 +16,7 @@ from leaderboard.stats.association import association
 from leaderboard.stats.verdict import VERDICTS, Part, judge
 from tasks import plural
 
-from .association_text import association_section
+from .association_text import association_section, places_sentence
 from .findings_page import FINDINGS, interval, verdict_of
 from .markdown import escape, heading_anchor, link, markdown_table, themed_picture
 
@@ -146,6 +146,8 @@ def inside_section(encoding: str, probes: Mapping[str, Records], suites: Mapping
         if own:
             parts.append(f"## How it works inside, suite {escape(suite)}")
             parts.append(f"What is measured, and what other encodings do: [Inside the models](../{INSIDE}).")
+            goes = association(versions[0]) if (versions := suites.get(suite)) else None
+            parts += [places] if goes and (places := places_sentence(goes, encoding, f"../{INSIDE}")) else []
         else:
             parts.append(f"## Loss within the training length, suite {escape(suite)}")
             parts.append(f"Its models were not probed. What probes of others found: [Inside the models](../{INSIDE}).")

@@ -1,11 +1,14 @@
 """``lprime list``: list encodings, tasks and suites."""
 
 import json
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from .options import Json
+
+if TYPE_CHECKING:
+    from bench.suites.suite import Suite
 
 KINDS = ("encodings", "tasks", "suites")
 
@@ -51,16 +54,30 @@ def describe(kind: str) -> list[dict[str, Any]]:
     if kind == "suites":
         from bench.suites.suite import load_suite, shipped
 
-        suites = [load_suite(name) for name in shipped()]
-        return [
-            {"name": s.name, "kind": "suite", "version": s.version, "fingerprint": s.fingerprint, "about": s.about,
-             "tasks": [f"{t.task} {t.variant}, L {t.train_length}, L′ {s.longest(t.task)}" for t in s.tasks],
-             "encodings": s.encodings, "seeds": s.seeds}
-            for s in suites
-        ]  # fmt: skip
+        return [describe_suite(load_suite(name)) for name in shipped()]
     from bench import encodings
 
     return [describe_encoding(cls) for cls in encodings.catalogue().values()] + describe_plugins()
+
+
+def describe_suite(suite: "Suite") -> dict[str, Any]:
+    """A suite or one of its conditions, as plain data."""
+    tasks = [f"{t.task} {t.variant}, L {t.train_length}, L′ {suite.longest(t.task)}" for t in suite.tasks]
+    changes = [", ".join(f"{key} {value}" for key, value in t.recipe.items()) for t in suite.tasks]
+    return {
+        "name": suite.name,
+        "kind": "suite",
+        "version": suite.version,
+        "fingerprint": suite.fingerprint,
+        "about": suite.about,
+        "tasks": [f"{task}; {own}" if own else task for task, own in zip(tasks, changes, strict=True)],
+        "test_examples": suite.test_examples,
+        "encodings": suite.encodings,
+        "seeds": suite.seeds,
+        "model": suite.model.model_dump(),
+        "recipe": suite.recipe.model_dump(),
+        "conditions": list(suite.conditions),
+    }
 
 
 def describe_plugins() -> list[dict[str, Any]]:

@@ -6,23 +6,26 @@ from typing import Annotated, Any
 
 import typer
 
-from .listing import KINDS, describe, describe_encoding
+from .listing import KINDS, describe, describe_encoding, describe_suite
 from .options import Json
 
 
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding (its name, or its file), a task or a suite.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding, a task or a suite: its name, or its file.")],
     as_json: Json = False,
     measure: Annotated[bool, typer.Option(help="Measure an encoding's properties, step time and memory (seconds).")] = True,
 ) -> None:
     """Show one encoding, task or suite in full."""
     from bench.plugins.references import has_reference
+    from bench.suites.suite import load_suite, split_condition
     from tasks import unknown
 
     everything: dict[str, list[dict[str, Any]]] = {}
     for item in (item for kind in KINDS for item in describe(kind)):
         everything.setdefault(item["name"], []).append(item)
     known = everything.get(name, [])
+    if not known and (name.endswith((".yaml", ".yml")) or split_condition(name)[1]):
+        known = [describe_suite(load_suite(name))]
     # Not listed: another composition, other settings, or a file; a listed plugin is not loaded yet.
     if "(" in name or has_reference(name) or any("distribution" in item for item in known):
         from bench.plugins.registry import get_encoding

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Json, Out, Suite, Vary, check_positive, runs_folder
+from .options import Encodings, Json, Out, Suite, Tasks, Vary, check_positive, runs_folder
 
 if TYPE_CHECKING:
+    from bench.runs.run import Run
     from bench.suites.suite import Suite as LoadedSuite
+    from slurm.status import Queue, Status
 
 DAY_S = 86400
 
@@ -20,6 +22,9 @@ DAY_S = 86400
 def status(
     suite: Suite,
     vary: Vary = False,
+    encoding: Encodings = None,
+    task: Tasks = None,
+    seed: Annotated[list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable).")] = None,
     out: Out = Path("runs"),
     as_json: Json = False,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh until all runs have ended, or Ctrl-C.")] = False,
@@ -33,7 +38,10 @@ def status(
     from bench.suites.suite import load_suites
     from slurm.status import Queue, unfinished
     from slurm.status_text import empty_folder_hint, status_rows, status_text
-    from tasks import InputError
+    from tasks import InputError, unknown
+
+    from .read_results import full_name
+    from .selection import expand
 
     check_positive("--every", every, DAY_S)
     if watch and as_json:
@@ -41,9 +49,25 @@ def status(
     suites, out = load_suites(suite, vary), runs_folder(out)
     refuse_unknown(suites[0], out)
 
-    def read_statuses():
+    wanted = {"encoding": [full_name(name) for name in expand(encoding or [])], "task": task, "seed": seed}
+    asked = {field: values for field, values in wanted.items() if values}
+
+    def read_statuses() -> "list[tuple[Queue, dict[Run, Status]]]":
         queues = [Queue.read(out, one, need=False) for one in suites]
-        return [(queue, queue.all_statuses(out)) for queue in queues]
+        found = [(queue, queue.all_statuses(out)) for queue in queues]
+        for field, values in asked.items():
+            known = {str(getattr(run, field)): run for _, statuses in found for run in statuses}
+            for value in map(str, values):
+                if value not in known:
+                    raise unknown(f"{field} of this grid", value, known)
+
+        def is_asked(run: "Run") -> bool:
+            return all(getattr(run, field) in values for field, values in asked.items())
+
+        chosen = [(queue, {run: s for run, s in statuses.items() if is_asked(run)}) for queue, statuses in found]
+        if not any(statuses for _, statuses in chosen):
+            raise InputError(f"no run of suite {suite} has {' and '.join(f'this {field}' for field in asked)}")
+        return chosen
 
     if as_json:
         if nothing := empty_folder_hint(suites[0].name, out):

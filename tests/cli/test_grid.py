@@ -32,6 +32,10 @@ def test_running_again_skips_finished_runs(tiny, tmp_path):
     assert len(states) == 4
     assert {s["state"] for s in states} == {"done"}
     assert states[0].keys() == {"task", "encoding", "seed", "state"}
+    part = json.loads(lprime("status", suite, "--out", out, "--json", "--task", "copying", "--encoding", "nope").stdout)
+    assert part == [s for s in states if (s["task"], s["encoding"]) == ("copying", "nope")] != []
+    mistake = lprime("status", suite, "--out", out, "--seed", 7)
+    assert (mistake.returncode, mistake.stderr) == (2, "lprime: unknown seed of this grid '7'; expected one of: 0\n")
     assert not list(out.rglob("checkpoint*")), "a finished run keeps no checkpoint"
     assert not list(out.rglob("lock"))
 

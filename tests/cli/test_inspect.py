@@ -8,6 +8,7 @@ from commands import printed
 
 from bench.plugins.registry import get_encoding
 from bench.result import SOURCE_KINDS, SOURCE_MEANINGS
+from bench.suites.suite import shipped
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,17 @@ def test_show_prints_all_things_of_a_name(capsys):
     assert [item["kind"] for item in items] == ["task", "suite"]
     shown = printed(capsys, "show", "language")
     assert all(item["title" if item["kind"] == "task" else "about"][:40] in shown for item in items)
+
+
+def test_show_prints_the_recipe_of_a_suite_and_of_its_conditions(capsys, tmp_path):
+    (suite,) = json.loads(printed(capsys, "show", "small", "--json"))
+    (condition,) = json.loads(printed(capsys, "show", "small-steps-x4", "--json"))
+    assert (suite["recipe"]["steps"], condition["recipe"]["steps"]) == (1400, 5600)
+    assert "steps-x4" in suite["conditions"] and condition["conditions"] == []
+    assert "copying unique, L 16, L′ 32; steps 7200" in condition["tasks"]
+    own = tmp_path / "own.yaml"
+    own.write_text(shipped()["small"].read_text().replace("name: small", "name: own").replace("layers: 3", "layers: 2"))
+    assert "layers: 2" in printed(capsys, "show", own)
 
 
 def test_show_prints_all_settings_of_a_wrapped_encoding(capsys):

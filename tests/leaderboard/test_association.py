@@ -111,6 +111,8 @@ def test_the_page_and_the_board_say_what_goes_with_the_score():
     lines = {line.split("**")[1]: line.split("|")[2:] for line in section.splitlines() if line.startswith("| **")}
     assert [cell.strip() for cell in lines["entropy"][:3]] == ["−1.000", "<.001", "−1.000 to −1.000"]
     assert lines.keys() == MEASURES.keys()
+    own = next(line for line in pages["pages/fox.md"].splitlines() if line.startswith("Its values"))
+    assert "among the 8 encodings probed" in own and "position at L 0.70 (place 2)" in own and "entropy −0.70 (place 2)" in own
     figures = board.figure_files()
     assert "images/tiny/inside/association.svg" in section and "images/tiny/inside/association.dark.svg" in figures
     drawn = figures["images/tiny/inside/association.svg"].decode()
