@@ -50,11 +50,12 @@ def heartbeat_row(beat: Heartbeat) -> dict[str, Any]:
     }
 
 
-def status_text(found: Sequence[tuple[Queue, dict[Run, Status]]], out: Path):
+def status_text(found: Sequence[tuple[Queue, dict[Run, Status]]], out: Path, whole: bool = True):
     """The output of ``lprime status``.
 
     Arguments:
         found: of one suite, or of each condition of one.
+        whole: whether these are all their runs; the lines on jobs are left out otherwise.
     """
     from rich.text import Text
 
@@ -64,7 +65,7 @@ def status_text(found: Sequence[tuple[Queue, dict[Run, Status]]], out: Path):
     parts = [
         state_table(statuses, by_condition=len(found) > 1),
         f"\n{plural(len(statuses), 'run')}: {counts}{f'; {hints[0]}' if hints else ''}",
-        *(line for queue, own in found for line in job_lines(queue, own, out)),
+        *(line for queue, own in found if whole for line in job_lines(queue, own, out)),
         *running_lines(statuses),
         *failure_lines(statuses),
     ]
@@ -78,7 +79,8 @@ def state_table(statuses: dict[Run, Status], by_condition: bool = False) -> str:
     cells: dict[tuple[str, str], Counter[str]] = {}
     for run, status in statuses.items():
         cells.setdefault((run.suite.condition if by_condition else run.encoding, run.task), Counter())[status.state] += 1
-    tasks = [spec.task for spec in next(iter(statuses)).suite.tasks]
+    asked = {task for _, task in cells}
+    tasks = [spec.task for spec in next(iter(statuses)).suite.tasks if spec.task in asked]
     lines = dict.fromkeys(line for line, _ in cells)
     table = [[line, *(format_counts(cells.get((line, task), Counter())) for task in tasks)] for line in lines]
     return tabulate(table, headers=["condition" if by_condition else "encoding", *tasks], tablefmt="simple")

@@ -9,6 +9,7 @@ from leaderboard import published_folder
 from .cards import designs, read_cards, relative_costs, with_declarations
 from .collect import NoResults, read_suite_runs
 from .grid import LOCAL, Grid, build_grids
+from .probes import with_probes
 from .store import RESULTS, read_runs
 
 NOTE = "Rows marked *(local)* are your own runs; all others are published."
@@ -37,4 +38,5 @@ def with_local_runs(suite: Suite | str, out: Path, board: Path) -> list[Grid]:
     ]
     ours = {(task, encoding + LOCAL, seed): failure for (task, encoding, seed), failure in failures.items()}
     grids = build_grids(known, [*published, *local], ours)
-    return [replace(grid, costs=relative_costs(name, cards), past=designs(cards)) for grid in grids]
+    grids = [replace(grid, costs=relative_costs(name, cards), past=designs(cards)) for grid in grids]
+    return with_probes({name: grids}, board)[name]

@@ -60,14 +60,14 @@ def published_file(folder: Path, suite: str, encoding: str) -> Path:
     return folder / PROBES / suite / file_name(encoding)
 
 
-def read_published(folder: Path) -> dict[str, list[ProbeRecord]]:
-    """Suite → its published records, by encoding, task, seed and probe.
+def read_published(folder: Path, suite: str = "*") -> dict[str, list[ProbeRecord]]:
+    """Suite → its published records, by encoding, task, seed and probe; of all suites, or of one.
 
     Raises:
         InputError: a damaged line.
     """
     suites = {}
-    for place in sorted(path for path in (folder / PROBES).glob("*") if path.is_dir()):
+    for place in sorted(path for path in (folder / PROBES).glob(suite) if path.is_dir()):
         files = [path for path in sorted(place.glob(f"*{SUFFIX}")) if not path.name.startswith(".")]
         suites[place.name] = [record for path in files for record in read_lines(path)]
     return suites
@@ -115,10 +115,9 @@ def with_probes(suites: Mapping[str, Sequence[Grid]], folder: Path) -> dict[str,
     Raises:
         InputError: a damaged line.
     """
-    records = read_published(folder)
 
     def own(name: str, grid: Grid) -> list[ProbeRecord]:
-        return of_runs(records.get(name, ()), grid.fingerprint, grid.all_runs)
+        return of_runs(read_published(folder, name).get(name, ()), grid.fingerprint, grid.all_runs)
 
     return {name: [replace(grid, probes=own(name, grid)), *older] for name, (grid, *older) in suites.items()}
 

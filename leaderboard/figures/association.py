@@ -32,7 +32,7 @@ def draw_association(found: Association, theme: Theme) -> "Figure":
     """A panel for each measure that goes with the score, two in a row."""
     names = list(found.found)
     down = -(-len(names) // 2)
-    notes = ["y axis: score past L"]
+    notes = ["y axis: score past L of the runs that were probed"]
     notes += ["titles: Kendall's τ, the rank correlation with the score over these encodings on each task, mean over tasks"]
     figure, bottom, top = new_figure(TITLE, down * (HEIGHT + HEAD + FOOT), theme, notes=notes)
     total = figure.get_figheight()
@@ -44,7 +44,7 @@ def draw_association(found: Association, theme: Theme) -> "Figure":
 
 
 def draw_measure(ax: "Axes", found: Association, name: str, theme: Theme) -> None:
-    data = np.stack([found.values[..., list(MEASURES).index(name)].mean(1), found.scores.mean(1)], 1)
+    data = np.stack([found.of_measure(name), found.scores.mean(1)], 1)
     ax.set_title(f"{name}: τ {signed(found.found[name])}")
     ax.set_xlabel(fitted(MEASURES[name].about, 0.9 * ax.bbox.width, SMALL))
     ax.set_xlim(limits(data[:, 0]))

@@ -44,7 +44,7 @@ def findings(
     lead = [row for row in rows if row.tier == 1] if sum(row.tier is not None for row in rows) > 1 else rows[:1]
     found = [leaders(grid, rows, lead, show), ("Cost", cost(lead, show)), ("Clearly below", below(rows, lead, show))]
     found += [("By design past L", designs(grid, lead, show, safe))]
-    found += [("Inside the models", association_sentence(goes))] if (goes := association(grid)) else []
+    found += [("Inside the models", association_sentence(goes, safe))] if (goes := association(grid)) else []
     found += [(f"At {FAR} L", carried(grid, rows, show, safe))]
     found += [("Measured", scope(grid, [row.name for row in lead], safe))]
     return [(topic, text) for topic, text in found if text]

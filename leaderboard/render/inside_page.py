@@ -147,7 +147,7 @@ def inside_section(encoding: str, probes: Mapping[str, Records], suites: Mapping
             parts.append(f"## How it works inside, suite {escape(suite)}")
             parts.append(f"What is measured, and what other encodings do: [Inside the models](../{INSIDE}).")
             goes = association(versions[0]) if (versions := suites.get(suite)) else None
-            parts += [places] if goes and (places := places_sentence(goes, encoding, f"../{INSIDE}")) else []
+            parts += [places] if goes and (places := places_sentence(goes, encoding)) else []
         else:
             parts.append(f"## Loss within the training length, suite {escape(suite)}")
             parts.append(f"Its models were not probed. What probes of others found: [Inside the models](../{INSIDE}).")

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from bench.probe.record import ProbeRecord
 from bench.probe.tables import lengths_of, mean
-from leaderboard.data.grid import Grid, once_per_grid
+from leaderboard.data.grid import Column, Grid, once_per_grid
 
 from .orders import kendall_tau
 from .scores import FUZZ
@@ -23,8 +23,8 @@ from .summary import summarise_cell
 PERMUTATIONS = 9_999
 CHUNK = 333
 """Permutations handled at once, which bounds the memory."""
-LEAST = 4
-"""Fewest encodings: three have so few orders that no p is below ``ALPHA``."""
+LEAST = 5
+"""Fewest encodings: four have so few orders that no p is below ``ALPHA``."""
 
 Runs = Sequence[ProbeRecord]
 """Records of one probe, of all runs of one encoding on one task."""
@@ -65,28 +65,28 @@ MEASURES = {
     "position at L": Measure(
         "position",
         "error of the position read out of the best layer, as a share of chance, at L",
-        "hidden states that show absolute positions {} exactly at L",
+        "hidden states that show absolute positions {} exactly, at L",
         "less",
         lambda runs: lowest_error(runs, runs[0].train_length),
     ),
     "position past L": Measure(
         "position",
         "error of the position read out of the best layer, as a share of chance, past L",
-        "hidden states that show absolute positions {} exactly past L",
+        "hidden states that show absolute positions {} exactly, past L",
         "less",
         lambda runs: lowest_error(runs, max(lengths_of(runs, "error"), default=0)),
     ),
     "farther": Measure(
         "distance",
         "normalised mean attention distance at the longest length, less that at L",
-        "heads that look {} far back, as a share of the sequence, as it grows",
+        "heads that look back {} as sequences grow, as a share of their length",
         "more",
         change_of_distance,
     ),
     "first token": Measure(
         "growth",
         "share of heads whose mean weight of the first token is over .3, at L",
-        "heads that attend {} to the first token",
+        "heads that attend to the first token {} often",
         "more",
         lambda runs: mean(runs, "first_token", length=runs[0].train_length),
     ),
@@ -114,6 +114,16 @@ MEASURES = {
 }
 
 
+class Check(NamedTuple):
+    """The same without a group of encodings."""
+
+    about: str
+    """What they have."""
+    left_out: tuple[str, ...]
+    means: Float[np.ndarray, " M"]
+    ps: Float[np.ndarray, " M"]
+
+
 @dataclass(frozen=True)
 class Association:
     """All measures against the score, over the encodings that have every measure on every task."""
@@ -124,11 +134,14 @@ class Association:
     values: Float[np.ndarray, "E T M"]
     """Measures in the order of ``MEASURES``."""
     scores: Float[np.ndarray, "E T"]
-    """Mean score past L of the runs with probes."""
+    """Mean score past L of the runs that were probed."""
     taus: Float[np.ndarray, "T M"]
     """``correlations`` of the two."""
     ps: Float[np.ndarray, " M"]
     """Adjusted for all measures."""
+    checks: tuple[Check, ...] = ()
+    """Without the encodings that add positions to the embedding, which the probe reads there; and without those that share the
+    training of another one, which the test counts as different. Added after the first result was known."""
 
     @property
     def means(self) -> Float[np.ndarray, " M"]:
@@ -141,42 +154,63 @@ class Association:
         named = zip(MEASURES, self.means.tolist(), self.ps, strict=True)
         return dict(sorted(((name, tau) for name, tau, p in named if p <= ALPHA), key=lambda one: -abs(one[1])))
 
-    @property
-    def without_one(self) -> Float[np.ndarray, "2 M"]:
-        """Least and largest mean τ without any one encoding."""
-        rest = [np.delete(np.arange(len(self.encodings)), n) for n in range(len(self.encodings))]
-        means = np.array([mean_tau(correlations(self.values[kept], self.scores[kept])) for kept in rest])
-        return np.stack([means.min(0), means.max(0)])
+    def of_measure(self, name: str) -> Float[np.ndarray, " E"]:
+        """A measure of each encoding, mean over tasks."""
+        return self.values[..., list(MEASURES).index(name)].mean(1)
 
 
 @once_per_grid
 def association(grid: Grid) -> Association | None:
     """The association over a grid's probes; None with fewer than ``LEAST`` encodings, or without a ranked task."""
-    own: dict[tuple[str, str, str], list[ProbeRecord]] = {}
+    own: dict[tuple[str, str], dict[str, list[ProbeRecord]]] = {}
     for record in grid.probes:
         if record.values:
-            own.setdefault((record.encoding, record.task, record.probe), []).append(record)
-    tasks = [column.task for column in grid.columns]
-    values: dict[str, list[list[float]]] = {}
-    scores: dict[str, list[float]] = {}
+            own.setdefault((record.encoding, record.task), {}).setdefault(record.probe, []).append(record)
+    rows: dict[str, list[tuple[list[float], float]]] = {}
     for name in dict.fromkeys(record.encoding for record in grid.probes):
-        cells = [[own.get((name, task, one.probe), []) for one in MEASURES.values()] for task in tasks]
-        found = [[one.value(r) if r else None for one, r in zip(MEASURES.values(), row, strict=True)] for row in cells]
-        if all(x is not None for row in found for x in row):
-            values[name] = [[x for x in row if x is not None] for row in found]
-            scores[name] = [score(grid, name, task, row) for task, row in zip(tasks, cells, strict=True)]
-    if len(values) < LEAST or not tasks:
+        found = [cell_numbers(grid, column, name, own.get((name, column.task), {})) for column in grid.columns]
+        if all(found):
+            rows[name] = [one for one in found if one]
+    if len(rows) < LEAST or not grid.columns:
         return None
-    names = sorted(values, key=lambda one: -sum(scores[one]))
-    x, y = np.array([values[one] for one in names]), np.array([scores[one] for one in names])
-    return Association(tuple(names), tuple(tasks), x, y, correlations(x, y), adjusted_ps(x, y))
+    names = sorted(rows, key=lambda name: -sum(score for _, score in rows[name]))
+    x = np.array([[values for values, _ in rows[name]] for name in names])
+    y = np.array([[score for _, score in rows[name]] for name in names])
+    records = {run.encoding.name: run for run in grid.all_runs}
+    groups = {
+        "positions in the embedding": [name for name in names if records[name].encoding.family == "absolute"],
+        "weights trained for another encoding": [name for name in names if records[name].trained_as],
+    }
+    enough = {about: own for about, own in groups.items() if own and len(names) - len(own) >= LEAST}
+    checks = tuple(check(about, left_out, names, x, y) for about, left_out in enough.items())
+    tasks = tuple(column.task for column in grid.columns)
+    return Association(tuple(names), tasks, x, y, correlations(x, y), adjusted_ps(x, y), checks)
 
 
-def score(grid: Grid, name: str, task: str, cells: Sequence[Runs]) -> float:
-    """Mean score of those runs of a cell that have a record."""
-    seeds = {record.seed for records in cells for record in records}
-    cell = summarise_cell(grid, next(column for column in grid.columns if column.task == task), name)
-    return float(np.mean([s for run, s in zip(cell.runs, cell.scores, strict=True) if run.seed in seeds]))
+def cell_numbers(
+    grid: Grid, column: Column, name: str, records: Mapping[str, Sequence[ProbeRecord]]
+) -> tuple[list[float], float] | None:
+    """The measures of an encoding on a task, and its mean score, of the same runs: those that all probes have measured.
+
+    None if a measure does not exist.
+    """
+    probes = {one.probe for one in MEASURES.values()}
+    seeds = set.intersection(*({record.seed for record in records.get(probe, ())} for probe in probes))
+    shared = {probe: [record for record in records.get(probe, ()) if record.seed in seeds] for probe in probes}
+    values = [one.value(shared[one.probe]) for one in MEASURES.values()] if seeds else []
+    cell = summarise_cell(grid, column, name)
+    scores = [score for run, score in zip(cell.runs, cell.scores, strict=True) if run.seed in seeds]
+    known = [value for value in values if value is not None]
+    return (known, float(np.mean(scores))) if len(known) == len(MEASURES) else None
+
+
+def check(
+    about: str, left_out: Sequence[str], names: Sequence[str], values: Float[np.ndarray, "E T M"], scores: np.ndarray
+) -> Check:
+    """The means and p without some encodings."""
+    kept = [n for n, name in enumerate(names) if name not in left_out]
+    x, y = values[kept], scores[kept]
+    return Check(about, tuple(left_out), mean_tau(correlations(x, y)), adjusted_ps(x, y))
 
 
 def correlations(values: Float[np.ndarray, "E T M"], scores: Float[np.ndarray, "E T"]) -> Float[np.ndarray, "T M"]:

@@ -72,6 +72,7 @@ def describe_suite(suite: "Suite") -> dict[str, Any]:
         "about": suite.about,
         "tasks": [f"{task}; {own}" if own else task for task, own in zip(tasks, changes, strict=True)],
         "test_examples": suite.test_examples,
+        "test_seed": suite.test_seed,
         "encodings": suite.encodings,
         "seeds": suite.seeds,
         "model": suite.model.model_dump(),

@@ -11,7 +11,7 @@ from .options import Json
 
 
 def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding, a task or a suite: its name, or its file.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding or a suite (its name, or its file), or a task.")],
     as_json: Json = False,
     measure: Annotated[bool, typer.Option(help="Measure an encoding's properties, step time and memory (seconds).")] = True,
 ) -> None:
@@ -24,10 +24,11 @@ def show(
     for item in (item for kind in KINDS for item in describe(kind)):
         everything.setdefault(item["name"], []).append(item)
     known = everything.get(name, [])
-    if not known and (name.endswith((".yaml", ".yml")) or split_condition(name)[1]):
+    is_reference = "(" in name or has_reference(name)
+    if not known and not is_reference and (name.endswith((".yaml", ".yml")) or split_condition(name)[1]):
         known = [describe_suite(load_suite(name))]
     # Not listed: another composition, other settings, or a file; a listed plugin is not loaded yet.
-    if "(" in name or has_reference(name) or any("distribution" in item for item in known):
+    if is_reference or any("distribution" in item for item in known):
         from bench.plugins.registry import get_encoding
 
         known = [describe_encoding(get_encoding(name)), *(item for item in known if item["kind"] != "encoding")]

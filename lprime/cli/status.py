@@ -49,7 +49,8 @@ def status(
     suites, out = load_suites(suite, vary), runs_folder(out)
     refuse_unknown(suites[0], out)
 
-    wanted = {"encoding": [full_name(name) for name in expand(encoding or [])], "task": task, "seed": seed}
+    named = [full_name(name) for name in encoding or []]
+    wanted = {"encoding": expand(named), "task": task, "seed": seed}
     asked = {field: values for field, values in wanted.items() if values}
 
     def read_statuses() -> "list[tuple[Queue, dict[Run, Status]]]":
@@ -58,15 +59,15 @@ def status(
         for field, values in asked.items():
             known = {str(getattr(run, field)): run for _, statuses in found for run in statuses}
             for value in map(str, values):
-                if value not in known:
-                    raise unknown(f"{field} of this grid", value, known)
+                if value not in known and (field != "encoding" or value in named):  # not a member of a group
+                    raise unknown(f"{field} among the runs of suite {suite}", value, known)
 
         def is_asked(run: "Run") -> bool:
             return all(getattr(run, field) in values for field, values in asked.items())
 
         chosen = [(queue, {run: s for run, s in statuses.items() if is_asked(run)}) for queue, statuses in found]
         if not any(statuses for _, statuses in chosen):
-            raise InputError(f"no run of suite {suite} has {' and '.join(f'this {field}' for field in asked)}")
+            raise InputError(f"suite {suite} has no run with {' and '.join(f'this {field}' for field in asked)}")
         return chosen
 
     if as_json:
@@ -85,15 +86,15 @@ def status(
             )
 
         found = read_statuses()
-        with Live(status_text(found, out), auto_refresh=False, vertical_overflow="visible") as live:
+        with Live(status_text(found, out, not asked), auto_refresh=False, vertical_overflow="visible") as live:
             while not ended():
                 time.sleep(every)
                 found = read_statuses()
-                live.update(status_text(found, out), refresh=True)
+                live.update(status_text(found, out, not asked), refresh=True)
     else:
         from rich.console import Console
 
-        Console(soft_wrap=True, highlight=False, markup=False).print(status_text(read_statuses(), out))
+        Console(soft_wrap=True, highlight=False, markup=False).print(status_text(read_statuses(), out, not asked))
 
 
 def refuse_unknown(suite: "LoadedSuite", out: Path) -> None:

@@ -34,8 +34,11 @@ def test_running_again_skips_finished_runs(tiny, tmp_path):
     assert states[0].keys() == {"task", "encoding", "seed", "state"}
     part = json.loads(lprime("status", suite, "--out", out, "--json", "--task", "copying", "--encoding", "nope").stdout)
     assert part == [s for s in states if (s["task"], s["encoding"]) == ("copying", "nope")] != []
+    group = lprime("status", suite, "--out", out, "--encoding", "all", "--encoding", "nope").stdout
+    assert "4 runs: 4 done" in group, "members of a group without runs are no mistake"
     mistake = lprime("status", suite, "--out", out, "--seed", 7)
-    assert (mistake.returncode, mistake.stderr) == (2, "lprime: unknown seed of this grid '7'; expected one of: 0\n")
+    refusal = f"lprime: unknown seed among the runs of suite {suite} '7'; expected one of: 0\n"
+    assert (mistake.returncode, mistake.stderr) == (2, refusal)
     assert not list(out.rglob("checkpoint*")), "a finished run keeps no checkpoint"
     assert not list(out.rglob("lock"))
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from commands import printed
+from commands import printed, refused
 
 from bench.plugins.registry import get_encoding
 from bench.result import SOURCE_KINDS, SOURCE_MEANINGS
@@ -62,6 +62,8 @@ def test_show_prints_the_recipe_of_a_suite_and_of_its_conditions(capsys, tmp_pat
     own = tmp_path / "own.yaml"
     own.write_text(shipped()["small"].read_text().replace("name: small", "name: own").replace("layers: 3", "layers: 2"))
     assert "layers: 2" in printed(capsys, "show", own)
+    assert "cannot read encoding" in refused(capsys, "show", "small-mine.py"), "a file of an encoding, no condition of small"
+    assert "did you mean 'steps-x4'?" in refused(capsys, "show", "small-steps-x5")
 
 
 def test_show_prints_all_settings_of_a_wrapped_encoding(capsys):
