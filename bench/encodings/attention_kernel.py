@@ -54,6 +54,8 @@ def attention(
         out = FUSED(q, k, v, is_causal=True, attn_mask=bias, scale=scale)[0]
     else:
         mask = torch.where(later_keys(count, q.device), -math.inf, bias) if causal else bias
+        # A GPU's fused kernels take no other layout, such as that of a table's rows with the heads moved to the front.
+        mask = mask if on_cpu or mask.stride(-1) == 1 else mask.contiguous()
         out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
     return out[..., :width] if more else out
 

@@ -27,10 +27,11 @@ class Size:
     """Suites and tasks whose steps are timed."""
     step_rounds: int
     packed: tuple[tuple[str, int], ...]
-    """Suite and runs at a time; those of several runs again with MPS, at the end."""
+    """Suite and runs at a time, the most important first; those of several runs again with MPS, at the end."""
     packed_steps: int
-    grid: tuple[str, tuple[str, ...], tuple[str, ...], tuple[int, ...]]
-    """Suite, encodings, tasks and seeds."""
+    """Of each run, at least; eight times as many for one run at a time, whose processes would mostly start and end."""
+    grid: tuple[str, tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]], ...]]
+    """Suite, and the stages of its grid: encodings, tasks and seeds."""
     compiled: tuple[tuple[str, str], ...]
     """Suites and tasks whose steps are timed again, with the libraries' models compiled."""
 
@@ -44,13 +45,15 @@ FULL = Size(
     past="standard",
     steps=tuple((suite, task) for suite in SUITES for task in TASKS),
     step_rounds=30,
-    packed=tuple((suite, count) for suite in SUITES for count in (1, 2, 4, 8, 16)),
+    packed=tuple((suite, count) for counts in ((1, 8, 16), (4, 2)) for suite in SUITES for count in counts),
     packed_steps=500,
-    grid=("standard", GRID, TASKS, (0, 1, 2)),
+    grid=("standard", ((GRID[:3], TASKS, (0,)), (GRID, TASKS, (0,)), (GRID, TASKS, (0, 1, 2)))),
     compiled=tuple((suite, "copying") for suite in SUITES),
 )
-COMPILE_S = 400.0
-"""Seconds of one compiled measurement: thirteen models, half a minute each."""
+COMPILE_S, MODEL_S = 400.0, 60.0
+"""Seconds of one compiled measurement, of thirteen models, and of one of these."""
+PACKED_S = 60.0
+"""Seconds with which a measurement of packed runs is begun."""
 QUICK = Size(
     encodings=("nope", "randomised(rope)"),
     equality_steps=2,
@@ -59,7 +62,7 @@ QUICK = Size(
     step_rounds=1,
     packed=(("quick", 2),),
     packed_steps=3,
-    grid=("quick", ("nope",), ("parity",), (0,)),
+    grid=("quick", ((("nope",), ("parity",), (0,)),)),
     compiled=(),
 )
 
@@ -108,8 +111,8 @@ def gpu(
         print(f"{measured.kind} {measured.key}{error} ({left:.1f} min left)", flush=True)
 
     def attempt(kind: str, key: str, measure: Callable[..., Measurement], *arguments: object, needs_s: float = 0.0) -> bool:
-        """Measure unless it is known or there is no time left; returns False if it fails."""
-        if (kind, key) in known or time.monotonic() + needs_s > end or (only and kind not in only):
+        """Measure unless it is known or there is no time left; returns False if it fails. A grid is continued."""
+        if ((kind, key) in known and kind != "grid") or time.monotonic() + needs_s > end or (only and kind not in only):
             return True
         try:
             keep(measure(*arguments))
@@ -125,19 +128,19 @@ def gpu(
         measure_equality(names, device.type, size.equality_steps, size.past, max(1, cores - 1), end, keep)
     budget = Budget(0.0, size.step_rounds)
     for suite, task in size.steps:
-        attempt("steps", f"{suite} {task}", measure_steps, suite, task, device, budget, False)
+        attempt("steps", f"{suite} {task}", measure_steps, suite, task, device, budget, False, end)
     for suite, count in size.packed:
-        attempt("packed", f"{suite} {count}", measure_packed, suite, count, False, device, size.packed_steps, end)
-    left = end - time.monotonic()
-    if left > 0 and (not only or "grid" in only):
-        suite, *chosen = size.grid
-        keep(run_grid(suite, dict(zip(("encoding", "task", "seed"), chosen, strict=True)), workers, device, left, out))
+        steps = max(size.packed_steps, 8 * size.packed_steps // count)
+        attempt("packed", f"{suite} {count}", measure_packed, suite, count, False, device, steps, end, needs_s=PACKED_S)
+    suite, stages = size.grid
+    attempt("grid", suite, run_grid, suite, stages, workers, device, end, out)
     for suite, task in size.compiled:
         key = f"{suite} {task} compiled"
-        attempt("steps", key, measure_steps, suite, task, device, budget, True, needs_s=COMPILE_S)
+        attempt("steps", key, measure_steps, suite, task, device, budget, True, end - MODEL_S, needs_s=COMPILE_S)
     several = [(suite, count) for suite, count in size.packed if count > 1 and device.type == "cuda"]
     for suite, count in several:  # with MPS, last: a service that fails can leave the GPU unusable
-        if not attempt("packed", f"{suite} {count} mps", measure_packed, suite, count, True, device, size.packed_steps, end):
+        steps, key = max(size.packed_steps, 8 * size.packed_steps // count), f"{suite} {count} mps"
+        if not attempt("packed", key, measure_packed, suite, count, True, device, steps, end, needs_s=PACKED_S):
             break
     print((out / "GPU.md").read_text(encoding="utf-8"))
 

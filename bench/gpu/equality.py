@@ -33,8 +33,8 @@ from .measurements import Equality, Failure, error_text
 SUITE, TASK = "small", "copying"
 PAST_EXAMPLES = 2
 """Examples of the longest test length."""
-COMPARE_S = 180
-"""Longest time of one encoding."""
+COMPARE_S, LATE_S = 180.0, 30.0
+"""Longest time of one encoding, and past the end of the command's time."""
 FP32 = 1e-4
 """Largest accepted relative difference of loss, gradient and logits in fp32."""
 BF16_LOSS, BF16_GRADIENT = 0.02, 0.2
@@ -69,7 +69,8 @@ def measure_equality(
     """
 
     def compare_before_end(name: str) -> Equality | Failure | None:
-        return compare_apart(name, device, steps, past) if time.monotonic() < end else None
+        left = end - time.monotonic()
+        return compare_apart(name, device, steps, past, min(COMPARE_S, left + LATE_S)) if left > 0 else None
 
     with ThreadPoolExecutor(processes) as pool:
         for job in as_completed([pool.submit(compare_before_end, name) for name in names]):
@@ -77,7 +78,7 @@ def measure_equality(
                 report(found)
 
 
-def compare_apart(name: str, device: str, steps: int, past: str) -> Equality | Failure:
+def compare_apart(name: str, device: str, steps: int, past: str, seconds: float) -> Equality | Failure:
     """``compare`` in a process of its own: an error can leave CUDA unusable until its process ends."""
     spawn = get_context("spawn")
     receiver, sender = spawn.Pipe(duplex=False)
@@ -85,7 +86,7 @@ def compare_apart(name: str, device: str, steps: int, past: str) -> Equality | F
     process.start()
     sender.close()
     try:
-        found = receiver.recv() if receiver.poll(COMPARE_S) else f"takes longer than {COMPARE_S} s"
+        found = receiver.recv() if receiver.poll(seconds) else f"takes longer than {seconds:.0f} s"
     except EOFError:
         process.join()
         found = f"its process ended with {process.exitcode}"
@@ -105,6 +106,7 @@ def send_comparison(sender: Connection, name: str, device: str, steps: int, past
 def compare(name: str, device_name: str, steps: int, past: str) -> Equality:
     """Compare one encoding over training steps of copying at ``small``'s size, and in a test of copying of suite ``past``."""
     torch.set_num_threads(1)
+    torch.set_float32_matmul_precision("highest")  # torch's default, which variables of the environment can change
     suite, device = load_suite(SUITE), torch.device(device_name)
     run, task, length = Run(suite, TASK, name, 0), suite.make_task(TASK), suite.spec(TASK).train_length
     ours, theirs = build_model(run), build_model(run).to(device)

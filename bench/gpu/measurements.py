@@ -55,7 +55,7 @@ class Packed(Record):
     runs_per_hour: float
     """Whole runs, evaluation included, without the start of the processes."""
     busy: float | None = None
-    """Mean share of time in which the GPU computes, by ``nvidia-smi``, while all runs train."""
+    """Mean share of time in which any kernel runs, by ``nvidia-smi``, in the middle half of the command."""
     memory_mb: float | None = None
     """Largest memory in use on the GPU, MiB."""
 

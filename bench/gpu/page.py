@@ -1,10 +1,12 @@
 """The page ``GPU.md``, rendered from the measurements alone."""
 
+import math
 from collections.abc import Sequence
 from typing import TypeVar
 
 from bench.speed.page import format_table
 from bench.speed.tables import Table, format_factor, percent, speedup_table, speedups, time_table
+from bench.training.cuda_graphs import TOLERANCE
 
 from .equality import BF16_GRADIENT, BF16_LOSS, FP32
 from .measurements import Equality, Failure, Grid, Machine, Measurement, Packed, Steps
@@ -65,6 +67,11 @@ def goals(found: Sequence[Measurement]) -> list[Table]:
                 f"at most {BF16_LOSS:g} and {BF16_GRADIENT:g}",
                 {m.key: max(m.bf16_loss / BF16_LOSS, m.bf16_gradient / BF16_GRADIENT) for m in equal},
             ),
+            (
+                "recorded as a CUDA graph, loss and gradient against a step without",
+                f"at most {TOLERANCE:g}",
+                {m.key: max(recorded(m.graph_loss), recorded(m.graph_gradient)) / TOLERANCE for m in equal},
+            ),
         ):
             over = sorted(name for name, share in values.items() if not share <= 1)
             rows.append([what, bound, f"{len(values) - len(over)} of {len(values)}{'; not ' * bool(over)}{', '.join(over)}"])
@@ -73,8 +80,15 @@ def goals(found: Sequence[Measurement]) -> list[Table]:
         text = f"{format_factor(min(ratios))} to {format_factor(max(ratios))}" if ratios else "–"
         rows.append([f"step at {suite}'s shapes over the fastest library's", f"at least {format_factor(SPEEDUP)}", text])
     busy = [m.busy for m in of_kind(found, Packed) if m.busy is not None]
-    rows += [["GPU in use with the best packing", f"at least {percent(BUSY)}", percent(max(busy))]] if busy else []
+    rows += (
+        [["time with a kernel running, with the best packing", f"at least {percent(BUSY)}", percent(max(busy))]] if busy else []
+    )
     return [Table("Goals", "Numbers of the sections below.", ["what", "goal", "measured"], rows, left=3)] if rows else []
+
+
+def recorded(difference: float | None) -> float:
+    """Infinite where there is no recording."""
+    return math.inf if difference is None else difference
 
 
 def equality_tables(found: Sequence[Equality]) -> list[Table]:
@@ -106,14 +120,18 @@ def by_suite(found: Sequence[Steps]) -> dict[str, list]:
 def step_tables(found: Sequence[Steps]) -> list[Table]:
     tables = []
     for suite, steps in by_suite(found).items():
-        text = "In bf16, with the recipe's batch. Step time of the fastest library model, compiled or not, over ours."
+        text = "In bf16, with the recipe's batch. Step time of the fastest library model over ours; compiled or not, by "
+        text += "`torch.compile` as it is, which records no CUDA graph."
         tables.append(speedup_table(f"Training step at {suite}'s shapes: speed-up", text, speedups(steps)))
         tables.append(time_table(f"Training step at {suite}'s shapes: ms", "Median and quartiles.", steps))
     return tables
 
 
 def packed_tables(found: Sequence[Packed]) -> list[Table]:
-    text = "Runs of copying by `lprime run`, with fewer steps, extrapolated to whole runs."
+    text = (
+        "Runs of copying by `lprime run`, with fewer steps, extrapolated to whole runs. *Kernel running*: share of the time in "
+    )
+    text += "which any kernel runs, however small, by `nvidia-smi`; the start and the end of the processes count in part."
     rows = [
         [
             m.suite, f"{m.at_once}", "yes" if m.mps else "no", f"{m.step_ms:.2f}", f"{m.evaluate_s:.2f}",
@@ -122,5 +140,5 @@ def packed_tables(found: Sequence[Packed]) -> list[Table]:
         ]
         for m in found
     ]  # fmt: skip
-    header = ["suite", "runs at a time", "MPS", "step, ms", "evaluation, s", "runs an hour", "GPU in use", "memory, MiB"]
+    header = ["suite", "runs at a time", "MPS", "step, ms", "evaluation, s", "runs an hour", "kernel running", "memory, MiB"]
     return [Table("Several runs at a time", text, header, rows)] if rows else []

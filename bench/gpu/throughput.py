@@ -30,24 +30,27 @@ from .measurements import Grid, Packed, Steps, error_text
 
 ENCODINGS = ["nope", "rope", "alibi", "t5"]
 """Encodings of the runs that are packed."""
-PACKED_S = 150.0
-"""Longest time of one measurement of packed runs."""
+PACKED_S, LATE_S = 200.0, 30.0
+"""Longest time of one measurement of packed runs, and past the end of the command's time."""
 PACK_EVERY_S = 60.0
 """Seconds between two packings of the grid's results, which a killed command leaves."""
 STOP_S = 20.0
 """Seconds in which an interrupted ``lprime run`` saves its runs."""
+CHOICES = ("encoding", "task", "seed")
+"""Options of ``lprime run`` that choose a part of a suite."""
 RESULTS = "results.tar.gz"
 """The grid's results and failures, to be carried to another machine and published from."""
 
 
-def measure_steps(suite: str, task: str, device: torch.device, budget: Budget, compiled: bool) -> Steps:
+def measure_steps(suite: str, task: str, device: torch.device, budget: Budget, compiled: bool, end: float) -> Steps:
     """A training step of ours and of the libraries' models, with the recipe's batch.
 
     Arguments:
         compiled: the libraries' models by ``torch.compile``, on batches of one shape.
+        end: value of ``time.monotonic()`` from which on no further library's model is prepared.
     """
     found, failed = load_suite(suite), dict[str, Exception]()
-    steps = time_steps(found, task, budget, found.recipe_for(task).batch, device, compiled, failed)
+    steps = time_steps(found, task, budget, found.recipe_for(task).batch, device, compiled, failed, end)
     return Steps(
         key=f"{suite} {task}{' compiled' * compiled}",
         steps=steps,
@@ -71,7 +74,7 @@ def measure_packed(suite_name: str, count: int, mps: bool, device: torch.device,
         file.write_text(yaml.safe_dump(short.model_dump(mode="json")), encoding="utf-8")
         with multi_process_service(scratch, mps) as environment, sampled_use(device) as samples:
             command = [*lprime_run(str(file), count, device, out), "--quiet"]
-            run_to_end(command, os.environ | environment, min(PACKED_S, end - time.monotonic()))
+            run_to_end(command, os.environ | environment, min(PACKED_S, end + LATE_S - time.monotonic()))
         timings = [read_result(run.folder(out) / RESULT).timings for run in plan_runs(short)]
     # Everything but steps (evaluation, recording of graphs) happens once per run; only the steps are extrapolated.
     full = suite.recipe_for("copying").steps
@@ -136,20 +139,22 @@ def multi_process_service(folder: str, wanted: bool) -> Iterator[dict[str, str]]
     if shutil.which(control) is None:
         raise InputError(f"there is no {control} on this machine")
 
-    def call(*options: str, text: str = "") -> int:
-        none = subprocess.DEVNULL  # no pipes for output: the daemon may keep them open
-        with_paths = os.environ | environment
-        return subprocess.run(
-            [control, *options], input=text, text=True, stdout=none, stderr=none, env=with_paths, timeout=STOP_S
-        ).returncode
+    with_paths = os.environ | environment
 
+    def call(text: str) -> str:
+        done = subprocess.run([control], input=f"{text}\n", capture_output=True, text=True, env=with_paths, timeout=STOP_S)
+        return done.stdout
+
+    none = subprocess.DEVNULL  # no pipes for output: the daemon may keep them open
     try:
-        if code := call("-d"):
+        if code := subprocess.call([control, "-d"], stdin=none, stdout=none, stderr=none, env=with_paths, timeout=STOP_S):
             raise InputError(f"{control} -d ended with {code}")
         yield environment
+        if not call("get_server_list").strip():  # without the service, programs run as if it had not been asked for
+            raise InputError(f"{control} has no server: the runs did not use it")
     finally:
         with suppress(subprocess.TimeoutExpired):
-            call(text="quit\n")
+            call("quit")
 
 
 @contextmanager
@@ -160,9 +165,10 @@ def sampled_use(device: torch.device) -> Iterator[list[tuple[float, float]]]:
     if device.type != "cuda" or program is None:
         yield samples
         return
+    unbuffered = ["stdbuf", "-oL"] if shutil.which("stdbuf") else []  # each line at once
     query = ["--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits", "-lms", "500"]
     process = subprocess.Popen(
-        [program, *query, "-i", visible_gpus()[0]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*unbuffered, program, *query, "-i", visible_gpus()[0]], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
 
     def read() -> None:
@@ -184,35 +190,38 @@ def sampled_use(device: torch.device) -> Iterator[list[tuple[float, float]]]:
 
 
 def run_grid(
-    suite: str, choices: Mapping[str, Sequence[object]], workers: int, device: torch.device, seconds: float, folder: Path
+    suite: str, stages: Sequence[Sequence[Sequence[object]]], workers: int, device: torch.device, end: float, folder: Path
 ) -> Grid:
-    """Run a grid for at most so many seconds, after the results of earlier calls are unpacked, and pack its results.
+    """Run a grid until a time, after the results of earlier calls are unpacked, and pack its results.
 
     Arguments:
-        choices: option of ``lprime run`` (encoding, task, seed) → its values.
+        stages: encodings, tasks and seeds that run first, then those that run next; the last are the whole grid.
+        end: value of ``time.monotonic()`` at which it is stopped.
     """
     out, archive, start = folder / "runs", folder / RESULTS, time.monotonic()
     if archive.exists():
         with tarfile.open(archive) as packed:
             packed.extractall(out, filter="data")
-    options = [f"--{option}={value}" for option, values in choices.items() for value in values]
-    command = [*lprime_run(suite, workers, device, out), *options, "--retry-failed"]
-    process = subprocess.Popen(command)
-    while process.poll() is None and (left := start + seconds - STOP_S - time.monotonic()) > 0:
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=min(PACK_EVERY_S, left))
-        pack_results(out, archive)
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(timeout=STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    if process.returncode == 2:
-        raise InputError("lprime run refused the grid, see above")
+    for stage in stages:
+        options = [f"--{name}={value}" for name, values in zip(CHOICES, stage, strict=True) for value in values]
+        process = subprocess.Popen([*lprime_run(suite, workers, device, out), *options, "--retry-failed"])
+        while process.poll() is None and (left := end - STOP_S - time.monotonic()) > 0:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=min(PACK_EVERY_S, left))
+            pack_results(out, archive)
+        if stopped := process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            try:
+                process.wait(timeout=STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if process.returncode == 2:
+            raise InputError("lprime run refused the grid, see above")
+        if stopped:
+            break
     done, failed = pack_results(out, archive)
-    return Grid(key=suite, done=done, failed=failed, asked=prod(map(len, choices.values())), seconds=time.monotonic() - start)
+    return Grid(key=suite, done=done, failed=failed, asked=prod(map(len, stages[-1])), seconds=time.monotonic() - start)
 
 
 def pack_results(out: Path, archive: Path) -> tuple[int, int]:

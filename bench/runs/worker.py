@@ -135,6 +135,7 @@ def worker_main(pipe: Connection, out: str, threads: int, device: str, checkpoin
     pool = PoolConnection(pipe)
     import torch  # slow: once per worker, after the signal handler is installed
 
+    from bench.training.cuda_graphs import Allocator
     from bench.training.train import Stopped
 
     from . import run_one  # noqa: F401
@@ -162,6 +163,8 @@ def worker_main(pipe: Connection, out: str, threads: int, device: str, checkpoin
                 sys.exit(STOPPED)  # every later call of CUDA in this process would fail too
         pool.idle = True
         if torch.cuda.is_initialized():
+            if Allocator.broken:
+                sys.exit(STOPPED)
             torch.cuda.empty_cache()  # the memory of this run's evaluation, for processes that share the GPU
         if pool.stop_requested:
             sys.exit(STOPPED)

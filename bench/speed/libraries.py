@@ -19,26 +19,25 @@ from bench.training.batches import IGNORED
 from bench.training.train import autocast
 from tasks import BOS, EOS, PAD, Examples, InputError
 
-LIBRARIES = ("transformers", "x_transformers")
+LIBRARIES = ("x_transformers", "transformers")
 PACKAGES = tuple(name.replace("_", "-") for name in LIBRARIES)
 
 
-def import_libraries() -> tuple[ModuleType, ...]:
-    """Hugging Face transformers and x-transformers.
+def import_library(name: str) -> ModuleType:
+    """Hugging Face transformers, or x-transformers.
 
     Raises:
-        InputError: one of them is not installed.
+        InputError: it is not installed.
     """
-    modules = []
-    for name in LIBRARIES:
-        try:
-            modules.append(importlib.import_module(name))
-        except ModuleNotFoundError as error:
-            if error.name != name:
-                raise
-            raise InputError(f"{name.replace('_', '-')} is not installed, expected the development tools: make speed") from None
-    modules[0].utils.logging.set_verbosity_error()
-    return tuple(modules)
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise InputError(f"{name.replace('_', '-')} is not installed, expected the development tools: make speed") from None
+    if name == "transformers":
+        module.utils.logging.set_verbosity_error()
+    return module
 
 
 @dataclass(frozen=True)
@@ -58,21 +57,31 @@ class LibraryModel:
         return sum(p.numel() for p in self.module.parameters())
 
 
-def library_models(spec: ModelSpec, symbols: int, tokens: int) -> list[LibraryModel]:
+def library_models(
+    spec: ModelSpec, symbols: int, tokens: int, failed: dict[str, Exception] | None = None
+) -> list[LibraryModel]:
     """Every model of both libraries, initialised from a fixed seed.
 
     Arguments:
         symbols: size of the vocabulary.
         tokens: length of the longest sequence, for tables of positions.
+        failed: receives the error of a library that cannot be used, which is left out; None: it is raised.
     """
+    models = []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return x_transformers_models(spec, symbols, tokens) + hugging_face_models(spec, symbols, tokens)
+        for name, build in zip(LIBRARIES, (x_transformers_models, hugging_face_models), strict=True):
+            try:
+                models += build(import_library(name), spec, symbols, tokens)
+            except Exception as error:  # of the library
+                if failed is None:
+                    raise
+                failed[name.replace("_", "-")] = error
+    return models
 
 
-def x_transformers_models(spec: ModelSpec, symbols: int, tokens: int) -> list[LibraryModel]:
+def x_transformers_models(library: ModuleType, spec: ModelSpec, symbols: int, tokens: int) -> list[LibraryModel]:
     """x-transformers with torch's fused attention (``attn_flash``) and without: which is faster depends on the shapes."""
-    _, library = import_libraries()
     options: dict[str, dict[str, object]] = {
         "nope": {},
         "learned": {},
@@ -106,12 +115,11 @@ def x_transformers_models(spec: ModelSpec, symbols: int, tokens: int) -> list[Li
     return models
 
 
-def hugging_face_models(spec: ModelSpec, symbols: int, tokens: int) -> list[LibraryModel]:
+def hugging_face_models(library: ModuleType, spec: ModelSpec, symbols: int, tokens: int) -> list[LibraryModel]:
     """Hugging Face transformers: GPT-2 (learned), Llama and GPT-NeoX (RoPE), MPT (ALiBi).
 
     It has no decoder with T5's bias, and none without an encoding.
     """
-    library, _ = import_libraries()
     d, layers, heads, mlp = spec.width, spec.layers, spec.heads, spec.mlp_width
     common = {
         "vocab_size": symbols, "bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD, "tie_word_embeddings": False,

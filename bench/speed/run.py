@@ -14,7 +14,7 @@ from bench.runs.run_one import device_name, package_versions
 
 from .evaluation import measure_evaluation
 from .growth import measure_growth
-from .libraries import PACKAGES, import_libraries
+from .libraries import LIBRARIES, PACKAGES, import_library
 from .memory import measure_memory
 from .overhead import measure_overhead
 from .parts import measure_parts
@@ -30,7 +30,8 @@ def measure_sections(plan: Plan, sections: Sequence[str]) -> Speed:
     Raises:
         InputError: one of the libraries is not installed.
     """
-    import_libraries()
+    for library in LIBRARIES:
+        import_library(library)
     torch.set_num_threads(1)
     started, wall, cpu = now(), time.perf_counter(), time.process_time()
     measured: dict[str, Any] = {}

@@ -1,5 +1,8 @@
 """Training steps: ours and the libraries', on the same examples."""
 
+import math
+import time
+
 import torch
 
 from bench.suites.suite import Suite, load_suite
@@ -29,20 +32,21 @@ def measure_steps(plan: StepPlan) -> list[Step]:
 
 def time_steps(
     suite: Suite, task: str, budget: Budget, size: int, device: torch.device = CPU, compiled: bool = False,
-    failed: dict[str, Exception] | None = None,
+    failed: dict[str, Exception] | None = None, end: float = math.inf,
 ) -> list[Step]:  # fmt: skip
     """Time steps of ``size`` examples by every contestant; on a GPU, ours with and without CUDA graphs.
 
     Arguments:
         compiled: the libraries' models by ``torch.compile``.
         failed: receives the errors of libraries' models that cannot be trained, which are left out; None: they are raised.
+        end: value of ``time.monotonic()`` from which on no further model of a library is prepared.
     """
     recipe, generator = suite.recipe_for(task), suite.make_task(task)
     on_gpu = device.type == "cuda"
     trainees = {(name, OURS): Trainee(suite, task, name, device) for name in ENCODINGS}
     if on_gpu:
         trainees |= {(name, UNGRAPHED): Trainee(suite, task, name, device, graphs=False) for name in ENCODINGS}
-    models = library_models(suite.model, len(generator.vocabulary), generator.tokens(generator.longest))
+    models = library_models(suite.model, len(generator.vocabulary), generator.tokens(generator.longest), failed)
     width = generator.tokens(suite.spec(task).train_length) if compiled else None
     others = {
         (model.encoding, model.who + ", compiled" * compiled): LibraryTraining(model, recipe, device, width) for model in models
@@ -54,6 +58,8 @@ def time_steps(
     warm_up = batch(0) if on_gpu else batch(0).rows(slice(WARM_UP))
     for key in list(others):
         try:
+            if time.monotonic() > end:
+                raise TimeoutError("no time left")
             others[key].step(warm_up)
         except Exception as error:  # of a library
             if failed is None:

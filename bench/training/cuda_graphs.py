@@ -6,14 +6,18 @@ graph is one launch, but needs shapes and memory addresses that never change. So
 on two flat vectors it needs few kernels anyway.
 """
 
+import json
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from .batches import Batch
 from .model import Decoder
@@ -33,19 +37,59 @@ TOLERANCE = 0.02
 """Largest accepted relative difference of loss and gradient between a replay and a plain step: bf16 has 8 bits."""
 
 
+class CopyOnce(TorchFunctionMode):
+    """Copies constants that hooks make in every step, such as slopes, to the GPU once: a recording cannot wait for it.
+
+    Each ``torch.tensor`` of plain numbers, and each ``to`` of a CPU tensor that needs no gradient, copies the result of
+    the first call with equal numbers.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.known: dict[tuple[object, ...], Tensor] = {}
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs, numbers = kwargs or {}, None
+        if function is torch.tensor:
+            with suppress(TypeError, IndexError):  # of other objects, such as tensors
+                numbers = json.dumps(args[0])
+        elif function is torch.Tensor.to and args[0].device.type == "cpu" and not args[0].requires_grad:
+            numbers = args[0].contiguous().flatten().view(torch.uint8).numpy().tobytes()
+        if numbers is None or any(isinstance(value, Tensor) for value in (*args[1:], *kwargs.values())):
+            return function(*args, **kwargs)
+        shape = (args[0].shape, args[0].dtype) if isinstance(args[0], Tensor) else ()
+        key = (function, numbers, shape, args[1:], tuple(sorted(kwargs.items())))
+        if key not in self.known:
+            self.known[key] = function(*args, **kwargs)
+        return self.known[key].clone()
+
+
+class Allocator:
+    """What this process knows of CUDA's allocator."""
+
+    broken = False
+    """Whether a recording failed. Before torch 2.12 the allocator then frees no memory, or raises an error when asked to."""
+
+
 def cuda_graph(function: StaticFunction) -> tuple[list[Tensor], Callable[[], Any]]:
     """Warm up on a separate stream, then record (PyTorch's notes on CUDA semantics, "Whole-network capture")."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
+    with CopyOnce() as constants, torch.cuda.stream(side):
         for _ in range(WARM_UP):
             function()
     torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     # The outer block restores the current stream: after a failed recording torch does not.
-    with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
+    with constants, torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
         outputs = function()
-    return outputs, graph.replay
+
+    return outputs, partial(replay, graph, constants)
+
+
+def replay(graph: torch.cuda.CUDAGraph, constants: CopyOnce) -> None:
+    """Replay a graph; its constants are kept alive as long as this can be called."""
+    graph.replay()
 
 
 @dataclass
@@ -100,6 +144,7 @@ class GraphedStep:
         except RuntimeError as error:
             # If recording fails, the first error is the cause; the last only says that recording failed.
             reason = f"it cannot be recorded: {str(error.__context__ or error).splitlines()[0]}"
+            Allocator.broken = True
         # Outside of the except block, where the failed step and its memory are freed.
         self.give_up(reason)
         return self.plain_step(batch, announced_length)

@@ -1,5 +1,6 @@
 """``python -m bench.gpu`` without a GPU: the smoke run, which uses the CPU as if it were one, and its file."""
 
+import math
 import os
 import sys
 import tarfile
@@ -105,8 +106,7 @@ def hang(sender, *_):
 @pytest.mark.parametrize(("target", "reason"), [(die, "its process ended with 3"), (hang, "takes longer than 2 s")])
 def test_an_encoding_whose_process_dies_or_hangs_is_a_failure(monkeypatch, target, reason):
     monkeypatch.setattr("bench.gpu.equality.send_comparison", target)
-    monkeypatch.setattr("bench.gpu.equality.COMPARE_S", 2 if target is hang else 60)
-    assert compare_apart("nope", "cpu", 1, "quick") == Failure(key="equality nope", error=reason)
+    assert compare_apart("nope", "cpu", 1, "quick", 2 if target is hang else 60) == Failure(key="equality nope", error=reason)
 
 
 def test_no_comparison_begins_once_the_time_is_over(monkeypatch):
@@ -133,8 +133,9 @@ def test_results_are_packed_while_the_grid_runs(tmp_path, monkeypatch):
     script = f"""
 import pathlib, sys, time
 folder = pathlib.Path({str(tmp_path)!r})
-(folder / "runs").mkdir()
-(folder / "runs/result.json").write_text("{{}}")
+run = folder / "runs" / "-".join(sys.argv[1:])
+run.mkdir(parents=True)
+(run / "result.json").write_text("{{}}")
 for _ in range(600):
     if (folder / "results.tar.gz").exists():
         sys.exit(0)
@@ -143,19 +144,26 @@ sys.exit(2)
 """
     monkeypatch.setattr("bench.gpu.throughput.lprime_run", lambda *_: [sys.executable, "-c", script])
     monkeypatch.setattr("bench.gpu.throughput.PACK_EVERY_S", 0.2)
-    grid = run_grid("quick", {"seed": [0]}, 1, torch.device("cpu"), 90, tmp_path)
-    assert (grid.done, grid.failed, grid.asked) == (1, 0, 1)
+    stages = [(["nope"], ["parity"], [0]), (["nope"], ["parity"], [0, 1])]
+    grid = run_grid("quick", stages, 1, torch.device("cpu"), time.monotonic() + 90, tmp_path)
+    assert (grid.done, grid.failed, grid.asked) == (2, 0, 2), "one stage after the other"
 
 
 def test_the_multi_process_service_may_keep_its_output_open(tmp_path, monkeypatch):
     control = tmp_path / "nvidia-cuda-mps-control"
-    control.write_text(f'#!/bin/sh\nif [ "$1" = -d ]; then sleep 30 & else cat > {tmp_path}/said; fi\n')
+    answer = f"tee -a {tmp_path}/said | grep -q list && cat {tmp_path}/servers"
+    control.write_text(f'#!/bin/sh\nif [ "$1" = -d ]; then sleep 30 & else {answer}; fi\n')
     control.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     monkeypatch.setattr("bench.gpu.throughput.STOP_S", 10)
+    (tmp_path / "servers").write_text("4711\n")
     with multi_process_service(str(tmp_path), True) as environment:
         assert all(os.path.isdir(folder) for folder in environment.values())
-    assert (tmp_path / "said").read_text() == "quit\n"
+    assert (tmp_path / "said").read_text() == "get_server_list\nquit\n"
+    (tmp_path / "servers").write_text("")
+    (tmp_path / "again").mkdir()
+    with pytest.raises(InputError, match="has no server"), multi_process_service(str(tmp_path / "again"), True):
+        pass
 
 
 def test_a_library_model_that_cannot_be_trained_is_left_out(monkeypatch):
@@ -167,7 +175,7 @@ def test_a_library_model_that_cannot_be_trained_is_left_out(monkeypatch):
         return train(self, examples)
 
     monkeypatch.setattr(LibraryTraining, "train", failing)
-    measured = measure_steps("small", "parity", torch.device("cpu"), Budget(0.0, 1), False)
+    measured = measure_steps("small", "parity", torch.device("cpu"), Budget(0.0, 1), False, math.inf)
     assert measured.left_out and set(measured.left_out.values()) == {"RuntimeError: no kernel"}
     assert {(s.encoding, s.who) for s in measured.steps} >= {(name, "lprime") for name in ENCODINGS}
     assert f"- steps small parity, {next(iter(measured.left_out))}: RuntimeError: no kernel" in render([measured])
@@ -201,3 +209,12 @@ def test_both_devices_draw_the_same_numbers():
     with DrawOnCPU():
         elsewhere, here = drawn("meta"), drawn("cpu")
     assert elsewhere.device.type == "meta" and here.tolist() == drawn("cpu").tolist()
+
+
+def test_a_library_that_is_missing_leaves_the_other_and_ours(monkeypatch):
+    monkeypatch.setitem(sys.modules, "x_transformers", None)
+    measured = measure_steps("small", "parity", torch.device("cpu"), Budget(0.0, 1), False, math.inf)
+    assert list(measured.left_out) == ["x-transformers"]
+    assert {s.who for s in measured.steps} == {"lprime", "GPT-2", "Llama", "GPT-NeoX", "MPT"}
+    late = measure_steps("small", "parity", torch.device("cpu"), Budget(0.0, 1), False, time.monotonic() - 1)
+    assert {s.who for s in late.steps} == {"lprime"} and "TimeoutError: no time left" in late.left_out.values()

@@ -8,13 +8,14 @@ import torch
 from helpers import NAMES, recipe_of, task_model
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tasks
 from bench.gpu.equality import recomputed
 from bench.plugins.registry import get_encoding
 from bench.training.batches import IGNORED, as_batch, fixed_shape_batch
-from bench.training.cuda_graphs import GraphedStep
+from bench.training.cuda_graphs import CopyOnce, GraphedStep
 from bench.training.model import Decoder
 from bench.training.optimizer import FlatAdamW
 from bench.training.train import TrainingState, answer_loss, graphed_step, train
@@ -197,17 +198,12 @@ class FindUnrecordable(TorchDispatchMode):
         return operation(*arguments, **keywords)
 
 
-COPY_FROM_CPU = {
-    "asentmax", "dape(alibi)", "dape_v2(alibi)", "finetuned(interpolated(rope,fixed=True))", "grape_a", "interpolated(alibi)",
-    "interpolated(rope)", "interpolated(rope_scaled)", "ssmax(rope)", "transformer_xl",
-}  # fmt: skip
-"""Encodings with tables that the CPU computes in every step: on a GPU they train without recording."""
 NO_META = {"path", "path_fox"}
 """Encodings that cannot run on the meta device."""
 
 
-def test_which_encodings_can_be_recorded():
-    """All but the random ones and a known list. Tensors made from lists directly on a device are seen on the CPU only."""
+def test_all_encodings_but_the_random_ones_can_be_recorded():
+    """Tensors made from lists directly on a device are seen on the CPU only."""
     unfit = set()
     for name in NAMES:
         if get_encoding(name).info.random or name in NO_META:
@@ -216,9 +212,39 @@ def test_which_encodings_can_be_recorded():
             model = task_model(name, TASK, LENGTH).to(device)
             batch = fixed(TASK, tasks.train_batch(TASK, LENGTH, 4, 0, 0)).to(device)
             step = graphed_step(model).plain_step
-            step(batch, TASK.tokens(LENGTH))  # the warm-up
-            with FindUnrecordable() as watch:
-                step(batch, TASK.tokens(LENGTH))
+            with CopyOnce():
+                step(batch, TASK.tokens(LENGTH))  # the warm-up
+                with FindUnrecordable() as watch:
+                    step(batch, TASK.tokens(LENGTH))
             if watch.found:
-                unfit.add(name)
-    assert sorted(unfit) == sorted(COPY_FROM_CPU)
+                unfit.add(f"{name}: {', '.join(watch.found)}")
+    assert not unfit
+
+
+def test_constants_are_copied_once_and_may_be_changed():
+    def made() -> Tensor:
+        slopes = torch.tensor([0.5, 0.25]).to(META, torch.float64)
+        return slopes
+
+    with FindUnrecordable() as watch:
+        made()
+    assert watch.found == {"copy from the CPU"}
+    numbers = torch.arange(3.0)
+    with CopyOnce() as once:
+        first = numbers.to(torch.float64)
+        first += 1
+        assert numbers.to(torch.float64).tolist() == [0, 1, 2], "a copy of its own"
+        numbers += 1
+        assert numbers.to(torch.float64).tolist() == [1, 2, 3], "other numbers, another tensor"
+        assert numbers.to(torch.float32).dtype == torch.float32 and torch.tensor([1, 2]).dtype == torch.int64
+        assert torch.tensor([1, 2], dtype=torch.float32).dtype == torch.float32 and torch.tensor(numbers.numpy()).tolist() == [
+            1,
+            2,
+            3,
+        ]
+        weights = torch.ones(2, requires_grad=True)
+        assert weights.to(torch.float64).requires_grad
+        made()
+        with FindUnrecordable() as watch:
+            assert made().device == META
+    assert not watch.found and once.known
