@@ -162,12 +162,10 @@ def worker_main(pipe: Connection, out: str, threads: int, device: str, checkpoin
             if isinstance(error, RuntimeError) and "CUDA error" in str(error):
                 sys.exit(STOPPED)  # every later call of CUDA in this process would fail too
         pool.idle = True
-        if torch.cuda.is_initialized():
-            if Allocator.broken:
-                sys.exit(STOPPED)
-            torch.cuda.empty_cache()  # the memory of this run's evaluation, for processes that share the GPU
-        if pool.stop_requested:
+        if Allocator.broken or pool.stop_requested:
             sys.exit(STOPPED)
+        if torch.cuda.is_initialized():
+            torch.cuda.empty_cache()  # the memory of this run's evaluation, for processes that share the GPU
 
 
 def report_failure(run: Run, out: Path, error: BaseException) -> str:

@@ -257,18 +257,23 @@ def test_workers_are_spread_over_gpus(tiny, tmp_path, monkeypatch):
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "", "a later pool sees all devices again"
 
 
-def test_a_process_that_had_an_error_of_cuda_makes_no_further_run(tiny, tmp_path, fresh_registry):
+CUDA_ERROR = 'raise RuntimeError("CUDA error: an illegal memory access was encountered")'
+FAILED_RECORDING = "__import__('bench.training.cuda_graphs').training.cuda_graphs.Allocator.broken = True"
+
+
+@pytest.mark.parametrize(("broken", "failures"), [(CUDA_ERROR, 2), (FAILED_RECORDING, 0)])
+def test_a_process_with_broken_cuda_makes_no_further_run(tiny, tmp_path, fresh_registry, broken, failures):
     from bench.plugins.registry import get_encoding
     from bench.runs.pool import LocalPool
     from bench.runs.run import plan_runs
     from bench.suites.suite import load_suite
 
     (tmp_path / "seen").mkdir()
-    broken = '        raise RuntimeError("CUDA error: an illegal memory access was encountered")\n'
-    (tmp_path / "looks.py").write_text(LOOKS.replace("SEEN", str(tmp_path / "seen")) + broken)
+    (tmp_path / "looks.py").write_text(f"{LOOKS.replace('SEEN', str(tmp_path / 'seen'))}        {broken}\n")
     get_encoding(str(tmp_path / "looks.py"))
     runs = plan_runs(load_suite(str(tiny(encodings=[str(tmp_path / "looks.py")], seeds=[0]))))
     failed: list[str] = []
-    LocalPool(workers=1, device="cpu").execute(runs, tmp_path / "runs", lambda e: failed.append(e.text) if e.text else None)
-    assert len(runs) == len(failed) == 2 and "CUDA error" in failed[0]
+    pool = LocalPool(workers=1, device="cpu")
+    pool.execute(runs, tmp_path / "runs", lambda e: failed.append(e.text) if e.kind == "failed" else None)
+    assert len(runs) == 2 and ["CUDA error" in text for text in failed] == [True] * failures
     assert len(list((tmp_path / "seen").iterdir())) == 2, "two processes"
