@@ -256,9 +256,9 @@ def rerun_section(entry: Entry) -> list[str]:
     fence = "`" * max(3, 1 + max((len(ticks) for ticks in re.findall("`+", "\n".join(lines))), default=0))
     text = (
         "This reproduces the first run above; change task and seed for any other (`--extra-seeds` allows seeds that the suite "
-        "does not have). The scores are the same on the same processor and versions. Elsewhere rounding differs: most "
-        "scores are close, but a task that is learned late may be learned later still, or not at all, and past L a run may score "
-        f"as differently as another seed. The fingerprint must be {code(grid.fingerprint)}."
+        "does not have). The scores are the same on the same processor and versions. Elsewhere rounding differs: most scores "
+        "are close, but a task that is learned late may be learned later still, or not at all, and past L a run may score as "
+        f"differently as another seed. The fingerprint must be {code(grid.fingerprint)}."
     )
     return ["\n".join([f"{fence}sh", *lines, fence]), text]
 
