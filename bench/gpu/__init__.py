@@ -4,6 +4,8 @@
 
     equality.py      every encoding: loss and gradients on the GPU against the CPU, recorded steps, bf16
     throughput.py    steps next to the libraries', compiled too; runs at a time, with and without MPS; a whole grid
+    candidates.py    settings of standard's tasks to try
+    calibration.py   their trials, and the choice by the criteria of bench/suites/CALIBRATION.md
     measurements.py  the file of measurements, to which each is appended when it is done
     page.py          the page with the tables
 

@@ -11,7 +11,9 @@ os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"  # before nu
 
 import typer
 
-KINDS = ("equality", "steps", "packed", "grid")
+from .candidates import SMOKE, STANDARD, Candidates, trial_key
+
+KINDS = ("equality", "steps", "packed", "calibration", "grid")
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,12 @@ class Size:
     """Suite and runs at a time, the most important first; those of several runs again with MPS, at the end."""
     packed_steps: int
     """Of each run, at least; eight times as many for one run at a time, whose processes would mostly start and end."""
-    grid: tuple[str, tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]], ...]]
-    """Suite, and the stages of its grid: encodings, tasks and seeds."""
+    suite: str
+    """Suite that is calibrated and then run."""
+    candidates: tuple[Candidates, ...]
+    """Settings of its tasks to try."""
+    grid: tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]], ...]
+    """Stages of its grid: encodings, tasks and seeds."""
     compiled: tuple[tuple[str, str], ...]
     """Suites and tasks whose steps are timed again, with the libraries' models compiled."""
 
@@ -47,13 +53,17 @@ FULL = Size(
     step_rounds=30,
     packed=tuple((suite, count) for counts in ((1, 8, 16), (4, 2)) for suite in SUITES for count in counts),
     packed_steps=500,
-    grid=("standard", ((GRID[:3], TASKS, (0,)), (GRID, TASKS, (0,)), (GRID, TASKS, (0, 1, 2)))),
+    suite="standard",
+    candidates=STANDARD,
+    grid=((GRID[:3], TASKS, (0,)), (GRID, TASKS, (0,)), (GRID, TASKS, (0, 1, 2))),
     compiled=tuple((suite, "copying") for suite in SUITES),
 )
 COMPILE_S, MODEL_S = 400.0, 60.0
 """Seconds of one compiled measurement, of thirteen models, and of one of these."""
 PACKED_S = 60.0
 """Seconds with which a measurement of packed runs is begun."""
+TRIAL_S = 30.0
+"""The same of a trial for the calibration."""
 QUICK = Size(
     encodings=("nope", "randomised(rope)"),
     equality_steps=2,
@@ -62,7 +72,9 @@ QUICK = Size(
     step_rounds=1,
     packed=(("quick", 2),),
     packed_steps=3,
-    grid=("quick", ((("nope",), ("parity",), (0,)),)),
+    suite="quick",
+    candidates=SMOKE,
+    grid=((("nope",), ("parity",), (0,)),),
     compiled=(),
 )
 
@@ -86,10 +98,12 @@ def gpu(
     from bench.runs.run_one import device_name, package_versions
     from bench.speed.libraries import PACKAGES
     from bench.speed.plan import Budget
+    from bench.suites.suite import load_suite
     from tasks import InputError, unknown
 
+    from .calibration import calibrated, next_candidate, run_trial, write_suite
     from .equality import measure_equality
-    from .measurements import Failure, Machine, Measurement, append, error_text, read_measurements
+    from .measurements import Failure, Machine, Measurement, Trial, append, error_text, read_measurements
     from .page import render
     from .throughput import measure_packed, measure_steps, run_grid
 
@@ -132,8 +146,20 @@ def gpu(
     for suite, count in size.packed:
         steps = max(size.packed_steps, 8 * size.packed_steps // count)
         attempt("packed", f"{suite} {count}", measure_packed, suite, count, False, device, steps, end, needs_s=PACKED_S)
-    suite, stages = size.grid
-    attempt("grid", suite, run_grid, suite, stages, workers, device, end, out)
+    base = load_suite(size.suite)
+
+    def trials() -> dict[str, Trial]:
+        return {m.key: m for m in read_measurements(path) if isinstance(m, Trial)}
+
+    for candidates in size.candidates:
+        while spec := next_candidate(candidates, trials()):
+            key = trial_key(spec)
+            attempt("calibration", key, run_trial, base, spec, workers, device, end, out, needs_s=TRIAL_S)
+            if key not in trials():  # no time left, or it failed
+                break
+    if chosen := calibrated(base, size.candidates, trials()):
+        write_suite(out / f"{base.name}.yaml", chosen)
+        attempt("grid", base.name, run_grid, out / f"{base.name}.yaml", size.grid, workers, device, end, out)
     for suite, task in size.compiled:
         key = f"{suite} {task} compiled"
         attempt("steps", key, measure_steps, suite, task, device, budget, True, end - MODEL_S, needs_s=COMPILE_S)

@@ -60,6 +60,28 @@ class Packed(Record):
     """Largest memory in use on the GPU, MiB."""
 
 
+class Trial(Record):
+    """One candidate of a task of ``standard``, judged by the criteria in ``bench/suites/CALIBRATION.md``."""
+
+    kind: Literal["calibration"] = "calibration"
+    key: str
+    task: str
+    train_length: int
+    steps: int
+    longest: int
+    """Greatest L′ at which it is graded; 0 if there is none."""
+    learned: dict[str, float]
+    """Encoding → mean exact match at l ≤ L."""
+    floor: float
+    """Share of the cells up to that L′ (the least that was tried, if there is none) that score under the floor."""
+    ceiling: float
+    """The same, over the ceiling."""
+    run_s: float
+    """Mean time of a run, with others on the same GPU."""
+    met: bool
+    """Whether it is learned and graded."""
+
+
 class Grid(Record):
     """Progress of a whole grid."""
 
@@ -94,7 +116,7 @@ class Machine(Record):
     quick: bool
 
 
-Measurement = Annotated[Equality | Steps | Packed | Grid | Failure | Machine, Field(discriminator="kind")]
+Measurement = Annotated[Equality | Steps | Packed | Trial | Grid | Failure | Machine, Field(discriminator="kind")]
 ADAPTER: TypeAdapter[Measurement] = TypeAdapter(Measurement)
 
 

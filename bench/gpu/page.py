@@ -8,8 +8,9 @@ from bench.speed.page import format_table
 from bench.speed.tables import Table, format_factor, percent, speedup_table, speedups, time_table
 from bench.training.cuda_graphs import TOLERANCE
 
+from .calibration import CEILING, FLOOR, LEARNED
 from .equality import BF16_GRADIENT, BF16_LOSS, FP32
-from .measurements import Equality, Failure, Grid, Machine, Measurement, Packed, Steps
+from .measurements import Equality, Failure, Grid, Machine, Measurement, Packed, Steps, Trial
 
 M = TypeVar("M", bound=Measurement)
 EQUALITY_COLUMNS = {
@@ -40,7 +41,7 @@ def render(found: Sequence[Measurement]) -> str:
     measured = {(m.kind, m.key) for m in found}
     failed = [m for m in of_kind(found, Failure) if tuple(m.key.split(" ", 1)) not in measured]
     tables = [*goals(found), *equality_tables(of_kind(found, Equality)), *step_tables(of_kind(found, Steps))]
-    tables += packed_tables(of_kind(found, Packed))
+    tables += [*packed_tables(of_kind(found, Packed)), *trial_tables(of_kind(found, Trial))]
     parts = ["# On a GPU", f"Measured by `python -m bench.gpu`{smoke}: {where}."]
     parts += [part for t in tables for part in (f"## {t.title}", t.text, format_table(t, "pipe"))]
     parts += [
@@ -142,3 +143,19 @@ def packed_tables(found: Sequence[Packed]) -> list[Table]:
     ]  # fmt: skip
     header = ["suite", "runs at a time", "MPS", "step, ms", "evaluation, s", "runs an hour", "kernel running", "memory, MiB"]
     return [Table("Several runs at a time", text, header, rows)] if rows else []
+
+
+def trial_tables(found: Sequence[Trial]) -> list[Table]:
+    text = "Trials by the criteria of `bench/suites/CALIBRATION.md`. *Learned*: encodings whose mean exact match at l ≤ L is "
+    text += (
+        f"{LEARNED:g} or more. *Floor*, *ceiling*: shares of the cells past L, up to L′, that score under {FLOOR:g} and over "
+    )
+    text += f"{CEILING:g}."
+    rows = []
+    for m in found:
+        learned = sum(mean >= LEARNED for mean in m.learned.values())
+        numbers = [f"{m.train_length}", f"{m.steps:,}", f"{learned} of {len(m.learned)}", f"{m.longest}" if m.longest else "–"]
+        shares = [f"{m.floor:.2f}", f"{m.ceiling:.2f}", f"{m.run_s:.1f}", "yes" if m.met else "no"]
+        rows.append([m.task, *numbers, *shares])
+    header = ["task", "L", "steps", "learned", "L′", "floor", "ceiling", "s a run", "meets the criteria"]
+    return [Table("Calibration", text, header, rows)] if rows else []

@@ -190,11 +190,12 @@ def sampled_use(device: torch.device) -> Iterator[list[tuple[float, float]]]:
 
 
 def run_grid(
-    suite: str, stages: Sequence[Sequence[Sequence[object]]], workers: int, device: torch.device, end: float, folder: Path
+    suite: Path, stages: Sequence[Sequence[Sequence[object]]], workers: int, device: torch.device, end: float, folder: Path
 ) -> Grid:
     """Run a grid until a time, after the results of earlier calls are unpacked, and pack its results.
 
     Arguments:
+        suite: its YAML file.
         stages: encodings, tasks and seeds that run first, then those that run next; the last are the whole grid.
         end: value of ``time.monotonic()`` at which it is stopped.
     """
@@ -204,7 +205,7 @@ def run_grid(
             packed.extractall(out, filter="data")
     for stage in stages:
         options = [f"--{name}={value}" for name, values in zip(CHOICES, stage, strict=True) for value in values]
-        process = subprocess.Popen([*lprime_run(suite, workers, device, out), *options, "--retry-failed"])
+        process = subprocess.Popen([*lprime_run(str(suite), workers, device, out), *options, "--retry-failed"])
         while process.poll() is None and (left := end - STOP_S - time.monotonic()) > 0:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=min(PACK_EVERY_S, left))
@@ -221,7 +222,7 @@ def run_grid(
         if stopped:
             break
     done, failed = pack_results(out, archive)
-    return Grid(key=suite, done=done, failed=failed, asked=prod(map(len, stages[-1])), seconds=time.monotonic() - start)
+    return Grid(key=suite.stem, done=done, failed=failed, asked=prod(map(len, stages[-1])), seconds=time.monotonic() - start)
 
 
 def pack_results(out: Path, archive: Path) -> tuple[int, int]:

@@ -6,21 +6,29 @@ import sys
 import tarfile
 import time
 from multiprocessing import Pipe
+from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.gpu import __main__ as command
+from bench.gpu.calibration import calibrated, judge, next_candidate, run_trial
+from bench.gpu.candidates import SMOKE, STANDARD, Candidates, trial_key
 from bench.gpu.equality import DrawOnCPU, Largest, compare, compare_apart, measure_equality, relative, send_comparison
-from bench.gpu.measurements import Failure, append, read_measurements
+from bench.gpu.measurements import Failure, Trial, append, read_measurements
 from bench.gpu.page import render
 from bench.gpu.throughput import ENCODINGS, measure_steps, multi_process_service, pack_results, run_grid, run_to_end
+from bench.result import LengthScore
 from bench.runs.run_one import package_versions
 from bench.speed.libraries import LibraryTraining
 from bench.speed.plan import Budget
+from bench.suites.suite import load_suite
+from leaderboard.data.store import read_runs
+from leaderboard.stats.scores import cell_scores
 from tasks import InputError
 
 
@@ -36,16 +44,18 @@ def test_smoke_run_stops_is_continued_and_measures_nothing_twice(tmp_path):
     ), "one device"
     assert equal["nope"].graph_loss == 0 and equal["randomised(rope)"].fallback == "draws random numbers"
     assert found[3].runs_per_hour > 0 and found[3].at_once == 2 and found[3].busy is None
-    command.main([*arguments, "--only", "packed", "--only", "grid"])
+    command.main([*arguments, "--only", "packed", "--only", "calibration", "--only", "grid"])
     later = read_measurements(tmp_path / "measurements.jsonl")[len(found) :]
-    assert [m.kind for m in later] == ["machine", "grid"] and (later[-1].done, later[-1].asked) == (1, 1)
+    assert [m.kind for m in later] == ["machine", "calibration", "grid"] and (later[-1].done, later[-1].asked) == (1, 1)
+    assert (later[1].key, later[1].met) == ("parity-2-4", False) and len(later[1].learned) == 6, "four steps teach nothing"
+    assert load_suite(str(tmp_path / "quick.yaml")).recipe_for("parity").steps == 4
     with tarfile.open(tmp_path / "results.tar.gz") as packed:
         assert [name.split("/")[-1] for name in packed.getnames()] == ["result.json"]
     text = (tmp_path / "GPU.md").read_text()
     assert text == render(read_measurements(tmp_path / "measurements.jsonl")) and "numbers mean nothing" in text
     assert "Grid `quick`: 1 of 1 runs" in text and str(tmp_path) not in text
     command.main([*arguments, "--minutes", "0"])
-    assert [m.kind for m in read_measurements(tmp_path / "measurements.jsonl")[len(found) + 2 :]] == ["machine"]
+    assert [m.kind for m in read_measurements(tmp_path / "measurements.jsonl")[len(found) + 3 :]] == ["machine"]
 
 
 def test_without_a_gpu_the_full_command_is_refused(monkeypatch, capsys):
@@ -145,7 +155,7 @@ sys.exit(2)
     monkeypatch.setattr("bench.gpu.throughput.lprime_run", lambda *_: [sys.executable, "-c", script])
     monkeypatch.setattr("bench.gpu.throughput.PACK_EVERY_S", 0.2)
     stages = [(["nope"], ["parity"], [0]), (["nope"], ["parity"], [0, 1])]
-    grid = run_grid("quick", stages, 1, torch.device("cpu"), time.monotonic() + 90, tmp_path)
+    grid = run_grid(Path("quick"), stages, 1, torch.device("cpu"), time.monotonic() + 90, tmp_path)
     assert (grid.done, grid.failed, grid.asked) == (2, 0, 2), "one stage after the other"
 
 
@@ -218,3 +228,125 @@ def test_a_library_that_is_missing_leaves_the_other_and_ours(monkeypatch):
     assert {s.who for s in measured.steps} == {"lprime", "GPT-2", "Llama", "GPT-NeoX", "MPT"}
     late = measure_steps("small", "parity", torch.device("cpu"), Budget(0.0, 1), False, time.monotonic() - 1)
     assert {s.who for s in late.steps} == {"lprime"} and "TimeoutError: no time left" in late.left_out.values()
+
+
+# --- calibration
+
+TASK = Candidates("parity", "sparse", (40, 30), (4, 8), past=16)
+
+
+def trial_of(spec, met=False, mean=0.0, longest=0) -> Trial:
+    return Trial(
+        key=trial_key(spec), task=spec.task, train_length=spec.train_length, steps=spec.recipe["steps"], longest=longest,
+        learned={"nope": mean, "rope": 1.0}, floor=0, ceiling=0, run_s=1, met=met,
+    )  # fmt: skip
+
+
+def test_the_first_candidate_that_meets_the_criteria_is_taken():
+    specs, trials = TASK.specs(), {}
+    assert [trial_key(spec) for spec in specs] == ["parity-40-4", "parity-40-8", "parity-30-4", "parity-30-8"]
+    base = load_suite("standard")
+    for spec in specs[:2]:
+        assert next_candidate(TASK, trials) == spec and calibrated(base, [TASK], trials) is None
+        trials[trial_key(spec)] = trial_of(spec)
+    trials[trial_key(specs[2])] = trial_of(specs[2], met=True, mean=0.96, longest=120)
+    assert next_candidate(TASK, trials) is None
+    suite = calibrated(base, [TASK], trials)
+    assert (suite.name, suite.longest("parity"), suite.spec("parity").train_length) == ("standard", 120, 30)
+    assert suite.recipe_for("parity").steps == 4 and len(suite.test_lengths("parity")) == 4 + 8
+
+
+def test_a_task_that_meets_the_criteria_nowhere_gets_the_candidate_that_most_have_learned():
+    specs = TASK.specs()
+    trials = {trial_key(spec): trial_of(spec, mean=mean) for spec, mean in zip(specs, (0.1, 0.95, 0.9, 1.0), strict=True)}
+    suite = calibrated(load_suite("standard"), [TASK], trials)
+    assert suite.recipe_for("parity").steps == 8 and suite.longest("parity") == 640, "of two, the longer L"
+
+
+def test_candidates_are_valid_suites_with_test_lengths_evenly_spaced_in_log_l():
+    base = load_suite("standard")
+    for task in STANDARD:
+        for spec in task.specs():
+            suite = base.model_copy(update={"tasks": [spec]})
+            suite.make_task(spec.task)
+            past = [n for n in suite.test_lengths(spec.task) if n > spec.train_length]
+            assert past[-1] == task.past * spec.train_length and len(past) >= 14
+            steps = np.diff(np.log([spec.train_length, *past]))
+            assert np.allclose(steps, np.log(task.past) / len(past), atol=1.5 / spec.train_length)
+
+
+def test_published_runs_are_judged_as_the_board_scores_them():
+    """Suite ``small`` was calibrated by the same criteria, with other seeds."""
+    suite, folder = load_suite("small"), Path(__file__).parents[2] / "leaderboard" / "published" / "results" / "small"
+    found = [r for r in read_runs(folder) if r.encoding.name in suite.encodings and r.seed < 2]
+    for spec in suite.tasks:
+        runs, length = [r for r in found if r.task == spec.task], spec.train_length
+        spec = spec.model_copy(update={"recipe": {"steps": runs[0].steps}})
+        trial = judge(spec, suite.test_lengths(spec.task), runs)
+        assert trial.met and trial.longest == suite.longest(spec.task)
+        past = [[cell for cell in r.scores if cell.length > length] for r in runs]
+        exact, token, guessed = (
+            np.array([[getattr(c, f) for c in row] for row in past]) for f in ("exact", "token", "token_chance")
+        )
+        scores = cell_scores(exact, token, np.array([c.chance for c in past[0]]), guessed)
+        assert (trial.floor, trial.ceiling) == pytest.approx(((scores < 0.02).mean(), (scores > 0.98).mean()))
+        for name, mean in trial.learned.items():
+            of_name = [cell.exact for r in runs if r.encoding.name == name for cell in r.scores if cell.length <= length]
+            assert mean == pytest.approx(np.mean(of_name))
+
+
+def scored(length: int, value: float) -> LengthScore:
+    """A cell whose score is ``value``."""
+    cell = {"chance": 0.0, "token_chance": 0.0, "count": 100, "tokens": 100}
+    return LengthScore(length=length, exact=value, token=value, **cell)
+
+
+@pytest.mark.parametrize(
+    ("values", "longest"),
+    [
+        ([0.5] * 10, 20),
+        ([0.5] * 6 + [0.0] * 4, 19),  # a third of nine
+        ([0.5] * 5 + [0.0] * 5, 0),  # three eighths of eight, the fewest
+        ([1.0] * 3 + [0.5] * 7, 20),
+        ([1.0] * 10, 0),
+    ],
+)
+def test_the_greatest_length_at_which_a_task_is_graded(values, longest):
+    spec = TASK.specs()[0].model_copy(update={"train_length": 10})
+    run = SimpleNamespace(
+        train_length=10,
+        encoding=SimpleNamespace(name="nope"),
+        timings=SimpleNamespace(train_s=1.0, evaluate_s=1.0),
+        scores=[scored(10, 1.0), *(scored(11 + n, value) for n, value in enumerate(values))],
+    )
+    trial = judge(spec, [cell.length for cell in run.scores], [run])
+    assert (trial.longest, trial.met) == (longest, longest > 0)
+    late = judge(spec.model_copy(update={"train_length": 12}), [cell.length for cell in run.scores], [run])
+    assert late.longest in (0, 20), "never under 1.5 L"
+
+
+def test_a_trial_that_cannot_be_learned_stops_after_the_first_seed(tmp_path, monkeypatch):
+    suite = load_suite("quick").model_copy(update={"encodings": ["nope", "rope", "alibi"]})
+    (spec,) = SMOKE[0].specs()
+    seeds, means = [], {"nope": 0.9, "rope": 0.89, "alibi": 0.91}
+
+    def run(command, *_):
+        (seed,) = (int(word.removeprefix("--seed=")) for word in command if word.startswith("--seed="))
+        seeds.append(seed)
+
+    def result(path):
+        name = path.parts[-3]
+        return SimpleNamespace(
+            train_length=2, encoding=SimpleNamespace(name=name), timings=SimpleNamespace(train_s=1.0, evaluate_s=0.0),
+            scores=[scored(2, means[name]), *(scored(n, 0.5) for n in range(3, 9))],
+        )  # fmt: skip
+
+    monkeypatch.setattr("bench.gpu.calibration.run_to_end", run)
+    monkeypatch.setattr("bench.gpu.calibration.read_result", result)
+    arguments = (suite, spec, 1, torch.device("cpu"), math.inf, tmp_path)
+    assert not run_trial(*arguments).met and seeds == [100, 101], "two of three can still reach .95"
+    seeds.clear()
+    means["nope"] = 0.89
+    assert not run_trial(*arguments).met and seeds == [100]
+    means.update(nope=0.95, alibi=0.95)
+    assert run_trial(*arguments).met

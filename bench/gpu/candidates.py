@@ -1,0 +1,50 @@
+"""Settings of ``standard``'s tasks to try, the preferred first: the longest L, then the fewest steps."""
+
+from dataclasses import dataclass
+
+from bench.suites.suite import TaskSpec
+
+PAST = 16
+"""Test lengths past L that are tried."""
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Settings of one task to try."""
+
+    task: str
+    variant: str
+    train_lengths: tuple[int, ...]
+    steps: tuple[int, ...]
+    past: float
+    """Multiple of L to which it is tested; L′ is that or less."""
+
+    def specs(self) -> list[TaskSpec]:
+        """The candidates, the preferred first. Test lengths past L are evenly spaced in log l."""
+        past = [round(self.past ** (n / PAST), 3) for n in range(1, PAST + 1)]
+        return [
+            TaskSpec(
+                task=self.task,
+                variant=self.variant,
+                train_length=length,
+                test_at=[0.25, 0.5, 0.75, 1, *past],
+                recipe={"steps": steps},
+            )
+            for length in self.train_lengths
+            for steps in self.steps
+        ]
+
+
+def trial_key(spec: TaskSpec) -> str:
+    return f"{spec.task}-{spec.train_length}-{spec.recipe['steps']}"
+
+
+STANDARD = (
+    Candidates("copying", "unique", (40, 32, 24), (4000, 8000), past=4),
+    Candidates("addition", "reversed", (16, 12, 8), (4000, 8000), past=4),
+    Candidates("parity", "sparse", (40, 30), (4000, 8000), past=16),
+    Candidates("key_retrieval", "needle", (40, 30), (4000, 8000), past=32),
+    Candidates("sorting", "unique", (40, 32, 24), (4000, 8000), past=8),
+)
+SMOKE = (Candidates("parity", "answer", (2,), (4,), past=4),)
+"""Of suite ``quick``, for a smoke run."""
