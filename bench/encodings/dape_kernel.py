@@ -14,8 +14,9 @@ from torch.nn import functional as F
 
 SLOPE = 0.01
 """Of LeakyReLU for negative inputs."""
-CACHED = 2**18
-"""Hidden features computed at a time, so that they stay in a core's cache. The backward pass computes them again."""
+CACHED, ON_GPU = 2**18, 2**26
+"""Hidden features computed at a time: those that stay in a core's cache; on a GPU, where many small kernels take longer, those
+of a quarter of a GiB. The backward pass computes them again."""
 
 
 def cells_of(count: int, extra: int, device: torch.device) -> tuple[Int[Tensor, " P"], Float[Tensor, " P"]]:
@@ -61,7 +62,8 @@ def exchanged(w: Float[Tensor, "h_taps hidden"], inside: Tensor | None) -> Tenso
 
 def parts(s_in: Float[Tensor, "h_taps B*P"], start: Float[Tensor, "hidden B*P"], cells: int) -> Iterator[tuple[slice, slice]]:
     """Columns of a few sequences at a time, and their columns of ``start``, which may be one for all sequences."""
-    step = max(1, CACHED // (len(start) * cells)) * cells
+    features = CACHED if s_in.device.type == "cpu" else ON_GPU
+    step = max(1, features // (len(start) * cells)) * cells
     for first in range(0, s_in.shape[1], step):
         part = slice(first, min(first + step, s_in.shape[1]))
         yield part, part if start.shape == (len(start), s_in.shape[1]) else slice(None)

@@ -1,6 +1,7 @@
 """Steps of fixed shapes and their recordings, with a recorder that works without a GPU."""
 
 import logging
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tasks
+from bench.encodings.dape_kernel import parts
 from bench.gpu.equality import recomputed
 from bench.plugins.registry import get_encoding
 from bench.training.batches import IGNORED, as_batch, fixed_shape_batch
@@ -219,6 +221,19 @@ def test_all_encodings_but_the_random_ones_can_be_recorded():
             if watch.found:
                 unfit.add(f"{name}: {', '.join(watch.found)}")
     assert not unfit
+
+
+def test_dape_computes_a_step_in_few_kernels_on_a_gpu():
+    """On a CPU it works in parts that fit a core's cache. The size is that of suite ``standard``, copying."""
+    cells, sequences = 3486, 128
+    counts = {}
+    for device in ("cpu", "meta"):
+        s_in, start = torch.empty(8, sequences * cells, device=device), torch.empty(32, cells, device=device)
+        found = [part for part, _ in parts(s_in, start, cells)]
+        assert found[0].start == 0 and found[-1].stop == sequences * cells
+        assert all(a.stop == b.start for a, b in pairwise(found))
+        counts[device] = len(found)
+    assert counts["cpu"] > 60 and counts["meta"] == 1
 
 
 def test_constants_are_copied_once_and_may_be_changed():
