@@ -79,12 +79,12 @@ def loss_panels(versions: Sequence[Grid]) -> list[Lines]:
     return losses_by_size(losses(of_common_seeds(grid_results(versions))))
 
 
-def suite_path(suite: str, stem: str, look: str = "light") -> str:
+def suite_path(suite: str, stem: str, look: str) -> str:
     """The path of a suite's figure, relative to the board."""
     return f"{IMAGES}/{suite}/{FOLDER}/{file_name(stem, look)}"
 
 
-def encoding_path(suite: str, encoding: str, look: str = "light") -> str:
+def encoding_path(suite: str, encoding: str, look: str) -> str:
     """The path of the figure of an encoding's page, relative to the board."""
     return f"{IMAGES}/{suite}/{FOLDER}/{PAGES}/{file_name(page_name(encoding), look)}"
 

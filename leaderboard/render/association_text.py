@@ -1,6 +1,7 @@
 """The section "What goes with the score?" of the page "Inside the models", and its sentences elsewhere."""
 
 from collections.abc import Callable
+from functools import partial
 
 from leaderboard.figures.association import ALT, STEM
 from leaderboard.figures.inside_files import suite_path
@@ -64,7 +65,7 @@ def number(value: float) -> str:
 def association_section(suite: str, found: Association) -> list[str]:
     """Sentence, figure, and tables of the correlations and of the measures."""
     sentence = association_sentence(found)
-    picture = [themed_picture(ALT, *(suite_path(suite, STEM, look) for look in ("light", "dark")))] if found.found else []
+    picture = [themed_picture(ALT, partial(suite_path, suite, STEM))] if found.found else []
     header = ["measure", "mean τ", "p", *(escape(task_title(task)) for task in found.tasks)]
     for one in found.checks:
         header += [f"τ without {len(one.left_out)} with {one.about}", "p"]

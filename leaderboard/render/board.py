@@ -70,8 +70,7 @@ class BoardFile:
         return quote(self.relative(path), safe="/~=,+")
 
     def figure(self, alt: str, stem: str) -> str:
-        light, dark = (self.relative(self.paths.images + file_name(stem, look)) for look in ("light", "dark"))
-        return themed_picture(alt, light, dark)
+        return themed_picture(alt, lambda look: self.relative(self.paths.images + file_name(stem, look)))
 
     @property
     def encoding(self) -> TableColumn:

@@ -51,7 +51,7 @@ def page_path(encoding: str) -> str:
     return f"{PAGES}/{page_name(encoding)}.md"
 
 
-def figure_path(suite: str, encoding: str, look: str = "light") -> str:
+def figure_path(suite: str, encoding: str, look: str) -> str:
     """The path of a page's figure, relative to the board; a separate folder prevents clashes with other figures."""
     return f"{IMAGES}/{suite}/{PAGES}/{file_name(page_name(encoding), look)}"
 
@@ -135,8 +135,8 @@ def suite_sections(entry: Entry) -> list[str]:
     """The newest version of one suite: curves, numbers, runs, and how to reproduce them."""
     grid, row = entry.grid, entry.row
     parts = [f"## Suite {escape(grid.name)}", summary_line(entry), separations(entry), task_table(entry)]
-    light, dark = (f"../{figure_path(grid.name, row.name, look)}" for look in ("light", "dark"))
-    parts.append(themed_picture(f"{row.name}: exact match by length, on each task", light, dark))
+    alt = f"{row.name}: exact match by length, on each task"
+    parts.append(themed_picture(alt, lambda look: f"../{figure_path(grid.name, row.name, look)}"))
     for column in grid.columns:
         if row.cells[column.task].runs:
             parts += length_section(entry, column)

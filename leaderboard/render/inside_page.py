@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from bench.findings.finding import Finding, load_finding, shipped_findings
 from bench.probe.loss import losses
@@ -103,8 +104,7 @@ def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> li
         usual = Counter(seeds.values()).most_common(1)[0][0]
         others = ", ".join(f"{probe} {number}" for probe, number in seeds.items() if number != usual)
         measured = f" Probes: {usual} of each encoding and task{f' ({others})' if others else ''}."
-    version = (records or versions)[0]
-    number = version.suite_version if isinstance(version, ProbeRecord) else version.version
+    number = records[0].suite_version if records else versions[0].version
     parts = [f"## Suite {escape(suite)}", f"Suite version {number}.{measured}"]
     if versions and (goes := association(versions[0])):
         parts += association_section(suite, goes)
@@ -119,7 +119,12 @@ def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> li
 
 
 def picture(suite: str, stem: str) -> str:
-    return themed_picture(ALTS[stem], suite_path(suite, stem), suite_path(suite, stem, "dark"))
+    return themed_picture(ALTS[stem], partial(suite_path, suite, stem))
+
+
+def encoding_picture(suite: str, encoding: str) -> str:
+    alt = f"{encoding}: probes of its trained models"
+    return themed_picture(alt, lambda look: f"../{encoding_path(suite, encoding, look)}")
 
 
 def folded(table: Table) -> str:
@@ -139,8 +144,8 @@ def inside_section(encoding: str, probes: Mapping[str, Records], suites: Mapping
     """The end of an encoding's page; empty without records and losses. Arguments as for ``render_inside``."""
     parts = []
     for suite, records in probes.items():
-        own: list[ProbeRecord] = [record for record in records if record.encoding == encoding]
-        within = losses((of, run) for of, run in grid_results(suites.get(suite, ())) if run.encoding.name == encoding)
+        own = [record for record in records if record.encoding == encoding]
+        within = losses(pair for pair in grid_results(suites.get(suite, ())) if pair[1].encoding.name == encoding)
         if not (own or within):
             continue
         if own:
@@ -151,9 +156,7 @@ def inside_section(encoding: str, probes: Mapping[str, Records], suites: Mapping
         else:
             parts.append(f"## Loss within the training length, suite {escape(suite)}")
             parts.append(f"Its models were not probed. What probes of others found: [Inside the models](../{INSIDE}).")
-        if has_figure(records, encoding):
-            light, dark = (f"../{encoding_path(suite, encoding, look)}" for look in ("light", "dark"))
-            parts.append(themed_picture(f"{encoding}: probes of its trained models", light, dark))
+        parts += [encoding_picture(suite, encoding)] if has_figure(records, encoding) else []
         parts += map(folded, [*tables(own), *loss_tables(within)])
     return "\n" + "\n\n".join(parts) + "\n" if parts else ""
 

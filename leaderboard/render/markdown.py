@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import quote, urlsplit
 
 from tabulate import tabulate
@@ -48,14 +48,14 @@ def linked_name(name: str, address: str | None) -> str:
     return f"[{shown}]({address})" if address else shown
 
 
-def themed_picture(alt: str, light: str, dark: str) -> str:
+def themed_picture(alt: str, path: Callable[[str], str]) -> str:
     """A picture that follows the reader's light or dark theme: HTML that GitHub and browsers accept in a paragraph or cell.
 
     Arguments:
-        light, dark: paths relative to the text.
+        path: look, ``light`` or ``dark`` → path of the picture, relative to the text.
     """
-    source = f'<source media="(prefers-color-scheme: dark)" srcset="{quote(dark)}">'
-    return f'<picture>{source}<img alt="{escape(alt, 200)}" src="{quote(light)}"></picture>'
+    source = f'<source media="(prefers-color-scheme: dark)" srcset="{quote(path("dark"))}">'
+    return f'<picture>{source}<img alt="{escape(alt, 200)}" src="{quote(path("light"))}"></picture>'
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:

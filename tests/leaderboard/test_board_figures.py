@@ -150,7 +150,8 @@ def test_a_grid_without_runs_has_no_figures():
 
 @pytest.mark.parametrize("alt", ["plain", *HOSTILE])
 def test_picture_markup_follows_the_theme_with_any_alt_text(alt):
-    inline = MarkdownIt("commonmark").parse(markdown.themed_picture(alt, "a b.svg", "a%2E.dark.svg"))[1].children
+    text = markdown.themed_picture(alt, {"light": "a b.svg", "dark": "a%2E.dark.svg"}.__getitem__)
+    inline = MarkdownIt("commonmark").parse(text)[1].children
     assert [t.type for t in inline] == ["html_inline"] * 4
     (_, _), (_, source), (_, image), (_, _) = parsed("".join(t.content for t in inline))
     assert source == {"media": "(prefers-color-scheme: dark)", "srcset": "a%252E.dark.svg"}
