@@ -1,6 +1,6 @@
 """Figures of probes (``bench.probe``): of a suite, for the page "Inside the models", and of one encoding, for its own page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from statistics import mode
 from typing import TYPE_CHECKING, Any
@@ -25,9 +25,33 @@ GROWING |= {"logit_range": "range of the logits", "first_token": "heads on the f
 Records = Sequence[ProbeRecord]
 
 
-def points(found: Mapping[Any, float | None]) -> tuple[list[float], list[float]]:
+Line = tuple[list[float], list[float]]
+"""x and y."""
+
+
+def points(found: Mapping[Any, float | None]) -> Line:
     known = {x: y for x, y in found.items() if y is not None}
     return list(known), list(known.values())
+
+
+def by_layer(runs: Records, quantity: str, length: int) -> Line:
+    return points({k: mean(runs, quantity, length=length, layer=k) for k in layers_of(runs, quantity)})
+
+
+def by_length(runs: Records, quantity: str) -> Line:
+    """By length, in multiples of L."""
+    return points({n / runs[0].train_length: mean(runs, quantity, length=n) for n in lengths_of(runs, quantity)})
+
+
+def chance_at_l(runs: Records) -> float:
+    """Error of a random position, at length L."""
+    return mean(runs, "chance", length=runs[0].train_length) or 1.0
+
+
+def share_of_chance(runs: Records, chance: float, quantity: str = "error") -> Line:
+    """Error of the position probe by layer, at length L, as a share of that of a random position."""
+    layers, errors = by_layer(runs, quantity, runs[0].train_length)
+    return layers, [error / chance for error in errors]
 
 
 def encodings_of(records: Records) -> list[str]:
@@ -50,16 +74,10 @@ def position(records: Records, theme: Theme) -> "Figure":
     panels = []
     for task in tasks_of(of(records, "position")):
         own = of(records, "position", task=task)
-        length, layers = own[0].train_length, layers_of(own, "error")
-        chance = mean(own, "chance", length=length) or 1.0
-
-        def share(found: Records, quantity: str, length=length, layers=layers, chance=chance):
-            x, y = points({k: mean(found, quantity, length=length, layer=k) for k in layers})
-            return x, [error / chance for error in y]
-
-        lines = {name: share(of(own, "position", encoding=name), "error") for name in encodings_of(own)}
+        chance = chance_at_l(own)
+        lines = {name: share_of_chance(of(own, "position", encoding=name), chance) for name in encodings_of(own)}
         bare = of(own, "position", encoding="nope")
-        panels.append(Lines(task, lines, "layer", {"untrained": share(bare, "untrained")} if bare else {}))
+        panels.append(Lines(task, lines, "layer", {"untrained": share_of_chance(bare, chance, "untrained")} if bare else {}))
     return draw_lines(
         "Where is the position? Error of a probe by layer, on sequences of length L", panels, theme,
         "mean distance of the predicted position, as a share of that of two random ones",
@@ -93,13 +111,9 @@ def distance(records: Records, theme: Theme) -> "Figure":
 def growth(records: Records, theme: Theme) -> "Figure":
     """On the task that is tested at the largest multiple of L."""
     task, own = widest(of(records, "growth"))
-    lengths, train_length = lengths_of(own, "output_std"), own[0].train_length
     panels = []
     for quantity, title in GROWING.items():
-        lines = {}
-        for name in encodings_of(own):
-            runs = of(own, "growth", encoding=name)
-            lines[name] = points({n / train_length: mean(runs, quantity, length=n) for n in lengths})
+        lines = {name: by_length(of(own, "growth", encoding=name), quantity) for name in encodings_of(own)}
         panels.append(Lines(title, {k: line for k, line in lines.items() if line[0]}, "length, in multiples of L", log=True))
     return draw_lines(
         f"What changes as sequences grow? Attention on {printable(task)}, mean over layers and heads", panels, theme,
@@ -131,7 +145,7 @@ def context(records: Records, theme: Theme) -> "Figure":
     )  # fmt: skip
 
 
-def lost(records: Records) -> tuple[list[float], list[float]]:
+def lost(records: Records) -> Line:
     """Length in multiples of L, and the accuracy lost without the context before the last tokens."""
     found = {}
     for n in lengths_of(records, "accuracy"):
@@ -201,17 +215,15 @@ def similarity(records: Records, theme: Theme) -> "Figure":
 
 def excess(records: Records, theme: Theme) -> "Figure":
     own = of(records, "excess")
-    lengths, train_length = lengths_of(own, "excess"), own[0].train_length
-    by_length, by_position = {}, {}
+    longest, train_length = lengths_of(own, "excess")[-1], own[0].train_length
+    lengths, by_position = {}, {}
     for name in encodings_of(own):
         runs = of(own, "excess", encoding=name)
-        by_length[name] = points({n / train_length: mean(runs, "excess", length=n) for n in lengths})
-        places = sorted({int(v.at) for r in runs for v in r.of("excess at", length=lengths[-1])})
-        by_position[name] = points(
-            {p / train_length: mean(runs, "excess at", length=lengths[-1], at=str(p)) for p in places}
-        )  # fmt: skip
+        lengths[name] = by_length(runs, "excess")
+        places = sorted({int(v.at) for r in runs for v in r.of("excess at", length=longest)})
+        by_position[name] = points({p / train_length: mean(runs, "excess at", length=longest, at=str(p)) for p in places})
     panels = [
-        Lines("by length, mean over positions", by_length, "length, in multiples of L", log=True),
+        Lines("by length, mean over positions", lengths, "length, in multiples of L", log=True),
         Lines("by position, at the longest length", by_position, "position, in multiples of L", log=True),
     ]
     return draw_lines("Language: nats a token above the optimum", panels, theme, "nats", ["0 is the true distribution"])
@@ -238,6 +250,33 @@ def loss(panels: Sequence[Lines], theme: Theme) -> "Figure":
         "mean over the seeds that all sizes of an encoding have",
     )
     return draw_lines(title, panels, theme, "nats per answer token, l ≤ L", [note])
+
+
+# --- the figure of an encoding
+
+
+def encoding_figure(records: Records, name: str, theme: Theme) -> "Figure":
+    """Position error by layer, mean distance by layer, entropy by length and accuracy lost without context, a line per task."""
+
+    def by_task(probe: str, line: Callable[[Records], Line]) -> dict[str, Line]:
+        own = of(records, probe, encoding=name)
+        return {task: found for task in tasks_of(own) if (found := line(of(own, probe, task=task)))[0]}
+
+    by_layers = {
+        "position error / chance, at L": by_task("position", lambda runs: share_of_chance(runs, chance_at_l(runs))),
+        "mean distance, at L": by_task("distance", lambda runs: by_layer(runs, "mean_distance", runs[0].train_length)),
+        "mean distance, at L′": by_task(
+            "distance", lambda runs: by_layer(runs, "mean_distance", lengths_of(runs, "mean_distance")[-1])
+        ),
+    }
+    by_lengths = {
+        GROWING["entropy"]: by_task("growth", lambda runs: by_length(runs, "entropy")),
+        GROWING["output_std"]: by_task("growth", lambda runs: by_length(runs, "output_std")),
+        "accuracy lost without context past L": by_task("context", lost),
+    }
+    panels = [Lines(title, lines, "layer") for title, lines in by_layers.items() if lines]
+    panels += [Lines(title, lines, "length, in multiples of L", log=True) for title, lines in by_lengths.items() if lines]
+    return draw_lines(f"{printable(name)}: inside the model", panels, theme, "see each title", [])
 
 
 SUITE_FIGURES = {f.__name__: f for f in (position, distance, similarity, context, needle, growth, excess)}

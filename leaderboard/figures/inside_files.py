@@ -5,60 +5,23 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bench.probe.loss import SIZES, losses, of_common_seeds
-from bench.probe.tables import layers_of, lengths_of, mean
 from bench.result import Result
 from bench.suites.suite import Suite
 from leaderboard.data.file_names import IMAGES, PAGES, page_name
 from leaderboard.data.grid import Grid
-from leaderboard.format import printable
 from leaderboard.stats.association import association
 
 from .association import STEM as ASSOCIATION
 from .association import draw_association
 from .canvas import file_name, render_svgs
-from .inside import GROWING, SUITE_FIGURES, Records, divergences, encodings_of, loss, losses_by_size, lost, of, points, tasks_of
-from .inside_panels import Lines, draw_lines
+from .inside import SUITE_FIGURES, Records, divergences, encoding_figure, encodings_of, loss, losses_by_size, of
+from .inside_panels import Lines
 from .theme import Theme
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FOLDER = "inside"
-
-
-def encoding_figure(records: Records, name: str, theme: Theme) -> "Figure":
-    """Position error by layer, mean distance by layer, entropy by length and accuracy lost without context, a line per task."""
-    panels = []
-    own = of(records, "position", encoding=name)
-    lines = {}
-    for record_task in tasks_of(own):
-        runs = [r for r in own if r.task == record_task]
-        chance = mean(runs, "chance", length=runs[0].train_length) or 1.0
-        x, y = points({k: mean(runs, "error", length=runs[0].train_length, layer=k) for k in layers_of(runs, "error")})
-        lines[record_task] = x, [error / chance for error in y]
-    panels.append(Lines("position error / chance, at L", lines, "layer"))
-    own = of(records, "distance", encoding=name)
-    for which, title in ((0, "mean distance, at L"), (-1, "mean distance, at L′")):
-        lines = {}
-        for task in tasks_of(own):
-            runs = [r for r in own if r.task == task]
-            length = runs[0].train_length if which == 0 else lengths_of(runs, "mean_distance")[-1]
-            by_layer = {k: mean(runs, "mean_distance", length=length, layer=k) for k in layers_of(runs, "mean_distance")}
-            lines[task] = points(by_layer)
-        panels.append(Lines(title, lines, "layer"))
-    own = of(records, "growth", encoding=name)
-    for quantity in ("entropy", "output_std"):
-        lines = {}
-        for task in tasks_of(own):
-            runs = [r for r in own if r.task == task]
-            by_length = {n / runs[0].train_length: mean(runs, quantity, length=n) for n in lengths_of(runs, "output_std")}
-            lines[task] = points(by_length)
-        panels.append(Lines(GROWING[quantity], lines, "length, in multiples of L", log=True))
-    own = of(records, "context", encoding=name)
-    lines = {task: lost([r for r in own if r.task == task]) for task in tasks_of(own)}
-    panels.append(Lines("accuracy lost without context past L", lines, "length, in multiples of L", log=True))
-    panels = [p._replace(lines={k: v for k, v in p.lines.items() if v[0]}) for p in panels]
-    return draw_lines(f"{printable(name)}: inside the model", [p for p in panels if p.lines], theme, "see each title", [])
 
 
 def suite_stems(records: Records) -> list[str]:
