@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import tasks
-from bench.result import SOURCE_KINDS, SOURCE_MEANINGS
+from bench.result import SOURCE_KINDS, SOURCE_MEANINGS, EncodingRecord
 from leaderboard.data.grid import Column
 from leaderboard.format import ABSENT, BUSY, FLAG, family_title, p_value, printable, reach_text, share
 from leaderboard.stats.summary import ANCHOR, BASE, Row, Versus
@@ -108,6 +108,11 @@ def number_column(
 
 def factor(value: float) -> str:
     return f"{value:.2f}"
+
+
+def settings_text(record: EncodingRecord) -> str:
+    """``base = 500000.0, fixed = True``; empty without settings."""
+    return ", ".join(f"{key} = {value}" for key, value in sorted(record.settings.items()))
 
 
 def seed_counts(row: Row) -> str:

@@ -223,7 +223,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
     if comparison.a.ranking != comparison.b.ranking:
         kinds = " and ".join(printable(row.ranking) for row in comparison.rows)
         lines.append(f"they are in different tables of the board, {kinds}: what they know or saw in training differs")
-    runs = [run for row in comparison.rows for cell in row.cells.values() for run in cell.runs]
+    runs = [run for row in comparison.rows for run in row.runs]
     priced = all(row.name in grid.costs for row in comparison.rows)
     if not priced and len(devices := machines(runs, printable)) > 1:
         lines.append(f"step times come from different machines and do not compare: {'; '.join(devices)}")

@@ -41,10 +41,6 @@ class Entry:
     table: Sequence[Row] = ()
     """All rows of its table, this one included."""
 
-    @property
-    def runs(self) -> list[Result]:
-        return [run for cell in self.row.cells.values() for run in cell.runs]
-
 
 def page_path(encoding: str) -> str:
     """The path of an encoding's page, relative to the board."""
@@ -62,10 +58,10 @@ def render_encoding_page(encoding: str, suites: Mapping[str, Sequence[Entry]], c
     Arguments:
         suites: suite → its versions with runs of this encoding, newest first.
     """
-    newest = max((entries[0] for entries in suites.values()), key=lambda e: max(run.finished for run in e.runs))
+    newest = max((entries[0] for entries in suites.values()), key=lambda e: max(run.finished for run in e.row.runs))
     parts = [f"# {escape(encoding)}", f"[← the board](../{BOARD})", description(newest, card)]
     if card.measured:
-        parts += measured_section(card.measured, {run.encoding.source_sha256 for run in newest.runs})
+        parts += measured_section(card.measured, {run.encoding.source_sha256 for run in newest.row.runs})
     for entries in suites.values():
         parts += [*suite_sections(entries[0]), *(part for entry in entries[1:] for part in older_version(entry))]
     return "\n\n".join(parts) + "\n"
@@ -73,8 +69,9 @@ def render_encoding_page(encoding: str, suites: Mapping[str, Sequence[Entry]], c
 
 def description(entry: Entry, card: Card) -> str:
     """Description of the encoding, from its runs and its card."""
-    record = entry.runs[-1].encoding if entry.row.record is None else entry.row.record
-    settings = ", ".join(f"{k} = {v}" for k, v in sorted(record.settings.items()))
+    record = entry.row.record
+    assert record is not None  # a page has runs
+    settings = columns.settings_text(record)
     declared = card.declared
     authors = f"{escape(declared.authors, 300)}, " if declared else ""
     paper, address = escape(record.title, 300), web_address(record.link)
@@ -199,7 +196,7 @@ def run_table(entry: Entry) -> list[str]:
     """One line per run; environments that several runs share are listed below, once."""
     environments: dict[str, int] = {}
     body = []
-    for run in entry.runs:
+    for run in entry.row.runs:
         number = environments.setdefault(run_environment(run), len(environments) + 1)
         line = [
             columns.task_markdown(run.task),
@@ -213,10 +210,10 @@ def run_table(entry: Entry) -> list[str]:
         body.append([*line, str(number)])
     titles = ["task", "seed", "status", "steps", "started", "finished", "training, s", "step, ms", "environment"]
     parts = [markdown_table(titles, body, left=3), *shared_training(entry)]
-    if any(run.timings.busy for run in entry.runs):
+    if any(run.timings.busy for run in entry.row.runs):
         parts.append(f"{BUSY} {BUSY_TEXT}")
     parts.append("Environments:\n\n" + "\n".join(f"{number}. {text}" for text, number in environments.items()))
-    hashes = {run.task: run.data_hash for run in entry.runs}
+    hashes = {run.task: run.data_hash for run in entry.row.runs}
     return [
         *parts,
         "Test examples (data hash): " + ", ".join(f"{columns.task_markdown(t)} {code(h)}" for t, h in hashes.items()) + ".",
@@ -226,7 +223,7 @@ def run_table(entry: Entry) -> list[str]:
 def shared_training(entry: Entry) -> list[str]:
     """One line for each other encoding whose training some of the runs share."""
     tasks: dict[str, list[str]] = {}
-    for run in entry.runs:
+    for run in entry.row.runs:
         if run.trained_as not in ("", entry.row.name) and run.task not in tasks.setdefault(run.trained_as, []):
             tasks[run.trained_as].append(run.task)
     return [
@@ -249,7 +246,7 @@ def commit_suffix(commit: str | None) -> str:
 
 def rerun_section(entry: Entry) -> list[str]:
     """The command that reproduces one of the numbers above."""
-    run, grid = entry.runs[0], entry.grid
+    run, grid = entry.row.runs[0], entry.grid
     lines = [f"git checkout {run.commit}"] if run.commit and re.fullmatch("[0-9a-f]{40}", run.commit) else []
     lines.append(rerun_command(run))
     # Nothing inside can close this fence.

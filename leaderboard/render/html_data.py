@@ -55,7 +55,7 @@ def encoding_data(grid: Grid, row: Row) -> dict[str, Any]:
     """One encoding: what it is, and its cells in the order of the tasks; None where there is no run."""
     cells = [row.cells[column.task] for column in grid.columns]
     record = row.record
-    settings = ", ".join(f"{k} = {v}" for k, v in sorted(record.settings.items())) if record else ""
+    settings = columns.settings_text(record) if record else ""
     return {
         "name": printable(row.name, NAME),
         "class": ranking_title(row.ranking),

@@ -134,12 +134,12 @@ def stage_text(row: Row) -> str:
 
 def saw_longer(row: Row) -> bool:
     """Whether any of its runs trained at lengths past L."""
-    return any(run.longest_seen > run.train_length for cell in row.cells.values() for run in cell.runs)
+    return any(run.longest_seen > run.train_length for run in row.runs)
 
 
 def trained_as(row: Row) -> list[str]:
     """Names of the other encodings whose training its runs share."""
-    return sorted({run.trained_as for cell in row.cells.values() for run in cell.runs} - {"", row.name})
+    return sorted({run.trained_as for run in row.runs} - {"", row.name})
 
 
 def significance_table(rows: Sequence[Row]) -> str:
@@ -224,7 +224,7 @@ def encodings_table(rows: Sequence[Row]) -> str:
     for row in rows:
         entries = [ABSENT] * 5
         if row.record:
-            settings = ", ".join(f"{k} = {v}" for k, v in sorted(row.record.settings.items()))
+            settings = columns.settings_text(row.record)
             paper = f"{link(row.record.title, row.record.link)} ({row.record.year})"
             entries = [escape(family_title(row.record.family)), escape(settings, 200) if settings else ABSENT]
             entries += [columns.LENGTHS.as_markdown(row), paper]
@@ -276,7 +276,7 @@ def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
     lines, changed = [], []
     for row in rows:
         seeds: dict[tuple[str, str], set[int]] = {}
-        for run in (run for cell in row.cells.values() for run in cell.runs):
+        for run in row.runs:
             record = run.encoding
             seeds.setdefault((record.source_sha256, str(sorted(record.settings.items()))), set()).add(run.seed)
         if len(seeds) > 1:

@@ -138,6 +138,10 @@ class Row:
         return [cell.scores for cell in self.cells.values()]
 
     @property
+    def runs(self) -> list[Result]:
+        return [run for cell in self.cells.values() for run in cell.runs]
+
+    @property
     def flagged(self) -> bool:
         return any(cell.flagged for cell in self.cells.values())
 
@@ -212,10 +216,8 @@ def versus(a: Row, b: Row) -> Versus | None:
     """Comparison of two rows; None where they were not tested, as a row with itself."""
     if b.name not in a.ps:
         return None
-    improvement, interval = (
-        st.probability_of_improvement(a.scores, b.scores),
-        bootstrap.improvement_interval(a.scores, b.scores),
-    )
+    improvement = st.probability_of_improvement(a.scores, b.scores)
+    interval = bootstrap.improvement_interval(a.scores, b.scores)
     return Versus(b.name, improvement, interval, a.ps[b.name], separation(a, b))
 
 
