@@ -1,13 +1,13 @@
 """All figures of a board: names, alt texts, and SVGs, light and dark."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from leaderboard.data.grid import Grid
 from leaderboard.stats.robustness import robustness
-from leaderboard.stats.summary import Row, summarise
+from leaderboard.stats.summary import Classes, all_rows, summarise
 
 from .canvas import file_name, render_svgs
 from .cost import draw_cost
@@ -44,20 +44,17 @@ def task_stem(task: str) -> str:
     return f"accuracy-{quote(task, safe='').replace('.', '%2E')}"
 
 
-def figures_of(grid: Grid, classes: Mapping[str, Sequence[Row]]) -> dict[str, BoardFigure]:
+def figures_of(grid: Grid, classes: Classes) -> dict[str, BoardFigure]:
     """Stem → figure, in the order of the board; empty without runs.
 
     The files of a stem are ``canvas.file_name(stem, "light" or "dark")``; ``markdown.themed_picture`` links them.
-
-    Arguments:
-        classes: from ``summarise``.
     """
-    if not any(cell.runs for group in classes.values() for row in group for cell in row.cells.values()):
+    if not any(row.runs for row in all_rows(classes)):
         return {}
     figures = {OVERVIEW: BoardFigure(OVERVIEW_ALT, partial(draw_overview, grid, classes))}
     alt = "Score past L and reach, encodings by tasks, as numbers on colour"
     figures[SCORES] = BoardFigure(alt, partial(draw_heatmap, grid, classes))
-    rows = [row for group in classes.values() for row in group if row.complete]
+    rows = [row for row in all_rows(classes) if row.complete]
     if rows:
         alt = "Performance profiles: share of runs that score above each threshold"
         figures[PROFILES] = BoardFigure(alt, partial(draw_profiles, classes))
@@ -74,8 +71,8 @@ def figures_of(grid: Grid, classes: Mapping[str, Sequence[Row]]) -> dict[str, Bo
     return figures
 
 
-def alt_texts(grid: Grid, classes: Mapping[str, Sequence[Row]]) -> dict[str, str]:
-    """Stem → alt text of every figure of a grid; arguments as in ``figures_of``."""
+def alt_texts(grid: Grid, classes: Classes) -> dict[str, str]:
+    """Stem → alt text of every figure of a grid."""
     return {stem: figure.alt for stem, figure in figures_of(grid, classes).items()}
 
 

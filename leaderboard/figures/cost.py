@@ -1,6 +1,6 @@
 """Accuracy against cost: score of each encoding by the time of its training step, and the Pareto front."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from leaderboard.format import printable, share
-from leaderboard.stats.summary import BASE, Row
+from leaderboard.stats.summary import BASE, Classes, Row, all_rows
 
 from .canvas import single_axes
 from .highlight import ranked_apart
@@ -50,14 +50,13 @@ class Point:
     """Timed only while the machine did other work."""
 
 
-def points(classes: Mapping[str, Sequence[Row]]) -> list[Point]:
+def points(classes: Classes) -> list[Point]:
     """Encodings with a score and a step time, best score first."""
     found, apart = [], ranked_apart(classes)
-    for rows in classes.values():
-        for row in rows:
-            if row.score is not None and row.step_time is not None:
-                numbers = row.step_time, row.score, row.interval, seed_means(row)
-                found.append(Point(row.name, *numbers, row.name in apart, row.busy))
+    for row in all_rows(classes):
+        if row.score is not None and row.step_time is not None:
+            numbers = row.step_time, row.score, row.interval, seed_means(row)
+            found.append(Point(row.name, *numbers, row.name in apart, row.busy))
     return sorted(found, key=lambda one: (-one.score, one.time, one.name))
 
 
@@ -78,7 +77,7 @@ def pareto_front(of: Sequence[Point]) -> list[Point]:
     return [one for i, one in enumerate(rivals) if all(better.time > one.time * NOISE for better in rivals[:i])]
 
 
-def draw_cost(classes: Mapping[str, Sequence[Row]], theme: Theme) -> "Figure":
+def draw_cost(classes: Classes, theme: Theme) -> "Figure":
     """One disc per encoding, with its interval, its seeds and its name; the Pareto front is a line."""
     shown = points(classes)
     front = pareto_front(shown)

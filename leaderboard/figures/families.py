@@ -1,12 +1,11 @@
 """Exact match by test length on one task: one panel per family, its members in colour, all other encodings grey."""
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import tasks
 from leaderboard.data.grid import Column, Grid
 from leaderboard.format import FAMILIES, VISIBLE_CHANCE, family_title, printable, share
-from leaderboard.stats.summary import Row
+from leaderboard.stats.summary import Classes, Row, all_rows
 
 from .highlight import ranked_apart
 from .panels import APART, Panel, axes_note, draw_panels, styles, task_title
@@ -22,13 +21,12 @@ NAMED = 3
 APART_NOTE = f"{APART} ranked apart: saw longer lengths, or knows what the tokens mean"
 
 
-def families(classes: Mapping[str, Sequence[Row]]) -> dict[str, list[str]]:
+def families(classes: Classes) -> dict[str, list[str]]:
     """Title of a panel → its encodings, in the order of the tables; families of more than ``MOST`` are split evenly."""
     members: dict[str, list[str]] = {}
-    for rows in classes.values():
-        for row in rows:
-            if row.record:
-                members.setdefault(row.record.family, []).append(row.name)
+    for row in all_rows(classes):
+        if row.record:
+            members.setdefault(row.record.family, []).append(row.name)
     known = [family for family in FAMILIES if family in members]  # others follow by name
     panels, taken = {}, set()
     for family in known + sorted(set(members) - set(known)):
@@ -43,18 +41,16 @@ def families(classes: Mapping[str, Sequence[Row]]) -> dict[str, list[str]]:
     return panels
 
 
-def leaders(column: Column, classes: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
+def leaders(column: Column, classes: Classes) -> dict[str, list[Row]]:
     """Ranking class → its rows with runs of this task, by score, highest first; ties by name."""
     ordered = {}
     for name, rows in classes.items():
-        have = [(row.cells[column.task].score, row) for row in rows]
-        order = sorted(((-score[0], row.name, row) for score, row in have if score), key=lambda entry: entry[:2])
-        if order:
-            ordered[name] = [row for _, _, row in order]
+        if have := [row for row in rows if row.cells[column.task].runs]:
+            ordered[name] = sorted(have, key=lambda row: (-row.cells[column.task].scores.mean(), row.name))
     return ordered
 
 
-def best_line(column: Column, classes: Mapping[str, Sequence[Row]]) -> str:
+def best_line(column: Column, classes: Classes) -> str:
     """``Highest scores past L: a .710 ± .050, b …; ranked apart: c …``."""
     ahead = leaders(column, classes)
     main = [with_score(row, column) for row in ahead.get("standard", ())[:NAMED]]
@@ -71,7 +67,7 @@ def with_score(row: Row, column: Column) -> str:
     return f"{printable(row.name, 40)} {share(score[0])}" + (f" ± {share(score[1])}" if score[1] is not None else "")
 
 
-def draw_families(grid: Grid, column: Column, classes: Mapping[str, Sequence[Row]], theme: Theme) -> "Figure":
+def draw_families(grid: Grid, column: Column, classes: Classes, theme: Theme) -> "Figure":
     """One panel per family with runs of this task."""
     ahead = leaders(column, classes)
     best = ahead["standard"][0].name if "standard" in ahead else None

@@ -1,7 +1,7 @@
 """Heat map, encodings by tasks: score past L and reach, as numbers on colour."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from leaderboard.data.grid import Grid
 from leaderboard.format import ABSENT, ranking_title, reach_text, share
 from leaderboard.stats.scores import GATE, REACH, Reach
-from leaderboard.stats.summary import Cell, Row
+from leaderboard.stats.summary import Cell, Classes, Row, all_rows
 
 from .canvas import MARGIN, MIDDLE, WIDTH, join_lines, new_figure
 from .panels import task_title
@@ -41,7 +41,7 @@ class Shown(NamedTuple):
     interval: tuple[float, float] | None = None
 
 
-def draw_heatmap(grid: Grid, classes: Mapping[str, Sequence[Row]], theme: Theme) -> "Figure":
+def draw_heatmap(grid: Grid, classes: Classes, theme: Theme) -> "Figure":
     """Two axes per ranking class, rows in the order of the board: scores past L left, reach right."""
     counts, tasks = [len(rows) for rows in classes.values()], len(grid.columns)
     body = HEAD + sum(counts) * ROW + (len(counts) - 1) * GAP
@@ -161,10 +161,11 @@ def draw_cells(ax: "Axes", table: Sequence[Sequence[Shown]], theme: Theme) -> No
     ax.tick_params(which="both", length=0)
 
 
-def explained(classes: Mapping[str, Sequence[Row]]) -> list[str]:
+def explained(classes: Classes) -> list[str]:
     """Notes below the figure."""
-    cells = [cell for rows in classes.values() for row in rows for cell in row.cells.values()]
-    tested = any(row.tier for rows in classes.values() for row in rows)
+    rows = all_rows(classes)
+    cells = [cell for row in rows for cell in row.cells.values()]
+    tested = any(row.tier for row in rows)
     notes = ["number before a name: its tier, of which the test separates no two rows"] if tested else []
     notes += ["score: mean over seeds; overall: the mean over tasks, for reach the geometric mean"]
     if any(len(cell.runs) > 1 for cell in cells):

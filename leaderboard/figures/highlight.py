@@ -1,8 +1,8 @@
 """Selects the encodings to highlight where there are too many to distinguish, and their styles."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from leaderboard.stats.summary import Row
+from leaderboard.stats.summary import Classes, all_rows
 
 from .panels import Style, styles
 
@@ -14,20 +14,19 @@ BEST = 4
 
 
 def highlighted(
-    classes: Mapping[str, Sequence[Row]], references: Sequence[str] = REFERENCES, best: int = BEST, all_up_to: int = ALL
+    classes: Classes, references: Sequence[str] = REFERENCES, best: int = BEST, all_up_to: int = ALL
 ) -> dict[str, Style]:
     """Encoding → style: the best of the main ranking and the references; if there are few encodings, all, in table order.
 
-    Arguments:
-        classes: from ``summarise``. Encodings ranked apart are highlighted only where all are.
+    Encodings ranked apart are highlighted only where all are.
     """
-    drawable = [row.name for rows in classes.values() for row in rows if row.record]
+    drawable = [row.name for row in all_rows(classes) if row.record]
     if len(drawable) <= all_up_to:
         return styles(drawable)
     first = [row.name for row in classes.get("standard", ()) if row.record and row.complete][:best]
     return styles(first + [name for name in references if name in drawable and name not in first])
 
 
-def ranked_apart(classes: Mapping[str, Sequence[Row]]) -> frozenset[str]:
+def ranked_apart(classes: Classes) -> frozenset[str]:
     """Encodings that are not in the main ranking."""
     return frozenset(row.name for name, rows in classes.items() if name != "standard" for row in rows)

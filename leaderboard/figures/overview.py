@@ -1,11 +1,10 @@
 """Exact match by test length on all tasks: the best few encodings and the references in colour, all others grey."""
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from leaderboard.data.grid import Grid
 from leaderboard.format import VISIBLE_CHANCE, printable
-from leaderboard.stats.summary import Row
+from leaderboard.stats.summary import Classes
 
 from .families import APART_NOTE, leaders
 from .highlight import BEST, highlighted, ranked_apart
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def draw_overview(grid: Grid, classes: Mapping[str, Sequence[Row]], theme: Theme) -> "Figure":
+def draw_overview(grid: Grid, classes: Classes, theme: Theme) -> "Figure":
     members, apart = highlighted(classes), ranked_apart(classes)
     panels = []
     for column in grid.columns:

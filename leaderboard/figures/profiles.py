@@ -1,6 +1,6 @@
 """Performance profiles: share of an encoding's runs that score above each threshold."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from jaxtyping import Float
 from leaderboard.format import printable, share
 from leaderboard.stats import bootstrap
 from leaderboard.stats import scores as st
-from leaderboard.stats.summary import Row
+from leaderboard.stats.summary import Classes, all_rows
 
 from .canvas import single_axes
 from .highlight import highlighted, ranked_apart
@@ -28,9 +28,9 @@ HEIGHT, LEGEND = 3.6, 2.0
 """Inches: height of the axes, and room for the legend."""
 
 
-def draw_profiles(classes: Mapping[str, Sequence[Row]], theme: Theme) -> "Figure":
+def draw_profiles(classes: Classes, theme: Theme) -> "Figure":
     """The best few encodings and some references with bands, all others grey. Encodings without a score are left out."""
-    rows = {row.name: row for group in classes.values() for row in group if row.complete}
+    rows = {row.name: row for row in all_rows(classes) if row.complete}
     looks, apart = highlighted(classes), ranked_apart(classes)  # the same colours as in the other figures
     members = {name: looks[name] for name in highlighted(classes, REFERENCES, BEST, MOST) if name in rows}
     notes = ["higher is better; each step is a run", "number: the score, which is the area under the curve"]

@@ -1,6 +1,6 @@
 """The sentences above a board's first table: which encoding to use, how sure that is, cost and design, and where it holds."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 
 from bench.suites.vary import condition_title
@@ -11,7 +11,7 @@ from leaderboard.format import FLAG, MOST_LISTED, listed, number_range, reach_te
 from leaderboard.stats.association import association
 from leaderboard.stats.robustness import Robustness, robustness
 from leaderboard.stats.significance import RISK
-from leaderboard.stats.summary import BASE, Row, separation
+from leaderboard.stats.summary import BASE, Classes, Row, separation
 from tasks import plural
 
 from . import columns
@@ -24,13 +24,13 @@ Show = Callable[[Row], str]
 Safe = Callable[..., str]
 
 
-def answer(grid: Grid, classes: Mapping[str, Sequence[Row]], show: Show = lambda row: escape(row.name)) -> str:
+def answer(grid: Grid, classes: Classes, show: Show = lambda row: escape(row.name)) -> str:
     """``findings`` as a markdown list."""
     return "\n".join(f"- **{lead}**: {text}" for lead, text in findings(grid, classes, show))
 
 
 def findings(
-    grid: Grid, classes: Mapping[str, Sequence[Row]], show: Show = lambda row: escape(row.name), safe: Safe = escape
+    grid: Grid, classes: Classes, show: Show = lambda row: escape(row.name), safe: Safe = escape
 ) -> list[tuple[str, str]]:
     """Sentences on the first table, each with its topic; empty where no encoding has run on every task.
 
@@ -57,7 +57,7 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
         return "One encoding", f"{first} alone has run on every task: score {score}; there is nothing to compare."
     tested = [row for row in rows if row.ps]
     if len(tested) < 2:
-        text = f"{show(rows[0])}{mark(rows[0])} has the highest score, {share(rows[0].score or 0)}, before {show(rows[1])}, "
+        text = f"{first} has the highest score, {score}, before {show(rows[1])}, "
         text += f"{share(rows[1].score or 0)}, but there are too few seeds for a test: the next seeds may change the order."
         return "Highest so far", text
     verdicts = [separation(a, b) is not None for a, b in combinations(tested, 2)]

@@ -22,14 +22,13 @@ from leaderboard.figures.canvas import file_name
 from leaderboard.format import ranking_title
 from leaderboard.stats.resolution import resolution
 from leaderboard.stats.robustness import robustness
-from leaderboard.stats.summary import Row, summarise
+from leaderboard.stats.summary import Classes, Row, all_rows, summarise
 
 from . import columns, robustness_text, tables
 from .answer import answer
 from .columns import TableColumn
 from .explanation import EXPLANATION, OTHER_VERSION, experiment_setup, signs
 from .markdown import code, escape, heading_anchor, linked_name, themed_picture
-from .tables import Classes, all_rows
 from .task_metrics import CELL_TEXT
 from .unverified import unverified_section
 

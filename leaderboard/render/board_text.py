@@ -10,7 +10,7 @@ from rich.text import Text
 
 from leaderboard.data.grid import LOCAL, Grid
 from leaderboard.format import printable, ranking_title
-from leaderboard.stats.summary import Row, summarise
+from leaderboard.stats.summary import Row, all_rows, summarise
 from tasks import plural
 
 from . import columns, tables
@@ -32,7 +32,7 @@ def print_board(grid: Grid, pages: Sequence[Path], console: Console) -> None:
         pages: the files written, the front page first.
     """
     classes = summarise(grid)
-    rows = [row for group in classes.values() for row in group]
+    rows = all_rows(classes)
     if not rows:
         text = f"Suite {printable(grid.name)}: no run of version {grid.version} yet; those of other versions are in {pages[1]}"
         console.print(text, highlight=False, markup=False, emoji=False)

@@ -11,10 +11,9 @@ from leaderboard.data.grid import Column, Grid
 from leaderboard.format import VISIBLE_CHANCE, family_title, p_value, printable, ranking_title, rerun_command, share
 from leaderboard.stats import scores as st
 from leaderboard.stats.significance import ALPHA
-from leaderboard.stats.summary import Cell, Row, separation
+from leaderboard.stats.summary import Cell, Classes, Row, all_rows, separation
 
 from . import columns
-from .tables import Classes, all_rows
 from .task_metrics import IN_DISTRIBUTION, REACH, SCORE
 
 NAME = 120

@@ -17,7 +17,7 @@ from leaderboard.data.file_names import PAGES
 from leaderboard.data.grid import Grid
 from leaderboard.figures.highlight import highlighted
 from leaderboard.format import printable
-from leaderboard.stats.summary import summarise, unranked
+from leaderboard.stats.summary import Classes, all_rows, summarise, unranked
 from tasks import InputError
 
 from . import html_data, html_table, tables
@@ -26,7 +26,6 @@ from .explanation import ABOUT, EXPLANATION, TITLE, experiment_setup
 from .html_encoding import INDEX, page_address, render_html_encoding
 from .html_template import GENERATOR, content_security_policy, fill_template, markdown_to_html, page_style, web_file
 from .publish import PublishedBoard
-from .tables import Classes
 from .unverified import unverified_counts
 
 LIBRARY = "vendor/chart.umd"
@@ -84,7 +83,7 @@ def render_html_page(suites: Mapping[str, Sequence[Grid]]) -> str:
         suites: suite → its versions, newest first.
     """
     boards = [(grid, summarise(grid)) for versions in suites.values() for grid in versions]
-    rows = [row for _, found in boards for row in tables.all_rows(found)]
+    rows = [row for _, found in boards for row in all_rows(found)]
     data = {"boards": [html_data.board_data(*pair, highlighted(pair[1])) for pair in boards]} | html_data.page_settings()
     library, script = chart_library(), "".join(["(() => {\n'use strict';\n", *map(web_file, SCRIPTS), "})();\n"])
     titles = [board_title(grid, boards) for grid, _ in boards]
@@ -112,7 +111,7 @@ def render_html_page(suites: Mapping[str, Sequence[Grid]]) -> str:
 
 def board_section(index: int, key: str, heading: str, grid: Grid, classes: Classes) -> str:
     """One version of a suite, readable without script: the setup, the table, and failed runs."""
-    rows = tables.all_rows(classes)
+    rows = all_rows(classes)
     unfinished, cautions = tables.unfinished_runs(grid, rows), tables.cautions(grid, rows)
     about = f"<p>{escape(printable(grid.suite.about, 1000))}</p>" if grid.suite else ""
     about += markdown_to_html(answer(grid, classes))

@@ -7,14 +7,13 @@ from html import escape
 
 from leaderboard.data.grid import Grid
 from leaderboard.format import family_title, printable, ranking_title
-from leaderboard.stats.summary import Row
+from leaderboard.stats.summary import Classes, Row
 
 from . import columns
 from .columns import TableColumn, task_column
 from .html_data import rounded, unbroken_interval
 from .html_encoding import page_address
 from .markdown import web_address
-from .tables import Classes
 from .task_metrics import SCORE
 
 EXTRA = (

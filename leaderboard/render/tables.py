@@ -1,6 +1,6 @@
 """The board's tables and lists as markdown."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -27,15 +27,6 @@ from tasks import plural
 from . import columns, task_metrics
 from .columns import TableColumn, task_column
 from .markdown import code, escape, link, linked_name, markdown_table, web_address
-
-Classes = Mapping[str, Sequence[Row]]
-"""Ranking class → its rows, as ``summarise`` returns them."""
-
-
-def all_rows(classes: Classes) -> list[Row]:
-    """Rows in the order of the tables."""
-    return [row for rows in classes.values() for row in rows]
-
 
 PAPER_LINK = columns.encoding_column(lambda row: linked_name(row.name, web_address(row.record.link) if row.record else None))
 """The encoding's name, linked to its paper."""

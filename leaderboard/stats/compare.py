@@ -15,7 +15,7 @@ from tasks import InputError, unknown
 
 from . import bootstrap
 from . import scores as st
-from .summary import Cell, Row, summarise
+from .summary import Cell, Row, all_rows, summarise
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def compare_encodings(grids: Sequence[Grid], a: str, b: str) -> Comparison:
     if grid is None:
         where = [f"{name!r} only of {', '.join(g.fingerprint for names, g in present if name in names)}" for name in (a, b)]
         raise InputError(f"no fingerprint of suite {suite} has results of both: there are results of {' and of '.join(where)}")
-    board = {row.name: row for group in summarise(grid).values() for row in group}  # p depends on all pairs of the board
+    board = {row.name: row for row in all_rows(summarise(grid))}  # p depends on all pairs of the board
     rows = board[a], board[b]
     by_task = [compare_cells(column, rows[0].cells[column.task], rows[1].cells[column.task]) for column in grid.columns]
     common = [one for one in by_task if one.improvement is not None]

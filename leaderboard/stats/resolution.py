@@ -10,7 +10,7 @@ from . import scores as st
 from .orders import kendall_tau
 from .scores import Scores
 from .significance import ALPHA, separation_ps
-from .summary import Cell, Row
+from .summary import Cell, Classes, all_rows
 
 FLOOR, CEILING = 0.02, 0.98
 """Cells under the one or over the other show no difference between encodings."""
@@ -55,13 +55,9 @@ class Resolution:
     """The same within tier 1."""
 
 
-def resolution(classes: Mapping[str, Sequence[Row]]) -> Resolution | None:
-    """None where nothing can be tested.
-
-    Arguments:
-        classes: from ``summarise``.
-    """
-    rows = [row for group in classes.values() for row in group]
+def resolution(classes: Classes) -> Resolution | None:
+    """None where nothing can be tested."""
+    rows = all_rows(classes)
     tested = [row for row in rows if row.ps]
     if not tested:
         return None

@@ -21,7 +21,7 @@ from tasks import InputError, unknown
 
 from .scores import FUZZ, Scores
 from .significance import ALPHA, separation_ps
-from .summary import summarise
+from .summary import all_rows, summarise
 
 Population = Float[np.ndarray, "E T S"]
 """Scores that the runs of each encoding on each task are drawn from, all equally likely."""
@@ -138,7 +138,7 @@ def published_population(folder: Path, suite: str, encodings: int | None) -> Pop
     grids = published_grids(folder)
     if suite not in grids:
         raise unknown(f"suite published under {folder}", suite, grids)
-    rows = [row for group in summarise(grids[suite][0]).values() for row in group if row.interval]
+    rows = [row for row in all_rows(summarise(grids[suite][0])) if row.interval]
     same = lcm(*(len(runs) for row in rows for runs in row.scores))  # each run of a cell as often as the others
     scores = np.array([[np.resize(spread(runs), same) for runs in row.scores] for row in rows])
     return scores if encodings is None else scores[np.random.default_rng(1).integers(len(scores), size=encodings)]

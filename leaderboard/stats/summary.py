@@ -150,6 +150,15 @@ class Row:
         return self.score is not None
 
 
+Classes = Mapping[str, Sequence[Row]]
+"""Ranking class → its rows, as ``summarise`` returns them."""
+
+
+def all_rows(classes: Classes) -> list[Row]:
+    """Rows in the order of the tables."""
+    return [row for rows in classes.values() for row in rows]
+
+
 @once_per_grid
 def summarise(grid: Grid) -> dict[str, list[Row]]:
     """Ranking class → its rows: the ranked ones in the order of ``sort_key``, then the incomplete ones by name.

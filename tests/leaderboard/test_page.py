@@ -22,8 +22,8 @@ from synthetic_results import CURVE, failure, full, record, result, store, suite
 from bench.suites.suite import load_suite
 from leaderboard.data.grid import build_grids
 from leaderboard.format import share
-from leaderboard.render import html_data, html_page, tables
-from leaderboard.stats.summary import summarise, summarise_encoding
+from leaderboard.render import html_data, html_page
+from leaderboard.stats.summary import all_rows, summarise, summarise_encoding
 from tasks import InputError
 
 HOSTILE = [
@@ -302,7 +302,7 @@ def test_a_page_that_cannot_be_read_is_an_input_error(tmp_path):
 def test_pairs_match_the_significance_tests():
     of, runs = page_runs()
     classes = summarise(build_grids(of, runs, {})[0])
-    rows = tables.all_rows(classes)
+    rows = all_rows(classes)
     found = html_data.pair_data(rows)
     for i, a in enumerate(rows):
         for j, b in enumerate(rows[i + 1 :]):
