@@ -34,23 +34,13 @@ def write_cards(folder: Path, cards: Mapping[str, Card]) -> None:
 
 def with_cards(suites: Mapping[str, Iterable[Grid]], cards: Mapping[str, Card]) -> dict[str, list[Grid]]:
     """Add to all grids (by suite) the declarations and the relative costs of the encodings whose cards have them."""
-    return {
-        suite: [
-            replace(
-                grid,
-                costs=relative_costs(suite, cards),
-                past=designs(cards),
-                runs={cell: tuple(with_declarations(runs, cards)) for cell, runs in grid.runs.items()},
-            )
-            for grid in grids
-        ]
-        for suite, grids in suites.items()
-    }
+    past = {name: card.declared.past for name, card in cards.items() if card.declared}
 
+    def with_own(suite: str, grid: Grid) -> Grid:
+        runs = {cell: tuple(with_declarations(own, cards)) for cell, own in grid.runs.items()}
+        return replace(grid, costs=relative_costs(suite, cards), past=past, runs=runs)
 
-def designs(cards: Mapping[str, Card]) -> dict[str, str]:
-    """Encoding → its declared behaviour past L."""
-    return {name: card.declared.past for name, card in cards.items() if card.declared}
+    return {suite: [with_own(suite, grid) for grid in grids] for suite, grids in suites.items()}
 
 
 def relative_costs(suite: str, cards: Mapping[str, Card]) -> dict[str, RelativeCost]:
@@ -69,12 +59,12 @@ def with_declarations(results: Iterable[Result], cards: Mapping[str, Card]) -> l
     So results from before these fields have them too, and a corrected source needs no new runs. Encodings without a card, such
     as submitted ones, keep what their results say.
     """
-    return [with_declaration(result, cards.get(result.encoding.name, Card())) for result in results]
 
+    def described(result: Result) -> Result:
+        card = cards.get(result.encoding.name)
+        if card is None or card.declared is None:
+            return result
+        changes = {name: getattr(card.declared, name) for name in ("source", "lengths", "stage_share")}
+        return result.model_copy(update={"encoding": result.encoding.model_copy(update=changes)})
 
-def with_declaration(result: Result, card: Card) -> Result:
-    declared = card.declared
-    if declared is None:
-        return result
-    changes = {name: getattr(declared, name) for name in ("source", "lengths", "stage_share")}
-    return result.model_copy(update={"encoding": result.encoding.model_copy(update=changes)})
+    return list(map(described, results))

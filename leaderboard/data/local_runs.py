@@ -1,12 +1,11 @@
 """Local runs next to published ones: every local row is marked ``(local)``, even if its encoding is published too."""
 
-from dataclasses import replace
 from pathlib import Path
 
 from bench.suites.suite import Suite
 from leaderboard import published_folder
 
-from .cards import designs, read_cards, relative_costs, with_declarations
+from .cards import read_cards, with_cards
 from .collect import NoResults, read_suite_runs
 from .grid import LOCAL, Grid, build_grids
 from .probes import with_probes
@@ -28,8 +27,7 @@ def with_local_runs(suite: Suite | str, out: Path, board: Path) -> list[Grid]:
     known, name, results, failures = read_suite_runs(suite, out)
     board = published_folder(board)
     place = board / RESULTS / name
-    cards = read_cards(board)
-    published = with_declarations(read_runs(place), cards)
+    cards, published = read_cards(board), read_runs(place)
     if not published:
         raise NoResults(f"no runs of suite {name} are published under {board}; expected {place}/<encoding>.jsonl")
     local = [
@@ -37,6 +35,5 @@ def with_local_runs(suite: Suite | str, out: Path, board: Path) -> list[Grid]:
         for run in results
     ]
     ours = {(task, encoding + LOCAL, seed): failure for (task, encoding, seed), failure in failures.items()}
-    grids = build_grids(known, [*published, *local], ours)
-    grids = [replace(grid, costs=relative_costs(name, cards), past=designs(cards)) for grid in grids]
-    return with_probes({name: grids}, board)[name]
+    grids = with_cards({name: build_grids(known, [*published, *local], ours)}, cards)
+    return with_probes(grids, board)[name]

@@ -105,14 +105,9 @@ def publish_runs(
     build_grids(suite, unverified.values(), {})
     claims = [*claims, *unsealed]
 
-    for encoding in sorted({r.encoding.name for r in results}):
-        own = sorted((r for r in runs.values() if r.encoding.name == encoding), key=line_order)
-        write_if_changed(place / file_name(encoding), "".join(r.model_dump_json() + "\n" for r in own))
+    write_runs(place, runs.values(), {r.encoding.name for r in results})
     write_if_changed(place / FAILURES, failures_json(all_failures) if all_failures else None)
-    for encoding in sorted({r.encoding.name for r in [*results, *claims]}):
-        own = sorted((r for r in unverified.values() if r.encoding.name == encoding), key=line_order)
-        text = "".join(r.model_dump_json() + "\n" for r in own)
-        write_if_changed(place / UNVERIFIED / file_name(encoding), text or None)
+    write_runs(place / UNVERIFIED, unverified.values(), {r.encoding.name for r in [*results, *claims]})
     return Publication(
         name, len(results) - kept, kept, len(all_failures), len({run_key(r) for r in claims} & unverified.keys())
     )
@@ -139,10 +134,7 @@ def merge_runs(place: Path, stored: Iterable[Result], new: Iterable[Result], out
 
 
 def merge_failures(
-    suite: Suite | None,
-    runs: Mapping[RunKey, Result],
-    stored: Mapping[RunKey, Failure],
-    new: Failures,
+    suite: Suite | None, runs: Mapping[RunKey, Result], stored: Mapping[RunKey, Failure], new: Failures
 ) -> dict[RunKey, Failure]:
     """Failures of runs without a result. New ones replace stored ones, and lose their traceback, which shows machine paths."""
     merged = dict(stored)
@@ -190,6 +182,14 @@ def read_runs(place: Path, suite: str = "") -> list[Result]:
             if runs.setdefault(run_key(result), result) is not result:
                 raise InputError(f"{path}, line {number}, is a duplicate of {result.task} seed {result.seed}; delete one")
     return sorted(runs.values(), key=lambda r: (r.encoding.name, *line_order(r)))
+
+
+def write_runs(place: Path, runs: Iterable[Result], encodings: Iterable[str]) -> None:
+    """Write the files of these encodings; one without runs is deleted."""
+    ordered = sorted(runs, key=line_order)
+    for encoding in sorted(encodings):
+        text = "".join(r.model_dump_json() + "\n" for r in ordered if r.encoding.name == encoding)
+        write_if_changed(place / file_name(encoding), text or None)
 
 
 class FailedRun(Record):
