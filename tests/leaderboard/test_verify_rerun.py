@@ -6,6 +6,7 @@ from collections import Counter
 from functools import partial
 from math import comb
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import numpy as np
@@ -62,8 +63,8 @@ def in_process(monkeypatch, tmp_path):
 
     def train_runs(data, suite, chosen, out):
         monkeypatch.setattr(registry, "loaded", registry.Loaded())
-        with rerun.source_folder(data) as (reference, _, _):
-            name = get_encoding(reference).info.name
+        with TemporaryDirectory() as source:
+            name = get_encoding(rerun.write_source(data, Path(source))[0]).info.name
             return [run_one(Run(suite, r.task, name, r.seed), tmp_path / f"rerun-{suite.test_seed}", "cpu") for r in chosen]
 
     monkeypatch.setattr(rerun, "train_runs", train_runs)

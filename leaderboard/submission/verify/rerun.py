@@ -6,8 +6,7 @@ from there; the submitted ones are only compared with them. `lprime check` runs 
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from math import comb
 from pathlib import Path
 
@@ -58,7 +57,8 @@ CAUTION = "caution: this runs submitted code; read the source first, and use a m
 )
 def check_check_again(data: SubmissionData) -> str:
     data.rerun.say("lprime check …")
-    with source_folder(data) as (reference, path, _):
+    with tempfile.TemporaryDirectory(prefix="lprime-verify-", ignore_cleanup_errors=True) as scratch:
+        reference, path = write_source(data, Path(scratch) / "source")
         try:
             report = check_encoding(reference, path=path, sandbox=not data.rerun.unsafe)
         except InputError as error:
@@ -158,21 +158,14 @@ def describe_miss_chance(runs: int, chosen: int, seed: int) -> str:
 # --- the runs
 
 
-@contextmanager
-def source_folder(data: SubmissionData) -> Iterator[tuple[str, list[str], Path]]:
-    """The verified source in a temporary folder: see ``write_source``."""
-    with tempfile.TemporaryDirectory(prefix="lprime-verify-", ignore_cleanup_errors=True) as scratch:
-        yield write_source(data, Path(scratch) / "source")
-
-
-def write_source(data: SubmissionData, source: Path) -> tuple[str, list[str], Path]:
-    """Write the verified source into a folder: a reference to the encoding, folders to search for modules, the folder."""
+def write_source(data: SubmissionData, source: Path) -> tuple[str, list[str]]:
+    """Write the verified source into a folder; a reference to the encoding, and folders to search for modules."""
     submission = data.submission
     for path, content in data.contents.sources.items():
         write_atomic(source / path, content)
     plugin = plugin_reference(submission, source)
     reference = re.sub(rf"(?<!['\w]){submission.plugin.name}(?!['\w=])", lambda _: plugin, submission.name)
-    return reference, [str(source)] if "/" in submission.plugin.file else [], source
+    return reference, [str(source)] if "/" in submission.plugin.file else []
 
 
 def plugin_reference(submission: Submission, source: Path) -> str:
@@ -194,11 +187,18 @@ def train_runs(data: SubmissionData, suite: Suite, chosen: Sequence[Result], out
     submission, options = data.submission, data.rerun
     out = out.resolve()
     runs = [Run(suite, r.task, submission.name, r.seed) for r in chosen]
-    todo = [
-        run for run in runs if not (result := run.result(out)) or refuse_other(result, submission, run, out, options.unsafe)
-    ]
+    todo = []
+    for run in runs:
+        result, place = run.result(out), run.folder(out)
+        if result is None:
+            todo.append(run)
+        elif not (result.sealed or options.unsafe):
+            raise Fault(f"{place} has a result that is not of a sealed run", "choose another --out")
+        elif result.encoding.source_sha256 != submission.source_sha256:
+            raise Fault(f"{place} has a result of other source", "delete it, or choose another --out")
     if todo:
-        reference, path, source = write_source(data, out / SOURCES / submission.source_sha256[:16] / "source")
+        source = out / SOURCES / submission.source_sha256[:16] / "source"
+        reference, path = write_source(data, source)
         expected = max(map(run_seconds, chosen))
         limit = options.time_limit_s or min(LONGEST_S, EXTRA_TIME_S + TIME_FACTOR * expected)
         code = SealedCode(
@@ -224,22 +224,7 @@ def train_runs(data: SubmissionData, suite: Suite, chosen: Sequence[Result], out
         except InputError as error:  # a full disk, no SLURM, no sandbox
             raise Fault(str(error), "correct this, then run the same command again") from None
         raise_faults(failed)
-    found = [run.result(out) for run in runs]
-    return [result for result in found if result]
-
-
-def refuse_other(result: Result, submission: Submission, run: Run, out: Path, unsafe: bool) -> bool:
-    """False; refuses a result that was not made by the submitted code in a sandbox.
-
-    Raises:
-        Fault: see above.
-    """
-    place = run.folder(out)
-    if not (result.sealed or unsafe):
-        raise Fault(f"{place} has a result that is not of a sealed run", "choose another --out")
-    if result.encoding.source_sha256 != submission.source_sha256:
-        raise Fault(f"{place} has a result of other source", "delete it, or choose another --out")
-    return False
+    return [result for run in runs if (result := run.result(out))]
 
 
 def run_seconds(result: Result) -> float:
