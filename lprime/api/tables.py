@@ -1,6 +1,6 @@
 """Results as a data frame, and tasks as datasets."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from leaderboard import published_folder
 from leaderboard.data.cards import read_cards, with_declarations
 from leaderboard.data.collect import read_results
 from leaderboard.data.export import results_table
+from leaderboard.data.grid import age
 from leaderboard.data.store import RESULTS, read_runs, suite_folders
 from tasks import InputError, unknown
 
@@ -50,13 +51,13 @@ def results(
         "published": [run for folder in folders for run in published_runs(folder, name)],
         "local": local_runs(Path(out), name) if out is not None else [],
     }
-    known = {run.suite for runs in found.values() for run in runs}
-    if not known:
+    everything = [run for runs in found.values() for run in runs]
+    if not everything:
         places = ", ".join(map(str, [*folders, *([out] if out is not None else [])]))
         if name and not is_shipped(name):
             raise unknown("suite", name, shipped())
         raise InputError(f"no results{f' of suite {name}' if name else ''} in {places or 'no folder'}")
-    chosen = newest_fingerprints([run for runs in found.values() for run in runs], version)
+    chosen = newest_fingerprints(everything, version)
     kept = {origin: [run for run in runs if run.fingerprint in chosen] for origin, runs in found.items()}
     return as_frame(kept)
 
@@ -83,21 +84,17 @@ def local_runs(out: Path, suite: str | None) -> list[Result]:
     return [run for folder in folders for run in read_results(folder)]
 
 
-def newest_fingerprints(runs: Iterable[Result], version: int | None) -> set[str]:
+def newest_fingerprints(runs: Sequence[Result], version: int | None) -> set[str]:
     """The fingerprint of each suite's newest runs, of that version if given.
 
     Raises:
         InputError: no runs of that version.
     """
-    newest: dict[str, tuple[int, str, str]] = {}
-    versions = set()
-    for run in runs:
-        versions.add(run.suite_version)
-        if version in (None, run.suite_version):
-            newest[run.suite] = max(newest.get(run.suite, (0, "", "")), (run.suite_version, run.finished, run.fingerprint))
-    if not newest:
-        raise InputError(f"no results of version {version}; expected one of: {', '.join(map(str, sorted(versions)))}")
-    return {fingerprint for _, _, fingerprint in newest.values()}
+    found = [run for run in runs if version in (None, run.suite_version)]
+    if not found:
+        versions = sorted({run.suite_version for run in runs})
+        raise InputError(f"no results of version {version}; expected one of: {', '.join(map(str, versions))}")
+    return set({run.suite: run.fingerprint for run in sorted(found, key=age)}.values())  # the last of a suite is its newest
 
 
 def as_frame(runs: Origin) -> "pd.DataFrame":
