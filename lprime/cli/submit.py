@@ -35,8 +35,7 @@ def submit(
     from bench.suites.suite import load_suite
     from leaderboard.submission.submit import About, write_submission
 
-    about = About(title, author or (), paper, licence, note)
-    place = write_submission(encoding, load_suite(suite), out, to, about, check, replace, say)
-    shipped = load_suite(suite).name == suite
-    verify = command_line("verify", place, *([] if shipped else ["--suite", suite]))
+    about, loaded = About(title, author or (), paper, licence, note), load_suite(suite)
+    place = write_submission(encoding, loaded, out, to, about, check, replace, say)
+    verify = command_line("verify", place, *([] if loaded.name == suite else ["--suite", suite]))
     print(f"written to {place}, under {licence}; rules: leaderboard/RULES.md; maintainers will run: {verify}")
