@@ -7,16 +7,16 @@ from pathlib import Path
 from bench.result import RESULT, Result
 from bench.suites.suite import is_shipped, split_condition
 
-from .collect import read_results, run_files, suites_with_results
+from .collect import run_files, suites_with_results
 from .grid import Grid, build_grids, is_ranked
 
 
-def with_conditions(grid: Grid, folder: Path, read: Callable[[Path], list[Result]] = read_results) -> Grid:
+def with_conditions(grid: Grid, folder: Path, read: Callable[[Path], list[Result]]) -> Grid:
     """The grid with those of its suite's conditions that have results.
 
     Arguments:
         folder: holds the folders of suites.
-        read: reads the results of one of these: those of runs, or of a store (``store.read_runs``).
+        read: reads the results of one of these: those of runs (``collect.read_results``), or of a store (``store.read_runs``).
 
     Raises:
         InputError: a broken or contradictory result.

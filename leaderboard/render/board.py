@@ -97,15 +97,14 @@ def write_board(suite_or_name: Suite | str, out: Path, published: Path | None = 
     Raises:
         InputError: no such suite, no results, a broken or contradictory result, or a path that cannot be written.
     """
-    grids = (
-        collect(suite_or_name, Path(out))
-        if published is None
-        else local_runs.with_local_runs(suite_or_name, Path(out), published)
-    )
-    place, read = (Path(out), read_results) if published is None else (published / RESULTS, read_runs)
-    grids[0] = with_conditions(grids[0], place, read)
-    folder = Path(out) / grids[0].name
-    pages, drawn = render_board(grids, "" if published is None else local_runs.NOTE), board_figures.draw(grids[0])
+    if published is None:
+        grids, note = collect(suite_or_name, out), ""
+        grids[0] = with_conditions(grids[0], out, read_results)
+    else:
+        grids, note = local_runs.with_local_runs(suite_or_name, out, published), local_runs.NOTE
+        grids[0] = with_conditions(grids[0], published / RESULTS, read_runs)
+    folder = out / grids[0].name
+    pages, drawn = render_board(grids, note), board_figures.draw(grids[0])
     for name, data in drawn.items():
         write_atomic(folder / name, data)
     for name in reversed(pages):  # the front page last, so that it never shows what is not there

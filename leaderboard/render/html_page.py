@@ -46,7 +46,6 @@ def write_html_page(suites: Mapping[str, list[Grid]], folder: Path, cards: Mappi
     Raises:
         InputError: the file cannot be written, or is a page that lprime did not write; boards rank none of the suites.
     """
-    folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; expected a folder for {INDEX}")
     board = PublishedBoard(suites, cards or {})
