@@ -4,8 +4,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+import numpy as np
+
 from bench.findings.finding import Finding
 from leaderboard.data.outcomes import Outcome
+from leaderboard.format import ABSENT
 from leaderboard.stats.scores import mean_interval
 from leaderboard.stats.verdict import RULES, VERDICTS, Part, judge
 from tasks import plural
@@ -81,10 +84,8 @@ def section(finding: Finding, verdict: str, parts: list[Part], outcome: Outcome 
 
 
 def mean_text(by_seed: Mapping[int, float]) -> str:
-    import numpy as np
-
     values = np.array(list(by_seed.values()), float)
-    return interval(*mean_interval(values)) if len(values) else "–"
+    return interval(*mean_interval(values)) if len(values) else ABSENT
 
 
 def interval(estimate: float, half_width: float | None) -> str:
@@ -92,4 +93,4 @@ def interval(estimate: float, half_width: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    return "–" if value is None or math.isnan(value) else f"{value:.3g}"
+    return ABSENT if value is None or math.isnan(value) else f"{value:.3g}"

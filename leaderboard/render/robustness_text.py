@@ -132,11 +132,10 @@ def tuned_table(found: Tuned) -> str:
     """The ranking with every encoding at its best learning rate."""
     one = found.comparison
     places = st.competition_ranks(list(one.scores))
-    order = sorted(range(len(places)), key=lambda i: (places[i], one.encodings[i]))
-    names = [one.encodings[i] for i in order]
-    rates = [condition_title(rate) if (rate := found.rates[name]) != BASE else "the suite's" for name in names]
-    cells = zip([str(places[i]) for i in order], map(escape, names), rates, one.scores[order], one.base[order], strict=True)
-    rows = [[place, name, rate, share(score), share(base)] for place, name, rate, score, base in cells]
+    rows = []
+    for place, name, score, base in sorted(zip(places, one.encodings, one.scores, one.base, strict=True)):
+        rate = condition_title(found.rates[name]) if found.rates[name] != BASE else "the suite's"
+        rows.append([str(place), escape(name), rate, share(score), share(base)])
     header = ["place", "encoding", "learning rate with the lowest loss", "score", "score in the suite"]
     return markdown_table(header, rows, left=3)
 

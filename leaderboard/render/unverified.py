@@ -32,24 +32,19 @@ def unverified_counts(grid: Grid) -> list[str]:
     return [f"{escape(name)}: {claimed} submitted runs, {done} recomputed" for name, (claimed, done) in counts(grid).items()]
 
 
-def unverified_table(grid: Grid) -> str:
-    """The runs of submissions that are not recomputed, by encoding; empty without any."""
+def unverified_section(grid: Grid, heading: str = "") -> list[str]:
+    """A title and a table by encoding; nothing without such runs.
+
+    Arguments:
+        heading: start of the title, such as ``## ``; by default the title is bold.
+    """
     if grid.unverified is None:
-        return ""
+        return []
     tasks = [f"{task_markdown(column.task)}, claimed" for column in grid.columns]
     body = []
     for name, (claimed, done) in counts(grid).items():
         cells = summarise_encoding(grid.unverified, name).cells.values()
         scores = [share(float(cell.scores.mean())) if cell.runs else ABSENT for cell in cells]
         body.append([linked_name(name, None), str(claimed), str(done), *scores])
-    return markdown_table(["encoding", "unverified runs", "recomputed runs", *tasks], body)
-
-
-def unverified_section(grid: Grid, heading: str = "") -> list[str]:
-    """The table with a title; nothing without such runs.
-
-    Arguments:
-        heading: start of the title, such as ``## ``; by default the title is bold.
-    """
-    title = f"{heading}Unverified" if heading else "**Unverified**"
-    return [title, ABOUT, unverified_table(grid)] if grid.unverified else []
+    table = markdown_table(["encoding", "unverified runs", "recomputed runs", *tasks], body)
+    return [f"{heading}Unverified" if heading else "**Unverified**", ABOUT, table]

@@ -14,7 +14,7 @@ from leaderboard.data import store as published
 from leaderboard.data.file_names import check_names, file_name, page_name
 from leaderboard.render.board import render_board
 from leaderboard.render.html_page import render_html_page
-from leaderboard.render.unverified import unverified_table
+from leaderboard.render.unverified import unverified_section
 from tasks import InputError
 
 COMPOSED = "finetuned(interpolated(rope,fixed=True))"
@@ -74,7 +74,7 @@ def test_submitted_runs_are_unverified_until_they_are_recomputed(folders):
     assert done == published.Publication("tiny", added=7, kept=0, failures=0, unverified=5)
     (grid,) = published.published_grids(board)["tiny"]
     assert grid.runs["parity", "mine"] == (found[0],) and ("sorting", "mine") not in grid.runs
-    text = unverified_table(grid)
+    text = unverified_section(grid)[-1]
     assert re.search(r"\| mine +\| +5 \| +1 \| +1\.000 \| +1\.000 \|", text), text
     assert "**Unverified**" in render_board([grid])["board.md"]
     assert "<li>mine: 5 submitted runs, 1 recomputed</li>" in render_html_page({"tiny": [grid]})
