@@ -83,21 +83,18 @@ def new_figure(
 
 
 def single_axes(
-    title: str, height: float, theme: Theme, *, right: float = MARGIN, notes: Sequence[str] = (), **settings: Any
+    title: str, height: float, theme: Theme, *, right: float = MARGIN, notes: Sequence[str] = ()
 ) -> "tuple[Figure, Axes]":
     """A figure with one axes.
 
     Arguments:
         height: inches.
         right: inches to the right of the axes.
-        settings: keyword arguments of ``Figure.add_axes``.
     """
     left, below = 0.5, 0.42  # inches, for ticks and labels
     figure, bottom, _ = new_figure(title, height + below + 0.1, theme, notes=notes)
     total = figure.get_figheight()
-    return figure, figure.add_axes(
-        (left / WIDTH, bottom + below / total, 1 - (left + right) / WIDTH, height / total), **settings
-    )
+    return figure, figure.add_axes((left / WIDTH, bottom + below / total, 1 - (left + right) / WIDTH, height / total))
 
 
 def join_lines(x: Float[np.ndarray, "*C N"], y: Float[np.ndarray, "C N"]) -> Float[np.ndarray, "2 M"]:

@@ -41,8 +41,8 @@ def draw_profiles(classes: Classes, theme: Theme) -> "Figure":
     if apart & set(members):
         notes.append(f"{APART} ranked apart")
     title = "Performance profiles: share of runs that score above τ, mean over tasks"
-    figure, ax = single_axes(title, HEIGHT, theme, right=LEGEND, notes=notes, xlim=(0, 1), ylim=(-0.03, 1.03))
-    ax.set(xlabel="score τ", ylabel="share of runs above τ")
+    figure, ax = single_axes(title, HEIGHT, theme, right=LEGEND, notes=notes)
+    ax.set(xlim=(0, 1), ylim=(-0.03, 1.03), xlabel="score τ", ylabel="share of runs above τ")
     ticks = [0, 0.25, 0.5, 0.75, 1], ["0", ".25", ".5", ".75", "1"]
     ax.set_xticks(*ticks)
     ax.set_yticks(*ticks)
