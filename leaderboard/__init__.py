@@ -8,6 +8,11 @@ ARCHIVE = Path("leaderboard/archive")
 """Boards of earlier versions of suites, with their results, as last rendered: a folder each."""
 
 
+def archived_boards(board: Path) -> list[Path]:
+    """Folders of the archived boards next to a board, sorted."""
+    return sorted(path.parent for path in (board.parent / ARCHIVE.name).glob("*/results"))
+
+
 def published_folder(folder: Path = PUBLISHED) -> Path:
     """Where to read the results of a published board: ``folder``; instead of the default, where the current folder is no
     checkout, the results that were installed with this package."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from bench.result import Result
 from bench.runs.run import check_seed
 from bench.suites.suite import is_shipped, load_suite, shipped
-from leaderboard import published_folder
+from leaderboard import archived_boards, published_folder
 from leaderboard.data.cards import read_cards, with_declarations
 from leaderboard.data.collect import read_results
 from leaderboard.data.export import results_table
@@ -46,7 +46,11 @@ def results(
         InputError: no such suite, no results, or a broken file.
     """
     name = suite_name(suite) if suite else None
-    folders = [Path(published)] if isinstance(published, str | Path) else published_boards() if published else []
+    if isinstance(published, str | Path):
+        folders = [Path(published)]
+    else:
+        board = published_folder()
+        folders = [board, *archived_boards(board)] if published else []
     found = {
         "published": [run for folder in folders for run in published_runs(folder, name)],
         "local": local_runs(Path(out), name) if out is not None else [],
@@ -66,12 +70,6 @@ def suite_name(suite: str | Path) -> str:
     """The name of a suite that may be given as the path of its YAML file."""
     text = str(suite)
     return load_suite(text).name if text.endswith((".yaml", ".yml")) else text
-
-
-def published_boards() -> list[Path]:
-    """Folders of the published board and of the archived ones next to it."""
-    board = published_folder()
-    return [board, *sorted(path.parent for path in board.parent.glob(f"archive/*/{RESULTS}"))]
 
 
 def published_runs(folder: Path, suite: str | None) -> list[Result]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaderboard import ARCHIVE, published_folder
+from leaderboard import archived_boards, published_folder
 
 if TYPE_CHECKING:
     from leaderboard.data.grid import Grid
@@ -32,7 +32,7 @@ def read_grids(suites: Iterable[str] | None, out: Path, published: bool) -> "dic
     out = published_folder(out)
     grids = with_cards(published_grids(out), read_cards(out))
     if not grids:
-        archived = ", ".join(f"--board {path.parent}" for path in sorted((out.parent / ARCHIVE.name).glob("*/results")))
+        archived = ", ".join(f"--board {place}" for place in archived_boards(out))
         raise InputError(
             f"nothing is published under {out}; expected results/<suite>/<encoding>.jsonl as lprime publish writes them"
             + (f"; earlier versions: {archived}" if archived else "")
