@@ -11,7 +11,7 @@ from leaderboard.format import printable, times
 from .canvas import MARGIN, WIDTH, new_figure
 from .heatmap import heat_colours
 from .panels import styles
-from .text_layout import SMALL, fitted
+from .text_layout import POINT, SMALL, fitted
 from .theme import Theme, ink
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 LEGEND, LEFT, HEAD, FOOT = 1.55, 0.45, 0.26, 0.4
 """Inches: for the legend, for tick labels, above and below a panel."""
-POINTS = 72
-"""Points per inch."""
 
 Points = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
@@ -66,7 +64,7 @@ def draw_lines(title: str, panels: Sequence[Lines], theme: Theme, ylabel: str, n
     spec.update(**place, bottom=bottom + FOOT / total, top=top - HEAD / total)
     for i, panel in enumerate(panels):
         ax = figure.add_subplot(spec[i])
-        ax.set_title(fitted(printable(panel.title), POINTS * 2.3, 8, bold=True))
+        ax.set_title(fitted(printable(panel.title), 2.3 / POINT, 8, bold=True))
         for x, y in panel.dashed.values():
             ax.plot(x, y, "--", color=theme.muted, linewidth=0.9)
         for name, (x, y) in panel.lines.items():
@@ -124,7 +122,7 @@ def draw_heats(
     right = (names * across + room * across) / WIDTH
     spec.update(left=names / WIDTH, right=right, bottom=bottom + foot / total, top=top - HEAD / total)
     for i, panel in enumerate(panels):
-        draw_heat(figure.add_subplot(spec[i]), panel, theme, POINTS * (names - 0.1))
+        draw_heat(figure.add_subplot(spec[i]), panel, theme, (names - 0.1) / POINT)
     return figure
 
 
@@ -141,7 +139,7 @@ def draw_heat(ax: "Axes", panel: Heat, theme: Theme, names: float) -> None:
     ax.pcolormesh(shown, cmap=colours, vmin=0, vmax=1, edgecolors=theme.background, linewidth=0.6)
     ax.set(xlim=(0, columns), ylim=(rows, 0))
     ax.grid(False)
-    ax.set_title(fitted(printable(panel.title), POINTS * 3, 8, bold=True) if panel.title else "")
+    ax.set_title(fitted(printable(panel.title), 3 / POINT, 8, bold=True) if panel.title else "")
     ax.set_yticks(np.arange(rows) + 0.5, [fitted(printable(name), names, SMALL) for name in panel.rows])
     ax.set_xticks(np.arange(columns) + 0.5, [fitted(printable(name), names, SMALL) if name else "" for name in panel.columns])
     if is_long(panel.columns):

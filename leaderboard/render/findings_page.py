@@ -24,9 +24,9 @@ def render_findings(findings: Iterable[Finding], outcomes: Mapping[str, Outcome]
     """The whole page; findings without an outcome are listed as not run."""
     judged = [(finding, *verdict_of(finding, outcomes.get(finding.name))) for finding in findings]
     found = Counter(verdict for _, verdict, _ in judged)
-    counts = [f"{found[v]} {v}" for v in (*reversed(VERDICTS), *(v for v in (NOT_RUN, STALE) if found[v]))]
-    order = {verdict: place for place, verdict in enumerate((*reversed(VERDICTS), NOT_RUN, STALE))}
-    judged.sort(key=lambda one: order[one[1]])
+    order = (*reversed(VERDICTS), NOT_RUN, STALE)
+    counts = [f"{found[v]} {v}" for v in order if v in VERDICTS or found[v]]
+    judged.sort(key=lambda one: order.index(one[1]))
     rows = [
         [f"[{escape(f.claim, 300)}](#{heading_anchor(f.name)})", escape(f.source.paper.split(",")[0]), verdict]
         for f, verdict, _ in judged
