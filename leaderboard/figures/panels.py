@@ -109,7 +109,7 @@ def draw_panels(
     return figure
 
 
-def draw_panel(ax: "Axes", grid: Grid, panel: Panel, theme: Theme, others: Sequence[str] = ()) -> None:
+def draw_panel(ax: "Axes", grid: Grid, panel: Panel, theme: Theme, others: Sequence[str]) -> None:
     """Exact match by test length on one task: means over seeds as lines, single seeds as dots.
 
     Lengths up to L are shaded, and chance is dotted where it is visible. Lengths are a geometric grid of multiples of L, so

@@ -29,9 +29,7 @@ def answer(grid: Grid, classes: Classes, show: Show = lambda row: escape(row.nam
     return "\n".join(f"- **{lead}**: {text}" for lead, text in findings(grid, classes, show))
 
 
-def findings(
-    grid: Grid, classes: Classes, show: Show = lambda row: escape(row.name), safe: Safe = escape
-) -> list[tuple[str, str]]:
+def findings(grid: Grid, classes: Classes, show: Show, safe: Safe = escape) -> list[tuple[str, str]]:
     """Sentences on the first table, each with its topic; empty where no encoding has run on every task.
 
     Arguments:

@@ -11,7 +11,7 @@ from typing import Literal
 import tasks
 from bench.result import SOURCE_KINDS, SOURCE_MEANINGS, EncodingRecord
 from leaderboard.data.grid import Column
-from leaderboard.format import ABSENT, BUSY, FLAG, family_title, p_value, printable, reach_text, share
+from leaderboard.format import ABSENT, BUSY, FLAG, family_title, p_value, printable, reach_text
 from leaderboard.stats.summary import ANCHOR, BASE, Row, Versus
 
 from . import task_metrics
@@ -91,23 +91,13 @@ def encoding_column(as_markdown: Callable[[Row], str]) -> TableColumn:
     return TableColumn("encoding", name, lambda row: name(row).casefold(), hint, "ascending", markdown=as_markdown)
 
 
-def number_column(
-    title: str,
-    value: Callable[[Row], float | None],
-    hint: str,
-    text: Callable[[float], str] = share,
-    short: str = "",
-) -> TableColumn:
-    """A column of numbers, less of which is better, and which may be absent."""
+def factor_column(title: str, value: Callable[[Row], float | None], hint: str, short: str = "") -> TableColumn:
+    """A column of factors, less of which is better, and which may be absent."""
 
     def shown(row: Row) -> str:
-        return ABSENT if (number := value(row)) is None else text(number)
+        return ABSENT if (number := value(row)) is None else f"{number:.2f}"
 
     return TableColumn(title, shown, value, hint, "ascending", short)
-
-
-def factor(value: float) -> str:
-    return f"{value:.2f}"
 
 
 def settings_text(record: EncodingRecord) -> str:
@@ -210,15 +200,15 @@ PARAMETERS = TableColumn(
 )
 STEP_TIME = TableColumn(
     f"step time, {BASE} = 1",
-    lambda row: ABSENT if row.step_time is None else factor(row.step_time) + (f" {BUSY}" if row.busy else ""),
+    lambda row: ABSENT if row.step_time is None else f"{row.step_time:.2f}" + (f" {BUSY}" if row.busy else ""),
     lambda row: row.step_time,
     f"Time of a training step at L, relative to {BASE}; {BUSY}: measured on a busy machine",
     "ascending",
     short="step time",
 )
 LONGEST = f"of a training step at the longest length measured, relative to {BASE}"
-STEP_TIME_PAST = number_column(f"step time, {BASE} = 1, l > L", lambda row: row.step_time_past, f"Time {LONGEST}", factor)
-MEMORY = number_column(f"memory, {BASE} = 1", lambda row: row.memory, f"Peak memory {LONGEST}", factor, short="memory")
+STEP_TIME_PAST = factor_column(f"step time, {BASE} = 1, l > L", lambda row: row.step_time_past, f"Time {LONGEST}")
+MEMORY = factor_column(f"memory, {BASE} = 1", lambda row: row.memory, f"Peak memory {LONGEST}", "memory")
 PAPER = TableColumn(
     "paper",
     lambda row: str(row.record.year) if row.record else ABSENT,

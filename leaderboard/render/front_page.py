@@ -37,11 +37,7 @@ SOURCES = """\
   rules](../RULES.md)."""
 
 
-def render_front_page(
-    suites: Mapping[str, Sequence[Grid]],
-    archived: Sequence[str] = (),
-    pages: Sequence[str] = (),
-) -> str:
+def render_front_page(suites: Mapping[str, Sequence[Grid]], archived: Sequence[str], pages: Sequence[str]) -> str:
     """The whole file: the first suite with its tables, the others with their answers.
 
     Arguments:

@@ -70,7 +70,7 @@ def marks(row: Row) -> str:
     return "".join(f"\u00a0{sign}" for sign, shown in found if shown)
 
 
-def short_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
+def short_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn) -> str:
     """The first table as markdown: the highest score of each task is bold, and only names may be broken."""
     shown = short_columns(grid, rows, encoding)
     best = {c.task: max(float(c.value(row) or 0) for row in rows) for c in shown if c.task and len(rows) > 1}
@@ -88,7 +88,7 @@ def short_table(grid: Grid, rows: Sequence[Row], encoding: TableColumn = PAPER_L
     return markdown_table(titles, body, left)
 
 
-def overall_table(rows: Sequence[Row], encoding: TableColumn = PAPER_LINK) -> str:
+def overall_table(rows: Sequence[Row], encoding: TableColumn) -> str:
     """Everything over all tasks: score with its interval, reach, other aggregates, accuracy at l ≤ L, and the source."""
     shown = [columns.TIER, encoding, columns.SOURCE, columns.SCORE, columns.MEAN_REACH]
     shown += [columns.IQM, columns.IN_DISTRIBUTION_MEAN, columns.SEEDS]
