@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
-from leaderboard.format import printable, share
+from leaderboard.format import BUSY, printable, share
 from leaderboard.stats.summary import BASE, Classes, Row, all_rows
 
 from .canvas import single_axes
@@ -28,8 +28,6 @@ DISC = 5.0
 """Diameter of a disc, points."""
 CROWD = (70.0, 25.0)
 """Discs closer than this, horizontally and vertically in points, crowd each other."""
-BUSY = " *"
-"""Marks a time measured while the machine did other work."""
 WIDEST = 120.0
 """Largest width of a name, points."""
 
@@ -121,7 +119,7 @@ def name_points(ax: "Axes", shown: Sequence[Point], front: Sequence[Point], them
     at = in_points(ax, np.array([(one.time, one.score) for one in shown]))
     crowd = (np.abs(at[:, None] - at[None]) < CROWD).all(-1).sum(1)
     order = sorted(range(len(shown)), key=lambda i: (shown[i] not in front, -crowd[i], i))
-    texts = [fitted(printable(one.name), WIDEST, SMALL, suffix=BUSY * one.busy) for one in shown]
+    texts = [fitted(printable(one.name), WIDEST, SMALL, suffix=f" {BUSY}" * one.busy) for one in shown]
     widths = [text_width(text, SMALL, bold=one in front) + 2 for one, text in zip(shown, texts, strict=True)]
     sizes = np.stack([widths, np.full(len(shown), SMALL * LINE)], 1)
     corners = in_points(ax, front_line(front, ax.get_xlim()[1]))
@@ -159,5 +157,5 @@ def explained(shown: Sequence[Point]) -> list[str]:
     if any(one.apart for one in shown):
         notes.append("hollow: ranked apart, and not part of the line")
     if any(one.busy for one in shown):
-        notes.append(f"{BUSY.strip()}: timed while the machine did other work")
+        notes.append(f"{BUSY}: timed while the machine did other work")
     return notes

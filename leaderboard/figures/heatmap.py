@@ -173,7 +173,8 @@ def explained(classes: Classes) -> list[str]:
             "ticks at the bottom of a cell: its seeds, from 0 at the left to 1 at the right; lines: 95\u00a0% intervals"
         )
     notes.append(
-        f"reach: where exact match, guessing taken out, first falls under {REACH:g}; ≥: the test ends first; <: before that"
+        f"reach: where exact match, guessing taken out, first falls under {REACH:g}; ≥: the test ends first; "
+        "<: at the shortest length already"
     )
     if any(cell.flagged for cell in cells):
         notes.append(f"red corner: under {share(GATE)} at l\u00a0≤\u00a0L, so the task was not learned at the training lengths")

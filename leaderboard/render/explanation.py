@@ -58,9 +58,9 @@ EXPLANATION = f"""\
   the board: the probability of even one false separation is {significance.RISK};
   `leaderboard/RULES.md` has them, and the power. Not separated does not mean equal. Encodings that share a training are
   tested as if they did not, which makes it harder to separate them.
-- **Seeds**: every encoding gets those of the suite. On the published board of `small` these are 0 to 4, and encodings that the
-  test then does not separate from the first get five more, 5 to 9; the column *seeds* shows who has them so far. This rule was
-  fixed before the runs.
+- **Seeds**: every encoding gets those of the suite. On the published board of `small` these are 0 to 4. Over these the
+  first of each table, and those that the test does not separate from it, get five more, 5 to 9. This rule was fixed before the
+  runs and is applied once, so a row with five seeds can share a tier with rows that have ten.
 - **Tier**: rows are sorted by score. A tier is a stretch of rows of which the test separates no two; the next one begins at
   the first row that is separated from a row of the tier. So rows of neighbouring tiers need not be separated. Where all
   encodings have a single seed, nothing can be tested: there are no tiers, and small differences mean nothing. An encoding

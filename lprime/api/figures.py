@@ -98,7 +98,7 @@ def plot(
             ax.axvspan(first, 1, color=theme.shade, zorder=0)
             ax.set_xscale("log", base=2)
             ax.set_xlim(first, last)
-            ticks = [x for x in (0.25, 0.5, 1, 2, 3, 4, 5, 8, 16) if first <= x <= last]
+            ticks = [x for x in (0.25, 0.5, 1, 2, 3, 4, 5, 8, 16, 32) if first <= x <= last]
             ax.set_xticks(ticks, ["L" if x == 1 else f"{times(x)} L" for x in ticks])
             ax.xaxis.set_minor_locator(NullLocator())
             ax.set_title(f"{printable(task)}, L = {rows['train_length'].iloc[0]}")

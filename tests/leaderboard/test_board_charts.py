@@ -187,7 +187,7 @@ def test_discs_are_at_time_and_score_with_their_seeds_and_intervals():
     assert np.transpose(line_of(ax, "seeds")) == pytest.approx(np.array(expected))
     for segment, row in zip(intervals.get_segments(), rows, strict=True):
         assert segment.tolist() == [[row.step_time, pytest.approx(end)] for end in row.interval]
-    assert "busy *" in texts(figure) and "timed while the machine did other work" in " ".join(texts(figure)).lower()
+    assert "busy ‡" in texts(figure) and "timed while the machine did other work" in " ".join(texts(figure)).lower()
 
 
 def test_the_front_is_drawn_and_bold_and_those_ranked_apart_are_hollow_and_not_on_it():
