@@ -9,5 +9,5 @@
     measurements.py  the file of measurements, to which each is appended when it is done
     page.py          the page with the tables
 
-Needs no network. Copy the folder of its output back and forth to go on elsewhere; it stays under a megabyte.
+Needs no network. To go on elsewhere, copy ``measurements.jsonl``, ``trials.tar.gz`` and ``results.tar.gz`` there.
 """

@@ -1,6 +1,7 @@
 """``python -m bench.gpu``."""
 
 import os
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"  # before nu
 
 import typer
 
-from .candidates import SMOKE, STANDARD, Candidates, trial_key
+from .candidates import SMOKE, STANDARD, Candidates
 
 KINDS = ("equality", "steps", "packed", "calibration", "grid")
 
@@ -30,6 +31,8 @@ class Size:
     step_rounds: int
     packed: tuple[tuple[str, int], ...]
     """Suite and runs at a time, the most important first; those of several runs again with MPS, at the end."""
+    packed_late: tuple[tuple[str, int], ...]
+    """The same, after the grid."""
     packed_steps: int
     """Of each run, at least; eight times as many for one run at a time, whose processes would mostly start and end."""
     suite: str
@@ -51,7 +54,8 @@ FULL = Size(
     past="standard",
     steps=tuple((suite, task) for suite in SUITES for task in TASKS),
     step_rounds=30,
-    packed=tuple((suite, count) for counts in ((1, 8, 16), (4, 2)) for suite in SUITES for count in counts),
+    packed=tuple((suite, count) for suite in SUITES for count in (1, 8, 16)),
+    packed_late=tuple((suite, count) for suite in SUITES for count in (4, 2)),
     packed_steps=500,
     suite="standard",
     candidates=STANDARD,
@@ -62,8 +66,8 @@ COMPILE_S, MODEL_S = 400.0, 60.0
 """Seconds of one compiled measurement, of thirteen models, and of one of these."""
 PACKED_S = 60.0
 """Seconds with which a measurement of packed runs is begun."""
-TRIAL_S = 30.0
-"""The same of a trial for the calibration."""
+TRIALS_S = 60.0
+"""The same of a round of trials for the calibration."""
 QUICK = Size(
     encodings=("nope", "randomised(rope)"),
     equality_steps=2,
@@ -71,6 +75,7 @@ QUICK = Size(
     steps=(("small", "parity"),),
     step_rounds=1,
     packed=(("quick", 2),),
+    packed_late=(),
     packed_steps=3,
     suite="quick",
     candidates=SMOKE,
@@ -101,9 +106,9 @@ def gpu(
     from bench.suites.suite import load_suite
     from tasks import InputError, unknown
 
-    from .calibration import calibrated, next_candidate, run_trial, write_suite
+    from .calibration import calibrated, next_round, run_trials, write_suite
     from .equality import measure_equality
-    from .measurements import Failure, Machine, Measurement, Trial, append, error_text, read_measurements
+    from .measurements import Failure, Grid, Machine, Measurement, Trial, append, error_text, read_measurements
     from .page import render
     from .throughput import measure_packed, measure_steps, run_grid
 
@@ -124,12 +129,16 @@ def gpu(
         error = f": {measured.error}" if isinstance(measured, Failure) else ""
         print(f"{measured.kind} {measured.key}{error} ({left:.1f} min left)", flush=True)
 
-    def attempt(kind: str, key: str, measure: Callable[..., Measurement], *arguments: object, needs_s: float = 0.0) -> bool:
+    def attempt(
+        kind: str, key: str, measure: Callable[..., Measurement | list[Trial]], *arguments: object, needs_s: float = 0.0
+    ) -> bool:
         """Measure unless it is known or there is no time left; returns False if it fails. A grid is continued."""
         if ((kind, key) in known and kind != "grid") or time.monotonic() + needs_s > end or (only and kind not in only):
             return True
         try:
-            keep(measure(*arguments))
+            measured = measure(*arguments)
+            for one in measured if isinstance(measured, list) else [measured]:
+                keep(one)
         except Exception as error:  # of a library or of an encoding: the next measurement may succeed
             keep(Failure(key=f"{kind} {key}", error=error_text(error)))
             return False
@@ -143,30 +152,37 @@ def gpu(
     budget = Budget(0.0, size.step_rounds)
     for suite, task in size.steps:
         attempt("steps", f"{suite} {task}", measure_steps, suite, task, device, budget, False, end)
+
+    def pack(suite: str, count: int, mps: bool) -> bool:
+        steps, key = max(size.packed_steps, 8 * size.packed_steps // count), f"{suite} {count}{' mps' * mps}"
+        return attempt("packed", key, measure_packed, suite, count, mps, device, steps, end, needs_s=PACKED_S)
+
     for suite, count in size.packed:
-        steps = max(size.packed_steps, 8 * size.packed_steps // count)
-        attempt("packed", f"{suite} {count}", measure_packed, suite, count, False, device, steps, end, needs_s=PACKED_S)
+        pack(suite, count, mps=False)
     base = load_suite(size.suite)
 
-    def trials() -> dict[str, Trial]:
+    def tried() -> dict[str, Trial]:
         return {m.key: m for m in read_measurements(path) if isinstance(m, Trial)}
 
-    for candidates in size.candidates:
-        while spec := next_candidate(candidates, trials()):
-            key = trial_key(spec)
-            attempt("calibration", key, run_trial, base, spec, workers, device, end, out, needs_s=TRIAL_S)
-            if key not in trials():  # no time left, or it failed
-                break
-    if chosen := calibrated(base, size.candidates, trials()):
-        write_suite(out / f"{base.name}.yaml", chosen)
-        attempt("grid", base.name, run_grid, out / f"{base.name}.yaml", size.grid, workers, device, end, out)
+    while specs := next_round(base, size.candidates, before := tried()):
+        attempt("calibration", "trials", run_trials, base, specs, workers, device, end, out, needs_s=TRIALS_S)
+        if tried() == before:  # no time left, or they failed
+            break
+
+    def run_calibrated_grid() -> Grid:
+        file = out / f"{base.name}.yaml"
+        write_suite(file, calibrated(base, size.candidates, tried()))
+        return run_grid(file, size.grid, workers, device, end, out)
+
+    attempt("grid", base.name, run_calibrated_grid)
+    for suite, count in size.packed_late:
+        pack(suite, count, mps=False)
     for suite, task in size.compiled:
         key = f"{suite} {task} compiled"
         attempt("steps", key, measure_steps, suite, task, device, budget, True, end - MODEL_S, needs_s=COMPILE_S)
-    several = [(suite, count) for suite, count in size.packed if count > 1 and device.type == "cuda"]
+    several = [(suite, count) for suite, count in size.packed + size.packed_late if count > 1 and device.type == "cuda"]
     for suite, count in several:  # with MPS, last: a service that fails can leave the GPU unusable
-        steps, key = max(size.packed_steps, 8 * size.packed_steps // count), f"{suite} {count} mps"
-        if not attempt("packed", key, measure_packed, suite, count, True, device, steps, end, needs_s=PACKED_S):
+        if not pack(suite, count, mps=True):
             break
     print((out / "GPU.md").read_text(encoding="utf-8"))
 
@@ -178,4 +194,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the processes it has started end with it
     main()

@@ -1,22 +1,24 @@
 """Trials of candidates, and the choice of a suite's tasks by the criteria in ``bench/suites/CALIBRATION.md``."""
 
-import math
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 import yaml
 
 from bench.files import write_atomic
-from bench.result import RESULT, LengthScore, Result, read_result
+from bench.result import LengthScore
 from bench.runs.run import plan_runs
 from bench.suites.suite import Suite, TaskSpec
+from bench.training.evaluate import zero_scores
+from tasks import InputError
 
-from .candidates import Candidates, trial_key
+from .candidates import Candidates
 from .measurements import Trial
-from .throughput import LATE_S, lprime_run, run_to_end
+from .throughput import LATE_S, RunsFailed, lprime_run, pack_results, run_to_end, unpack_results
 
 SEEDS = [100, 101]
 """Seeds that the board never uses."""
@@ -24,66 +26,98 @@ LEARNED = 0.95
 """Mean exact match over test lengths l ≤ L and the seeds that all encodings but one must reach."""
 FLOOR, CEILING, SHARE = 0.02, 0.98, 1 / 3
 """Scores past L under the floor and over the ceiling; largest share of the cells that may be under, and over."""
-LENGTHS, SHORTEST = 8, 1.5
-"""Fewest test lengths past L that are kept; the least L′, as a multiple of L."""
+LENGTHS = 8
+"""Fewest test lengths past L that are kept."""
+TRIALS = "trials"
+"""Folder of the trials' runs, and name of the archive of their results."""
+Scores = dict[str, list[list[LengthScore]]]
+"""Encoding → scores of each of its runs, by test length."""
 
 
-def run_trial(base: Suite, spec: TaskSpec, workers: int, device: torch.device, end: float, folder: Path) -> Trial:
-    """Train every encoding of a suite on a candidate, with one seed after the other, and judge it.
+def suite_of(base: Suite, specs: Sequence[TaskSpec], **changes: object) -> Suite:
+    """A suite with other tasks."""
+    return Suite.model_validate(base.model_dump() | {"tasks": [spec.model_dump() for spec in specs], "vary": None} | changes)
+
+
+def trial_key(base: Suite, spec: TaskSpec) -> str:
+    """Names a candidate. Its fingerprint keeps apart trials of an earlier version of the suite or of the candidate."""
+    return f"{spec.task}-{spec.train_length}-{spec.recipe['steps']}-{suite_of(base, [spec]).fingerprint}"
+
+
+def run_trials(
+    base: Suite, specs: Sequence[TaskSpec], workers: int, device: torch.device, end: float, folder: Path
+) -> list[Trial]:
+    """Train every encoding of a suite on candidates, each of another task, and judge them.
 
     Arguments:
-        end: value of ``time.monotonic()`` at which the trial is given up.
+        end: value of ``time.monotonic()`` at which the trials are given up.
 
     Raises:
-        InputError: ``lprime run`` fails or takes too long; finished runs stay in ``folder``.
+        TimeoutError: the time is over; finished runs are kept in ``folder`` and its archive.
     """
-    name = f"{base.name}-{trial_key(spec)}"
-    suite = base.model_copy(update={"name": name, "tasks": [spec], "seeds": SEEDS, "vary": None})
-    out = folder / "trials"
-    file = out / f"{name}.yaml"
+    out, archive = folder / TRIALS, folder / f"{TRIALS}.tar.gz"
+    unpack_results(archive, out)
+    suite = suite_of(base, specs, name=f"{base.name}-trials-{suite_of(base, specs).fingerprint}", seeds=SEEDS)
+    file = out / f"{suite.name}.yaml"
     write_suite(file, suite)
-    found: list[Result] = []
-    for seed in SEEDS:
-        command = [*lprime_run(str(file), workers, device, out), f"--seed={seed}", "--quiet"]
-        run_to_end(command, os.environ, end + LATE_S - time.monotonic())
-        found += [read_result(run.folder(out) / RESULT) for run in plan_runs(suite, seeds=[seed])]
-        # An encoding under this mean cannot reach LEARNED, even if its other seed is all right.
-        if not enough(learned(found), LEARNED - (1 - LEARNED) * (len(SEEDS) - 1)):
+    found: dict[str, Scores] = {spec.task: {name: [] for name in suite.encodings} for spec in specs}
+    going_on = list(specs)
+    for count, seed in enumerate(SEEDS, 1):
+        if not going_on:
             break
-    return judge(spec, suite.test_lengths(spec.task), found)
+        options = [f"--seed={seed}", *(f"--task={spec.task}" for spec in going_on), "--retry-failed", "--quiet"]
+        command = [*lprime_run(str(file), workers, device, out), *options]
+        try:
+            for _ in range(2):  # a run that fails is tried once more, next to fewer others
+                with suppress(RunsFailed):
+                    run_to_end(command, os.environ, end + LATE_S - time.monotonic())
+                    break
+        finally:
+            pack_results(out, archive)
+        for run in plan_runs(suite, tasks=[spec.task for spec in going_on], seeds=[seed]):
+            if (result := run.result(out)) is None and run.failure(out) is None:
+                raise InputError(f"{run} is not finished: does another process work on it?")
+            scores = result.scores if result else zero_scores(suite.make_task(run.task), suite.test_sets(run.task))
+            found[run.task][run.encoding].append(scores)
+        # An encoding under this mean cannot reach LEARNED, even if its other seeds are all right.
+        bound = LEARNED - (1 - LEARNED) * (len(SEEDS) - count) / count
+        going_on = [spec for spec in going_on if enough(learned(spec, found[spec.task]), bound)]
+    return [judge(spec, trial_key(base, spec), found[spec.task]) for spec in specs]
 
 
-def judge(spec: TaskSpec, lengths: Sequence[int], found: Sequence[Result]) -> Trial:
-    """Whether a candidate is learned, and the greatest L′ at which it is graded."""
-    past, longest, shares = [n for n in lengths if n > spec.train_length], 0, (math.nan, math.nan)
-    for count in range(len(past), min(LENGTHS, len(past)) - 1, -1):
-        scores = [ranked_score(cell) for r in found for cell in r.scores if spec.train_length < cell.length <= past[count - 1]]
-        shares = sum(s < FLOOR for s in scores) / len(scores), sum(s > CEILING for s in scores) / len(scores)
-        if max(shares) <= SHARE and past[count - 1] >= SHORTEST * spec.train_length:
-            longest = past[count - 1]
+def judge(spec: TaskSpec, key: str, scores: Scores) -> Trial:
+    """Whether a candidate is learned, and the greatest L′ up to which it is graded."""
+    runs = [run for runs in scores.values() for run in runs]
+    past = [cell.length for cell in runs[0] if cell.length > spec.train_length]
+    longest, floor, ceiling = 0, 1.0, 1.0
+    for last in reversed(past[LENGTHS - 1 :]):
+        cells = [ranked_score(cell) for run in runs for cell in run if spec.train_length < cell.length <= last]
+        floor, ceiling = sum(s < FLOOR for s in cells) / len(cells), sum(s > CEILING for s in cells) / len(cells)
+        if max(floor, ceiling) <= SHARE:
+            longest = last
             break
-    means = learned(found)
+    means = learned(spec, scores)
     return Trial(
-        key=trial_key(spec),
+        key=key,
         task=spec.task,
         train_length=spec.train_length,
         steps=spec.recipe["steps"],
+        seeds=max(map(len, scores.values())),
         longest=longest,
         learned=means,
-        floor=shares[0],
-        ceiling=shares[1],
-        run_s=sum(r.timings.train_s + r.timings.evaluate_s for r in found) / len(found),
+        floor=floor,
+        ceiling=ceiling,
         met=longest > 0 and enough(means, LEARNED),
     )
 
 
-def learned(found: Sequence[Result]) -> dict[str, float]:
+def learned(spec: TaskSpec, scores: Scores) -> dict[str, float]:
     """Encoding → mean exact match over its runs and the test lengths l ≤ L."""
-    by_encoding: dict[str, list[float]] = {}
-    for result in found:
-        cells = [cell.exact for cell in result.scores if cell.length <= result.train_length]
-        by_encoding.setdefault(result.encoding.name, []).append(sum(cells) / len(cells))
-    return {name: sum(means) / len(means) for name, means in by_encoding.items()}
+    found = {}
+    for name, runs in scores.items():
+        cells = [cell.exact for run in runs for cell in run if cell.length <= spec.train_length]
+        found[name] = sum(cells) / len(cells)
+    return found
 
 
 def enough(means: Mapping[str, float], bound: float) -> bool:
@@ -92,38 +126,48 @@ def enough(means: Mapping[str, float], bound: float) -> bool:
 
 
 def ranked_score(cell: LengthScore) -> float:
-    """What the board ranks: the mean of exact match and token accuracy, each with guessing taken out."""
+    """What the board ranks, ``leaderboard.stats.scores.cell_scores``, which ``bench`` may not import."""
     assert cell.token_chance is not None  # None only in results of protocol 2
     of_exact = (cell.exact - cell.chance) / (1 - cell.chance)
     return (of_exact + (cell.token - cell.token_chance) / (1 - cell.token_chance)) / 2
 
 
-def next_candidate(task: Candidates, trials: Mapping[str, Trial]) -> TaskSpec | None:
-    """The first candidate of a task that has not been tried; None if one before it meets the criteria, or all have been."""
-    for spec in task.specs():
-        if trial_key(spec) not in trials:
-            return spec
-        if trials[trial_key(spec)].met:
-            break
-    return None
-
-
-def calibrated(base: Suite, candidates: Sequence[Candidates], trials: Mapping[str, Trial]) -> Suite | None:
-    """The suite with each task's first candidate that meets the criteria; None while there is a candidate to try.
-
-    If no candidate of a task meets them, it gets the one that most encodings have learned, of these the first.
-    """
-    if any(next_candidate(task, trials) for task in candidates):
-        return None
+def next_round(base: Suite, candidates: Sequence[Candidates], trials: Mapping[str, Trial]) -> list[TaskSpec]:
+    """The first candidate that has not been tried, of each task of which none meets the criteria."""
     specs = []
     for task in candidates:
-        tried = [(spec, trials[trial_key(spec)]) for spec in task.specs() if trial_key(spec) in trials]
+        for spec in task.specs():
+            if (trial := trials.get(trial_key(base, spec))) is None:
+                specs.append(spec)
+                break
+            if trial.met:
+                break
+    return specs
+
+
+def calibrated(base: Suite, candidates: Sequence[Candidates], trials: Mapping[str, Trial]) -> Suite:
+    """The next version of a suite, with each task's first candidate that meets the criteria.
+
+    If no candidate of a task meets them, it gets the one that most encodings have learned, of these the first.
+
+    Raises:
+        InputError: candidates of a task must be tried first.
+    """
+    if waiting := [spec.task for spec in next_round(base, candidates, trials)]:
+        raise InputError(f"waits for the calibration of {', '.join(waiting)}")
+    specs, unmet = [], []
+    for task in candidates:
+        tried = [(spec, trials[key]) for spec in task.specs() if (key := trial_key(base, spec)) in trials]
         spec, trial = max(tried, key=lambda pair: (pair[1].met, sum(m >= LEARNED for m in pair[1].learned.values())))
         kept = [x for x in spec.test_at or () if not trial.longest or x * spec.train_length <= trial.longest]
         specs.append(spec.model_copy(update={"test_at": kept}))
-    return base.model_copy(update={"tasks": specs})
+        unmet += [spec.task] * (not trial.met)
+    size = f"{base.model.layers} layers of width {base.model.width}"
+    but = f"; no candidate of {', '.join(unmet)} met the criteria" if unmet else ""
+    about = f"The GPU suite, {size}. Calibrated in CALIBRATION.md{but}."
+    return suite_of(base, specs, version=base.version + 1, about=about)
 
 
 def write_suite(file: Path, suite: Suite) -> None:
-    file.parent.mkdir(exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(file, yaml.safe_dump(suite.model_dump(mode="json", exclude_none=True), sort_keys=False))

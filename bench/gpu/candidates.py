@@ -35,10 +35,6 @@ class Candidates:
         ]
 
 
-def trial_key(spec: TaskSpec) -> str:
-    return f"{spec.task}-{spec.train_length}-{spec.recipe['steps']}"
-
-
 STANDARD = (
     Candidates("copying", "unique", (40, 32, 24), (4000, 8000), past=4),
     Candidates("addition", "reversed", (16, 12, 8), (4000, 8000), past=4),

@@ -68,16 +68,16 @@ class Trial(Record):
     task: str
     train_length: int
     steps: int
+    seeds: int
+    """Runs of each encoding; fewer than planned if it was given up."""
     longest: int
-    """Greatest L′ at which it is graded; 0 if there is none."""
+    """Greatest L′ up to which it is graded; 0 if there is none."""
     learned: dict[str, float]
     """Encoding → mean exact match at l ≤ L."""
     floor: float
-    """Share of the cells up to that L′ (the least that was tried, if there is none) that score under the floor."""
+    """Share of the cells up to that L′, or to the least that was looked at, that score under the floor."""
     ceiling: float
     """The same, over the ceiling."""
-    run_s: float
-    """Mean time of a run, with others on the same GPU."""
     met: bool
     """Whether it is learned and graded."""
 

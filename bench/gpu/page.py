@@ -38,7 +38,7 @@ def render(found: Sequence[Measurement]) -> str:
     where = "; ".join(
         f"{m.date}, {m.key}, {m.cores} cores, {', '.join(f'{k} {v}' for k, v in m.versions.items())}" for m in machines
     )
-    measured = {(m.kind, m.key) for m in found}
+    measured = {(m.kind, m.key) for m in found} | {("calibration", "trials") for _ in of_kind(found, Grid)}
     failed = [m for m in of_kind(found, Failure) if tuple(m.key.split(" ", 1)) not in measured]
     tables = [*goals(found), *equality_tables(of_kind(found, Equality)), *step_tables(of_kind(found, Steps))]
     tables += [*packed_tables(of_kind(found, Packed)), *trial_tables(of_kind(found, Trial))]
@@ -147,15 +147,13 @@ def packed_tables(found: Sequence[Packed]) -> list[Table]:
 
 def trial_tables(found: Sequence[Trial]) -> list[Table]:
     text = "Trials by the criteria of `bench/suites/CALIBRATION.md`. *Learned*: encodings whose mean exact match at l ≤ L is "
-    text += (
-        f"{LEARNED:g} or more. *Floor*, *ceiling*: shares of the cells past L, up to L′, that score under {FLOOR:g} and over "
-    )
-    text += f"{CEILING:g}."
+    text += f"{LEARNED:g} or more. *Floor*, *ceiling*: shares of the cells with L < l ≤ L′ that score under {FLOOR:g} and "
+    text += f"over {CEILING:g}; where there is no L′, up to the least that is allowed."
     rows = []
     for m in found:
         learned = sum(mean >= LEARNED for mean in m.learned.values())
-        numbers = [f"{m.train_length}", f"{m.steps:,}", f"{learned} of {len(m.learned)}", f"{m.longest}" if m.longest else "–"]
-        shares = [f"{m.floor:.2f}", f"{m.ceiling:.2f}", f"{m.run_s:.1f}", "yes" if m.met else "no"]
-        rows.append([m.task, *numbers, *shares])
-    header = ["task", "L", "steps", "learned", "L′", "floor", "ceiling", "s a run", "meets the criteria"]
+        numbers = [f"{m.train_length}", f"{m.steps:,}", f"{m.seeds}", f"{learned} of {len(m.learned)}"]
+        graded = [f"{m.longest}" if m.longest else "–", f"{m.floor:.2f}", f"{m.ceiling:.2f}", "yes" if m.met else "no"]
+        rows.append([m.task, *numbers, *graded])
+    header = ["task", "L", "steps", "seeds", "learned", "L′", "floor", "ceiling", "meets the criteria"]
     return [Table("Calibration", text, header, rows)] if rows else []

@@ -35,7 +35,7 @@ PACKED_S, LATE_S = 200.0, 30.0
 PACK_EVERY_S = 60.0
 """Seconds between two packings of the grid's results, which a killed command leaves."""
 STOP_S = 20.0
-"""Seconds in which an interrupted ``lprime run`` saves its runs."""
+"""Seconds in which a terminated ``lprime run`` saves its runs."""
 CHOICES = ("encoding", "task", "seed")
 """Options of ``lprime run`` that choose a part of a suite."""
 RESULTS = "results.tar.gz"
@@ -65,7 +65,8 @@ def measure_packed(suite_name: str, count: int, mps: bool, device: torch.device,
         end: value of ``time.monotonic()`` at which the measurement is given up.
 
     Raises:
-        InputError: the command, or NVIDIA's Multi-Process Service, fails or takes too long.
+        InputError: the command, or NVIDIA's Multi-Process Service, fails.
+        TimeoutError: it takes too long.
     """
     suite = load_suite(suite_name)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
@@ -102,23 +103,32 @@ def shortened(suite: Suite, count: int, steps: int) -> Suite:
     return suite.model_copy(update={"recipe": recipe, "tasks": specs, "encodings": ENCODINGS, "seeds": seeds})
 
 
+class RunsFailed(InputError):
+    """``lprime run`` ended, and some runs failed."""
+
+
 def run_to_end(command: list[str], environment: Mapping[str, str], seconds: float) -> None:
     """Run ``lprime run``, and kill it and its workers when the time is over.
 
     Raises:
-        InputError: it fails or takes longer.
+        RunsFailed: a run failed.
+        InputError: it refuses the runs.
+        TimeoutError: it takes longer.
     """
+    if seconds <= 0:
+        raise TimeoutError("no time left")
     pipe, errors = subprocess.PIPE, subprocess.STDOUT
     with subprocess.Popen(command, stdout=pipe, stderr=errors, text=True, env=environment, start_new_session=True) as process:
         try:
             output, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            raise InputError(f"lprime run takes longer than {seconds:.0f} s") from None
+            raise TimeoutError(f"lprime run takes longer than {seconds:.0f} s") from None
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
     if process.returncode:
-        raise InputError(f"lprime run ended with {process.returncode}: {' '.join(output.split()[-40:])}")
+        error = RunsFailed if process.returncode == 1 else InputError
+        raise error(f"lprime run ended with {process.returncode}: {' '.join(output.split()[-40:])}")
 
 
 def lprime_run(suite: str, workers: int, device: torch.device, out: Path) -> list[str]:
@@ -200,29 +210,37 @@ def run_grid(
         end: value of ``time.monotonic()`` at which it is stopped.
     """
     out, archive, start = folder / "runs", folder / RESULTS, time.monotonic()
-    if archive.exists():
-        with tarfile.open(archive) as packed:
-            packed.extractall(out, filter="data")
+    unpack_results(archive, out)
     for stage in stages:
         options = [f"--{name}={value}" for name, values in zip(CHOICES, stage, strict=True) for value in values]
         process = subprocess.Popen([*lprime_run(str(suite), workers, device, out), *options, "--retry-failed"])
-        while process.poll() is None and (left := end - STOP_S - time.monotonic()) > 0:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(timeout=min(PACK_EVERY_S, left))
-            pack_results(out, archive)
-        if stopped := process.poll() is None:
-            process.send_signal(signal.SIGINT)
-            try:
-                process.wait(timeout=STOP_S)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        stopped = False
+        try:
+            while process.poll() is None and (left := end - STOP_S - time.monotonic()) > 0:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=min(PACK_EVERY_S, left))
+                pack_results(out, archive)
+        finally:
+            if stopped := process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(timeout=STOP_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
         if process.returncode == 2:
             raise InputError("lprime run refused the grid, see above")
         if stopped:
             break
     done, failed = pack_results(out, archive)
     return Grid(key=suite.stem, done=done, failed=failed, asked=prod(map(len, stages[-1])), seconds=time.monotonic() - start)
+
+
+def unpack_results(archive: Path, out: Path) -> None:
+    """Unpack what ``pack_results`` packed, if it exists."""
+    if archive.exists():
+        with tarfile.open(archive) as packed:
+            packed.extractall(out, filter="data")
 
 
 def pack_results(out: Path, archive: Path) -> tuple[int, int]:
