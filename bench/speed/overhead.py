@@ -22,8 +22,6 @@ from .record import Overhead
 from .timing import log
 
 SUITE = "quick"
-ROUNDS = 3
-"""Number of timed start-ups, and of timed imports alone."""
 IMPORTS = (
     "from lprime.cli import app; import bench.runs.pool, bench.runs.progress, bench.runs.run; "
     "import bench.suites.suite, bench.runs.run_one; "
@@ -41,6 +39,8 @@ def measure_overhead(plan: Plan) -> Overhead:
     suite = load_suite(SUITE)
     if plan.grid_steps:
         suite = suite.model_copy(update={"recipe": suite.recipe.model_copy(update={"steps": plan.grid_steps})})
+    if plan.test_examples:
+        suite = suite.model_copy(update={"test_examples": plan.test_examples})
     with tempfile.TemporaryDirectory() as scratch:
         return run_grid(suite, plan, Path(scratch))
 
@@ -54,8 +54,8 @@ def run_grid(suite: Suite, plan: Plan, scratch: Path) -> Overhead:
     runs = runs_of(suite, encodings, tasks, [0])
     # Imports and start-ups alternate, so that a slow moment affects both; only the last grid runs to its end.
     imports, starts = [], []
-    for n in range(ROUNDS):
-        last = n == ROUNDS - 1
+    for n in range(plan.starts):
+        last = n == plan.starts - 1
         folder = out if last else scratch / f"start-{n}"
         imports.append(sum(wall_seconds([sys.executable, "-c", code + EXIT]) for code in IMPORTS))
         starts.append(seconds_to_first_run([*command, f"--out={folder}"], runs[0].folder(folder), scratch / "log", last))

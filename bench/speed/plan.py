@@ -52,6 +52,8 @@ class Plan:
     """Encodings and tasks of ``quick`` for the overhead measurement; at least two runs."""
     grid_steps: int | None
     """Training steps of these runs; None: as many as in the recipe."""
+    starts: int = 3
+    """Number of timed start-ups of the grid, and of timed imports alone; the last start-up is followed by the whole grid."""
     quick: bool = False
 
 
@@ -89,5 +91,6 @@ QUICK = Plan(
     profile=("parity",),
     grid=(("nope",), ("parity", "sorting")),
     grid_steps=20,
+    starts=2,
     quick=True,
 )
