@@ -45,7 +45,7 @@ def test_running_again_skips_finished_runs(tiny, tmp_path):
 
 def test_a_grid_killed_at_random_moments_gives_the_same_results(tiny, tmp_path):
     suite = tiny(recipe={"steps": 300})
-    whole = lprime("run", suite, "--out", tmp_path / "whole")
+    whole = lprime("run", suite, "--out", tmp_path / "whole", "--workers", 1)
     assert whole.returncode == 0, whole.stderr
     rng, kills = random.Random(0), 0
     for _ in range(3):
@@ -60,7 +60,7 @@ def test_a_grid_killed_at_random_moments_gives_the_same_results(tiny, tmp_path):
             kills += 1
         process.communicate()
     assert kills, "the grid ended before it could be killed: make it longer"
-    assert lprime("run", suite, "--out", tmp_path / "cut").returncode == 0
+    assert lprime("run", suite, "--out", tmp_path / "cut", "--workers", 1).returncode == 0
     assert results(tmp_path / "cut") == results(tmp_path / "whole")
     remaining = {p.name for p in (tmp_path / "cut").rglob("*") if p.is_file()}
     assert remaining == {"result.json"}, "checkpoints, locks and partial files are deleted"
@@ -116,7 +116,7 @@ def test_one_failed_run_never_stops_the_others(tiny, tmp_path):
     suite, out = tiny(), tmp_path / "runs"
     # A folder in place of the checkpoint: this run can neither resume nor save.
     (out / "tiny/copying/t5/seed-0/checkpoint.safetensors").mkdir(parents=True)
-    first = lprime("run", suite, "--out", out)
+    first = lprime("run", suite, "--out", out, "--workers", 1)
     assert first.returncode == 1
     assert "1 of 4 runs failed" in first.stdout
     assert len(results(out)) == 3

@@ -27,7 +27,7 @@ def test_stretched_forms_after_rope_train_nothing(tiny, tmp_path):
     run(suite, out, encodings=["rope"])
     weights = out / "tiny/copying/rope/seed-0/weights.safetensors"
     written = weights.stat().st_mtime_ns
-    text = run(suite, out, encodings=NAMES[1:])
+    text = run(suite, out, "--workers", 1, encodings=NAMES[1:])
     assert text.count("trained as rope") == 3
     assert weights.stat().st_mtime_ns == written
     assert files(out) == {"rope/seed-0/weights.safetensors"}

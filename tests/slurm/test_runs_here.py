@@ -28,7 +28,7 @@ def rows(capsys: pytest.CaptureFixture, suite: Path, out: Path) -> dict[tuple[st
 def test_runs_of_other_encodings_and_seeds_are_listed(tiny, tmp_path, capsys):
     suite, out = tiny(encodings=["nope", "t5"], seeds=[0, 1]), tmp_path / "runs"
     part = ("--task", "parity", "--encoding", "rope(base=500)", "--encoding", "t5", "--seed", 7, "--extra-seeds")
-    done = lprime("run", suite, "--out", out, *part)
+    done = lprime("run", suite, "--out", out, "--workers", 1, *part)
     assert done.returncode == 0, done.stderr
     own = {(task, encoding, seed) for task in ("copying", "parity") for encoding in ("nope", "t5") for seed in (0, 1)}
     found = rows(capsys, suite, out)
