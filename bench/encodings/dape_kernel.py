@@ -15,8 +15,8 @@ from torch.nn import functional as F
 SLOPE = 0.01
 """Of LeakyReLU for negative inputs."""
 CACHED, ON_GPU = 2**18, 2**26
-"""Hidden features computed at a time: those that stay in a core's cache; on a GPU, where many small kernels take longer, as many
-as take a quarter of a GiB in fp32. The backward pass computes them again, and their gradients."""
+"""Hidden features computed at a time: those that stay in a core's cache; on a GPU, where many small kernels take longer, a
+quarter of a GiB of them in fp32. The backward pass computes them again, and their gradients."""
 
 
 def cells_of(count: int, extra: int, device: torch.device) -> tuple[Int[Tensor, " P"], Float[Tensor, " P"]]:
