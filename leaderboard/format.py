@@ -16,7 +16,7 @@ SECOND_HAND = "≈"
 """Marks the name of an encoding whose source is second-hand."""
 ABSENT = "–"
 RANKING_TITLES = {
-    "standard": "Standard: trained at lengths up to L only",
+    "standard": "Main table: trained at lengths up to L only",
     "longer": "Longer lengths: saw lengths beyond L in training or fine-tuning",
     "task-aware": "Task-aware: uses the meaning of the tokens",
 }

@@ -22,7 +22,7 @@ def render_page(record: Speed) -> str:
     head = (
         f"Measured by `make speed`{' --quick: **a smoke run, its numbers mean nothing**' if record.quick else ''}, "
         f"{record.date}, on {record.device}, {record.threads} thread of {record.cores} cores; {versions}. It took "
-        f"{record.took_s / 60:.1f} minutes with {percent(record.cpu_share)} of a core."
+        f"{record.took_s / 60:.1f} minutes and had {percent(record.cpu_share)} of a core."
     )
     head += "".join(f" Section {name} was measured again alone, {date}." for name, date in record.renewed.items())
     tables = [

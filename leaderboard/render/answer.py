@@ -7,7 +7,7 @@ from bench.suites.vary import condition_title
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.cost import NOISE
 from leaderboard.figures.highlight import REFERENCES
-from leaderboard.format import FLAG, MOST_LISTED, listed, number_range, reach_text, share, times
+from leaderboard.format import FLAG, MOST_LISTED, listed, number_range, reach_text, seed_list, share, times
 from leaderboard.stats.association import association
 from leaderboard.stats.robustness import Robustness, robustness
 from leaderboard.stats.significance import RISK
@@ -136,7 +136,7 @@ def below(rows: Sequence[Row], lead: Sequence[Row], show: Show) -> str:
         text = f"{len(found)} of {len(lead) + len(others)} encodings, among them {listed([show(row) for row in known])}. "
     if some := [show(row) for row in others if 0 < parted[row.name] < len(lead)]:
         text = text or f"no encoding is below all of these {len(lead)}. "
-        text += f"Below some of them only: {listed(some)}."
+        text += f"Below some of them only: {listed(some, len(some))}."
     return text.rstrip()
 
 
@@ -203,9 +203,11 @@ def tuned(order: Robustness, safe: Safe) -> str:
     most = max(moves, key=lambda move: abs(move.change))
     scores = dict(zip(order.tuned.comparison.encodings, order.tuned.comparison.scores, strict=True))
     after, before = scores[most.encoding], scores[most.encoding] - most.change
+    first = max(scores, key=lambda name: scores[name])
     return (
         f" The learning rate matters: with the one of the lowest loss for each encoding, {order.tuned.changed} of these "
-        f"{len(moves)} scores change, most that of {safe(most.encoding)}: {share(before)} → {share(after)}."
+        f"{len(moves)} scores change, most that of {safe(most.encoding)}: {share(before)} → {share(after)}. The highest is "
+        f"then {safe(first)}'s, {share(scores[first])} ({seed_list(order.tuned.seeds)})."
     )
 
 

@@ -34,12 +34,14 @@ def association_sentence(found: Association, safe: Callable[[str], str] = escape
     said = []
     for name, tau in found.found.items():
         place = list(MEASURES).index(name)
-        unsure = [f"; not without {listed([*map(safe, one.left_out)])}" for one in found.checks if one.ps[place] > ALPHA]
+        unsure = [
+            f"; not significant without {listed([*map(safe, one.left_out)])}" for one in found.checks if one.ps[place] > ALPHA
+        ]
         said.append(f"{MEASURES[name].finding(tau)} (τ {signed(tau)}{''.join(unsure)})")
     rest = len(MEASURES) - len(said)
     if not said:
         return f"{over}: for none of {rest} measures does the test find that it goes with the score."
-    others = f" For {plural(rest, 'other measure')} the test finds nothing." if rest else ""
+    others = f" {plural(rest, 'other measure')} show{'s' * (rest == 1)} no significant correlation." if rest else ""
     return f"{over}, higher scores go with {listed(said)}.{others} τ is Kendall's rank correlation, mean over tasks."
 
 

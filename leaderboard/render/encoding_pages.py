@@ -22,10 +22,10 @@ from .task_metrics import IN_DISTRIBUTION, REACH, SCORE
 
 BOARD = "README.md"
 PROPERTIES = {
-    "unique": "every position has its own code",
+    "unique": "different positions have different codes",
     "linear": "what is added to the embedding at p + 3 is a linear function of what is added at p; where nothing is added: "
     "attention depends on positions, and only on their differences",
-    "defined_past_train": "defined beyond the training lengths, with finite numbers",
+    "defined_past_train": "finite beyond the training lengths",
     "deterministic": "deterministic in evaluation",
     "several_dimensions": "reversing all positions but the last changes the codes",
 }
@@ -150,7 +150,7 @@ def summary_line(entry: Entry) -> str:
         rank = "Not tested: single seeds, or nothing to compare with" if row.complete else "Not ranked: some task has no run"
     missing = [f"{columns.task_markdown(c.column.task)} ({c.state})" for c in row.cells.values() if not c.runs]
     within = columns.IN_DISTRIBUTION_MEAN.text(row)
-    text = f"{rank}, score {columns.SCORE.text(row)}, reach {columns.MEAN_REACH.text(row)} L, l ≤ L {within}. "
+    text = f"{rank}, score {columns.SCORE.text(row)}, reach {columns.MEAN_REACH.text(row)} L, exact match at l ≤ L {within}. "
     text += f"No result on {', '.join(missing)}. " if missing else ""
     return text + f"Suite version {grid.version}, fingerprint {code(grid.fingerprint)}."
 

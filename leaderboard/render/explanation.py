@@ -22,8 +22,8 @@ ACCURACY = f"{100 * (NOISE - 1):.0f} %"
 """Of step times."""
 TITLE = "Length-generalisation leaderboard of positional encodings"
 ONE_DIFFERENCE = """\
-Within the first table of a suite only the positional encoding differs, but for an extra training stage at lengths up to L that
-some published methods have."""
+Rows of a suite's first table differ only in the positional encoding, except that some published methods add a training stage at
+lengths up to L."""
 ABOUT = f"""\
 Transformers are trained from scratch at lengths up to L and tested at lengths up to L′. {ONE_DIFFERENCE}
 The **score** is, past L, the mean of exact match and token accuracy, mean over tasks: 1 is perfect, 0 is guessing. **Reach** is
@@ -37,8 +37,9 @@ EXPLANATION = f"""\
   often means that the output is no valid answer at all: on parity, `<eos>` in place of the bit.
 - **Score**: a cell, one run at one test length, scores {CELL_TEXT}:
   (accuracy − guessing) / (1 − guessing). **Token accuracy** is the share of answer tokens that are predicted right when all
-  tokens before them are given, right ones even where the model was wrong. So a score of .3 may come from single tokens, with no
-  whole answer right. Where the guessing level of tokens is not recorded, as in results of version 1, it is
+  tokens before them are given, right ones even where the model was wrong. Guessing an answer is the best guess without the
+  prompt; guessing a token is the most frequent one at its place, for that length. So a score of .3 may come from single
+  tokens, with no whole answer right. Where the guessing level of tokens is not recorded, as in results of version 1, it is
   exact match alone. A run's score on a task is the mean of its cells past L with
   weights log(l_i / l_(i−1)), from l_0 = L on, so that every octave counts alike; then floored at 0. Task columns show the
   mean over seeds, in the full table, from three seeds on, ± half-width of its 95 % Student-t interval, which covers variation
@@ -138,4 +139,4 @@ def chance_levels(grid: Grid) -> str:
     """The accuracy of guessing at l > L, for tasks where it is visible."""
     levels = [(columns.task_markdown(c.task), float(np.mean(np.array(c.chance)[c.at > c.train_length]))) for c in grid.columns]
     visible = [f"{share(level)} on {task}" for task, level in levels if level > VISIBLE_CHANCE]
-    return f"Guessing gives {' and '.join(visible)}. " if visible else ""
+    return f"Guessing gives an exact match of {' and '.join(visible)}. " if visible else ""

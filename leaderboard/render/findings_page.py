@@ -38,7 +38,7 @@ def render_findings(findings: Iterable[Finding], outcomes: Mapping[str, Outcome]
         f"Findings of the literature, run with this code on a CPU: {', '.join(counts)}. The models are small and the trainings "
         "short, so a finding that is not reproduced here need not be wrong; each section lists how our setting differs.",
         "Each rule was committed before its runs, unless its section says otherwise. Intervals are 95 %, over seeds. A finding "
-        "has the worst verdict of its parts, so one of many parts may rule it out by chance:",
+        "gets the worst verdict among its parts, so with many parts one may fail by chance:",
         "\n".join(rules),
         markdown_table(["claim", "source", "verdict"], rows, left=3),
         *(section(finding, verdict, parts, outcomes.get(finding.name)) for finding, verdict, parts in judged),
@@ -57,7 +57,11 @@ def verdict_of(finding: Finding, outcome: Outcome | None) -> tuple[str, list[Par
 def section(finding: Finding, verdict: str, parts: list[Part], outcome: Outcome | None) -> str:
     """One finding in full."""
     source = finding.source
-    second_hand = " Read second-hand, not in the paper or its code." if source.second_hand else ""
+    second_hand = (
+        " The claim is taken from second-hand descriptions; its numbers were not checked in the paper."
+        if source.second_hand
+        else ""
+    )
     tolerance = f"; tolerance {finding.tolerance:g}" if source.numbers else ""
     seeds = {*finding.seeds, *(seed for suite in finding.grids.values() for seed in suite.seeds)}
     lines = [
@@ -70,7 +74,7 @@ def section(finding: Finding, verdict: str, parts: list[Part], outcome: Outcome 
         f"`lprime reproduce {finding.name}`, {finding.minutes:g} minutes of one core.",
     ]
     if finding.tried:
-        lines.append(f"- Tried: {escape(finding.tried, 2000)}")
+        lines.append(f"- Notes: {escape(finding.tried, 2000)}")
     text = "\n\n".join([*lines[:2], "\n".join(lines[2:])])
     if parts and outcome:
         header = ["part", "published", "ours", "verdict"]

@@ -99,7 +99,7 @@ def tuned_words(found: Tuned, rates: Mapping[str, float]) -> str:
     count = sum(rate == largest for rate in found.rates.values())
     edge = f" (for {count} the largest, so a larger one may be better still)" if count and largest != BASE else ""
     changed = f"another than the suite's has the lowest loss for {found.changed} of {len(found.rates)} encodings{edge}"
-    return f"{start}{changed}, {by}{order}. Differences between losses are not tested."
+    return f"{start}{changed}, {by}{order}. Its scores are of these seeds, too. Differences between losses are not tested."
 
 
 def rates_text(rates: Iterable[str]) -> str:

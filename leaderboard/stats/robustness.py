@@ -42,10 +42,11 @@ class Tuned:
     rates: Mapping[str, str]
     """Encoding → condition."""
     comparison: Comparison
+    """With the suite's learning rate for all, over the same seeds."""
     by_answers: bool
     """Whether the loss is that of test answers at l ≤ L; otherwise it is the last training loss."""
     seeds: tuple[int, ...]
-    """By which the rate was chosen."""
+    """Of the losses and of the scores: those that all rates have."""
 
     @property
     def changed(self) -> int:
@@ -187,6 +188,6 @@ def tune(
     by_answers = not np.isnan(losses[..., 0]).any()
     best = np.nan_to_num(losses[..., 0 if by_answers else 1], nan=np.inf).argmin(1)
     chosen = {name: list(rates)[place] for name, place in zip(names, best, strict=True)}
-    scores = {rate: score_list(runs) for rate, runs in rates.items()}
+    scores = {rate: score_list({seed: runs[seed] for seed in seeds}) for rate, runs in rates.items()}
     theirs = [scores[rate][i] for i, rate in enumerate(chosen.values())]
     return Tuned(chosen, comparison(BASE, names, scores[BASE], theirs, separated), bool(by_answers), tuple(seeds))

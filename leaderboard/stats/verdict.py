@@ -17,10 +17,10 @@ Verdict = Literal["not reproduced", "not decided", "in order only", "reproduced"
 VERDICTS: Sequence[Verdict] = ("not reproduced", "not decided", "in order only", "reproduced")
 """From worst to best: a finding has the worst verdict of its parts."""
 RULES = {
-    "reproduced": "every part is seen, and where numbers were published, differences are within the tolerance of them",
-    "in order only": "every part is seen, but a difference is further than the tolerance from the published one",
-    "not decided": "the interval of a part allows both",
-    "not reproduced": "the interval of a part rules it out",
+    "reproduced": "every part holds, and where numbers were published, differences are within the tolerance of them",
+    "in order only": "every part holds, but a difference is further than the tolerance from the published one",
+    "not decided": "the interval of some part contains both outcomes",
+    "not reproduced": "the interval of some part excludes the claim",
 }
 
 

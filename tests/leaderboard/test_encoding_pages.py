@@ -147,7 +147,7 @@ def test_description_and_measurements():
     assert "- **Formula**: s = q·k &#124; &#60;b&#62;" in text
     assert "- **Paper**: A, B, [All about nope](https://example.org/nope), 2020" in text
     assert "- **Settings**: k = 4" in text and "- **Implemented from**: the paper" in text
-    assert "- every position has its own code: yes" in text and "only on their differences: no" in text
+    assert "- different positions have different codes: yes" in text and "only on their differences: no" in text
     assert table_below(text, "## Measured")[1] == ["23", "26.04", "1.25", "19.6", "1.10"]
     assert "different version" not in text and "busy" not in text
     other = page(suite(), [result(suite())], card=a_card(source_sha256="f", cpu_share=0.5))

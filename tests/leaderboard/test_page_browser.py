@@ -286,7 +286,7 @@ def test_the_csv_has_the_table_as_shown(opened):
     assert started.value.suggested_filename == "lprime-tiny.csv"
     frame = pd.read_csv(started.value.path())
     assert [" ".join(name.split()) for name in frame["encoding"]] == [" ".join(name.split()) for name in shown(tab)]
-    assert set(frame["class"]) == {"Standard: trained at lengths up to L only"}
+    assert set(frame["class"]) == {"Main table: trained at lengths up to L only"}
     for row in frame[frame["encoding"].isin(["rope", "yarn", "alibi"])].to_dict("records"):
         assert row["sorting: score"] == pytest.approx(past(row["encoding"], "sorting"), abs=5.1e-4)
         assert row["reach"] > 0 and row["score (note)"].startswith("[")

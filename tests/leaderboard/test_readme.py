@@ -100,7 +100,7 @@ def test_a_table_for_each_ranking_class_comes_first(mixed_board):
     assert standard[0]["sorting"] == ".858" and standard[0]["parity"] == ".717"
     assert [standard[2][title] for title in ("parity", "sorting", "score", "tier")] == ["failed", ".198", "–", "–"]
     assert list(standard[0])[:4] == ["tier", "encoding", "reach", "score"] and standard[0]["family"] == "made up"
-    for title in ("**Standard: ", "**Longer lengths: ", "**Task-aware: "):
+    for title in ("**Main table: ", "**Longer lengths: ", "**Task-aware: "):
         assert title in text
 
 
@@ -276,6 +276,6 @@ def test_chance_and_recipe_are_stated_and_encodings_without_runs_are_not(tmp_pat
     of = suite(encodings=["nope", "rope", "t5"])
     board = publish(tmp_path, full(of, {"nope": CURVE, "rope": (1, 1, 0.9, 0.8)}), of)
     text = "".join(path.read_text() for path in sorted(board.rglob("*.md")))
-    assert "Guessing gives .500 on parity." in text
+    assert "Guessing gives an exact match of .500 on parity." in text
     assert "suites/tiny.yaml" not in text  # no suite of ours
     assert "t5" not in text
