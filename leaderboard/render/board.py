@@ -231,15 +231,24 @@ def ranking_tables(classes: Classes, encoding: TableColumn = tables.PAPER_LINK) 
     return [*parts, tables.bullets(notes)]
 
 
+def about(column: Column) -> str:
+    """Unit of length and description of a known task's variant, with the first test example of the shortest length."""
+    known = tasks.catalogue().get(column.task)
+    if known is None or column.variant not in known.variants:
+        return ""
+    task = tasks.get(column.task, column.variant, column.lengths[-1])
+    example = task.vocabulary.decode(tasks.test_set(task, column.lengths[0], 1, 0).tokens[0])
+    return f"; length = {escape(known.length_is)}; {escape(known.variants[column.variant])}, such as `{example}`"
+
+
 def task_page(grid: Grid, column: Column, rows: Sequence[Row], file: BoardFile) -> list[str]:
     """One task: figure and accuracy at every length."""
     known = tasks.catalogue().get(column.task)
     title = known.title if known else column.task
-    unit = f"; length = {known.length_is}" if known else ""
     others = f"[all tables and figures]({file.link(file.paths.details)}) · {task_links(grid, file)}"
     parts = [f"# {escape(title)}, suite {escape(grid.name)}", f"{file.back} · {others}"]
     parts.append(
-        f"Variant {escape(column.variant)}, L = {column.train_length}{escape(unit)}. The table has score and "
+        f"Variant {escape(column.variant)}, L = {column.train_length}{about(column)}. The table has score and "
         "reach on this task, and exact match by test length, mean over seeds; guessing is taken out of score and reach alone. "
         f"The score is {CELL_TEXT}, so it can be above 0 where no answer is right as a whole."
     )
