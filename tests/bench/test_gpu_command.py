@@ -166,6 +166,31 @@ sys.exit(2)
     assert (grid.done, grid.failed, grid.asked) == (2, 0, 2), "one stage after the other"
 
 
+def test_a_grid_out_of_time_is_terminated_and_may_save(tmp_path, monkeypatch):
+    script = f"""
+import pathlib, signal, sys
+def save(*_):
+    pathlib.Path({str(tmp_path)!r}, "saved").touch()
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+pathlib.Path({str(tmp_path)!r}, "started").touch()
+signal.pause()
+"""
+    monkeypatch.setattr("bench.gpu.throughput.lprime_run", lambda *_: [sys.executable, "-c", script])
+    monkeypatch.setattr("bench.gpu.throughput.STOP_S", 30)
+    stages = [(["nope"], ["parity"], [0]), (["nope"], ["parity"], [0, 1])]
+
+    def time_over(*_):
+        """Time passes only once the command has started, so that the test depends on no clock."""
+        return math.inf if (tmp_path / "started").exists() else 0.0
+
+    monkeypatch.setattr("bench.gpu.throughput.time", SimpleNamespace(monotonic=time_over))
+    monkeypatch.setattr("bench.gpu.throughput.PACK_EVERY_S", 0.2)
+    monkeypatch.setattr("bench.gpu.throughput.Grid", lambda **fields: fields)  # seconds are not finite here
+    grid = run_grid(Path("quick"), stages, 1, torch.device("cpu"), 100.0, tmp_path)
+    assert (tmp_path / "saved").exists() and (grid["done"], grid["asked"]) == (0, 2), "no second stage"
+
+
 def test_the_multi_process_service_may_keep_its_output_open(tmp_path, monkeypatch):
     control = tmp_path / "nvidia-cuda-mps-control"
     answer = f"tee -a {tmp_path}/said | grep -q list && cat {tmp_path}/servers"
