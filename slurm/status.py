@@ -22,8 +22,8 @@ Key = tuple[str, str, int]
 """Task, encoding, seed."""
 State = Literal["done", "diverged", "failed", "running", "queued", "paused", "missing"]
 STATES = ("done", "diverged", "failed", "running", "queued", "paused", "missing")
-NORMAL = ("COMPLETED", "RUNNING", "PENDING", "REQUEUED", "COMPLETING", "SUSPENDED")
-"""Accounting states of jobs that completed, or are still in the queue (the accounting lags behind)."""
+NOT_ENDED = ("RUNNING", "PENDING", "REQUEUED", "COMPLETING", "SUSPENDED")
+"""Accounting states of jobs in the queue, and for a while of jobs that have left it: the accounting lags behind."""
 NOT_RESENT = ("CANCELLED", "OUT_OF_MEMORY")
 """States of jobs whose runs are not submitted again automatically."""
 END_REASONS = {
@@ -137,13 +137,14 @@ class Queue:
         """What is known of a job that has left the queue: from the accounting, or because ``lprime cancel`` cancelled it."""
         jobs, array = self.accounted or {}, id.split("_")[0]
         info = jobs.get(id) or jobs.get(array)
-        cancelled = info is None and any(s.job == array and s.cancelled for s in self.submissions)
+        unknown = info is None or info.state in NOT_ENDED
+        cancelled = unknown and any(s.job == array and s.cancelled for s in self.submissions)
         return JobInfo(id, "CANCELLED") if cancelled else info
 
     def end_reason(self, id: str) -> str:
         """Why a job has left the queue; empty if it completed normally."""
         info = self.account_of(id)
-        if info is None or info.state in NORMAL:
+        if info is None or info.state in ("COMPLETED", *NOT_ENDED):
             return ""
         if info.exit_code in EXIT_REASONS:
             return f"job {id} on {info.node}: {EXIT_REASONS[info.exit_code]}"

@@ -71,6 +71,15 @@ class Grid:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
+    def lost(self) -> list[dict[str, Any]]:
+        """The status once the accounting, which lags behind the queue, says for every run not done why its job ended."""
+
+        def explained() -> list[dict[str, Any]]:
+            rows = self.status()
+            return rows if all("reason" in row for row in rows if row["state"] != "done") else []
+
+        return wait_until("the reasons why jobs ended", explained)
+
     def states(self) -> list[str]:
         return sorted(row["state"] for row in self.status())
 

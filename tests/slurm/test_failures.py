@@ -88,7 +88,7 @@ def test_cancelled_by_the_user(cluster, tmp_path):
     done = grid.lprime("cancel")
     assert done.returncode == 0
     assert "2 jobs cancelled" in done.stdout
-    rows = grid.status()
+    rows = grid.lost()
     assert sorted(row["state"] for row in rows) == ["missing", "paused"]
     assert all("was cancelled" in row["reason"] for row in rows)
     assert not list(grid.out.rglob("failure.json"))
@@ -157,7 +157,7 @@ def test_the_shared_disk_is_full(cluster, tmp_path):
                 file.write(bytes(4096))
         os.truncate(filler, filler.stat().st_size - 8192)
         wait_until("the job to end", lambda: not grid.queue())
-        rows = grid.status()
+        rows = grid.lost()
         assert sorted(row["state"] for row in rows)[0] == "done"
         (lost,) = [row for row in rows if row["state"] != "done"]
         assert lost["state"] in ("paused", "missing")
@@ -210,7 +210,7 @@ def test_a_node_is_not_set_up(cluster, tmp_path, change, words):
     grid = Grid(tmp_path / "grid", short("unset", encodings=["nope"]), {"runs_per_job": 2} | change)
     grid.submit()
     grid.finish()
-    assert all(words in row["reason"] for row in grid.status())
+    assert all(words in row["reason"] for row in grid.lost())
     assert grid.states() == ["missing", "missing"]
 
 
@@ -229,7 +229,7 @@ def test_a_node_does_not_see_the_results_folder(cluster, tmp_path):
         slurm("scontrol", "release", id)
         grid.finish()
         subprocess.run(mount, check=True)
-        rows = grid.status()
+        rows = grid.lost()
     finally:
         subprocess.run(umount, check=True)
     assert [row["state"] for row in rows] == ["missing", "missing"]

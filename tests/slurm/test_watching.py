@@ -74,8 +74,10 @@ def test_members_of_an_array_that_were_cancelled_before_they_started(tmp_path, s
         assert status.reason == ("" if waits else f"job {status.job} was cancelled")
 
 
-def test_cancelled_jobs_are_not_submitted_again_without_accounting(tiny, tmp_path, site, capsys):
-    suite, site.accounts = tiny(), None
+@pytest.mark.parametrize("accounts", [None, "7|RUNNING|0:0|60|n1|cpu=1\n"])
+def test_cancelled_jobs_are_not_submitted_again(tiny, tmp_path, site, capsys, accounts):
+    """Without accounting, or while it lags behind."""
+    suite, site.accounts = tiny(), accounts
     loaded = load_suite(str(suite))
     site.queue(submitted(tmp_path, plan_runs(loaded), cluster(runs_per_job=1)))
     assert "4 jobs cancelled" in printed(capsys, "cancel", suite, "--out", tmp_path)
