@@ -4,7 +4,7 @@ A board is a front page of a few screens, a page of all tables and figures, and 
 """
 
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -134,7 +134,8 @@ def render_details(grids: Sequence[Grid], paths: BoardPaths) -> dict[str, str]:
     grid, *others = grids
     classes = summarise(grid)
     file = BoardFile(paths.details, paths)
-    parts = detail_sections(grid, classes, file) if grid.runs or grid.failures else []
+    alts = board_figures.alt_texts(grid, classes)
+    parts = detail_sections(grid, classes, file, alts) if grid.runs or grid.failures else []
     for other in others:
         found = summarise(other)
         rows = all_rows(found)
@@ -146,7 +147,7 @@ def render_details(grids: Sequence[Grid], paths: BoardPaths) -> dict[str, str]:
     pages = {paths.details: joined([*heading, table_of_contents(parts), experiment_setup(grid), *parts])}
     for column in grid.columns:
         file = BoardFile(paths.task(column.task), paths)
-        pages[file.path] = joined(task_page(grid, column, all_rows(classes), file))
+        pages[file.path] = joined(task_page(grid, column, all_rows(classes), file, alts))
     return pages
 
 
@@ -184,16 +185,20 @@ def front_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
     return [*parts, links, experiment_setup(grid)]
 
 
-def detail_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
-    """All tables and figures that cover several tasks."""
-    rows, shown = all_rows(classes), board_figures.alt_texts(grid, classes)
+def detail_sections(grid: Grid, classes: Classes, file: BoardFile, alts: Mapping[str, str]) -> list[str]:
+    """All tables and figures that cover several tasks.
+
+    Arguments:
+        alts: as ``board_figures.alt_texts`` returns them.
+    """
+    rows = all_rows(classes)
     parts = ["## Overall", *ranking_tables(classes, file.encoding)]
     parts += ["## Scores by task", tables.task_scores_table(grid, rows)]
     parts += unverified_section(grid, "## ")
 
     def add_figure(title: str, stem: str) -> None:
-        if stem in shown:
-            parts.extend([f"## {title}", file.figure(shown[stem], stem)])
+        if stem in alts:
+            parts.extend([f"## {title}", file.figure(alts[stem], stem)])
 
     add_figure("Encodings by tasks", board_figures.SCORES)
     if table := tables.significance_table(rows):
@@ -203,16 +208,15 @@ def detail_sections(grid: Grid, classes: Classes, file: BoardFile) -> list[str]:
     add_figure("Performance profiles", board_figures.PROFILES)
     if order := robustness(grid):
         parts += [f"## {robustness_text.TITLE}", robustness_text.robustness_words(order)]
-        parts += [file.figure(shown[board_figures.ROBUSTNESS], board_figures.ROBUSTNESS)]
+        parts += [file.figure(alts[board_figures.ROBUSTNESS], board_figures.ROBUSTNESS)]
         parts += [*robustness_text.robustness_tables(order), robustness_text.HOW]
     parts += ["## Cost", tables.cost_table(rows)]
     add_figure("Accuracy against cost", board_figures.COST)
     parts += ["## Exact match at l ≤ L", tables.in_distribution_table(grid, rows)]
     parts += ["## Reach in multiples of L", tables.reach_table(grid, rows)]
     parts += ["## Graded scores", tables.graded_table(grid, rows)]
-    if stretched.compared(grid):
-        alt = f"{stretched.TITLE}: exact match by length"
-        parts += [f"## {stretched.TITLE}", stretched.TEXT, file.figure(alt, stretched.STEM)]
+    if stretched.STEM in alts:
+        parts += [f"## {stretched.TITLE}", stretched.TEXT, file.figure(alts[stretched.STEM], stretched.STEM)]
     if lines := tables.unfinished_runs(grid, rows):
         parts += ["## Failed, diverged and missing runs", tables.bullets(lines)]
     if lines := tables.cautions(grid, rows):
@@ -241,8 +245,12 @@ def about(column: Column) -> str:
     return f"; length = {escape(known.length_is)}; {escape(known.variants[column.variant])}, such as `{example}`"
 
 
-def task_page(grid: Grid, column: Column, rows: Sequence[Row], file: BoardFile) -> list[str]:
-    """One task: figure and accuracy at every length."""
+def task_page(grid: Grid, column: Column, rows: Sequence[Row], file: BoardFile, alts: Mapping[str, str]) -> list[str]:
+    """One task: figure and accuracy at every length.
+
+    Arguments:
+        alts: as ``board_figures.alt_texts`` returns them.
+    """
     known = tasks.catalogue().get(column.task)
     title = known.title if known else column.task
     others = f"[all tables and figures]({file.link(file.paths.details)}) · {task_links(grid, file)}"
@@ -252,7 +260,7 @@ def task_page(grid: Grid, column: Column, rows: Sequence[Row], file: BoardFile) 
         "reach on this task, and exact match by test length, mean over seeds; guessing is taken out of score and reach alone. "
         f"The score is {CELL_TEXT}, so it can be above 0 where no answer is right as a whole."
     )
-    if any(row.cells[column.task].runs for row in rows):
-        alt = f"{title}: exact match by test length, one panel per family"
-        parts.append(file.figure(alt, board_figures.task_stem(column.task)))
+    stem = board_figures.task_stem(column.task)
+    if stem in alts:
+        parts.append(file.figure(alts[stem], stem))
     return [*parts, tables.length_table(column, rows)]
