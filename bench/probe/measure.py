@@ -2,15 +2,17 @@
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
+from bench.result import check_identity
 from bench.runs.run import Run
 
 from . import context, distance, excess, growth, needle, position, similarity
-from .record import ProbeRecord, Value, rounded, stored, write_record
+from .record import ProbeRecord, Value, file_of, read_record, rounded, write_record
 from .subject import Subject, load_subject, train, weights_file
 
 SIMILARITY = "similarity"
@@ -19,39 +21,59 @@ NO_WEIGHTS = "some attention is not a weighted sum of values, so it has no weigh
 
 
 class Probe(NamedTuple):
-    about: str
+    """A probe of a single run."""
+
     version: int
     measure: Callable[[Subject], list[Value]]
     applies: Callable[[Run], bool] = lambda run: True
     """Whether it is defined for the run's task."""
-    weights: bool = False
-    """Whether it reads attention weights."""
+    of_weights: str = ""
+    """One of its quantities by layer, absent where the attention has no weights; empty if it reads no weights."""
 
 
 PROBES = {
-    "position": Probe("absolute position read out of each layer", position.VERSION, position.measure),
-    "distance": Probe("how far back each head looks", distance.VERSION, distance.measure, weights=True),
-    "growth": Probe("what changes in the attention as sequences grow", growth.VERSION, growth.measure, weights=True),
-    "context": Probe("what is lost without the tokens before the last L", context.VERSION, context.measure),
-    "needle": Probe("key retrieval by depth of the key", needle.VERSION, needle.measure, needle.applies),
-    "excess": Probe("language: nats above the optimum", excess.VERSION, excess.measure, excess.applies),
+    "position": Probe(position.VERSION, position.measure),
+    "distance": Probe(distance.VERSION, distance.measure, of_weights="peak_distance"),
+    "growth": Probe(growth.VERSION, growth.measure, of_weights="entropy"),
+    "context": Probe(context.VERSION, context.measure),
+    "needle": Probe(needle.VERSION, needle.measure, needle.applies),
+    "excess": Probe(excess.VERSION, excess.measure, excess.applies),
 }
 """Name → probe of a single run."""
-ABOUT = {name: probe.about for name, probe in PROBES.items()} | {SIMILARITY: "whose attention is like whose"}
-"""Name → what it measures, of all probes."""
+VERSIONS = {name: probe.version for name, probe in PROBES.items()} | {SIMILARITY: similarity.VERSION}
+"""Name → version, of all probes."""
 
 
-def make_record(run: Run, probe: str, version: int, values: Iterable[Value], note: str, start: float) -> ProbeRecord:
-    return ProbeRecord(
+def stored(run: Run, out: Path, probe: str) -> ProbeRecord | None:
+    """The record of a run's probe, if there is one of the present version of the probe, the suite and the encoding.
+
+    Raises:
+        InputError: the file is damaged, or of another run.
+    """
+    path = run.folder(out) / file_of(probe)
+    record = read_record(path)
+    if record is None:
+        return None
+    check_identity(str(path), f"{record.path} {record.probe}", f"{run.path} {probe}")
+    found = record.version, record.fingerprint, record.source_sha256
+    current = VERSIONS[probe], run.suite.fingerprint, source_hash(get_encoding(run.encoding))
+    return record if found == current else None
+
+
+def store(run: Run, out: Path, probe: str, values: Iterable[Value], note: str, seconds: float) -> ProbeRecord:
+    """Write the record of a run's probe, and return it."""
+    record = ProbeRecord(
         probe=probe,
-        version=version,
+        version=VERSIONS[probe],
         **run.identity,
         encoding=run.encoding,
         source_sha256=source_hash(get_encoding(run.encoding)),
         note=note,
         values=[rounded(value) for value in values],
-        seconds=round(time.perf_counter() - start, 3),
+        seconds=round(seconds, 3),
     )
+    write_record(run.folder(out), record)
+    return record
 
 
 def measure_run(run: Run, out: Path, probes: Sequence[str]) -> list[ProbeRecord]:
@@ -60,34 +82,28 @@ def measure_run(run: Run, out: Path, probes: Sequence[str]) -> list[ProbeRecord]
     Raises:
         InputError: weights or a record are damaged or of another version.
     """
-    source, records, subject = source_hash(get_encoding(run.encoding)), [], None
+    records, subject = [], None
     for name in probes:
         probe = PROBES[name]
         if not probe.applies(run):
             continue
-        record = stored(run, out, name, probe.version, source)
+        record = stored(run, out, name)
+        if record is None and diverged(run, out):
+            record = store(run, out, name, [], DIVERGED, 0.0)
         if record is None:
-            start, note = time.perf_counter(), ""
-            values: list[Value] = []
-            if diverged(run, out):
-                note = DIVERGED
-            else:
-                subject = subject or trained_subject(run, out)
-                start = time.perf_counter()
-                values = probe.measure(subject)
-                layers = {value.layer for value in values if value.quantity in ("peak_distance", "entropy")}
-                if probe.weights and len(layers) < run.suite.model.layers:
-                    note = NO_WEIGHTS
-            record = make_record(run, name, probe.version, values, note, start)
-            write_record(run.folder(out), record)
+            subject = subject or trained_subject(run, out)
+            start = time.perf_counter()
+            values = probe.measure(subject)
+            layers = {value.layer for value in values if value.quantity == probe.of_weights}
+            note = NO_WEIGHTS if probe.of_weights and len(layers) < run.suite.model.layers else ""
+            record = store(run, out, name, values, note, time.perf_counter() - start)
         records.append(record)
     return records
 
 
 def is_measured(run: Run, out: Path, probes: Iterable[str]) -> bool:
     """Whether ``measure_run`` would only read records."""
-    source = source_hash(get_encoding(run.encoding))
-    return all(stored(run, out, name, p.version, source) for name in probes if (p := PROBES[name]).applies(run))
+    return all(stored(run, out, name) for name in probes if PROBES[name].applies(run))
 
 
 def trained_subject(run: Run, out: Path) -> Subject:
@@ -120,32 +136,30 @@ def measure_similarity(
     records = []
     for task in dict.fromkeys((run.suite.name, run.task) for run in runs):
         group = [run for run in runs if (run.suite.name, run.task) == task]
-        known = {}
-        for run in group:
-            record = stored(run, out, SIMILARITY, similarity.VERSION, source_hash(get_encoding(run.encoding)))
-            known[run] = (record, {v.at for v in record.values} if record else set())
+        known = {run: stored(run, out, SIMILARITY) for run in group}
         # One that diverged, or has no weights, is in no other's record.
-        comparable = {label(run) for run in group if not (record := known[run][0]) or not record.note}
-        if all(record and (record.note or comparable - {label(run)} <= have) for run, (record, have) in known.items()):
-            records += [record for record, _ in known.values() if record]
+        comparable = {label(run) for run, record in known.items() if not (record and record.note)}
+        complete = [
+            record
+            for run, record in known.items()
+            if record and (record.note or comparable <= {label(run)} | {value.at for value in record.values})
+        ]
+        if len(complete) == len(group):
+            records += complete
             continue
         start = time.perf_counter()
         rows = {run: read(run, out) for run in group}
         values: dict[Run, list[Value]] = {run: [] for run in group}
-        for n, one in enumerate(group):
-            for other in group[n + 1 :]:
-                found = similarity.compare(rows[one], rows[other], label(other))
-                values[one] += found
-                values[other] += [value._replace(at=label(one)) for value in found]
-        start += (time.perf_counter() - start) * (1 - 1 / len(group))  # a run's share of the time
-        for run in group:
-            others = {label(other) for other in group}
-            record = known[run][0]
+        for one, other in combinations(group, 2):
+            found = similarity.compare(rows[one], rows[other], label(other))
+            values[one] += found
+            values[other] += [value._replace(at=label(one)) for value in found]
+        seconds = (time.perf_counter() - start) / len(group)  # a run's share of the time
+        others = {label(run) for run in group}
+        for run, record in known.items():
             kept = [value for value in record.values if value.at not in others] if record else []
             note = "" if rows[run] else DIVERGED if diverged(run, out) else NO_WEIGHTS
-            record = make_record(run, SIMILARITY, similarity.VERSION, [*kept, *values[run]], note, start)
-            write_record(run.folder(out), record)
-            records.append(record)
+            records.append(store(run, out, SIMILARITY, [*kept, *values[run]], note, seconds))
     return records
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from bench.files import write_atomic
-from bench.result import Record, check_identity, reading, run_path
-from bench.runs.run import Run
+from bench.result import Record, reading, run_path
 
 DIGITS = 5
 """Significant digits of a stored number."""
@@ -87,18 +86,3 @@ def read_record(path: Path) -> ProbeRecord | None:
         with suppress(FileNotFoundError, NotADirectoryError):
             return ProbeRecord.model_validate_json(path.read_bytes())
         return None
-
-
-def stored(run: Run, out: Path, probe: str, version: int, source: str) -> ProbeRecord | None:
-    """The record of a run's probe, if there is one of this version of the probe, the suite and the encoding.
-
-    Raises:
-        InputError: the file is damaged, or of another run.
-    """
-    path = run.folder(out) / file_of(probe)
-    record = read_record(path)
-    if record is None:
-        return None
-    check_identity(str(path), f"{record.path} {record.probe}", f"{run.path} {probe}")
-    current = record.version == version and record.fingerprint == run.suite.fingerprint and record.source_sha256 == source
-    return record if current else None

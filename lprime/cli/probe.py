@@ -49,7 +49,7 @@ def probe(
     Results are files next to the runs' own, probe-<name>.json; what is measured already is read from them.
     """
     from bench.plugins.registry import is_built_in
-    from bench.probe.measure import ABOUT, PROBES, SIMILARITY, measure_similarity, read_rows
+    from bench.probe.measure import PROBES, SIMILARITY, VERSIONS, measure_similarity, read_rows
     from bench.runs.run import plan_runs
     from bench.suites.suite import load_suite
     from slurm.cluster import load_cluster
@@ -65,8 +65,8 @@ def probe(
     for name in names:
         if name == THEOREM:
             raise InputError("the probe theorem needs no suite and no other probe; expected lprime probe theorem")
-        if name not in (*ABOUT, LOSS):
-            raise unknown("probe", name, (*ABOUT, LOSS))
+        if name not in (*VERSIONS, LOSS):
+            raise unknown("probe", name, (*VERSIONS, LOSS))
     suite = load_suite(suite_name)
     out = load_cluster(on).results_folder(out, dry_run) if on else out or Path("runs")
     if LOSS in names:
@@ -76,7 +76,7 @@ def probe(
             raise InputError(f"the probe loss reads all finished runs; expected no {'--seed' if seed else '--dry-run'} with it")
         return print_losses(suite, out, full_names(expand(encoding)) if encoding else None, task, as_json)
     runs = plan_runs(suite, full_names(expand(encoding) if encoding else suite.encodings), task, seed or suite.seeds[:1])
-    chosen = [name for name in ABOUT if name in (names or ABOUT)]
+    chosen = [name for name in VERSIONS if name in (names or VERSIONS)]
     runs = [run for run in runs if any(name == SIMILARITY or PROBES[name].applies(run) for name in chosen)]
     if not runs:
         raise InputError(f"{', '.join(chosen)}: defined for none of the chosen tasks of suite {suite.name}")

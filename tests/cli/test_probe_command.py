@@ -6,7 +6,7 @@ import json
 import pytest
 from commands import printed, refused
 
-from bench.probe.measure import ABOUT
+from bench.probe.measure import VERSIONS
 from bench.probe.subject import load_subject
 from bench.runs.run import Run
 from bench.suites.suite import load_suite
@@ -44,12 +44,12 @@ def printed_json(capsys, *more) -> str:
 
 def test_probes_of_a_plugin(measured, capsys, monkeypatch):
     folder, records = measured
-    assert {r["probe"] for r in records} == {*ABOUT} - {"needle", "excess"}, "those that the task allows"
+    assert {r["probe"] for r in records} == {*VERSIONS} - {"needle", "excess"}, "those that the task allows"
     assert {r["encoding"] for r in records} == {"near", "nope"}
     assert all(r["values"] and not r["note"] for r in records)
     run = folder / "runs/tiny/copying/near/seed-0"
     files = sorted(run.glob("probe-*.json"))
-    assert [path.name for path in files] == [f"probe-{name}.json" for name in sorted({*ABOUT} - {"needle", "excess"})]
+    assert [path.name for path in files] == [f"probe-{name}.json" for name in sorted({*VERSIONS} - {"needle", "excess"})]
     before = {path: path.stat().st_mtime_ns for path in files}
     (run / "weights.safetensors").rename(run / "kept")  # nothing is measured again, so nothing needs the weights
     assert json.loads(printed_json(capsys, "--encoding", "near.py", "--encoding", "nope")) == records
