@@ -3,6 +3,8 @@
 import os
 import time
 from dataclasses import replace
+from itertools import accumulate
+from statistics import median_high
 
 import torch
 from jaxtyping import Int
@@ -52,14 +54,15 @@ def measure_costs(cls: type[Encoding], multiples: tuple[int, ...] = (1, 2, 4), r
                 start = time.perf_counter()
                 train_step(m, tokens)
                 times[which].append(time.perf_counter() - start)
-        ours, plain = (sorted(t)[len(t) // 2] for t in times)
-        numbers = {
-            "step_ms": ours * 1e3,
-            "step_ratio": 1.0 if cls is NoPE else ours / plain,
-            "peak_mb": peaks[0] / 2**20,
-            "peak_ratio": peaks[0] / peaks[1],
-        }
-        costs.append(CostAt(length=length, **numbers))
+        ours, plain = map(median_high, times)
+        cost = CostAt(
+            length=length,
+            step_ms=ours * 1e3,
+            step_ratio=1.0 if cls is NoPE else ours / plain,
+            peak_mb=peaks[0] / 2**20,
+            peak_ratio=peaks[0] / peaks[1],
+        )
+        costs.append(cost)
     return costs
 
 
@@ -77,8 +80,5 @@ def peak_bytes(model: Decoder, tokens: Int[Tensor, "B T"]) -> int:
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         train_step(model, tokens)
     events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
-    current = peak = 0
-    for event in sorted(events, key=lambda e: e.start_ns()):
-        current += event.nbytes()
-        peak = max(peak, current)
-    return peak
+    changes = (event.nbytes() for event in sorted(events, key=lambda e: e.start_ns()))
+    return max(accumulate(changes, initial=0))
