@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn import functional as F
 
 from bench.encodings import At, Encoding, Setup
 
@@ -56,7 +57,8 @@ class Probe:
             self.q, self.k = torch.randn(2, 1, heads, 1, head_width, dtype=torch.float64)
             self.h = torch.randn(1, 1, self.setup.width, dtype=torch.float64)
 
-    def at(self, ids: Int[Tensor, " T"] | None, count: int) -> At:
+    def at(self, ids: Int[Tensor, " T"] | None = None, count: int = POSITIONS) -> At:
+        """The context of ``count`` tokens with the given ids; by default, those of the encoding itself."""
         at = At(
             announced_length=count,
             generator=torch.Generator().manual_seed(self.generator_seed),
@@ -67,25 +69,23 @@ class Probe:
         return replace(at, shared=self.encoding.prepare(at))
 
     @torch.no_grad()
-    def embedding(self, ids: Int[Tensor, " T"] | None = None, count: int | None = None) -> Float[Tensor, "T D"]:
+    def embedding(self, ids: Int[Tensor, " T"] | None = None, count: int = POSITIONS) -> Float[Tensor, "T D"]:
         """What ``embed`` adds at each position in the first layer."""
-        count = len(ids) if ids is not None else count or POSITIONS
+        count = count if ids is None else len(ids)
         zero = torch.zeros(1, count, self.setup.width, dtype=torch.float64)
         return self.encoding.embed(zero, self.at(ids, count)).squeeze(0)
 
     @torch.no_grad()
-    def attention(self, ids: Int[Tensor, " T"] | None = None, count: int | None = None) -> Float[Tensor, "H T"]:
+    def attention(self, ids: Int[Tensor, " T"] | None = None, count: int = POSITIONS) -> Float[Tensor, "H T"]:
         """Attention weights of the last query over all positions, read from one-hot values."""
-        count = len(ids) if ids is not None else count or POSITIONS
+        count = count if ids is None else len(ids)
         width = self.setup.head_width
         at = self.at(ids, count)
         parts = []
-        for start in range(0, count, width):
-            v = torch.zeros(1, self.setup.heads, count, width, dtype=torch.float64)
-            for channel in range(min(width, count - start)):
-                v[:, :, start + channel, channel] = 1
+        for v in F.pad(torch.eye(count, dtype=torch.float64), (0, -count % width)).split(width, 1):
             q, k = (x.expand(-1, -1, count, -1) for x in (self.q, self.k))
             q, k = self.encoding.rotate(q, k, at)
+            v = v.repeat(1, self.setup.heads, 1, 1)
             parts.append(self.encoding.attend(q, k, v, self.encoding.bias(q, k, at), at)[0, :, -1])
         return torch.cat(parts, -1)[:, :count]
 
@@ -122,7 +122,7 @@ def is_linear(probe: Probe) -> bool:
         linear_map = torch.linalg.lstsq(before[::2], after[::2], rcond=1e-5, driver="gelsd").solution
         error = before[1::2] @ linear_map - after[1::2]
         return bool(error.abs().max() < 1e-2 * codes.abs().max())
-    ids = probe.at(None, POSITIONS).positions
+    ids = probe.at().positions
     if not bool((probe.attention().std(-1) > SAME).any()):
         return False  # no code
     shifted = probe.attention(ids + 5)
@@ -140,7 +140,7 @@ def is_finite_past_train(cls: type[Encoding]) -> bool:
 
 def depends_on_ids(probe: Probe) -> bool:
     """Return whether other ids give other codes."""
-    ids = probe.at(None, POSITIONS).positions
+    ids = probe.at().positions
     if ids.ndim > 1 or ids.is_floating_point():
         return False
     permuted = torch.cat([ids[:-1].flip(0), ids[-1:]])  # also near the query: windows may end there
