@@ -1,12 +1,14 @@
 """Loss of masked words of bidirectional models, and of the next word of causal ones, on the language task."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch.nn import functional as F
 
 import tasks
-from bench.encodings import Setup
 from bench.plugins.registry import get_encoding
+from bench.runs.run_training import encoding_setup
 from bench.suites.suite import load_suite
 from bench.training.model import Decoder, build_decoder
 from bench.training.optimizer import FlatAdamW
@@ -27,12 +29,12 @@ def measure(seed: int) -> dict[str, float]:
 
 def trained_loss(name: str, causal: bool, seed: int) -> float:
     suite, task = load_suite("language"), tasks.get("language", longest=WORDS)
-    spec, recipe, vocabulary = suite.model, suite.recipe.model_copy(update={"steps": STEPS}), task.vocabulary
-    setup = Setup(
-        layers=spec.layers, width=spec.width, heads=spec.heads, head_width=spec.width // spec.heads, train_tokens=WORDS + 1,
-        longest_tokens=WORDS + 1, train_length=WORDS, longest_length=WORDS, symbols=vocabulary.symbols, roles=vocabulary.roles,
+    recipe = suite.recipe.model_copy(update={"steps": STEPS})
+    setup = replace(
+        encoding_setup(suite, "language"),
+        train_tokens=WORDS + 1, longest_tokens=WORDS + 1, train_length=WORDS, longest_length=WORDS,
     )  # fmt: skip
-    model = build_decoder(spec, get_encoding(name), setup, derive_seed("init", seed))
+    model = build_decoder(suite.model, get_encoding(name), setup, derive_seed("init", seed))
     model.causal = causal
     optimizer = FlatAdamW(model, recipe)
     for step in range(STEPS):
