@@ -9,6 +9,8 @@ included; those with fewer than N tokens between ``<bos>`` and them are left out
 
 import numpy as np
 import torch
+from jaxtyping import Int
+from torch import Tensor
 from torch.nn import functional as F
 
 from tasks.base import SPECIALS
@@ -49,7 +51,9 @@ def measure(subject: Subject) -> list[Value]:
 
 
 @torch.inference_mode()
-def score(subject: Subject, tokens: torch.Tensor, place: torch.Tensor, truth: torch.Tensor, length: int) -> tuple[float, float]:
+def score(
+    subject: Subject, tokens: Int[Tensor, "N T"], place: Int[Tensor, " N"], truth: Int[Tensor, " N"], length: int
+) -> tuple[float, float]:
     """Accuracy and mean loss in nats of the token at one place of each sequence, given that the answer goes on there.
 
     The model chooses among all tokens but the special ones: one that was trained up to L may rightly expect ``<eos>`` past L.

@@ -6,6 +6,10 @@ At the places i where the answer is predicted: (i − argmax_j A_ij)/(i + 1), an
 """
 
 import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tasks import Examples
 
 from .reading import Attention, read_attention
 from .record import Value
@@ -27,9 +31,9 @@ def measure(subject: Subject) -> list[Value]:
     return values
 
 
-def distances(subject: Subject, examples, length: int) -> dict[int, dict[str, torch.Tensor]]:
-    """Layer → quantity → normalised distance [B, H, T] of every query."""
-    found: dict[int, dict[str, torch.Tensor]] = {}
+def distances(subject: Subject, examples: Examples, length: int) -> dict[int, dict[str, Float[Tensor, "B H T"]]]:
+    """Layer → quantity → normalised distance of every query; without layers whose attention has no weights."""
+    found: dict[int, dict[str, Tensor]] = {}
 
     def use(attention: Attention) -> None:
         if attention.weights is None:

@@ -36,7 +36,7 @@ def sizes_of(suite: Suite) -> list[Suite]:
     return [suite, *(own for name, own in suite.conditions.items() if name.split("-")[0] in SIZES)]
 
 
-def counts(suite: Suite, result: Result) -> bool:
+def has_loss(suite: Suite, result: Result) -> bool:
     """Whether a result has a loss: it is of the suite's present fingerprint and did not diverge."""
     return result.fingerprint == suite.fingerprint and all(score.nll is not None for score in result.in_distribution)
 
@@ -46,7 +46,7 @@ def losses(results: Iterable[tuple[Suite, Result]]) -> list[Loss]:
     cells: dict[tuple[str, str, int, int], list[Result]] = {}
     for suite, result in results:
         key = result.task, result.encoding.name, suite.model.layers, suite.model.width
-        if counts(suite, result):
+        if has_loss(suite, result):
             cells.setdefault(key, []).append(result)
     found = []
     for key, runs in cells.items():
@@ -60,7 +60,7 @@ def losses(results: Iterable[tuple[Suite, Result]]) -> list[Loss]:
 
 def of_common_seeds(results: Iterable[tuple[Suite, Result]]) -> list[tuple[Suite, Result]]:
     """The results of an encoding on a task whose seeds all its sizes have, for a comparison of sizes."""
-    known = [(suite, result) for suite, result in results if counts(suite, result)]
+    known = [(suite, result) for suite, result in results if has_loss(suite, result)]
     seeds: dict[tuple[str, str], dict[str, set[int]]] = {}
     for suite, result in known:
         seeds.setdefault((result.task, result.encoding.name), {}).setdefault(suite.name, set()).add(result.seed)

@@ -1,10 +1,9 @@
 """Key retrieval by depth: the accuracy of the value by where in the prompt its marked key is, and by length."""
 
-import numpy as np
 import torch
 
 from bench.runs.run import Run
-from tasks.key_retrieval import VALUES
+from tasks.key_retrieval import VALUES, KeyRetrieval
 
 from .context import score
 from .record import Value
@@ -15,7 +14,7 @@ EXAMPLES, DEPTHS = 256, 8
 
 
 def applies(run: Run) -> bool:
-    return run.task == "key_retrieval" and run.suite.spec(run.task).variant == "needle"
+    return run.task == KeyRetrieval.name and run.suite.spec(run.task).variant == "needle"
 
 
 def measure(subject: Subject) -> list[Value]:
@@ -24,13 +23,13 @@ def measure(subject: Subject) -> list[Value]:
     for length in subject.lengths:
         examples = subject.examples(length, EXAMPLES)
         tokens, start = as_tokens(examples), torch.from_numpy(examples.answer_start)
+        truth = tokens.gather(1, start[:, None])[:, 0]
         mark = subject.task.vocabulary.ids["#"]
-        place = (tokens == mark).int().argmax(1).numpy() - 1
-        depth = np.minimum(place * DEPTHS // (length + 1), DEPTHS - 1)
+        place = (tokens == mark).int().argmax(1) - 1
+        depth = (place * DEPTHS // (length + 1)).clamp_max(DEPTHS - 1)
         for eighth in range(DEPTHS):
-            row = torch.from_numpy(np.flatnonzero(depth == eighth))
-            if len(row):
-                truth = tokens[row, start[row]]
-                right, loss = score(subject, tokens[row], start[row], truth, length)
+            own = depth == eighth
+            if own.any():
+                right, loss = score(subject, tokens[own], start[own], truth[own], length)
                 values += [Value("accuracy", right, length, at=str(eighth)), Value("nll", loss, length, at=str(eighth))]
     return values

@@ -5,12 +5,11 @@ sequences and tested on others; the error is |argmax − t|, averaged over the p
 its training, and the mean distance of two random positions, (T² − 1)/3T for T positions, which is about T/3. The
 sequences are prompts of one length, without ``<sep>`` and answer, since few tokens of a prompt show their place: ``<bos>``, and
 the last two of key retrieval. (For a task with shorter prompts than answers, such as language, whole sequences.) Features
-are standardised first. All classifiers are trained at once, as batched
-products.
+are standardised first. All classifiers are trained at once, as batched products.
 """
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -36,11 +35,11 @@ def measure(subject: Subject) -> list[Value]:
     values = []
     for length in dict.fromkeys((subject.train_length, subject.past)):
         examples = subject.examples(length, TRAINED + TESTED)
-        columns = text_columns(examples)
-        width = int(columns.max())
+        counts = counted_tokens(examples)
+        width = int(counts.max())
         models = [subject.model, untrained]
         states = torch.cat([stream_states(subject, model, examples, length)[:, :, :width] for model in models])
-        inside = torch.arange(width) < columns[:, None]
+        inside = torch.arange(width) < counts[:, None]
         errors = probe_errors(states, inside, TRAINED).unflatten(0, (2, -1)).tolist()
         for quantity, by_layer in zip(("error", "untrained"), errors, strict=True):
             values += [Value(quantity, error, length, layer) for layer, error in enumerate(by_layer)]
@@ -48,7 +47,7 @@ def measure(subject: Subject) -> list[Value]:
     return values
 
 
-def text_columns(examples: Examples) -> Int[Tensor, " N"]:
+def counted_tokens(examples: Examples) -> Int[Tensor, " N"]:
     """How many tokens of each example count: those before ``<sep>``, or all if the answer is longer than the prompt."""
     start, sizes = torch.from_numpy(examples.answer_start), torch.from_numpy(examples.sizes)
     return start - 1 if int(start.max()) > int((sizes - start).max()) else sizes
@@ -60,11 +59,11 @@ def stream_states(subject: Subject, model: Decoder, examples: Examples, length: 
     return torch.cat([read_states(model, part, announced, generator) for part in parts], 1)
 
 
-def probe_errors(states: Float[Tensor, "S N T D"], inside: Tensor, trained: int) -> Float[Tensor, " S"]:
-    """Train one classifier of positions for each of S sets of hidden states; their errors on held-out sequences.
+def probe_errors(states: Float[Tensor, "S N T D"], inside: Bool[Tensor, "N T"], trained: int) -> Float[Tensor, " S"]:
+    """Train one classifier of positions for each of S sets of hidden states; their errors on held-out sequences, in tokens.
 
     Arguments:
-        inside: [N, T], the tokens that count.
+        inside: the tokens that count.
         trained: sequences to train on; the others are held out.
     """
     rows, held_out = (states[:, part][:, inside[part]] for part in (slice(trained), slice(trained, None)))
