@@ -80,16 +80,16 @@ class Expectation(Section):
     """Smallest difference that the claim is about."""
     same: list[str] = []
     """The mean of the first differs from the mean of the second …"""
-    within: float = 0.0
+    within: Annotated[float, Field(ge=0)] = 0.0
     """… by at most this."""
     at_most: dict[str, float] = {}
     """Label → bound that no seed exceeds."""
 
     @model_validator(mode="after")
     def one_kind(self) -> "Expectation":
-        given = [self.more != [], bool(self.same), bool(self.at_most)]
+        given = {name for name, field in type(self).model_fields.items() if getattr(self, name) != field.default} - {"by"}
         numbers = isinstance(self.more, float) and isinstance(self.than, float)
-        if sum(given) != 1 or given[0] != (self.than != []) or bool(self.same) != (self.within > 0) or numbers:
+        if given not in ({"more", "than"}, {"same", "within"}, {"at_most"}) or numbers:
             raise ValueError("expected `more` with `than`, not two numbers, `same` with `within`, or `at_most`")
         if self.same and len(self.same) != 2:
             raise ValueError(f"`same` needs two labels, got {len(self.same)}")
@@ -97,8 +97,8 @@ class Expectation(Section):
 
     @property
     def labels(self) -> list[str]:
-        sides = [side for side in (self.more, self.than) if isinstance(side, list)]
-        return [*(label for side in sides for label in side), *self.same, *self.at_most]
+        parts = (self.more, self.than, self.same, [*self.at_most])
+        return [label for part in parts if isinstance(part, list) for label in part]
 
 
 class Finding(Section):
@@ -131,15 +131,11 @@ class Finding(Section):
 
     @model_validator(mode="after")
     def consistent(self) -> "Finding":
-        if (
-            bool(self.suites) == bool(self.code)
-            or bool(self.suites) != (bool(self.measure) != bool(self.probes))
-            or (self.measure and self.probes)
-            or bool(self.code) != bool(self.seeds)
-        ):
+        given = {name for name in ("suites", "measure", "probes", "code", "seeds") if getattr(self, name)}
+        if given not in ({"suites", "measure"}, {"suites", "probes"}, {"code", "seeds"}):
             raise ValueError("expected `suites` with `measure` or `probes`, or `code` with `seeds`")
         if self.suites:
-            for label in [label for one in self.expect for label in one.labels] + list(self.source.numbers):
+            for label in [*(label for one in self.expect for label in one.labels), *self.source.numbers]:
                 if label not in self.labels:
                     raise unknown("label", label, self.labels)
         return self
@@ -152,12 +148,11 @@ class Finding(Section):
     @cached_property
     def labels(self) -> dict[str, tuple[str, str, str]]:
         """Label of runs → key of ``probes`` or "", key of the suite, encoding."""
-        probes, one_suite = list(self.probes) or [""], len(self.grids) == 1
         found = {}
-        for probe in probes:
+        for probe in self.probes or [""]:
             for key, suite in self.grids.items():
                 for name in suite.encoding_names:
-                    parts = [probe] * (len(probes) > 1) + [key] * (not one_suite) + [name]
+                    parts = [probe] * (len(self.probes) > 1) + [key] * (len(self.grids) > 1) + [name]
                     found["/".join(parts)] = probe, key, name
         return found
 
@@ -227,9 +222,9 @@ def derived_suite(finding: str, key: str, content: Mapping[str, Any]) -> Suite:
     return validated(Suite, base | changes, where)
 
 
-def shipped_findings() -> list[str]:
-    """Names of all findings, those of the fewest minutes first."""
-    return [f.name for f in sorted(map(load_finding, yaml_files("bench", "findings")), key=lambda f: (f.minutes, f.name))]
+def shipped_findings() -> list[Finding]:
+    """All findings, those of the fewest minutes first."""
+    return sorted(map(load_finding, yaml_files("bench", "findings")), key=lambda finding: (finding.minutes, finding.name))
 
 
 def load_finding(name: str) -> Finding:

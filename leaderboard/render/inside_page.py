@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from bench.findings.finding import Finding, load_finding, shipped_findings
+from bench.findings.finding import Finding, shipped_findings
 from bench.probe.loss import losses
 from bench.probe.record import ProbeRecord
 from bench.probe.tables import Table, loss_tables, tables
@@ -68,7 +68,7 @@ def render_inside(probes: Mapping[str, Records], suites: Mapping[str, Sequence[G
 
 def found_table(probes: Mapping[str, Records], outcomes: Mapping[str, Outcome]) -> str:
     """Claims of papers about the insides of models, with the verdict on each suite; empty without any."""
-    found = [finding for finding in map(load_finding, shipped_findings()) if finding.probes]
+    found = [finding for finding in shipped_findings() if finding.probes]
     verdicts = [suite_verdicts(finding, probes, outcomes.get(finding.name)) for finding in found]
     suites = [suite for suite in probes if any(suite in one for one in verdicts)]
     rows = []

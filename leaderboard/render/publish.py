@@ -20,7 +20,7 @@ from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
-from bench.findings.finding import load_finding, shipped_findings
+from bench.findings.finding import shipped_findings
 from bench.probe.record import ProbeRecord
 from leaderboard import ARCHIVE
 from leaderboard.data.cards import Card, read_cards, with_cards
@@ -93,7 +93,7 @@ class PublishedBoard:
             pages = render_details(versions, published_paths(name))
             files |= {path: text.encode() for path, text in pages.items()}
         if self.outcomes:
-            files[FINDINGS] = render_findings(map(load_finding, shipped_findings()), self.outcomes).encode()
+            files[FINDINGS] = render_findings(shipped_findings(), self.outcomes).encode()
         for encoding, suites in self.entries.items():
             page = render_encoding_page(encoding, suites, self.cards.get(encoding, Card()))
             files[page_path(encoding)] = (page + inside_section(encoding, self.inside, self.grids)).encode()

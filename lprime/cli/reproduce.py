@@ -47,7 +47,7 @@ def reproduce(
     place = published_outcomes(PUBLISHED)
     if publish and not place.parent.is_dir():
         raise InputError(f"nothing is published under {PUBLISHED}; --publish needs a checkout")
-    found = [load_finding(name) for name in names or shipped_findings()]
+    found = [load_finding(name) for name in names] if names else shipped_findings()
     known = read_outcomes(published_outcomes(published_folder())) | read_outcomes(out / OUTCOMES)
     if not names and not everything:
         show_list(found, known, as_json)

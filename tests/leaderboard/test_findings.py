@@ -7,7 +7,7 @@ import pytest
 from commands import printed, refused, run_command
 from scipy.stats import ttest_ind
 
-from bench.findings.finding import Finding, Source, load_finding, shipped_findings
+from bench.findings.finding import Finding, Source, shipped_findings
 from bench.findings.reading import Reading
 from bench.plugins.registry import get_encoding
 from bench.probe import theorem
@@ -40,7 +40,7 @@ def samples(**values):
 
 
 def test_every_finding_is_valid_and_its_rule_ignores_what_was_tried():
-    for one in map(load_finding, shipped_findings()):
+    for one in shipped_findings():
         assert one.grids or one.code
         content = one.model_dump(exclude_unset=True)
         assert Finding.model_validate(content | {"tried": "more", "minutes": 99.0}).rule == one.rule
@@ -124,13 +124,13 @@ def test_the_page_shows_each_verdict_and_ignores_outcomes_of_another_rule():
     assert "1 reproduced, 0 in order only" in page and "0.5 ± 0.023" in page and "| 0.9" in page
     stale = outcome.model_copy(update={"rule": "another"})
     assert STALE in render_findings([finding()], {"one": stale}) and NOT_RUN in render_findings([finding()], {})
-    shipped = render_findings(map(load_finding, shipped_findings()), {})
+    shipped = render_findings(shipped_findings(), {})
     assert "; 5 seeds; tolerance 0.05. `lprime reproduce binary_majority`" in shipped and "; 0 seeds" not in shipped
 
 
 def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)  # no checkout: the verdicts of others are those installed
-    names = shipped_findings()[:2]
+    names = [one.name for one in shipped_findings()[:2]]
     assert names == ["permutation_equivariance", "positions_without_encoding"]
     out = ("--out", tmp_path, "--json")
     assert [row["verdict"] for row in json.loads(printed(capsys, "reproduce", *names, *out))] == ["reproduced"] * 2
