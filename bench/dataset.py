@@ -8,6 +8,7 @@ import inspect
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,7 +93,7 @@ def export(suite: Suite, task: str, directory: str | Path, train_examples: int, 
     """
     directory = Path(directory).resolve()
     with folder_atomic(directory) as folder, no_progress_bars():
-        if directory.exists() and not (directory.is_dir() and not any(directory.iterdir())):
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
             raise InputError(f"{directory} exists and is not an empty directory; choose another")
         splits = task_splits(suite, task, train_examples, seed)
 
@@ -142,7 +143,7 @@ def split(task: Task, sets: Iterable[Examples]) -> tuple["Dataset", str]:
         sizes.append(examples.sizes)
         lengths.append(examples.lengths)
         names, ends = symbols[flat].tolist(), examples.sizes.cumsum().tolist()
-        texts.extend([" ".join(names[start:end]) for start, end in zip([0, *ends], ends, strict=False)])
+        texts.extend(" ".join(names[start:end]) for start, end in pairwise([0, *ends]))
         return examples
 
     digest = content_hash(map(collect, sets))

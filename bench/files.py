@@ -30,11 +30,9 @@ def remove_stale_files(folder: Path, kind: str = "") -> None:
         kind: only temporary files of files with this extension; by default all.
     """
     for path in folder.glob(f".*{kind}.*.tmp"):
-        try:
+        with suppress(FileNotFoundError):
             if f".{platform.node()}." in path.name or time.time() - path.stat().st_mtime > STALE_S:
                 path.unlink()
-        except FileNotFoundError:
-            pass
 
 
 def try_lock(file: IO[bytes], wait_s: float = 0.0, shared: bool = False) -> bool:
@@ -81,7 +79,6 @@ def write_atomic(path: Path, data: bytes | str, sync: bool = True) -> None:
     Raises:
         NotWritten: the folder cannot be written or the disk is full; no temporary file remains.
     """
-    path = Path(path)
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +112,7 @@ def folder_atomic(path: Path, replace: bool = False) -> Iterator[Path]:
     Raises:
         InputError: ``path`` exists or cannot be written, or the disk is full; the old content is kept.
     """
-    path, parents = Path(path), list[Path]()
+    parents: list[Path] = []
     try:
         parents = [parent for parent in path.parents if not parent.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
