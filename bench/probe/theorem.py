@@ -45,7 +45,7 @@ STEEP = 40.0
 
 
 @dataclass(frozen=True)
-class Findings:
+class TheoremCheck:
     """What the constructed model computes, and how far it is from the theorem."""
 
     positions: int
@@ -130,7 +130,7 @@ def construct(positions: int) -> Decoder:
     return model.eval()
 
 
-def run_theorem(positions: int = 64, seed: int = 1) -> Findings:
+def run_theorem(positions: int = 64, seed: int = 1) -> TheoremCheck:
     """Construct the model and check it on random sequences, which depend on the seed."""
     model = construct(positions)
     tokens = torch.randint(1, SYMBOLS, (SEQUENCES, positions), generator=torch.Generator().manual_seed(seed))
@@ -153,7 +153,7 @@ def run_theorem(positions: int = 64, seed: int = 1) -> Findings:
         "layer 1, head 1: softmax of β cos ω(i − j − 1)": (pattern[:, 1] - expected[1]).abs().max(),
         "layer 1: the same attention whatever the tokens": (pattern - pattern[:1]).abs().max(),
     }
-    return Findings(positions, read[0], pattern[0], {claim: float(error) for claim, error in errors.items()})
+    return TheoremCheck(positions, read[0], pattern[0], {claim: float(error) for claim, error in errors.items()})
 
 
 @torch.inference_mode()
@@ -179,20 +179,20 @@ def bound(error: float) -> str:
     return f"< 1e{max(-9, math.floor(math.log10(max(error, 1e-300))) + 1)}"
 
 
-def report(findings: Findings, permuted: dict[bool, float]) -> str:
+def report(check: TheoremCheck, permuted: dict[bool, float]) -> str:
     """The worked numbers as text."""
-    shown = [0, 1, 2, 3, findings.positions // 2, findings.positions - 1]
+    shown = [0, 1, 2, 3, check.positions // 2, check.positions - 1]
     lines = [
-        f"Decoder of 2 layers without positional encoding, weights by hand, up to {findings.positions} tokens, float64.",
+        f"Decoder of 2 layers without positional encoding, weights by hand, up to {check.positions} tokens, float64.",
         "",
         "token i   1/(i + 1)   read from the stream   weight on i, i-1, i-2 (head 0)   weight on i, i-1, i-2 (head 1)",
     ]
     for i in shown:
-        weights = ["  ".join(f"{h[i, j]:.4f}" if j >= 0 else "   –  " for j in (i, i - 1, i - 2)) for h in findings.attention]
-        read = abs(float(findings.read[i]))
+        weights = ["  ".join(f"{h[i, j]:.4f}" if j >= 0 else "   –  " for j in (i, i - 1, i - 2)) for h in check.attention]
+        read = abs(float(check.read[i]))
         lines.append(f"{i:7d}   {1 / (i + 1):9.6f}   {read:20.9f}   {weights[0]:>30}   {weights[1]:>30}")
     lines += ["", "Largest deviation over four random sequences:"]
-    lines += [f"  {claim}: {bound(error)}" for claim, error in findings.errors.items()]
+    lines += [f"  {claim}: {bound(error)}" for claim, error in check.errors.items()]
     lines += ["", "Permuted tokens, random weights, no encoding; hidden states against the permuted ones (relative):"]
     for causal, error in permuted.items():
         lines.append(f"  {'with' if causal else 'without'} the causal mask: {bound(error) if error < 1e-3 else f'{error:.2f}'}")
