@@ -209,17 +209,18 @@ def read_result(path: Path, expected: str | None = None) -> Result:
     with reading(path, "is not a whole result", "delete it to run it again"):
         result = Result.model_validate_json(path.read_bytes())
     if expected is not None:
-        check_identity(str(path), result.path, expected)
+        check_identity(path, result.path, expected)
     return result
 
 
 @contextmanager
 def reading(place: Path | str, fault: str, advice: str = "") -> Iterator[None]:
-    """For reading records: a file that cannot be read, or does not hold such a record, is an ``InputError``.
+    """Raise an ``InputError`` if the block cannot read a file, or the file does not hold the record that is read.
 
     Arguments:
         place: the file, or the line in it.
-        fault: said of a place that does not hold such a record; the first fault follows in brackets.
+        fault: the message about a place without such a record, as in ``is not a whole result``; the first error of its
+            validation follows in brackets.
         advice: what to do then.
     """
     try:
@@ -230,14 +231,18 @@ def reading(place: Path | str, fault: str, advice: str = "") -> Iterator[None]:
         raise InputError(f"{place} {fault} ({first_fault(error)}){advice and f'; {advice}'}") from error
 
 
-def check_identity(place: str, path: str, expected: str) -> None:
-    """Check that the result stored at ``place`` belongs to the expected run.
+def check_identity(place: Path | str, found: str, expected: str) -> None:
+    """Check that a record belongs to the expected run.
+
+    Arguments:
+        place: the file of the record, or the line in it.
+        found, expected: what the record is of, such as a run by ``run_path``.
 
     Raises:
         InputError: it belongs to another run.
     """
-    if path != expected:
-        raise InputError(f"{place} holds the result of {path}, expected {expected}; move it to its own place or delete it")
+    if found != expected:
+        raise InputError(f"{place} holds the result of {found}, expected {expected}; move it to its own place or delete it")
 
 
 def first_fault(error: ValidationError) -> str:

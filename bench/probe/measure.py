@@ -54,7 +54,7 @@ def stored(run: Run, out: Path, probe: str) -> ProbeRecord | None:
     record = read_record(path)
     if record is None:
         return None
-    check_identity(str(path), f"{record.path} {record.probe}", f"{run.path} {probe}")
+    check_identity(path, f"{record.path} {record.probe}", f"{run.path} {probe}")
     found = record.version, record.fingerprint, record.source_sha256
     current = VERSIONS[probe], run.suite.fingerprint, source_hash(get_encoding(run.encoding))
     return record if found == current else None
