@@ -5,11 +5,10 @@ import io
 import re
 import sys
 import tokenize
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
 from bench.encodings import Encoding
-from bench.plugins.loading import OURS
+from bench.plugins.loading import NOT_PYTHON, OURS, parse
 from bench.plugins.source_hash import closure
 from bench.text_rules import invisible_character
 from tasks import InputError
@@ -38,7 +37,7 @@ def source_faults(sources: Mapping[str, bytes]) -> list[str]:
     modules = {path.partition("/")[0].removesuffix(".py") for path in sources}
     if hidden := sorted(modules & {*OURS, *LIBRARIES, *sys.stdlib_module_names}):
         faults.append(f"a file or folder has the name of the module {hidden[0]!r} and would hide it")
-    trees = {path: parse(sources[path]) for path in sorted(sources)}
+    trees = {path: parse(sources[path].decode()) for path in sorted(sources)}
     try:
         for path, tree in trees.items():
             faults += [f"{path}, {fault}" for fault in (*script_faults(sources[path], tree), *syntax_faults(tree, modules))]
@@ -79,21 +78,15 @@ def text_faults(content: bytes) -> Iterator[str]:
         yield f"has more than {LONGEST_LINE} characters in line {long[0]}"
         return
     try:
-        parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two if it is nested too deep
+        parse(text)
+    except NOT_PYTHON as error:
         yield f"is not Python: {type(error).__name__} {error}".rstrip()
-
-
-def parse(content: bytes) -> ast.Module:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(content.decode("utf-8"))
 
 
 def top_level_names(content: bytes) -> set[str]:
     """Names of the classes, imports and values that a module defines."""
     names = set()
-    for node in parse(content).body:
+    for node in parse(content.decode()).body:
         if isinstance(node, ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):

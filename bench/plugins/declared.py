@@ -14,7 +14,7 @@ from bench.encodings import Encoding, Info, Wrapper, classes
 from bench.encodings.compose import resolve
 from tasks import InputError
 
-from .loading import find_module, read_file
+from .loading import NOT_PYTHON, find_module, parse, read_file
 from .references import is_file, map_references, parts
 from .registry import Known, entry_points
 
@@ -136,6 +136,6 @@ def parse_source(reference: str) -> ast.Module:
         raise InputError(f"{path} has more than {MOST_BYTES:,} bytes, too many for an encoding")
     content = read_file(path)
     try:
-        return ast.parse(content)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise InputError(f"{path} is not Python: {error}") from None
+        return parse(content)
+    except NOT_PYTHON as error:
+        raise InputError(f"{path} is not Python: {str(error) or type(error).__name__}") from None

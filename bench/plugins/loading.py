@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from .references import is_file, parts
 
 OURS = ("bench", "tasks", "leaderboard", "slurm", "lprime")
 """Packages of the harness, which are never part of a plugin's source."""
+NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""Errors of ``parse``; the last two if the code is nested too deep."""
 
 
 @dataclass
@@ -75,6 +78,17 @@ def read_file(path: Path) -> bytes:
         near = get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
         hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
         raise InputError(f"cannot read encoding {path}: {error.strerror or error}{hint}") from None
+
+
+def parse(content: bytes | str) -> ast.Module:
+    """The syntax tree of a file, without Python's warnings about it.
+
+    Raises:
+        SyntaxError, ValueError, RecursionError, MemoryError: it is not Python, or is nested too deep; see ``NOT_PYTHON``.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(content)
 
 
 def read_source(reference: str, path: Sequence[str] = ()) -> Source:
@@ -237,8 +251,8 @@ def prefixes(name: str) -> Iterator[str]:
 def imported_names(content: bytes, package: str) -> Iterator[str]:
     """Every imported name in a source file that may be a module, including imports inside functions."""
     try:
-        tree = ast.parse(content)
-    except (SyntaxError, ValueError):
+        tree = parse(content)
+    except NOT_PYTHON:
         return  # for example a compiled module
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

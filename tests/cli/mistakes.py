@@ -51,6 +51,7 @@ AUTHOR = {
         "mine.py, line 12: def bias(self, q, at) has other arguments; expected def bias(self, q, k, at)"),
     "an argument too many": (HOOK, "def rotate(self, q, k, v, at)",
         "(self, q, k, v, at) has other arguments; expected def rotate(self, q, k, at)"),
+    "nested too deep": (BODY, f"return {'-' * 20_000}1", "mine.py cannot be imported: "),
     "no self": (HOOK, "def bias(q, k, at)",
         "line 12: def bias(q, k, at) has other arguments; expected def bias(self, q, k, at)"),
     "a setting without default": ("*, rate: float = 1.0", "rate",

@@ -65,6 +65,7 @@ def test_declared_names_are_those_of_the_loaded_classes(own, tmp_path):
         + "class Third(r.RoPE):\n    info = Info(family='f', **{}, name='third', **dict.fromkeys(["
         + "'title', 'authors', 'link', 'formula', 'past', 'provenance'], 'x'), year=1)\n"
     )
+    (tmp_path / "deep.py").write_text(f"x = {'-' * 20_000}1")
     for text in (
         "rope(base=5)",
         "more.py:First",
@@ -76,6 +77,7 @@ def test_declared_names_are_those_of_the_loaded_classes(own, tmp_path):
     for text, message in {
         "more.py": "its class as in file.py:Class with info = Info(name=…); found First, Second, Third",
         "more.py:Secnd": "expected Secnd with",
+        "deep.py": "deep.py is not Python: .",
         "mor.py": "cannot read encoding mor.py: No such file or directory; did you mean 'more.py'?",
         "evil.py(strenth=1)": "unknown setting of evil 'strenth'; did you mean 'strength'?",
         "rope(bse=1)": "did you mean 'base'?",
