@@ -17,7 +17,7 @@ EMBEDDED = re.compile(rf"'([^']+\.py(?::{CLASS})?)'|([^\s(),='\"]+\.py(?::{CLASS
 
 def has_reference(text: str) -> bool:
     """Return whether the name of an encoding contains a reference."""
-    return bool(WHOLE.fullmatch(text.strip()) or EMBEDDED.search(text))
+    return bool(references_in(text))
 
 
 def map_references(text: str, change: Callable[[str], str]) -> str:
@@ -29,9 +29,9 @@ def map_references(text: str, change: Callable[[str], str]) -> str:
 
 def references_in(text: str) -> list[str]:
     """Every reference in the name of an encoding."""
-    found: list[str] = []
-    map_references(text, lambda reference: found.append(reference) or reference)  # type: ignore[func-returns-value]
-    return found
+    if WHOLE.fullmatch(text.strip()):
+        return [text.strip()]
+    return [match[1] or match[2] for match in EMBEDDED.finditer(text)]
 
 
 def parts(reference: str) -> tuple[str, str]:
