@@ -4,9 +4,11 @@ There are two, because a run of another encoding that shares the training may do
 """
 
 import errno
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 
 from bench.files import NotWritten, remove_stale_files, try_lock
 from tasks import InputError
@@ -36,23 +38,34 @@ def lock_run(folder: Path, name: str = LOCK) -> Iterator[None]:
         NotWritten: the folder cannot be written.
     """
     path = folder / name
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = open(path, "ab")  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise NotWritten(f"cannot write {folder}: {error.strerror or error}") from error
+    file = open_locked(path)
+    while os.fstat(file.fileno()).st_nlink == 0:  # its last holder deleted it while we waited: others lock a new file
+        file.close()
+        file = open_locked(path)
     with file:
-        try:
-            locked = try_lock(file, LOCK_WAIT_S)
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise InputError(f"cannot lock {folder}: {error.strerror or error}") from error
-            locked = True
-        if not locked:
-            raise LockedElsewhere(str(folder))
         remove_stale_files(folder, WRITES[name])
         yield
         path.unlink(missing_ok=True)
+
+
+def open_locked(path: Path) -> IO[bytes]:
+    """Open a lock file and lock it, for ``lock_run``."""
+    folder = path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(path, "ab")  # noqa: SIM115 (closed by the caller)
+    except OSError as error:
+        raise NotWritten(f"cannot write {folder}: {error.strerror or error}") from error
+    try:
+        if try_lock(file, LOCK_WAIT_S):
+            return file
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            return file
+        file.close()
+        raise InputError(f"cannot lock {folder}: {error.strerror or error}") from error
+    file.close()
+    raise LockedElsewhere(str(folder))
 
 
 @contextmanager

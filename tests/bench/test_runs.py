@@ -5,10 +5,13 @@ import fcntl
 import multiprocessing
 import os
 import time
+from contextlib import ExitStack
 
 import pytest
 from support import suite_dict
 
+from bench.files import try_lock
+from bench.runs import run_lock
 from bench.runs.pool import local_pool
 from bench.runs.run import Run, plan_runs
 from bench.runs.run_lock import LockedElsewhere, is_locked, lock_run
@@ -113,6 +116,20 @@ def test_a_lock_excludes_other_processes_and_is_released_when_its_process_is_kil
     assert not is_locked(folder)
     with lock_run(folder):
         assert is_locked(folder)
+
+
+def test_no_two_hold_a_lock_whose_file_was_deleted_while_one_waited(tmp_path, monkeypatch):
+    """The first holder deletes the file at its end; the second has already opened it, and the third makes a new one."""
+    first = ExitStack()
+    first.enter_context(lock_run(tmp_path))
+
+    def first_ends(file, wait_s):
+        first.close()
+        return try_lock(file, wait_s)
+
+    monkeypatch.setattr(run_lock, "try_lock", first_ends)
+    with lock_run(tmp_path), pytest.raises(LockedElsewhere), lock_run(tmp_path):
+        pass
 
 
 def test_runs_work_on_file_systems_without_locks(tmp_path, monkeypatch):
