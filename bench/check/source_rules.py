@@ -5,7 +5,7 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from bench.encodings import Encoding
 from bench.plugins.loading import NOT_PYTHON, OURS, parse
@@ -43,7 +43,7 @@ def source_faults(sources: Mapping[str, bytes]) -> list[str]:
             faults += [f"{path}, {fault}" for fault in (*script_faults(sources[path], tree), *syntax_faults(tree, modules))]
     except RecursionError:
         faults.append(f"{path} is nested too deep")
-    return faults + literal_faults(list(trees.values()))
+    return faults + literal_faults(trees)
 
 
 def plugin_files(plugin: type[Encoding]) -> dict[str, bytes]:
@@ -108,10 +108,10 @@ def script_faults(content: bytes, tree: ast.Module) -> Iterator[str]:
             yield f"line {getattr(node, 'lineno', 0)}: {value!r:.40} is not ASCII"
 
 
-def literal_faults(trees: Sequence[ast.Module]) -> list[str]:
+def literal_faults(trees: Mapping[str, ast.Module]) -> list[str]:
     """Faults of the numbers, strings and names of all files together, which could hold trained weights."""
     count, text, faults, names = 0, 0, [], set[str]()
-    for tree in trees:
+    for path, tree in trees.items():
         left_out = docstrings(tree)
         for node in ast.walk(tree):
             if not isinstance(node, ast.Constant):
@@ -119,13 +119,13 @@ def literal_faults(trees: Sequence[ast.Module]) -> list[str]:
             elif id(node) in left_out:
                 continue
             elif isinstance(node.value, bytes):
-                faults.append(f"line {node.lineno}: bytes are not allowed")
+                faults.append(f"{path}, line {node.lineno}: bytes are not allowed")
             elif isinstance(node.value, str):
                 text += len(node.value)
             elif isinstance(node.value, (int, float, complex)) and not isinstance(node.value, bool):
                 count += 1
                 if isinstance(node.value, int) and abs(node.value) >= 10**LONGEST_NUMBER:  # too long ones have no repr
-                    faults.append(f"line {node.lineno}: a number of more than {LONGEST_NUMBER} digits")
+                    faults.append(f"{path}, line {node.lineno}: a number of more than {LONGEST_NUMBER} digits")
     if count > MOST_NUMBERS:
         faults.append(f"{count:,} numbers in the source, more than {MOST_NUMBERS:,}")
     for kind, characters in (("strings", text), ("different names", sum(map(len, names)))):
