@@ -47,9 +47,9 @@ def run_all_checks(channel: Channel, order: dict[str, Any]) -> None:
         versions=package_versions(),
         device=device_name(torch.device("cpu")),
     )
-    try_hooks(Subject(cls))
-    channel.send("tried")
     subject = Subject(cls)
+    try_hooks(subject)
+    channel.send("tried")
     for check in checks:
         finding, go_on = run_check(check, subject, subject.own_files)
         channel.send("finding", finding=finding)
