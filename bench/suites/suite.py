@@ -19,7 +19,7 @@ from bench.plugins.references import absolute
 from tasks import Examples, InputError, Task, unknown
 
 from .vary import Vary, derive
-from .yaml_config import EncodingName, Section, read_yaml, validated, yaml_file, yaml_files
+from .yaml_config import EncodingName, Section, read_yaml, refuse_duplicates, validated, yaml_file, yaml_files
 
 PROTOCOL = 3
 """Version of the arithmetic: increased by any change to model, training or evaluation that can change a number."""
@@ -116,14 +116,7 @@ class Suite(Section):
 
     @model_validator(mode="after")
     def consistent(self) -> "Suite":
-        lists: tuple[tuple[str, list], ...] = (
-            ("seeds", self.seeds),
-            ("encodings", self.encodings),
-            ("tasks", [t.task for t in self.tasks]),
-        )
-        for label, values in lists:
-            if duplicates := [v for v in values if values.count(v) > 1]:
-                raise ValueError(f"{label}: duplicate {duplicates[0]!r}")
+        refuse_duplicates({"seeds": self.seeds, "encodings": self.encodings, "tasks": [t.task for t in self.tasks]})
         for spec in self.tasks:
             if spec.task not in generators.catalogue():
                 raise unknown("task", spec.task, generators.catalogue())

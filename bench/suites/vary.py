@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 
 from tasks import InputError, unknown
 
-from .yaml_config import EncodingName, Section
+from .yaml_config import EncodingName, Section, refuse_duplicates
 
 RECIPE = ("learning_rate", "steps", "batch", "weight_decay")
 MODEL = ("layers", "width")
@@ -48,9 +48,7 @@ class Vary(Section):
     @model_validator(mode="after")
     def known_fields(self) -> "Vary":
         lists: dict[str, list] = {"encodings": self.encodings, "seeds": self.seeds, **self.conditions}
-        for label, values in lists.items():
-            if duplicates := [v for v in values if values.count(v) > 1]:
-                raise ValueError(f"vary: {label}: duplicate {duplicates[0]!r}")
+        refuse_duplicates({f"vary: {name}": values for name, values in lists.items()})
         for field, values in self.conditions.items():
             if field not in FIELDS:
                 raise unknown("field in vary.conditions", field, FIELDS)

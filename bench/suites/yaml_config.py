@@ -1,6 +1,7 @@
 """Strict reading of YAML configuration files, validated by pydantic; errors are reported on one line."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
@@ -23,6 +24,21 @@ class Section(BaseModel):
     """Base of all parts of a configuration: unknown keys are errors, and values are not converted from other types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+def refuse_duplicates(lists: Mapping[str, Sequence[Hashable]]) -> None:
+    """Refuse an entry that is in a list twice.
+
+    Arguments:
+        lists: name of each list, for messages → its entries.
+
+    Raises:
+        ValueError: the first such entry.
+    """
+    for name, entries in lists.items():
+        for entry, count in Counter(entries).items():
+            if count > 1:
+                raise ValueError(f"{name}: duplicate {entry!r}")
 
 
 def yaml_files(package: str, folder: str) -> dict[str, Path]:
