@@ -107,8 +107,7 @@ class LocalPool:
                         self.assign(worker, run, queue, run.encoding in keep, on_event)
                 ready = wait([worker.pipe for worker in active] + [worker.process.sentinel for worker in active], timeout=1.0)
                 for worker in list(active):
-                    if worker.pipe in ready:
-                        self.receive(worker, on_event)
+                    self.receive(worker, on_event)  # also of a worker that has ended: its last message may be unread
                     if worker.process.sentinel in ready and not worker.process.is_alive():
                         active.remove(worker)
                         self.handle_exit(worker, queue, out, on_event)
