@@ -136,7 +136,7 @@ class PlainProgress(SilentProgress):
         self.last_line = time.monotonic()
 
     def on_event(self, event: Event) -> None:
-        self.tally.on_event(event)
+        super().on_event(event)
         now = time.monotonic()
         if event.kind not in ("started", "step"):
             self.paces.pop(event.run, None)
@@ -174,18 +174,18 @@ class PlainProgress(SilentProgress):
         return f"{text}, {format_duration((run.steps - step) * (now - pace.since) / (step - pace.first))} left"
 
 
-class LiveProgress:
+class LiveProgress(SilentProgress):
     """Shows a bar for the grid and one for every active run; ended runs scroll by above."""
 
     def __init__(self, runs: Sequence[Run], steps: Mapping[Run, int] | None = None):
         from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-        self.tally = Tally(runs, steps)
+        super().__init__(runs, steps)
         self.bars = Progress(TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[note]}"), transient=True)
         self.total_bar = self.bars.add_task("all runs", total=self.tally.steps_total, note="")
         self.run_bars: dict[Run, TaskID] = {}
 
-    def __enter__(self) -> "LiveProgress":
+    def __enter__(self) -> Self:
         self.bars.start()
         return self
 
@@ -193,7 +193,7 @@ class LiveProgress:
         self.bars.stop()
 
     def on_event(self, event: Event) -> None:
-        self.tally.on_event(event)
+        super().on_event(event)
         run = event.run
         if event.kind in ("started", "step"):
             if run not in self.run_bars:
@@ -206,5 +206,6 @@ class LiveProgress:
         self.bars.update(self.total_bar, completed=self.tally.steps_done, note=self.tally.line())
 
 
-def progress_display(runs: Sequence[Run], steps: Mapping[Run, int] | None = None) -> PlainProgress | LiveProgress:
+def progress_display(runs: Sequence[Run], steps: Mapping[Run, int] | None = None) -> SilentProgress:
+    """The live display if stdout is a terminal, otherwise lines."""
     return (LiveProgress if sys.stdout and sys.stdout.isatty() else PlainProgress)(runs, steps)
