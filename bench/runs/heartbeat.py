@@ -98,9 +98,9 @@ def heartbeat(folder: Path, steps: int, report: Callable[[int], None]) -> Iterat
         report(step)
 
     with suppress(OSError):
-        writer.path.unlink(missing_ok=True)  # of a killed process
+        writer.path.unlink()  # of a killed process
     try:
         yield write_and_report
     finally:
         with suppress(OSError):
-            writer.path.unlink(missing_ok=True)
+            writer.path.unlink()

@@ -126,7 +126,7 @@ class PoolConnection:
     def send(self, kind: str, step: int = 0, text: str = "") -> None:
         try:
             self.pipe.send((kind, step, text))
-        except (BrokenPipeError, ConnectionError):
+        except ConnectionError:
             self.stop_requested = True
 
 
