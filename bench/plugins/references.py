@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 CLASS = r"[^\W\d]\w*"
-WHOLE = re.compile(rf".+\.py(?::{CLASS})?")
-EMBEDDED = re.compile(rf"'([^']+\.py(?::{CLASS})?)'|([^\s(),='\"]+\.py(?::{CLASS})?|{CLASS}(?:\.{CLASS})*:{CLASS})")
+WHOLE = re.compile(rf"[^\n\0]+\.py(?::{CLASS})?")  # no path has a null character
+EMBEDDED = re.compile(rf"'([^'\0]+\.py(?::{CLASS})?)'|([^\s(),='\"\0]+\.py(?::{CLASS})?|{CLASS}(?:\.{CLASS})*:{CLASS})")
 
 
 def has_reference(text: str) -> bool:

@@ -59,6 +59,7 @@ def test_malformed_suites(tiny, tmp_path, capsys, fault):
     [
         ("rop", "unknown encoding 'rop'; did you mean 'rope'?"),
         ("randomised", "randomised wraps another encoding"),
+        ("a\0.py", r"'a\x00.py' is not an encoding; expected a name"),
     ],
 )
 def test_a_suite_of_an_unknown_encoding(tiny, tmp_path, capsys, command, encoding, message):
