@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from bench.plugins import registry
 from bench.plugins.loading import Source, read_source
 from bench.plugins.references import is_file, map_references, parts, references_in
 from bench.runs.run import now
@@ -154,8 +155,6 @@ def plugin_sources(reference: str, path: Sequence[str] = ()) -> list[Source]:
     Raises:
         InputError: a file cannot be read, or there is no encoding of that name.
     """
-    from bench.plugins import registry
-
     sources = [read_source(text, path) for text in references_in(reference)]
     installed = registry.entry_points()
     names = [name for name in registry.NAME.findall(map_references(reference, lambda _: "")) if name in installed]

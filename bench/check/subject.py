@@ -15,6 +15,7 @@ from torch import Tensor
 import tasks
 from bench import encodings
 from bench.encodings import Encoding, Setup, Wrapper
+from bench.plugins import registry
 from bench.runs.run_training import encoding_setup
 from bench.suites.suite import Suite, load_suite, shipped
 from bench.training.model import Decoder, build_decoder
@@ -95,8 +96,6 @@ class Subject:
     @cached_property
     def files(self) -> set[str]:
         """Source files of these classes, and those that they import."""
-        from bench.plugins import registry
-
         files = set()
         for module in {c.__module__ for c in self.classes if not registry.is_unloaded(c.__module__)}:
             files.add(str(Path(inspect.getfile(sys.modules[module])).resolve()))

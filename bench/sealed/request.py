@@ -17,8 +17,6 @@ from bench.runs.run import Run, now
 from bench.runs.worker import RunRequest
 from tasks import InputError
 
-REPORT_EVERY_S = 0.5
-
 
 class SealedCode(Record):
     """Submitted code, and what its submission says of it."""
@@ -59,6 +57,7 @@ class SealedRequest(RunRequest):
         """See ``RunRequest.execute``."""
         from bench.encodings import Stage
         from bench.runs.run_one import finish
+        from bench.runs.run_training import REPORT_EVERY_S
         from bench.training.train import Stopped, stage_steps
 
         run, said = self.run(), 0.0
