@@ -45,6 +45,7 @@ def outputs(model: Decoder, case: Case, width: int, announced_length: int, bf16:
 
 
 def require_finite(model: Decoder, case: Case, width: int, announced_length: int, bf16: bool, where: str) -> None:
+    """Raise ``Blocking``, which begins with ``where``, if an output of two sequences or a gradient is not finite."""
     model.zero_grad(set_to_none=True)
     out = outputs(model, case, width, announced_length, bf16)
     if not out.isfinite().all():

@@ -105,7 +105,7 @@ class Subject:
 
     @cached_property
     def own_files(self) -> set[str]:
-        """Those of ``files`` that are not built in; all of a built-in encoding."""
+        """The ``files`` that are not built in; for a built-in encoding, all of them."""
         built_in = str(Path(encodings.__file__).resolve().parent)
         return {path for path in self.files if not path.startswith(built_in)} or self.files
 

@@ -75,6 +75,7 @@ class LocalPool:
     Arguments:
         workers: number of processes; by default one per available core.
         threads: torch threads per worker.
+        device: ``auto``, ``cpu`` or ``cuda``; see ``run_one.resolve_device``.
         checkpoint_every_s: seconds between checkpoints of a run.
         stop_within_s: seconds that workers have to save their runs when the pool stops; then they are killed, and their runs
             resume from their last checkpoints.

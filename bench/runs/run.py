@@ -90,7 +90,7 @@ class Run:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """Fields of its records that say which run they are of, but for the encoding."""
+        """The fields that identify the run in its records, except the encoding."""
         suite, spec = self.suite, self.suite.spec(self.task)
         return {
             "suite": suite.name,
@@ -157,6 +157,14 @@ class Run:
         return "paused" if (folder / CHECKPOINT).exists() or (folder / WEIGHTS).exists() else "missing"
 
     def fail(self, out: Path, error: str, traceback: str = "") -> None:
+        """Write the failure report.
+
+        Arguments:
+            error: the reason, on one line.
+
+        Raises:
+            NotWritten: the folder cannot be written.
+        """
         failure = Failure(error=error, traceback=traceback, finished=now(), fingerprint=self.suite.fingerprint)
         write_atomic(self.folder(out) / FAILURE, failure.model_dump_json(indent=1) + "\n")
 
@@ -187,13 +195,17 @@ def plan_runs(
 
 
 def check_seed(seed: object) -> None:
-    """Refuse a seed that is not an integer, or negative."""
+    """Refuse a seed that is not an integer, or is negative, with an ``InputError``."""
     if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
         raise InputError(f"a seed must be a whole number of 0 or more, got {seed!r}")
 
 
 def refuse_extra_seeds(suite: Suite, seeds: Sequence[int], allowed: bool) -> None:
-    """Refuse seeds that a suite does not have, unless allowed: a board counts every run, so a typo would change it."""
+    """Refuse seeds that a suite does not have, unless allowed: a board counts every run, so a typo would change it.
+
+    Raises:
+        InputError: one of the seeds is not in the suite.
+    """
     extra = [seed for seed in seeds if seed not in suite.seeds]
     if extra and not allowed:
         raise InputError(

@@ -67,8 +67,13 @@ def finish(
     """Make and store the result of a run, or return what another process has stored.
 
     Arguments:
-        steps: of its training, an extra stage included.
-        make: makes the result; takes a function that writes the heartbeat and reports.
+        steps: all training steps, those of an extra stage included.
+        report: called with the step.
+        make: makes the result; takes a function to call with the step, which writes the heartbeat and calls ``report``.
+
+    Raises:
+        LockedElsewhere: another process works on this run.
+        InputError: the folder cannot be written, or holds a result of another suite version.
     """
     folder = run.folder(out)
     with lock_run(folder):

@@ -50,8 +50,8 @@ def shared_trainings(grid: Iterable[str] = ()) -> set[str]:
 
 
 def steps_to_make(runs: Sequence[Run], out: Path) -> dict[Run, int]:
-    """Steps that each run makes, in this order; only those of an extra stage if an earlier run makes its training, or it is
-    stored."""
+    """Run → training steps that it makes if the runs are executed in this order: only those of its extra stage if its training
+    is stored or an earlier run makes it."""
     steps, made = {}, set()
     for run in runs:
         training = training_run(run)

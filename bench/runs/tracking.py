@@ -108,7 +108,7 @@ Listener = Callable[[Event], None]
 
 
 def recorder(tracker: str | None, out: Path) -> Callable[[Listener], Listener]:
-    """A function of a listener to events, which returns one that also records each run when it has finished.
+    """A decorator of event listeners: the decorated listener also records each run that has finished.
 
     An error of the tracker is printed and stops no run.
 

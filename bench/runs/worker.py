@@ -26,8 +26,8 @@ from .run import Run
 from .run_lock import LockedElsewhere
 
 STOPPED = 75
-"""Exit code of a worker that ends on purpose, with its run saved or not begun (``EX_TEMPFAIL``); 0 may also come from code of a
-plugin."""
+"""Exit code of a worker that ends on purpose, with its run saved or not begun (``EX_TEMPFAIL``). Not 0, with which code of a
+plugin may end the process too."""
 
 
 def end_with_parent() -> None:
@@ -60,6 +60,7 @@ class RunRequest:
 
     @classmethod
     def of(cls, run: Run) -> "RunRequest":
+        """The request for a run, with the references and the present source hash of its encoding."""
         from bench.plugins import registry
         from bench.plugins.source_hash import source_hash
 

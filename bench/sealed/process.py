@@ -87,6 +87,7 @@ class SealedProcess:
         self.late = failure or f"still running after {seconds:.0f} s, the limit"
 
     def send(self, kind: str, arrays: Mapping[str, np.ndarray] | None = None, **values: Any) -> None:
+        """Send a message; raises ``SealedError`` if the process has ended or does not read it in time."""
         self.channel.connection.settimeout(max(0.01, self.deadline - time.monotonic()))
         try:
             self.channel.send(kind, arrays, **values)
@@ -96,7 +97,7 @@ class SealedProcess:
             raise SealedError(self.reason("its process ended")) from None
 
     def receive_any(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
-        """The next message: kind, arrays, values."""
+        """The next message: kind, arrays, values; raises ``SealedError`` if none arrives in time, or it is not a message."""
         try:
             return self.channel.receive(self.deadline - time.monotonic())
         except ChannelError as error:
@@ -104,7 +105,11 @@ class SealedProcess:
             raise SealedError(self.late if late else self.reason(str(error))) from None
 
     def receive(self, expected: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """The arrays and values of the next message, which must be of one kind."""
+        """The arrays and values of the next message.
+
+        Raises:
+            SealedError: see ``receive_any``; or the message is not of the expected kind, such as a refusal.
+        """
         kind, arrays, values = self.receive_any()
         if kind != expected:
             raise SealedError(" ".join(str(values.get("text", f"answered {kind!r:.40} instead of {expected}")).split())[:500])

@@ -73,7 +73,11 @@ def sandbox_fault() -> str:
 
 
 def bubblewrap(readable: Sequence[Path], environment: dict[str, str]) -> list[str]:
-    """The command that a sandboxed command follows."""
+    """The words before a command that run it in a sandbox; arguments as for ``start_sandboxed``.
+
+    Raises:
+        InputError: there is no sandbox on this machine.
+    """
     if fault := sandbox_fault():
         raise InputError(f"submitted code runs only in a sandbox, but {fault}; --unsafe runs it with your rights")
     here = os.getcwd()
@@ -92,7 +96,13 @@ def bubblewrap(readable: Sequence[Path], environment: dict[str, str]) -> list[st
 
 
 def limit_resources(seconds: float, gib: float, sandboxed: bool = True) -> None:
-    """Set hard limits on the current process and all that it starts."""
+    """Set hard limits on the current process and all that it starts.
+
+    Arguments:
+        seconds: processor time of each process.
+        gib: memory of each process that it can write, in GiB.
+        sandboxed: limit the number of processes too.
+    """
     limits = [
         (resource.RLIMIT_CPU, int(seconds)),
         (resource.RLIMIT_DATA, int(gib * GIB)),

@@ -212,7 +212,7 @@ def is_shipped(name: str) -> bool:
 
 
 def suite_argument(name: str) -> str:
-    """A suite's name as commands take it; that of a suite which is not included stands for its file."""
+    """What commands take for a suite of this name: the name if the suite is included in the package, otherwise its file."""
     return name if is_shipped(name) else f"{name}.yaml"
 
 
