@@ -114,12 +114,10 @@ def load_reference(reference: str) -> type[Encoding]:
     """
     place, name = parts(reference)
     if is_file(reference):
-        path = Path(place)
-        module = module_of_file(path)
-        cls, absolute = encoding_in(module, name, place), str(path.resolve())
+        module, absolute = module_of_file(Path(place)), str(Path(place).resolve())
     else:
-        module = import_module(place, reference)
-        cls, absolute = encoding_in(module, name, place), place
+        module, absolute = import_module(place, reference), place
+    cls = encoding_in(module, name, place)
     return register(Plugin(cls, reference, f"{absolute}:{cls.__qualname__}"))
 
 
