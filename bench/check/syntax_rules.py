@@ -7,6 +7,7 @@ trust it.
 """
 
 import ast
+import builtins
 import importlib
 import re
 from collections.abc import Iterator
@@ -49,6 +50,8 @@ list map max min next object pow print property range repr reversed round set sl
 Ellipsis False None NotImplemented True ArithmeticError AssertionError AttributeError Exception IndexError KeyError LookupError
 NotImplementedError OverflowError RuntimeError StopIteration TypeError ValueError ZeroDivisionError
 """
+DISALLOWED_BUILTINS = vars(builtins).keys() - BUILTINS.split()
+"""All builtins of Python except these."""
 METHODS = frozenset(("__init__", "__init_subclass__", "__post_init__", "__call__", "__len__", "__repr__"))
 """Methods of Python that a class may define and call."""
 ATTRIBUTES = re.compile(
@@ -173,7 +176,7 @@ def binding_faults(node: ast.AST) -> Iterator[str]:
 def node_faults(node: ast.AST, modules: Modules, is_base: bool) -> Iterator[str]:
     """Faults of one node of the tree, without those inside it."""
     if isinstance(node, ast.Name):
-        if is_dunder(node.id) or (node.id in DISALLOWED_BUILTINS):
+        if is_dunder(node.id) or node.id in DISALLOWED_BUILTINS:
             yield f"uses {node.id}, which is not allowed"
         elif node.id in (*OWN, *modules.names) and not isinstance(node.ctx, ast.Load):
             yield f"assigns another value to {node.id}"
@@ -215,6 +218,3 @@ def refused_attribute(name: str) -> bool:
 
 def is_dunder(name: str) -> bool:
     return name.startswith("__")
-
-
-DISALLOWED_BUILTINS = frozenset(vars(importlib.import_module("builtins"))) - set(BUILTINS.split())

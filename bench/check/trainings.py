@@ -3,6 +3,7 @@
 from bench.encodings.compose import training_form
 from bench.encodings.nope import NoPE
 from bench.measure.cost import cost_setup, extra_parameters, measure_costs
+from bench.runs.run_one import count_parameters
 from bench.training.model import build_decoder
 from bench.training.optimizer import FlatAdamW
 from bench.training.train import TrainingState, train
@@ -25,7 +26,7 @@ MAX_STEP_RATIO = 30
 def check_cost(subject: Subject) -> str:
     count = extra_parameters(subject.cls)
     suite, setup = cost_setup()
-    limit = sum(p.numel() for p in build_decoder(suite.model, NoPE, setup, 0).parameters())
+    limit = count_parameters(build_decoder(suite.model, NoPE, setup, 0))
     if count > limit:
         raise Fault(
             f"{count:,} parameters, more than the model's {limit:,}", "share parameters over layers, heads or positions"
