@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import torch
+from pydantic import ValidationError
 
 from bench import encodings
+from bench.encodings import Encoding
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
-from bench.result import EncodingRecord, Parameters, Result, Timings, write_result
+from bench.result import EncodingRecord, Parameters, Result, Timings, first_fault, write_result
 from bench.training.evaluate import evaluate, zero_scores
 from bench.training.profiler import phase
 from bench.training.train import median_step_ms
@@ -108,7 +110,7 @@ class Session:
         self.keep_weights = keep_weights
         self.cls = get_encoding(run.encoding)
         self.commit = current_commit()
-        self.source, self.versions = source_hash(self.cls), package_versions()  # may fail: before training, not after
+        self.encoding, self.versions = encoding_record(self.cls), package_versions()  # may fail: before training, not after
         self.training = Training(run, out, device, control)
         self.shared = training_run(run)
         """The run whose training this one shares; often itself."""
@@ -159,7 +161,7 @@ class Session:
         return Result(
             **run.identity,
             longest_seen=task.longest if stage and stage.longer else length,
-            encoding=self.encoding_record(),
+            encoding=self.encoding,
             status="diverged" if state.diverged else "done",
             steps=state.step,
             loss=state.loss,
@@ -183,8 +185,15 @@ class Session:
             commit=self.commit,
         )
 
-    def encoding_record(self) -> EncodingRecord:
-        info = self.cls.info
+
+def encoding_record(cls: type[Encoding]) -> EncodingRecord:
+    """What a result says of its encoding.
+
+    Raises:
+        InputError: a field of its ``info`` has a wrong type.
+    """
+    info = cls.info
+    try:
         return EncodingRecord(
             name=info.name,
             family=info.family,
@@ -194,10 +203,12 @@ class Session:
             link=info.link,
             source=info.source,
             lengths=info.lengths,
-            stage_share=self.cls.stage.share if self.cls.stage else None,
-            settings=encodings.settings(self.cls),
-            source_sha256=self.source,
+            stage_share=cls.stage.share if cls.stage else None,
+            settings=encodings.settings(cls),
+            source_sha256=source_hash(cls),
         )
+    except ValidationError as error:
+        raise InputError(f"info of {info.name}: {first_fault(error)}") from None
 
 
 def count_parameters(module: torch.nn.Module) -> int:

@@ -6,10 +6,12 @@ import multiprocessing
 import os
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 from support import suite_dict
 
+from bench.encodings.nope import NoPE
 from bench.files import try_lock
 from bench.runs import run_lock
 from bench.runs.pool import local_pool
@@ -89,6 +91,14 @@ def test_states_are_read_from_files(tmp_path, suite):
     (folder / "failure.json").write_text("{")
     with pytest.raises(InputError, match="not a failure report"):
         run.state(tmp_path)
+
+
+def test_a_wrong_info_fails_before_the_training(tmp_path, suite, monkeypatch):
+    run = plan_runs(suite, ["nope"])[0]
+    monkeypatch.setattr(NoPE, "info", replace(NoPE.info, title=1))
+    with pytest.raises(InputError, match="info of nope: title: Input should be a valid string"):
+        run_one(run, tmp_path, "cpu")
+    assert run.state(tmp_path) == "missing", "nothing was trained"
 
 
 def hold_lock(folder, ready):
