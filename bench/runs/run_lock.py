@@ -39,7 +39,7 @@ def lock_run(folder: Path, name: str = LOCK) -> Iterator[None]:
     """
     path = folder / name
     file = open_locked(path)
-    while os.fstat(file.fileno()).st_nlink == 0:  # its last holder deleted it while we waited: others lock a new file
+    while not is_at(path, file):  # its last holder deleted it while we waited: others lock a new file
         file.close()
         file = open_locked(path)
     with file:
@@ -66,6 +66,14 @@ def open_locked(path: Path) -> IO[bytes]:
         raise InputError(f"cannot lock {folder}: {error.strerror or error}") from error
     file.close()
     raise LockedElsewhere(str(folder))
+
+
+def is_at(path: Path, file: IO[bytes]) -> bool:
+    """Whether an open file is the one at this path."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+    except OSError:  # no such file, or a stale handle of a network file system
+        return False
 
 
 @contextmanager
