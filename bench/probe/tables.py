@@ -42,7 +42,8 @@ Line = Callable[[Sequence[ProbeRecord]], list[str]]
 
 def position(records: Sequence[ProbeRecord]) -> tuple[list[str], Line]:
     lengths, layers = lengths_of(records, "error"), layers_of(records, "error")
-    header = [text for n in lengths for text in (f"l = {n}: chance", *(f"layer {k}" for k in layers), "untrained, best")]
+    states = [f"after layer {k}" if k else "input" for k in layers]
+    header = [text for n in lengths for text in (f"l = {n}: chance", *states, "untrained, best")]
 
     def line(own: Sequence[ProbeRecord]) -> list[str]:
         cells = []
@@ -58,7 +59,7 @@ def position(records: Sequence[ProbeRecord]) -> tuple[list[str], Line]:
 
 def distance(records: Sequence[ProbeRecord]) -> tuple[list[str], Line]:
     lengths, layers = lengths_of(records, "mean_distance"), layers_of(records, "mean_distance")
-    header = [f"{name}, l = {n}, layer {k}" for name in ("mean", "peak") for n in lengths for k in layers]
+    header = [f"{name}, l = {n}, layer {k + 1}" for name in ("mean", "peak") for n in lengths for k in layers]
 
     def line(own: Sequence[ProbeRecord]) -> list[str]:
         names = ("mean_distance", "peak_distance")

@@ -34,8 +34,9 @@ def points(found: Mapping[Any, float | None]) -> Line:
     return list(known), list(known.values())
 
 
-def by_layer(runs: Records, quantity: str, length: int) -> Line:
-    return points({k: mean(runs, quantity, length=length, layer=k) for k in layers_of(runs, quantity)})
+def by_layer(runs: Records, quantity: str, length: int, first: int = 1) -> Line:
+    """By layer, numbered from ``first``."""
+    return points({first + k: mean(runs, quantity, length=length, layer=k) for k in layers_of(runs, quantity)})
 
 
 def by_length(runs: Records, quantity: str) -> Line:
@@ -49,8 +50,8 @@ def chance_at_l(runs: Records) -> float:
 
 
 def share_of_chance(runs: Records, chance: float, quantity: str = "error") -> Line:
-    """Error of the position probe by layer, at length L, as a share of that of a random position."""
-    layers, errors = by_layer(runs, quantity, runs[0].train_length)
+    """Error of the position probe by layer, at length L, as a share of that of a random position. Layer 0 is the input."""
+    layers, errors = by_layer(runs, quantity, runs[0].train_length, first=0)
     return layers, [error / chance for error in errors]
 
 
@@ -99,7 +100,7 @@ def distance(records: Records, theme: Theme) -> "Figure":
                 by_head = [[mean(runs, "mean_distance", length=length, layer=k, head=h) for h in heads] for k in layers]
                 # Heads have no order: sorted, encodings can be compared.
                 rows.append([x for layer in by_head for x in sorted(np.nan if x is None else x for x in layer)])
-            columns = [f"{k}" if n == 0 else "" for k in layers for n in range(len(heads))]
+            columns = [f"{k + 1}" if n == 0 else "" for k in layers for n in range(len(heads))]
             panels.append(Heat(f"{task}, l = {length}", np.array(rows, float), encodings_of(own), columns, 1.0))
     return draw_heats(
         "How far back does each head look? Mean distance by layer and head, at L and at the longest length", panels, theme, 2,
@@ -276,7 +277,8 @@ def encoding_figure(records: Records, name: str, theme: Theme) -> "Figure":
     }
     panels = [Lines(title, lines, "layer") for title, lines in by_layers.items() if lines]
     panels += [Lines(title, lines, "length, in multiples of L", log=True) for title, lines in by_lengths.items() if lines]
-    return draw_lines(f"{printable(name)}: inside the model", panels, theme, "see each title", [])
+    notes = ["layer 0 is the input of the first layer"]
+    return draw_lines(f"{printable(name)}: inside the model", panels, theme, "see each title", notes)
 
 
 SUITE_FIGURES = {f.__name__: f for f in (position, distance, similarity, context, needle, growth, excess)}
