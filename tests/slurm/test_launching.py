@@ -8,11 +8,12 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from grids import Grid, short, slurm, wait_until
+from grids import PATIENCE_S, Grid, short, slurm, wait_until
 
 from slurm.records import load_submissions
 
@@ -55,14 +56,16 @@ def submitted(grid: Grid) -> list[tuple[str, str, int]]:
     return runs
 
 
-SLOW_SBATCH = """\
+HELD_SBATCH = """\
 #!/bin/sh
-touch PLACE/asking; sleep 0.4
-{} "$@"; code=$?
-touch PLACE/answered; sleep 0.4
+hold() { touch "PLACE/$1"; while [ -e "PLACE/hold-$1" ]; do sleep 0.02; done; }
+hold asking
+SBATCH "$@"; code=$?
+hold answered
 exit $code
 """
-"""Wraps the real sbatch, so that there is time to kill the launcher just before the request and just after the answer."""
+"""Wraps the real sbatch. It waits just before the request and just after the answer while a file holds it there, so that the
+launcher can be killed at that moment."""
 
 POINTS = {
     "the plan is written": "runs/killed/.slurm/*/plan.json",
@@ -74,27 +77,35 @@ POINTS = {
 """Stages of a submission in order, and the file that marks each. The launcher is killed a random moment after it appears."""
 
 
-def launcher_at(point: str, tmp_path: Path) -> tuple[Grid, subprocess.Popen]:
-    """Start a launcher of 12 runs. Returns when it has reached this point."""
+@contextlib.contextmanager
+def launcher_at(point: str, tmp_path: Path) -> Iterator[tuple[Grid, subprocess.Popen]]:
+    """Start a launcher of 12 runs, which has reached this point when the block begins. It cannot end before the block, except
+    at the last point."""
     grid = Grid(tmp_path / "grid", short("killed", seeds=[0, 1, 2]), HELD)
     stub = tmp_path / "bin" / "sbatch"
     stub.parent.mkdir()
-    stub.write_text(SLOW_SBATCH.format(shutil.which("sbatch")).replace("PLACE", str(grid.folder)))
+    stub.write_text(HELD_SBATCH.replace("SBATCH", shutil.which("sbatch")).replace("PLACE", str(grid.folder)))
     stub.chmod(0o755)
+    hold = grid.folder / ("hold-answered" if point == "sbatch was answered" else "hold-asking")
+    if point != "pickles get their names":
+        hold.touch()
     launcher = grid.start("run", "--on", grid.cluster_file, "--detach", PATH=f"{stub.parent}:{os.environ['PATH']}")
     wait_until(point, lambda: list(grid.folder.glob(POINTS[point])) or launcher.poll() is not None)
-    return grid, launcher
+    try:
+        yield grid, launcher
+    finally:
+        hold.unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("with_descendants", [True, False])
 @pytest.mark.parametrize("point", POINTS)
 def test_the_launcher_is_killed_while_it_submits(cluster, tmp_path, point, with_descendants):
-    grid, launcher = launcher_at(point, tmp_path)
-    time.sleep(random.Random(point).uniform(0, 0.05))
-    if point != "pickles get their names":  # after which a launcher may end at any moment
-        assert launcher.poll() is None, "it must be killed before it has finished"
-    kill(descendants(launcher.pid) if with_descendants else [launcher.pid])
-    launcher.wait()
+    with launcher_at(point, tmp_path) as (grid, launcher):
+        time.sleep(random.Random(point).uniform(0, 0.05))
+        if point != "pickles get their names":  # after which a launcher may end at any moment
+            assert launcher.poll() is None, "it must be killed before it has finished"
+        kill(descendants(launcher.pid) if with_descendants else [launcher.pid])
+        launcher.wait()
     said = grid.submit()
     runs = submitted(grid)
     assert sorted(runs) == sorted(
@@ -111,9 +122,9 @@ def test_the_launcher_is_killed_while_it_submits(cluster, tmp_path, point, with_
 
 def test_ctrl_c_while_it_submits(cluster, tmp_path):
     """The submission is completed without another launcher."""
-    grid, launcher = launcher_at("sbatch asks", tmp_path)
-    launcher.send_signal(signal.SIGINT)
-    assert launcher.wait() == 130
+    with launcher_at("sbatch asks", tmp_path) as (grid, launcher):
+        launcher.send_signal(signal.SIGINT)
+        assert launcher.wait() == 130
     wait_until("the record", lambda: list(grid.out.glob(f"{grid.name}/.slurm/*/job.json")))
     assert len(submitted(grid)) == 12
     assert all(list(grid.out.glob(f"{grid.name}/.slurm/*/{id}_submitted.pkl")) for id in grid.queue())
@@ -179,7 +190,7 @@ def test_the_launchers_environment_has_no_effect(cluster, tmp_path, monkeypatch)
     """Variables as inside of another job, sbatch's own variables, and modules named like ours in the working directory."""
     (tmp_path / "tasks.py").write_text("raise ImportError('the wrong one')")
     monkeypatch.chdir(tmp_path)
-    grid = Grid(tmp_path / "grid", short("leaky"), {"runs_per_job": 4})
+    grid = Grid(tmp_path / "grid", short("leaky"), {"runs_per_job": 4} | HELD)
     misleading = {
         "SLURM_JOB_ID": "1",
         "SLURM_ARRAY_TASK_ID": "3",
@@ -194,6 +205,7 @@ def test_the_launchers_environment_has_no_effect(cluster, tmp_path, monkeypatch)
     assert launcher.returncode == 0, said
     (shown,) = slurm("squeue", "-h", "-o", "%P|%l|%j").splitlines()
     assert shown.startswith("main|10:00|lprime-leaky-")
+    slurm("scontrol", "release", *grid.queue())
     grid.finish()
     assert grid.states() == ["done"] * 4
 
@@ -217,7 +229,7 @@ def test_runs_beyond_the_limit_are_submitted_later(cluster, tmp_path):
     assert any("4 runs not yet submitted" in line for line in watcher.stdout)
     assert not second.queue()
     assert first.lprime("cancel").returncode == 0
-    said, _ = watcher.communicate(timeout=240)
+    said, _ = watcher.communicate(timeout=PATIENCE_S)
     assert watcher.returncode == 0, said
     assert second.states() == ["done"] * 4
 
