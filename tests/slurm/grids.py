@@ -76,7 +76,8 @@ class Grid:
 
         def explained() -> list[dict[str, Any]]:
             rows = self.status()
-            return rows if all("reason" in row for row in rows if row["state"] != "done") else []
+            left = [row for row in rows if row["state"] != "done"]
+            return rows if all(row["state"] not in ("queued", "running") and "reason" in row for row in left) else []
 
         return wait_until("the reasons why jobs ended", explained)
 
@@ -93,8 +94,12 @@ class Grid:
         return [json.loads(path.read_text()) | {"share": int(path.stem)} for path in files]
 
     def trained(self, step: int) -> bool:
-        """Whether some run under way has reached this step."""
-        return any(beat["step"] >= step for progress in self.progress() for beat in progress["beats"])
+        """Whether some run under way has reached this step. For some seconds a job's file still names a run that has ended."""
+        beats = [beat for progress in self.progress() for beat in progress["beats"]]
+        return any(beat["step"] >= step and not self.ended(*beat["run"]) for beat in beats)
+
+    def ended(self, task: str, encoding: str, seed: int) -> bool:
+        return (self.out / self.name / task / encoding / f"seed-{seed}" / "result.json").exists()
 
     def log(self) -> str:
         """Output of all jobs."""

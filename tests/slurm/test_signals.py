@@ -123,7 +123,7 @@ def test_a_cancelled_program_that_requeues_itself_runs_again(cluster, tmp_path):
 
 def test_the_signal_ahead_of_a_time_limit_reaches_every_process_of_the_task(cluster, tmp_path):
     """Children too, with proctrack/linuxproc; with proctrack/cgroup, as on most sites, only the task's first process."""
-    job = Job(cluster, tmp_path, "tree", "--time=1", "--signal=USR2@15")
+    job = Job(cluster, tmp_path, "tree", "--time=2", "--signal=USR2@75")
     family = {"main", "child", "grandchild", "leader of a session"}
     signals = wait_until(
         "USR2", lambda: seen if len(seen := {note[1:3] for note in job.noted() if note[2] != "begins"}) == 4 else ()

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-import time
+import math
 from collections import Counter
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_a_run_is_sent_again_unless_the_job_ended_for_a_reason_of_its_own(tmp_pa
     (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
     lost, events = queue(submitted(tmp_path, [run]), ended), []
     watch = Watch(cluster(), [run], tmp_path, events.append)
-    watch.sends[run], watch.asked = sends, time.monotonic() + 1
+    watch.sends[run], watch.asked = sends, math.inf  # after the loss
     watch.report(run, lost.status(run, tmp_path), lost)
     assert (run in watch.held, run in watch.open) == (resent, resent)
     assert [event.kind for event in events] == ([] if resent else ["lost"])
