@@ -257,8 +257,8 @@ main() {
     DIR=$(realpath -m "${1:-$DEFAULT}")
     export SLURM_CONF=$DIR/slurm.conf
     check_folder
-    # One command at a time. The lock is on this file, so no lock file is left behind.
-    [[ $command == status || $command == logs ]] || { exec 9<"$SCRIPT" && flock 9; }
+    # One command at a time on this machine, since clusters look for free ports. The lock is on /tmp, so no lock file is left.
+    [[ $command == status || $command == logs ]] || { exec 9</tmp && flock 9; }
     "${command//-/_}" ${node:+"$node"}
 }
 
