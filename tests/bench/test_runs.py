@@ -104,7 +104,7 @@ def test_a_wrong_info_fails_before_the_training(tmp_path, suite, monkeypatch):
 def hold_lock(folder, ready):
     with lock_run(folder):
         ready.set()
-        time.sleep(30)
+        time.sleep(600)
 
 
 def test_a_lock_excludes_other_processes_and_is_released_when_its_process_is_killed(tmp_path, suite):
@@ -115,7 +115,7 @@ def test_a_lock_excludes_other_processes_and_is_released_when_its_process_is_kil
     process = context.Process(target=hold_lock, args=(folder, ready))
     process.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(300)
         assert is_locked(folder)
         assert run.state(tmp_path) == "running"
         with pytest.raises(LockedElsewhere), lock_run(folder):

@@ -132,16 +132,17 @@ def test_the_sandbox_hides_network_files_environment_and_processes(tmp_path, mon
     monkeypatch.syspath_prepend(str(tmp_path))  # the folder of a script is in sys.path
     code, secret = tmp_path / "code", tmp_path / "secret"
     code.mkdir()
-    (code / "escapes.py").write_text(ESCAPES)
+    name = f"escapes_{os.getpid()}"
+    (code / f"{name}.py").write_text(ESCAPES)
     secret.write_text("x")
     ours, theirs = socket.socketpair()
     with socket.create_server(("127.0.0.1", 0)) as server, ours, theirs:
-        arguments = ["escapes", str(theirs.fileno()), str(server.getsockname()[1]), str(os.getpid()), str(secret)]
+        arguments = [name, str(theirs.fileno()), str(server.getsockname()[1]), str(os.getpid()), str(secret)]
         started = start_sandboxed(arguments, [code], [str(code)], [theirs.fileno()])
         theirs.close()
         assert ours.recv(1000) == b"nothing", started.stderr.read()
-        assert started.wait(20) == 0, "its daemon has ended with it"
-    assert not subprocess.run(["pgrep", "-f", "escapes "], capture_output=True).stdout
+        assert started.wait(60) == 0, "its daemon has ended with it"
+    assert not subprocess.run(["pgrep", "-f", f"{name} "], capture_output=True).stdout
 
 
 @pytest.mark.sandbox
@@ -167,7 +168,7 @@ def test_code_that_fails_ends_in_one_line(tmp_path, line, limit, message):
 
 def test_a_process_that_reads_nothing_has_the_same_limit(monkeypatch):
     def sleep(arguments, readable, path, pass_fds, unsafe):
-        return subprocess.Popen(["sleep", "5"], pass_fds=pass_fds, stderr=subprocess.PIPE)
+        return subprocess.Popen(["sleep", "60"], pass_fds=pass_fds, stderr=subprocess.PIPE)
 
     monkeypatch.setattr(process, "start_sandboxed", sleep)
     with process.SealedProcess("x", Code("x")) as sealed, pytest.raises(SealedError, match="too slow"):
@@ -194,7 +195,7 @@ def test_messages_are_read_as_untrusted_data():
         ]:
             theirs.sendall(data)
             with pytest.raises(ChannelError, match=message):
-                channel.receive(0.1)
+                channel.receive(60 if data else 0.1)
         theirs.close()
         with pytest.raises(ChannelError, match="its process ended"):
             channel.receive(1)
