@@ -31,7 +31,7 @@ from .measurements import Grid, Packed, Steps, error_text
 ENCODINGS = ["nope", "rope", "alibi", "t5"]
 """Encodings of the runs that are packed."""
 PACKED_S, LATE_S = 200.0, 30.0
-"""Longest time of one measurement of packed runs, and past the end of the command's time."""
+"""Time limits: of one measurement of packed runs, and of what is still running when the command's time is over."""
 PACK_EVERY_S = 60.0
 """Seconds between two packings of the grid's results, which a killed command leaves."""
 STOP_S = 20.0
@@ -214,7 +214,6 @@ def run_grid(
     for stage in stages:
         options = [f"--{name}={value}" for name, values in zip(CHOICES, stage, strict=True) for value in values]
         process = subprocess.Popen([*lprime_run(str(suite), workers, device, out), *options, "--retry-failed"])
-        stopped = False
         try:
             while process.poll() is None and (left := end - STOP_S - time.monotonic()) > 0:
                 with suppress(subprocess.TimeoutExpired):
@@ -244,11 +243,12 @@ def unpack_results(archive: Path, out: Path) -> None:
 
 
 def pack_results(out: Path, archive: Path) -> tuple[int, int]:
-    """Pack the results and failures of a folder of runs; returns how many there are of each."""
+    """Pack the results and failures of a folder of runs; returns how many there are of each. Runs may go on meanwhile."""
     results, failures = sorted(out.rglob(RESULT)), sorted(out.rglob(FAILURE))
     partial = archive.with_suffix(".part")
     with tarfile.open(partial, "w:gz") as packed:
         for path in results + failures:
-            packed.add(path, path.relative_to(out))
+            with suppress(FileNotFoundError):  # a failed run was started again, which deletes its report
+                packed.add(path, path.relative_to(out))
     partial.replace(archive)
     return len(results), len(failures)

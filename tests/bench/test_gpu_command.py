@@ -240,6 +240,17 @@ def test_the_archive_has_failures_too(tmp_path):
         assert packed.getnames() == ["a/result.json", "b/failure.json"]
 
 
+def test_a_report_that_a_new_start_deletes_while_the_archive_is_written(tmp_path, monkeypatch):
+    (tmp_path / "result.json").write_text("{}")
+    rglob = Path.rglob
+    monkeypatch.setattr(
+        Path, "rglob", lambda self, name: [*rglob(self, name), *[self / "gone" / name] * (name == "failure.json")]
+    )
+    pack_results(tmp_path, tmp_path / "results.tar.gz")
+    with tarfile.open(tmp_path / "results.tar.gz") as packed:
+        assert packed.getnames() == ["result.json"]
+
+
 def test_a_package_that_is_not_installed_has_no_version():
     assert package_versions("no-such-package")["no-such-package"] == "not installed"
 
