@@ -63,11 +63,9 @@ FULL = Size(
     compiled=tuple((suite, "copying") for suite in SUITES),
 )
 COMPILE_S, MODEL_S = 400.0, 60.0
-"""Seconds of one compiled measurement, of thirteen models, and of one of these."""
-PACKED_S = 60.0
-"""Seconds with which a measurement of packed runs is begun."""
-TRIALS_S = 60.0
-"""The same of a round of trials for the calibration."""
+"""Seconds that a compiled measurement of all thirteen models takes, and one of the models."""
+BEGIN_S = 60.0
+"""Seconds that must be left to begin a measurement of packed runs, or a round of trials for the calibration."""
 QUICK = Size(
     encodings=("nope", "randomised(rope)"),
     equality_steps=2,
@@ -155,7 +153,7 @@ def gpu(
 
     def pack(suite: str, count: int, mps: bool) -> bool:
         steps, key = max(size.packed_steps, 8 * size.packed_steps // count), f"{suite} {count}{' mps' * mps}"
-        return attempt("packed", key, measure_packed, suite, count, mps, device, steps, end, needs_s=PACKED_S)
+        return attempt("packed", key, measure_packed, suite, count, mps, device, steps, end, needs_s=BEGIN_S)
 
     for suite, count in size.packed:
         pack(suite, count, mps=False)
@@ -165,7 +163,7 @@ def gpu(
         return {m.key: m for m in read_measurements(path) if isinstance(m, Trial)}
 
     while specs := next_round(base, size.candidates, before := tried()):
-        attempt("calibration", "trials", run_trials, base, specs, workers, device, end, out, needs_s=TRIALS_S)
+        attempt("calibration", "trials", run_trials, base, specs, workers, device, end, out, needs_s=BEGIN_S)
         if tried() == before:  # no time left, or they failed
             break
 

@@ -34,7 +34,7 @@ SUITE, TASK = "small", "copying"
 PAST_EXAMPLES = 2
 """Examples of the longest test length."""
 COMPARE_S, LATE_S = 180.0, 30.0
-"""Longest time of one encoding, and past the end of the command's time."""
+"""Time limits: of one encoding, and of those still compared when the command's time is over."""
 FP32 = 1e-4
 """Largest accepted relative difference of loss, gradient and logits in fp32."""
 BF16_LOSS, BF16_GRADIENT = 0.02, 0.2

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from bench.speed.page import format_table
+from bench.speed.record import Step
 from bench.speed.tables import Table, format_factor, percent, speedup_table, speedups, time_table
 from bench.training.cuda_graphs import TOLERANCE
 
@@ -80,10 +81,8 @@ def goals(found: Sequence[Measurement]) -> list[Table]:
         ratios = [value for row in speedups(steps).values() for value in row.values()]
         text = f"{format_factor(min(ratios))} to {format_factor(max(ratios))}" if ratios else "–"
         rows.append([f"step at {suite}'s shapes over the fastest library's", f"at least {format_factor(SPEEDUP)}", text])
-    busy = [m.busy for m in of_kind(found, Packed) if m.busy is not None]
-    rows += (
-        [["time with a kernel running, with the best packing", f"at least {percent(BUSY)}", percent(max(busy))]] if busy else []
-    )
+    if busy := [m.busy for m in of_kind(found, Packed) if m.busy is not None]:
+        rows.append(["time with a kernel running, with the best packing", f"at least {percent(BUSY)}", percent(max(busy))])
     return [Table("Goals", "Numbers of the sections below.", ["what", "goal", "measured"], rows, left=3)] if rows else []
 
 
@@ -110,8 +109,8 @@ def equality_tables(found: Sequence[Equality]) -> list[Table]:
     return [Table("Every encoding against the CPU", text, header, rows)]
 
 
-def by_suite(found: Sequence[Steps]) -> dict[str, list]:
-    suites: dict[str, list] = {}
+def by_suite(found: Sequence[Steps]) -> dict[str, list[Step]]:
+    suites: dict[str, list[Step]] = {}
     for measured in found:
         for step in measured.steps:
             suites.setdefault(step.suite, []).append(step)
@@ -131,8 +130,8 @@ def step_tables(found: Sequence[Steps]) -> list[Table]:
 def packed_tables(found: Sequence[Packed]) -> list[Table]:
     text = (
         "Runs of copying by `lprime run`, with fewer steps, extrapolated to whole runs. *Kernel running*: share of the time in "
+        "which any kernel runs, however small, by `nvidia-smi`; the start and the end of the processes count in part."
     )
-    text += "which any kernel runs, however small, by `nvidia-smi`; the start and the end of the processes count in part."
     rows = [
         [
             m.suite, f"{m.at_once}", "yes" if m.mps else "no", f"{m.step_ms:.2f}", f"{m.evaluate_s:.2f}",
