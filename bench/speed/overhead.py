@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from bench.result import RESULT, read_result
-from bench.runs.run import plan_runs as runs_of
+from bench.runs.run import plan_runs
 from bench.runs.run_lock import LOCK
 from bench.runs.run_one import run_one
 from bench.suites.suite import Suite, load_suite
@@ -36,13 +36,8 @@ EXIT = "; import os; os._exit(0)"
 
 def measure_overhead(plan: Plan) -> Overhead:
     log(f"overhead: a part of {SUITE}")
-    suite = load_suite(SUITE)
-    if plan.grid_steps:
-        suite = suite.model_copy(update={"recipe": suite.recipe.model_copy(update={"steps": plan.grid_steps})})
-    if plan.test_examples:
-        suite = suite.model_copy(update={"test_examples": plan.test_examples})
     with tempfile.TemporaryDirectory() as scratch:
-        return run_grid(suite, plan, Path(scratch))
+        return run_grid(plan.shortened(load_suite(SUITE)), plan, Path(scratch))
 
 
 def run_grid(suite: Suite, plan: Plan, scratch: Path) -> Overhead:
@@ -51,7 +46,7 @@ def run_grid(suite: Suite, plan: Plan, scratch: Path) -> Overhead:
     file.write_text(yaml.safe_dump(suite.model_dump(mode="json")), encoding="utf-8")
     chosen = [f"--encoding={name}" for name in encodings] + [f"--task={name}" for name in tasks] + ["--seed=0"]
     command = [sys.executable, "-m", "lprime", "run", str(file), *chosen, "--workers=1", "--device=cpu"]
-    runs = runs_of(suite, encodings, tasks, [0])
+    runs = plan_runs(suite, encodings, tasks, [0])
     # Imports and start-ups alternate, so that a slow moment affects both; only the last grid runs to its end.
     imports, starts = [], []
     for n in range(plan.starts):
@@ -105,7 +100,7 @@ def seconds_to_first_step(suite: Suite, plan: Plan, scratch: Path) -> float:
         return True
 
     try:
-        run_one(runs_of(suite, plan.grid[0], plan.grid[1], [0])[0], scratch / "first", "cpu", should_stop=stopping)
+        run_one(plan_runs(suite, plan.grid[0], plan.grid[1], [0])[0], scratch / "first", "cpu", should_stop=stopping)
     except Stopped:
         return ends[0]
     raise AssertionError("the run did not stop after its first step")

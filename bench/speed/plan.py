@@ -1,6 +1,10 @@
 """Amount of measurement: ``FULL`` takes minutes; ``QUICK`` is a smoke run for tests, with meaningless numbers."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bench.suites.suite import Suite
 
 SECTIONS = ("steps", "evaluation", "memory", "growth", "parts", "profile", "overhead")
 
@@ -51,10 +55,19 @@ class Plan:
     grid: tuple[tuple[str, ...], tuple[str, ...]]
     """Encodings and tasks of ``quick`` for the overhead measurement; at least two runs."""
     grid_steps: int | None
-    """Training steps of these runs; None: as many as in the recipe."""
+    """Training steps of these runs and of those to profile; None: as many as in the recipe."""
     starts: int = 3
     """Number of timed start-ups of the grid, and of timed imports alone; the last start-up is followed by the whole grid."""
     quick: bool = False
+
+    def shortened(self, suite: "Suite") -> "Suite":
+        """The suite with this plan's training steps and test examples, where it has any."""
+        changes: dict[str, object] = {"test_examples": self.test_examples} if self.test_examples else {}
+        if self.grid_steps:
+            changes["recipe"] = suite.recipe.model_copy(update={"steps": self.grid_steps})
+            # A task's own recipe would override the suite's.
+            changes["tasks"] = [spec.model_copy(update={"recipe": {}}) for spec in suite.tasks]
+        return suite.model_copy(update=changes)
 
 
 TASKS = ("copying", "addition", "parity", "key_retrieval", "sorting")

@@ -12,12 +12,7 @@ SUITE, ENCODING = "small", "rope"
 
 
 def measure_profile(plan: Plan) -> list[Profile]:
-    suite = load_suite(SUITE)
-    if plan.grid_steps:  # a task's own recipe would override the suite's
-        specs = [spec.model_copy(update={"recipe": {}}) for spec in suite.tasks]
-        suite = suite.model_copy(update={"tasks": specs, "recipe": suite.recipe.model_copy(update={"steps": plan.grid_steps})})
-    if plan.test_examples:
-        suite = suite.model_copy(update={"test_examples": plan.test_examples})
+    suite = plan.shortened(load_suite(SUITE))
     rows = []
     for task in plan.profile:
         log(f"profile: {task}")
