@@ -140,11 +140,10 @@ def check_cluster(cluster: Cluster) -> None:
     rows = [row for row in rows if row[0] in wanted]
     partition = f"partition {cluster.partition}"
     kinds = ", ".join(dict.fromkeys(row[1] for row in rows if "gpu" in row[1]))
-    if cluster.gpus and not kinds:
-        raise InputError(f"{partition} has no GPUs (sinfo -o %G), gpus_per_job asks for {cluster.gpus_per_job}")
     wanted_kind = str(cluster.gpus_per_job).rpartition(":")[0]
     if cluster.gpus and f"gpu:{wanted_kind}:".replace("::", ":") not in f"{kinds}:":
-        raise InputError(f"{partition} has the GPUs {kinds} (sinfo -o %G), gpus_per_job asks for {cluster.gpus_per_job}")
+        found = f"the GPUs {kinds}" if kinds else "no GPUs"
+        raise InputError(f"{partition} has {found} (sinfo -o %G), gpus_per_job asks for {cluster.gpus_per_job}")
     limit = max((parse_minutes(row[2]) for row in rows), default=float("inf"))
     if cluster.time_minutes > limit:
         raise InputError(f"{partition} allows {limit:.0f} minutes a job, time_minutes asks for {cluster.time_minutes}")

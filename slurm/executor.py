@@ -16,7 +16,7 @@ from tasks import InputError, plural
 from . import commands
 from .cluster import Cluster
 from .dry_run import cautions, span
-from .launch import NONE, check_encoding_files, launch
+from .launch import NO_SOURCES, check_encoding_files, launch
 from .records import Source
 from .status import Queue, Status
 
@@ -115,7 +115,7 @@ class Watch:
         out: Path,
         on_event: Callable[[Event], None],
         keep_weights: bool = False,
-        sources: Mapping[str, Source] = NONE,
+        sources: Mapping[str, Source] = NO_SOURCES,
     ):
         self.cluster, self.out, self.on_event, self.keep_weights = cluster, out, on_event, keep_weights
         self.sources = sources

@@ -83,7 +83,7 @@ class JobWorker:
             device=cluster.device,
             checkpoint_every_s=cluster.checkpoint_every_s,
             stop_within_s=SAVE_WITHIN_S,
-            request=self.plan.order,
+            request=self.plan.request,
             keep_weights=self.plan.keep_weights,
         )
         before = submission.progress(share)

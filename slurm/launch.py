@@ -35,7 +35,7 @@ from .split_jobs import split_into_arrays, split_into_shares
 from .status import Queue
 from .submit import adopt_jobs
 
-NONE: Mapping[str, Source] = MappingProxyType({})
+NO_SOURCES: Mapping[str, Source] = MappingProxyType({})
 
 
 @dataclass
@@ -56,7 +56,7 @@ class Launched:
 
 
 def launch(
-    runs: Sequence[Run], out: Path, cluster: Cluster, keep_weights: bool = False, sources: Mapping[str, Source] = NONE
+    runs: Sequence[Run], out: Path, cluster: Cluster, keep_weights: bool = False, sources: Mapping[str, Source] = NO_SOURCES
 ) -> Launched:
     """Submit the runs that are in no job yet, as many as the site's limits allow.
 
@@ -99,7 +99,7 @@ def plan_submissions(
     cluster: Cluster,
     in_queue: int,
     keep_weights: bool = False,
-    sources: Mapping[str, Source] = NONE,
+    sources: Mapping[str, Source] = NO_SOURCES,
 ) -> tuple[list[Plan], list[Run]]:
     """One plan per array of jobs, and the runs whose jobs exceed the site's limit. Writes nothing.
 

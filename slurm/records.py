@@ -73,6 +73,10 @@ class Plan(Record):
         """Name of the jobs in SLURM."""
         return f"{job_name_prefix(self.suite.name)}{self.token}"
 
+    def job_id(self, array: str, share: int) -> str:
+        """SLURM's id of one job: ``123_4``, or ``123`` if it is the only one."""
+        return f"{array}_{share}" if len(self.shares) > 1 else array
+
     def run(self, place: int) -> Run:
         return Run(self.suite, *self.runs[place])
 
@@ -80,7 +84,7 @@ class Plan(Record):
     def all_runs(self) -> list[Run]:
         return [self.run(place) for place in range(len(self.runs))]
 
-    def order(self, run: Run) -> RunRequest:
+    def request(self, run: Run) -> RunRequest:
         """The request for a worker, with the source hash of the encoding at submission."""
         source = self.sources[run.encoding]
         if source.sealed:
@@ -145,8 +149,8 @@ class Submission:
         return self.recorded_job
 
     def job_of(self, share: int) -> str:
-        """SLURM's id of one job: ``123_4``, or ``123`` if it is the only one."""
-        return f"{self.job}_{share}" if len(self.plan.shares) > 1 else str(self.job)
+        """SLURM's id of one job, see ``Plan.job_id``."""
+        return self.plan.job_id(str(self.job), share)
 
     def logs(self, share: int) -> list[Path]:
         """Files of a job's output: stdout, then stderr."""

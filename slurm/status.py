@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from bench.runs.heartbeat import Heartbeat, read_heartbeat
 from bench.runs.run import Run, plan_runs
@@ -21,7 +21,7 @@ from .records import Beat, Progress, Submission, folder_hash, job_name_prefix, l
 Key = tuple[str, str, int]
 """Task, encoding, seed."""
 State = Literal["done", "diverged", "failed", "running", "queued", "paused", "missing"]
-STATES = ("done", "diverged", "failed", "running", "queued", "paused", "missing")
+STATES: tuple[State, ...] = get_args(State)
 NOT_ENDED = ("RUNNING", "PENDING", "REQUEUED", "COMPLETING", "SUSPENDED")
 """Accounting states of jobs in the queue, and for a while of jobs that have left it: the accounting lags behind."""
 NOT_RESENT = ("CANCELLED", "OUT_OF_MEMORY")

@@ -125,8 +125,8 @@ def adopt_jobs(submission: Submission, id: str) -> None:
     plan, folder = submission.plan, submission.folder
     delayed = DelayedSubmission(Share(str(folder)))
     delayed.set_timeout(plan.cluster.time_minutes, NEVER)
-    for job in [f"{id}_{share}" for share in range(len(plan.shares))] if len(plan.shares) > 1 else [id]:
-        path = folder / f"{job}_submitted.pkl"
+    for share in range(len(plan.shares)):
+        path = folder / f"{plan.job_id(id, share)}_submitted.pkl"
         if not path.exists():
             write_atomic(path, pickle.dumps(delayed), sync=False)
     submission.write_job(id)
