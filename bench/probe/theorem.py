@@ -191,7 +191,7 @@ def report(check: TheoremCheck, permuted: dict[bool, float]) -> str:
         weights = ["  ".join(f"{h[i, j]:.4f}" if j >= 0 else "   –  " for j in (i, i - 1, i - 2)) for h in check.attention]
         read = abs(float(check.read[i]))
         lines.append(f"{i:7d}   {1 / (i + 1):9.6f}   {read:20.9f}   {weights[0]:>30}   {weights[1]:>30}")
-    lines += ["", "Largest deviation over four random sequences:"]
+    lines += ["", f"Largest deviation over {SEQUENCES} random sequences:"]
     lines += [f"  {claim}: {bound(error)}" for claim, error in check.errors.items()]
     lines += ["", "Permuted tokens, random weights, no encoding; hidden states against the permuted ones (relative):"]
     for causal, error in permuted.items():

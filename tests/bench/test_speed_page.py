@@ -108,7 +108,7 @@ def test_quick_run_from_end_to_end(tmp_path, monkeypatch, capsys):
     again = Speed.model_validate_json(out.read_bytes())
     assert again.growth != made.growth and list(again.renewed) == ["growth"]
     assert again.model_copy(update={"growth": made.growth, "renewed": {}}) == made
-    assert "Section growth was measured again alone, 20" in shown.read_text()
+    assert "Measured again alone: `--only growth` on 20" in shown.read_text()
     with pytest.raises(InputError, match="threads was 1, and is 2; run all of them"):
         made.replace_sections(["growth"], again.model_copy(update={"threads": 2}))
 
