@@ -57,17 +57,20 @@ def try_lock(file: IO[bytes], wait_s: float = 0.0, shared: bool = False) -> bool
 
 
 def check_writable(folder: Path) -> None:
-    """Create and delete a file, so that an unwritable folder is found before minutes of training and not after.
+    """Write a page to a file without a name, so that an unwritable folder or a full disk is found before minutes of training
+    and not after.
 
     Raises:
-        InputError: ``folder`` is not a folder or cannot be written.
+        InputError: ``folder`` is not a folder or cannot be written, or its disk is full.
     """
-    probe = folder / f".probe-{os.getpid()}"
     try:
-        write_atomic(probe, "")
-    except InputError as error:
-        raise InputError(str(error).replace(str(probe), str(folder))) from error
-    probe.unlink()
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(4096))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise InputError(f"cannot write {folder}: {error.strerror or error}") from error
 
 
 def write_atomic(path: Path, data: bytes | str, sync: bool = True) -> None:

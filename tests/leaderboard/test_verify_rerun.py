@@ -224,7 +224,7 @@ def test_compute_nodes_get_sealed_code_and_nothing_is_loaded(honest, tmp_path, m
     cluster, run = Cluster(partition="main", time_minutes=60), Run(SUITE, "copying", NAME, 0)
     sources = {NAME: Source(plugins=[], sha256=code.encoding.source_sha256, sealed=code)}
     (plan,), _ = plan_submissions([run], tmp_path, cluster, 0, sources=sources)
-    request = Plan.model_validate_json(plan.model_dump_json()).order(run)
+    request = Plan.model_validate_json(plan.model_dump_json()).request(run)
     assert isinstance(request, SealedRequest) and (request.code, request.run()) == (code, run)
 
 
