@@ -2,10 +2,11 @@
 
 import errno
 import os
+import resource
 
 import pytest
 
-from bench.files import folder_atomic, write_atomic
+from bench.files import check_writable, folder_atomic, write_atomic
 from tasks import InputError
 
 
@@ -30,6 +31,18 @@ def test_a_full_disk_leaves_the_old_content_and_no_temporary_file(tmp_path, monk
         write_atomic(path, "new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["b.txt"]
+
+
+def test_a_folder_is_writable_if_a_page_fits(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))  # files can be made, as on a full disk, but stay empty
+    try:
+        with pytest.raises(InputError, match=rf"cannot write {tmp_path}: File too large"):
+            check_writable(tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    check_writable(tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_in_place_of_a_folder_is_reported(tmp_path):

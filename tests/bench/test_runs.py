@@ -7,6 +7,7 @@ import os
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from support import suite_dict
@@ -14,7 +15,7 @@ from support import suite_dict
 from bench.encodings.nope import NoPE
 from bench.files import try_lock
 from bench.runs import run_lock
-from bench.runs.pool import local_pool
+from bench.runs.pool import LocalPool, Worker, local_pool
 from bench.runs.run import Run, plan_runs
 from bench.runs.run_lock import LockedElsewhere, is_locked, lock_run
 from bench.runs.run_one import run_one
@@ -99,6 +100,25 @@ def test_a_wrong_info_fails_before_the_training(tmp_path, suite, monkeypatch):
     with pytest.raises(InputError, match="info of nope: title: Input should be a valid string"):
         run_one(run, tmp_path, "cpu")
     assert run.state(tmp_path) == "missing", "nothing was trained"
+
+
+def test_the_last_message_of_a_worker_that_has_ended_is_read(tmp_path, suite, monkeypatch):
+    """Its end is all that the system reports: it had sent the message just before."""
+    ours, theirs = multiprocessing.Pipe()
+    process = SimpleNamespace(sentinel=object(), exitcode=1, is_alive=lambda: False)
+    theirs.send(("ready", 0, ""))
+
+    def report(*_, **__):
+        if not theirs.poll():  # no run has been sent
+            return [ours]
+        theirs.send(("done", 0, ""))
+        return [process.sentinel]
+
+    monkeypatch.setattr("bench.runs.pool.wait", report)
+    monkeypatch.setattr(LocalPool, "start_worker", lambda pool, _: pool.active.append(Worker(process, ours)))
+    events = []
+    LocalPool(workers=1, device="cpu").execute(plan_runs(suite, ["nope"], ["parity"], [0]), tmp_path, events.append)
+    assert [event.kind for event in events] == ["started", "done"]
 
 
 def hold_lock(folder, ready):
