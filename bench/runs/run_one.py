@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 import torch
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from bench import encodings
 from bench.encodings import Encoding
@@ -190,11 +191,11 @@ def encoding_record(cls: type[Encoding]) -> EncodingRecord:
     """What a result says of its encoding.
 
     Raises:
-        InputError: a field of its ``info`` has a wrong type.
+        InputError: a field of its ``info`` has a wrong type, or a setting has a value that JSON does not have.
     """
     info = cls.info
     try:
-        return EncodingRecord(
+        record = EncodingRecord(
             name=info.name,
             family=info.family,
             ranking=info.ranking,
@@ -207,8 +208,12 @@ def encoding_record(cls: type[Encoding]) -> EncodingRecord:
             settings=encodings.settings(cls),
             source_sha256=source_hash(cls),
         )
+        record.model_dump_json()
     except ValidationError as error:
         raise InputError(f"info of {info.name}: {first_fault(error)}") from None
+    except PydanticSerializationError as error:
+        raise InputError(f"settings of {info.name}: {error}; expected numbers, True, False or words") from None
+    return record
 
 
 def count_parameters(module: torch.nn.Module) -> int:

@@ -51,16 +51,17 @@ def full_names(names: list[str]) -> list[str]:
     """The names under which results of these encodings are stored. The hooks of plugins are tried.
 
     Raises:
-        InputError: an unknown name, with the nearest match; a plugin that cannot be loaded, or whose hooks cannot be called.
+        InputError: an unknown name, with the nearest match; a plugin that cannot be loaded, whose hooks cannot be called, or
+            whose ``info`` or settings no result can hold.
     """
     from bench.check.interface import try_hooks
     from bench.check.subject import Subject, plugin_classes
     from bench.plugins.registry import get_encoding
-    from bench.plugins.source_hash import source_hash
+    from bench.runs.run_one import encoding_record
 
     encodings = [get_encoding(name) for name in names]
     for cls in encodings:
-        source_hash(cls)  # caches the present hash, so that workers notice later changes
+        encoding_record(cls)  # caches the present source hash too, so that workers notice later changes
         if plugin_classes(cls):
             try_hooks(Subject(cls))
     return [cls.info.name for cls in encodings]

@@ -10,8 +10,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import torch
 from support import suite_dict
 
+from bench.encodings import Encoding
 from bench.encodings.nope import NoPE
 from bench.files import try_lock
 from bench.runs import run_lock
@@ -98,6 +100,17 @@ def test_a_wrong_info_fails_before_the_training(tmp_path, suite, monkeypatch):
     run = plan_runs(suite, ["nope"])[0]
     monkeypatch.setattr(NoPE, "info", replace(NoPE.info, title=1))
     with pytest.raises(InputError, match="info of nope: title: Input should be a valid string"):
+        run_one(run, tmp_path, "cpu")
+    assert run.state(tmp_path) == "missing", "nothing was trained"
+
+
+def test_a_setting_that_no_result_can_hold_fails_before_the_training(tmp_path, suite, monkeypatch):
+    def init(self, setup, *, dtype=torch.float32):
+        Encoding.__init__(self, setup)
+
+    monkeypatch.setattr(NoPE, "__init__", init)
+    run = plan_runs(suite, ["nope"])[0]
+    with pytest.raises(InputError, match=r"settings of nope: Unable to serialize .*; expected numbers"):
         run_one(run, tmp_path, "cpu")
     assert run.state(tmp_path) == "missing", "nothing was trained"
 

@@ -91,6 +91,19 @@ def test_no_grid_starts_with_a_plugin_that_cannot_work(here, capsys, monkeypatch
     assert message in line_of(capsys, command.format("'randomised(mine.py)'"))
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"A title"', "7", "info of mine: title: Input should be a valid string"),
+        ("rate: float = 1.0", "rate=torch.float32", "settings of mine: Unable to serialize unknown type"),
+    ],
+)
+def test_no_grid_starts_with_a_plugin_that_no_result_can_hold(here, capsys, old, new, message):
+    assert PLUGIN.count(old) == 1
+    (here / "mine.py").write_text(PLUGIN.replace(old, new))
+    assert message in line_of(capsys, "run tiny.yaml --encoding mine.py")
+
+
 @pytest.mark.parametrize("command", REFERENCES)
 def test_of_a_plugins_reference(here, capsys, command):
     (here / "mine.py").write_text(PLUGIN)
