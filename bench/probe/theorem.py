@@ -183,7 +183,8 @@ def report(check: TheoremCheck, permuted: dict[bool, float]) -> str:
     """The worked numbers as text."""
     shown = [0, 1, 2, 3, check.positions // 2, check.positions - 1]
     lines = [
-        f"Decoder of 2 layers without positional encoding, weights by hand, up to {check.positions} tokens, float64.",
+        f"Decoder of 2 layers without positional encoding, weights by hand, up to {check.positions} tokens, float64. "
+        "Layers and heads count from 0.",
         "",
         "token i   1/(i + 1)   read from the stream   weight on i, i-1, i-2 (head 0)   weight on i, i-1, i-2 (head 1)",
     ]

@@ -26,8 +26,8 @@ from .run import Run
 from .run_lock import LockedElsewhere
 
 STOPPED = 75
-"""Exit code of a worker that ends on purpose, with its run saved or not begun (``EX_TEMPFAIL``). Not 0, with which code of a
-plugin may end the process too."""
+"""Exit code of a worker that ends on purpose, with its run saved or not begun (``EX_TEMPFAIL``). Not 0, since code of a
+plugin may end the process with 0 too."""
 
 
 def end_with_parent() -> None:
