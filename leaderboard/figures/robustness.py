@@ -27,14 +27,15 @@ def draw_robustness(found: Robustness, theme: Theme) -> "Figure":
     """A column for the suite and each condition, and the last for every encoding at its best learning rate."""
     columns = {condition_title(one.condition): one for one in found.comparisons}
     columns |= {"best rate of\u00a0each": found.tuned.comparison} if found.tuned and found.tuned.changed else {}
-    first = found.comparisons[0]
-    order = sorted(range(len(first.encodings)), key=lambda i: (-first.base[i], first.encodings[i]))
-    names = [first.encodings[i] for i in order]
-    scores = np.stack([first.base, *(one.scores for one in columns.values())], 1)[order]
+    base = {name: score for one in columns.values() for name, score in zip(one.encodings, one.base, strict=True)}
+    base |= dict(zip(found.comparisons[0].encodings, found.comparisons[0].base, strict=True))
+    names = sorted(base, key=lambda name: (-base[name], name))
+    known = [base, *(dict(zip(one.encodings, one.scores, strict=True)) for one in columns.values())]
+    scores = np.array([[column.get(name, np.nan) for column in known] for name in names])
     notes = ["lines that cross are changes of order", "numbers at the top: Kendall's τ between the order below and the suite's"]
     notes.append(f"number of a name: overall score in the suite ({seed_list(found.seeds)})")
     figure, ax = single_axes(TITLE, HEIGHT, theme, right=NAMES, notes=notes)
-    low, high = float(scores.min()), float(scores.max())
+    low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
     pad = 0.04 * (high - low) or 0.02
     ax.set(xlim=(-0.15, len(columns)), ylim=(low - pad, high + 3 * pad), ylabel="overall score")
     ax.set_xticks(range(len(columns) + 1), ["suite", *map(tick, columns)])
@@ -53,7 +54,7 @@ def draw_robustness(found: Robustness, theme: Theme) -> "Figure":
     for (name, style), row in zip(styles(names).items(), scores, strict=True):
         line: dict[str, Any] = {"color": style.colour(theme), "linestyle": style.dashes, "linewidth": 1.3, "markersize": 3}
         ax.plot(row, marker="o", clip_on=False, label=name, **line)
-        labels.append(CurveLabel(name, row[0], row[-1], style.colour(theme), style.dashes))
+        labels.append(CurveLabel(name, row[0], row[~np.isnan(row)][-1], style.colour(theme), style.dashes))
     name_curves(ax, labels, NAMES)
     return figure
 

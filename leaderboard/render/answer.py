@@ -187,10 +187,15 @@ def elsewhere(grid: Grid, lead: Sequence[str], safe: Safe) -> str:
         return "Elsewhere the order may differ."
     undecided = len(order.finished) - sum(holds is not None for holds in verdicts.values())
     rest = f"; {plural(undecided, 'other condition')} {'is' if undecided == 1 else 'are'} undecided" if undecided else ""
-    tried = order.comparisons[0].encodings
+    tried = {name for one in order.comparisons for name in one.encodings}
     absent = [safe(name) for name in lead if name not in tried]
     untried = f" Not tried so: {listed(absent)}." if absent else ""
-    names = listed([safe(name) for name in tried], most=len(tried))
+    names = listed([safe(name) for name in order.encodings], most=len(order.encodings))
+    also = [
+        f"with {listed([safe(condition_title(c)) for c in some])} also of {listed([safe(name) for name in more])}"
+        for some, more in order.partly.items()
+    ]
+    names += f" ({'; '.join(also)})" if also else ""
     same = f"With one thing changed at a time, the order of {names} {' and '.join(parts)}{rest}."
     return f"{same}{tuned(order, safe)}{untried}"
 
@@ -205,7 +210,7 @@ def tuned(order: Robustness, safe: Safe) -> str:
     after, before = scores[most.encoding], scores[most.encoding] - most.change
     first = max(scores, key=lambda name: scores[name])
     return (
-        f" The learning rate matters: with the one of the lowest loss for each encoding, {order.tuned.changed} of these "
+        f" The learning rate matters: with the one of the lowest loss for each encoding, {order.tuned.changed} of "
         f"{len(moves)} scores change, most that of {safe(most.encoding)}: {share(before)} → {share(after)}. The highest is "
         f"then {safe(first)}'s, {share(scores[first])} ({seed_list(order.tuned.seeds)})."
     )
@@ -214,6 +219,8 @@ def tuned(order: Robustness, safe: Safe) -> str:
 def again(order: Robustness) -> str:
     """What it means that the order holds."""
     pairs = [one.pairs for one in order.comparisons if one.pairs and one.holds]
-    same, count = number_range([one.same for one in pairs]), len(order.comparisons[0].encodings)
-    total = f"of their {count * (count - 1) // 2} pairs the test, adjusted for these alone, separates {pairs[0].total}"
-    return f"{total} in the suite, and there {same} of those again, none the other way round"
+    least = min(pairs, key=lambda one: one.same / one.total)
+    return (
+        f"of the pairs that the test separates in the suite, it separates {least.same} of {least.total} again, or a greater "
+        "share, and none the other way round"
+    )

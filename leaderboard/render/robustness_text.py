@@ -28,30 +28,32 @@ within each encoding and task, {REPLICATES:,} replicates). Resampling adds noise
 centred on τ. *Separated* is what the board's test says of pairs of these encodings (adjusted for these pairs, once for the
 suite and once for each condition). The order holds under a condition if of the pairs separated in the suite none is separated
 the other way round, and at least half are separated again. A condition counts from its first seed on that all its encodings
-have on all tasks. These rules were fixed before the runs."""
+have on all tasks; further encodings are compared where they have all its seeds. These rules were fixed before the runs."""
 
 
 def robustness_words(found: Robustness) -> str:
     """The findings as sentences."""
-    count = len(found.comparisons[0].encodings)
     done, asked = len(found.comparisons), len(found.finished)
     so_far = f" (so far under {done} of {asked} conditions)" if done < asked else ""
-    text = [f"{plural(count, 'encoding')} ran again on all tasks with one thing changed at a time{so_far}."]
-    if known := [one.pairs for one in found.comparisons if one.pairs]:
-        pairs = plural(count * (count - 1) // 2, "pair")
-        test = f"the test, adjusted for their {pairs} alone, separates {known[0].total}"
-        text.append(f"In the suite itself ({seed_list(found.seeds)}) {test}.")
-    held = {title(one): str(one.pairs.same) for one in found.comparisons if one.pairs and one.holds}
+    further = [
+        f"; {listed(list(map(escape, more)))} with {listed([escape(condition_title(c)) for c in some])} alone"
+        for some, more in found.partly.items()
+    ]
+    count = plural(len(found.encodings), "encoding")
+    text = [f"{count} ran again on all tasks with one thing changed at a time{so_far}{''.join(further)}."]
+    known = [(one.encodings, one.pairs) for one in found.comparisons if one.pairs]
+    if held := {title(one): f"{one.pairs.same} of {one.pairs.total}" for one in found.comparisons if one.pairs and one.holds}:
+        again = f"the test separates {listed(list(held.values()))} again, and none the other way round"
+        before = f"of the pairs separated in the suite ({seed_list(found.seeds)})"
+        text.append(f"The order **holds** with {listed(list(held))}: {before} {again}.")
     changed = [f"{title(one)} ({reversed_text(one.pairs)})" for one in found.comparisons if one.pairs and one.holds is False]
-    if held:
-        again = f"there it separates {listed(list(held.values()))} of these pairs again, and none the other way round"
-        text.append(f"The order **holds** with {listed(list(held))}: {again}.")
     text += [f"{'It' if held else 'The order'} **does not hold** with {listed(changed)}."] if changed else []
     if unknown := [title(one) for one in found.comparisons if one.holds is None]:
         text.append(f"With {listed(unknown)}, too few seeds or separated pairs leave open whether the order holds.")
-    unsure = Counter(pair for pairs in known for pair in pairs.open)
-    most = [(f"{escape(a)} above {escape(b)}", count) for (a, b), count in unsure.most_common() if 2 * count > len(known)]
-    if weak := [f"{pair} ({count} of {len(known)})" for pair, count in most]:
+    unsure = Counter(pair for _, pairs in known for pair in pairs.open)
+    seen = {pair: sum({*pair} <= {*encodings} for encodings, _ in known) for pair in unsure}
+    most = [(pair, count) for pair, count in unsure.most_common() if 2 * count > seen[pair]]
+    if weak := [f"{escape(a)} above {escape(b)} ({count} of {seen[a, b]})" for (a, b), count in most]:
         text.append(f"Pairs that the test does not separate again under most conditions: {listed(weak)}.")
     if taus := [one.tau for one in found.comparisons if not np.isnan(one.tau)]:
         between = " to ".join(dict.fromkeys(map(signed, (min(taus), max(taus)))))

@@ -5,6 +5,7 @@ Both orders are of the overall score. Shapes: E encodings, S seeds, T tasks, R l
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -14,9 +15,9 @@ from scipy.special import fdtrc
 from bench.result import Result
 from leaderboard.data.grid import Grid, once_per_grid
 
-from .orders import Comparison, comparison, directions
+from .orders import Comparison, Runs, comparison, directions
 from .scores import FUZZ
-from .summary import summarise_cell
+from .summary import summarise, summarise_cell
 
 BASE = ""
 """Name of the suite itself among its conditions."""
@@ -56,13 +57,15 @@ class Tuned:
 
 @dataclass(frozen=True)
 class Robustness:
-    """All comparisons of a board, over the same encodings."""
+    """All comparisons of a board."""
 
     comparisons: tuple[Comparison, ...]
+    encodings: tuple[str, ...]
+    """Those of the suite's conditions that have runs: they are in every comparison, others in some."""
     seeds: tuple[int, ...]
-    """Seeds of the suite that all these encodings have."""
+    """Seeds of the suite that all encodings compared have."""
     finished: Mapping[str, tuple[int, int]]
-    """Condition → number of its finished runs, and of its seeds that all these encodings have on every task."""
+    """Condition → number of finished runs of ``encodings``, and of its seeds that all these have on every task."""
     asked: int
     """Number of runs that each condition should have."""
     rates: Mapping[str, float]
@@ -70,52 +73,80 @@ class Robustness:
     interaction: Interaction | None
     tuned: Tuned | None
 
+    @property
+    def partly(self) -> dict[tuple[str, ...], list[str]]:
+        """Conditions, of some of the comparisons only → the further encodings in these."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for name in dict.fromkeys(name for one in self.comparisons for name in one.encodings):
+            if name not in self.encodings:
+                found.setdefault(tuple(one.condition for one in self.comparisons if name in one.encodings), []).append(name)
+        return found
+
 
 @once_per_grid
 def robustness(grid: Grid) -> Robustness | None:
     """Compare a grid with its conditions.
 
     A condition counts from its first whole seed on, which all its encodings have on all tasks: an order of some of them says
-    nothing about the others.
+    nothing about the others. Further encodings of the first table are compared where they have all the condition's seeds.
 
     Returns:
-        None if no condition has one, or the suite itself has none.
+        None if no condition has a whole seed, or the suite itself has none.
     """
     if not (grid.suite and grid.suite.vary and grid.conditions):
         return None
     expected, asked_seeds = next(iter(grid.suite.conditions.values())).encoding_names, grid.suite.vary.seeds
     names = [name for name in expected if name in grid.encodings]
-    base = whole_seeds(grid, names)
-    found = {condition: whole_seeds(other, names) for condition, other in grid.conditions.items()}
-    found = {condition: runs for condition, runs in found.items() if runs}
-    if not (len(names) > 1 and base and found):
+    base = list(whole_seeds(grid, names))
+    whole = {condition: list(seeds) for condition, other in grid.conditions.items() if (seeds := whole_seeds(other, names))}
+    if not (len(names) > 1 and base and whole):
         return None
-    tried = {condition: runs for condition, runs in found.items() if condition.startswith(RATE)}
+    others = [row.name for row in summarise(grid).get("standard", ()) if row.name not in expected]
+    others = [name for name in others if whole_seeds(grid, [name]).keys() >= set(base)]
+    found = {
+        condition: [*names, *(n for n in others if whole_seeds(grid.conditions[condition], [n]).keys() >= {*asked_seeds})]
+        for condition in whole
+    }
+    tried = [condition for condition in whole if condition.startswith(RATE)]
     shared = set(base)
-    enough = min(2, max((len(shared & set(runs)) for runs in tried.values()), default=0))
-    for condition in sorted(tried, key=lambda one: -len(tried[one])):
-        if len(shared & set(tried[condition])) < enough:
-            del tried[condition]  # one with fewer seeds would leave the others too few to compare
+    enough = min(2, max((len(shared & set(whole[condition])) for condition in tried), default=0))
+    for condition in sorted(tried, key=lambda one: -len(whole[one])):
+        if len(shared & set(whole[condition])) < enough:
+            tried.remove(condition)  # one with fewer seeds would leave the others too few to compare
         else:
-            shared &= set(tried[condition])
-    rates, common = {BASE: base} | tried, sorted(shared)
-    values = np.stack([stacked(runs, common) for runs in rates.values()], 1) if common and len(rates) > 1 else None
+            shared &= set(whole[condition])
 
     def finished(condition: str) -> int:
         runs = grid.conditions[condition].runs if condition in grid.conditions else {}
         cells = [runs.get((column.task, name), ()) for column in grid.columns for name in expected]
         return sum(run.seed in asked_seeds for cell in cells for run in cell)
 
-    ours = score_list(base)
-    separated = directions(ours) if len(base) > 1 else None
+    @cache
+    def suite_runs(*compared: str) -> tuple[Runs, Float[np.ndarray, " P"] | None]:
+        """Scores in the suite, and which pairs the test separates; None for a single seed."""
+        runs = whole_seeds(grid, compared)
+        scores = score_list({seed: runs[seed] for seed in base})
+        return scores, directions(scores) if len(base) > 1 else None
+
+    def compare(condition: str, compared: Sequence[str]) -> Comparison:
+        ours, separated = suite_runs(*compared)
+        return comparison(condition, compared, ours, score_list(whole_seeds(grid.conditions[condition], compared)), separated)
+
+    rates, common = [BASE, *tried], sorted(shared)
+    rated = [name for name in dict.fromkeys([*names, *others]) if all(name in found[rate] for rate in tried)]
+    values = None
+    if common and tried:
+        grids = [grid, *(grid.conditions[rate] for rate in tried)]
+        values = np.stack([stacked(whole_seeds(one, rated), common) for one in grids], 1)
     return Robustness(
-        comparisons=tuple(comparison(c, names, ours, score_list(runs), separated) for c, runs in found.items()),
+        comparisons=tuple(compare(condition, compared) for condition, compared in found.items()),
+        encodings=tuple(names),
         seeds=tuple(base),
-        finished={c: (finished(c), len(found.get(c, ()))) for c in grid.suite.conditions},
+        finished={c: (finished(c), len(whole.get(c, ()))) for c in grid.suite.conditions},
         asked=len(expected) * len(asked_seeds) * len(grid.columns),
         rates={c: (grid.suite.conditions[c] if c else grid.suite).recipe.learning_rate for c in rates},
         interaction=None if values is None else interaction(values[..., 0].mean(-1)),
-        tuned=None if values is None else tune(names, rates, common, values, separated),
+        tuned=None if values is None else tune(rated, rates, common, values, suite_runs(*rated)[1]),
     )
 
 
@@ -171,7 +202,7 @@ def interaction(scores: Float[np.ndarray, "E R S"]) -> Interaction | None:
 
 def tune(
     names: Sequence[str],
-    rates: Mapping[str, SeedRuns],
+    rates: Sequence[str],
     seeds: Sequence[int],
     values: Float[np.ndarray, "E R S T 3"],
     separated: Float[np.ndarray, " P"] | None,
@@ -179,15 +210,15 @@ def tune(
     """Take for each encoding the learning rate with the lowest loss, mean over tasks and seeds; the choice is not resampled.
 
     Arguments:
-        rates: learning rate → runs, ``BASE`` first.
-        seeds: common to all rates.
+        rates: conditions, ``BASE`` first.
         values: the runs of these seeds, by which the rate is chosen.
         separated: see ``comparison``.
     """
     losses = values[..., 1:].mean((2, 3))
     by_answers = not np.isnan(losses[..., 0]).any()
     best = np.nan_to_num(losses[..., 0 if by_answers else 1], nan=np.inf).argmin(1)
-    chosen = {name: list(rates)[place] for name, place in zip(names, best, strict=True)}
-    scores = {rate: score_list({seed: runs[seed] for seed in seeds}) for rate, runs in rates.items()}
-    theirs = [scores[rate][i] for i, rate in enumerate(chosen.values())]
-    return Tuned(chosen, comparison(BASE, names, scores[BASE], theirs, separated), bool(by_answers), tuple(seeds))
+    chosen = {name: rates[place] for name, place in zip(names, best, strict=True)}
+    ours = list(values[:, 0, :, :, 0])
+    # Where the rate is the suite's the runs are the same array: tau_interval resamples them once.
+    theirs = [values[i, place, :, :, 0] if place else ours[i] for i, place in enumerate(best)]
+    return Tuned(chosen, comparison(BASE, names, ours, theirs, separated), bool(by_answers), tuple(seeds))
