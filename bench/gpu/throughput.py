@@ -30,7 +30,7 @@ from .measurements import Grid, Packed, Steps, error_text
 
 ENCODINGS = ["nope", "rope", "alibi", "t5"]
 """Encodings of the runs that are packed."""
-PACKED_S, LATE_S = 200.0, 30.0
+PACKED_S, LATE_S = 300.0, 30.0
 """Time limits: of one measurement of packed runs, and of what is still running when the command's time is over."""
 PACK_EVERY_S = 60.0
 """Seconds between two packings of the grid's results, which a killed command leaves."""
