@@ -65,7 +65,7 @@ FULL = Size(
 COMPILE_S, MODEL_S = 400.0, 60.0
 """Seconds that a compiled measurement of all thirteen models takes, and one of the models."""
 BEGIN_S = 60.0
-"""Seconds that must be left to begin a measurement of packed runs, or a round of trials for the calibration."""
+"""Seconds that must be left to begin a measurement of steps or packed runs, or a round of trials for the calibration."""
 QUICK = Size(
     encodings=("nope", "randomised(rope)"),
     equality_steps=2,
@@ -149,7 +149,7 @@ def gpu(
         measure_equality(names, device.type, size.equality_steps, size.past, max(1, cores - 1), end, keep)
     budget = Budget(0.0, size.step_rounds)
     for suite, task in size.steps:
-        attempt("steps", f"{suite} {task}", measure_steps, suite, task, device, budget, False, end)
+        attempt("steps", f"{suite} {task}", measure_steps, suite, task, device, budget, False, end, needs_s=BEGIN_S)
 
     def pack(suite: str, count: int, mps: bool) -> bool:
         steps, key = max(size.packed_steps, 8 * size.packed_steps // count), f"{suite} {count}{' mps' * mps}"
