@@ -20,7 +20,7 @@ from bench.runs import run_lock
 from bench.runs.pool import LocalPool, Worker, local_pool
 from bench.runs.run import Run, plan_runs
 from bench.runs.run_lock import LockedElsewhere, is_locked, lock_run
-from bench.runs.run_one import run_one
+from bench.runs.run_one import package_versions, run_one
 from bench.suites.suite import Suite, validated
 from tasks import InputError
 
@@ -113,6 +113,10 @@ def test_a_setting_that_no_result_can_hold_fails_before_the_training(tmp_path, s
     with pytest.raises(InputError, match=r"settings of nope: Unable to serialize .*; expected numbers"):
         run_one(run, tmp_path, "cpu")
     assert run.state(tmp_path) == "missing", "nothing was trained"
+
+
+def test_a_package_that_is_not_installed_has_no_version():
+    assert package_versions("no-such-package")["no-such-package"] == "not installed"
 
 
 def test_the_last_message_of_a_worker_that_has_ended_is_read(tmp_path, suite, monkeypatch):
