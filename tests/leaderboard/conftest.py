@@ -1,4 +1,4 @@
-"""A submission for the tests of ``lprime verify``."""
+"""A submission for the tests of ``lprime verify``, and Chromium for those of the HTML page."""
 
 import shutil
 from pathlib import Path
@@ -16,3 +16,48 @@ def honest(tmp_path_factory) -> Path:
 def folder(honest, tmp_path) -> Path:
     """A copy that a test may change."""
     return Path(shutil.copytree(honest, tmp_path / NAME))
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium, until the end of the file: its event loop would be in the way of other tests."""
+    from playwright.sync_api import sync_playwright
+
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if path is None:
+        pytest.fail(
+            "the HTML page needs Chromium to be tested: apt-get install chromium, or pytest -m 'not browser'", pytrace=False
+        )
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="session")
+def address(tmp_path_factory) -> str:
+    from browser_page import write_page
+
+    return write_page(tmp_path_factory.mktemp("page"))
+
+
+@pytest.fixture
+def opened(browser, address):
+    """Opens the page in a new window; any error or network request fails the test at the end."""
+    faults, contexts, folder = [], [], address.removesuffix("index.html")
+
+    def open_(width=1280, height=900, view="", **more):
+        context = browser.new_context(viewport={"width": width, "height": height}, **more)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.on("console", lambda message: faults.append(f"console: {message.text}"))
+        tab.on("pageerror", lambda error: faults.append(f"error: {error}"))
+        tab.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
+        tab.on("request", lambda request: request.url.startswith(folder) or faults.append(f"request: {request.url}"))
+        tab.goto(address + view)
+        return tab
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert faults == []
