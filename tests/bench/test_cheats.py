@@ -1,22 +1,20 @@
-"""Cheats, each with what catches it: a check of hooks, the rules for source, the judge of a sealed run, or the sandbox."""
+"""Cheats, each with what catches it: a check of hooks, the judge of a sealed run, or the sandbox."""
 
 import os
 import re
 import socket
 import threading
-from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
-from support import ROOT, suite_dict
+from cheat_files import CHEATS, CHECKS, fault_of, make_subject, reference, source_of
+from support import suite_dict
+from test_source_rules import SOURCE
 
 from bench.check import check_encoding
-from bench.check.checks import Fault, load_checks
 from bench.check.judged import Judged, check_sealed_run
-from bench.check.subject import Subject
-from bench.plugins.registry import get_encoding, validate_name
+from bench.plugins.registry import get_encoding
 from bench.result import EncodingRecord
 from bench.runs.heartbeat import read_heartbeat
 from bench.runs.run import Run
@@ -28,41 +26,12 @@ from bench.suites.suite import Suite, validated
 from bench.training.train import Stopped
 from tasks import InputError
 
-torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("fresh_registry")
-
-CHEATS = ROOT / "tests/plugins/cheats"
-CHECKS = {check.name: check for check in load_checks()}
-TINY = validated(Suite, suite_dict(model={"layers": 3}, tasks=[
-    {"task": "copying", "variant": "repeat", "train_length": 4},
-    {"task": "addition", "variant": "reversed", "train_length": 2},
-]), "tiny")  # fmt: skip
-DEEP = validated(Suite, suite_dict(name="deep", model={"layers": 4}), "deep")
-"""A model with another number of layers, as the shipped suites have."""
 SHORT = validated(Suite, suite_dict(test_examples=96, test_at=[1, 2]), "short")
 """Of sealed runs, with batches as large as real ones."""
 
 
-@cache
-def reference(name: str) -> str:
-    """Of a cheat, by its class; other names are built in."""
-    files = [path for path in CHEATS.glob("*.py") if f"class {name}(" in path.read_text()]
-    return f"{files[0]}:{name}" if files else name
-
-
-def make_subject(name: str) -> Subject:
-    """A cheat or a built-in encoding, on small suites."""
-    return Subject(get_encoding(reference(name)), suite=TINY, other_suites=[DEEP])
-
-
-def fault_of(check: str, subject: object) -> str:
-    with pytest.raises(Fault) as caught:
-        CHECKS[check].run(subject)
-    return str(caught.value)
-
-
 # --- checks of hooks
-
 
 CAUGHT = [
     ("causality", "PeeksThroughTheBias", "first in layer 0 of 0 … 2"),
@@ -136,95 +105,6 @@ def test_encodings_see_tokens_and_vocabulary_only_if_they_say_so(name, shown, mo
 def test_an_instance_of_another_class_is_refused():
     with pytest.raises(InputError, match="`make` of makes_another_class returns a DeclaresTaskAware; expected a MakesAnotherC"):
         make_subject("MakesAnotherClass").model()
-
-
-# --- the rules for source: the code does not run
-
-SOURCE = [
-    ("ReadsTheEnvironment", "imports os, which is not allowed"),
-    ("ReadsAFile", "uses open, which is not allowed"),
-    ("ReadsItsFolder", "imports from pathlib"),
-    ("CallsTheNetwork", "imports socket"),
-    ("StartsADaemon", "imports subprocess"),
-    ("LoadsWeights", "uses torch.load"),
-    ("LoadsAnArray", "uses numpy.fromfile"),
-    ("ReadsFrames", "imports sys"),
-    ("ReadsFramesOfAGenerator", "uses .gi_frame"),
-    ("ReadsFramesOfAnError", "uses .__traceback__"),
-    ("ChangesTheModel", "imports gc"),
-    ("ReplacesTheScoring", "imports from bench.training"),
-    ("ReplacesTheChecks", "imports from bench.check.checks"),
-    ("ReplacesTheSoftmax", "assigns to F.softmax"),
-    ("ReplacesTheBaseClass", "assigns to Encoding.positions"),
-    ("ReplacesTheActivation", "gives the name ctx to something else than the first argument of a method"),
-    ("ReplacesTheNorm", "gives the name cls to something else than the first argument of a method"),
-    ("ChangesItsInfo", "assigns to self.info; declare it in the class"),
-    ("MakesAnother", "defines make; put it into __init__"),
-    ("DefinesAMetaclass", "uses abc.ABCMeta, which is not allowed"),
-    ("HooksTheHead", "uses .register_forward_hook"),
-    ("HooksAllModules", "uses the module torch.nn.modules"),
-    ("OverridesTorch", "imports from torch.overrides"),
-    ("SetsTheSeed", "uses torch.manual_seed"),
-    ("ReadsMemory", "uses .ctypes"),
-    ("RunsText", "uses exec"),
-    ("ImportsByName", "uses __import__"),
-    ("FindsSubclasses", "uses .__subclasses__"),
-    ("GetsByName", "uses getattr"),
-    ("PassesAModuleOn", "uses the module torch as a value"),
-    ("ReachesThroughAModule", "uses the module dataclasses.sys"),
-    ("MatchesAnAttribute", "uses .__class__"),
-    ("RedefinesSelf", "assigns another value to self"),
-    ("CountsInAGlobal", "global calls: hooks keep no state"),
-    ("DrawsTheTests", "uses tasks.test_set"),
-    ("HoldsNumbers", "numbers in the source, more than 1,000"),
-    ("HoldsANumber", "cheat.py, line 8: a number of more than 24 digits"),
-    ("HoldsText", "strings of 6,"),
-    ("HoldsBytes", "cheat.py, line 8: bytes are not allowed"),
-    ("HoldsWeightsInNames", "different names of 8,"),
-    ("ReadsAFileAsStorage", "uses .from_file"),
-    ("HidesCharacters", "contains an invisible character (U+FE01)"),
-    ("HidesBlanks", "contains an invisible character (U+3164)"),
-    ("HidesInALongLine", "has more than 200 characters in line"),
-    ("UsesAnotherAlphabet", "is not ASCII"),
-    ("EncodesInLetters", "is not ASCII"),
-]
-TEXTS = {
-    '"{1001 numbers}"': ", ".join(map(str, range(1001))).replace("0, ", "0,\n        "),
-    '"{a number of 30 digits}"': "1" * 30,
-    '"{6001 letters}"': "\n".join(['"""', *["a" * 60] * 100, '"""']),
-    "{variation selector}": "\ufe01",
-    "{Hangul filler}": "\u3164",
-    "{200 blanks}": " " * 200,
-    "kqzvbnma = enum.auto()": "\n    ".join(f"weight{n:02}{'x' * 100} = enum.auto()" for n in range(80)),
-}
-
-
-def source_of(name: str) -> dict[str, bytes]:
-    """The text of one cheat, with the beginning of its file."""
-    text = Path(reference(name).rpartition(":")[0]).read_text()
-    start = re.search(r"^class |^# ---", text, re.MULTILINE).start()
-    body = re.search(rf"^class {name}\(.*?(?=^class |^# ---|\Z)", text, re.MULTILINE | re.DOTALL)[0]
-    text = text[:start] + "".join(part for part in helpers(text) if part.split("(")[0].removeprefix("class ") in body) + body
-    for mark, value in TEXTS.items():
-        text = text.replace(mark, value)
-    return {"cheat.py": text.encode(), "cheat_base.py": b""}
-
-
-def helpers(text: str) -> list[str]:
-    """The classes of a file that are no cheats."""
-    return re.findall(r"^class \w+\((?!Cheat).*?(?=^class |^# ---|\Z)", text, re.MULTILINE | re.DOTALL)
-
-
-@pytest.mark.parametrize(("name", "message"), SOURCE, ids=[name for name, _ in SOURCE])
-def test_rules_for_source(name, message):
-    assert message in fault_of("source", Judged(name, Code(name), [source_of(name)]))
-
-
-@pytest.mark.parametrize("name", ["r0pe", "rope_", "ro_pe", "a1ibi", "t_5"])
-def test_names_that_look_like_built_in_ones(name):
-    with pytest.raises(InputError, match=r"looks like '(rope|alibi|t5)', a built-in encoding"):
-        validate_name(name, "mine.py")
-    validate_name(f"my_{name}", "mine.py")
 
 
 # --- the judge of a sealed run
@@ -361,7 +241,11 @@ def test_code_that_exceeds_its_limits_or_dies(name, limits, message):
     assert (first.check, first.status, second.status) == ("interface", "failed", "not run") and message in first.found
 
 
-def test_every_check_has_a_cheat():
+def test_every_check_has_a_cheat_and_every_cheat_a_test():
     caught = {check for check, _, _ in CAUGHT} | {"source", "sealed run", "learning"}
-    assert caught | {"sharing"} == CHECKS.keys()  # of the last: test_shared_training.py
-    assert len(CAUGHT) + len(SOURCE) + len(SEALED) >= 90
+    assert caught | {"sharing"} == CHECKS.keys()  # of the last: test_training_forms.py
+    text = "".join(path.read_text() for path in CHEATS.glob("*.py"))
+    written = set(re.findall(r"^class (\w+)\((?!Encoding|enum|torch)", text, re.MULTILINE))
+    tested = {name for *_, name, _ in (*CAUGHT, *SOURCE, *SEALED)} | {name for name, *_ in LATER} | {*MISSED}
+    honest = {"Peeks", "DeclaresTaskAware", "LearnsInItsStage"}  # a base class, and two of test_check.py
+    assert written - tested == honest | {"IgnoresItsInput", "Hangs", "Hoards", "Dies"}

@@ -1,4 +1,4 @@
-"""``lprime check``: honest encodings pass, and the report is complete. ``test_cheats.py`` has what does not pass."""
+"""``lprime check``: honest encodings pass, and the report is complete. ``cheat_files.py`` has what does not pass."""
 
 import contextlib
 import json
@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from cheat_files import CHECKS, make_subject
 from commands import run_command
 from markdown_it import MarkdownIt
-from test_cheats import CHECKS, make_subject
 
 from bench.check import Finding, Report, check_encoding, judged, run_checks
 from bench.check.checks import run_check

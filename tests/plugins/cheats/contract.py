@@ -53,11 +53,6 @@ class UsesRoles(Cheat):
         return x * (1 + self.setup.roles.index("special"))
 
 
-class UsesSymbols(Cheat):
-    def embed(self, x, at):
-        return x * (2 if "+" in self.setup.symbols else 1)
-
-
 class DeclaresTaskAware(SolvesParity, shift_invariant=False, ranking="task-aware"):
     """Passes."""
 
