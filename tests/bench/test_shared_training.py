@@ -5,22 +5,11 @@ import re
 import shutil
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 import torch
-from helpers import NAMES, random_tokens, recipe_of, task_model
-from support import suite_dict
+from support import CHANGING, suite_dict
 
-import tasks
-from bench import encodings
-from bench.check.checks import Fault
-from bench.check.subject import Subject
-from bench.check.trainings import check_shared_training
-from bench.encodings.compose import training_form, wrapped_class
-from bench.encodings.ntk import NTK
-from bench.encodings.scaling import SSMax
-from bench.plugins.registry import get_encoding
 from bench.runs import run_training
 from bench.runs.pool import LocalPool, Worker
 from bench.runs.run import CHECKPOINT, RESULT, WEIGHTS, Run
@@ -28,15 +17,10 @@ from bench.runs.run_lock import lock_training
 from bench.runs.run_one import run_one
 from bench.runs.shared_training import group_by_training, shared_trainings, steps_to_make, trained_as, training_run
 from bench.suites.suite import Suite, validated
-from bench.training.optimizer import FlatAdamW
-from bench.training.train import Stopped, TrainingState, train
+from bench.training.train import Stopped
 from tasks import InputError
 
-CHANGING = {"timings", "started", "finished", "commit", "weights"}
-WRAPPERS = [cls.info.name for cls in encodings.classes().values() if issubclass(cls, encodings.Wrapper)]
-SHARING = [name for name in NAMES if trained_as(name) != name]
 STAGED = "finetuned(interpolated(rope,fixed=True))"
-TASK = tasks.get("copying", "repeat", 16)
 
 
 def run_of(encoding: str, **changes) -> Run:
@@ -78,80 +62,6 @@ def separate(tmp_path_factory) -> dict[str, dict]:
 def assert_as_separate(result, separate: dict[str, dict], trained_as: str) -> None:
     assert result.trained_as == trained_as
     assert content(result) == separate[result.encoding.name] | {"trained_as": trained_as}
-
-
-# --- which encodings share a training
-
-
-@pytest.mark.parametrize(
-    ("encoding", "form"),
-    [
-        ("ntk", "rope"),
-        ("ntk_dynamic(base=500000)", "rope(base=500000.0)"),
-        ("yarn_dynamic", "rope"),
-        ("yarn(base=500000)", "rope(base=500000.0)"),
-        ("interpolated(alibi)", "alibi"),
-        ("interpolated(rope,fixed=True)", "rope"),
-        ("logn(yarn,only_past=True)", "rope"),
-        ("logn(ntk)", "logn(rope)"),
-        ("ssmax(interpolated(ntk))", "ssmax(rope)"),
-        ("randomised(ntk,longest=4096)", "randomised(rope,longest=4096)"),
-        ("finetuned(yarn)", "rope"),
-        ("ssmax(finetuned(ntk))", "ssmax(rope)"),
-        ("rope", "rope"),
-        ("rope_partial", "rope_partial"),
-        ("logn(rope)", "logn(rope)"),
-    ],
-)
-def test_which_training_an_encoding_shares(encoding, form):
-    assert training_form(get_encoding(encoding)).info.name == form
-
-
-def test_a_training_form_trains_as_itself_and_has_no_stage():
-    for name in NAMES:
-        form = training_form(get_encoding(name))
-        assert training_form(form) is form
-        assert form is get_encoding(name) or not form.stage
-    assert set(SHARING) >= {"ntk", "ntk_dynamic", "yarn", "yarn_dynamic", "interpolated(alibi)", "finetuned(yarn)"}
-
-
-def test_declarations_are_not_inherited_by_encodings_that_may_train_differently():
-    class Mine(NTK):
-        info = replace(NTK.info, name="mine")
-
-    class MyWrapper(SSMax):
-        info = replace(SSMax.info, name="my_wrapper")
-
-    wrapped = wrapped_class(MyWrapper, get_encoding("ntk"))
-    assert training_form(Mine) is Mine
-    assert training_form(wrapped) is wrapped
-
-
-def train_some(name: str, steps: int = 6):
-    model, recipe, state = task_model(name, TASK, 8, seed=3), recipe_of(steps=steps), TrainingState()
-    train(model, FlatAdamW(model, recipe), TASK, 8, recipe, 5, state)
-    return model, state
-
-
-@pytest.mark.parametrize("name", [*SHARING, *(f"{wrapper}(ntk)" for wrapper in WRAPPERS)])
-def test_the_declared_trainings_are_equal_bit_for_bit_and_so_are_outputs_up_to_the_training_length(name):
-    """For the whole catalogue, and for every built-in wrapper."""
-    form = trained_as(name)
-    assert form != name
-    (ours, state), (theirs, their_state) = train_some(name), train_some(form)
-    assert state.loss == their_state.loss
-    pairs = list(zip(ours.named_parameters(), theirs.named_parameters(), strict=True))
-    assert all(a.replace("base.", "") == b.replace("base.", "") and torch.equal(p, q) for (a, p), (b, q) in pairs)
-    if get_encoding(name).stage:
-        return
-    tokens = random_tokens(3, TASK.tokens(8)) % len(TASK.vocabulary)
-    for length in (1, 5, 8):
-        announced = TASK.tokens(length)
-        outputs = []
-        for model in (ours.eval(), theirs.eval()):
-            generator = torch.Generator().manual_seed(0)
-            outputs.append(model(tokens[:, :announced], announced, generator))
-        assert torch.equal(*outputs)
 
 
 # --- runs
@@ -302,42 +212,3 @@ def test_old_results_are_readable(tmp_path):
             assert score.pop(name)
     path.write_text(json.dumps(old))
     assert run_of("nope").result(tmp_path).trained_as == ""
-
-
-LIAR = """
-from dataclasses import replace
-from bench.encodings.rope import RoPE
-class Liar(RoPE):
-    info = replace(RoPE.info, name="liar")
-    @classmethod
-    def trained_as(cls):
-        return RoPE
-    def thetas(self, at):
-        return 2 * super().thetas(at)
-"""
-
-
-HIDDEN = """
-from dataclasses import replace
-from bench.encodings.rope import RoPE
-class Slow(RoPE):
-    def thetas(self, at):
-        return super().thetas(at) / 2
-class Hidden(Slow):
-    info = replace(RoPE.info, name="hidden")
-    @classmethod
-    def trained_as(cls):
-        return Slow
-"""
-
-
-def test_a_training_is_shared_only_with_an_encoding_that_its_name_finds(tmp_path, fresh_registry):
-    (tmp_path / "hidden.py").write_text(HIDDEN)
-    assert trained_as(f"{tmp_path / 'hidden.py'}:Hidden").endswith("hidden.py:Hidden"), "not rope, the name that Slow inherits"
-
-
-def test_check_compares_the_declared_trainings(tmp_path, fresh_registry):
-    (tmp_path / "liar.py").write_text(LIAR)
-    with pytest.raises(Fault, match="says that it is trained as rope, but the losses differ"):
-        check_shared_training(Subject(get_encoding(str(tmp_path / "liar.py"))))
-    assert check_shared_training(Subject(get_encoding("ntk"))) == "trained as rope: 5 equal losses"
