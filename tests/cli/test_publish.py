@@ -237,5 +237,5 @@ def test_cards_are_measured_for_known_encodings(tmp_path, capsys, monkeypatch):
     lines(capsys, "publish", "tiny", "--out", out, "--board", board)
     assert measured == ["nope"]
     page = (board / "pages/nope.md").read_text()
-    assert "**Formula**: s&#95;ij" in page or "**Formula**: s_ij" in page
+    assert "- **Formula**: s_ij = q_i·k_j/√d\n" in page
     assert "Formula" not in (board / "pages/my+7cpe.md").read_text()
