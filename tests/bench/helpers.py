@@ -1,6 +1,5 @@
 """Helpers of the tests of ``bench``: tiny setups and models, the attention of a single layer, the register of oracles."""
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -153,17 +152,6 @@ def attention_at(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, at: At) ->
     """Output of the attention of one layer, from ``rotate`` on, in a given context."""
     q, k = encoding.rotate(q, k, at)
     return encoding.attend(q, k, v, encoding.bias(q, k, at), at)
-
-
-def slow_attention(q: Tensor, k: Tensor, v: Tensor, bias: Callable[[int, int], Tensor | float] = lambda i, j: 0.0) -> Tensor:
-    """Causal softmax attention, one query and one key at a time; ``bias(i, j)`` has one number per head, [H]."""
-    outputs = []
-    for i in range(q.shape[2]):
-        scores = [(q[:, :, i] * k[:, :, j]).sum(-1) / math.sqrt(v.shape[-1]) + bias(i, j) for j in range(i + 1)]
-        weights = [score.exp() for score in scores]
-        total = sum(weights)
-        outputs.append(sum((w / total)[..., None] * v[:, :, j] for j, w in enumerate(weights)))
-    return torch.stack(outputs, 2)
 
 
 def qkv(heads: int, length: int, rows: int = 2, head_width: int = HEAD_WIDTH, seed: int = 0) -> list[Tensor]:

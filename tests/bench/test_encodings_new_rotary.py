@@ -2,6 +2,7 @@
 
 import math
 
+import loop_content as content
 import loop_oracles as loops
 import pytest
 import torch
@@ -91,7 +92,7 @@ def test_repo_equals_the_authors():
 def test_repo_gradients_are_those_of_a_loop(heads, length, announced_length):
     encoding, (q, k, v) = perturbed(make_encoding("repo", heads)), qkv(heads, length)
     at = context(encoding, length, announced_length)
-    slow = loops.attend(loops.selective_rope(q, k, *increments(encoding, at)), v)
+    slow = loops.attend(content.selective_rope(q, k, *increments(encoding, at)), v)
     inputs = [q, k, v] + ([at.h, encoding.gate, encoding.content, encoding.final] if length > 1 else [])
     assert_same(attention_at(encoding, q, k, v, at), slow, inputs, atol=1e-5)
 
@@ -164,7 +165,7 @@ def test_carope_is_the_formula(heads, length, announced_length):
     encoding, (q, k, v) = perturbed(make_encoding("carope", heads)), qkv(heads, length)
     at = context(encoding, length, announced_length)
     offset = math.log(math.exp(1e4 ** (2 / HEAD_WIDTH) - 1) - 1)
-    slow = loops.attend(loops.carope(q, k, loops.carope_f(at.h, encoding.weight[LAYER], offset)), v)
+    slow = loops.attend(content.carope(q, k, content.carope_f(at.h, encoding.weight[LAYER], offset)), v)
     inputs = [q, k, v] + ([at.h, encoding.weight] if length > 1 else [])
     assert_same(attention_at(encoding, q, k, v, at), slow, inputs, atol=1e-5)
 

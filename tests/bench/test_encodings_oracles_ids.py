@@ -1,16 +1,16 @@
 """Oracles of encodings that choose position ids: randomised, interpolated, abacus, position coupling."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 
-import loop_oracles as loops
 import numpy as np
 import pytest
 import torch
 from helpers import (
     ANNOUNCED_SHAPES,
     HEAD_WIDTH,
-    NAMES,
     assert_same,
     attention_at,
     context,
@@ -26,7 +26,6 @@ from torch import Tensor
 from x_transformers import x_transformers
 
 import tasks
-from bench import encodings
 from bench.encodings import At, Encoding
 from bench.encodings.randomised import ENTRIES
 from bench.plugins.registry import get_encoding
@@ -34,6 +33,12 @@ from bench.plugins.registry import get_encoding
 # --- randomised
 
 LENGTHS = (1, 12, 30, 120)
+
+
+def are_randomised(ids: Iterable[int], longest: int) -> bool:
+    """Whether ids are strictly increasing and within 0 … longest − 1."""
+    row = [int(p) for p in ids]
+    return all(a < b for a, b in pairwise(row)) and all(0 <= p < longest for p in row)
 
 
 def drawn_ids(encoding: Encoding, length: int, announced_length: int, seed: int = 0) -> Tensor:
@@ -60,7 +65,7 @@ def test_randomised_is_the_wrapped_encoding_at_the_draws(name, length):
     for at in drawn_contexts(encoding, length, length):
         inner = encoding.inner_at(at)
         r = inner.distances[-1].flip(0).tolist()
-        assert loops.are_randomised_ids(inner.positions, longest) and loops.are_randomised_ids(r, longest)
+        assert are_randomised(inner.positions, longest) and are_randomised(r, longest)
         assert inner.distances.tolist() == [[r[i - j] if i >= j else -r[j - i] for j in range(length)] for i in range(length)]
         own = replace(at, ids=inner.positions, drawn_distances=inner.distances, shared=None)
         own = replace(own, shared=encoding.base.prepare(own))
@@ -163,20 +168,6 @@ def test_encodings_with_tables_or_draws_cannot_be_interpolated(inner, culprit):
         get_encoding(f"interpolated({inner})")
     assert f"fractions, which {culprit} does not accept" in str(caught.value)
     assert "such as rope" in str(caught.value)
-
-
-# --- finetuned
-
-
-def test_only_finetuned_has_an_extra_stage_at_longer_lengths():
-    for name in NAMES:
-        cls = get_encoding(name)
-        longer = cls.stage is not None and cls.stage.longer
-        assert longer == name.startswith("finetuned(")
-        if longer:
-            assert 0 < cls.stage.share <= 0.01
-            assert cls.info.ranking == "longer"
-            assert encodings.hooks(cls) == encodings.hooks(cls.inner)
 
 
 # --- abacus, position coupling: the ids are compared with the authors' in test_encodings_golden_ids.py

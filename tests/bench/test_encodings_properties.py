@@ -1,11 +1,13 @@
 """Properties that every encoding must have, whatever its formula; encodings of the catalogue are tested automatically."""
 
+import importlib
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
-from helpers import NAMES, random_tokens, tiny_model
+from helpers import NAMES, ORACLES, random_tokens, tiny_model
 from support import suite_dict
 from torch import Tensor
 
@@ -101,6 +103,13 @@ def test_every_encoding_is_documented():
     for cls in encodings.classes().values():
         assert sys.modules[cls.__module__].__doc__, f"the file of {cls.info.name} needs a docstring"
         assert cls.__doc__ not in (None, Encoding.__doc__, Wrapper.__doc__), f"the class of {cls.info.name} needs a docstring"
+
+
+def test_every_encoding_has_an_oracle():
+    """A test decorated with ``@oracle(name, against=…)``, which compares values and gradients with code that is not ours."""
+    for path in sorted(Path(__file__).parent.glob("test_encodings_*.py")):
+        importlib.import_module(path.stem)
+    assert sorted(ORACLES) == sorted(NAMES), "every encoding needs an @oracle test, and nothing else"
 
 
 def test_the_causal_mask_is_the_only_order_signal_of_nope():
