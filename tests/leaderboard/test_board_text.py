@@ -13,7 +13,7 @@ from bench.result import Timings
 from leaderboard.data import grid
 from leaderboard.data.grid import RelativeCost
 from leaderboard.format import ranking_title
-from leaderboard.render import board, columns, task_metrics
+from leaderboard.render import board, task_metrics
 from leaderboard.stats import summary
 from tasks import InputError
 
@@ -172,12 +172,6 @@ def test_chance_is_shown_where_it_matters():
     chance = {"encoding": "*chance*", "score": "", "reach": "", "2": ".500", "4 = L": ".500", "6": ".500", "8": ".500"}
     assert cells(text, "# Parity, suite tiny")[-1] == chance
     assert [row["encoding"] for row in cells(text, "# Sorting, suite tiny")] == ["nope"]
-
-
-def test_scores_below_chance_are_zero():
-    of = suite()
-    row = rows_of(of, full(of, {"nope": (1, 1, 0, 0)}))["nope"]
-    assert row.score == 0 and columns.SCORE.text(row) == ".000 [.000, .000]"
 
 
 def test_step_time_parameters_and_seeds_that_differ_between_tasks():
