@@ -74,7 +74,7 @@ def line_of(capsys: pytest.CaptureFixture, command: str) -> str:
 
 
 @pytest.mark.parametrize("mistake", [pytest.param(m, marks=NO_GPU) if m == "cuda" else m for m in AUTHOR])
-def test_of_a_plugins_author(here, capsys, mistake):
+def test_mistakes_in_a_plugin(here, capsys, mistake):
     old, new, message = AUTHOR[mistake]
     assert PLUGIN.count(old) == 1
     (here / "mine.py").write_text(PLUGIN.replace(old, new))
@@ -105,13 +105,13 @@ def test_no_grid_starts_with_a_plugin_that_no_result_can_hold(here, capsys, old,
 
 
 @pytest.mark.parametrize("command", REFERENCES)
-def test_of_a_plugins_reference(here, capsys, command):
+def test_mistakes_in_the_reference_to_a_plugin(here, capsys, command):
     (here / "mine.py").write_text(PLUGIN)
     assert REFERENCES[command] in line_of(capsys, command.replace("check", "check --unsafe"))  # no word about a sandbox
 
 
 @pytest.mark.parametrize("command", [pytest.param(c, marks=NO_GPU) if c.endswith("cuda") else c for c in COMMANDS])
-def test_of_the_command_lines_user(here, capsys, monkeypatch, command):
+def test_mistakes_on_the_command_line(here, capsys, monkeypatch, command):
     if "preemptible" in command:
         (here / "cluster.yaml").write_text("{partition: x, time_minutes: 60, shared_folder: $NOT_SET/lprime}")
         command, given = command.replace("preemptible", "cluster.yaml"), command
@@ -121,7 +121,7 @@ def test_of_the_command_lines_user(here, capsys, monkeypatch, command):
 
 
 @pytest.mark.parametrize("mistake", CLUSTERS)
-def test_of_a_cluster_file(here, capsys, mistake):
+def test_mistakes_in_a_cluster_file(here, capsys, mistake):
     changes, message = CLUSTERS[mistake]
     (here / "cluster.yaml").write_text(yaml.safe_dump({"partition": "main", "time_minutes": 60} | changes))
     out = " --out elsewhere" if mistake == "another folder" else ""
