@@ -127,7 +127,7 @@ def attention(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, ids: Tensor |
     return attention_at(encoding, q, k, v, replace(at, shared=encoding.prepare(at), layer=layer))
 
 
-ANNOUNCED_SHAPES = [(1, 5, 5), (2, 1, 30), (3, 30, 30), (5, 7, 60), (6, 12, 12), (3, 9, 120), (2, 20, 200)]
+ANNOUNCED_SHAPES = [(1, 5, 5), (2, 1, 30), (3, 20, 20), (5, 7, 60), (6, 12, 12), (3, 9, 120), (2, 16, 200)]
 """Heads, tokens and announced tokens: below and past L and L′, whole sequences and beginnings of longer ones."""
 
 
