@@ -237,7 +237,7 @@ def require_hook_outputs(subject: Subject, case: Case, heads: int, dtype: torch.
             caller.require("rotate", r, fits, f"q and k both [B, H, T, e] of {dtype}")
         bias = caller.call(encoding, "bias", *rotated, at)
         fits = isinstance(bias, Tensor) and bias.is_floating_point() and broadcasts(bias, (b, heads, width, width))
-        caller.require("bias", bias, fits or bias is None, "None or numbers broadcastable to [B, H, T, T]")
+        caller.require("bias", bias, fits or bias is None, "None or floating-point numbers broadcastable to [B, H, T, T]")
         mixed = caller.call(encoding, "attend", *rotated, v, bias, at)
         caller.require("attend", mixed, same_form(mixed, v), describe_form(v))
 

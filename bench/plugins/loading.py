@@ -75,7 +75,7 @@ def read_file(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        near = get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], 1)
+        near = get_close_matches(path.name, [p.name for p in path.parent.glob("*.py") if p.name != path.name], 1)
         hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
         raise InputError(f"cannot read encoding {path}: {error.strerror or error}{hint}") from None
 

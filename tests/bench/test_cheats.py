@@ -67,7 +67,7 @@ CAUGHT = [
     ("declaration", "HasPositionalSettings", "argument base of __init__ is not keyword-only"),
     ("declaration", "HasAStage", "its ranking is not 'longer'"),
     ("interface", "GivesInfinity", "`bias` returns infinity"),
-    ("interface", "GivesAnotherShape", "`bias` returns [1, 2] of torch.float32; expected None or numbers broadcastable"),
+    ("interface", "GivesAnotherShape", "`bias` returns [1, 2] of torch.float32; expected None or floating-point numbers"),
     ("interface", "DeclaresNothing", "overrides none of embed, rotate, bias and attend, so it is NoPE"),
     ("devices", "ForgetsTheDevice", "device"),
     ("positions", "DeclaresShifts", "changes outputs, but info says shift_invariant=True"),

@@ -110,6 +110,11 @@ def test_mistakes_in_the_reference_to_a_plugin(here, capsys, command):
     assert REFERENCES[command] in line_of(capsys, command.replace("check", "check --unsafe"))  # no word about a sandbox
 
 
+def test_a_folder_is_not_its_own_nearest_match(here, capsys):
+    (here / "folder.py").mkdir(exist_ok=True)
+    assert line_of(capsys, "check --unsafe folder.py").strip().endswith("cannot read encoding folder.py: Is a directory")
+
+
 @pytest.mark.parametrize("command", [pytest.param(c, marks=NO_GPU) if c.endswith("cuda") else c for c in COMMANDS])
 def test_mistakes_on_the_command_line(here, capsys, monkeypatch, command):
     if "preemptible" in command:
