@@ -119,9 +119,10 @@ def measured_section(measured: Measured, sources: set[str]) -> list[str]:
         for c in measured.costs
     ]
     if costs:
-        titles = ["tokens (L, 2 L, 4 L)", "step, ms", f"{BASE} = 1", "peak memory, MiB", f"{BASE} = 1"]
-        where = f"suite {escape(measured.suite)} on {columns.task_markdown(measured.task)}"
-        parts += [f"A training step of {where}, measured side by side with {BASE}:", markdown_table(titles, costs, left=0)]
+        titles = ["tokens", "step, ms", f"step, {BASE} = 1", "peak memory, MiB", f"memory, {BASE} = 1"]
+        step = f"A training step of suite {escape(measured.suite)} on {columns.task_markdown(measured.task)}"
+        sizes = "with the tokens of an example of length L, and with 2 and 4 times as many"
+        parts += [f"{step}, measured side by side with {BASE}, {sizes}:", markdown_table(titles, costs, left=0)]
     torch, finished = escape(measured.versions.get("torch", "?")), escape(measured.finished)
     text = f"Measured on one thread of {escape(measured.device)}, torch {torch}, {finished}{commit_suffix(measured.commit)}."
     text += "" if measured.source_sha256 in sources else " The runs below used a different version of its source."

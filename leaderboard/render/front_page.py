@@ -19,8 +19,8 @@ SUITES = "suites"
 """Folder of the suites' pages."""
 
 ABOUT = f"""\
-How far does a positional encoding carry a transformer past the lengths it was trained on? Each is trained from scratch at
-lengths up to L and tested at lengths up to L′, the longest. {ONE_DIFFERENCE}
+How far does a positional encoding carry a transformer past the lengths it was trained on? With each encoding, models are
+trained from scratch at lengths up to L and tested at lengths up to L′. {ONE_DIFFERENCE}
 Names link to pages with a description, curves, all numbers by length and seed, the runs and the command to reproduce one."""
 
 SOURCES = """\
