@@ -80,8 +80,9 @@ def draw_families(grid: Grid, column: Column, classes: Classes, theme: Theme) ->
     chance = max(column.chance)
     notes = axes_note(grid, panels, f"L = {column.train_length}" + (f" ({printable(known.length_is)})" if known else ""))
     notes.append("chance is dotted" if chance > VISIBLE_CHANCE else f"chance is under {max(chance, 0.001):.2g}")
-    notes += ["grey: all other encodings", "number: score past L; bold: the highest"]
-    if apart := ranked_apart(classes):
+    apart = ranked_apart(classes)
+    notes += ["grey: all other encodings", f"number: score past L; bold: the highest{' in the main table' if apart else ''}"]
+    if apart:
         notes.append(APART_NOTE)
     title, subtitle = f"{task_title(column)}: exact match by test length, one panel per family", best_line(column, classes)
     return draw_panels(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 GROWING = {"entropy": "entropy / ln(i + 1)", "largest_weight": "largest weight", "output_std": "std of the output"}
-GROWING |= {"logit_range": "range of the logits", "first_token": "heads on the first token"}
+GROWING |= {"logit_range": "range of the logits", "first_token": "share of heads on the first token"}
 
 Records = Sequence[ProbeRecord]
 
@@ -81,8 +81,8 @@ def position(records: Records, theme: Theme) -> "Figure":
         panels.append(Lines(task, lines, "layer", {"untrained": share_of_chance(bare, chance, "untrained")} if bare else {}))
     return draw_lines(
         "Where is the position? Error of a probe by layer, on sequences of length L", panels, theme,
-        "mean distance of the predicted position, as a share of that of two random ones",
-        ["layer 0 is the input of the first layer, the last one the end of the stream",
+        "mean distance of the predicted position from the true one, relative to that of two random positions",
+        ["layer 0 is the input of the first layer, layer n the output of the n-th",
          "thin grey dashes: nope before its training"],
     )  # fmt: skip
 
@@ -163,7 +163,7 @@ def needle(records: Records, theme: Theme) -> "Figure":
     for name in encodings_of(own):
         runs = of(own, "needle", encoding=name)
         values = [[mean(runs, "accuracy", length=n, at=d) for n in lengths] for d in depths]
-        labels = [f"{(int(d) + 0.5) / len(depths):.0%}" for d in depths]
+        labels = [f"{100 * (int(d) + 0.5) / len(depths):.0f}\u00a0%" for d in depths]
         panels.append(Heat(name, np.array(values, float), labels, [str(n) for n in lengths], 1.0))
     return draw_heats(
         "Needle by depth and length: accuracy of the value", panels, theme, 4,
@@ -291,5 +291,5 @@ ALTS = {
     "needle": "Accuracy by depth of the needle and length, one panel per encoding",
     "growth": "Entropy, largest weight and other numbers of the attention by length",
     "excess": "Nats a token above the optimum by length and by position",
-    "loss": "Loss within the training length by size of the model, one panel per task",
+    "loss": "Loss within the training length by size of the model (width or layers), panels by task",
 }

@@ -52,7 +52,7 @@ class Heat(NamedTuple):
 
 def draw_lines(title: str, panels: Sequence[Lines], theme: Theme, ylabel: str, notes: Sequence[str]) -> "Figure":
     """Panels in rows of three, with one legend to the right."""
-    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+    from matplotlib.ticker import LogLocator, MaxNLocator
 
     across = min(3, len(panels))
     down, height = -(-len(panels) // across), 1.45
@@ -76,16 +76,15 @@ def draw_lines(title: str, panels: Sequence[Lines], theme: Theme, ylabel: str, n
             ticks = [x for n, x in enumerate(ticks) if n in (0, len(ticks) - 1) or x == int(x)]
             ax.set_xscale("log", base=2)
             ax.set_xticks(ticks, ["L" if x == 1 else times(x) for x in ticks])
-            ax.minorticks_off()
             ax.axvline(1, color=theme.muted, linewidth=0.8)
         elif panel.sizes:
             ax.set_xticks(sorted({x for xs, _ in panel.lines.values() for x in xs}))
             ax.set_yscale("log")
             ax.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
             ax.yaxis.set_major_formatter("{x:g}")
-            ax.yaxis.set_minor_formatter(NullFormatter())
         else:
             ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        ax.minorticks_off()
     handles = [
         figure.axes[0].plot([], [], color=s.colour(theme), linestyle=s.dashes, linewidth=1.4, label=printable(name, 24))[0]
         for name, s in style.items()

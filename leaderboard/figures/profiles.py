@@ -35,7 +35,7 @@ def draw_profiles(classes: Classes, theme: Theme) -> "Figure":
     members = {name: looks[name] for name in highlighted(classes, REFERENCES, BEST, MOST) if name in rows}
     notes = ["higher is better; each step is a run", "number: the score, which is the area under the curve"]
     if any(row.interval for row in rows.values()):
-        notes.append(f"bands: {st.LEVEL:.0%} by stratified bootstrap, pointwise in τ")
+        notes.append(f"bands: {100 * st.LEVEL:g}\u00a0% by stratified bootstrap, pointwise in τ")
     if others := len(rows) - len(members):
         notes.append(f"named: the first {BEST} of the ranking, {', '.join(REFERENCES)}; grey: the {others} others")
     if apart & set(members):
