@@ -5,7 +5,7 @@ from these. Columns of a single task come from ``task_metrics``.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import tasks
@@ -100,6 +100,18 @@ def factor_column(title: str, value: Callable[[Row], float | None], hint: str, s
     return TableColumn(title, shown, value, hint, "ascending", short)
 
 
+def record_column(title: str, value: Callable[[EncodingRecord], str], hint: str = "", limit: int = 80) -> TableColumn:
+    """A column of text from the record of an encoding, where it has any."""
+
+    def shown(row: Row, form: Callable[[str, int], str] = printable) -> str | None:
+        return form(found, limit) if row.record and (found := value(row.record)) else None
+
+    def text(row: Row) -> str:
+        return shown(row) or ABSENT
+
+    return TableColumn(title, text, shown, hint, "ascending", markdown=lambda row: shown(row, escape) or ABSENT)
+
+
 def settings_text(record: EncodingRecord) -> str:
     """``base = 500000.0, fixed = True``; empty without settings."""
     return ", ".join(f"{key} = {value}" for key, value in sorted(record.settings.items()))
@@ -167,29 +179,19 @@ SEEDS = TableColumn(
     "Runs per task",
 )
 RANKING_CLASS = TableColumn("ranking class", lambda row: printable(row.ranking))
-FAMILY = TableColumn(
-    "family",
-    lambda row: family_title(row.record.family) if row.record else ABSENT,
-    lambda row: family_title(row.record.family) if row.record else ABSENT,
-    "Kind of encoding",
-    "ascending",
-    markdown=lambda row: escape(family_title(row.record.family)) if row.record else ABSENT,
+FAMILY = record_column("family", lambda record: family_title(record.family), "Kind of encoding")
+SOURCE_HINT = "What the implementation was written from and compared with: "
+SOURCE_HINT += "; ".join(f"{kind}: {meaning}" for kind, meaning in SOURCE_MEANINGS.items())
+SOURCE = replace(
+    record_column("source", lambda record: record.source, SOURCE_HINT),
+    value=lambda row: SOURCE_KINDS.index(row.record.source) if row.record and row.record.source in SOURCE_KINDS else None,
 )
-SOURCE = TableColumn(
-    "source",
-    lambda row: printable(row.record.source) if row.record and row.record.source else ABSENT,
-    lambda row: SOURCE_KINDS.index(row.record.source) if row.record and row.record.source in SOURCE_KINDS else None,
-    "What the implementation was written from and compared with: " + "; ".join(f"{k}: {v}" for k, v in SOURCE_MEANINGS.items()),
-    "ascending",
-    markdown=lambda row: escape(row.record.source) if row.record and row.record.source else ABSENT,
-)
-LENGTHS = TableColumn(
+SETTINGS = record_column("settings", settings_text, limit=200)
+LENGTHS = record_column(
     "length settings",
-    lambda row: printable(row.record.lengths, 200) if row.record and row.record.lengths else ABSENT,
-    lambda row: printable(row.record.lengths, 200) if row.record and row.record.lengths else None,
+    lambda record: record.lengths,
     "Settings that are lengths in tokens, with their rule: as published, or scaled with L and L′",
-    "ascending",
-    markdown=lambda row: escape(row.record.lengths, 200) if row.record and row.record.lengths else ABSENT,
+    limit=200,
 )
 PARAMETERS = TableColumn(
     "parameters",

@@ -7,18 +7,7 @@ import numpy as np
 
 from bench.result import Result
 from leaderboard.data.grid import Column, Grid
-from leaderboard.format import (
-    ABSENT,
-    FLAG,
-    SECOND_HAND,
-    VISIBLE_CHANCE,
-    family_title,
-    listed,
-    reach_text,
-    seed_list,
-    share,
-    signed,
-)
+from leaderboard.format import ABSENT, FLAG, SECOND_HAND, VISIBLE_CHANCE, listed, reach_text, seed_list, share, signed
 from leaderboard.stats import scores as st
 from leaderboard.stats.resolution import CEILING, FLOOR, Resolution
 from leaderboard.stats.summary import Cell, Row
@@ -211,17 +200,13 @@ def length_table(column: Column, rows: Sequence[Row]) -> str:
 
 def encodings_table(rows: Sequence[Row]) -> str:
     """Family, settings, paper and source hash of each row."""
-    body = []
-    for row in rows:
-        entries = [ABSENT] * 5
-        if row.record:
-            settings = columns.settings_text(row.record)
-            paper = f"{link(row.record.title, row.record.link)} ({row.record.year})"
-            entries = [escape(family_title(row.record.family)), escape(settings, 200) if settings else ABSENT]
-            entries += [columns.LENGTHS.as_markdown(row), paper]
-            entries.append(code(row.record.source_sha256[:12]))
-        body.append([escape(row.name), *entries])
-    return markdown_table(["encoding", "family", "settings", "length settings", "paper", "source SHA-256"], body, left=6)
+
+    def paper(row: Row) -> str:
+        return f"{link(row.record.title, row.record.link)} ({row.record.year})" if row.record else ABSENT
+
+    shown = [columns.ENCODING, columns.FAMILY, columns.SETTINGS, columns.LENGTHS, replace(columns.PAPER, markdown=paper)]
+    shown.append(TableColumn("source SHA-256", lambda row: code(row.record.source_sha256[:12]) if row.record else ABSENT))
+    return rows_table(shown, rows, left=6)
 
 
 def bullets(lines: Sequence[str]) -> str:
