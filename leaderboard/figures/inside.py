@@ -23,8 +23,6 @@ GROWING = {"entropy": "entropy / ln(i + 1)", "largest_weight": "largest weight",
 GROWING |= {"logit_range": "range of the logits", "first_token": "share of heads on the first token"}
 
 Records = Sequence[ProbeRecord]
-
-
 Line = tuple[list[float], list[float]]
 """x and y."""
 
@@ -55,12 +53,12 @@ def share_of_chance(runs: Records, chance: float, quantity: str = "error") -> Li
     return layers, [error / chance for error in errors]
 
 
-def encodings_of(records: Records) -> list[str]:
-    return list(dict.fromkeys(record.encoding for record in records))
-
-
-def tasks_of(records: Records) -> list[str]:
-    return list(dict.fromkeys(record.task for record in records))
+def split(records: Records, field: str) -> dict[str, list[ProbeRecord]]:
+    """Records by ``task`` or ``encoding``, in the order of their first ones."""
+    found: dict[str, list[ProbeRecord]] = {}
+    for record in records:
+        found.setdefault(getattr(record, field), []).append(record)
+    return found
 
 
 def of(records: Records, probe: str, **where: object) -> list[ProbeRecord]:
@@ -73,12 +71,11 @@ def of(records: Records, probe: str, **where: object) -> list[ProbeRecord]:
 
 def position(records: Records, theme: Theme) -> "Figure":
     panels = []
-    for task in tasks_of(of(records, "position")):
-        own = of(records, "position", task=task)
-        chance = chance_at_l(own)
-        lines = {name: share_of_chance(of(own, "position", encoding=name), chance) for name in encodings_of(own)}
-        bare = of(own, "position", encoding="nope")
-        panels.append(Lines(task, lines, "layer", {"untrained": share_of_chance(bare, chance, "untrained")} if bare else {}))
+    for task, own in split(of(records, "position"), "task").items():
+        chance, by_name = chance_at_l(own), split(own, "encoding")
+        lines = {name: share_of_chance(runs, chance) for name, runs in by_name.items()}
+        bare = {"untrained": share_of_chance(by_name["nope"], chance, "untrained")} if "nope" in by_name else {}
+        panels.append(Lines(task, lines, "layer", bare))
     return draw_lines(
         "Where is the position? Error of a probe by layer, on sequences of length L", panels, theme,
         "mean distance of the predicted position from the true one, relative to that of two random positions",
@@ -89,19 +86,18 @@ def position(records: Records, theme: Theme) -> "Figure":
 
 def distance(records: Records, theme: Theme) -> "Figure":
     panels = []
-    for task in tasks_of(of(records, "distance")):
-        own = of(records, "distance", task=task)
+    for task, own in split(of(records, "distance"), "task").items():
+        by_name = split(own, "encoding")
         lengths, layers = lengths_of(own, "mean_distance"), layers_of(own, "mean_distance")
         heads = sorted({v.head or 0 for v in own[0].of("mean_distance")})
         for length in (own[0].train_length, lengths[-1]):
             rows = []
-            for name in encodings_of(own):
-                runs = of(own, "distance", encoding=name)
+            for runs in by_name.values():
                 by_head = [[mean(runs, "mean_distance", length=length, layer=k, head=h) for h in heads] for k in layers]
                 # Heads have no order: sorted, encodings can be compared.
                 rows.append([x for layer in by_head for x in sorted(np.nan if x is None else x for x in layer)])
             columns = [f"{k + 1}" if n == 0 else "" for k in layers for n in range(len(heads))]
-            panels.append(Heat(f"{task}, l = {length}", np.array(rows, float), encodings_of(own), columns, 1.0))
+            panels.append(Heat(f"{task}, l = {length}", np.array(rows, float), list(by_name), columns, 1.0))
     return draw_heats(
         "How far back does each head look? Mean distance by layer and head, at L and at the longest length", panels, theme, 2,
         ["mean of Σ A_ij (i − j)/(i + 1) over the places i that predict the answer: 0 is the token itself, near 1 the first",
@@ -114,7 +110,7 @@ def growth(records: Records, theme: Theme) -> "Figure":
     task, own = widest(of(records, "growth"))
     panels = []
     for quantity, title in GROWING.items():
-        lines = {name: by_length(of(own, "growth", encoding=name), quantity) for name in encodings_of(own)}
+        lines = {name: by_length(runs, quantity) for name, runs in split(own, "encoding").items()}
         panels.append(Lines(title, {k: line for k, line in lines.items() if line[0]}, "length, in multiples of L", log=True))
     return draw_lines(
         f"What changes as sequences grow? Attention on {printable(task)}, mean over layers and heads", panels, theme,
@@ -125,19 +121,17 @@ def growth(records: Records, theme: Theme) -> "Figure":
 def widest(records: Records) -> tuple[str, list[ProbeRecord]]:
     """The task whose lengths reach the largest multiple of L, and its records."""
 
-    def reach(task: str) -> float:
-        own = [r for r in records if r.task == task]
-        return max(v.length or 0 for v in own[0].values) / own[0].train_length
+    def reach(item: tuple[str, list[ProbeRecord]]) -> float:
+        first = item[1][0]
+        return max(v.length or 0 for v in first.values) / first.train_length
 
-    task = max(tasks_of(records), key=reach)
-    return task, [r for r in records if r.task == task]
+    return max(split(records, "task").items(), key=reach)
 
 
 def context(records: Records, theme: Theme) -> "Figure":
     panels = []
-    for task in tasks_of(of(records, "context")):
-        own = of(records, "context", task=task)
-        lines = {name: lost(of(own, "context", encoding=name)) for name in encodings_of(own)}
+    for task, own in split(of(records, "context"), "task").items():
+        lines = {name: lost(runs) for name, runs in split(own, "encoding").items()}
         panels.append(Lines(task, lines, "length, in multiples of L", log=True))
     return draw_lines(
         "Is context past L used? Accuracy lost without it", panels, theme,
@@ -160,8 +154,7 @@ def needle(records: Records, theme: Theme) -> "Figure":
     lengths = lengths_of(own, "accuracy")
     depths = sorted({v.at for v in own[0].of("accuracy")}, key=int)
     panels = []
-    for name in encodings_of(own):
-        runs = of(own, "needle", encoding=name)
+    for name, runs in split(own, "encoding").items():
         values = [[mean(runs, "accuracy", length=n, at=d) for n in lengths] for d in depths]
         labels = [f"{100 * (int(d) + 0.5) / len(depths):.0f}\u00a0%" for d in depths]
         panels.append(Heat(name, np.array(values, float), labels, [str(n) for n in lengths], 1.0))
@@ -175,9 +168,10 @@ def needle(records: Records, theme: Theme) -> "Figure":
 def divergences(records: Records) -> dict[tuple[str, str], list[float]]:
     """(encoding, other encoding) → divergence at L on each task; only pairs of which both have records."""
     own = of(records, "similarity")
+    known = split(own, "encoding")
     pairs: dict[tuple[str, str], list[float]] = {}
     for (_, one, other), value in mean_divergences(own).items():
-        if other in encodings_of(own):
+        if other in known:
             pairs.setdefault((one, other), []).append(value)
     return pairs
 
@@ -190,7 +184,7 @@ def divergence_matrix(records: Records) -> tuple[list[str], Float[np.ndarray, "E
     from scipy.cluster.hierarchy import leaves_list, linkage, optimal_leaf_ordering
     from scipy.spatial.distance import squareform
 
-    names = encodings_of(of(records, "similarity"))
+    names = list(split(of(records, "similarity"), "encoding"))
     table = np.full((len(names), len(names)), np.nan)
     for (one, other), by_task in divergences(records).items():
         table[names.index(one), names.index(other)] = np.mean(by_task)
@@ -218,8 +212,7 @@ def excess(records: Records, theme: Theme) -> "Figure":
     own = of(records, "excess")
     longest, train_length = lengths_of(own, "excess")[-1], own[0].train_length
     lengths, by_position = {}, {}
-    for name in encodings_of(own):
-        runs = of(own, "excess", encoding=name)
+    for name, runs in split(own, "encoding").items():
         lengths[name] = by_length(runs, "excess")
         places = sorted({int(v.at) for r in runs for v in r.of("excess at", length=longest)})
         by_position[name] = points({p / train_length: mean(runs, "excess at", length=longest, at=str(p)) for p in places})
@@ -260,8 +253,8 @@ def encoding_figure(records: Records, name: str, theme: Theme) -> "Figure":
     """Position error by layer, mean distance by layer, entropy by length and accuracy lost without context, a line per task."""
 
     def by_task(probe: str, line: Callable[[Records], Line]) -> dict[str, Line]:
-        own = of(records, probe, encoding=name)
-        return {task: found for task in tasks_of(own) if (found := line(of(own, probe, task=task)))[0]}
+        own = split(of(records, probe, encoding=name), "task")
+        return {task: found for task, runs in own.items() if (found := line(runs))[0]}
 
     by_layers = {
         "position error / chance, at L": by_task("position", lambda runs: share_of_chance(runs, chance_at_l(runs))),

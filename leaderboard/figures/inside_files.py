@@ -14,7 +14,7 @@ from leaderboard.stats.association import association
 from .association import STEM as ASSOCIATION
 from .association import draw_association
 from .canvas import file_name, render_svgs
-from .inside import SUITE_FIGURES, Records, divergences, encoding_figure, encodings_of, loss, losses_by_size, of
+from .inside import SUITE_FIGURES, Records, divergences, encoding_figure, loss, losses_by_size, of, split
 from .inside_panels import Lines
 from .theme import Theme
 
@@ -72,7 +72,7 @@ def figure_files(probes: Mapping[str, Records], suites: Mapping[str, Sequence[Gr
             add(partial(suite_path, suite, stem), partial(SUITE_FIGURES[stem], records))
         if panels := loss_panels(suites.get(suite, ())):
             add(partial(suite_path, suite, "loss"), partial(loss, panels))
-        for encoding in encodings_of(records):
+        for encoding in split(records, "encoding"):
             if encoding in paged and has_figure(records, encoding):
                 add(partial(encoding_path, suite, encoding), partial(encoding_figure, records, encoding))
     return files
