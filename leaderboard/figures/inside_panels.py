@@ -52,8 +52,6 @@ class Heat(NamedTuple):
 
 def draw_lines(title: str, panels: Sequence[Lines], theme: Theme, ylabel: str, notes: Sequence[str]) -> "Figure":
     """Panels in rows of three, with one legend to the right."""
-    from matplotlib.ticker import LogLocator, MaxNLocator
-
     across = min(3, len(panels))
     down, height = -(-len(panels) // across), 1.45
     figure, bottom, top = new_figure(title, down * (height + HEAD + FOOT), theme, notes=[f"y axis: {ylabel}", *notes])
@@ -70,27 +68,35 @@ def draw_lines(title: str, panels: Sequence[Lines], theme: Theme, ylabel: str, n
         for name, (x, y) in panel.lines.items():
             colour, dashes = style[name].colour(theme), style[name].dashes
             ax.plot(x, y, color=colour, linestyle=dashes, linewidth=1.4, marker=".", markersize=3)
-        ax.set_xlabel(panel.xlabel, labelpad=1)
-        if panel.log:
-            ticks = sorted({1.0, *(x for xs, _ in panel.lines.values() for x in xs)})
-            ticks = [x for n, x in enumerate(ticks) if n in (0, len(ticks) - 1) or x == int(x)]
-            ax.set_xscale("log", base=2)
-            ax.set_xticks(ticks, ["L" if x == 1 else times(x) for x in ticks])
-            ax.axvline(1, color=theme.muted, linewidth=0.8)
-        elif panel.sizes:
-            ax.set_xticks(sorted({x for xs, _ in panel.lines.values() for x in xs}))
-            ax.set_yscale("log")
-            ax.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
-            ax.yaxis.set_major_formatter("{x:g}")
-        else:
-            ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
-        ax.minorticks_off()
+        set_axes(ax, panel, theme)
     handles = [
         figure.axes[0].plot([], [], color=s.colour(theme), linestyle=s.dashes, linewidth=1.4, label=printable(name, 24))[0]
         for name, s in style.items()
     ]
     figure.legend(handles=handles, loc="upper right", bbox_to_anchor=(1 - MARGIN / WIDTH, top), fontsize=SMALL, frameon=False)
     return figure
+
+
+def set_axes(ax: "Axes", panel: Lines, theme: Theme) -> None:
+    """Scales, ticks and the label of x; where x is a length, a line at L."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    ax.set_xlabel(panel.xlabel, labelpad=1)
+    ticks = sorted({x for xs, _ in panel.lines.values() for x in xs})
+    if panel.log:
+        ticks = sorted({1.0, *ticks})
+        ticks = [x for x in ticks if x == int(x) or x in (ticks[0], ticks[-1])]
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(ticks, ["L" if x == 1 else times(x) for x in ticks])
+        ax.axvline(1, color=theme.muted, linewidth=0.8)
+    elif panel.sizes:
+        ax.set_xticks(ticks)
+        ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(subs=(1, 3)))
+        ax.yaxis.set_major_formatter("{x:g}")
+    else:
+        ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    ax.minorticks_off()
 
 
 def draw_heats(
