@@ -41,15 +41,9 @@ def draw_robustness(found: Robustness, theme: Theme) -> "Figure":
     ax.set_xticks(range(len(columns) + 1), ["suite", *map(tick, columns)])
     ax.get_xticklabels()[-1].set_horizontalalignment("right")
     for place, one in enumerate(columns.values(), 1):
-        side = "center" if place < len(columns) else "right"
-        ax.text(
-            place,
-            1,
-            f"τ {signed(one.tau)}" if one.tau == one.tau else "",
-            va="top",
-            ha=side,
-            transform=ax.get_xaxis_transform(),
-        )
+        if not np.isnan(one.tau):
+            side = "center" if place < len(columns) else "right"
+            ax.text(place, 1, f"τ {signed(one.tau)}", va="top", ha=side, transform=ax.get_xaxis_transform())
     labels = []
     for (name, style), row in zip(styles(names).items(), scores, strict=True):
         line: dict[str, Any] = {"color": style.colour(theme), "linestyle": style.dashes, "linewidth": 1.3, "markersize": 3}

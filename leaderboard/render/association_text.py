@@ -1,5 +1,6 @@
 """The section "What goes with the score?" of the page "Inside the models", and its sentences elsewhere."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -73,7 +74,7 @@ def association_section(suite: str, found: Association) -> list[str]:
         header += [f"τ without {len(one.left_out)} with {one.about}", "p"]
     rows = []
     for i, (name, measure) in enumerate(MEASURES.items()):
-        by_task = [ABSENT if tau != tau else signed(tau) for tau in found.taus[:, i]]
+        by_task = [ABSENT if math.isnan(tau) else signed(tau) for tau in found.taus[:, i]]
         rest = [text for one in found.checks for text in (signed(one.means[i]), p_value(one.ps[i]))]
         rows.append([f"**{name}**: {measure.about}", signed(found.means[i]), p_value(found.ps[i]), *by_task, *rest])
     values = [

@@ -235,7 +235,7 @@ def ranking_tables(classes: Classes, encoding: TableColumn = tables.PAPER_LINK) 
     return [*parts, tables.bullets(notes)]
 
 
-def about(column: Column) -> str:
+def variant_text(column: Column) -> str:
     """Unit of length and description of a known task's variant, with the first test example of the shortest length."""
     known = tasks.catalogue().get(column.task)
     if known is None or column.variant not in known.variants:
@@ -256,7 +256,7 @@ def task_page(grid: Grid, column: Column, rows: Sequence[Row], file: BoardFile, 
     others = f"[all tables and figures]({file.link(file.paths.details)}) · {task_links(grid, file)}"
     parts = [f"# {escape(title)}, suite {escape(grid.name)}", f"{file.back} · {others}"]
     parts.append(
-        f"Variant {escape(column.variant)}, L = {column.train_length}{about(column)}. The table has score and "
+        f"Variant {escape(column.variant)}, L = {column.train_length}{variant_text(column)}. The table has score and "
         "reach on this task, and exact match by test length, mean over seeds; guessing is taken out of score and reach alone. "
         f"The score is {CELL_TEXT}, so it can be above 0 where no answer is right as a whole."
     )

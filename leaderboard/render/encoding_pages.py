@@ -199,26 +199,18 @@ def run_table(entry: Entry) -> list[str]:
     body = []
     for run in entry.row.runs:
         number = environments.setdefault(run_environment(run), len(environments) + 1)
-        line = [
-            columns.task_markdown(run.task),
-            str(run.seed),
-            run.status,
-            f"{run.steps:,}",
-            escape(run.started),
-            escape(run.finished),
-        ]
-        line += [f"{run.timings.train_s:.1f}", f"{run.timings.step_ms:.2f}" + (f" {BUSY}" if run.timings.busy else "")]
-        body.append([*line, str(number)])
+        what = [columns.task_markdown(run.task), str(run.seed), run.status, f"{run.steps:,}"]
+        when = [escape(run.started), escape(run.finished)]
+        times = [f"{run.timings.train_s:.1f}", f"{run.timings.step_ms:.2f}" + (f" {BUSY}" if run.timings.busy else "")]
+        body.append([*what, *when, *times, str(number)])
     titles = ["task", "seed", "status", "steps", "started", "finished", "training, s", "step, ms", "environment"]
     parts = [markdown_table(titles, body, left=3), *shared_training(entry)]
     if any(run.timings.busy for run in entry.row.runs):
         parts.append(f"{BUSY} {BUSY_TEXT}")
     parts.append("Environments:\n\n" + "\n".join(f"{number}. {text}" for text, number in environments.items()))
     hashes = {run.task: run.data_hash for run in entry.row.runs}
-    return [
-        *parts,
-        "Test examples (data hash): " + ", ".join(f"{columns.task_markdown(t)} {code(h)}" for t, h in hashes.items()) + ".",
-    ]
+    examples = ", ".join(f"{columns.task_markdown(task)} {code(data)}" for task, data in hashes.items())
+    return [*parts, f"Test examples (data hash): {examples}."]
 
 
 def shared_training(entry: Entry) -> list[str]:

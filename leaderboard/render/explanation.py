@@ -105,11 +105,8 @@ def signs(rows: Sequence[Row]) -> dict[str, str]:
     found["Reach"] += f" ({ends})" if ends else ""
     found["Score"] = f"past L, {CELL_TEXT}: 0 is guessing, 1 perfect; mean over tasks, and under the name of each task"
     found["Step time"] = f"of a training step, relative to {BASE}'s, accurate to some {ACCURACY}"
-    found["Step time"] += (
-        f"; {ABSENT} not measured on an idle machine, or without {BASE} on the same machine"
-        if any(row.step_time is None for row in rows)
-        else ""
-    )
+    if any(row.step_time is None for row in rows):
+        found["Step time"] += f"; {ABSENT} not measured on an idle machine, or without {BASE} on the same machine"
     present = {row.record.family for row in rows if row.record}
     if families := [f"*{title}*, {meaning}" for name, (title, meaning) in FAMILIES.items() if name in present]:
         found["Family"] = "; ".join(families)

@@ -57,17 +57,13 @@ def verdict_of(finding: Finding, outcome: Outcome | None) -> tuple[str, list[Par
 def section(finding: Finding, verdict: str, parts: list[Part], outcome: Outcome | None) -> str:
     """One finding in full."""
     source = finding.source
-    second_hand = (
-        " The claim is taken from second-hand descriptions; its numbers were not checked in the paper."
-        if source.second_hand
-        else ""
-    )
+    unchecked = " The claim is taken from second-hand descriptions; its numbers were not checked in the paper."
     tolerance = f"; tolerance {finding.tolerance:g}" if source.numbers else ""
     seeds = {*finding.seeds, *(seed for suite in finding.grids.values() for seed in suite.seeds)}
     lines = [
         f"## {finding.name}",
         f"{escape(finding.claim, 1000)} **{verdict[0].upper() + verdict[1:]}.**",
-        f"- Published: {link(source.paper, source.link)}; {escape(source.where, 500)}.{second_hand}",
+        f"- Published: {link(source.paper, source.link)}; {escape(source.where, 500)}.{unchecked * source.second_hand}",
         f"- Their setting: {escape(source.setting, 500)}.",
         f"- Ours: {escape('; '.join(finding.differences), 2000)}.",
         f"- Numbers: {escape(finding.unit, 300)}; {plural(len(seeds), 'seed')}{tolerance}. "

@@ -8,6 +8,7 @@ from typing import Any
 
 import tasks
 from leaderboard.data.grid import Column, Grid
+from leaderboard.figures.panels import task_title
 from leaderboard.format import VISIBLE_CHANCE, family_title, p_value, printable, ranking_title, rerun_command, share
 from leaderboard.stats import scores as st
 from leaderboard.stats.significance import ALPHA
@@ -42,7 +43,7 @@ def task_data(column: Column) -> dict[str, Any]:
     known = tasks.catalogue().get(column.task)
     return {
         "name": printable(column.task),
-        "title": printable(f"{known.title if known else column.task} ({column.variant})"),
+        "title": task_title(column),
         "unit": printable(known.length_is) if known else "",
         "base": column.train_length,
         "lengths": column.lengths,

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
+from itertools import count
 
 from leaderboard.data.grid import Grid
 from leaderboard.format import family_title, printable, ranking_title
@@ -37,16 +38,13 @@ def board_columns(grid: Grid) -> list[TableColumn]:
 
 def board_table(grid: Grid, classes: Classes) -> str:
     """All rows, a ``tbody`` for each ranking class; ``data-row`` is a row's index in the script's data."""
-    shown = board_columns(grid)
-    tasks = iter(range(len(grid.columns)))
+    shown, tasks, index = board_columns(grid), count(), count()
     head = "".join(header_cell(column, next(tasks) if column.task else None) for column in shown)
-    parts, index = [f"<thead><tr>{head}</tr></thead>"], 0
+    parts = [f"<thead><tr>{head}</tr></thead>"]
     for name, rows in classes.items():
         title = escape(ranking_title(name))
         lines = [f'<tr class="class"><th scope="rowgroup" colspan="{len(shown)}"><span>{title}</span></th></tr>']
-        for row in rows:
-            lines.append(f'<tr data-row="{index}">{"".join(body_cell(column, row) for column in shown)}</tr>')
-            index += 1
+        lines += [f'<tr data-row="{next(index)}">{"".join(body_cell(c, row) for c in shown)}</tr>' for row in rows]
         parts.append("<tbody>" + "\n".join(lines) + "</tbody>")
     caption = f"Encodings on suite {escape(printable(grid.name))}, best first within each ranking class"
     return f"<table><caption>{caption}</caption>" + "\n".join(parts) + "</table>"
