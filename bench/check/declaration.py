@@ -33,7 +33,19 @@ PLAIN_FIELDS = {"family": "", "title": "", "authors": "", "lengths": "/"}
     "of your own, 'own variant'; lengths gives each setting that is a length with its rule, such as 'k = L/2, scaled'",
 )
 def check_declaration(subject: Subject) -> str:
-    cls, info, plugins = subject.cls, subject.cls.info, plugin_classes(subject.cls)
+    if faults := declaration_faults(subject.cls):
+        untouched = all("of the template" in fault for fault in faults)
+        raise Fault("; ".join(faults), "write yours into info before the runs, which record them" if untouched else "")
+    info = subject.cls.info
+    if get_encoding(info.name).info != info:
+        raise Fault(f"the name {info.name!r} loads another encoding")
+    hooks = ", ".join(encodings.hooks(subject.cls)) or "no hook"
+    return f"{info.name}, family {info.family}, ranking {info.ranking}; overrides {hooks}"
+
+
+def declaration_faults(cls: type[Encoding]) -> list[str]:
+    """Faults of info and settings; in a plugin, also by the rules of submissions."""
+    info, plugins = cls.info, plugin_classes(cls)
     faults = info_faults(info, bool(plugins))
     if type(info.year) is not int or not 1986 <= info.year <= datetime.now(UTC).year + 1:
         faults.append(f"year is not a year of publication: {info.year!r:.60}")
@@ -52,14 +64,7 @@ def check_declaration(subject: Subject) -> str:
             plugin_files(plugin)
         except InputError as error:
             faults.append(str(error))
-    if faults:
-        untouched = all("of the template" in fault for fault in faults)
-        advice = "write yours into info before the runs, which record them" if untouched else ""
-        raise Fault("; ".join(dict.fromkeys(faults)), advice)
-    if get_encoding(info.name).info != info:
-        raise Fault(f"the name {info.name!r} loads another encoding")
-    hooks = ", ".join(encodings.hooks(cls)) or "no hook"
-    return f"{info.name}, family {info.family}, ranking {info.ranking}; overrides {hooks}"
+    return list(dict.fromkeys(faults))
 
 
 def info_faults(info: Info, plugin: bool) -> list[str]:

@@ -72,7 +72,7 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
             return "Highest of those tested" if waiting else "Highest so far", text
         others = "those of all others tested" if waiting else "the others'"
         return f"{use} {first}", f"the test separates its score, {columns.SCORE.text(lead[0])}, from {others}. {sure}"
-    names = listed([f"{first} ({columns.SCORE.text(lead[0])})", *(show(row) + mark(row) for row in lead[1:])])
+    names = listed([f"{show(row)}{mark(row)} ({columns.SCORE.text(row)})" for row in lead])
     flagged = f" {FLAG} has not learned every task even at l ≤ L." if any(row.flagged for row in lead) else ""
     return f"{use} one of {len(lead)}", f"{names}.{flagged} The test separates no two of them: tier 1. {sure}"
 
@@ -105,7 +105,7 @@ def cost(rows: Sequence[Row], show: Show) -> str:
         return ""
     free = [row for row in rows if row.parameters == (0, 0) and within_noise(row)]
     costs = "costs" if len(free) == 1 else "cost"
-    text = f"{listed([show(row) for row in free])} {costs} nothing: no parameters and no added step time. " if free else ""
+    text = f"{listed([show(row) for row in free])} {costs} nothing that was measured: no parameters, no longer steps. " if free else ""
     if dear := [row for row in rows if row not in free]:
         ends = ", at L → at the longest length timed" if any(row.step_time_past is not None for row in dear) else ""
         text += f"Relative to {BASE}{ends}: {'; '.join(f'{show(row)} {price(row)}' for row in dear)}."

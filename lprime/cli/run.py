@@ -116,6 +116,7 @@ def run(
             stack.enter_context(redirect_stdout(sys.stderr if as_json else stack.enter_context(open(os.devnull, "w"))))
         attention = (lambda text: print(text, file=stdout, flush=True)) if quiet and not as_json else say
         warn_of_changes(finished, out, attention)
+        warn_of_declarations(names, attention)
         if not todo:
             say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {where}")
         elif dry_run:
@@ -241,3 +242,15 @@ def warn_of_changes(finished: dict, out: Path, say) -> None:
             say(f"caution: the source of {name} has changed since {len(stale)} of its runs; delete them to run them again:")
             folders = [r.folder(out).parent for r in stale]
             say(f"  rm -r {' '.join(dict.fromkeys(shlex.quote(str(folder)) for folder in folders))}")
+
+
+def warn_of_declarations(names: list[str], say) -> None:
+    """Warn of plugins whose ``info`` or settings ``lprime check`` refuses: runs record it, and its correction changes the
+    source hash."""
+    from bench.check.declaration import declaration_faults
+    from bench.check.subject import plugin_classes
+    from bench.plugins.registry import get_encoding
+
+    for cls in map(get_encoding, names):
+        if plugin_classes(cls) and (faults := declaration_faults(cls)):
+            say(f"caution: lprime check refuses what {cls.info.name} declares; correct it before the runs: {'; '.join(faults)}")
