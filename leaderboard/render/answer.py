@@ -105,11 +105,7 @@ def cost(rows: Sequence[Row], show: Show) -> str:
         return ""
     free = [row for row in rows if row.parameters == (0, 0) and within_noise(row)]
     costs = "costs" if len(free) == 1 else "cost"
-    text = (
-        f"{listed([show(row) for row in free])} {costs} nothing that was measured: no parameters, no longer steps. "
-        if free
-        else ""
-    )
+    text = f"{listed([show(row) for row in free])} {costs} nothing: no parameters, no measurably longer steps. " if free else ""
     if dear := [row for row in rows if row not in free]:
         ends = ", at L → at the longest length timed" if any(row.step_time_past is not None for row in dear) else ""
         text += f"Relative to {BASE}{ends}: {'; '.join(f'{show(row)} {price(row)}' for row in dear)}."

@@ -41,12 +41,15 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     grid = replace(only_grid(of, runs), costs=costs, past={"a": "the last row | repeats", "c": "unchanged"})
     text = answer(grid, summarise(grid))
     assert "- **By design past L**: a: “the last row &#124; repeats”. Formulas are on the pages of encodings.\n" in text
-    assert text.startswith("- **Use one of 2**: a (.") and ") and b. The test separates no two of them: tier 1." in text
+    both = "a (.707 [.667, .747]) and b (.701 [.661, .741])"
+    assert text.startswith(f"- **Use one of 2**: {both}. The test separates no two of them: tier 1.")
     assert (
         "Over 3 seeds it separates 2 of the 3 pairs tested in this table; the risk that even one of these" in text
         and "**Clearly below**: c.\n" in text
     )
-    free = "b costs nothing: no parameters and no added step time. Relative to nope, at L → at the longest length timed: a "
+    free = (
+        "b costs nothing: no parameters, no measurably longer steps. Relative to nope, at L → at the longest length timed: a "
+    )
     assert f"{free}1.50 → 1 times the step time, 1 times the memory there, 40 parameters.\n" in text
     alone = answer(replace(grid, costs={}), summarise(replace(grid, costs={})))
     assert "**Clearly below**" in alone and "**Cost**" not in alone, "without nope there is no relative time"
