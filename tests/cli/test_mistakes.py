@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from commands import refused
+from commands import refused, run_command
 from mistakes import AUTHOR, CLUSTERS, COMMANDS, PLUGIN, REFERENCES
 from support import suite_dict
 from synthetic_results import full, store, store_failure, suite
@@ -131,3 +131,11 @@ def test_mistakes_in_a_cluster_file(here, capsys, mistake):
     (here / "cluster.yaml").write_text(yaml.safe_dump({"partition": "main", "time_minutes": 60} | changes))
     out = " --out elsewhere" if mistake == "another folder" else ""
     assert message in line_of(capsys, f"run tiny.yaml --on cluster.yaml{out}")
+
+
+def test_a_grid_warns_of_an_info_that_check_refuses(here, capsys):
+    Path("mine.py").write_text(PLUGIN.replace("2026", '"2026"'))
+    code, out, _ = run_command(capsys, "run", "tiny.yaml", "--encoding", "mine.py", "--dry-run")
+    assert code == 0
+    assert "caution: lprime check refuses what mine declares; correct it before the runs: " in out
+    assert "year is not a year of publication: '2026'" in out

@@ -1,6 +1,7 @@
 """The separation test against a direct computation, scipy and simulation; tiers and places."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,9 +9,12 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from support import ROOT
 
+from leaderboard.data.store import published_grids
 from leaderboard.stats import significance as ours
 from leaderboard.stats import simulation
+from leaderboard.stats.summary import separation, summarise
 
 
 def slow_ps(scores, signs):
@@ -132,3 +136,14 @@ def test_tiers_are_the_fewest_stretches_of_rows_without_a_separated_pair(matrix)
     assert tiers == sorted(tiers) and tiers[-1] == fewest[-1]
     assert all(whole(tiers.index(tier), tiers.index(tier) + tiers.count(tier)) for tier in tiers)
     assert all(best <= i + 1 <= worst for i, (best, worst) in enumerate(ours.possible_places(matrix)))
+
+
+def test_published_leaders_have_the_seeds_that_the_rules_ask_for():
+    grid = published_grids(ROOT / "leaderboard/published")["small"][0]
+    first = {cell: tuple(run for run in runs if run.seed in grid.suite.seeds) for cell, runs in grid.runs.items()}
+    for rows in summarise(replace(grid, runs=first)).values():
+        lead = next(row for row in rows if row.ps)
+        for row in rows:
+            if row is lead or (row.ps and separation(lead, row) is None):
+                seeds = {run.seed for column in grid.columns for run in grid.runs[column.task, row.name]}
+                assert seeds >= set(range(10)), f"{row.name} is not separated from {lead.name} by seeds 0 to 4"
