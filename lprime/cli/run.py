@@ -116,17 +116,18 @@ def run(
             stack.enter_context(redirect_stdout(sys.stderr if as_json else stack.enter_context(open(os.devnull, "w"))))
         attention = (lambda text: print(text, file=stdout, flush=True)) if quiet and not as_json else say
         warn_of_changes(finished, out, attention)
-        warn_of_declarations(names, attention)
         if not todo:
             say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {where}")
         elif dry_run:
             outcome.preview = preview(todo, out, cluster, workers, device)
+            warn_of_declarations(names, attention)
         else:
             signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM stops like Ctrl-C
             keep = {r.encoding for r in todo} if keep_weights else None
             executor = executor_for(cluster, detach, workers, device, every, keep)
             if cluster:
                 executor.check(todo, out)
+            warn_of_declarations(names, attention)
             say(f"{len(todo)} of {len(runs)} runs to do, results under {where}")
             if detach:
                 executor.execute(todo, out, lambda event: None)
