@@ -32,18 +32,20 @@ def association_sentence(found: Association, safe: Callable[[str], str] = escape
         safe: makes a name safe for the output.
     """
     over = f"exploratory, over the {plural(len(found.encodings), 'encoding')} probed on every task"
-    said = []
+    said: dict[str, list[str]] = {}
     for name, tau in found.found.items():
-        place = list(MEASURES).index(name)
+        measure, place = MEASURES[name], list(MEASURES).index(name)
         unsure = [
             f"; not significant without {listed([*map(safe, one.left_out)])}" for one in found.checks if one.ps[place] > ALPHA
         ]
-        said.append(f"{MEASURES[name].finding(tau)} (τ {signed(tau)}{''.join(unsure)})")
-    rest = len(MEASURES) - len(said)
+        where = f"{measure.where}: " if measure.where else ""
+        said.setdefault(measure.finding(tau), []).append(f"{where}τ {signed(tau)}{''.join(unsure)}")
+    rest = len(MEASURES) - len(found.found)
     if not said:
         return f"{over}: for none of {rest} measures does the test find that it goes with the score."
+    goes = [f"{finding} ({'; '.join(taus)})" for finding, taus in said.items()]
     others = f" {plural(rest, 'other measure')} show{'s' * (rest == 1)} no significant correlation." if rest else ""
-    return f"{over}, higher scores go with {listed(said)}.{others} τ is Kendall's rank correlation, mean over tasks."
+    return f"{over}, higher scores go with {listed(goes)}.{others} τ is Kendall's rank correlation, mean over tasks."
 
 
 def places_sentence(found: Association, encoding: str) -> str:

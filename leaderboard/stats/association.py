@@ -40,6 +40,8 @@ class Measure(NamedTuple):
     rising: Literal["more", "less"]
     """Which of the two, if the measure rises with the score."""
     value: Callable[[Runs], float | None]
+    where: str = ""
+    """The lengths, where another measure says the same of other ones."""
 
     def finding(self, tau: float) -> str:
         """What goes with a higher score, given the measure's correlation with it."""
@@ -65,16 +67,18 @@ MEASURES = {
     "position at L": Measure(
         "position",
         "error of the position read out of the best layer, as a share of chance, at L",
-        "hidden states that show absolute positions {} exactly, at L",
+        "hidden states that show absolute positions {} exactly",
         "less",
         lambda runs: lowest_error(runs, runs[0].train_length),
+        "at L",
     ),
     "position past L": Measure(
         "position",
         "error of the position read out of the best layer, as a share of chance, past L",
-        "hidden states that show absolute positions {} exactly, past L",
+        "hidden states that show absolute positions {} exactly",
         "less",
         lambda runs: lowest_error(runs, max(lengths_of(runs, "error"), default=0)),
+        "past L",
     ),
     "farther": Measure(
         "distance",

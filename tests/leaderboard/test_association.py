@@ -137,10 +137,8 @@ def test_the_page_and_the_board_say_what_goes_with_the_score():
     ]
     board = PublishedBoard({"tiny": [replace(grid(), probes=flat)]}, {})
     pages = {path: data.decode() for path, data in board.text_files().items()}
-    said = (
-        "he 8 encodings probed on every task, higher scores go with hidden states that show absolute positions less exactly, "
-    )
-    assert f"- **Inside the models**: exploratory, over t{said}at L (τ 1.000), " in pages["README.md"]
+    said = "he 8 encodings probed on every task, higher scores go with hidden states that show absolute positions less exactly "
+    assert f"- **Inside the models**: exploratory, over t{said}(at L: τ 1.000; past L: τ 1.000), " in pages["README.md"]
     section = pages["INSIDE.md"].split("### What goes with the score?")[1].split("###")[0]
     assert f"Exploratory, over t{said}" in section and "attention that spreads less as sequences grow (τ −1.000)" in section
     lines = {line.split("**")[1]: line.split("|")[2:] for line in section.splitlines() if line.startswith("| **")}
