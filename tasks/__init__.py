@@ -16,7 +16,7 @@ from .splits import content_hash, test_set, train_batch
 
 __all__ = [
     "BOS", "EOS", "PAD", "SEP", "Examples", "InputError", "Task", "Vocabulary",
-    "catalogue", "content_hash", "get", "plural", "test_set", "train_batch", "unknown",
+    "catalogue", "content_hash", "get", "plural", "test_set", "title", "train_batch", "unknown",
 ]  # fmt: skip
 
 
@@ -33,6 +33,12 @@ def catalogue() -> dict[str, type[Task]]:
                     raise TypeError(f"two tasks are named {cls.name!r}: {by_name[cls.name]} and {cls}")
                 by_name[cls.name] = cls
     return dict(sorted(by_name.items()))
+
+
+def title(name: str) -> str:
+    """Title of a task, ``Key retrieval`` of ``key_retrieval``; an unknown name as it is."""
+    known = catalogue().get(name)
+    return known.title if known else name
 
 
 def get(name: str, variant: str | None = None, longest: int = 50) -> Task:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
+import tasks
+
 from .loss import Loss
 from .record import ProbeRecord
 
@@ -152,6 +154,7 @@ TITLES = {
     "needle": "Accuracy of the value by length: mean over depths of the key, and at the worst depth",
     "excess": "Language: nats a token above the optimum, by length",
     "similarity": "Jensen–Shannon divergence of the attention, nats: minimum over pairs of heads, mean over layers, at L",
+    "loss": "Loss within the training length, nats per answer token, <eos> included",
 }
 SUMMARIES = {f.__name__: f for f in (position, distance, growth, context, needle, excess, similarity)}
 
@@ -162,7 +165,7 @@ def tables(records: Iterable[ProbeRecord]) -> list[Table]:
     for record in records:
         groups.setdefault((record.probe, record.task), []).append(record)
     found = []
-    for probe in TITLES:
+    for probe in SUMMARIES:
         for (name, task), own in groups.items():
             if name == probe and any(record.values or record.note for record in own):
                 measured = any(record.values for record in own)
@@ -172,7 +175,7 @@ def tables(records: Iterable[ProbeRecord]) -> list[Table]:
                     runs = [record for record in own if record.encoding == encoding]
                     cells = line(runs) if any(r.values for r in runs) else [""] * len(header)
                     rows.append([": ".join([encoding, *sorted({r.note for r in runs if r.note})]), *cells])
-                found.append(Table(probe, f"{TITLES[probe]} ({task})", ["encoding", *header], rows))
+                found.append(Table(probe, f"{TITLES[probe]} ({tasks.title(task).lower()})", ["encoding", *header], rows))
     return found
 
 
@@ -189,7 +192,6 @@ def loss_tables(losses: Sequence[Loss]) -> list[Table]:
             + [number(loss.mean, 4)]
             for loss in own
         ]
-        found.append(
-            Table("loss", f"Loss within the training length, nats per answer token, <eos> included ({task})", header, rows)
-        )
+        title = f"{TITLES['loss']} ({tasks.title(task).lower()})"
+        found.append(Table("loss", title, header, rows))
     return found

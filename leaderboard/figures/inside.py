@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+import tasks
 from bench.probe.loss import Loss
 from bench.probe.record import ProbeRecord
 from bench.probe.tables import layers_of, lengths_of, mean, mean_divergences
@@ -75,7 +76,7 @@ def position(records: Records, theme: Theme) -> "Figure":
         chance, by_name = chance_at_l(own), split(own, "encoding")
         lines = {name: share_of_chance(runs, chance) for name, runs in by_name.items()}
         bare = {"untrained": share_of_chance(by_name["nope"], chance, "untrained")} if "nope" in by_name else {}
-        panels.append(Lines(task, lines, "layer", bare))
+        panels.append(Lines(tasks.title(task), lines, "layer", bare))
     return draw_lines(
         "Where is the position? Error of a probe by layer, on sequences of length L", panels, theme,
         "mean distance of the predicted position from the true one, relative to that of two random positions",
@@ -97,7 +98,7 @@ def distance(records: Records, theme: Theme) -> "Figure":
                 # Heads have no order: sorted, encodings can be compared.
                 rows.append([x for layer in by_head for x in sorted(np.nan if x is None else x for x in layer)])
             columns = [f"{k + 1}" if n == 0 else "" for k in layers for n in range(len(heads))]
-            panels.append(Heat(f"{task}, l = {length}", np.array(rows, float), list(by_name), columns, 1.0))
+            panels.append(Heat(f"{tasks.title(task)}, l = {length}", np.array(rows, float), list(by_name), columns, 1.0))
     return draw_heats(
         "How far back does each head look? Mean distance by layer and head, at L and at the longest length", panels, theme, 2,
         ["mean of Σ A_ij (i − j)/(i + 1) over the places i that predict the answer: 0 is the token itself, near 1 the first",
@@ -108,12 +109,12 @@ def distance(records: Records, theme: Theme) -> "Figure":
 def growth(records: Records, theme: Theme) -> "Figure":
     """On the task that is tested at the largest multiple of L."""
     task, own = widest(of(records, "growth"))
-    panels = []
+    where, panels = printable(tasks.title(task).lower()), []
     for quantity, title in GROWING.items():
         lines = {name: by_length(runs, quantity) for name, runs in split(own, "encoding").items()}
         panels.append(Lines(title, {k: line for k, line in lines.items() if line[0]}, "length, in multiples of L", log=True))
     return draw_lines(
-        f"What changes as sequences grow? Attention on {printable(task)}, mean over layers and heads", panels, theme,
+        f"What changes as sequences grow? Attention on {where}, mean over layers and heads", panels, theme,
         "see the title of each panel", ["at the places where the answer is predicted"],
     )  # fmt: skip
 
@@ -132,7 +133,7 @@ def context(records: Records, theme: Theme) -> "Figure":
     panels = []
     for task, own in split(of(records, "context"), "task").items():
         lines = {name: lost(runs) for name, runs in split(own, "encoding").items()}
-        panels.append(Lines(task, lines, "length, in multiples of L", log=True))
+        panels.append(Lines(tasks.title(task), lines, "length, in multiples of L", log=True))
     return draw_lines(
         "Is context past L used? Accuracy lost without it", panels, theme,
         "accuracy of answer tokens with the whole sequence, less that with the tokens before the last N replaced",
@@ -234,7 +235,7 @@ def losses_by_size(found: Sequence[Loss]) -> list[Lines]:
             sizes = {getattr(one, size): one.mean for one in own if one.encoding == name and getattr(one, other) == usual}
             lines[name] = points(dict(sorted(sizes.items())))
         if several := {name: line for name, line in lines.items() if len(line[0]) > 1}:
-            panels.append(Lines(task, several, f"{size} ({other}: {usual})", sizes=True))
+            panels.append(Lines(tasks.title(task), several, f"{size} ({other}: {usual})", sizes=True))
     return panels
 
 
@@ -254,7 +255,7 @@ def encoding_figure(records: Records, name: str, theme: Theme) -> "Figure":
 
     def by_task(probe: str, line: Callable[[Records], Line]) -> dict[str, Line]:
         own = split(of(records, probe, encoding=name), "task")
-        return {task: found for task, runs in own.items() if (found := line(runs))[0]}
+        return {tasks.title(task): found for task, runs in own.items() if (found := line(runs))[0]}
 
     by_layers = {
         "position error / chance, at L": by_task("position", lambda runs: share_of_chance(runs, chance_at_l(runs))),

@@ -206,5 +206,4 @@ def axes_note(grid: Grid, panels: Sequence[Panel], unit: str = "L") -> list[str]
 
 
 def task_title(column: Column) -> str:
-    known = tasks.catalogue().get(column.task)
-    return printable(f"{known.title if known else column.task} ({column.variant})", 50)
+    return printable(f"{tasks.title(column.task)} ({column.variant})", 50)
