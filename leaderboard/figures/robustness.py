@@ -1,11 +1,12 @@
 """Overall scores of the encodings in the suite and under each of its conditions; lines that cross are changes of order."""
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bench.suites.vary import condition_title
-from leaderboard.format import seed_list, signed
+from leaderboard.format import signed
 from leaderboard.stats.robustness import Robustness
 
 from .canvas import single_axes
@@ -33,7 +34,9 @@ def draw_robustness(found: Robustness, theme: Theme) -> "Figure":
     known = [base, *(dict(zip(one.encodings, one.scores, strict=True)) for one in columns.values())]
     scores = np.array([[column.get(name, np.nan) for column in known] for name in names])
     notes = ["lines that cross are changes of order", "numbers at the top: Kendall's τ between the order below and the suite's"]
-    notes.append(f"number of a name: overall score in the suite ({seed_list(found.seeds)})")
+    notes.append("number of a name: score at the end of its line")
+    if any(np.isnan(row).any() for row in scores):
+        notes.append("thin: not run under the conditions between")
     figure, ax = single_axes(TITLE, HEIGHT, theme, right=NAMES, notes=notes)
     low, high = float(np.nanmin(scores)), float(np.nanmax(scores))
     pad = 0.04 * (high - low) or 0.02
@@ -48,7 +51,12 @@ def draw_robustness(found: Robustness, theme: Theme) -> "Figure":
     for (name, style), row in zip(styles(names).items(), scores, strict=True):
         line: dict[str, Any] = {"color": style.colour(theme), "linestyle": style.dashes, "linewidth": 1.3, "markersize": 3}
         ax.plot(row, marker="o", clip_on=False, label=name, **line)
-        labels.append(CurveLabel(name, row[0], row[~np.isnan(row)][-1], style.colour(theme), style.dashes))
+        there = np.flatnonzero(~np.isnan(row))
+        for left, right in pairwise(there):
+            if right > left + 1:
+                ax.plot([left, right], row[[left, right]], color=style.colour(theme), linewidth=0.5, alpha=0.6)
+        end = float(row[there[-1]])
+        labels.append(CurveLabel(name, end, end, style.colour(theme), style.dashes))
     name_curves(ax, labels, NAMES)
     return figure
 
