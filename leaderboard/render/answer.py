@@ -44,7 +44,9 @@ def findings(grid: Grid, classes: Classes, show: Show, safe: Safe = escape) -> l
     found += [("By design past L", designs(grid, lead, show, safe))]
     found += [("Inside the models", association_sentence(goes, safe))] if (goes := association(grid)) else []
     found += [(f"At {FAR} L", carried(grid, rows, show, safe))]
-    found += [("Measured", scope(grid, [row.name for row in lead], safe))]
+    order = robustness(grid)
+    found += [("Measured", scope(grid, safe)), ("Elsewhere", elsewhere(order, [row.name for row in lead], safe))]
+    found += [("Learning rate", tuned(order, safe))] if order else []
     return [(topic, text) for topic, text in found if text]
 
 
@@ -166,38 +168,36 @@ def name(column: Column, safe: Safe) -> str:
     return safe(columns.task_title(column.task))
 
 
-def scope(grid: Grid, lead: Sequence[str], safe: Safe) -> str:
-    """The model and the training lengths, and whether the order holds elsewhere."""
+def scope(grid: Grid, safe: Safe) -> str:
+    """The model and the training lengths."""
     model = grid.suite.model if grid.suite else None
     size = f"{plural(model.layers, 'layer')}, width {model.width}, synthetic tasks, " if model else "synthetic tasks, "
     lengths = ", ".join(f"{column.train_length} ({name(column, safe)})" for column in grid.columns)
     same = len({column.train_length for column in grid.columns}) == 1
     longest = f"L = {grid.columns[0].train_length}" if same else f"L: {lengths}"
-    return f"{size}trained at lengths up to {longest}. {elsewhere(grid, lead, safe)}"
+    return f"{size}trained at lengths up to {longest}."
 
 
-def elsewhere(grid: Grid, lead: Sequence[str], safe: Safe) -> str:
+def elsewhere(order: Robustness | None, lead: Sequence[str], safe: Safe) -> str:
     """Under which conditions of the suite the order holds, of those that decide it, and which leaders did not run there."""
-    order = robustness(grid)
     verdicts = {one.condition: one.holds for one in order.comparisons} if order else {}
     held, changed = ([safe(condition_title(c)) for c, holds in verdicts.items() if holds is wanted] for wanted in (True, False))
-    parts = [f"holds with {listed(held)} ({again(order)})"] if order and held else []
-    parts += [f"does not hold with {listed(changed)}"] if changed else []
+    parts = [f"the order holds with {listed(held)}"] if held else []
+    parts += [f"{'it' if held else 'the order'} does not hold with {listed(changed)}"] if changed else []
     if not (order and parts):
-        return "Elsewhere the order may differ."
+        return "the order may differ."
     undecided = len(order.finished) - sum(holds is not None for holds in verdicts.values())
-    rest = f"; {plural(undecided, 'other condition')} {'is' if undecided == 1 else 'are'} undecided" if undecided else ""
-    tried = {name for one in order.comparisons for name in one.encodings}
-    absent = [safe(name) for name in lead if name not in tried]
-    untried = f" Not tried so: {listed(absent)}." if absent else ""
-    names = listed([safe(name) for name in order.encodings], most=len(order.encodings))
-    also = [
-        f"with {listed([safe(condition_title(c)) for c in some])} also of {listed([safe(name) for name in more])}"
+    parts += [f"{plural(undecided, 'other condition')} {'is' if undecided == 1 else 'are'} undecided"] if undecided else []
+    ran = [f"{listed([safe(name) for name in order.encodings], most=len(order.encodings))} ran so"]
+    ran += [
+        f"{listed([safe(name) for name in more])} only with {listed([safe(condition_title(c)) for c in some])}"
         for some, more in order.partly.items()
     ]
-    names += f" ({'; '.join(also)})" if also else ""
-    same = f"With one thing changed at a time, the order of {names} {' and '.join(parts)}{rest}."
-    return f"{same}{tuned(order, safe)}{untried}"
+    tried = {name for one in order.comparisons for name in one.encodings}
+    absent = [safe(name) for name in lead if name not in tried]
+    ran += [f"{listed(absent)} did not"] if absent else []
+    again = f"{repeated(order)} " if held else ""
+    return f"with one thing changed at a time, {'; '.join(parts)}. {again}{'; '.join(ran)}."
 
 
 def tuned(order: Robustness, safe: Safe) -> str:
@@ -210,17 +210,17 @@ def tuned(order: Robustness, safe: Safe) -> str:
     after, before = scores[most.encoding], scores[most.encoding] - most.change
     first = max(scores, key=lambda name: scores[name])
     return (
-        f" The learning rate matters: with the one of the lowest loss for each encoding, {order.tuned.changed} of "
+        f"it matters. With the one of the lowest loss for each encoding, {order.tuned.changed} of "
         f"{len(moves)} scores change, most that of {safe(most.encoding)}: {share(before)} → {share(after)}. The highest is "
         f"then {safe(first)}'s, {share(scores[first])} ({seed_list(order.tuned.seeds)})."
     )
 
 
-def again(order: Robustness) -> str:
+def repeated(order: Robustness) -> str:
     """What it means that the order holds."""
     pairs = [one.pairs for one in order.comparisons if one.pairs and one.holds]
     least = min(pairs, key=lambda one: one.same / one.total)
     return (
-        f"of the pairs that the test separates in the suite, it separates {least.same} of {least.total} again, or a greater "
-        "share, and none the other way round"
+        f"Of the pairs that the test separates in the suite, it separates {least.same} of {least.total} again, or a greater "
+        "share, and none the other way round."
     )

@@ -64,8 +64,8 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     assert "b 0.97 → 2.75 times the step time, 1.5 times the memory there, 0 parameters." in other and "nothing" not in other
     assert "**Clearly below**: no encoding is below all of these 2. Below some of them only: c.\n" in other
     assert text.endswith(
-        "2 layers, width 64, synthetic tasks, trained at lengths up to L: 4 (parity), 6 (sorting). "
-        "Elsewhere the order may differ."
+        "2 layers, width 64, synthetic tasks, trained at lengths up to L: 4 (parity), 6 (sorting).\n"
+        "- **Elsewhere**: the order may differ."
     )
 
 
@@ -121,7 +121,7 @@ def test_tests_that_end_before_2_l_say_nothing_of_2_l():
 def test_one_leader_one_row_and_single_seeds(changes, curves, words):
     of = suite(encodings=sorted(curves), **changes)
     text = said(of, runs_of(of, curves))
-    assert words in text and "Elsewhere the order may differ" in text
+    assert words in text and "**Elsewhere**: the order may differ" in text
     assert ("pair tested" in text) == (len(curves) > 1 and not changes)
 
 
