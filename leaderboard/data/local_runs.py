@@ -7,15 +7,15 @@ from leaderboard import published_folder
 
 from .cards import read_cards, with_cards
 from .collect import NoResults, read_suite_runs
-from .grid import LOCAL, Grid, build_grids
+from .grid import LOCAL, Grid
 from .probes import with_probes
-from .store import RESULTS, read_runs
+from .store import RESULTS, read_runs, stored_grids
 
 NOTE = "Rows marked *(local)* are your own runs; all others are published."
 
 
 def with_local_runs(suite: Suite | str, out: Path, board: Path) -> list[Grid]:
-    """The grids of a suite's published runs and of those under ``out``, if any, the suite's own first.
+    """The grids of a suite's published runs and of those under ``out``, if any, the suite's own first; failed ones too.
 
     Arguments:
         suite: as in ``collect``.
@@ -35,5 +35,5 @@ def with_local_runs(suite: Suite | str, out: Path, board: Path) -> list[Grid]:
         for run in results
     ]
     ours = {(task, encoding + LOCAL, seed): failure for (task, encoding, seed), failure in failures.items()}
-    grids = with_cards({name: build_grids(known, [*published, *local], ours)}, cards)
+    grids = with_cards({name: stored_grids(place, known, [*published, *local], ours)}, cards)
     return with_probes(grids, board)[name]

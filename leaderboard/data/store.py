@@ -253,12 +253,16 @@ def published_grids(folder: Path) -> dict[str, list[Grid]]:
             suite = None
         if not (suite or results):
             continue  # only unverified runs, of a suite that is not available
-        newest = suite.fingerprint if suite else max(results, key=age).fingerprint
-        failures = read_stored_failures(folder / RESULTS / name)
-        built = build_grids(suite, results, {key[1:]: f for key, f in failures.items() if key[0] in ("", newest)})
-        claims = read_unverified(folder / RESULTS / name)
-        grids[name] = [with_unverified(grid, claims) for grid in built]
+        grids[name] = stored_grids(folder / RESULTS / name, suite, results)
     return dict(sorted(grids.items(), key=lambda item: (-len(item[1][0].all_runs), item[0])))
+
+
+def stored_grids(place: Path, suite: Suite | None, results: Sequence[Result], failures: Failures | None = None) -> list[Grid]:
+    """The grids of these results, with the stored failures and unverified runs of one suite's folder and these failures."""
+    newest = suite.fingerprint if suite else max(results, key=age).fingerprint
+    stored = {key[1:]: failure for key, failure in read_stored_failures(place).items() if key[0] in ("", newest)}
+    claims = read_unverified(place)
+    return [with_unverified(grid, claims) for grid in build_grids(suite, results, {**stored, **(failures or {})})]
 
 
 def run_key(result: Result) -> RunKey:

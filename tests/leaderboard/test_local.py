@@ -80,11 +80,17 @@ def test_another_version_has_its_own_table(folders):
     assert {r.encoding.name for r in second.all_runs} == {"nope", "rope"}
 
 
-def test_local_failures_are_marked_too(folders):
+def test_failed_runs_of_both_and_unverified_runs_are_shown(folders):
     out, to = folders
     store_failure(out, result(suite(), "parity", "broken", 2), "out of memory")
-    text = whole_board(local_runs.with_local_runs(suite(), out, to), local_runs.NOTE)
+    store_failure(out.parent / "theirs", result(suite(), "parity", "alibi", 1), "out of time")
+    claims = full(suite(), {"claimed": MINE})
+    published.publish_runs(suite(), out.parent / "theirs", to, claims=claims)
+    (grid,) = local_runs.with_local_runs(suite(), out, to)
+    text = whole_board([grid], local_runs.NOTE)
     assert "- failed: broken (local) on parity, seed 2: out of memory" in text
+    assert "- failed: alibi on parity, seed 1: out of time" in text
+    assert grid.unverified.encodings == ("claimed",) and "claimed" not in rows_by_name(grid)
     assert text.split("\n\n")[1] == local_runs.NOTE
 
 
