@@ -8,7 +8,8 @@ from bench.measure.card import Card
 from bench.result import Result
 
 from .grid import Grid, RelativeCost
-from .store import RESULTS, read_by_name, write_by_name
+from .record_files import read_by_name, write_by_name
+from .store import RESULTS
 
 CARDS = "cards.json"
 

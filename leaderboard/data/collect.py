@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.result import RESULT, Result, read_result
-from bench.runs.run import FAILURE, read_failure
+from bench.runs.run import FAILURE, Failure, read_failure
 from bench.suites.suite import Suite, is_shipped, load_suite, suite_argument
 from tasks import InputError
 
 from .grid import Failures, Grid, build_grids
+from .record_files import read_each
 
 
 class NoResults(InputError):
@@ -61,7 +62,7 @@ def read_results(folder: Path) -> list[Result]:
     Raises:
         InputError: a broken result, or one in the folder of another run.
     """
-    return [read_result(path, "/".join(place)) for path, place in run_files(folder, RESULT)]
+    return read_each(run_files(folder, RESULT), lambda path, place: read_result(path, "/".join(place)))
 
 
 def read_failures(folder: Path) -> Failures:
@@ -70,11 +71,12 @@ def read_failures(folder: Path) -> Failures:
     Raises:
         InputError: a broken file.
     """
-    failures = {}
-    for path, (_, task, encoding, seed) in run_files(folder, FAILURE):
-        if failure := read_failure(path):
-            failures[task, encoding, int(seed.removeprefix("seed-"))] = failure
-    return failures
+
+    def read(path: Path, place: tuple[str, str, str, str]) -> tuple[tuple[str, str, int], Failure | None]:
+        _, task, encoding, seed = place
+        return (task, encoding, int(seed.removeprefix("seed-"))), read_failure(path)
+
+    return {run: failure for run, failure in read_each(run_files(folder, FAILURE), read) if failure}
 
 
 def run_files(folder: Path, name: str) -> Iterator[tuple[Path, tuple[str, str, str, str]]]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from bench.result import Record
 
-from .store import RESULTS, read_by_name, write_by_name
+from .record_files import read_by_name, write_by_name
+from .store import RESULTS
 
 OUTCOMES = "findings.json"
 

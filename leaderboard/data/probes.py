@@ -16,9 +16,10 @@ from bench.result import Result, reading
 from bench.suites.suite import Suite
 
 from .collect import run_files
-from .file_names import SUFFIX, file_name
+from .file_names import file_name
 from .grid import Grid
-from .store import RESULTS, read_file, read_runs, write_if_changed
+from .record_files import read_each, stored_lines, write_if_changed
+from .store import RESULTS, read_runs
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -53,11 +54,8 @@ def read_local(folder: Path) -> list[ProbeRecord]:
     Raises:
         InputError: a damaged file.
     """
-    return [record for path, _ in run_files(folder, file_of("*")) if (record := read_record(path))]
-
-
-def published_file(folder: Path, suite: str, encoding: str) -> Path:
-    return folder / PROBES / suite / file_name(encoding)
+    found = read_each(((path,) for path, _ in run_files(folder, file_of("*"))), read_record)
+    return [record for record in found if record]
 
 
 def read_published(folder: Path, suite: str = "*") -> dict[str, list[ProbeRecord]]:
@@ -66,19 +64,13 @@ def read_published(folder: Path, suite: str = "*") -> dict[str, list[ProbeRecord
     Raises:
         InputError: a damaged line.
     """
-    suites = {}
-    for place in sorted(path for path in (folder / PROBES).glob(suite) if path.is_dir()):
-        files = [path for path in sorted(place.glob(f"*{SUFFIX}")) if not path.name.startswith(".")]
-        suites[place.name] = [record for path in files for record in read_lines(path)]
-    return suites
+    places = sorted(path for path in (folder / PROBES).glob(suite) if path.is_dir())
+    return {place.name: read_each(stored_lines(place), read_line) for place in places}
 
 
-def read_lines(path: Path) -> list[ProbeRecord]:
-    records = []
-    for number, line in enumerate(read_file(path).splitlines(), 1):
-        with reading(f"{path}, line {number},", "is not a whole probe", "restore it from git"):
-            records.append(ProbeRecord.model_validate_json(line))
-    return records
+def read_line(line_place: str, line: bytes, file: str) -> ProbeRecord:
+    with reading(f"{line_place},", "is not a whole probe", "restore it from git"):
+        return ProbeRecord.model_validate_json(line)
 
 
 def publish_probes(suite: Suite, out: Path, folder: Path, encodings: Sequence[str] | None = None) -> int:
@@ -91,10 +83,10 @@ def publish_probes(suite: Suite, out: Path, folder: Path, encodings: Sequence[st
     """
     new = of_runs(read_local(out / suite.name), suite.fingerprint, read_runs(folder / RESULTS / suite.name))
     new = [r for r in new if not encodings or r.encoding in encodings]
+    stored = read_published(folder, suite.name).get(suite.name, [])
     for encoding in sorted({record.encoding for record in new}):
-        path = published_file(folder, suite.name, encoding)
-        own = [r for r in [*(read_lines(path) if path.exists() else []), *new] if r.encoding == encoding]
-        records = {(r.task, r.seed, r.probe): r for r in own}
+        records = {(r.task, r.seed, r.probe): r for r in [*stored, *new] if r.encoding == encoding}
+        path = folder / PROBES / suite.name / file_name(encoding)
         write_if_changed(path, "".join(records[key].model_dump_json() + "\n" for key in sorted(records)))
     return len(new)
 

@@ -9,24 +9,22 @@
     <folder>/results/findings.json               see ``outcomes``
 """
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter
 
-from bench.files import write_atomic
-from bench.result import RESULT, Record, Result, check_identity, first_fault, reading
+from bench.result import RESULT, Result, check_identity, reading
 from bench.runs.run import Failure
 from bench.suites.suite import Suite, is_shipped, load_suite
 from tasks import InputError, unknown
 
 from .collect import no_results, read_suite_runs
-from .file_names import SUFFIX, check_names, file_name
+from .file_names import check_names, file_name
 from .grid import Failures, Grid, age, build_grids, with_unverified
+from .record_files import read_each, stored_lines, write_if_changed
 
 RESULTS = "results"
 FAILURES = "failures.json"
@@ -35,9 +33,19 @@ UNVERIFIED = "unverified"
 OUTCOME = ("variant", "train_length", "longest_seen", "status", "steps", "loss", "scores", "parameters", "data_hash")
 """Fields that are the outcome of a run. Two results of one run may differ in dates, timings and machine, but not in these."""
 
-R = TypeVar("R", bound=Record)
 RunKey = tuple[str, str, str, int]
 """Fingerprint, task, encoding, seed."""
+
+
+class StoredFailure(Failure):
+    """The failure report of a run, and which run it is."""
+
+    task: str
+    encoding: str
+    seed: int
+
+
+FAILED_RUNS = TypeAdapter(list[StoredFailure])
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,8 @@ def publish_runs(
     claims = [*claims, *unsealed]
 
     write_runs(place, runs.values(), {r.encoding.name for r in results})
-    write_if_changed(place / FAILURES, failures_json(all_failures) if all_failures else None)
+    lines = ",\n".join(failure.model_dump_json() for failure in all_failures)
+    write_if_changed(place / FAILURES, f"[\n{lines}\n]\n" if lines else None)
     write_runs(place / UNVERIFIED, unverified.values(), {r.encoding.name for r in [*results, *claims]})
     return Publication(
         name, len(results) - kept, kept, len(all_failures), len({run_key(r) for r in claims} & unverified.keys())
@@ -134,14 +143,15 @@ def merge_runs(place: Path, stored: Iterable[Result], new: Iterable[Result], out
 
 
 def merge_failures(
-    suite: Suite | None, runs: Mapping[RunKey, Result], stored: Mapping[RunKey, Failure], new: Failures
-) -> dict[RunKey, Failure]:
+    suite: Suite | None, runs: Mapping[RunKey, Result], stored: Mapping[RunKey, StoredFailure], new: Failures
+) -> list[StoredFailure]:
     """Failures of runs without a result. New ones replace stored ones, and lose their traceback, which shows machine paths."""
     merged = dict(stored)
     for (task, encoding, seed), failure in new.items():
         fingerprint = suite.fingerprint if suite and failure.of(suite) else failure.fingerprint
-        merged[fingerprint, task, encoding, seed] = failure.model_copy(update={"fingerprint": fingerprint, "traceback": ""})
-    return {key: merged[key] for key in sorted(merged, key=lambda key: (*key[1:], key[0])) if key not in runs}
+        own = {"task": task, "encoding": encoding, "seed": seed, "fingerprint": fingerprint, "traceback": ""}
+        merged[fingerprint, task, encoding, seed] = StoredFailure(**(failure.model_dump() | own))
+    return [merged[key] for key in sorted(merged, key=lambda key: (*key[1:], key[0])) if key not in runs]
 
 
 def read_store(folder: Path) -> dict[str, list[Result]]:
@@ -171,16 +181,16 @@ def read_runs(place: Path, suite: str = "") -> list[Result]:
         suite: its name; by default that of the folder.
     """
     runs: dict[RunKey, Result] = {}
-    for path in sorted(place.glob(f"*{SUFFIX}")):
-        if path.name.startswith("."):
-            continue  # a temporary file of a killed process
-        for number, line in enumerate(read_file(path).removesuffix(b"\n").split(b"\n"), 1):
-            with reading(f"{path}, line {number},", "is not a whole result", "restore it from git, or delete the line"):
-                result = Result.model_validate_json(line)
-            identity = f"{result.suite}/{file_name(result.encoding.name)}"
-            check_identity(f"{path}, line {number},", identity, f"{suite or place.name}/{path.name}")
-            if runs.setdefault(run_key(result), result) is not result:
-                raise InputError(f"{path}, line {number}, is a duplicate of {result.task} seed {result.seed}; delete one")
+
+    def read(line_place: str, line: bytes, file: str) -> None:
+        with reading(f"{line_place},", "is not a whole result", "restore it from git, or delete the line"):
+            result = Result.model_validate_json(line)
+        identity = f"{result.suite}/{file_name(result.encoding.name)}"
+        check_identity(f"{line_place},", identity, f"{suite or place.name}/{file}")
+        if runs.setdefault(run_key(result), result) is not result:
+            raise InputError(f"{line_place}, is a duplicate of {result.task} seed {result.seed}; delete one")
+
+    read_each(stored_lines(place), read)
     return sorted(runs.values(), key=lambda r: (r.encoding.name, *line_order(r)))
 
 
@@ -192,15 +202,7 @@ def write_runs(place: Path, runs: Iterable[Result], encodings: Iterable[str]) ->
         write_if_changed(place / file_name(encoding), text or None)
 
 
-class FailedRun(Record):
-    """Identifies the run of a stored failure."""
-
-    task: str
-    encoding: str
-    seed: int
-
-
-def read_stored_failures(place: Path) -> dict[RunKey, Failure]:
+def read_stored_failures(place: Path) -> dict[RunKey, StoredFailure]:
     """The failed runs in one suite's folder.
 
     Raises:
@@ -209,36 +211,8 @@ def read_stored_failures(place: Path) -> dict[RunKey, Failure]:
     path = place / FAILURES
     if not path.exists():
         return {}
-    try:
-        stored = json.loads(read_file(path))
-        records = [(FailedRun(**{k: f.pop(k) for k in ("task", "encoding", "seed")}), Failure(**f)) for f in stored]
-    except (ValueError, TypeError, KeyError, AttributeError) as error:  # pydantic's ValidationError is a ValueError
-        raise InputError(f"{path} is not a list of failed runs; restore it from git, or delete it") from error
-    return {(failure.fingerprint, run.task, run.encoding, run.seed): failure for run, failure in records}
-
-
-def read_by_name(path: Path, kind: type[R], fault: str, advice: str) -> dict[str, R]:
-    """Name → record; empty without the file. Arguments as for ``reading``."""
-    if not path.exists():
-        return {}
-    try:
-        return {name: kind.model_validate(one) for name, one in sorted(json.loads(read_file(path)).items())}
-    except (ValueError, AttributeError) as error:  # pydantic's ValidationError is a ValueError
-        reason = first_fault(error) if isinstance(error, ValidationError) else "not JSON"
-        raise InputError(f"{path} {fault} ({reason}); {advice}") from error
-
-
-def write_by_name(path: Path, records: Mapping[str, Record]) -> None:
-    """A JSON object with one record per line, sorted by name; without any, the file is deleted."""
-    rows = [f"{json.dumps(name, ensure_ascii=False)}: {records[name].model_dump_json()}" for name in sorted(records)]
-    write_if_changed(path, "{\n" + ",\n".join(rows) + "\n}\n" if rows else None)
-
-
-def read_file(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+    with reading(path, "is not a list of failed runs", "restore it from git, or delete it"):
+        return {(f.fingerprint, f.task, f.encoding, f.seed): f for f in FAILED_RUNS.validate_json(path.read_bytes())}
 
 
 def published_grids(folder: Path) -> dict[str, list[Grid]]:
@@ -272,32 +246,3 @@ def run_key(result: Result) -> RunKey:
 def line_order(result: Result) -> tuple[str, int, int, str]:
     """Sort key of the lines of a file."""
     return result.task, result.seed, result.suite_version, result.fingerprint
-
-
-def failures_json(failures: Mapping[RunKey, Failure]) -> str:
-    """A JSON list with one failed run per line."""
-    records = [
-        json.dumps({"task": task, "encoding": encoding, "seed": seed} | failure.model_dump(), ensure_ascii=False)
-        for (_, task, encoding, seed), failure in failures.items()
-    ]
-    return "[\n" + ",\n".join(records) + "\n]\n"
-
-
-def write_if_changed(path: Path, content: bytes | str | None) -> bool:
-    """Write a file unless it already has that content; None deletes it. Returns whether anything changed.
-
-    Raises:
-        InputError: it cannot be written.
-    """
-    data = content.encode() if isinstance(content, str) else content
-    try:
-        if data is None:
-            existed = path.exists()
-            path.unlink(missing_ok=True)
-            return existed
-        if path.is_file() and path.read_bytes() == data:
-            return False
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-    write_atomic(path, data)
-    return True

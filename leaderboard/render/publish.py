@@ -29,7 +29,8 @@ from leaderboard.data.file_names import IMAGES, PAGES
 from leaderboard.data.grid import Grid
 from leaderboard.data.outcomes import Outcome, published_outcomes, read_outcomes
 from leaderboard.data.probes import PROBES, with_probes
-from leaderboard.data.store import RESULTS, published_grids, read_file, write_if_changed
+from leaderboard.data.record_files import read_file, write_if_changed
+from leaderboard.data.store import RESULTS, published_grids
 from leaderboard.figures import board_figures, encoding_figure, inside_files
 from leaderboard.stats.summary import summarise
 from tasks import InputError

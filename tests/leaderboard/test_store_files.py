@@ -6,6 +6,7 @@ import pytest
 from synthetic_results import CURVE, full, store, suite
 
 from leaderboard.data import store as published
+from leaderboard.data.collect import collect
 from tasks import InputError
 
 
@@ -46,6 +47,24 @@ def test_truncated_lines_are_named_by_file_and_line_and_kept(out, board, cut):
         with pytest.raises(InputError, match=rf"^{re.escape(str(path))}, line 3, is not a whole result \("):
             call()
     assert path.read_bytes() == broken
+
+
+def test_all_broken_lines_and_files_are_named_at_once(out, board):
+    """Up to four, with the number of the others."""
+    path = board / "results/tiny/nope.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    for broken, others in {1: "", 2: "; also broken: {0}2", 6: "; also broken: {0}2, {0}3, {0}4 and 2 more"}.items():
+        path.write_text("".join([*["{}\n"] * broken, *lines[broken:]]))
+        with pytest.raises(InputError) as fault:
+            published.read_store(board)
+        expected = others.format(f"{path}, line ")
+        assert str(fault.value).startswith(f"{path}, line 1, is not a whole result (")
+        assert str(fault.value).endswith(f"; restore it from git, or delete the line{expected}")
+    places = [out / "tiny/parity/nope" / f"seed-{seed}" / "result.json" for seed in (0, 2)]
+    for place in places:
+        place.write_text("")
+    with pytest.raises(InputError, match=rf"^{places[0]} is not a whole .* run it again; also broken: {places[1]}$"):
+        collect("tiny", out)
 
 
 @pytest.mark.parametrize("text", [b"", b"\n", b"\n\n", b"null\n", b"\xff\xfe\n", b"{}\n"])

@@ -164,8 +164,8 @@ def taken_names(data: SubmissionData) -> Iterator[str]:
 def same_losses(one: Result, other: Result) -> bool:
     """Whether a fifth of the losses are equal, half are close, or most are close when scaled or shifted by one number.
 
-    ``RULES.md`` has how near published seeds are to that. Those of `language` differ least: with ten times ``CLOSE``, some pairs
-    of them have 80 % of their losses close. So a copy whose losses are changed at random by more than ``CLOSE``, 0.03 %, is not
+    ``RULES.md`` says how near published seeds are to that. Those of `language` differ least: with ten times ``CLOSE``, some
+    pairs have 80 % of their losses close. So a copy whose losses are changed at random by more than ``CLOSE``, 0.03 %, is not
     seen.
     """
     theirs = dict(other.loss)
