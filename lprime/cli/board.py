@@ -1,6 +1,5 @@
 """``lprime board``: render the leaderboard from results."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED, published_folder
 
-from .options import Json, Out, To
+from .options import Json, Out, To, print_json
 from .read_results import read_grids
 
 
@@ -76,7 +75,6 @@ def board(
     names = [suite] if suite else suites_with_boards(out)
     boards = [write_board(name, out, published_folder(to) if published else None) for name in names]
     if as_json:
-        print(json.dumps([board_dict(*one) for one in boards], indent=1, ensure_ascii=False))
-        return
+        return print_json([board_dict(*one) for one in boards])
     for one in boards:
         print_board(*one, Console())

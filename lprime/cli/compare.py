@@ -1,6 +1,5 @@
 """``lprime compare``: compare two encodings."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +8,7 @@ import typer
 from leaderboard import PUBLISHED
 
 from .completion import complete_encoding
-from .options import Json, OfSuite, Out, To
+from .options import Json, OfSuite, Out, To, print_json
 from .read_results import full_name, read_grids
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def compare(
     grids, names = find_pair(suite, (full_name(a), full_name(b)), out, board, published)
     comparison = compare_encodings(grids, *names)
     if as_json:
-        print(json.dumps(comparison.as_dict(), indent=1, ensure_ascii=False, allow_nan=False))
+        print_json(comparison.as_dict())
         return
     from rich.console import Console
 

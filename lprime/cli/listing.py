@@ -1,11 +1,10 @@
 """``lprime list``: list encodings, tasks and suites."""
 
-import json
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Json
+from .options import Json, print_json
 
 if TYPE_CHECKING:
     from bench.suites.suite import Suite
@@ -24,8 +23,7 @@ def listing(
         raise unknown("kind", kind, KINDS)
     kinds = [kind] if kind else list(KINDS)
     if as_json:
-        print(json.dumps([item for k in kinds for item in describe(k)], indent=1, ensure_ascii=False))
-        return
+        return print_json([item for k in kinds for item in describe(k)])
     from tabulate import tabulate
 
     columns: dict[str, tuple[str, ...]] = {

@@ -1,13 +1,12 @@
 """``lprime logs``: logs of cluster jobs, and failures."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from .completion import complete_encoding, complete_task
-from .options import Json, Out, Suite, Vary, runs_folder
+from .options import Json, Out, Suite, Vary, print_json, runs_folder
 from .read_results import full_name
 
 
@@ -56,8 +55,7 @@ def logs(
         raise InputError(f"no cluster job and no failed run{f' of {which}' if which else ''} in suite {suite} under {out}")
     logs = read_logs(runs, out, lines)
     if as_json:
-        print(json.dumps([{"file": str(path), "lines": log} for path, log in logs.items()], indent=1))
-        return
+        return print_json([{"file": str(path), "lines": log} for path, log in logs.items()])
     for path, log in logs.items():
         print("\n".join([f"==> {path} <==", *log, ""]))
     if not logs:

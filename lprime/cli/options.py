@@ -1,5 +1,7 @@
 """Arguments and options that several commands share, and checks of their values."""
 
+import json
+import math
 import os
 import shlex
 from collections.abc import Callable
@@ -70,6 +72,19 @@ def runs_folder(out: Path) -> Path:
 def command_line(*words: object) -> str:
     """A command to show to the user, quoted for the shell."""
     return shlex.join(["lprime", *map(str, words)])
+
+
+def print_json(value: Any) -> None:
+    """Print plain data as JSON, with null for numbers that are not finite, which JSON does not have."""
+    print(json.dumps(finite(value), indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def finding_printer(as_json: bool, quiet: bool) -> Callable[[Any], None]:

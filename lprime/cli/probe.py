@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Encodings, Json, Tasks, Workers
+from .options import Encodings, Json, Tasks, Workers, print_json
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -212,8 +212,6 @@ def wrapped(header: list[str]) -> list[str]:
 
 
 def print_losses(suite, out: Path, encodings: list[str] | None, tasks: list[str] | None, as_json: bool) -> int:
-    import json
-
     from bench.probe.loss import losses, sizes_of
     from bench.probe.tables import loss_tables
     from leaderboard.data.collect import no_results, read_results
@@ -230,15 +228,13 @@ def print_losses(suite, out: Path, encodings: list[str] | None, tasks: list[str]
             raise unknown(f"{kind} with results", given[0], known)
         found = [x for x in found if not given or getattr(x, kind) in given]
     if as_json:
-        print(json.dumps([x._asdict() for x in found], indent=1))
+        print_json([x._asdict() for x in found])
     else:
         print_tables(loss_tables(found))
     return 0
 
 
 def print_theorem(as_json: bool) -> int:
-    import json
-
     import torch
 
     from bench.probe.theorem import permutation_errors, report, run_theorem
@@ -246,5 +242,8 @@ def print_theorem(as_json: bool) -> int:
     torch.set_num_threads(1)
     found, permuted = run_theorem(), permutation_errors()
     numbers = {"errors": found.errors, "permuted": {"with mask": permuted[True], "without mask": permuted[False]}}
-    print(json.dumps(numbers, indent=1) if as_json else report(found, permuted))
+    if as_json:
+        print_json(numbers)
+    else:
+        print(report(found, permuted))
     return 0

@@ -1,6 +1,5 @@
 """``lprime reproduce``: run published findings, and compare our numbers with theirs."""
 
-import json
 import sys
 import time
 from contextlib import nullcontext, redirect_stdout
@@ -11,7 +10,7 @@ import typer
 
 from leaderboard import PUBLISHED, published_folder
 
-from .options import Json, Out, Workers
+from .options import Json, Out, Workers, print_json
 
 if TYPE_CHECKING:
     from bench.findings.finding import Finding
@@ -73,7 +72,7 @@ def reproduce(
         else:
             show(finding, outcome)
     if as_json:
-        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        print_json(rows)
     if publish:
         from leaderboard.render.publish import render_published
 
@@ -162,7 +161,7 @@ def show_list(findings: "list[Finding]", known: "dict[str, Outcome]", as_json: b
             {"name": f.name, "claim": f.claim, "source": f.source.paper, "minutes": f.minutes, "verdict": verdicts[f.name]}
             for f in findings
         ]
-        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        print_json(rows)
         return
     console = Console(highlight=False)
     for f in findings:

@@ -1,6 +1,5 @@
 """``lprime run``: train and test the grid of a suite, or a part of it, on this machine or a cluster."""
 
-import json
 import os
 import shlex
 import signal
@@ -11,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Encodings, Json, Quiet, Suite, Tasks, Vary, Workers
+from .options import Encodings, Json, Quiet, Suite, Tasks, Vary, Workers, print_json
 from .selection import expand, full_names, try_settings
 
 
@@ -149,7 +148,7 @@ def run(
         if outcome.tally:
             say(f"the board: {outcome.command('board')}")
     if as_json:
-        print(json.dumps(outcome.as_dict(), indent=1))
+        print_json(outcome.as_dict())
     return outcome.code
 
 

@@ -1,13 +1,12 @@
 """``lprime show``: show one encoding, task or suite in full."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from .listing import KINDS, describe, describe_encoding, describe_suite
-from .options import Json
+from .options import Json, print_json
 
 
 def show(
@@ -36,8 +35,7 @@ def show(
         raise unknown("name", name, [*everything, f"{name}.py"] if Path(f"{name}.py").is_file() else everything)
     items = [item | measure_encoding(name) if measure and item["kind"] == "encoding" else item for item in known]
     if as_json:
-        print(json.dumps(items, indent=1, ensure_ascii=False))
-        return
+        return print_json(items)
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

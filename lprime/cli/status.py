@@ -1,6 +1,5 @@
 """``lprime status``: the state of each run of a suite, on this machine and on a cluster."""
 
-import json
 import os
 import sys
 import time
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Encodings, Json, Out, Suite, Tasks, Vary, check_positive, runs_folder
+from .options import Encodings, Json, Out, Suite, Tasks, Vary, check_positive, print_json, runs_folder
 
 if TYPE_CHECKING:
     from bench.runs.run import Run
@@ -73,7 +72,7 @@ def status(
     if as_json:
         if nothing := empty_folder_hint(suites[0].name, out):
             print(f"lprime: {nothing}", file=sys.stderr)
-        print(json.dumps([row for _, statuses in read_statuses() for row in status_rows(statuses)], indent=1))
+        print_json([row for _, statuses in read_statuses() for row in status_rows(statuses)])
     elif watch:
         from rich.live import Live
 

@@ -157,11 +157,12 @@ def test_a_finding_about_probes_is_trained_measured_and_judged(tmp_path, capsys,
     }
     one = finding(
         suites={"x": suite}, probes=probes, code="", seeds=[], source=SOURCE.model_copy(update={"numbers": {}}),
-        expect=[{"more": ["far/nope"], "than": ["far/alibi"]}],
+        expect=[{"more": ["far/nope"], "than": ["far/alibi"]}, {"at_most": {"alike/nope": 1.0}}],
     )  # fmt: skip
     monkeypatch.setattr("bench.findings.finding.load_finding", lambda name: one)
     code, text, _ = run_command(capsys, "reproduce", "one", "--out", tmp_path, "--workers", "1", "--json")
-    (shown,) = json.loads(text)
+    (shown,) = json.loads(text, parse_constant=pytest.fail)
+    assert [part["estimate"] for part in shown["parts"][1:]] == [None], "not NaN, which is no JSON"
     assert (code, shown["verdict"]) == (0, "not decided")  # one seed
     assert shown["samples"].keys() == {"far/nope", "far/alibi", "alike/alibi"}  # nothing of nope's likeness to itself
     folder = tmp_path / one.grids["x"].name / "sorting" / "alibi" / "seed-3"
