@@ -52,7 +52,7 @@ def plot(
         The figure, which a notebook shows and ``savefig`` writes.
 
     Raises:
-        InputError: no rows, an unknown metric, encoding or task, or rows that do not compare.
+        InputError: no rows, an unknown metric, encoding or task, one without rows of the others, or rows that do not compare.
     """
     if metric not in METRICS:
         raise unknown("metric", metric, METRICS)
@@ -62,7 +62,10 @@ def plot(
         raise InputError("there are no results to plot: the data frame has no rows")
     if (versions := results["fingerprint"].nunique()) > 1:
         raise InputError(f"the results are of {versions} suites or versions, which do not compare; select one fingerprint")
-    panels, names = chosen(results, "task", tasks), chosen(results, "encoding", encodings)
+    results = results[results["task"].isin(chosen(results, "task", tasks))]
+    names = chosen(results, "encoding", encodings, "the results of these tasks" if tasks else "these results")
+    results = results[results["encoding"].isin(names)]
+    panels = chosen(results, "task", tasks, "the results of these encodings")
     results, names = told_apart(results, names)
 
     from matplotlib.figure import Figure
@@ -113,7 +116,6 @@ def plot(
 
 def told_apart(results: "pd.DataFrame", names: Sequence[str]) -> "tuple[pd.DataFrame, list[str]]":
     """Your own runs of an encoding get the name ``NAME (local)`` if there are published ones too."""
-    results = results[results["encoding"].isin(names)]
     origins = results.groupby("encoding")["origin"].transform("nunique")
     own = (results["origin"] == "local") & (origins > 1)
     results = results.assign(encoding=results["encoding"].where(~own, results["encoding"] + " (local)"))
@@ -121,8 +123,11 @@ def told_apart(results: "pd.DataFrame", names: Sequence[str]) -> "tuple[pd.DataF
     return results, [shown for name in names for shown in (name, f"{name} (local)") if shown in found]
 
 
-def chosen(results: "pd.DataFrame", column: str, wanted: str | Sequence[str] | None) -> list[str]:
+def chosen(results: "pd.DataFrame", column: str, wanted: str | Sequence[str] | None, where: str = "these results") -> list[str]:
     """Names of a column to draw: those asked for, or all in the order of the rows.
+
+    Arguments:
+        where: what the rows are, for messages.
 
     Raises:
         InputError: an unknown name, with the nearest match; or an empty list.
@@ -135,5 +140,5 @@ def chosen(results: "pd.DataFrame", column: str, wanted: str | Sequence[str] | N
         raise InputError(f"there is no {column} to plot: the list is empty; expected names, or None for all")
     for name in names:
         if name not in known:
-            raise unknown(f"{column} in these results", name, known)
+            raise unknown(f"{column} in {where}", name, known)
     return names

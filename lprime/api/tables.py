@@ -58,7 +58,7 @@ def results(
     everything = [run for runs in found.values() for run in runs]
     if not everything:
         places = ", ".join(map(str, [*folders, *([out] if out is not None else [])]))
-        if name and not is_shipped(name):
+        if name and name == str(suite) and not is_shipped(name):
             raise unknown("suite", name, shipped())
         raise InputError(f"no results{f' of suite {name}' if name else ''} in {places or 'no folder'}")
     chosen = newest_fingerprints(everything, version)

@@ -46,6 +46,7 @@ def test_results_are_those_published_and_local_of_the_newest_version(here):
     for fault, arguments in {
         "unknown suite 'smal'; did you mean 'small'": ("smal",),
         "no results of suite quick": ("quick", here / "board"),
+        "no results of suite seconds in .*board, runs": ("seconds.yaml", here / "board"),
         "no results of version 3; expected one of: 1, 2": ("tiny", here / "board", 3),
     }.items():
         with pytest.raises(InputError, match=fault):
@@ -130,10 +131,22 @@ def test_plot_draws_the_means(here):
     lines = {line.get_label(): line for line in ax.get_lines()}
     assert [name for name in lines if "rope" in name or "nope" in name] == ["rope", "rope (local)", "nope"]
     assert set(lines["rope"].get_ydata()) == {1.0}, "not averaged with local runs"
+    some = frame.query("encoding == 'nope' or task == 'sorting'")
+    assert [ax.get_title("left") for ax in lprime.plot(some, encodings="rope").axes] == ["sorting, L = 6"]
     for fault, arguments in {
         "unknown metric 'exat'; did you mean 'exact'": {"metric": "exat"},
         "unknown encoding in these results 'rop'; did you mean 'rope'": {"encodings": ["rop"]},
         "the list is empty; expected names, or None": {"encodings": []},
+        "unknown task in the results of these encodings 'parity'; expected one of: sorting": {
+            "results": some,
+            "encodings": "rope",
+            "tasks": ["sorting", "parity"],
+        },
+        "unknown encoding in the results of these tasks 'rope'; did you mean 'nope'": {
+            "results": some,
+            "encodings": ["nope", "rope"],
+            "tasks": "parity",
+        },
         "no rows": {"results": frame[:0]},
         "expected a data frame, as lprime.results returns it, got NoneType": {"results": None},
         "2 suites or versions, which do not compare": {"results": pd.concat([frame, frame.assign(fingerprint="x")])},
