@@ -20,16 +20,16 @@ def write_new_encoding(name: str, **texts: str) -> Path:
     """Write ``<name>.py`` in the current folder, a working encoding of that name, and return its path.
 
     Arguments:
-        texts: ``title``, ``authors`` and ``link`` of its ``info``; those that are empty or not given stay as in the template,
+        texts: ``title``, ``authors`` and ``link`` of its ``info``; those that are not given stay as in the template,
             except that the title is made of the name.
 
     Raises:
         InputError: the name is invalid or taken, a text is not one that ``lprime verify`` would accept, or the file exists.
     """
-    texts = {key: text for key, text in texts.items() if text}
     for key, text in texts.items():
         if fault := (link_fault if key == "link" else plain_text_fault)(text):
-            raise InputError(f"--{key.removesuffix('s')} {fault}, got {text!r:.80}")
+            example = "; expected one such as https://example.org/fading" if key == "link" else ""
+            raise InputError(f"--{key.removesuffix('s')} {fault}, got {text!r:.80}{example}")
     registry.validate_name(name, "lprime new")
     path = Path(f"{name}.py")
     if path.exists():

@@ -9,17 +9,24 @@ from .options import command_line
 
 def new(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the encoding and its file: a-z, 0-9 and _.")],
-    title: Annotated[str, typer.Option(metavar="TEXT", help="Its title, for the board [default: the name].")] = "",
-    author: Annotated[str, typer.Option(metavar="TEXT", help="Its authors, separated by commas.")] = "",
-    link: Annotated[str, typer.Option(metavar="URL", help="Link to its paper or page; https.")] = "",
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Its title, for the board [default: the name].")] = None,
+    author: Annotated[str | None, typer.Option(metavar="TEXT", help="Its authors, separated by commas.")] = None,
+    link: Annotated[str | None, typer.Option(metavar="URL", help="Link to its paper or page; https.")] = None,
 ) -> None:
     """Write a template, NAME.py: a working encoding to start from."""
     from bench.plugins.new_file import default_title, write_new_encoding
+    from bench.suites.suite import is_shipped
     from bench.text_rules import TEMPLATE
+    from tasks import InputError, catalogue
 
-    path = write_new_encoding(name, title=title, authors=author, link=link)
-    texts = (("title", title or default_title(name) != TEMPLATE["title"]), ("authors", author), ("link", link))
-    missing = [key for key, text in texts if not text]
+    kinds = {"the group of all encodings": name == "all", "a suite": is_shipped(name), "a task": name in catalogue()}
+    for kind in (kind for kind, taken in kinds.items() if taken):
+        raise InputError(f"the name {name!r} is that of {kind}; choose another")
+    given = {"title": title, "authors": author, "link": link}
+    texts = {key: text for key, text in given.items() if text is not None}
+    path = write_new_encoding(name, **texts)
+    own = {"title": default_title(name) != TEMPLATE["title"]} | texts  # a title made of the name will do
+    missing = [key for key in given if not own.get(key)]
     print(f"written to {path}; change it, then: {command_line('check', path)}")
     if missing:
         print(f"runs record its texts, so replace the {' and the '.join(missing)} in info before them")

@@ -131,7 +131,11 @@ REFERENCES = {
     "new ''": "the name of an encoding must be a-z, 0-9 and _, start with a letter",
     "new other --title 'A|B'": "--title contains markdown or HTML (|), got 'A|B'",
     "new other --author 'Your Name'": "--author is still that of the template, got 'Your Name'",
-    "new other --link a.org": "--link is not an https link of plain characters, got 'a.org'",
+    "new other --link a.org": "--link is not an https link of plain characters, got 'a.org'; expected one such as https://ex",
+    "new other --title ''": "--title is not one line of words separated by single spaces, got ''",
+    "new all": "the name 'all' is that of the group of all encodings; choose another",
+    "new small": "the name 'small' is that of a suite; choose another",
+    "new copying": "the name 'copying' is that of a task; choose another",
 }
 """Command → answer, next to a valid ``mine.py``."""
 
