@@ -20,7 +20,8 @@ class Value(NamedTuple):
     length: int | None = None
     """Test length, in the task's unit."""
     layer: int | None = None
-    """From 0. Of hidden states, 0 is the input of the first layer, and the number of layers the end of the last."""
+    """From 0. Of hidden states, 0 is the input of the first layer, and the number of layers the end of the last. Figures,
+    tables and ``lprime export`` count other layers from 1."""
     head: int | None = None
     at: str = ""
     """What else it is of: depth of a needle, position, the other run of a comparison."""

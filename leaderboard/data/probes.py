@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.probe.record import ProbeRecord, file_of, read_record
+from bench.probe.record import ProbeRecord, Value, file_of, read_record
 from bench.result import Result, reading
 from bench.suites.suite import Suite
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
 
 PROBES = "probes"
+HIDDEN_STATES = "position"
+"""The probe of hidden states, of which layer 0 is the input."""
 HEADER = {
     "suite": "name of the suite",
     "suite_version": "version of the suite",
@@ -42,7 +44,7 @@ VALUE = {
     "quantity": "what was measured",
     "value": "the number; null where it does not exist",
     "length": "length of the examples, in the task's units; null if it is of several",
-    "layer": "layer, from 0; of hidden states, the number of layers is the end of the last one",
+    "layer": "layer, from 1, as in figures; of hidden states (probe position), 0 is the input and n the end of the n-th layer",
     "head": "head, from 0; null for a mean over heads",
     "at": "further coordinate: eighth of the prompt, position, or the other run of a comparison",
 }
@@ -114,6 +116,13 @@ def with_probes(suites: Mapping[str, Sequence[Grid]], folder: Path) -> dict[str,
     return {name: [replace(grid, probes=own(name, grid)), *older] for name, (grid, *older) in suites.items()}
 
 
+def as_shown(record: ProbeRecord) -> list[Value]:
+    """The values of a record with its layers counted as in figures: stored ones count from 0, also those of attention."""
+    if record.probe == HIDDEN_STATES:
+        return record.values
+    return [value if value.layer is None else value._replace(layer=value.layer + 1) for value in record.values]
+
+
 def probe_table(records: Iterable[ProbeRecord]) -> "pa.Table":
     """One row per number, with what it is of."""
     import pyarrow as pa
@@ -126,7 +135,7 @@ def probe_table(records: Iterable[ProbeRecord]) -> "pa.Table":
         if name in HEADER:
             cells = [getattr(record, name) for record in records for _ in record.values]
         else:
-            cells = [getattr(value, name) for record in records for value in record.values]
+            cells = [getattr(value, name) for record in records for value in as_shown(record)]
         columns.append(pa.array(cells, kind))
         fields.append(pa.field(name, kind, metadata={"meaning": meaning}))
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))

@@ -72,7 +72,7 @@ def find_pair(
         if encodings_of(grids).issuperset(names):
             return grids, names
     try:
-        ours = read_grids([suite], out, published=False)[suite]
+        (ours,) = read_grids([suite], out, published=False).values()
     except NoResults as nothing:
         try:
             return read_published(), names

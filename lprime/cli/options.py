@@ -29,10 +29,17 @@ Tasks = Annotated[
     list[str] | None,
     typer.Option("--task", metavar="NAME", autocompletion=complete_task, help="Only these tasks (repeatable)."),
 ]
+Seeds = Annotated[list[int] | None, typer.Option("--seed", metavar="N", help="Only these seeds (repeatable).")]
 Vary = Annotated[
     bool, typer.Option("--vary", help="Instead of the suite itself, all its conditions (see bench/suites/vary.py).")
 ]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of your runs.")]
+OutOrShared = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of your runs [default: runs].", show_default=False),
+]
+"""``Out`` of a command that also takes ``On``: the cluster file may say where runs are."""
+On = Annotated[str | None, typer.Option("--on", metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")]
 To = Annotated[Path, typer.Option("--board", metavar="DIR", help="Folder of the published board: results, pages and figures.")]
 Workers = Annotated[
     int | None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Encodings, Json, Tasks, Workers, print_json
+from .options import Encodings, Json, On, OutOrShared, Tasks, Workers, print_json
 
 if TYPE_CHECKING:
     from concurrent.futures import ProcessPoolExecutor
@@ -37,10 +37,8 @@ def probe(
         list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable) [default: the suite's first].")
     ] = None,
     workers: Workers = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of your runs [default: runs].")
-    ] = None,
-    on: Annotated[str | None, typer.Option(metavar="FILE", help="Train on the SLURM cluster described by a YAML file.")] = None,
+    out: OutOrShared = None,
+    on: On = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be trained, as lprime run does.")] = False,
     as_json: Json = False,
 ) -> int:

@@ -11,22 +11,24 @@ if TYPE_CHECKING:
 
 
 def read_grids(suites: Iterable[str] | None, out: Path, published: bool) -> "dict[str, list[Grid]]":
-    """Suite → its grids, newest version first; None reads all suites that have results.
+    """Name of a suite → its grids, newest version first; None reads all suites that have results.
 
     Raises:
         InputError: no such suite, no results, a broken file, or results that contradict each other.
     """
+    from lprime.api.tables import suite_name
+
     if not published:
         from leaderboard.data.collect import NoResults, collect, suites_with_results
 
+        asked = {suite_name(suite): suite for suite in suites or suites_with_results(out)}  # a suite and its file are one
         try:
-            return {name: collect(name, out) for name in suites or suites_with_results(out)}
+            return {name: collect(suite, out) for name, suite in asked.items()}
         except NoResults as error:
             raise NoResults(f"{error}, or use --published") from None
 
     from leaderboard.data.cards import read_cards, with_cards
     from leaderboard.data.store import published_grids
-    from lprime.api.tables import suite_name
     from tasks import InputError, unknown
 
     out = published_folder(out)
@@ -37,7 +39,7 @@ def read_grids(suites: Iterable[str] | None, out: Path, published: bool) -> "dic
             f"nothing is published under {out}; expected results/<suite>/<encoding>.jsonl as lprime publish writes them"
             + (f"; earlier versions: {archived}" if archived else "")
         )
-    names = [suite_name(suite) for suite in suites or grids]
+    names = dict.fromkeys(map(suite_name, suites or grids))
     for name in names:
         if name not in grids:
             raise unknown("published suite", name, grids)

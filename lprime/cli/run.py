@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Encodings, Json, Quiet, Suite, Tasks, Vary, Workers, print_json
+from .options import Encodings, Json, On, OutOrShared, Quiet, Seeds, Suite, Tasks, Vary, Workers, print_json
 from .selection import expand, full_names, try_settings
 
 
@@ -20,17 +20,12 @@ def run(
     vary: Vary = False,
     encoding: Encodings = None,
     task: Tasks = None,
-    seed: Annotated[list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable).")] = None,
+    seed: Seeds = None,
     extra_seeds: Annotated[
         bool, typer.Option("--extra-seeds", help="Allow seeds that the suite does not have; a board counts them too.")
     ] = False,
     workers: Workers = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of the runs [default: runs].", show_default=False
-        ),
-    ] = None,
+    out: OutOrShared = None,
     device: Annotated[str | None, typer.Option(metavar="auto|cpu|cuda", help="Device [default: auto].")] = None,
     checkpoint_every: Annotated[
         float | None, typer.Option(metavar="S", min=0, help="Seconds between checkpoints of a run [default: 10].")
@@ -40,7 +35,7 @@ def run(
     ] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed runs again.")] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Profile one run by phase; keep no result.")] = False,
-    on: Annotated[str | None, typer.Option(metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")] = None,
+    on: On = None,
     detach: Annotated[bool, typer.Option("--detach", help="With --on: return once all jobs are queued.")] = False,
     track: Annotated[
         str | None,

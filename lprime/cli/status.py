@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Encodings, Json, Out, Suite, Tasks, Vary, check_positive, print_json, runs_folder
+from .options import Encodings, Json, Out, Seeds, Suite, Tasks, Vary, check_positive, print_json, runs_folder
 
 if TYPE_CHECKING:
     from bench.runs.run import Run
@@ -23,7 +23,7 @@ def status(
     vary: Vary = False,
     encoding: Encodings = None,
     task: Tasks = None,
-    seed: Annotated[list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable).")] = None,
+    seed: Seeds = None,
     out: Out = Path("runs"),
     as_json: Json = False,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh until all runs have ended, or Ctrl-C.")] = False,

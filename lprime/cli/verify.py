@@ -7,7 +7,19 @@ import typer
 
 from leaderboard import PUBLISHED
 
-from .options import Json, Markdown, Quiet, To, Workers, check_positive, finding_printer, print_report, refuse_unwritable
+from .options import (
+    Json,
+    Markdown,
+    On,
+    OutOrShared,
+    Quiet,
+    To,
+    Workers,
+    check_positive,
+    finding_printer,
+    print_report,
+    refuse_unwritable,
+)
 
 
 def verify(
@@ -25,13 +37,8 @@ def verify(
     choice_seed: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="Seed of the choice and of new test sets [default: random].")
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of recomputed runs [default: runs].", show_default=False
-        ),
-    ] = None,
-    on: Annotated[str | None, typer.Option(metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")] = None,
+    out: OutOrShared = None,
+    on: On = None,
     workers: Workers = None,
     time_limit: Annotated[
         float | None, typer.Option(metavar="S", help="Seconds for a run [default: by their recorded time].")

@@ -77,6 +77,8 @@ def test_export_takes_the_given_suites_and_reports_failed_runs(place, capsys):
     )
     assert printed(capsys, "export", "--to", "one.csv", "--suite", "other") == "8 rows of 2 runs (other) written to one.csv\n"
     assert set(pd.read_csv(place / "one.csv").suite) == {"other"}
+    twice = ("--suite", "tiny", "--suite", "tiny.yaml", "--suite", "tiny")
+    assert printed(capsys, "export", "--to", "once.csv", *twice).startswith("48 rows of 12 runs (tiny) written")
     frame = pd.read_csv(place / "all.csv")
     assert frame.groupby("suite").size().to_dict() == {"tiny": 48, "other": 8}
     assert not frame.duplicated(["fingerprint", "task", "encoding", "seed", "length"]).any()

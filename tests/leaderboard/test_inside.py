@@ -213,3 +213,5 @@ def test_the_table_has_one_row_per_number():
         r for r in table.to_pylist() if (r["probe"], r["encoding"], r["layer"], r["quantity"]) == ("position", "t5", 2, "error")
     )
     assert (row["value"], row["length"], row["head"], row["task"]) == (pytest.approx(3 / 27), 4, None, "copying")
+    layers = {probe: {r["layer"] for r in table.to_pylist() if r["probe"] == probe} for probe in ("position", "distance")}
+    assert layers == {"position": {0, 1, 2, None}, "distance": {1, 2}}, "as in the figures: 0 is the input"
