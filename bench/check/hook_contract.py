@@ -1,7 +1,6 @@
 """Hook contract: hooks must not modify their arguments, nor need tokens or details of embeddings that they are not to use."""
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -9,12 +8,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.encodings import HOOKS, At, Encoding
+from bench.encodings import At, Encoding
 
 from .checks import Fault, encoding_check
 from .statefulness import changed_tensors, model_tensors
 from .subject import Case, Subject, hidden_states, mode
 
+ARGUMENTS = {
+    "positions": ("tokens", "at"),
+    "prepare": ("at",),
+    "embed": ("x", "at"),
+    "rotate": ("q", "k", "at"),
+    "bias": ("q", "k", "at"),
+    "attend": ("q", "k", "v", "bias", "at"),
+}
+"""What the model passes to each hook."""
+NO_WRITES = "create new tensors instead of writing into arguments (no x += …, x.mul_(), x[…] = …)"
 NOISE, MOST_CHANGE = 1e-3, 0.3
 """Standard deviation of noise on embeddings, which have 1, and the most that it may change outputs. Those of ``asentmax``
 change by 0.09, of other built-in encodings by less than 0.01, of one that recognises tokens by their embeddings by several
@@ -24,8 +33,7 @@ units."""
 @encoding_check(
     "mutation",
     expected="hooks change none of their arguments in place, nor weights",
-    advice="create new tensors instead of writing into q, k, v, x, h, ids, bias or at.shared (no x += …, x.mul_(), x[…] = …), "
-    "and leave weights to training",
+    advice=f"{NO_WRITES}, and leave weights to training",
 )
 def check_mutation(subject: Subject) -> str:
     model, case = subject.model(), subject.main
@@ -56,11 +64,7 @@ def guard_hooks(encoding: Encoding, writes: list[str]) -> list[str]:
     def guarded(hook: str, run: Callable) -> Callable:
         @wraps(run)
         def call(*arguments: Any) -> Any:
-            given: dict[str, Tensor] = {}
-            arguments = tuple(collect_tensors(a, given) if isinstance(a, At) else a for a in arguments)
-            names = ("q", "k", "v", "bias") if len(arguments) > 2 else ("tokens or x",)
-            for name, value in zip(names, arguments, strict=False):
-                given |= dict(named_tensors(name, value))
+            given = given_tensors(hook, arguments)
             before = {name: tensor.detach().clone() for name, tensor in given.items()}
             result = run(*arguments)
             calls.append(hook)
@@ -70,19 +74,17 @@ def guard_hooks(encoding: Encoding, writes: list[str]) -> list[str]:
 
         return call
 
-    for hook in HOOKS:
+    for hook in ARGUMENTS:
         setattr(encoding, hook, guarded(hook, getattr(encoding, hook)))
     return calls
 
 
-def collect_tensors(at: At, given: dict[str, Tensor]) -> At:
-    """``at``, with all tensors it refers to added to ``given``."""
-    given |= dict(named_tensors("at.ids", at.ids)) | dict(named_tensors("at.shared", at.shared))
-    if at.source is None:
-        return at
-    h = at.source()
-    given["at.h"] = h
-    return replace(at, source=lambda: h)
+def given_tensors(hook: str, arguments: Sequence[Any]) -> dict[str, Tensor]:
+    """The tensors that a hook is given, those of ``at`` included, each under an expression for it."""
+    given = dict(zip(ARGUMENTS[hook], arguments, strict=True))
+    at = given.pop("at")
+    given |= {"at.ids": at.ids, "at.shared": at.shared, "at.h": at.source and at.source()}
+    return {name: tensor for expression, value in given.items() for name, tensor in named_tensors(expression, value)}
 
 
 def named_tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:

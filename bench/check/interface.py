@@ -21,17 +21,9 @@ from bench.training.model import build_decoder, shown_setup
 from tasks import InputError
 
 from .checks import Blocking, Fault, Undecided, encoding_check, place_of
+from .hook_contract import ARGUMENTS, NO_WRITES, given_tensors
 from .subject import Case, Subject, hidden_states, plugin_classes, rows_differ
 
-ARGUMENTS = {
-    "positions": ("tokens", "at"),
-    "prepare": ("at",),
-    "embed": ("x", "at"),
-    "rotate": ("q", "k", "at"),
-    "bias": ("q", "k", "at"),
-    "attend": ("q", "k", "v", "bias", "at"),
-}
-"""What the model passes to each hook."""
 FUNCTIONS = ("fget", "fset", "func", "__func__", "__wrapped__")
 """Where properties, cached properties, class and static methods, and wrapped functions have their function."""
 OVERRIDABLE = (*HOOKS, "info", "float_ids", "stage", "trained_as", "combined_with")
@@ -157,10 +149,15 @@ class Caller:
         return encoding
 
     def call(self, encoding: Encoding, hook: str, *arguments: Any) -> Any:
+        given = given_tensors(hook, arguments)
+        before = {name: version(tensor) for name, tensor in given.items()}
         try:
-            return getattr(encoding, hook)(*arguments)
+            output = getattr(encoding, hook)(*arguments)
         except (Exception, SystemExit) as error:
             raise self.fault(hook, error, arguments) from error
+        if written := [name for name, tensor in given.items() if version(tensor) != before[name]]:
+            raise Blocking(f"{definition(self.plugin, hook)}: `{hook}` writes into {', '.join(written)}", NO_WRITES)
+        return output
 
     def require(self, hook: str, output: Any, fits: bool, expected: str) -> None:
         """Refuse an output of the wrong form, or with a number that is not finite."""
@@ -172,6 +169,11 @@ class Caller:
             kind = "NaN" if output.isnan().any() else "infinity"
             advice = "return finite numbers: bound the arguments of log, division and exp; attention applies the causal mask"
             raise Blocking(f"{where} returns {kind}", advice)
+
+
+def version(tensor: Tensor) -> int:
+    """How often a tensor was written into, where torch counts it."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def describe_argument(name: str, value: Any) -> str:
@@ -216,7 +218,7 @@ def require_hook_outputs(subject: Subject, case: Case, heads: int, dtype: torch.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         encoding = caller.make(setup).to(dtype)
-        q, k, v = torch.randn(3, b, heads, width, d, dtype=dtype)
+        q, k, v = (part.clone() for part in torch.randn(3, b, heads, width, d, dtype=dtype))  # no views: each has its version
         x = torch.randn(b, width, setup.width, dtype=dtype)
     tokens = case.sequences(b, width, seed=0)
     at = At(announced_length=max(width, setup.train_tokens), generator=torch.Generator().manual_seed(0))

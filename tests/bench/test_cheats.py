@@ -59,7 +59,7 @@ CAUGHT = [
     ("tokens", "SolvesParity", "`positions` gives other ids for other tokens"),
     ("tokens", "SolvesRealPrompts", "`positions` gives other ids for other tokens"),
     ("tokens", "SolvesInInference", "`positions` gives other ids for other tokens"),
-    ("mutation", "WritesIntoTheStream", "`embed` writes into tokens or x"),
+    ("mutation", "WritesIntoTheStream", "`embed` writes into x"),
     ("mutation", "WritesIntoTheKeys", "`bias` writes into k"),
     ("mutation", "WritesInInference", "in evaluation: `attend` writes into v"),
     ("mutation", "ChangesItsWeights", "in training: a pass changes the model's encoding.scale"),
