@@ -1,9 +1,12 @@
 """Define, register and run named checks."""
 
 import importlib
+import signal
+import threading
 import time
 import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,6 +43,29 @@ class Undecided(Exception):
 
 class Skipped(Exception):
     """A check could not run because another one, which it depends on, failed."""
+
+
+class TimeUp(BaseException):
+    """Code ran for too long. An ``except Exception`` in a plugin does not catch it."""
+
+
+@contextmanager
+def time_limit(seconds: float, message: str) -> Iterator[None]:
+    """Raise ``TimeUp`` in the line that is running after ``seconds``, in the main thread only. A call into C ends first."""
+
+    def interrupt(*_: object) -> None:
+        raise TimeUp(message)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
 
 
 @dataclass(frozen=True)
@@ -100,9 +126,9 @@ def run_check(check: Check, subject: Any, files: Collection[str] = ()) -> tuple[
         found, status, advice = str(undecided), "undecided", ""
     except Skipped as skipped:
         found, status, advice = str(skipped), "not run", ""
-    except (Exception, SystemExit) as error:
-        where = place_of(error, files)
-        found = f"{where}: {type(error).__name__}: {' '.join(str(error).split()):.500}".removeprefix(": ").removesuffix(": ")
+    except (Exception, SystemExit, TimeUp) as error:
+        where, kind = place_of(error, files), "" if isinstance(error, TimeUp) else f"{type(error).__name__}: "
+        found = f"{where}: {kind}{' '.join(str(error).split()):.500}".removeprefix(": ").removesuffix(": ")
         advice, go_on = "correct that line, then run the checks again", False
     return {"status": status, "found": found, "advice": advice, "seconds": round(time.monotonic() - start, 2)}, go_on
 

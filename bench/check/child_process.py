@@ -32,8 +32,8 @@ def run_all_checks(channel: Channel, order: dict[str, Any]) -> None:
     from bench.plugins.source_hash import source_hash
     from bench.runs.run_one import device_name, package_versions
 
-    from .checks import load_checks, run_check
-    from .interface import try_hooks
+    from .checks import load_checks, run_check, time_limit
+    from .interface import TRY_LIMIT_S, try_hooks
     from .subject import Subject
 
     torch.set_num_threads(1)
@@ -48,14 +48,15 @@ def run_all_checks(channel: Channel, order: dict[str, Any]) -> None:
         device=device_name(torch.device("cpu")),
     )
     subject = Subject(cls)
-    try_hooks(subject)
+    try_hooks(subject, min(TRY_LIMIT_S, order["time_limit_s"]))
     channel.send("tried")
-    for check in checks:
-        finding, go_on = run_check(check, subject, subject.own_files)
-        channel.send("finding", finding=finding)
-        if not go_on:
-            channel.send("stopped")
-            return
+    with time_limit(order["time_limit_s"], order["late"]):
+        for check in checks:
+            finding, go_on = run_check(check, subject, subject.own_files)
+            channel.send("finding", finding=finding)
+            if not go_on:
+                channel.send("stopped")
+                return
     channel.send("done")
 
 

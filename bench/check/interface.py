@@ -20,13 +20,15 @@ from bench.encodings import HOOKS, At, Encoding, Wrapper, hooks
 from bench.training.model import build_decoder, shown_setup
 from tasks import InputError
 
-from .checks import Blocking, Fault, Undecided, encoding_check, place_of
+from .checks import Blocking, Fault, TimeUp, Undecided, encoding_check, place_of, time_limit
 from .hook_contract import ARGUMENTS, NO_WRITES, given_tensors
 from .subject import Case, Subject, hidden_states, plugin_classes, rows_differ
 
 FUNCTIONS = ("fget", "fset", "func", "__func__", "__wrapped__")
 """Where properties, cached properties, class and static methods, and wrapped functions have their function."""
 OVERRIDABLE = (*HOOKS, "info", "float_ids", "stage", "trained_as", "combined_with")
+TRY_LIMIT_S = 60.0
+"""For all calls of ``try_hooks``, which take a second."""
 SUPER, TAKEN = "call super().__init__(setup) first in __init__", "that is the name of a hook; choose another"
 HINTS = (
     (r"before Module\.__init__\(\) call|Encoding\.__init__\(\) missing .* 'setup'", SUPER),
@@ -44,17 +46,18 @@ HINTS = (
 """What an error's type and message contain → what to do about it."""
 
 
-def try_hooks(subject: Subject) -> None:
+def try_hooks(subject: Subject, limit_s: float = TRY_LIMIT_S) -> None:
     """Construct the encoding and call each of its hooks.
 
     Raises:
-        InputError: the constructor or a hook raises an error, takes other arguments than the model passes, or returns something
-            else than the table in ``bench/encodings/base.py`` says.
+        InputError: the constructor or a hook raises an error, does not return, takes other arguments than the model passes, or
+            returns something else than the table in ``bench/encodings/base.py`` says.
     """
     try:
         require_declared_hooks(subject)
-        for width in (1, subject.main.setup.train_tokens, subject.main.setup.longest_tokens):
-            require_hook_outputs(subject, subject.main, subject.main.setup.heads, torch.float32, width)
+        with time_limit(limit_s, f"has not returned after {limit_s:g} s"):
+            for width in (1, subject.main.setup.train_tokens, subject.main.setup.longest_tokens):
+                require_hook_outputs(subject, subject.main, subject.main.setup.heads, torch.float32, width)
     except Fault as fault:
         raise InputError(f"{fault}; {fault.advice}") from fault
 
@@ -119,21 +122,23 @@ class Caller:
 
     def fault(self, name: str, error: BaseException, arguments: tuple[Any, ...] = ()) -> Blocking:
         """The fault of a call that raised an error."""
-        text = f"{type(error).__name__}: {' '.join(str(error).split()):.300}".removesuffix(": ")
+        text = f"raises {type(error).__name__}: {' '.join(str(error).split()):.300}".removesuffix(": ")
         shapes = [describe_argument(*pair) for pair in zip(ARGUMENTS.get(name, ()), arguments, strict=False)]
         call = f"`{name}`" if name == "__init__" else f"{name}({', '.join(shapes)})"
         # Of an unknown attribute or name; with the constructor not finished, a module has no attributes to list.
         known = dir(error.obj) if isinstance(error, AttributeError) and not isinstance(error.obj, nn.Module) else []
         near = get_close_matches(str(getattr(error, "name", "")), known, 1)
         hint = f"did you mean {near[0]!r}?" if near else "correct that line"
+        if isinstance(error, TimeUp):
+            text, hint = str(error), "a loop does not end, or is too slow: use tensor operations"
         hint = next((hint for pattern, hint in HINTS if re.search(pattern, text)), hint)
         where = place_of(error, self.subject.own_files) or definition(self.plugin, name)
-        return Blocking(f"{where}: {call} raises {text}", hint)
+        return Blocking(f"{where}: {call} {text}", hint)
 
     def make(self, setup: Any) -> Encoding:
         try:
             encoding = self.cls.make(setup)
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, TimeUp) as error:
             raise self.fault("__init__", error) from error
         if type(encoding) is not self.cls:
             found = f"{definition(self.plugin, 'make')}: `make` returns {describe_form(encoding)}; expected {self.cls.__name__}"
@@ -153,7 +158,7 @@ class Caller:
         before = {name: version(tensor) for name, tensor in given.items()}
         try:
             output = getattr(encoding, hook)(*arguments)
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit, TimeUp) as error:
             raise self.fault(hook, error, arguments) from error
         if written := [name for name, tensor in given.items() if version(tensor) != before[name]]:
             raise Blocking(f"{definition(self.plugin, hook)}: `{hook}` writes into {', '.join(written)}", NO_WRITES)

@@ -21,6 +21,8 @@ TIME_LIMIT_S = 300.0
 """Ten times the time of a slow encoding on an idle machine."""
 LOAD_LIMIT_S = 60.0
 """For loading Python, torch and the plugin, before the first check."""
+GRACE_S = 5.0
+"""For the process to name the line that is running when its time is over, before it is ended."""
 MEMORY_LIMIT_GB = 4.0
 RESERVED_GIB = 2
 """Address space that libraries reserve without using it."""
@@ -105,8 +107,10 @@ def run_hook_checks(
     """
     report: Report | None = None
     pending, tried = list(checks), False
+    late = f"still running after {time_limit_s:g} s, the limit for all checks together"
+    order = {"checks": [check.name for check in checks], "time_limit_s": time_limit_s, "late": late}
     try:
-        with SealedProcess("bench.check.child_process", code, checks=[check.name for check in checks]) as process:
+        with SealedProcess("bench.check.child_process", code, **order) as process:
             process.limit_time(LOAD_LIMIT_S, f"not loaded after {LOAD_LIMIT_S:g} s")
             while True:
                 kind, _, values = process.receive_any()
@@ -115,8 +119,7 @@ def run_hook_checks(
                 if kind == "encoding" and report is None:
                     with untrusted():
                         report = Report(**values, finished="", seconds=0.0, findings=[])
-                    late = f"still running after {time_limit_s:g} s, the limit for all checks together"
-                    process.limit_time(time_limit_s, late)
+                    process.limit_time(time_limit_s + GRACE_S, late)
                 elif kind == "finding" and pending:
                     with untrusted():
                         finding = pending[0].finding(values["finding"])

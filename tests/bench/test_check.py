@@ -2,16 +2,19 @@
 
 import contextlib
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
 import torch
-from cheat_files import CHECKS, make_subject
+from cheat_files import CHECKS, TINY, make_subject
 from commands import run_command
 from markdown_it import MarkdownIt
 
 from bench.check import Finding, Report, check_encoding, judged, run_checks
-from bench.check.checks import run_check
+from bench.check.checks import run_check, time_limit
+from bench.check.subject import Subject
+from bench.plugins.registry import get_encoding
 from bench.sealed import sandbox
 from bench.sealed.process import SealedError
 from tasks import InputError
@@ -134,6 +137,17 @@ def test_messages_are_read_as_untrusted(monkeypatch, kind, values):
         return
     first, second = check_encoding("nope", only=["interface", "devices"], sandbox=False).findings
     assert (first.status, first.found, second.status) == ("failed", "sent a message with wrong fields", "not run")
+
+
+def test_a_hook_that_does_not_return_is_reported_with_its_line(tmp_path):
+    loop = "while True:\n                try: pass\n                except Exception: pass"
+    (tmp_path / "table.py").write_text(BREAKS.replace('raise RuntimeError("it <broke>")', loop))
+    subject = Subject(get_encoding(str(tmp_path / "table.py")), suite=TINY, other_suites=[])
+    subject.model()  # imports and suites take their time
+    with time_limit(2, "too late"):
+        finding, go_on = run_check(CHECKS["batches"], subject, subject.own_files)
+    assert finding["status"] == "failed" and not go_on
+    assert re.fullmatch(r"table\.py, line (8|9|10): too late", finding["found"])
 
 
 READS = """

@@ -46,7 +46,7 @@ AUTHOR = {
     "a write into an argument": (METHOD, "def rotate(self, q, k, at):\n        q *= 2\n        return q, k",
         "mine.py, line 12: `rotate` writes into q; create new tensors instead of writing into arguments (no x += …, x.mul_"),
     "a write into at.shared": (METHOD, "def prepare(self, at):\n        return {1: [at.ids * 1.0]}\n\n"
-        "    def bias(self, q, k, at):\n        return at.shared[1][0].neg_()", "`bias` writes into at.shared[1][0]; create new"),
+        "    def bias(self, q, k, at):\n        return at.shared[1][0].neg_()", "`bias` writes into at.shared[1][0]; create"),
     "no super": (INIT, "        self.rate = rate\n",
         "mine.py, line 9: __init__ does not call super().__init__(setup); " + SUPER),
     "super too late": (INIT, "        self.w = nn.Parameter(torch.ones(1))\n" + INIT,
