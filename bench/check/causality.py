@@ -110,7 +110,7 @@ def layer_outputs(model: Decoder, tokens: Int[Tensor, "B T"], probe: Probe) -> l
     expected="no output depends on a later token: in training and evaluation, in every layer, at every position, up to L and "
     "beyond it up to L′",
     advice="find the hook that mixes positions: an entry for query i may use keys, values and inputs up to i only "
-    "(check roll, flip, sums and means over all of T, and tokens in `positions`)",
+    "(check the mask of an `attend` of your own, roll, flip, sums and means over all of T, and tokens in `positions`)",
 )
 def check_causality(subject: Subject) -> str:
     faults: list[str] = []

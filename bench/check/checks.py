@@ -15,7 +15,7 @@ from typing import Any
 from .report import Finding
 
 MODULES = (
-    "declaration", "interface", "finite_numbers", "position_ids", "causality", "batch_independence", "statefulness",
+    "declaration", "interface", "devices", "finite_numbers", "position_ids", "causality", "batch_independence", "statefulness",
     "hook_contract", "trainings", "judged",
 )  # fmt: skip
 

@@ -1,7 +1,6 @@
 """Hook contract: hooks must not modify their arguments, nor need tokens or details of embeddings that they are not to use."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -61,22 +60,24 @@ def guard_hooks(encoding: Encoding, writes: list[str]) -> list[str]:
     """Wrap the hooks of one instance. ``writes`` collects changes of arguments; the returned list collects calls."""
     calls: list[str] = []
 
-    def guarded(hook: str, run: Callable) -> Callable:
-        @wraps(run)
-        def call(*arguments: Any) -> Any:
-            given = given_tensors(hook, arguments)
-            before = {name: tensor.detach().clone() for name, tensor in given.items()}
-            result = run(*arguments)
-            calls.append(hook)
-            changed = [name for name, tensor in before.items() if not torch.equal(tensor, given[name])]
-            writes.extend(f"`{hook}` writes into {name}" for name in changed)
-            return result
+    def guarded(hook: str, run: Callable, arguments: tuple[Any, ...]) -> Any:
+        given = given_tensors(hook, arguments)
+        before = {name: tensor.detach().clone() for name, tensor in given.items()}
+        result = run(*arguments)
+        calls.append(hook)
+        changed = [name for name, tensor in before.items() if not torch.equal(tensor, given[name])]
+        writes.extend(f"`{hook}` writes into {name}" for name in changed)
+        return result
 
-        return call
-
-    for hook in ARGUMENTS:
-        setattr(encoding, hook, guarded(hook, getattr(encoding, hook)))
+    wrap_hooks(encoding, guarded)
     return calls
+
+
+def wrap_hooks(encoding: Encoding, around: Callable[[str, Callable, tuple[Any, ...]], Any]) -> None:
+    """Make every call of a hook of one instance ``around(hook, run, arguments)``."""
+    for hook in ARGUMENTS:
+        run = getattr(encoding, hook)
+        setattr(encoding, hook, lambda *arguments, hook=hook, run=run: around(hook, run, arguments))
 
 
 def given_tensors(hook: str, arguments: Sequence[Any]) -> dict[str, Tensor]:
@@ -84,19 +85,19 @@ def given_tensors(hook: str, arguments: Sequence[Any]) -> dict[str, Tensor]:
     given = dict(zip(ARGUMENTS[hook], arguments, strict=True))
     at = given.pop("at")
     given |= {"at.ids": at.ids, "at.shared": at.shared, "at.h": at.source and at.source()}
-    return {name: tensor for expression, value in given.items() for name, tensor in named_tensors(expression, value)}
+    return {name: tensor for expression, value in given.items() for name, tensor in named_parts(expression, value)}
 
 
-def named_tensors(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
-    """The tensors inside a value, each with an expression for it."""
-    if isinstance(value, Tensor):
+def named_parts(name: str, value: Any, kind: type | tuple[type, ...] = Tensor) -> Iterator[tuple[str, Any]]:
+    """The tensors inside a value, or parts of another kind, each with an expression for it."""
+    if isinstance(value, kind):
         yield name, value
     elif isinstance(value, (list, tuple)):
         for n, part in enumerate(value):
-            yield from named_tensors(f"{name}[{n}]", part)
+            yield from named_parts(f"{name}[{n}]", part, kind)
     elif isinstance(value, Mapping):
         for key, part in value.items():
-            yield from named_tensors(f"{name}[{key!r}]", part)
+            yield from named_parts(f"{name}[{key!r}]", part, kind)
 
 
 @encoding_check(

@@ -1,4 +1,4 @@
-"""Interface: the model can construct the encoding and call its hooks, which return what they should, on any device.
+"""Interface: the model can construct the encoding and call its hooks, which return what they should.
 
 ``try_hooks`` does this once, before all checks and before a grid: a plugin that cannot work is refused in one line, which says
 where in its file and what to do. No check could say anything else about it.
@@ -20,15 +20,20 @@ from bench.encodings import HOOKS, At, Encoding, Wrapper, hooks
 from bench.training.model import build_decoder, shown_setup
 from tasks import InputError
 
-from .checks import Blocking, Fault, TimeUp, Undecided, encoding_check, place_of, time_limit
-from .hook_contract import ARGUMENTS, NO_WRITES, given_tensors
+from .checks import Blocking, Fault, TimeUp, encoding_check, place_of, time_limit
+from .hook_contract import ARGUMENTS, NO_WRITES, given_tensors, named_parts
 from .subject import Case, Subject, hidden_states, plugin_classes, rows_differ
 
+WIDE = (torch.float32, torch.float64)
+MODULE = vars(nn.Module()).keys()
+"""Attributes that torch gives to every module."""
 FUNCTIONS = ("fget", "fset", "func", "__func__", "__wrapped__")
 """Where properties, cached properties, class and static methods, and wrapped functions have their function."""
 OVERRIDABLE = (*HOOKS, "info", "float_ids", "stage", "trained_as", "combined_with")
 TRY_LIMIT_S = 60.0
 """For all calls of ``try_hooks``, which take a second."""
+NO_NUMPY = "use torch: numpy takes no tensors that are on a GPU or need a gradient"
+LEARNED, LISTS = (nn.Parameter, nn.Module), "keep parameters in nn.ParameterList or nn.ParameterDict, modules in nn.ModuleList"
 SUPER, TAKEN = "call super().__init__(setup) first in __init__", "that is the name of a hook; choose another"
 HINTS = (
     (r"before Module\.__init__\(\) call|Encoding\.__init__\(\) missing .* 'setup'", SUPER),
@@ -38,9 +43,12 @@ HINTS = (
     (r"Expected all tensors to be on the same device", "create tensors on the device of the arguments (device=q.device)"),
     (
         r"IndexError: index",
-        "a table must reach setup.longest_tokens; distances to later keys, which the mask hides, are negative",
+        "a table must reach setup.longest_tokens, or setup.layers if at.layer is its index; distances to later keys, which the "
+        "mask hides, are negative",
     ),
-    (r"NoneType", "at.shared is what `prepare` returns, by default None"),
+    (r"NoneType", "at.shared is what `prepare` returns, by default None; so is a bias"),
+    (r"to numpy|numpy\(\)", NO_NUMPY),
+    (r"dtype|scalar type|tensors used as indices", "convert a tensor: .to(q.dtype) for a product, .long() for an index"),
     (r"size of tensor|shape|must match|cannot be multiplied|[Dd]imension|broadcast|einsum", "compare the shapes in this call"),
 )
 """What an error's type and message contain → what to do about it."""
@@ -151,6 +159,11 @@ class Caller:
             if own := [hook for hook in HOOKS if hook in vars(part)]:
                 raise Blocking(f"{where}: __init__ assigns self.{own[0]}", TAKEN)
             part = part._modules.get("base") if isinstance(part, Wrapper) else None
+        known = {id(registered) for registered in (*encoding.parameters(), *encoding.modules())}
+        for attribute, value in (item for module in encoding.modules() for item in vars(module).items()):
+            for name, learned in () if attribute in MODULE else named_parts(f"self.{attribute}", value, LEARNED):
+                if id(learned) not in known:
+                    raise Blocking(f"{where}: {name} is in no module, so it is not trained", LISTS)
         return encoding
 
     def call(self, encoding: Encoding, hook: str, *arguments: Any) -> Any:
@@ -169,9 +182,12 @@ class Caller:
         where = f"{definition(self.plugin, hook)}: `{hook}`"
         if not fits:
             advice = "a method without `return` gives None" if output is None else "compare it with bench.encodings.Encoding"
+            if isinstance(output, Tensor) and hook == "bias" and output.dtype not in WIDE:
+                advice = "return float32: bfloat16 rounds integers beyond 256, float16 beyond 2048"
             raise Blocking(f"{where} returns {describe_form(output)}; expected {expected}", advice)
-        if isinstance(output, Tensor) and not output.isfinite().all():
-            kind = "NaN" if output.isnan().any() else "infinity"
+        tensors = [tensor for _, tensor in named_parts("", output)]
+        if not all(tensor.isfinite().all() for tensor in tensors):
+            kind = "NaN" if any(tensor.isnan().any() for tensor in tensors) else "infinity"
             advice = "return finite numbers: bound the arguments of log, division and exp; attention applies the causal mask"
             raise Blocking(f"{where} returns {kind}", advice)
 
@@ -238,13 +254,12 @@ def require_hook_outputs(subject: Subject, case: Case, heads: int, dtype: torch.
         caller.require("embed", embedded, same_form(embedded, x), describe_form(x))
         at = replace(at, source=lambda: x)
         rotated = caller.call(encoding, "rotate", q, k, at)
-        caller.require("rotate", rotated, isinstance(rotated, tuple) and len(rotated) == 2, "the pair q, k")
-        for r in rotated:
-            fits = isinstance(r, Tensor) and r.shape[:-1] == q.shape[:-1] and r.shape == rotated[0].shape and r.dtype == dtype
-            caller.require("rotate", r, fits, f"q and k both [B, H, T, e] of {dtype}")
+        fits = isinstance(rotated, tuple) and len(rotated) == 2 and all(isinstance(r, Tensor) for r in rotated)
+        fits = fits and all(r.shape == (*q.shape[:-1], *rotated[0].shape[-1:]) and r.dtype == dtype for r in rotated)
+        caller.require("rotate", rotated, fits, f"the tuple q, k, both [B, H, T, e] of {dtype}")
         bias = caller.call(encoding, "bias", *rotated, at)
-        fits = isinstance(bias, Tensor) and bias.is_floating_point() and broadcasts(bias, (b, heads, width, width))
-        caller.require("bias", bias, fits or bias is None, "None or floating-point numbers broadcastable to [B, H, T, T]")
+        fits = isinstance(bias, Tensor) and bias.dtype in WIDE and broadcasts(bias, (b, heads, width, width))
+        caller.require("bias", bias, fits or bias is None, "None, or float32 or float64 broadcastable to [B, H, T, T]")
         mixed = caller.call(encoding, "attend", *rotated, v, bias, at)
         caller.require("attend", mixed, same_form(mixed, v), describe_form(v))
 
@@ -254,6 +269,8 @@ def same_form(output: Any, like: Tensor) -> bool:
 
 
 def describe_form(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(describe_form, value))})"
     return f"{list(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else type(value).__name__
 
 
@@ -262,27 +279,3 @@ def broadcasts(bias: Tensor, shape: tuple[int, ...]) -> bool:
         return torch.broadcast_shapes(bias.shape, shape) == torch.Size(shape)
     except RuntimeError:
         return False
-
-
-@encoding_check(
-    "devices",
-    expected="tensors are created on the device of the tokens, so that the encoding runs on a GPU too",
-    advice="pass device=… to torch.arange and the like (at.positions.device, for instance), and keep fixed tables in "
-    "register_buffer",
-)
-def check_devices(subject: Subject) -> str:
-    # The meta device computes nothing, but like a GPU it rejects operations on tensors of different devices.
-    case = subject.main
-    model, tokens = subject.model().to("meta"), case.sequences(2, case.setup.train_tokens, seed=0).to("meta")
-    for training in (True, False):
-        try:
-            model.train(training)(tokens, case.setup.longest_tokens)
-        except Exception as error:
-            if re.search("expected device|same device", str(error)):
-                where = place_of(error, subject.own_files)
-                raise Fault(f"{where}: {' '.join(str(error).split()):.300}".removeprefix(": ")) from error
-            if "meta" not in str(error) and not isinstance(error, NotImplementedError):
-                raise
-            reason = f"{place_of(error, subject.own_files) or 'it'} needs the numbers in a tensor ({type(error).__name__})"
-            raise Undecided(f"cannot be decided without a GPU: {reason}") from None
-    return "all tensors on one device"

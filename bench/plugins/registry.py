@@ -199,15 +199,13 @@ def encoding_in(module: ModuleType, name: str, origin: str) -> type[Encoding]:
         if is_unloaded(cls.__module__):
             raise InputError(f"{origin} imports {name} from {cls.__module__}.py; refer to it as {cls.__module__}.py:{name}")
         return cls
-    declared = {
-        n: c
-        for n, c in vars(module).items()
-        if inspect.isclass(c) and issubclass(c, Encoding) and c.__module__ == module.__name__ and "info" in vars(c)
-    }
+    classes_here = {n: c for n, c in vars(module).items() if inspect.isclass(c) and c.__module__ == module.__name__}
+    encodings_here = {n: c for n, c in classes_here.items() if issubclass(c, Encoding)}
+    declared = {n: c for n, c in encodings_here.items() if "info" in vars(c)}
     if not declared:
-        raise InputError(
-            f"{origin} defines no encoding; expected a subclass of bench.encodings.Encoding with an info of its own"
-        )
+        found = f"; none in {', '.join(encodings_here)}" if encodings_here else ""
+        expected = "expected a subclass of bench.encodings.Encoding with an info of its own"
+        raise InputError(f"{origin} defines no encoding; {expected}{found}")
     if len(declared) > 1:
         one = next(iter(declared))
         raise InputError(f"{origin} defines {len(declared)} encodings ({', '.join(declared)}); name one, as in {origin}:{one}")

@@ -26,7 +26,7 @@ class InThisProcess:
 
     def __init__(self, module: str, code: Code, **order: object):
         self.sent: list[tuple] = []
-        child_process.serve(self, {"reference": code.reference, "checks": []})
+        child_process.serve(self, order | {"reference": code.reference, "checks": []})
 
     def send(self, kind: str, **values: object) -> None:
         self.sent.append((kind, {}, values))
