@@ -16,6 +16,8 @@ from bench.encodings import At, Encoding, Setup
 
 POSITIONS = 96
 """Number of positions whose codes are compared; the training length of the probe is a quarter of it."""
+SHIFT = 5000
+"""Added to all ids to see if attention depends on differences only; some encodings change with absolute positions later."""
 SAME = 1e-9
 """Codes closer than this (float64, unit scale) count as equal."""
 
@@ -125,7 +127,7 @@ def is_linear(probe: Probe) -> bool:
     ids = probe.at().positions
     if not bool((probe.attention().std(-1) > SAME).any()):
         return False  # no code
-    shifted = probe.attention(ids + 5)
+    shifted = probe.attention(ids + SHIFT)
     return bool((probe.attention(ids) - shifted).abs().max() < 1e-6) and depends_on_ids(probe)
 
 
