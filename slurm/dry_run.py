@@ -2,11 +2,12 @@
 
 import heapq
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.runs.progress import format_duration
 from bench.runs.run import Run
+from bench.runs.shared_training import steps_to_make
 from tasks import plural
 
 from . import commands
@@ -33,7 +34,7 @@ def local_dry_run(runs: Sequence[Run], out: Path, device: str, workers: int) -> 
     total, at_once, name = duration(list(seconds.values()), workers), min(workers, len(runs)), runs[0].suite.name
     return [
         f"{plural(len(runs), 'run')} of suite {name} on this machine ({device}), results under {out / name}",
-        f"a run takes {span_range(list(seconds.values()))} ({basis})",
+        f"{time_of_a_run(seconds, out)} ({basis})",
         f"about {span(total)} with {at_once} at a time",
     ]
 
@@ -61,7 +62,6 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     if not plans:
         return ["nothing to submit now: the site's limit on your jobs in the queue is reached"]
     by_run, basis = estimate(todo, out, cluster.device)
-    seconds = list(by_run.values())
     at_once = cluster.at_once if cluster.gpus else min(cluster.at_once, cluster.cpus_per_job)  # more would take turns
     jobs = [duration([by_run[plan.run(place)] for place in share], at_once) for plan in plans for share in plan.shares]
     hours = sum(jobs) / 3600
@@ -72,7 +72,7 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
         sbatch_script(plans[0], records_folder(out, runs[0].suite.name) / plans[0].token),
         f"{plural(len(todo) - len(held), 'run')} in {plural(len(jobs), 'job')}, {plural(len(plans), 'array')} "
         f"of at most {max(len(plan.shares) for plan in plans)}{later}",
-        f"{plural(cluster.at_once, 'run')} at a time in a job; a run takes {span_range(seconds)} ({basis})",
+        f"{plural(cluster.at_once, 'run')} at a time in a job; {time_of_a_run(by_run, out)} ({basis})",
         f"about {price}; the longest job about {span(max(jobs))}",
         *cautions(todo, out, cluster),
         *unchecked,
@@ -98,7 +98,7 @@ def cautions(runs: Sequence[Run], out: Path, cluster: Cluster) -> Iterator[str]:
     seconds, limit = list(by_run.values()), 60 * cluster.time_minutes - cluster.save_before_s
     if (requeues := math.ceil(max(seconds) / limit) - 1) > 0:
         yield (
-            f"caution: a run takes {span_range(seconds)}, a job at most {span(60 * cluster.time_minutes)}: the longest is "
+            f"caution: the longest run takes {span(max(seconds))}, a job at most {span(60 * cluster.time_minutes)}: it is "
             f"requeued {plural(requeues, 'time')}; raise time_minutes if the site allows it"
         )
     if not cluster.gpus and max(seconds) > SLOW_ON_CPU_S:
@@ -125,15 +125,21 @@ def duration(seconds: Sequence[float], at_once: int) -> float:
     return max(ends, default=0.0)
 
 
-def span_range(seconds: Sequence[float]) -> str:
-    shortest, longest = span(min(seconds)), span(max(seconds))
-    return shortest if shortest == longest else f"{shortest} to {longest}"
+def time_of_a_run(seconds: Mapping[Run, float], out: Path) -> str:
+    """The shortest and the longest estimated time; those of runs that load their training and only evaluate are named apart."""
+    steps = steps_to_make(list(seconds), out)
+    parts = []
+    for what, trains in (("a run", True), ("a run that only evaluates", False)):
+        if times := [s for run, s in seconds.items() if bool(steps[run]) == trains]:
+            shortest, longest = span(min(times)), span(max(times))
+            parts.append(f"{what} takes {shortest if shortest == longest else f'{shortest} to {longest}'}")
+    return ", ".join(parts)
 
 
 def span(seconds: float) -> str:
-    """``8.0 s``, ``2:03 minutes`` or ``6:10 hours``."""
+    """``8 s``, ``2:03 minutes`` or ``6:10 hours``; at least ``1 s``, since no estimate is finer."""
     if seconds < 59.5:
-        return f"{seconds:.{seconds < 9.95:d}f} s"
+        return f"{max(1, round(seconds))} s"
     if seconds < 3599.5:
         return f"{format_duration(seconds)} minutes"
     return f"{format_duration(60 * round(seconds / 60)).removesuffix(':00')} hours"

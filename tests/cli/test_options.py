@@ -72,6 +72,19 @@ def test_a_dry_run_as_json(here, capsys):
     assert (shown["runs"], shown["done"], len(shown["preview"])) == (2, 0, 3)
 
 
+def test_a_dry_run_names_runs_that_only_evaluate_apart(here, capsys):
+    """``ntk`` loads the weights of ``rope``; ``drope`` trains one more stage."""
+
+    def shown(*names):
+        encodings = [word for name in names for word in ("--encoding", name)]
+        return printed(capsys, "run", "quick", "--dry-run", "--task", "parity", *encodings).splitlines()[1]
+
+    time = r"takes \d+ s"
+    assert re.fullmatch(rf"a run {time} \(guessed.*", shown("rope"))
+    assert re.fullmatch(rf"a run {time}, a run that only evaluates {time} \(guessed.*", shown("rope", "ntk"))
+    assert re.fullmatch(rf"a run {time} to \d+ s \(guessed.*", shown("rope", "drope"))
+
+
 def test_quiet_and_json_of_finished_runs(here, capsys):
     """Nothing runs; the diverged run is named even in a quiet command, and its exit code is 0: it is a result."""
     of = load_suite("tiny.yaml")
