@@ -76,7 +76,8 @@ def submitit_parameters(cluster: Cluster, name: str, folder: Path) -> dict[str, 
         "additional_parameters": {"requeue": True}
         | {key.lstrip("-"): value for key, value in cluster.sbatch.items() if value is not False},
     }
-    return {key: value for key, value in chosen.items() if value is not None}
+    given = {key: value for key, value in chosen.items() if value is not None}
+    return given | {"wckey": None}  # by default submitit's own, which a site that checks keys refuses
 
 
 def sbatch_script(plan: Plan, folder: Path) -> str:

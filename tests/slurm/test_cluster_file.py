@@ -98,7 +98,7 @@ def test_runs_that_do_not_suit_the_cluster_are_named(tmp_path, monkeypatch, caps
     shortest, longest = map(seconds_in, re.search(rf"a run takes {SPAN} to {SPAN} \(guessed", shown).groups())
     (job,) = map(seconds_in, re.search(rf"the longest job about {SPAN}\n", shown).groups())
     assert 5 * 3600 < shortest < longest < 20 * 3600 and job >= longest
-    (times,) = re.search(r"a job at most 4:00 hours: the longest is requeued (\d) times; raise time_minutes", shown).groups()
+    (times,) = re.search(r"a job at most 4:00 hours: it is requeued (\d) times; raise time_minutes", shown).groups()
     assert int(times) == math.ceil(longest / (4 * 3600 - 90)) - 1
     (on_gpu,) = map(
         seconds_in, re.search(rf"without a GPU a run takes up to .* on one about {SPAN}: set gpus_per_job", shown).groups()
@@ -186,6 +186,13 @@ def test_a_cluster_file_as_submitits_parameters(tmp_path):
     assert "account" not in chosen
     tiny = load_cluster(str(write_cluster(tmp_path, memory_gb=0.0003)))
     assert submitit_parameters(tiny, "name", tmp_path)["mem"] == "1M", "0 would mean all of a node's"
+
+
+def test_jobs_have_the_workload_key_of_the_site_and_not_submitits(tmp_path):
+    for sbatch in ({}, {"wckey": "lab"}):
+        cluster = load_cluster(str(write_cluster(tmp_path, sbatch=sbatch)))
+        plan, *_ = plan_submissions(plan_runs(load_suite("quick"), ["nope"], ["parity"]), tmp_path, cluster, 0)[0]
+        assert re.findall("--wckey=(.*)", sbatch_script(plan, tmp_path)) == list(sbatch.values())
 
 
 FAKES = {
