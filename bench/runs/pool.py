@@ -94,6 +94,10 @@ class LocalPool:
     keep_weights: Collection[str] | None = None
     active: list[Worker] = field(default_factory=list, init=False)
 
+    def __post_init__(self) -> None:
+        if self.workers < 1:
+            raise InputError(f"workers must be 1 or more, got {self.workers}")
+
     def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
         """See ``Executor``."""
         queue, active = deque(runs), self.active
@@ -223,4 +227,4 @@ def local_pool(workers: int | None, device: str, **options) -> LocalPool:
     """
     gpus = [] if device == "cpu" else visible_gpus()
     default = min(available_cores(), RUNS_PER_GPU * len(gpus)) if gpus else available_cores()
-    return LocalPool(workers=workers or default, device=device, gpus=gpus, **options)
+    return LocalPool(workers=default if workers is None else workers, device=device, gpus=gpus, **options)

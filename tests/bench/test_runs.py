@@ -203,3 +203,8 @@ def test_results_of_another_fingerprint_or_run_are_refused_and_kept(tmp_path, su
     run.folder(tmp_path).rename(seed_7.folder(tmp_path))
     with pytest.raises(InputError, match=rf"holds the result of {run.path}, expected {seed_7.path}; move it"):
         run_one(seed_7, tmp_path, "cpu")
+
+
+def test_a_pool_without_workers_is_refused():
+    with pytest.raises(InputError, match="workers must be 1 or more, got 0"):
+        local_pool(0, "cpu")
