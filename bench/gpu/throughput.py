@@ -132,7 +132,8 @@ def run_to_end(command: list[str], environment: Mapping[str, str], seconds: floa
 
 
 def lprime_run(suite: str, workers: int, device: torch.device, out: Path) -> list[str]:
-    command = [sys.executable, "-m", "lprime", "run", suite, f"--workers={workers}"]
+    end_with_parent = ["setpriv", "--pdeathsig=TERM"] if shutil.which("setpriv") else []  # even if that is killed
+    command = [*end_with_parent, sys.executable, "-m", "lprime", "run", suite, f"--workers={workers}"]
     return [*command, f"--device={device.type}", f"--out={out}"]
 
 

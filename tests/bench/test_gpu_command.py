@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import subprocess
 import sys
 import tarfile
 import time
@@ -117,6 +118,24 @@ def test_an_encoding_whose_process_dies_or_hangs_is_a_failure(monkeypatch, targe
     assert compare_apart("nope", "cpu", 1, "quick", 2 if target is hang else 600) == Failure(key="equality nope", error=reason)
 
 
+def only_the_first(sender, name, *_):
+    if name == "e0":
+        sender.send("an error")
+    else:
+        time.sleep(600)
+
+
+def test_an_interrupted_comparison_ends_the_others(monkeypatch):
+    def interrupt(found):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bench.gpu.equality.send_comparison", only_the_first)
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        measure_equality(["e0", "e1", "e2", "e3", "e4"], "cpu", 1, "quick", 2, math.inf, interrupt)
+    assert time.monotonic() - start < 150, "the others take minutes"
+
+
 def test_no_comparison_begins_once_the_time_is_over(monkeypatch):
     begun, reported = [], []
 
@@ -155,6 +174,20 @@ sys.exit(2)
     stages = [(["nope"], ["parity"], [0]), (["nope"], ["parity"], [0, 1])]
     grid = run_grid(Path("quick"), stages, 1, torch.device("cpu"), math.inf, tmp_path)
     assert (grid.done, grid.failed, grid.asked) == (2, 0, 2), "one stage after the other"
+
+
+def test_a_killed_command_leaves_no_run_behind(tmp_path):
+    script = f"""
+import pathlib, subprocess, torch
+from bench.gpu.throughput import lprime_run
+subprocess.run([*lprime_run("quick", 1, torch.device("cpu"), pathlib.Path({str(tmp_path)!r})), "--task=copying"])
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        while not list(tmp_path.rglob("heartbeat.json")) and process.poll() is None:
+            time.sleep(0.1)
+        process.kill()
+        process.stdout.read()  # until the last process that can write to it has ended
+    assert list(tmp_path.rglob("checkpoint.*")) and not list(tmp_path.rglob("result.json"))
 
 
 def test_a_grid_out_of_time_is_terminated_and_may_save(tmp_path, monkeypatch):
