@@ -92,10 +92,12 @@ def gpu(
     quick: Annotated[bool, typer.Option("--quick", help="A smoke run on the CPU; its numbers mean nothing.")] = False,
 ) -> None:
     """Compare every encoding on a GPU with the CPU, and measure speed. Continues where an earlier call stopped."""
+    end = time.monotonic() + 60 * minutes
+
     import torch
 
     from bench.encodings import catalogue
-    from bench.files import write_atomic
+    from bench.files import check_writable, write_atomic
     from bench.runs.devices import available_cores
     from bench.runs.run import now
     from bench.runs.run_one import device_name, package_versions
@@ -115,8 +117,8 @@ def gpu(
             raise unknown("kind of measurement", kind, KINDS)
     if not (quick or torch.cuda.is_available()):
         raise InputError("no CUDA device was found; --quick tries the command on a CPU")
-    device, size, end = torch.device("cpu" if quick else "cuda"), QUICK if quick else FULL, time.monotonic() + 60 * minutes
-    out.mkdir(parents=True, exist_ok=True)
+    device, size = torch.device("cpu" if quick else "cuda"), QUICK if quick else FULL
+    check_writable(out)
     path = out / "measurements.jsonl"
     known = {(m.kind, m.key) for m in read_measurements(path)}
 

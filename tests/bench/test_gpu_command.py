@@ -57,11 +57,13 @@ def test_smoke_run_stops_is_continued_and_measures_nothing_twice(tmp_path):
     assert [m.kind for m in read_measurements(tmp_path / "measurements.jsonl")[len(found) + 3 :]] == ["machine"]
 
 
-def test_without_a_gpu_the_full_command_is_refused(monkeypatch, capsys):
+@pytest.mark.parametrize(("words", "message"), [([], "no CUDA device was found"), (["--quick"], "gpu: cannot write")])
+def test_bad_input_is_one_line(tmp_path, monkeypatch, capsys, words, message):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    (tmp_path / "file").touch()
     with pytest.raises(SystemExit) as ended:
-        command.main([])
-    assert ended.value.code == 2 and "no CUDA device was found" in capsys.readouterr().err
+        command.main([*words, "--out", str(tmp_path / "file" / "gpu")])
+    assert ended.value.code == 2 and message in capsys.readouterr().err
 
 
 def test_a_line_that_was_cut_off_is_dropped_and_others_are_refused(tmp_path):
