@@ -64,9 +64,10 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     by_run, basis = estimate(todo, out, cluster.device)
     at_once = cluster.at_once if cluster.gpus else min(cluster.at_once, cluster.cpus_per_job)  # more would take turns
     jobs = [duration([by_run[plan.run(place)] for place in share], at_once) for plan in plans for share in plan.shares]
-    hours = sum(jobs) / 3600
-    price = f"{hours * cluster.gpus:.1f} GPU-hours, " if cluster.gpus else ""
-    price += f"{hours * cluster.cpus_per_job:.1f} CPU-hours"
+    hours = max(sum(jobs) / 3600, 0.01)  # no estimate is finer
+    digits = 1 if hours >= 1 else 2
+    price = f"{hours * cluster.gpus:.{digits}f} GPU-hours, " if cluster.gpus else ""
+    price += f"{hours * cluster.cpus_per_job:.{digits}f} CPU-hours"
     later = f"; {plural(len(held), 'run')} later" if held else ""
     return [
         sbatch_script(plans[0], records_folder(out, runs[0].suite.name) / plans[0].token),
@@ -85,7 +86,7 @@ def cautions(runs: Sequence[Run], out: Path, cluster: Cluster) -> Iterator[str]:
         yield f"caution: {' and '.join(unset)} is not set here, so shared_folder stays {cluster.shared_folder}"
     elif cluster.shared and not cluster.shared.is_dir():
         yield f"caution: shared_folder {cluster.shared} does not exist here yet"
-    if not cluster.gpus and cluster.at_once > cluster.cpus_per_job:
+    if cluster.at_once > cluster.cpus_per_job:
         cpus = plural(cluster.cpus_per_job, "CPU")
         yield f"caution: {cluster.at_once} runs at a time take turns on {cpus} of a job: raise cpus_per_job"
     if not cluster.gpus and cluster.memory_gb < RUN_GB * cluster.at_once:

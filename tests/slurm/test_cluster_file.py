@@ -120,6 +120,8 @@ def test_too_many_runs_at_a_time_are_named_and_do_not_make_a_grid_cheaper(tmp_pa
     shown, found = hours(cpus_per_job=2, runs_at_once=10)
     assert found == pytest.approx(expected, rel=0.2)
     assert "caution: 10 runs at a time take turns on 2 CPUs of a job: raise cpus_per_job\n" in shown
+    packed = preview(capsys, "small", "--on", write_cluster(tmp_path, gpus_per_job=1, runs_at_once=10))
+    assert "caution: 10 runs at a time take turns on 1 CPU of a job" in packed, "a run on a GPU needs a CPU too"
     assert "caution: memory_gb is 4 for 10 runs at a time, which may take 0.7 GB each: raise it to 7\n" in shown
 
 
