@@ -7,13 +7,12 @@ from .record import Speed
 from .tables import Table, all_tables, percent
 
 METHOD = """\
-One process, one thread, the allocator settings of a worker of `lprime run`, an otherwise idle machine. The contestants of a
-table take turns step by step, in an order that moves on by one each round, so that drift affects all alike; numbers are
-medians. All train on the same examples (lengths 1 to L mixed), with the same loss over answer tokens, clipping and fused
-AdamW. The libraries' models have our width, depth, heads and MLP width (Llama's SwiGLU has as many parameters as our MLP), no
-dropout, and the faster of their attentions; they pad to the longest example of a step, on the right, where causal attention
-needs no mask. Nothing is compiled. Steps at `standard`'s shapes have fewer examples than in its recipe, to keep the
-measurement short."""
+One process with one thread and the allocator settings of a worker of `lprime run`, on an otherwise idle machine. The
+contestants of a table take turns step by step, in an order that rotates; numbers are medians. All train on the same examples
+(lengths 1 to L mixed), with the same loss over answer tokens, clipping and fused AdamW. The libraries' models have our width,
+depth, heads and MLP width (Llama's SwiGLU has as many parameters as our MLP), no dropout, and the faster of their attentions;
+they pad on the right to the longest example of a step and need no mask. Nothing is compiled. Steps at `standard`'s shapes
+have fewer examples than in its recipe."""
 
 
 def render_page(record: Speed) -> str:
