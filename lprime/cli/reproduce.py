@@ -61,9 +61,14 @@ def reproduce(
         raise InputError(f"--max-minutes {max_minutes:g} is too few: {cheapest}")
     verdicts, rows = [], []
     for finding in chosen:
-        with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
-            outcome = measure(finding, out, workers)
-        write_outcomes(out / OUTCOMES, read_outcomes(out / OUTCOMES) | {finding.name: outcome})
+        before = read_outcomes(out / OUTCOMES)
+        outcome = before.get(finding.name)
+        if finding.code and outcome and outcome.rule == finding.rule:  # runs resume by themselves
+            print(f"{finding.name}: as measured on {outcome.finished[:10]}; delete {out / OUTCOMES} to repeat", file=sys.stderr)
+        else:
+            with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
+                outcome = measure(finding, out, workers)
+            write_outcomes(out / OUTCOMES, before | {finding.name: outcome})
         if publish:
             write_outcomes(place, read_outcomes(place) | {finding.name: outcome})
         verdicts.append(verdict_of(finding, outcome)[0])
