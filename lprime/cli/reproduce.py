@@ -61,14 +61,12 @@ def reproduce(
         raise InputError(f"--max-minutes {max_minutes:g} is too few: {cheapest}")
     verdicts, rows = [], []
     for finding in chosen:
-        before = read_outcomes(out / OUTCOMES)
-        outcome = before.get(finding.name)
-        if finding.code and outcome and outcome.rule == finding.rule:  # runs resume by themselves
-            print(f"{finding.name}: as measured on {outcome.finished[:10]}; delete {out / OUTCOMES} to repeat", file=sys.stderr)
-        else:
+        known = read_outcomes(out / OUTCOMES)
+        outcome = known.get(finding.name)
+        if not (finding.code and outcome and is_current(finding, outcome)):  # runs resume by themselves
             with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
                 outcome = measure(finding, out, workers)
-            write_outcomes(out / OUTCOMES, before | {finding.name: outcome})
+            write_outcomes(out / OUTCOMES, known | {finding.name: outcome})
         if publish:
             write_outcomes(place, read_outcomes(place) | {finding.name: outcome})
         verdicts.append(verdict_of(finding, outcome)[0])
@@ -84,6 +82,18 @@ def reproduce(
         count = plural(len(render_published(PUBLISHED)), "file")
         print(f"{count} written under {PUBLISHED}", file=sys.stderr if as_json else sys.stdout)
     return 1 if "not reproduced" in verdicts else 0
+
+
+def is_current(finding: "Finding", outcome: "Outcome") -> bool:
+    """Whether the finding's code would give the same numbers again: same rule, same clean checkout, same torch."""
+    import torch
+
+    from bench.runs.git_commit import current_commit
+
+    commit = current_commit()
+    if commit is None or commit.endswith("-dirty"):
+        return False
+    return (outcome.rule, outcome.commit, outcome.versions) == (finding.rule, commit, {"torch": torch.__version__})
 
 
 def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":

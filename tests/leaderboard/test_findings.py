@@ -13,7 +13,7 @@ from bench.plugins.registry import get_encoding
 from bench.probe import theorem
 from bench.probe.record import ProbeRecord, Value
 from bench.suites.yaml_config import validated
-from leaderboard.data.outcomes import Outcome
+from leaderboard.data.outcomes import OUTCOMES, Outcome, read_outcomes
 from leaderboard.render.findings_page import NOT_RUN, STALE, render_findings
 from leaderboard.stats.verdict import judge
 from tasks import InputError
@@ -132,6 +132,7 @@ def test_the_page_shows_each_verdict_and_ignores_outcomes_of_another_rule():
 
 def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)  # no checkout: the verdicts of others are those installed
+    monkeypatch.setattr("bench.runs.git_commit.current_commit", lambda: "one")
     names = [one.name for one in shipped_findings()[:2]]
     assert names == ["permutation_equivariance", "positions_without_encoding"]
     out = ("--out", tmp_path, "--json")
@@ -139,7 +140,11 @@ def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, ca
     listed = json.loads(printed(capsys, "reproduce", *out))
     assert {row["verdict"] for row in listed if row["name"] in names} == {"reproduced"}
     assert {row["verdict"] for row in listed if row["name"] not in names} != {NOT_RUN}
+    first = read_outcomes(tmp_path / OUTCOMES)
+    printed(capsys, "reproduce", *names, *out)
+    assert read_outcomes(tmp_path / OUTCOMES) == first, "not measured again"
 
+    monkeypatch.setattr("bench.runs.git_commit.current_commit", lambda: "another")
     monkeypatch.setattr(theorem, "NoPE", get_encoding("alibi"))  # an order signal where there must be none
     code, text, _ = run_command(capsys, "reproduce", *names, *out)
     assert (code, [row["verdict"] for row in json.loads(text)]) == (1, ["not reproduced"] * 2)
