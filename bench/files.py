@@ -69,6 +69,8 @@ def check_writable(folder: Path) -> None:
             file.write(bytes(4096))
             file.flush()
             os.fsync(file.fileno())
+    except FileExistsError as error:
+        raise InputError(f"{folder} is a file; expected a folder") from error
     except OSError as error:
         raise InputError(f"cannot write {folder}: {error.strerror or error}") from error
 

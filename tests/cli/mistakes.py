@@ -175,7 +175,7 @@ COMMANDS = {
     "run quick --device gpu": "unknown device 'gpu'",
     "run quick --device cuda": "torch sees no GPU here",
     "run quick --encodin rope": "No such option: --encodin (Possible options: --encoding, --on)",
-    "run quick --out file": "cannot write file: File exists",
+    "run quick --out file": "file is a file; expected a folder",
     "run quick --out file/inside": "cannot write file/inside: Not a directory",
     "run quick --out /proc/nowhere": "cannot write /proc/nowhere: No such file or directory",
     "run quick --detach": "--detach needs a cluster; expected --on FILE too",
