@@ -143,7 +143,7 @@ def is_finite_past_train(cls: type[Encoding]) -> bool:
 def depends_on_ids(probe: Probe) -> bool:
     """Return whether other ids give other codes."""
     ids = probe.at().positions
-    if ids.ndim > 1 or ids.is_floating_point():
+    if ids.ndim > 1:
         return False
     permuted = torch.cat([ids[:-1].flip(0), ids[-1:]])  # also near the query: windows may end there
     return bool((probe.codes(ids) - probe.codes(permuted)).abs().max() > SAME)

@@ -18,6 +18,7 @@ KNOWN = {
     "t5": (False, True, True, True, True),  # far distances share a bucket
     "fire": (True, False, True, True, True),  # normalised by the position of the query from T₀ = 512 on
     "hard_alibi": (False, True, True, True, True),  # windows end near the query
+    "interpolated(rope)": (True, True, True, True, True),  # as rope, at fractional ids
 }
 
 
