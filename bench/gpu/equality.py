@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from multiprocessing import active_children, get_context
+from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
 import torch
@@ -73,15 +73,9 @@ def measure_equality(
         return compare_apart(name, device, steps, past, min(COMPARE_S, left + LATE_S)) if left > 0 else None
 
     with ThreadPoolExecutor(processes) as pool:
-        try:
-            for job in as_completed([pool.submit(compare_before_end, name) for name in names]):
-                if found := job.result():
-                    report(found)
-        except BaseException:  # interrupted: the pool would first wait for all comparisons
-            end = -math.inf
-            for process in active_children():
-                process.kill()
-            raise
+        for job in as_completed([pool.submit(compare_before_end, name) for name in names]):
+            if found := job.result():
+                report(found)
 
 
 def compare_apart(name: str, device: str, steps: int, past: str, seconds: float) -> Equality | Failure:

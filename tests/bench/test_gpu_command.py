@@ -120,24 +120,6 @@ def test_an_encoding_whose_process_dies_or_hangs_is_a_failure(monkeypatch, targe
     assert compare_apart("nope", "cpu", 1, "quick", 2 if target is hang else 600) == Failure(key="equality nope", error=reason)
 
 
-def only_the_first(sender, name, *_):
-    if name == "e0":
-        sender.send("an error")
-    else:
-        time.sleep(600)
-
-
-def test_an_interrupted_comparison_ends_the_others(monkeypatch):
-    def interrupt(found):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("bench.gpu.equality.send_comparison", only_the_first)
-    start = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        measure_equality(["e0", "e1", "e2", "e3", "e4"], "cpu", 1, "quick", 2, math.inf, interrupt)
-    assert time.monotonic() - start < 150, "the others take minutes"
-
-
 def test_no_comparison_begins_once_the_time_is_over(monkeypatch):
     begun, reported = [], []
 
