@@ -69,7 +69,7 @@ def length_titles(column: Column) -> list[str]:
 
 def task_title(task: str) -> str:
     """The name of a task in text: ``key retrieval`` of ``key_retrieval``, which is its name in commands and files."""
-    return printable(tasks.title(task).lower() if task in tasks.catalogue() else task)
+    return printable(tasks.title(task).lower())
 
 
 def task_markdown(task: str) -> str:

@@ -61,12 +61,12 @@ def reproduce(
         raise InputError(f"--max-minutes {max_minutes:g} is too few: {cheapest}")
     verdicts, rows = [], []
     for finding in chosen:
-        known = read_outcomes(out / OUTCOMES)
-        outcome = known.get(finding.name)
-        if not (finding.code and outcome and is_current(finding, outcome)):  # runs resume by themselves
+        measured = read_outcomes(out / OUTCOMES)
+        outcome = measured.get(finding.name)
+        if not (outcome and is_current(finding, outcome)):
             with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
                 outcome = measure(finding, out, workers)
-            write_outcomes(out / OUTCOMES, known | {finding.name: outcome})
+            write_outcomes(out / OUTCOMES, measured | {finding.name: outcome})
         if publish:
             write_outcomes(place, read_outcomes(place) | {finding.name: outcome})
         verdicts.append(verdict_of(finding, outcome)[0])
@@ -85,7 +85,10 @@ def reproduce(
 
 
 def is_current(finding: "Finding", outcome: "Outcome") -> bool:
-    """Whether the finding's code would give the same numbers again: same rule, same clean checkout, same torch."""
+    """Whether code would give the same numbers again: same rule, same clean checkout, same torch. Runs are read again in any
+    case, and resume by themselves."""
+    if not finding.code:
+        return False
     import torch
 
     from bench.runs.git_commit import current_commit
