@@ -18,6 +18,8 @@ from .markdown import code, escape, heading_anchor, link, markdown_table
 FINDINGS = "findings.md"
 NOT_RUN = "not run"
 STALE = "not run since its rule changed"
+SMALLEST_DECIMAL = 1e-4
+"""Smaller half-widths are shown with an exponent."""
 
 
 def render_findings(findings: Iterable[Finding], outcomes: Mapping[str, Outcome]) -> str:
@@ -89,7 +91,13 @@ def mean_text(by_seed: Mapping[int, float]) -> str:
 
 
 def interval(estimate: float, half_width: float | None) -> str:
-    return number(estimate) + (f" ± {half_width:.2g}" if half_width is not None and math.isfinite(half_width) else "")
+    """``0.022 ± 0.080``: two significant digits of the half-width, and as many decimals of the estimate."""
+    if half_width is None or not math.isfinite(half_width):
+        return number(estimate)
+    if half_width < SMALLEST_DECIMAL:
+        return f"{number(estimate)} ± {half_width:.2g}"
+    decimals = max(0, 1 - math.floor(math.log10(half_width)))
+    return f"{estimate:z.{decimals}f} ± {half_width:.{decimals}f}"
 
 
 def number(value: float | None) -> str:

@@ -14,7 +14,7 @@ from bench.probe import theorem
 from bench.probe.record import ProbeRecord, Value
 from bench.suites.yaml_config import validated
 from leaderboard.data.outcomes import OUTCOMES, Outcome, read_outcomes
-from leaderboard.render.findings_page import NOT_RUN, STALE, render_findings
+from leaderboard.render.findings_page import NOT_RUN, STALE, interval, render_findings
 from leaderboard.stats.verdict import judge
 from tasks import InputError
 
@@ -117,13 +117,19 @@ def test_contradictory_findings_are_refused(changes, message):
         finding(**changes)
 
 
+def test_an_estimate_has_as_many_decimals_as_its_half_width():
+    shown = [interval(*pair) for pair in ((-1.7e-05, 0.0019), (-0.0151, 0.0354), (0.0216, 0.08), (569.3, 27.4), (3.6, 270.2))]
+    assert shown == ["0.0000 ± 0.0019", "-0.015 ± 0.035", "0.022 ± 0.080", "569 ± 27", "4 ± 270"]
+    assert interval(2.47e-07, 1.31e-07) == "2.47e-07 ± 1.3e-07" and interval(0.5, None) == interval(0.5, float("inf")) == "0.5"
+
+
 def test_the_page_shows_each_verdict_and_ignores_outcomes_of_another_rule():
     outcome = Outcome(
         rule=finding().rule, samples=samples(a=(0.9, 0.91, 0.92), b=(0.4, 0.41, 0.42)), minutes=1, finished="2026-01-01",
         commit=None, versions={},
     )  # fmt: skip
     page = render_findings([finding()], {"one": outcome})
-    assert "1 reproduced, 0 in order only" in page and "0.5 ± 0.023" in page and "| 0.9" in page
+    assert "1 reproduced, 0 in order only" in page and "0.500 ± 0.023" in page and "| 0.9" in page
     stale = outcome.model_copy(update={"rule": "another"})
     assert STALE in render_findings([finding()], {"one": stale}) and NOT_RUN in render_findings([finding()], {})
     shipped = render_findings(shipped_findings(), {})

@@ -84,7 +84,7 @@ def test_claims_of_papers_are_judged_by_the_rules_of_the_findings():
         return found_table({suite: found}, {})
 
     assert "**reproduced**" in table("tiny", t5=0.1, alibi=0.2, sinusoidal=0.3)
-    assert "**not reproduced** (alibi − t5 &#62; 0: -0.1 ± " in table("tiny", t5=0.2, alibi=0.1, sinusoidal=0.3)
+    assert "**not reproduced** (alibi − t5 &#62; 0: -0.1000 ± " in table("tiny", t5=0.2, alibi=0.1, sinusoidal=0.3)
     assert table("tiny", t5=0.1, alibi=0.2) == "", "a claim about three encodings"
     assert "**not run**" in table("language", t5=0.1, alibi=0.2, sinusoidal=0.3), "its outcomes alone count there"
 
