@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Literal
 
@@ -66,21 +66,17 @@ def judge_one(finding: Finding, expectation: Expectation, samples: Samples) -> l
         verdict = within(estimate, half, expectation.within)
         text = f"|{a} − {b}| ≤ {expectation.within:g}"
         return [Part(text, estimate, half, published_difference(numbers, a, b), verdict)]
-    parts = []
+    parts, by = [], expectation.by
     for left, right in product(as_list(expectation.more), as_list(expectation.than)):
-        first, second = (x if isinstance(x, float) else values(x) for x in (left, right))
-        estimate, half = difference(first, second)
+        estimate, half = difference(*(x if isinstance(x, float) else values(x) for x in (left, right)))
         published = published_difference(numbers, left, right)
-        part = order_part(
-            f"{left} − {right} > {expectation.by:g}", estimate, half, published, expectation.by, finding.tolerance
-        )
-        if isinstance(left, float):  # readers see the mean next to the number, not their difference
-            known = numbers.get(str(right))
-            part = replace(part, text=f"{right} < {left - expectation.by:g}", estimate=left - estimate, published=known)
+        verdict, text = above(estimate, half, by, published, finding.tolerance), f"{left} − {right} > {by:g}"
+        # Next to a number, readers see the mean, not the difference.
+        if isinstance(left, float):
+            text, estimate, published = f"{right} < {left - by:g}", left - estimate, numbers.get(str(right))
         elif isinstance(right, float):
-            text = f"{left} > {right + expectation.by:g}"
-            part = replace(part, text=text, estimate=estimate + right, published=numbers.get(left))
-        parts.append(part)
+            text, estimate, published = f"{left} > {right + by:g}", estimate + right, numbers.get(left)
+        parts.append(Part(text, estimate, half, published, verdict))
     return parts
 
 
@@ -109,16 +105,13 @@ def difference(a: np.ndarray | float, b: np.ndarray | float) -> tuple[float, flo
     return welch(a, b)
 
 
-def order_part(text: str, estimate: float, half: float | None, published: float | None, by: float, tolerance: float) -> Part:
-    """A difference that must be larger than ``by``."""
-    verdict: Verdict = "not decided"
-    if half is not None and math.isfinite(estimate):
-        if estimate - half > by:
-            near = published is None or abs(estimate - published) <= tolerance
-            verdict = "reproduced" if near else "in order only"
-        elif estimate + half <= by:
-            verdict = "not reproduced"
-    return Part(text, estimate, half, published, verdict)
+def above(estimate: float, half: float | None, bound: float, published: float | None, tolerance: float) -> Verdict:
+    """The verdict on a difference that must be larger than ``bound``, by its interval."""
+    if half is None or not math.isfinite(estimate):
+        return "not decided"
+    if estimate - half > bound:
+        return "reproduced" if published is None or abs(estimate - published) <= tolerance else "in order only"
+    return "not reproduced" if estimate + half <= bound else "not decided"
 
 
 def within(estimate: float, half: float | None, bound: float) -> Verdict:
