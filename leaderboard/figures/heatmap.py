@@ -101,23 +101,23 @@ def score_cell(cell: Cell) -> Shown:
 
 
 def reach_cells(row: Row) -> list[Shown]:
-    """Geometric mean over tasks, then the reach on each task. Colour: from L to the longest length, logarithmic."""
-    longest = {task: cell.column.lengths[-1] / cell.column.train_length for task, cell in row.cells.items()}
-    overall = math.prod(longest.values()) ** (1 / len(longest))
-    cells = [(cell.reach, longest[task], cell.state, cell.flagged) for task, cell in row.cells.items()]
-    return [
-        Shown(reach_value(reach, end), reach_text(reach), flagged, bold=i == 0) if reach else Shown(None, state)
-        for i, (reach, end, state, flagged) in enumerate([(row.reach, overall, "incomplete", False), *cells])
-    ]
+    """Geometric mean over tasks, then the reach on each task."""
+    cells = list(row.cells.values())
+    longest = [cell.column.lengths[-1] / cell.column.train_length for cell in cells]
+    overall = reach_cell(row.reach, math.prod(longest) ** (1 / len(longest)), "incomplete", bold=True)
+    return [overall, *(reach_cell(cell.reach, end, cell.state, cell.flagged) for cell, end in zip(cells, longest, strict=True))]
 
 
-def reach_value(reach: Reach, longest: float) -> float:
-    """Position in the colour map.
+def reach_cell(reach: Reach | None, longest: float, absent: str, flagged: bool = False, bold: bool = False) -> Shown:
+    """One reach; the colour is logarithmic, from L to the longest length.
 
     Arguments:
         longest: multiple of L.
+        absent: text without a reach.
     """
-    return min(1.0, max(0.0, math.log(reach.at) / math.log(longest)))
+    if reach is None:
+        return Shown(None, absent)
+    return Shown(min(1.0, max(0.0, math.log(reach.at) / math.log(longest))), reach_text(reach), flagged, bold)
 
 
 def heat_colours(theme: Theme) -> "Colormap":
