@@ -14,32 +14,37 @@ from bench.probe.record import ProbeRecord
 from bench.probe.tables import layers_of, lengths_of, mean, mean_divergences
 from leaderboard.format import printable
 
-from .inside_panels import Heat, Lines, draw_heats, draw_lines
+from .inside_panels import Heat, Line, Lines, draw_heats, draw_lines
 from .theme import Theme
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GROWING = {"entropy": "entropy / ln(i + 1)", "largest_weight": "largest weight", "output_std": "std of the output"}
-GROWING |= {"logit_range": "range of the logits", "first_token": "share of heads on the first token"}
+GROWING = {
+    "entropy": "entropy / ln(i + 1)",
+    "largest_weight": "largest weight",
+    "output_std": "std of the output",
+    "logit_range": "range of the logits",
+    "first_token": "share of heads on the first token",
+}
+"""Quantity of the probe ``growth`` → title of its panel."""
 
 Records = Sequence[ProbeRecord]
-Line = tuple[list[float], list[float]]
-"""x and y."""
 
 
 def points(found: Mapping[Any, float | None]) -> Line:
+    """x → y as a line, without the unknown y."""
     known = {x: y for x, y in found.items() if y is not None}
     return list(known), list(known.values())
 
 
 def by_layer(runs: Records, quantity: str, length: int, first: int = 1) -> Line:
-    """By layer, numbered from ``first``."""
+    """A quantity by layer, numbered from ``first``."""
     return points({first + k: mean(runs, quantity, length=length, layer=k) for k in layers_of(runs, quantity)})
 
 
 def by_length(runs: Records, quantity: str) -> Line:
-    """By length, in multiples of L."""
+    """A quantity by length, in multiples of L."""
     return points({n / runs[0].train_length: mean(runs, quantity, length=n) for n in lengths_of(runs, quantity)})
 
 
@@ -75,8 +80,8 @@ def position(records: Records, theme: Theme) -> "Figure":
     for task, own in split(of(records, "position"), "task").items():
         chance, by_name = chance_at_l(own), split(own, "encoding")
         lines = {name: share_of_chance(runs, chance) for name, runs in by_name.items()}
-        bare = {"untrained": share_of_chance(by_name["nope"], chance, "untrained")} if "nope" in by_name else {}
-        panels.append(Lines(tasks.title(task), lines, "layer", bare))
+        untrained = [share_of_chance(by_name["nope"], chance, "untrained")] if "nope" in by_name else []
+        panels.append(Lines(tasks.title(task), lines, "layer", untrained))
     return draw_lines(
         "Where is the position? Error of a probe by layer, on sequences of length L", panels, theme,
         "mean distance of the predicted position from the true one, relative to that of two random positions",

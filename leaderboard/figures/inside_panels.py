@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 LEGEND, LEFT, HEAD, FOOT = 1.55, 0.45, 0.26, 0.4
 """Inches: for the legend, for tick labels, above and below a panel."""
 
-Points = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+Line = tuple[list[float], list[float]]
+"""x and y."""
 
 
 class Lines(NamedTuple):
     """A panel of lines."""
 
     title: str
-    lines: Points
-    """Name → x and y."""
+    lines: Mapping[str, Line]
     xlabel: str
-    dashed: Points = {}
-    """Name → x and y of grey lines for comparison."""
+    dashed: Sequence[Line] = ()
+    """Grey lines for comparison."""
     log: bool = False
     """Whether x is logarithmic, in multiples of L."""
     sizes: bool = False
@@ -63,7 +63,7 @@ def draw_lines(title: str, panels: Sequence[Lines], theme: Theme, ylabel: str, n
     for i, panel in enumerate(panels):
         ax = figure.add_subplot(spec[i])
         ax.set_title(fitted(printable(panel.title), 2.3 / POINT, 8, bold=True))
-        for x, y in panel.dashed.values():
+        for x, y in panel.dashed:
             ax.plot(x, y, "--", color=theme.muted, linewidth=0.9)
         for name, (x, y) in panel.lines.items():
             colour, dashes = style[name].colour(theme), style[name].dashes
