@@ -108,7 +108,7 @@ def plot_dots(ax: "Axes", x: Float[np.ndarray, " N"], y: Float[np.ndarray, "S N"
     ax.plot(*join_lines(at[:, [0, 0]], at[:, [1, 1]]), solid_capstyle="round", **style)
 
 
-def file_name(stem: str, look: str = "light") -> str:
+def file_name(stem: str, look: str) -> str:
     """``accuracy.svg``, ``accuracy.dark.svg``."""
     return f"{stem}.svg" if look == "light" else f"{stem}.{look}.svg"
 

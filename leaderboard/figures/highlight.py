@@ -11,6 +11,7 @@ REFERENCES = ("nope", "sinusoidal", "learned", "t5", "alibi", "rope")
 ALL = 8
 """Up to this many encodings, all are highlighted."""
 BEST = 4
+"""Encodings highlighted besides ``REFERENCES``: the first of the main ranking."""
 
 
 def highlighted(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 REFERENCES = ("nope", "alibi", "rope")
 BEST = 3
+"""Encodings with a band besides ``REFERENCES``: the first of the ranking."""
 MOST = 6
 """Up to this many encodings, all have a band; more bands would hide each other."""
 HEIGHT, LEGEND = 3.6, 2.0
@@ -58,9 +59,10 @@ def draw_profiles(classes: Classes, theme: Theme) -> "Figure":
             band: dict[str, Any] = {"color": style.colour(theme), "linewidth": 0, "alpha": 0.14, "zorder": 2}
             ax.fill_between(x, ends[0], ends[1], step="post", label=f"band of {name}", **band)
     handles = {line.get_label(): line for line in ax.get_lines()}
-    order = sorted(members, key=lambda name: (-st.mean_score(rows[name].scores), name))
+    scores = {name: st.mean_score(rows[name].scores) for name in members}
+    order = sorted(members, key=lambda name: (-scores[name], name))
     names = [fitted(printable(name), (LEGEND - 1.1) / POINT, NORMAL) + f" {APART}" * (name in apart) for name in order]
-    texts = [f"{share(st.mean_score(rows[name].scores))}  {shown}" for name, shown in zip(order, names, strict=True)]
+    texts = [f"{share(scores[name])}  {shown}" for name, shown in zip(order, names, strict=True)]
     ax.legend([handles[name] for name in order], texts, loc="upper left", bbox_to_anchor=(1, 1), fontsize=NORMAL)
     return figure
 

@@ -47,10 +47,9 @@ def sides(grid: Grid) -> dict[str, dict[str, Style]]:
     looks = {form: Style(i) for i, form in enumerate(FORMS)}
     black = COLOURS - 1  # or white: the colour of text
     base = {REFERENCE: Style(black), BELOW: Style(black, DASHES[2])}
-    zero_shot = {form: looks[form] for form in FORMS}
     tuned = {TUNED.format(REFERENCE): Style(black, DASHES[1])}  # RoPE as trained, on the same side, is solid
-    tuned |= {TUNED.format(form): looks[form] for form in FORMS}
-    both = {ZERO_SHOT: zero_shot, FINE_TUNED: tuned}
+    tuned |= {TUNED.format(form): look for form, look in looks.items()}
+    both = {ZERO_SHOT: looks, FINE_TUNED: tuned}
     return {
         title: {e: s for e, s in (members | base).items() if e in have}
         for title, members in both.items()
