@@ -16,23 +16,25 @@ FLOOR, CEILING = 0.02, 0.98
 """Cells under the one or over the other show no difference between encodings."""
 SPLITS = 200
 
-Measure = Callable[[Cell], Float[np.ndarray, " S"]]
-MEASURES: dict[str, Measure] = {
-    "the score": lambda cell: cell.scores,
-    "exact match alone": lambda cell: past(cell, st.without_guessing(cell.exact, np.array(cell.column.chance))),
-    "token accuracy": lambda cell: cell.tokens,
-    "the likelihood of a token": lambda cell: likelihood(cell),
-}
-"""What separations are counted by: for each run, a number in 0 … 1."""
+
+def exact_match(cell: Cell) -> Float[np.ndarray, " S"]:
+    """The score of each run by exact match alone."""
+    column = cell.column
+    return st.run_scores(column.at, st.without_guessing(cell.exact, np.array(column.chance)), column.train_length)
 
 
 def likelihood(cell: Cell) -> Float[np.ndarray, " S"]:
-    """In 0 … 1, so that no task outweighs the others; 0 for a diverged run, as its scores are."""
+    """Likelihood of an answer token of each run past L: in 0 … 1, so that no task outweighs the others; 0 if it diverged."""
     return np.where([run.status == "diverged" for run in cell.runs], 0, np.exp(-cell.nll))
 
 
-def past(cell: Cell, values: Float[np.ndarray, "S N"]) -> Float[np.ndarray, " S"]:
-    return st.run_scores(cell.column.at, values, cell.column.train_length)
+MEASURES: dict[str, Callable[[Cell], Float[np.ndarray, " S"]]] = {
+    "the score": lambda cell: cell.scores,
+    "exact match alone": exact_match,
+    "token accuracy": lambda cell: cell.tokens,
+    "the likelihood of a token": likelihood,
+}
+"""What separations are counted by: for each run, a number in 0 … 1."""
 
 
 @dataclass(frozen=True)
