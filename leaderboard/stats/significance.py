@@ -1,12 +1,14 @@
 """Significance: a step-down maximum test of all pairs of encodings, and the tiers and places that follow.
 
+Shapes: R encodings (rows), T tasks, P pairs of encodings, B replicates.
+
 ``python -m leaderboard.stats.simulation`` measures its errors and its power; the numbers are in ``leaderboard/RULES.md``.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from .scores import FUZZ, Scores
 
@@ -68,9 +70,9 @@ def separation_ps(scores: Sequence[Scores], replicates: int = REPLICATES, seed: 
 def studentised(
     means: Float[np.ndarray, "R T B"],
     squares: Float[np.ndarray, "R T B"],
-    runs: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
+    runs: Int[np.ndarray, "R T 1"],
+    first: Int[np.ndarray, " P"],
+    second: Int[np.ndarray, " P"],
 ) -> Float[np.ndarray, "P B"]:
     """|t| of each pair of encodings.
 

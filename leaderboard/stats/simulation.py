@@ -2,7 +2,7 @@
 
 A simulated run is a draw from the runs of one encoding on one task of a published board, moved to the mean that the case
 requires. So spreads differ between encodings and tasks as they do there, and floors, ceilings and ties occur as often. The
-table has the textbook's test too, for comparison.
+table has the textbook's test too, for comparison. Shapes: E encodings, T tasks, S runs, P pairs of encodings.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from scipy.stats import t as student
 from tabulate import tabulate
 
+from leaderboard import PUBLISHED
 from leaderboard.data.store import published_grids
 from tasks import InputError, unknown
 
@@ -27,6 +28,10 @@ Population = Float[np.ndarray, "E T S"]
 """Scores that the runs of each encoding on each task are drawn from, all equally likely."""
 Test = Callable[[Sequence[Scores]], Float[np.ndarray, " P"]]
 """Adjusted p of each pair of encodings."""
+Case = Callable[[Population, np.random.Generator], Population]
+"""Moves the encodings of a board to the means that are to be tested."""
+Seeds = Callable[[Population, Test, np.random.Generator], list[Scores]]
+"""Draws the runs of a board."""
 BOARDS = 1000
 FIRST, MORE = 5, 5
 """Seeds of all encodings, and further seeds of those not separated from the first."""
@@ -72,7 +77,7 @@ def as_published(population: Population, rng: np.random.Generator) -> Population
     return population
 
 
-CASES = (all_alike, equal_means, groups_of_four, as_published)
+CASES: Sequence[Case] = (all_alike, equal_means, groups_of_four, as_published)
 
 
 def draw(population: Population, counts: Int[np.ndarray, " E"], rng: np.random.Generator) -> list[Scores]:
@@ -80,7 +85,7 @@ def draw(population: Population, counts: Int[np.ndarray, " E"], rng: np.random.G
     return [[rng.choice(task, count) for task in tasks] for tasks, count in zip(population, counts, strict=True)]
 
 
-def alternating(*counts: int) -> Callable[[Population, Test, np.random.Generator], list[Scores]]:
+def alternating(*counts: int) -> Seeds:
     """Runs of a board whose encodings have the first number of seeds, the second, …, the first again."""
 
     def runs(population: Population, test: Test, rng: np.random.Generator) -> list[Scores]:
@@ -99,7 +104,7 @@ def by_the_rule(population: Population, test: Test, rng: np.random.Generator) ->
     return [[np.append(*both) for both in zip(runs[i], more[i], strict=True)] if i in close else runs[i] for i in range(count)]
 
 
-SEEDS = {
+SEEDS: dict[str, Seeds] = {
     "3": alternating(3),
     "3 or 5, alternating": alternating(3, 5),
     "5": alternating(5),
@@ -109,7 +114,7 @@ SEEDS = {
 }
 
 
-def measure(case: Callable, seeds: Callable, test: Test, population: Population, boards: int) -> Float[np.ndarray, " 2"]:
+def measure(case: Case, seeds: Seeds, test: Test, population: Population, boards: int) -> Float[np.ndarray, " 2"]:
     """Share of boards with a false separation, and share of the pairs with different means that are separated (NaN if none)."""
     rng, found = np.random.default_rng(0), np.zeros((boards, 2))
     first, second = np.triu_indices(len(population), 1)
@@ -119,7 +124,8 @@ def measure(case: Callable, seeds: Callable, test: Test, population: Population,
         observed = np.array([np.mean([task.mean() for task in tasks]) for tasks in runs])
         gap = np.round(truth.mean((1, 2))[first] - truth.mean((1, 2))[second], 9)
         rejected, right = test(runs) <= ALPHA, gap * (observed[first] - observed[second]) > 0
-        found[board] = (rejected & ~right).any(), (rejected & right).sum() / count if (count := (gap != 0).sum()) else np.nan
+        different = (gap != 0).sum()
+        found[board] = (rejected & ~right).any(), (rejected & right).sum() / different if different else np.nan
     separated = found[~np.isnan(found[:, 1]), 1]
     return np.array([found[:, 0].mean(), separated.mean() if len(separated) else np.nan])
 
@@ -146,7 +152,7 @@ def published_population(folder: Path, suite: str, encodings: int | None) -> Pop
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Errors and power of the separation test on simulated boards.")
-    parser.add_argument("--folder", type=Path, default=Path("leaderboard/published"), help="a leaderboard's folder")
+    parser.add_argument("--folder", type=Path, default=PUBLISHED, help="a leaderboard's folder")
     parser.add_argument("--suite", default="small")
     parser.add_argument("--boards", type=int, default=BOARDS, help="simulated boards of each case")
     parser.add_argument("--encodings", type=int, help="how many, drawn from the published ones [default: those]")
