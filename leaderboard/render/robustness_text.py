@@ -11,7 +11,7 @@ from leaderboard.stats import scores as st
 from leaderboard.stats import significance
 from leaderboard.stats.bootstrap import Interval
 from leaderboard.stats.orders import REPLICATES, Comparison, Move, Pairs
-from leaderboard.stats.robustness import BASE, Interaction, Robustness, Tuned
+from leaderboard.stats.robustness import SUITE, Interaction, Robustness, Tuned
 from tasks import plural
 
 from .markdown import escape, markdown_table
@@ -99,14 +99,14 @@ def tuned_words(found: Tuned, rates: Mapping[str, float]) -> str:
     )
     largest = max(rates, key=lambda rate: rates[rate])
     count = sum(rate == largest for rate in found.rates.values())
-    edge = f" (for {count} the largest, so a larger one may be better still)" if count and largest != BASE else ""
+    edge = f" (for {count} the largest, so a larger one may be better still)" if count and largest != SUITE else ""
     changed = f"another than the suite's has the lowest loss for {found.changed} of {len(found.rates)} encodings{edge}"
     return f"{start}{changed}, {by}{order}. Its scores are of these seeds, too. Differences between losses are not tested."
 
 
 def rates_text(rates: Iterable[str]) -> str:
     """``× 0.5 and × 2``."""
-    return listed([condition_title(rate).removeprefix("learning rate ") for rate in rates if rate != BASE])
+    return listed([condition_title(rate).removeprefix("learning rate ") for rate in rates if rate != SUITE])
 
 
 def robustness_tables(found: Robustness) -> list[str]:
@@ -136,7 +136,7 @@ def tuned_table(found: Tuned) -> str:
     places = st.competition_ranks(list(one.scores))
     rows = []
     for place, name, score, base in sorted(zip(places, one.encodings, one.scores, one.base, strict=True)):
-        rate = condition_title(found.rates[name]) if found.rates[name] != BASE else "the suite's"
+        rate = condition_title(found.rates[name]) if found.rates[name] != SUITE else "the suite's"
         rows.append([str(place), escape(name), rate, share(score), share(base)])
     header = ["place", "encoding", "learning rate with the lowest loss", "score", "score in the suite"]
     return markdown_table(header, rows, left=3)

@@ -19,8 +19,8 @@ from .orders import Comparison, Runs, comparison, directions
 from .scores import FUZZ
 from .summary import summarise, summarise_cell
 
-BASE = ""
-"""Name of the suite itself among its conditions."""
+SUITE = ""
+"""The suite itself, among the names of its conditions."""
 RATE = "learning_rate-"
 """Start of the names of conditions with another learning rate."""
 
@@ -52,7 +52,7 @@ class Tuned:
     @property
     def changed(self) -> int:
         """Number of encodings that take another learning rate than the suite's."""
-        return sum(rate != BASE for rate in self.rates.values())
+        return sum(rate != SUITE for rate in self.rates.values())
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Robustness:
     asked: int
     """Number of runs that each condition should have."""
     rates: Mapping[str, float]
-    """Condition → learning rate, of those that are compared; ``BASE`` first."""
+    """Condition → learning rate, of those that are compared; ``SUITE`` first."""
     interaction: Interaction | None
     tuned: Tuned | None
 
@@ -132,8 +132,8 @@ def robustness(grid: Grid) -> Robustness | None:
         ours, separated = suite_runs(*compared)
         return comparison(condition, compared, ours, score_list(whole_seeds(grid.conditions[condition], compared)), separated)
 
-    rates, common = [BASE, *tried], sorted(shared)
-    rated = [name for name in dict.fromkeys([*names, *others]) if all(name in found[rate] for rate in tried)]
+    rates, common = [SUITE, *tried], sorted(shared)
+    rated = [name for name in [*names, *others] if all(name in found[rate] for rate in tried)]
     values = None
     if common and tried:
         grids = [grid, *(grid.conditions[rate] for rate in tried)]
@@ -210,7 +210,7 @@ def tune(
     """Take for each encoding the learning rate with the lowest loss, mean over tasks and seeds; the choice is not resampled.
 
     Arguments:
-        rates: conditions, ``BASE`` first.
+        rates: conditions, ``SUITE`` first.
         values: the runs of these seeds, by which the rate is chosen.
         separated: see ``comparison``.
     """
@@ -221,4 +221,4 @@ def tune(
     ours = list(values[:, 0, :, :, 0])
     # Where the rate is the suite's the runs are the same array: tau_interval resamples them once.
     theirs = [values[i, place, :, :, 0] if place else ours[i] for i, place in enumerate(best)]
-    return Tuned(chosen, comparison(BASE, names, ours, theirs, separated), bool(by_answers), tuple(seeds))
+    return Tuned(chosen, comparison(SUITE, names, ours, theirs, separated), bool(by_answers), tuple(seeds))

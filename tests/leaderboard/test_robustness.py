@@ -113,7 +113,7 @@ def test_the_interaction_is_that_of_nested_least_squares():
 
 def test_each_encoding_takes_the_rate_with_its_lowest_loss():
     runs = {c: runs_of(OF.conditions[c], SWAPPED) for c in ("learning_rate-x0.5", "learning_rate-x2")}
-    best = {"nope": "learning_rate-x0.5", "rope": "learning_rate-x2", "t5": rb.BASE, "alibi": "learning_rate-x0.5"}
+    best = {"nope": "learning_rate-x0.5", "rope": "learning_rate-x2", "t5": rb.SUITE, "alibi": "learning_rate-x0.5"}
     for condition, made in runs.items():
         runs[condition] = [
             r.model_copy(update={"loss": [(10, 0.0), (800, 0.01 if best[r.encoding.name] == condition else 0.2)]}) for r in made
@@ -146,13 +146,13 @@ def test_learning_rates_are_compared_by_the_seeds_that_all_have():
     half, twice = "learning_rate-x0.5", "learning_rate-x2"
     runs = {c: runs_of(OF.conditions[c], BASE) for c in (half, twice)}
     whole = rb.robustness(varied(**runs))
-    assert whole.rates == {rb.BASE: 0.002, half: 0.001, twice: 0.004}
+    assert whole.rates == {rb.SUITE: 0.002, half: 0.001, twice: 0.004}
     assert whole.interaction
     third = [r.model_copy(update={"seed": 2}) for r in runs[half] if r.seed == 0]
     assert rb.robustness(varied(**runs | {half: [*runs[half], *third]})).interaction == whole.interaction, "one rate is ahead"
     found = rb.robustness(varied(**runs | {twice: [r for r in runs[twice] if r.seed == 0]}))
     assert [one.condition for one in found.comparisons] == [half, twice]
-    assert list(found.rates) == [rb.BASE, half], "by one seed little is known"
+    assert list(found.rates) == [rb.SUITE, half], "by one seed little is known"
     assert set(found.tuned.rates) == set(NAMES)
     assert (found.tuned.changed, found.tuned.seeds) == (0, (0, 1))
     words = robustness_words(found).replace("\u00a0", " ")
