@@ -35,11 +35,13 @@ class Measure(NamedTuple):
 
     probe: str
     about: str
+    """What is measured, for readers."""
     says: str
     """What goes with a higher score; ``{}`` stands for more or less."""
     rising: Literal["more", "less"]
     """Which of the two, if the measure rises with the score."""
     value: Callable[[Runs], float | None]
+    """None if the runs lack it."""
     where: str = ""
     """The lengths, where another measure says the same of other ones."""
 
@@ -185,8 +187,11 @@ def association(grid: Grid) -> Association | None:
         "positions in the embedding": [name for name in names if records[name].encoding.family == "absolute"],
         "weights trained for another encoding": [name for name in names if records[name].trained_as],
     }
-    enough = {about: own for about, own in groups.items() if own and len(names) - len(own) >= LEAST}
-    checks = tuple(check(about, left_out, names, x, y) for about, left_out in enough.items())
+    checks = tuple(
+        check(about, left_out, names, x, y)
+        for about, left_out in groups.items()
+        if left_out and len(names) - len(left_out) >= LEAST
+    )
     tasks = tuple(column.task for column in grid.columns)
     return Association(tuple(names), tasks, x, y, correlations(x, y), adjusted_ps(x, y), checks)
 
@@ -209,7 +214,11 @@ def cell_numbers(
 
 
 def check(
-    about: str, left_out: Sequence[str], names: Sequence[str], values: Float[np.ndarray, "E T M"], scores: np.ndarray
+    about: str,
+    left_out: Sequence[str],
+    names: Sequence[str],
+    values: Float[np.ndarray, "E T M"],
+    scores: Float[np.ndarray, "E T"],
 ) -> Check:
     """The means and p without some encodings."""
     kept = [n for n, name in enumerate(names) if name not in left_out]
