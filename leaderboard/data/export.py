@@ -39,12 +39,15 @@ class ExportColumn(NamedTuple):
 
 
 def corrected(accuracy: float, chance: float) -> float:
-    """Accuracy with guessing taken out."""
+    """Accuracy with guessing taken out, as ``stats.scores.without_guessing``."""
     return (accuracy - chance) / (1 - chance)
 
 
-def octaves(entry: Entry) -> float:
-    """Octaves from the test length before, or L, to this one, as a share of those from L to the longest; 0 for l ≤ L."""
+def length_weight(entry: Entry) -> float:
+    """Octaves from the test length before, or L, to this one, as a share of those from L to the longest; 0 for l ≤ L.
+
+    The same as ``stats.scores.length_weights``.
+    """
     base, lengths = entry.run.train_length, [score.length for score in entry.run.scores]
     before = max([base, *(n for n in lengths if n < entry.at.length)])
     return max(0.0, math.log(entry.at.length / before)) / math.log(lengths[-1] / base)
@@ -123,7 +126,7 @@ COLUMNS = {
         float,
         "weight of the length in the score of a run, the sum over l > L of weight × cell, floored at 0; a cell is the mean of "
         "exact_score and token_score, or exact_score alone, as the board says",
-        octaves,
+        length_weight,
     ),
     "parameters": ExportColumn(int, "trainable parameters of the model, encoding included", "run.parameters.model"),
     "encoding_parameters": ExportColumn(int, "trainable parameters of the encoding", "run.parameters.encoding"),
@@ -174,17 +177,12 @@ def results_table(results: Sequence[Result]) -> "pa.Table":
     return pa.Table.from_arrays(columns, schema=pa.schema(fields))
 
 
-def write_export(results: Sequence[Result], form: str, to: Path, force: bool = False) -> int:
-    """Write the tidy table of some results: see ``write_table``."""
-    return write_table(results_table(results), form, to, force)
-
-
 def write_table(table: "pa.Table", form: str, to: Path, force: bool = False) -> int:
     """Write a tidy table, atomically.
 
     Arguments:
-        form: ``csv`` (UTF-8, text in quotation marks), ``json`` (a list of objects), ``parquet``, or ``dataset`` (a folder for
-            ``datasets.load_from_disk``). Equal results give equal bytes.
+        form: one of ``FORMATS``: ``csv`` (UTF-8, text in quotation marks), ``json`` (a list of objects), ``parquet``, or
+            ``dataset`` (a folder for ``datasets.load_from_disk``). Equal tables give equal bytes.
         to: the file or folder to write; missing parents are created.
         force: replace an earlier export.
 
@@ -229,14 +227,12 @@ def format_of(to: Path, form: str | None) -> str:
 
 
 def refuse_occupied(form: str, to: Path, force: bool = False) -> None:
-    """Refuse an unknown format, and a path whose content must not be lost.
+    """Refuse a path whose content must not be lost.
 
     Raises:
-        InputError: an unknown format; ``to`` exists without ``force``, or is not what this format may replace: a file, or a
-            folder saved by ``datasets``.
+        InputError: ``to`` exists without ``force``, or is not what this format may replace: a file, or a folder saved by
+            ``datasets``.
     """
-    if form not in FORMATS:
-        raise unknown("format", form, FORMATS)
     if not os.path.lexists(to):
         return
     if not force:
@@ -248,7 +244,7 @@ def refuse_occupied(form: str, to: Path, force: bool = False) -> None:
 
 
 def as_csv(table: "pa.Table") -> str:
-    """Numbers in their shortest exact form, all text in quotation marks, an empty field for null.
+    """Numbers in their shortest exact form, all text in quotation marks, ``""`` for null.
 
     A text that a spreadsheet would compute as a formula begins with an apostrophe instead (OWASP, "CSV Injection").
     """

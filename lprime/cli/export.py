@@ -42,7 +42,7 @@ def export(
 
     It has one row per run and test length.
     """
-    from leaderboard.data.export import format_of, refuse_occupied, write_export
+    from leaderboard.data.export import format_of, refuse_occupied, results_table, write_table
 
     form = format_of(to, form)
     refuse_occupied(form, to, force)
@@ -50,7 +50,7 @@ def export(
         return export_probes(suite, board if published else out, published, form, to, force)
     grids = [grid for versions in read_grids(suite, board if published else out, published).values() for grid in versions]
     runs = [run for grid in grids for run in grid.all_runs]
-    rows = write_export(runs, form, to, force)
+    rows = write_table(results_table(runs), form, to, force)
     names = ", ".join(dict.fromkeys(grid.name for grid in grids))
     print(f"{rows:,} rows of {len(runs):,} {'run' if len(runs) == 1 else 'runs'} ({names}) written to {to}")
     if failed := sum(len(grid.failures) for grid in grids):

@@ -37,6 +37,10 @@ HOSTILE = [
 ]
 
 
+def write_export(results, form, to, force=False):
+    return export.write_table(export.results_table(results), form, to, force)
+
+
 def runs() -> list[Result]:
     """Runs with awkward values: no short decimal, no loss, no CPU share, different versions."""
     of = suite(seeds=[0, 1])
@@ -98,7 +102,7 @@ def same(found: object, wanted: object) -> bool:
 @pytest.mark.parametrize("form", export.FORMATS)
 def test_every_format_gives_back_the_results(tmp_path, form):
     written = runs()
-    assert export.write_export(written, form, tmp_path / "t", False) == 4 * len(written)
+    assert write_export(written, form, tmp_path / "t", False) == 4 * len(written)
     frame = read(form, tmp_path / "t")
     rows = iter(frame.to_dict("records"))
     for run in written:
@@ -171,7 +175,7 @@ def test_hostile_names_and_all_numbers_survive_csv(tmp_path_factory, name, title
     timings = {"step_ms": time, "train_s": 1, "evaluate_s": 1, "total_s": 1}
     made = result(of, encoding=record(name, title=title, settings={name: title}), exact=(exact, 1, 1, 1), timings=timings)
     path = tmp_path_factory.mktemp("csv") / "t.csv"
-    export.write_export([made], "csv", path)
+    write_export([made], "csv", path)
     frame = read_csv(path)
     assert list(frame.encoding) == [inert(name)] * 4
     assert list(frame.title) == [inert(title)] * 4
@@ -187,14 +191,14 @@ def test_hostile_names_from_the_folder_of_results(tmp_path):
     of = suite(seeds=[0])
     store(tmp_path, [run for name in HOSTILE for run in full(of, {name: (1, 1, 0.5, 0)})])
     (grid,) = collect(of, tmp_path)
-    export.write_export(grid.all_runs, "csv", tmp_path / "t.csv")
+    write_export(grid.all_runs, "csv", tmp_path / "t.csv")
     assert sorted(set(read_csv(tmp_path / "t.csv").encoding)) == sorted(map(inert, HOSTILE))
 
 
 @pytest.mark.parametrize("form", export.FORMATS)
 def test_the_same_results_give_the_same_bytes(tmp_path, form):
     for name in "ab":
-        export.write_export(runs(), form, tmp_path / name / "t")
+        write_export(runs(), form, tmp_path / name / "t")
     files = [{p.relative_to(f): p.read_bytes() for p in f.rglob("*") if p.is_file()} for f in (tmp_path / "a", tmp_path / "b")]
     assert files[0] == files[1] and files[0]
 
@@ -203,11 +207,11 @@ def test_the_table_explains_itself(tmp_path):
     import pyarrow.parquet as pq
     from datasets import load_from_disk
 
-    export.write_export(runs(), "parquet", tmp_path / "t.parquet")
+    write_export(runs(), "parquet", tmp_path / "t.parquet")
     schema = pq.read_schema(tmp_path / "t.parquet")
     assert schema.field("relative_length").metadata[b"meaning"] == b"l / L"
     assert all(field.metadata[b"meaning"] for field in schema)
-    export.write_export(runs(), "dataset", tmp_path / "d")
+    write_export(runs(), "dataset", tmp_path / "d")
     about = load_from_disk(str(tmp_path / "d")).info.description
     assert all(f"\n{name}: " in about for name in schema.names)
 
@@ -215,12 +219,12 @@ def test_the_table_explains_itself(tmp_path):
 @pytest.mark.parametrize("form", export.FORMATS)
 def test_existing_files_are_kept_unless_forced(tmp_path, form):
     place = tmp_path / "t"
-    export.write_export(runs()[:1], form, place)
+    write_export(runs()[:1], form, place)
     before = len(read(form, place))
     with pytest.raises(InputError, match="t exists; choose another --to, or replace it with --force"):
-        export.write_export(runs(), form, place)
+        write_export(runs(), form, place)
     assert len(read(form, place)) == before
-    export.write_export(runs(), form, place, force=True)
+    write_export(runs(), form, place, force=True)
     assert len(read(form, place)) == 4 * len(runs()) > before
     assert [p.name for p in tmp_path.iterdir()] == ["t"], "nothing temporary is left"
 
@@ -231,10 +235,10 @@ def test_force_replaces_only_exports(tmp_path, form):
     folder.mkdir()
     (folder / "main.tex").write_text("mine")
     with pytest.raises(InputError, match=r"thesis is (a folder|not a saved dataset)"):
-        export.write_export(runs(), form, folder, force=True)
+        write_export(runs(), form, folder, force=True)
     if form == "dataset":
         with pytest.raises(InputError, match="not a saved dataset"):
-            export.write_export(runs(), form, folder / "main.tex", force=True)
+            write_export(runs(), form, folder / "main.tex", force=True)
     assert (folder / "main.tex").read_text() == "mine"
     assert [p.name for p in tmp_path.rglob("*")] == ["thesis", "main.tex"]
 
@@ -244,7 +248,7 @@ def test_force_replaces_only_exports(tmp_path, form):
 def test_a_full_disk_leaves_the_old_file_and_no_debris(tmp_path, monkeypatch, form, there):
     place = tmp_path / "t"
     if there:
-        export.write_export(runs()[:1], form, place)
+        write_export(runs()[:1], form, place)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
 
     def full_disk(*_):
@@ -252,7 +256,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_debris(tmp_path, monkeypatch, fo
 
     monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(InputError, match=r"cannot write .*t: No space left on device"):
-        export.write_export(runs(), form, place, force=there)
+        write_export(runs(), form, place, force=there)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 
 
@@ -260,12 +264,12 @@ def test_writing_a_dataset_prints_nothing(tmp_path, capfd):
     import datasets
 
     datasets.enable_progress_bars()
-    export.write_export(runs(), "dataset", tmp_path / "d")
+    write_export(runs(), "dataset", tmp_path / "d")
     assert capfd.readouterr() == ("", "")
     assert not datasets.are_progress_bars_disabled(), "as it was"
 
 
 def test_numbers_of_more_than_64_bits_are_refused(tmp_path):
     with pytest.raises(InputError, match="column seed holds a number of more than 64 bits"):
-        export.write_export([result(suite(), seed=2**70)], "csv", tmp_path / "t.csv")
+        write_export([result(suite(), seed=2**70)], "csv", tmp_path / "t.csv")
     assert not list(tmp_path.iterdir())
