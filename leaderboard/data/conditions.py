@@ -53,7 +53,7 @@ def attach(grid: Grid, suites: Mapping[str, Sequence[Grid]]) -> Grid:
     """The grid with those of its suite's conditions that have runs of their present fingerprint."""
     conditions = {}
     for condition, suite in (grid.suite.conditions if grid.suite else {}).items():
-        for other in suites.get(suite.name, ())[:1]:
-            if other.fingerprint == suite.fingerprint and other.runs:
-                conditions[condition] = other
+        versions = suites.get(suite.name)
+        if versions and versions[0].fingerprint == suite.fingerprint and versions[0].runs:
+            conditions[condition] = versions[0]
     return replace(grid, conditions=conditions)
