@@ -18,7 +18,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from bench import encodings
 from bench.plugins.references import encoding_chain
+from bench.plugins.source_hash import sources as sources_of
 from bench.result import RankingClass, Record
 
 SUBMISSION, RESULTS, CHECK, CHECK_PAGE = "submission.json", "results.jsonl", "check.json", "check.md"
@@ -103,9 +105,6 @@ def submitted_source_hash(submission: Submission, sources: Mapping[str, bytes]) 
     Raises:
         ValueError: the name contains an encoding that is neither the plugin nor built in, or a built-in file does not exist.
     """
-    from bench import encodings
-    from bench.plugins.source_hash import sources as sources_of
-
     folder = Path(encodings.__file__).parent
     digest = ""
     for name in reversed(encoding_chain(submission.name)):

@@ -23,8 +23,9 @@ from typing import ClassVar
 from bench.check.checks import Check, run_check
 from bench.check.report import Finding, Report
 from bench.runs.run import now
+from bench.runs.run_one import device_name, package_versions, resolve_device
 from bench.suites.suite import Suite
-from leaderboard import ARCHIVE, published_folder
+from leaderboard import archived_boards, published_folder
 from leaderboard.data.store import read_runs, suite_folders
 from leaderboard.format import printable
 from leaderboard.submission.manifest import SUBMISSION
@@ -75,9 +76,11 @@ def verify_submission(
         raise InputError(f"{folder} is not a folder; expected a submission such as leaderboard/submissions/my_encoding")
     if not (folder / SUBMISSION).exists():
         raise InputError(f"{folder} contains no {SUBMISSION}; expected a folder that `lprime submit` wrote")
-    runs = [run for place in suite_folders(published_folder(published)) for run in read_runs(place)] if published else []
-    archive = published_folder(published).parent / ARCHIVE.name if published else None
-    data = SubmissionData(name or folder.resolve().name, read_folder(folder), suite, runs, options, archive)
+    data = SubmissionData(name or folder.resolve().name, read_folder(folder), suite, rerun=options)
+    if published:
+        board = published_folder(published)
+        data.published = [run for place in suite_folders(board) for run in read_runs(place)]
+        data.archived = archived_boards(board)
     findings: list[Finding] = []
 
     def add(more: Iterable[Finding]) -> None:
@@ -101,8 +104,6 @@ def make_finding(check: Check, data: SubmissionData, run: bool = True) -> Findin
 
 def make_report(data: SubmissionData, findings: list[Finding], seconds: float) -> Verification:
     """The report of a submission; its ``submission.json`` may be unreadable."""
-    from bench.runs.run_one import device_name, package_versions, resolve_device
-
     submission = data.parsed.get("submission")
     return Verification(
         encoding=printable(submission.name if submission else data.name),

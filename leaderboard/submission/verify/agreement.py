@@ -71,7 +71,8 @@ def compared_score(runs: Sequence[Result]) -> str:
 def mean_score(run: Result, score: str) -> tuple[float, float]:
     """Mean of a score over l ≤ L, and over l > L."""
     parts = (run.in_distribution, run.out_of_distribution)
-    return tuple(float(np.mean([getattr(s, score) for s in part])) for part in parts)  # type: ignore[return-value]
+    inside, outside = (float(np.mean([getattr(s, score) for s in part])) for part in parts)
+    return inside, outside
 
 
 def other_early_loss(one: Result, other: Result) -> bool:

@@ -109,9 +109,9 @@ def reference_runs(data: SubmissionData, chosen: Sequence[Result]) -> list[Resul
     have several seeds there, on all suites and archived versions."""
     tasks, built_in = {r.task for r in chosen}, [r for r in data.published if is_built_in(r.encoding.name)]
     same = [r for r in built_in if r.fingerprint == data.suite.fingerprint]
-    if data.archive is None or len(several_seeds(same, tasks)) >= FEWEST:
+    if len(several_seeds(same, tasks)) >= FEWEST:
         return same
-    folders = [place for board in sorted(data.archive.glob("*")) for place in suite_folders(board)]
+    folders = [place for board in data.archived for place in suite_folders(board)]
     return built_in + [r for place in folders for r in read_runs(place) if is_built_in(r.encoding.name)]
 
 

@@ -14,6 +14,7 @@ import tasks
 from bench.check.checks import Check, Fault, Skipped, register
 from bench.result import Result
 from bench.runs.executor import Executor
+from bench.runs.pool import local_pool
 from bench.runs.run import Run
 from bench.runs.run_one import count_parameters
 from bench.runs.run_training import build_model
@@ -51,8 +52,6 @@ class Expected:
 
 def local_executor(name: str, code: SealedCode, workers: int | None) -> Executor:
     """Sealed runs in processes of this machine."""
-    from bench.runs.pool import local_pool
-
     return local_pool(workers, "cpu", request=lambda run: SealedRequest.of_run(run, code), keep_weights=())
 
 
@@ -106,7 +105,7 @@ class SubmissionData:
         given_suite: the suite to verify it against; by default the shipped one that it names.
         published: runs on the board, which must not be copied.
         rerun: what to run again.
-        archive: folder of archived boards.
+        archived: folders of the archived boards, whose runs also show how much seeds differ.
         parsed: data parsed by earlier checks: ``submission``, ``results`` and ``suite``.
     """
 
@@ -115,7 +114,7 @@ class SubmissionData:
     given_suite: Suite | None = None
     published: Sequence[Result] = ()
     rerun: RerunOptions = NO_RERUN
-    archive: Path | None = None
+    archived: Sequence[Path] = ()
     parsed: dict[str, Any] = field(default_factory=dict)
 
     def require(self, check: str) -> Any:
