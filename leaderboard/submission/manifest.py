@@ -96,6 +96,14 @@ class Submission(Record):
     """Date in ISO 8601, UTC."""
 
 
+def file_records(contents: Mapping[str, bytes]) -> list[FileRecord]:
+    """Path → content of files as records, by path."""
+    return [
+        FileRecord(path=path, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
+        for path, content in sorted(contents.items())
+    ]
+
+
 def submitted_source_hash(submission: Submission, sources: Mapping[str, bytes]) -> str:
     """``bench.plugins.source_hash.source_hash`` of the submission's source, computed without running it.
 

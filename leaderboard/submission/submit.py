@@ -1,6 +1,5 @@
 """``lprime submit``: write an encoding's source, results and check report into a folder."""
 
-import hashlib
 import inspect
 import shlex
 import sys
@@ -27,7 +26,7 @@ from leaderboard.data.store import line_order
 from tasks import InputError
 
 from . import manifest
-from .manifest import FileRecord, Plugin, Submission, SuiteRecord, Training
+from .manifest import Plugin, Submission, SuiteRecord, Training, file_records
 from .verify import verify_submission
 from .verify.read_untrusted import parse_record
 
@@ -230,11 +229,3 @@ def build_submission(
         versions=package_versions(),
         made=now(),
     )
-
-
-def file_records(contents: Mapping[str, bytes]) -> list[FileRecord]:
-    """Path → content of files as records, by path."""
-    return [
-        FileRecord(path=path, bytes=len(content), sha256=hashlib.sha256(content).hexdigest())
-        for path, content in sorted(contents.items())
-    ]

@@ -16,6 +16,7 @@ from scipy.stats import fisher_exact
 from bench.result import Result
 
 OUTCOME = ("status", "steps", "longest_seen", "parameters", "loss", "scores")
+"""Fields that training and test determine; another check covers those of the data."""
 ALPHA = 0.01
 """Family-wise error rate of the comparisons of one check (Bonferroni)."""
 DRAWS = 20_000

@@ -1,7 +1,5 @@
 """Checks of the folder's contents: files, schema, hashes, names, source, and the report of ``lprime check``."""
 
-import hashlib
-
 from bench.check.checks import Fault, load_checks
 from bench.check.report import Report
 from bench.check.source_rules import ALLOWED_IMPORTS, source_faults, top_level_names
@@ -51,12 +49,9 @@ def check_submission(data: SubmissionData) -> str:
     advice="write the folder again with `lprime submit`; do not edit it",
 )
 def check_hashes(data: SubmissionData) -> str:
-    listed = {f.path: (f.bytes, f.sha256) for f in data.submission.files}
-    files = {
-        path: (len(content), hashlib.sha256(content).hexdigest())
-        for path, content in data.contents.files.items()
-        if path != manifest.SUBMISSION
-    }
+    listed = {f.path: f for f in data.submission.files}
+    others = {path: content for path, content in data.contents.files.items() if path != manifest.SUBMISSION}
+    files = {f.path: f for f in manifest.file_records(others)}
     changed = [path for path in sorted(listed.keys() & files) if listed[path] != files[path]]
     faults = [f"{path} does not have the size and hash in {manifest.SUBMISSION}" for path in changed]
     faults += [f"{path} is listed but does not exist" for path in sorted(listed.keys() - files)]

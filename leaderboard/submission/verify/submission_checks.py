@@ -26,6 +26,7 @@ from leaderboard.submission.manifest import Submission
 from .read_untrusted import Contents
 
 CHECKS: list[Check] = []
+"""Checks that only read data."""
 submission_check: Callable[..., Callable] = partial(register, CHECKS)
 RERUN_CHECKS: list[Check] = []
 """Checks that run submitted code."""
@@ -63,6 +64,9 @@ class RerunOptions:
         rerun: number of runs, chosen at random, to compare with the submitted ones; ``ALL``: every run.
         fresh: test these runs, or one per task, on newly drawn examples too.
         seed: of the choice and of the new examples.
+        workers: processes; None: as many as the executor takes.
+        time_limit_s: of a run; None: see ``rerun.EXTRA_TIME_S``.
+        say: called with progress messages.
         unsafe: run the code without a sandbox.
         out: folder of the recomputed results, as for ``lprime run``.
         executor: takes the encoding's name, its code and a number of workers.
@@ -79,6 +83,7 @@ class RerunOptions:
     executor: Callable[[str, SealedCode, int | None], Executor] = local_executor
 
     def choose(self, results: Sequence[Result]) -> list[Result]:
+        """The results whose runs are made again, in the order of published results."""
         draw = random.Random(self.seed)
         if self.rerun:
             chosen = draw.sample(list(results), min(self.rerun, len(results)))

@@ -1,4 +1,4 @@
-"""Validation of the texts in a submission: names, titles, versions, dates. Each function returns what is wrong, or None."""
+"""Validation of the texts in a submission: names, titles, versions, dates. Each ``…_fault`` returns what is wrong, or None."""
 
 import re
 from collections.abc import Iterator, Mapping
