@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 WIDTH = 9.6
 """Inches, for every figure: in a column of 900 pixels, as on GitHub, 7 points are nearly 9 pixels."""
 MARGIN = 0.12
+"""Inches, at the edges of a figure."""
 FONTS = "'DejaVu Sans', Verdana, sans-serif"
 """The first comes with matplotlib; Verdana, on Windows and macOS, has letters of the same width."""
 MIDDLE = 0.32

@@ -1,6 +1,6 @@
 """The numbers of the board: one ``Row`` per encoding with one ``Cell`` per task, and the tier of each row.
 
-``rank_rows`` decides order and tiers; the tests behind them are in ``significance``. Nothing here is formatted.
+``rank_rows`` decides order and tiers, by the tests in ``significance``. Nothing here is formatted. Shapes: S runs, N lengths.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,6 +35,7 @@ class Cell:
     failed: tuple[int, ...]
     """Seeds that failed and have no result."""
     exact: Float[np.ndarray, "S N"]
+    """Exact match of each run at each test length."""
     cells: Float[np.ndarray, "S N"]
     """Score of each run at each test length: see ``scores.cell_scores``."""
     scores: Float[np.ndarray, " S"]
@@ -46,6 +47,7 @@ class Cell:
     nll: Float[np.ndarray, " S"]
     """Negative log-likelihood of an answer token past L, averaged alike; NaN where unknown."""
     in_distribution: float | None
+    """Mean exact match over runs and test lengths l ≤ L."""
     reach: st.Reach | None
 
     @property
@@ -112,6 +114,7 @@ class Row:
     reach: st.Reach | None
     """Geometric mean over tasks."""
     in_distribution: float | None
+    """Mean over tasks."""
     parameters: tuple[int, int] | None
     """Parameters of the encoding alone: minimum and maximum over tasks (some tables grow with L or L′)."""
     step_time: float | None
