@@ -125,11 +125,10 @@ def name_points(ax: "Axes", shown: Sequence[Point], front: Sequence[Point], them
     sizes = np.stack([widths, np.full(len(shown), SMALL * LINE)], 1)
     corners = in_points(ax, front_line(front, ax.get_xlim()[1]))
     stairs = along(corners[:-1], corners[1:])
-    intervals = np.array([[(one.time, end) for end in one.interval] for one in shown if one.interval]).reshape(-1, 2)
-    intervals = in_points(ax, intervals)
+    ends = in_points(ax, np.array([(one.time, end) for one in shown for end in one.interval or ()]).reshape(-1, 2))
+    intervals = along(ends[::2], ends[1::2])
     width, height = ax.bbox.size
-    soft = along(intervals[::2], intervals[1::2])
-    centres = place_labels(at, sizes, (1, 1, width, height + 6), stairs, soft, DISC / 2, order)
+    centres = place_labels(at, sizes, (1, 1, width, height + 6), stairs, intervals, DISC / 2, order)
     weights = ["bold" if one in front else "normal" for one in shown]
     colours = [theme.text if one in front or one.apart else theme.muted for one in shown]
     write_labels(ax, at, centres, sizes, texts, theme, weights, colours)

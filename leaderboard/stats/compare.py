@@ -59,10 +59,10 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """The comparison as plain data; None for what is not known."""
 
-        def side(row: Row) -> dict[str, Any]:
+        def overall(row: Row) -> dict[str, Any]:
             return {"name": row.name, "tier": row.tier, "score": row.score, "interval": row.interval}
 
-        def cell(cell: Cell) -> dict[str, Any]:
+        def on_task(cell: Cell) -> dict[str, Any]:
             return {
                 "score": cell.score and cell.score[0],
                 "half_width": cell.score and cell.score[1],
@@ -75,12 +75,12 @@ class Comparison:
             "suite": self.grid.name,
             "version": self.grid.version,
             "fingerprint": self.grid.fingerprint,
-            "a": side(self.a),
-            "b": side(self.b),
+            "a": overall(self.a),
+            "b": overall(self.b),
             "tasks": {
                 one.column.task: {
-                    "a": cell(one.a),
-                    "b": cell(one.b),
+                    "a": on_task(one.a),
+                    "b": on_task(one.b),
                     "difference": one.difference,
                     "improvement": one.improvement,
                 }

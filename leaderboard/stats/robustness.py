@@ -103,7 +103,7 @@ def robustness(grid: Grid) -> Robustness | None:
         return None
     others = [row.name for row in summarise(grid).get("standard", ()) if row.name not in expected]
     others = [name for name in others if whole_seeds(grid, [name]).keys() >= set(base)]
-    found = {
+    compared_in = {
         condition: [*names, *(n for n in others if whole_seeds(grid.conditions[condition], [n]).keys() >= {*asked_seeds})]
         for condition in whole
     }
@@ -133,13 +133,13 @@ def robustness(grid: Grid) -> Robustness | None:
         return comparison(condition, compared, ours, score_list(whole_seeds(grid.conditions[condition], compared)), separated)
 
     rates, common = [SUITE, *tried], sorted(shared)
-    rated = [name for name in [*names, *others] if all(name in found[rate] for rate in tried)]
+    rated = [name for name in [*names, *others] if all(name in compared_in[rate] for rate in tried)]
     values = None
     if common and tried:
         grids = [grid, *(grid.conditions[rate] for rate in tried)]
         values = np.stack([stacked(whole_seeds(one, rated), common) for one in grids], 1)
     return Robustness(
-        comparisons=tuple(compare(condition, compared) for condition, compared in found.items()),
+        comparisons=tuple(compare(condition, compared) for condition, compared in compared_in.items()),
         encodings=tuple(names),
         seeds=tuple(base),
         finished={c: (finished(c), len(whole.get(c, ()))) for c in grid.suite.conditions},
