@@ -139,7 +139,9 @@ def test_grids_with_few_or_equal_runs_are_drawn(runs):
 def test_file_names_stay_in_the_folder_and_are_distinct():
     assert board_figures.task_stem("key_retrieval") == "accuracy-key_retrieval"
     assert board_figures.task_stem("../../x") == "accuracy-%2E%2E%2F%2E%2E%2Fx"
-    assert canvas.file_name(board_figures.task_stem("x"), "dark") != canvas.file_name(board_figures.task_stem("x.dark"))
+    assert canvas.file_name(board_figures.task_stem("x"), "dark") != canvas.file_name(
+        board_figures.task_stem("x.dark"), "light"
+    )
 
 
 def test_a_grid_without_runs_has_no_figures():
