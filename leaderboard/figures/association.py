@@ -9,8 +9,8 @@ from leaderboard.format import printable, signed
 from leaderboard.stats.association import MEASURES, Association
 
 from .canvas import MARGIN, WIDTH, new_figure
-from .label_placement import in_points, place_labels, write_labels
-from .text_layout import LINE, SMALL, fitted, text_width
+from .label_placement import Label, in_points, label_discs
+from .text_layout import SMALL, fitted
 from .theme import Theme
 
 if TYPE_CHECKING:
@@ -50,12 +50,8 @@ def draw_measure(ax: "Axes", found: Association, name: str, theme: Theme) -> Non
     ax.set_xlim(limits(data[:, 0]))
     ax.set_ylim(limits(data[:, 1]))
     ax.plot(*data.T, "o", color=theme.colours[0], markersize=DISC, markeredgewidth=0, zorder=3)
-    at = in_points(ax, data)
-    texts = [fitted(printable(one), WIDEST, SMALL) for one in found.encodings]
-    sizes = np.array([(text_width(text, SMALL) + 2, SMALL * LINE) for text in texts])
-    empty = np.zeros((0, 4))
-    centres = place_labels(at, sizes, (1, 1, *ax.bbox.size), empty, empty, DISC / 2, range(len(texts)))
-    write_labels(ax, at, centres, sizes, texts, theme, ["normal"] * len(texts), [theme.muted] * len(texts))
+    labels = [Label(fitted(printable(one), WIDEST, SMALL), theme.muted) for one in found.encodings]
+    label_discs(ax, in_points(ax, data), labels, theme, DISC / 2)
 
 
 def limits(values: Float[np.ndarray, " E"]) -> tuple[float, float]:

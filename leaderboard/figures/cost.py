@@ -12,8 +12,8 @@ from leaderboard.stats.summary import BASE, Classes, Row, all_rows
 
 from .canvas import single_axes
 from .highlight import ranked_apart
-from .label_placement import Boxes, in_points, place_labels, write_labels
-from .text_layout import LINE, SMALL, fitted, text_width
+from .label_placement import Boxes, Label, in_points, label_discs
+from .text_layout import SMALL, fitted
 from .theme import Theme
 
 if TYPE_CHECKING:
@@ -121,17 +121,13 @@ def name_points(ax: "Axes", shown: Sequence[Point], front: Sequence[Point], them
     crowd = (np.abs(at[:, None] - at[None]) < CROWD).all(-1).sum(1)
     order = sorted(range(len(shown)), key=lambda i: (shown[i] not in front, -crowd[i], i))
     texts = [fitted(printable(one.name), WIDEST, SMALL, suffix=f" {BUSY}" * one.busy) for one in shown]
-    widths = [text_width(text, SMALL, bold=one in front) + 2 for one, text in zip(shown, texts, strict=True)]
-    sizes = np.stack([widths, np.full(len(shown), SMALL * LINE)], 1)
+    colours = [theme.text if one in front or one.apart else theme.muted for one in shown]
+    labels = [Label(text, colour, one in front) for one, text, colour in zip(shown, texts, colours, strict=True)]
     corners = in_points(ax, front_line(front, ax.get_xlim()[1]))
     stairs = along(corners[:-1], corners[1:])
     ends = in_points(ax, np.array([(one.time, end) for one in shown for end in one.interval or ()]).reshape(-1, 2))
     intervals = along(ends[::2], ends[1::2])
-    width, height = ax.bbox.size
-    centres = place_labels(at, sizes, (1, 1, width, height + 6), stairs, intervals, DISC / 2, order)
-    weights = ["bold" if one in front else "normal" for one in shown]
-    colours = [theme.text if one in front or one.apart else theme.muted for one in shown]
-    write_labels(ax, at, centres, sizes, texts, theme, weights, colours)
+    label_discs(ax, at, labels, theme, DISC / 2, obstacles=stairs, soft=intervals, order=order, above=6)
 
 
 def front_line(front: Sequence[Point], right: float) -> Float[np.ndarray, "N 2"]:

@@ -1,11 +1,12 @@
 """Positions of labels next to their discs or curves, without overlap."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
+from .text_layout import LINE, SMALL, text_width
 from .theme import Theme
 
 if TYPE_CHECKING:
@@ -23,6 +24,15 @@ LEADER = 6.0
 
 Boxes = Float[np.ndarray, "B 4"]
 """Left, bottom, right, top."""
+NOTHING: Boxes = np.zeros((0, 4))
+
+
+class Label(NamedTuple):
+    """The label of a disc."""
+
+    text: str
+    colour: str
+    bold: bool = False
 
 
 def spread(wanted: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:
@@ -92,25 +102,37 @@ def in_points(ax: "Axes", data: Float[np.ndarray, "N 2"]) -> Float[np.ndarray, "
     return ax.transData.transform(data) - ax.bbox.min
 
 
-def write_labels(
+def label_discs(
     ax: "Axes",
     discs: Float[np.ndarray, "D 2"],
-    centres: Float[np.ndarray, "D 2"],
-    sizes: Float[np.ndarray, "D 2"],
-    texts: Sequence[str],
+    labels: Sequence[Label],
     theme: Theme,
-    weights: Sequence[str],
-    colours: Sequence[str],
+    radius: float,
+    *,
+    obstacles: Boxes = NOTHING,
+    soft: Boxes = NOTHING,
+    order: Iterable[int] | None = None,
+    above: float = 0.0,
 ) -> None:
-    """Write labels where ``place_labels`` put them, with a line to the disc where that is not close. All in points."""
-    room = np.array(ax.bbox.size)
-    for disc, centre, size, text, weight, colour in zip(discs, centres, sizes, texts, weights, colours, strict=True):
+    """Write labels next to their discs, with a line to the disc where that is not close. All in points.
+
+    Arguments:
+        radius: of the discs.
+        obstacles, soft, order: as in ``place_labels``; by default, the labels choose as they come.
+        above: by how much labels may exceed the axes.
+    """
+    sizes = np.array([(text_width(one.text, SMALL, one.bold) + 2, SMALL * LINE) for one in labels])
+    width, height = room = np.array(ax.bbox.size)
+    order = range(len(labels)) if order is None else order
+    centres = place_labels(discs, sizes, (1, 1, width, height + above), obstacles, soft, radius, order)
+    for disc, centre, size, one in zip(discs, centres, sizes, labels, strict=True):
         nearest = np.clip(disc, centre - size / 2, centre + size / 2)
         if np.linalg.norm(nearest - disc) >= LEADER:
             line = np.stack([disc, nearest], 1) / room[:, None]
             ax.plot(*line, color=theme.muted, linewidth=0.5, alpha=0.7, transform=ax.transAxes, zorder=2)
-        style: dict[str, Any] = {"ha": "center", "va": "center", "fontweight": weight, "color": colour, "zorder": 4}
-        ax.text(centre[0] / room[0], centre[1] / room[1], text, transform=ax.transAxes, **style)
+        style: dict[str, Any] = {"ha": "center", "va": "center", "transform": ax.transAxes, "color": one.colour, "zorder": 4}
+        x, y = centre / room
+        ax.text(x, y, one.text, fontweight="bold" if one.bold else "normal", **style)
 
 
 def shared_area(boxes: Boxes, others: Boxes) -> Float[np.ndarray, " B"]:
