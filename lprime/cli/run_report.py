@@ -77,11 +77,15 @@ class Outcome:
             yield from (f"  {run}: {reason}" for run, reason in self.skipped.items())
         if self.tally and self.tally.locked:
             yield f"{self.tally.locked} of {count} runs are in progress in another process"
-        if self.failed:
-            yield f"{len(self.failed)} of {count} runs failed; --retry-failed runs them again:"
-            yield from (f"  {run}: {reason}" for run, reason in self.failed.items())
-            reports = [run.folder(self.out) / FAILURE for run in self.failed]  # none of a run that could not be saved
-            yield from (f"  the first one's traceback: {report}" for report in [r for r in reports if r.exists()][:1])
+        failed = self.failed
+        reports = {run: report for run in failed if (report := run.folder(self.out) / FAILURE).exists()}
+        if reports:
+            yield f"{len(reports)} of {count} runs failed; --retry-failed runs them again:"
+            yield from (f"  {run}: {failed[run]}" for run in reports)
+            yield f"  the first one's traceback: {next(iter(reports.values()))}"
+        if unsaved := [run for run in failed if run not in reports]:
+            yield f"{len(unsaved)} of {count} runs could not be saved; re-run to resume them:"
+            yield from (f"  {run}: {failed[run]}" for run in unsaved)
         if self.lost:
             yield f"{len(self.lost)} of {count} runs lost their jobs; re-run to resume them:"
             yield from (f"  {run}: {reason}" for run, reason in self.lost.items())

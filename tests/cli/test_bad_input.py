@@ -84,6 +84,7 @@ def test_a_disk_that_fills_up_during_a_run_leaves_no_partial_file_and_no_failure
     shown, errors = process.communicate()
     assert process.returncode == 1
     assert "cannot write" in shown and "File too large" in shown
+    assert "could not be saved; re-run to resume them:" in shown and "--retry-failed" not in shown
     assert "Traceback" not in errors
     files = {p.name for p in (tmp_path / "runs").rglob("*") if p.is_file()}
     assert files <= {"lock", "training.lock"}
