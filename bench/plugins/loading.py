@@ -4,6 +4,7 @@ import ast
 import importlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 import traceback
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.machinery import PathFinder
 from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 
 from bench.encodings import Info
@@ -115,18 +117,38 @@ def find_module(name: str, path: Sequence[str] = ()) -> Path:
         path: folders to search before all others.
 
     Raises:
-        InputError: Python does not find it, or it is not a file.
+        InputError: Python does not find it, with the nearest match; or it is not a file.
     """
+    root = module_root(name, path)
+    file = module_file(root, name) if root else None
+    if file is None:
+        raise missing_module(name, path)
+    return file
+
+
+def module_root(name: str, path: Sequence[str] = ()) -> Path | None:
+    """The folder that contains the package of a module, or the module itself; None if Python does not find it."""
     top = name.partition(".")[0]
     spec = PathFinder.find_spec(top, [*path])
     with suppress(ValueError):  # a module that was not imported from a file
         spec = spec or importlib.util.find_spec(top)  # also packages installed with ``pip install -e``
     spec = spec or PathFinder.find_spec(top, [str(Path.cwd())])
     places = spec and (spec.submodule_search_locations or (spec.has_location and spec.origin and [spec.origin]))
-    file = module_file(Path(places[0]).parent, name) if places else None
-    if file is None:
-        raise InputError(f"Python finds no file of a module {name!r}")
-    return file
+    return Path(places[0]).parent if places else None
+
+
+def missing_module(name: str, path: Sequence[str] = ()) -> InputError:
+    """The error about a module that Python does not find, with the nearest match; no module is imported."""
+    message, near = f"Python finds no file of a module {name!r}", []
+    root = module_root(name, path)
+    folders = [str(root)] if root else [*path, *sys.path, str(Path.cwd())]
+    for word in name.split("."):
+        match = get_close_matches(word, [module.name for module in iter_modules(folders)], 1)  # the word itself, if it exists
+        if not match:
+            return InputError(message)
+        near += match
+        folders = [os.path.join(folder, *match) for folder in folders]
+    return InputError(f"{message}; did you mean {'.'.join(near)!r}?" if ".".join(near) != name else message)
 
 
 @contextmanager
@@ -158,7 +180,7 @@ def import_module(name: str, reference: str) -> ModuleType:
     """Import a module that Python finds, also in the current folder.
 
     Raises:
-        InputError: it does not exist, or raises an error.
+        InputError: it does not exist, with the nearest match; or it raises an error.
     """
     try:
         if importlib.util.find_spec(name.partition(".")[0]) is None:
@@ -166,6 +188,8 @@ def import_module(name: str, reference: str) -> ModuleType:
             importlib.invalidate_caches()
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):  # not one that it imports
+            raise missing_module(name) from None
         raise plugin_error(reference, error) from error
 
 

@@ -123,6 +123,10 @@ REFERENCES = {
     "check mine.py:Mime": "mine.py has no 'Mime'; did you mean 'Mine'?",
     "check mine.py:torch": "mine.py:torch is not an encoding; expected a subclass of bench.encodings.Encoding",
     "check no_such_module:Mine": "Python finds no file of a module 'no_such_module'",
+    "check bench.encoding.alibbi:Alibi": "Python finds no file of a module 'bench.encoding.alibbi'; "
+    "did you mean 'bench.encodings.alibi'?",
+    "show minee:Mine": "Python finds no file of a module 'minee'; did you mean 'mine'?",
+    "show bench.encodings.nothing_like_it:X": "Python finds no file of a module 'bench.encodings.nothing_like_it'",
     "check 'mine.py(ratee=2)'": "unknown setting of mine 'ratee'; did you mean 'rate'?",
     "check 'mine.py(rate=fast)'": "settings in 'mine(rate=fast)' must be finite numbers, True, False or quoted words",
     "check 'mine.py(rope)'": "mine wraps no other encoding; expected mine(setting=value), got 'mine(rope)'",
