@@ -9,7 +9,8 @@ from bench import encodings, text_rules
 from bench.encodings import Encoding, Info, Wrapper
 from bench.plugins.registry import get_encoding
 from bench.result import SOURCE_KINDS
-from tasks import InputError
+from bench.suites.suite import is_shipped
+from tasks import InputError, catalogue
 
 from .checks import Fault, encoding_check
 from .source_rules import plugin_files
@@ -25,9 +26,9 @@ PLAIN_FIELDS = {"family": "", "title": "", "authors": "", "lengths": "/"}
 @encoding_check(
     "declaration",
     expected="info is complete: texts on one line, an https link, a year, a ranking class, a kind of source, length settings "
-    f"in at most {MAX_LENGTHS} characters; settings are keyword arguments with plain defaults; in a plugin, as `lprime verify` "
-    "requires: family, title, authors and lengths in plain words (no markdown, HTML or path separators), a link of plain "
-    "characters, all files in one folder",
+    f"in at most {MAX_LENGTHS} characters; settings are keyword arguments with plain defaults; in a plugin, a name that is "
+    "neither all nor that of a suite or a task, and, as `lprime verify` requires: family, title, authors and lengths in plain "
+    "words (no markdown, HTML or path separators), a link of plain characters, all files in one folder",
     advice="correct info in the encoding's class (bench.encodings.Info documents its fields) before the runs: it is part of "
     "the source hash. source says what the encoding was compared with, such as 'official code' or, for one "
     "of your own, 'own variant'; lengths gives each setting that is a length with its rule, such as 'k = L/2, scaled'",
@@ -86,10 +87,18 @@ def field_faults(info: Info, plugin: bool) -> Iterator[tuple[str, str]]:
                 yield field.name, fault
         elif field.type in (bool, "bool") and type(value) is not bool:
             yield field.name, "is neither True nor False"
+    if plugin and (fault := name_fault(str(info.name).partition("(")[0])):  # without settings
+        yield "name", fault
     if not str(info.link).startswith("https://"):
         yield "link", "does not begin with https://"
     elif plugin and (fault := text_rules.link_fault(str(info.link))):
         yield "link", fault
+
+
+def name_fault(name: str) -> str | None:
+    """What is wrong with the name of a plugin that commands would take for something else."""
+    kinds = {"the group of all encodings": name == "all", "a suite": is_shipped(name), "a task": name in catalogue()}
+    return next((f"is that of {kind}" for kind, taken in kinds.items() if taken), None)
 
 
 def plain_field_fault(name: str, value: str) -> str | None:

@@ -14,14 +14,13 @@ def new(
     link: Annotated[str | None, typer.Option(metavar="URL", help="Link to its paper or page; https.")] = None,
 ) -> None:
     """Write a template, NAME.py: a working encoding to start from."""
+    from bench.check.declaration import name_fault
     from bench.plugins.new_file import default_title, write_new_encoding
-    from bench.suites.suite import is_shipped
     from bench.text_rules import TEMPLATE
-    from tasks import InputError, catalogue
+    from tasks import InputError
 
-    kinds = {"the group of all encodings": name == "all", "a suite": is_shipped(name), "a task": name in catalogue()}
-    for kind in (kind for kind, taken in kinds.items() if taken):
-        raise InputError(f"the name {name!r} is that of {kind}; choose another")
+    if fault := name_fault(name):
+        raise InputError(f"the name {name!r} {fault}; choose another")
     given = {"title": title, "authors": author, "link": link}
     texts = {key: text for key, text in given.items() if text is not None}
     path = write_new_encoding(name, **texts)

@@ -62,6 +62,12 @@ def test_texts_that_verify_refuses(tmp_path, text, other, message, around):
     assert message in fault_of(make_subject(tmp_path, text, other, around))
 
 
+@pytest.mark.parametrize("around", ["{}", "{}(rate=2.0)", "randomised({})"])
+@pytest.mark.parametrize(("name", "kind"), [("all", "the group of all encodings"), ("quick", "a suite"), ("copying", "a task")])
+def test_a_name_that_commands_take_for_something_else(tmp_path, name, kind, around):
+    assert f"name is that of {kind}: '{name}" in fault_of(make_subject(tmp_path, '"plain"', f'"{name}"', around))
+
+
 SOURCE_AND_LENGTHS = [
     ('source="official"', "source is none of official code, port, paper only, second-hand, own variant: 'official'"),
     ("source=None", "source is none of official code"),
