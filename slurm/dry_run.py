@@ -2,7 +2,7 @@
 
 import heapq
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench.runs.progress import format_duration
@@ -12,7 +12,7 @@ from tasks import plural
 
 from . import commands
 from .cluster import Cluster
-from .estimate import Estimate
+from .estimate import Estimate, estimate
 from .launch import check_encoding_files, plan_submissions, refuse_other_versions
 from .records import records_folder
 from .status import Queue
@@ -30,11 +30,11 @@ def local_dry_run(runs: Sequence[Run], out: Path, device: str, workers: int) -> 
     Arguments:
         runs: of one suite.
     """
-    seconds, basis = estimate(runs, out, device)
-    total, at_once, name = duration(list(seconds.values()), workers), min(workers, len(runs)), runs[0].suite.name
+    found = estimate(runs, out, device)
+    total, at_once, name = duration(list(found.seconds.values()), workers), min(workers, len(runs)), runs[0].suite.name
     return [
         f"{plural(len(runs), 'run')} of suite {name} on this machine ({device}), results under {out / name}",
-        f"{time_of_a_run(seconds, out)} ({basis})",
+        time_of_a_run(found, out),
         f"about {span(total)} with {at_once} at a time",
     ]
 
@@ -61,9 +61,9 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     plans, held = plan_submissions(todo, out, cluster, in_queue)
     if not plans:
         return ["nothing to submit now: the site's limit on your jobs in the queue is reached"]
-    by_run, basis = estimate(todo, out, cluster.device)
+    found = estimate(todo, out, cluster.device)
     at_once = cluster.at_once if cluster.gpus else min(cluster.at_once, cluster.cpus_per_job)  # more would take turns
-    jobs = [duration([by_run[plan.run(place)] for place in share], at_once) for plan in plans for share in plan.shares]
+    jobs = [duration([found.seconds[plan.run(place)] for place in share], at_once) for plan in plans for share in plan.shares]
     hours = max(sum(jobs) / 3600, 0.01)  # no estimate is finer
     digits = 1 if hours >= 1 else 2
     price = f"{hours * cluster.gpus:.{digits}f} GPU-hours, " if cluster.gpus else ""
@@ -73,7 +73,7 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
         sbatch_script(plans[0], records_folder(out, runs[0].suite.name) / plans[0].token),
         f"{plural(len(todo) - len(held), 'run')} in {plural(len(jobs), 'job')}, {plural(len(plans), 'array')} "
         f"of at most {max(len(plan.shares) for plan in plans)}{later}",
-        f"{plural(cluster.at_once, 'run')} at a time in a job; {time_of_a_run(by_run, out)} ({basis})",
+        f"{plural(cluster.at_once, 'run')} at a time in a job; {time_of_a_run(found, out)}",
         f"about {price}; the longest job about {span(max(jobs))}",
         *cautions(todo, out, cluster),
         *unchecked,
@@ -95,27 +95,22 @@ def cautions(runs: Sequence[Run], out: Path, cluster: Cluster) -> Iterator[str]:
             f"caution: memory_gb is {cluster.memory_gb:g} for {plural(cluster.at_once, 'run')} at a time, which may take "
             f"{RUN_GB:g} GB each: raise it to {needed}"
         )
-    by_run, _ = estimate(runs, out, cluster.device)
-    seconds, limit = list(by_run.values()), 60 * cluster.time_minutes - cluster.save_before_s
-    if (requeues := math.ceil(max(seconds) / limit) - 1) > 0:
+    longest, limit = (
+        max(estimate(runs, out, cluster.device).seconds.values()),
+        60 * cluster.time_minutes - cluster.save_before_s,
+    )
+    if (requeues := math.ceil(longest / limit) - 1) > 0:
         yield (
-            f"caution: the longest run takes {span(max(seconds))}, a job at most {span(60 * cluster.time_minutes)}: it is "
+            f"caution: the longest run takes {span(longest)}, a job at most {span(60 * cluster.time_minutes)}: it is "
             f"requeued {plural(requeues, 'time')}; raise time_minutes if the site allows it"
         )
-    if not cluster.gpus and max(seconds) > SLOW_ON_CPU_S:
-        on_gpu = max(estimate(runs, out, "cuda")[0].values())
-        if on_gpu < max(seconds) / 10:
+    if not cluster.gpus and longest > SLOW_ON_CPU_S:
+        on_gpu = max(estimate(runs, out, "cuda").seconds.values())
+        if on_gpu < longest / 10:
             yield (
-                f"caution: without a GPU a run takes up to {span(max(seconds))}, on one about {span(on_gpu)}: set "
+                f"caution: without a GPU a run takes up to {span(longest)}, on one about {span(on_gpu)}: set "
                 f"gpus_per_job, and a partition that has some in place of {cluster.partition}"
             )
-
-
-def estimate(runs: Sequence[Run], out: Path, device: str) -> tuple[dict[Run, float], str]:
-    """Estimated seconds of each run of one suite, and what they are estimated from."""
-    estimates = Estimate(runs[0].suite, out, device)
-    seconds = estimates.seconds_of(runs)
-    return seconds, "guessed from the FLOPs" if estimates.guessed else "from finished runs of the same tasks"
 
 
 def duration(seconds: Sequence[float], at_once: int) -> float:
@@ -126,15 +121,17 @@ def duration(seconds: Sequence[float], at_once: int) -> float:
     return max(ends, default=0.0)
 
 
-def time_of_a_run(seconds: Mapping[Run, float], out: Path) -> str:
-    """The shortest and the longest estimated time; those of runs that load their training and only evaluate are named apart."""
-    steps = steps_to_make(list(seconds), out)
+def time_of_a_run(found: Estimate, out: Path) -> str:
+    """The shortest and the longest estimated time, and their basis; runs that load their training and only evaluate are named
+    separately."""
+    steps = steps_to_make(list(found.seconds), out)
     parts = []
     for what, trains in (("a run", True), ("a run that only evaluates", False)):
-        if times := [s for run, s in seconds.items() if bool(steps[run]) == trains]:
+        if times := [s for run, s in found.seconds.items() if bool(steps[run]) == trains]:
             shortest, longest = span(min(times)), span(max(times))
             parts.append(f"{what} takes {shortest if shortest == longest else f'{shortest} to {longest}'}")
-    return ", ".join(parts)
+    basis = "guessed from the FLOPs" if found.guessed else "from finished runs of the same tasks"
+    return f"{', '.join(parts)} ({basis})"
 
 
 def span(seconds: float) -> str:

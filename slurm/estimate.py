@@ -1,8 +1,9 @@
-"""Estimated time of a run: from earlier results of its task, or guessed from its FLOPs."""
+"""Estimated time of runs: from earlier results of its task, or guessed from its FLOPs."""
 
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from bench.result import RESULT, read_result
 from bench.runs.run import Run
@@ -18,68 +19,66 @@ MOST_RESULTS = 20
 """Maximum number of results read per task."""
 
 
-class Estimate:
-    """Estimated seconds of a run; equal for all runs of a task, except for those whose training is made by another run."""
+class TaskTime(NamedTuple):
+    """Seconds of a run of one task that makes its own training."""
 
-    guessed = False
-    """Whether any estimate so far was guessed from FLOPs."""
+    total_s: float
+    evaluate_s: float
 
-    def __init__(self, suite: Suite, out: Path, device: str):
-        self.suite, self.out, self.device = suite, out, device
-        self.evaluation: dict[str, float] = {}
-        """By task: estimated seconds of the evaluation."""
-        self.by_task = {spec.task: self.measured_seconds(spec.task) for spec in suite.tasks}
 
-    def measured_seconds(self, task: str) -> float | None:
-        """Median over results of the same kind of device whose runs made their own training; None without results."""
-        seconds, evaluation = [], []
-        for path in (self.out / self.suite.name / task).glob(f"*/seed-*/{RESULT}"):
-            try:
-                result = read_result(path)
-            except InputError:
-                continue  # reported by the command that needs this result
-            same_device = result.device.startswith("cpu") == (self.device == "cpu")
-            if result.fingerprint == self.suite.fingerprint and same_device and not result.trained_as:
-                seconds.append(result.timings.total_s)
-                evaluation.append(result.timings.evaluate_s)
-            if len(seconds) == MOST_RESULTS:
-                break
-        if not seconds:
-            return None
-        self.evaluation[task] = statistics.median(evaluation)
-        return statistics.median(seconds)
+class Estimate(NamedTuple):
+    seconds: dict[Run, float]
+    """Estimated seconds of each run."""
+    guessed: bool
+    """Whether the time of a task was guessed from its FLOPs, for lack of results."""
 
-    def guess_seconds(self, task: str) -> float:
-        """Estimate from the FLOPs of training and evaluation."""
-        generator, spec, recipe = self.suite.make_task(task), self.suite.spec(task), self.suite.recipe_for(task)
-        rate = CPU_FLOPS if self.device == "cpu" else GPU_FLOPS
-        symbols = len(generator.vocabulary.symbols)
 
-        def flops(lengths: Sequence[int]) -> float:
-            """FLOPs of one example's step, mean over lengths."""
-            sizes = [generator.tokens(length) for length in lengths]
-            return step_flops(self.suite.model, symbols, sizes, sum(sizes) // 2) / len(sizes)
+def estimate(runs: Sequence[Run], out: Path, device: str) -> Estimate:
+    """Estimate the time of runs of one suite, executed in this order. Those whose training exists by then make only their extra
+    stage, if any, and evaluate."""
+    suite = runs[0].suite
+    measured = {task: measured_time(suite, task, out, device) for task in dict.fromkeys(run.task for run in runs)}
+    times = {task: time or guessed_time(suite, task, device) for task, time in measured.items()}
+    seconds = {}
+    for run, steps in steps_to_make(runs, out).items():
+        time = times[run.task]
+        seconds[run] = time.evaluate_s + steps / run.steps * (time.total_s - time.evaluate_s)
+    return Estimate(seconds, guessed=None in measured.values())
 
-        step = recipe.batch * flops(range(1, spec.train_length + 1)) / rate
-        test = self.suite.test_lengths(task)
-        self.evaluation[task] = len(test) * self.suite.test_examples * flops(test) / 3 / rate
-        return recipe.steps * max(step, GPU_STEP_S if self.device == "cuda" else 0) + self.evaluation[task]
 
-    def seconds_of(self, runs: Sequence[Run]) -> dict[Run, float]:
-        """Estimated seconds of runs executed in this order. Those whose training exists by then make only their extra stage, if
-        any, and evaluate."""
-        estimates = {}
-        for run, steps in steps_to_make(runs, self.out).items():
-            seconds, evaluation = self.seconds(run), self.evaluation[run.task]
-            estimates[run] = evaluation + steps / run.steps * (seconds - evaluation)
-        return estimates
+def measured_time(suite: Suite, task: str, out: Path, device: str) -> TaskTime | None:
+    """Medians over results of the same kind of device whose runs made their own training; None without results."""
+    found = []
+    for path in (out / suite.name / task).glob(f"*/seed-*/{RESULT}"):
+        try:
+            result = read_result(path)
+        except InputError:
+            continue  # reported by the command that needs this result
+        same_device = result.device.startswith("cpu") == (device == "cpu")
+        if result.fingerprint == suite.fingerprint and same_device and not result.trained_as:
+            found.append(result.timings)
+        if len(found) == MOST_RESULTS:
+            break
+    if not found:
+        return None
+    return TaskTime(statistics.median(t.total_s for t in found), statistics.median(t.evaluate_s for t in found))
 
-    def seconds(self, run: Run) -> float:
-        seconds = self.by_task[run.task]
-        if seconds is None:
-            seconds = self.by_task[run.task] = self.guess_seconds(run.task)
-            self.guessed = True
-        return seconds
+
+def guessed_time(suite: Suite, task: str, device: str) -> TaskTime:
+    """Estimate from the FLOPs of training and evaluation."""
+    generator, spec, recipe = suite.make_task(task), suite.spec(task), suite.recipe_for(task)
+    rate = CPU_FLOPS if device == "cpu" else GPU_FLOPS
+    symbols = len(generator.vocabulary.symbols)
+
+    def flops(lengths: Sequence[int]) -> float:
+        """FLOPs of one example's step, mean over lengths."""
+        sizes = [generator.tokens(length) for length in lengths]
+        return step_flops(suite.model, symbols, sizes, sum(sizes) // 2) / len(sizes)
+
+    step = recipe.batch * flops(range(1, spec.train_length + 1)) / rate
+    test = suite.test_lengths(task)
+    evaluate_s = len(test) * suite.test_examples * flops(test) / 3 / rate
+    return TaskTime(recipe.steps * max(step, GPU_STEP_S if device == "cuda" else 0) + evaluate_s, evaluate_s)
 
 
 def step_flops(spec: ModelSpec, symbols: int, sizes: Sequence[int], answers: int) -> int:

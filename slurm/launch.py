@@ -29,7 +29,7 @@ from tasks import InputError
 
 from . import commands
 from .cluster import Cluster
-from .estimate import Estimate
+from .estimate import estimate
 from .records import PLAN, Plan, Source, Submission, folder_hash, load_submissions, records_folder, submitting
 from .split_jobs import split_into_arrays, split_into_shares
 from .status import Queue
@@ -108,10 +108,8 @@ def plan_submissions(
     """
     suite = runs[0].suite
     largest, most = commands.job_limits(cluster)
-    estimate = Estimate(suite, out, cluster.device)
     runs = group_by_training(runs)  # so that most runs of one training are in one job
-    seconds = estimate.seconds_of(runs)
-    all_shares = split_into_shares(runs, cluster, seconds.__getitem__, most)
+    all_shares = split_into_shares(runs, cluster, estimate(runs, out, cluster.device).seconds, most)
     room = len(all_shares) if most is None else max(0, most - in_queue)
     held = [runs[place] for share in all_shares[room:] for place in share]
     names = dict.fromkeys(run.encoding for run in runs)

@@ -1,6 +1,6 @@
 """Split runs into jobs that are long enough to be worth queueing and few enough for the site's limits."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 
 from bench.runs.run import Run
 
@@ -11,12 +11,12 @@ TIME_LIMIT_FRACTION = 0.8
 
 
 def split_into_shares(
-    runs: Sequence[Run], cluster: Cluster, seconds: Callable[[Run], float], most_jobs: int | None = None
+    runs: Sequence[Run], cluster: Cluster, seconds: Mapping[Run, float], most_jobs: int | None = None
 ) -> list[list[int]]:
     """One share of the runs per job: indices into ``runs``, in order.
 
     Arguments:
-        seconds: estimated time of a run.
+        seconds: estimated time of each run.
         most_jobs: maximum number of shares, which take longer than planned if necessary.
     """
     if cluster.runs_per_job:
@@ -32,12 +32,12 @@ def split_into_shares(
     return shares
 
 
-def fill_shares(runs: Sequence[Run], planned: float, at_once: int, seconds: Callable[[Run], float]) -> list[list[int]]:
+def fill_shares(runs: Sequence[Run], planned: float, at_once: int, seconds: Mapping[Run, float]) -> list[list[int]]:
     """Shares of about ``planned`` seconds each, if ``at_once`` runs are processed at a time."""
     shares: list[list[int]] = []
     total = float("inf")
     for place, run in enumerate(runs):
-        takes = seconds(run) / at_once
+        takes = seconds[run] / at_once
         if total + takes > planned and not (shares and len(shares[-1]) < at_once):
             shares.append([])
             total = 0.0

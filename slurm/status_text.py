@@ -14,7 +14,7 @@ from bench.runs.progress import format_duration
 from bench.runs.run import FAILURE, Run
 from tasks import plural
 
-from .estimate import Estimate
+from .estimate import estimate
 from .status import STATES, Queue, Status, unfinished
 
 MOST_ROWS = 20
@@ -123,12 +123,11 @@ def job_lines(queue: Queue, statuses: dict[Run, Status], out: Path) -> list[str]
 def hours_left(queue: Queue, statuses: dict[Run, Status], todo: Sequence[Run], out: Path) -> str:
     """Estimated hours of the unfinished runs."""
     cluster = queue.submissions[-1].plan.cluster
-    estimate = Estimate(todo[0].suite, out, cluster.device)
-    each = estimate.seconds_of(todo)
-    seconds = sum(each[run] * (1 - min(1.0, statuses[run].step / run.steps)) for run in todo)
+    found = estimate(todo, out, cluster.device)
+    seconds = sum(found.seconds[run] * (1 - min(1.0, statuses[run].step / run.steps)) for run in todo)
     kind, devices = ("GPU", cluster.gpus) if cluster.gpus else ("CPU", cluster.cpus_per_job)
     hours = seconds * devices / cluster.at_once / 3600
-    line = f"left: about {hours:.2f} {kind}-hours{' (guessed)' if estimate.guessed else ''}"
+    line = f"left: about {hours:.2f} {kind}-hours{' (guessed)' if found.guessed else ''}"
     if at_once := sum(status.state == "running" for status in statuses.values()):
         line += f", {format_duration(seconds / at_once)} at {plural(at_once, 'run')} at a time"
     return line

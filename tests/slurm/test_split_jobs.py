@@ -15,7 +15,7 @@ from bench.runs.run import Run, plan_runs
 from bench.suites.suite import Suite
 from bench.suites.yaml_config import validated
 from slurm.cluster import Cluster
-from slurm.estimate import Estimate
+from slurm.estimate import Estimate, estimate
 from slurm.split_jobs import split_into_arrays, split_into_shares
 from slurm.status import Status
 from slurm.status_text import hours_left
@@ -38,7 +38,7 @@ times = st.lists(st.floats(0.1, 5000), min_size=1, max_size=60)
 def test_every_run_is_in_one_share_in_its_order(seconds, at_once, job_minutes, most):
     runs = runs_of(len(seconds))
     site = cluster(cpus_per_job=at_once, job_minutes=job_minutes)
-    shares = split_into_shares(runs, site, lambda run: seconds[run.seed], most)
+    shares = split_into_shares(runs, site, dict(zip(runs, seconds, strict=True)), most)
     assert [place for share in shares for place in share] == list(range(len(runs)))
     assert all(shares)
     if most:
@@ -53,7 +53,8 @@ def test_every_run_is_in_one_share_in_its_order(seconds, at_once, job_minutes, m
 
 @given(st.integers(1, 500), st.integers(1, 50), st.one_of(st.none(), st.integers(1, 10)))
 def test_runs_per_job_is_the_size_of_shares(count, size, most):
-    shares = split_into_shares(runs_of(count), cluster(runs_per_job=size), lambda run: 1e9, most)
+    runs = runs_of(count)
+    shares = split_into_shares(runs, cluster(runs_per_job=size), dict.fromkeys(runs, 1e9), most)
     assert list(chain(*shares)) == list(range(count))
     expected = max(size, -(-count // most)) if most else size
     assert {len(share) for share in shares[:-1]} <= {expected}
@@ -81,15 +82,14 @@ def test_estimates_come_from_results_of_the_same_kind(tmp_path):
         path.write_text(json.dumps(content))
     loaded = validated(Suite, yaml.safe_load(suite.read_text()), "suite")
     copying, parity = (next(run for run in plan_runs(loaded) if run.task == task) for task in ("copying", "parity"))
-    estimate = Estimate(loaded, tmp_path / "runs", "cpu")
-    assert estimate.seconds(copying) == 20.0
-    assert not estimate.guessed
-    assert estimate.seconds(parity) > 0
-    assert estimate.guessed
+    assert estimate([copying], tmp_path / "runs", "cpu") == Estimate({copying: 20.0}, guessed=False)
+    both = estimate([copying, parity], tmp_path / "runs", "cpu")
+    assert both.seconds[copying] == 20.0 and both.seconds[parity] > 0
+    assert both.guessed
     more = [replace(copying, encoding=name, seed=seed) for seed in (0, 1) for name in ("rope", "ntk")]
-    first, shared, *others = estimate.seconds_of(more).values()
+    first, shared, *others = estimate(more, tmp_path / "runs", "cpu").seconds.values()
     assert first == 20.0 and 0 < shared < 5.0, "a shared training is made once; the others only evaluate"
     assert others == [first, shared]
     queue = SimpleNamespace(submissions=[SimpleNamespace(plan=SimpleNamespace(cluster=cluster()))])
     assert "about 0.01 CPU-hours" in hours_left(queue, dict.fromkeys(more, Status("queued")), more, tmp_path / "runs")
-    assert Estimate(loaded, tmp_path / "runs", "cuda").seconds(copying) != pytest.approx(20.0), "another kind of device"
+    assert estimate([copying], tmp_path / "runs", "cuda").seconds[copying] != pytest.approx(20.0), "another kind of device"
