@@ -198,8 +198,15 @@ def records_folder(out: Path, suite: str) -> Path:
 
 def load_submissions(out: Path, suite: str) -> list[Submission]:
     """All submissions of a suite, oldest first."""
-    submissions = [Submission(path.parent) for path in records_folder(out, suite).glob(f"*/{PLAN}")]
-    return sorted(submissions, key=lambda s: (s.plan.created, s.plan.token))
+    submissions = []
+    for path in records_folder(out, suite).glob(f"*/{PLAN}"):
+        submission = Submission(path.parent)
+        try:
+            submissions.append((submission.plan.created, submission.plan.token, submission))
+        except InputError:
+            if path.exists():  # otherwise a launcher has just deleted it, because its jobs were refused
+                raise
+    return [submission for *_, submission in sorted(submissions)]
 
 
 @contextmanager

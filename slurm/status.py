@@ -159,7 +159,7 @@ class Queue:
 
     def status(self, run: Run, out: Path) -> Status:
         last = self.latest.get(run.key)
-        if last is None:
+        if last is None or last[0].job is None:  # the latter while its launcher submits it, or after that was killed
             state = run.state(out)
             failure = run.failure(out) if state == "failed" else None
             heartbeat = read_heartbeat(run.folder(out)) if state == "running" else None

@@ -1,6 +1,7 @@
 """The state of runs, and jobs on their nodes, with stand-ins for SLURM's answers. Without a cluster."""
 
 import json
+import shutil
 import signal
 from types import SimpleNamespace
 
@@ -18,11 +19,12 @@ from bench.runs.shared_training import trained_as
 from bench.sealed.request import SealedCode
 from bench.suites.suite import load_suite
 from lprime.cli.selection import full_names
-from slurm import commands, job
+from slurm import commands, job, records
 from slurm.commands import JobInfo
 from slurm.executor import SlurmExecutor
 from slurm.job import NO_GPU, NOWHERE, UNSAVED, JobWorker
 from slurm.launch import overrides_cluster_file
+from slurm.records import JOB, PLAN, load_submissions
 from slurm.status import Status
 from tasks import InputError
 
@@ -44,6 +46,32 @@ def test_a_retried_run_that_loses_its_job_has_not_failed(tmp_path, monkeypatch):
     other = Run(SUITE, "copying", "nope", 0)
     other.fail(tmp_path, "in no submission")
     assert lost.status(other, tmp_path).state == "failed"
+
+
+def test_a_run_whose_submission_has_no_job_yet_is_shown_without_one(tiny, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(commands, "run_command", Site())
+    runs = plan_runs(load_suite(str(tiny())))
+    (submitted(tmp_path, runs).folder / JOB).unlink()
+    runs[0].fail(tmp_path, "an error")
+    first, *others = json.loads(printed(capsys, "status", tmp_path / "tiny.yaml", "--out", tmp_path, "--json"))
+    assert (first["state"], first["reason"]) == ("failed", "an error")
+    assert all(row["state"] == "missing" and "job" not in row for row in others)
+
+
+def test_submissions_that_a_launcher_deletes_meanwhile_are_not_listed(tmp_path, monkeypatch):
+    refused, kept = (submitted(tmp_path, plan_runs(SUITE, [name])) for name in ("t5", "nope"))
+    read = records.read_record
+
+    def refused_meanwhile(path, kind):
+        if path.parent == refused.folder:
+            shutil.rmtree(refused.folder)
+        return read(path, kind)
+
+    monkeypatch.setattr(records, "read_record", refused_meanwhile)
+    assert [found.folder for found in load_submissions(tmp_path, SUITE.name)] == [kept.folder]
+    (kept.folder / PLAN).write_text("{")
+    with pytest.raises(InputError, match="is damaged"):
+        load_submissions(tmp_path, SUITE.name)
 
 
 def test_status_of_a_failed_run_shows_nothing_of_other_runs(tiny, tmp_path, monkeypatch, capsys):
