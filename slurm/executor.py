@@ -16,7 +16,7 @@ from tasks import InputError, plural
 from . import commands
 from .cluster import Cluster
 from .dry_run import cautions, span
-from .launch import NO_SOURCES, check_encoding_files, launch
+from .launch import check_encoding_files, launch
 from .records import Source
 from .status import Queue, Status
 
@@ -83,7 +83,7 @@ class SlurmExecutor:
         Raises:
             InputError: SLURM refuses the first jobs. Once there are some, runs that are refused are held.
         """
-        watches = [Watch(self.cluster, own, out, on_event, self.keep_weights, self.sources) for own in by_suite(runs)]
+        watches = [Watch(self, own, out, on_event) for own in by_suite(runs)]
         for watch in watches:
             try:
                 watch.submit(list(watch.open))
@@ -108,17 +108,8 @@ def by_suite(runs: Sequence[Run]) -> list[list[Run]]:
 class Watch:
     """Submits runs of one suite and follows their progress, from the shared folder and SLURM's answers."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        runs: Sequence[Run],
-        out: Path,
-        on_event: Callable[[Event], None],
-        keep_weights: bool = False,
-        sources: Mapping[str, Source] = NO_SOURCES,
-    ):
-        self.cluster, self.out, self.on_event, self.keep_weights = cluster, out, on_event, keep_weights
-        self.sources = sources
+    def __init__(self, executor: SlurmExecutor, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]):
+        self.executor, self.out, self.on_event = executor, out, on_event
         self.open = dict.fromkeys(runs)
         """Runs that have not ended."""
         self.suite = runs[0].suite
@@ -136,7 +127,8 @@ class Watch:
         self.queue: Queue | None = None
 
     def submit(self, runs: Sequence[Run]) -> None:
-        launched = launch(runs, self.out, self.cluster, self.keep_weights, self.sources)
+        executor = self.executor
+        launched = launch(runs, self.out, executor.cluster, executor.keep_weights, executor.sources)
         if launched.already:
             say(f"{plural(launched.already, 'run')} in the queue already, or running")
         if submissions := launched.submissions:

@@ -15,7 +15,7 @@ from bench.runs.run_lock import lock_run
 from bench.suites.suite import load_suite, load_suites
 from slurm import commands, executor
 from slurm.commands import JobInfo
-from slurm.executor import MOST_SENDS, Watch, until_all_ended
+from slurm.executor import MOST_SENDS, SlurmExecutor, Watch, until_all_ended
 from slurm.job import UNSAVED
 from slurm.launch import Launched
 from slurm.status import Queue
@@ -44,7 +44,7 @@ def site(monkeypatch):
 def test_a_run_is_sent_again_unless_the_job_ended_for_a_reason_of_its_own(tmp_path, monkeypatch, ended, sends, resent):
     (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
     lost, events = queue(submitted(tmp_path, [run]), ended), []
-    watch = Watch(cluster(), [run], tmp_path, events.append)
+    watch = Watch(SlurmExecutor(cluster()), [run], tmp_path, events.append)
     watch.sends[run], watch.asked = sends, math.inf  # after the loss
     watch.report(run, lost.status(run, tmp_path), lost)
     assert (run in watch.held, run in watch.open) == (resent, resent)
@@ -56,7 +56,7 @@ def test_a_run_without_a_job_that_another_process_works_on_is_left_to_it(tmp_pat
     monkeypatch.setattr("slurm.executor.LOST_AFTER_S", 0)
     left, events = queue(submitted(tmp_path, [run]), JobInfo("7", "COMPLETED")), []
     with lock_run(run.folder(tmp_path)):
-        watch = Watch(cluster(), [run], tmp_path, events.append)
+        watch = Watch(SlurmExecutor(cluster()), [run], tmp_path, events.append)
         watch.report(run, left.status(run, tmp_path), left)
     assert [event.kind for event in events] == ["locked"] and not watch.open
 
@@ -197,7 +197,7 @@ def test_runs_that_slurm_refuses_again_and_again(tmp_path, site, naps, monkeypat
         return Launched([], 0, [])
 
     monkeypatch.setattr(executor, "launch", launch)
-    watch = Watch(cluster(), runs, tmp_path, events.append)
+    watch = Watch(SlurmExecutor(cluster()), runs, tmp_path, events.append)
     watch.submit(runs)
     until_all_ended([watch], 0)
     end = ("failed", "it was submitted") if isinstance(error, commands.NoAnswer) else ("lost", str(error))
@@ -241,7 +241,7 @@ def test_records_of_a_job_are_read_once_for_all_of_its_runs(tmp_path, site, monk
     found = Queue.read(tmp_path, SUITE)
     assert {status.state for status in found.statuses(runs, tmp_path).values()} == {"queued"}
     assert (reads["job.json"], reads["0.json"], reads["1.json"]) == (1, 1, 1)
-    watch = Watch(cluster(), runs, tmp_path, lambda event: None)
+    watch = Watch(SlurmExecutor(cluster()), runs, tmp_path, lambda event: None)
     watch.poll()
     watch.poll()
     assert (reads["job.json"], reads["0.json"], reads["1.json"]) == (2, 3, 3), "a job writes its progress while it is watched"
