@@ -25,10 +25,10 @@ from tasks import InputError
 from . import commands
 from .records import Beat, Plan, Progress, Submission
 
-REQUEUE, UNSAVED, NO_GPU, NOT_SHARED, NOT_IMPORTABLE, NOWHERE = 93, 95, 96, 97, 98, 99
+REQUEUE, NO_MPS, UNSAVED, NO_GPU, NOT_SHARED, NOT_IMPORTABLE, NOWHERE = 93, 94, 95, 96, 97, 98, 99
 EXIT_REASONS = {
     REQUEUE: "saved at its time limit, but its batch script could not put it back into the queue",
-    94: "NVIDIA's Multi-Process Service does not start on the node: set mps to false",
+    NO_MPS: "NVIDIA's Multi-Process Service does not start on the node: set mps to false",
     UNSAVED: "runs could not be saved: is the shared disk full?",
     NO_GPU: "torch sees fewer GPUs on the node than the cluster file asks for",
     NOT_SHARED: "the node does not see the results folder: is it on a shared file system?",

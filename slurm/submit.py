@@ -20,14 +20,16 @@ from tasks import InputError
 
 from . import commands
 from .cluster import Cluster
-from .job import NOT_IMPORTABLE, NOT_SHARED, REQUEUE, Share
+from .job import NO_MPS, NOT_IMPORTABLE, NOT_SHARED, REQUEUE, Share
 from .records import Plan, Submission
 
 NEVER = 10**6
 """Timeouts after which submitit gives a job up: never, since our jobs give up by themselves when they make no progress."""
-MPS = """\
-export CUDA_MPS_PIPE_DIRECTORY=$(mktemp -d) CUDA_MPS_LOG_DIRECTORY=$(mktemp -d)
-nvidia-cuda-mps-control -d || { echo "lprime: NVIDIA's Multi-Process Service does not start on $(hostname)" >&2; exit 94; }"""
+MPS = (
+    "export CUDA_MPS_PIPE_DIRECTORY=$(mktemp -d) CUDA_MPS_LOG_DIRECTORY=$(mktemp -d)\n"
+    'nvidia-cuda-mps-control -d || { echo "lprime: NVIDIA\'s Multi-Process Service does not start on $(hostname)" >&2; '
+    f"exit {NO_MPS}; }}"
+)
 STOP_MPS = "echo quit | nvidia-cuda-mps-control >/dev/null; "
 ON_EXIT = (
     "trap 'code=$?; {stop_mps}[ $code -ne "
