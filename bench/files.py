@@ -21,13 +21,13 @@ class NotWritten(InputError):
     """A file could not be written: the disk is full, or the folder may not be written."""
 
 
-def remove_stale_files(folder: Path, kind: str = "") -> None:
+def remove_stale_files(folder: Path, kind: str) -> None:
     """Delete temporary files left by killed processes, in a folder where no other process of this machine writes such files.
 
     Another machine's recent files stay: it may be working there too if the shared file system has no locks.
 
     Arguments:
-        kind: only temporary files of files with this extension; by default all.
+        kind: extension of the files that the temporary ones were to become, such as ``.json``.
     """
     for path in folder.glob(f".*{kind}.*.tmp"):
         with suppress(FileNotFoundError):
