@@ -108,10 +108,6 @@ def current_user() -> str:
         raise InputError(f"user id {os.getuid()} has no name on this machine; SLURM needs one (see `getent passwd`)") from None
 
 
-def unique_words(text: str) -> list[str]:
-    return list(dict.fromkeys(word.strip("* ") for word in text.split() if word.strip("* ")))
-
-
 def explain_refusal(message: str, cluster: Cluster) -> InputError:
     """Translate sbatch's error message into keys of the cluster file."""
     lines = [line.removeprefix("sbatch: error: ") for line in message.strip().splitlines()] or ["no message"]
@@ -151,11 +147,11 @@ def check_cluster(cluster: Cluster) -> None:
     if most and cluster.cpus_per_job > most:
         raise InputError(f"the largest node of {partition} has {most} CPUs, cpus_per_job asks for {cluster.cpus_per_job}")
     if cluster.account:
-        accounts = unique_words(try_command("sacctmgr", "-nP", "show", "assoc", f"user={current_user()}", "format=Account"))
+        accounts = try_command("sacctmgr", "-nP", "show", "assoc", f"user={current_user()}", "format=Account").split()
         if accounts and cluster.account not in accounts:
-            raise unknown("account", cluster.account, accounts)
+            raise unknown("account", cluster.account, dict.fromkeys(accounts))  # one for each partition
     if cluster.qos:
-        known = unique_words(try_command("sacctmgr", "-nP", "show", "qos", "format=Name"))
+        known = try_command("sacctmgr", "-nP", "show", "qos", "format=Name").split()
         if known and cluster.qos not in known:
             raise unknown("QOS", cluster.qos, known)
 
@@ -185,7 +181,7 @@ def job_limits(cluster: Cluster) -> tuple[int, int | None]:
     rows = try_command("sacctmgr", "-nP", "show", "user", current_user(), "withassoc", columns).splitlines()
     limits = [most for default, account, most in (row.split("|") for row in rows) if account == (cluster.account or default)]
     if cluster.qos:
-        limits += unique_words(try_command("sacctmgr", "-nP", "show", "qos", cluster.qos, "format=MaxSubmitPU"))
+        limits += try_command("sacctmgr", "-nP", "show", "qos", cluster.qos, "format=MaxSubmitPU").split()
     allowed = [int(word) for word in limits if word.isdigit()] + ([cluster.max_jobs] if cluster.max_jobs else [])
     return max(1, int(config.group(1))) if config else DEFAULT_MAX_ARRAY, min(allowed, default=None)
 
