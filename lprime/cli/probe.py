@@ -53,7 +53,7 @@ def probe(
     from slurm.cluster import load_cluster
     from tasks import InputError, unknown
 
-    from .selection import expand, full_names
+    from .selection import expand, try_encodings
 
     if dry_run and as_json:
         raise InputError("--dry-run shows text; expected it without --json")
@@ -72,8 +72,8 @@ def probe(
             raise InputError("the probe loss reads finished runs and measures nothing; ask for it alone")
         if seed or dry_run:
             raise InputError(f"the probe loss reads all finished runs; expected no {'--seed' if seed else '--dry-run'} with it")
-        return print_losses(suite, out, full_names(expand(encoding)) if encoding else None, task, as_json)
-    runs = plan_runs(suite, full_names(expand(encoding) if encoding else suite.encodings), task, seed or suite.seeds[:1])
+        return print_losses(suite, out, try_encodings(expand(encoding)) if encoding else None, task, as_json)
+    runs = plan_runs(suite, try_encodings(expand(encoding) if encoding else suite.encodings), task, seed or suite.seeds[:1])
     chosen = [name for name in VERSIONS if name in (names or VERSIONS)]
     runs = [run for run in runs if any(name == SIMILARITY or PROBES[name].applies(run) for name in chosen)]
     if not runs:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from .options import Encodings, Json, On, OutOrShared, Quiet, Seeds, Suite, Tasks, Vary, Workers, print_json
-from .selection import expand, full_names, try_settings
+from .selection import expand, try_encodings, try_settings
 
 
 def run(
@@ -72,7 +72,7 @@ def run(
         raise InputError("--track records runs as they end; expected it without --detach")
     recording = recorder(track, out)
     suites = load_suites(suite, vary)
-    names = full_names(expand(encoding) if encoding else suites[0].encodings)
+    names = try_encodings(expand(encoding) if encoding else suites[0].encodings)
     runs = [r for one in suites for r in plan_runs(one, names, task, seed)]
     refuse_extra_seeds(suites[0], seed or (), extra_seeds)
     try_settings(runs)

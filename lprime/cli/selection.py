@@ -1,4 +1,4 @@
-"""Which part of a suite a command is about: names of encodings, groups of them, seeds."""
+"""Encodings given on the command line: expand groups of them, and try them before any run starts."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -47,8 +47,8 @@ def try_settings(runs: "Iterable[Run]") -> None:
             cls.make(encoding_setup(run.suite, run.task))
 
 
-def full_names(names: list[str]) -> list[str]:
-    """The names under which results of these encodings are stored. The hooks of plugins are tried.
+def try_encodings(names: list[str]) -> list[str]:
+    """Load encodings and try the hooks of plugins; returns the names under which their results are stored.
 
     Raises:
         InputError: an unknown name, with the nearest match; a plugin that cannot be loaded, whose hooks cannot be called, or

@@ -18,7 +18,7 @@ from bench.runs.run_lock import lock_run
 from bench.runs.shared_training import trained_as
 from bench.sealed.request import SealedCode
 from bench.suites.suite import load_suite
-from lprime.cli.selection import full_names
+from lprime.cli.selection import try_encodings
 from slurm import commands, job, records
 from slurm.commands import JobInfo
 from slurm.executor import SlurmExecutor
@@ -210,7 +210,7 @@ def test_a_job_keeps_the_weights_that_others_share_with_a_plugin(tmp_path, monke
     """It has not loaded the plugin, so the launcher tells it."""
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     mine = write_encoding(tmp_path / "shared_one.py")
-    submission = submitted(tmp_path, plan_runs(SUITE, full_names([str(mine), f"finetuned({mine})"]), ["parity"], [0]))
+    submission = submitted(tmp_path, plan_runs(SUITE, try_encodings([str(mine), f"finetuned({mine})"]), ["parity"], [0]))
     monkeypatch.setattr(registry, "loaded", registry.Loaded())
     trained_as.cache_clear()
     assert JobWorker(submission, 0).pool.keep_weights == ["shared_one"]
