@@ -47,6 +47,7 @@ def plot(
         metric: one of ``METRICS``.
         encodings: one or several, drawn in this order; by default all.
         tasks: one or several, drawn in this order; by default all.
+        dark: light lines and text on a dark background.
 
     Returns:
         The figure, which a notebook shows and ``savefig`` writes.

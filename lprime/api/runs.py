@@ -73,6 +73,8 @@ def evaluate(
     Arguments:
         task: one or several tasks; by default all of the suite.
         seed: one or several.
+        out: folder of your runs.
+        device: ``auto`` (the GPU if there is one), ``cpu`` or ``cuda``.
         extra_seeds: allow seeds that the suite does not have; a board counts them too.
         replace: delete finished runs of this encoding that were made with other source, and run them again.
         quiet: print nothing.
