@@ -5,7 +5,6 @@ next to the plan. A launcher that finds a plan without an id asks SLURM for jobs
 their id; otherwise it deletes the plan.
 """
 
-import json
 import os
 import platform
 import shutil
@@ -174,13 +173,9 @@ def submit_plan(plan: Plan, out: Path, lock: IO[bytes]) -> Submission:
     submitter = subprocess.Popen(
         command, stdin=lock, stdout=pipe, stderr=pipe, text=True, start_new_session=True, env=environment
     )
-    answer, errors = submitter.communicate()
-    try:
-        error = json.loads(answer.splitlines()[-1]).get("error")
-    except (IndexError, ValueError):
-        error = f"jobs were not submitted: {(errors.strip().splitlines() or ['no message'])[-1]}"
-    if error and not recover(submission):
-        raise InputError(error)
+    refusal, errors = (text.strip().splitlines() for text in submitter.communicate())
+    if submission.job is None and not recover(submission):
+        raise InputError(refusal[-1] if refusal else f"jobs were not submitted: {errors[-1] if errors else 'no message'}")
     return submission
 
 

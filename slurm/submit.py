@@ -1,11 +1,11 @@
-"""``python -m slurm.submit FOLDER``: submit the jobs of one submission to SLURM with submitit and record their id.
+"""``python -m slurm.submit FOLDER``: submit the jobs of one submission to SLURM with submitit and record their id, or print
+why SLURM refuses them.
 
 This is a separate process so that it completes even if its launcher is killed. Its standard input, which sbatch inherits, is
 the launcher's lock file: the lock is released only after all of them have ended, when SLURM has every job in its queue.
 """
 
 import io
-import json
 import math
 import pickle
 import shlex
@@ -91,11 +91,8 @@ def sbatch_script(plan: Plan, folder: Path) -> str:
     return _make_sbatch_string(command, folder, map_count=count, **submitit_parameters(plan.cluster, plan.name, folder))
 
 
-def submit_jobs(submission: Submission) -> str:
+def submit_jobs(submission: Submission) -> None:
     """Submit one array of jobs, or one job, and record its id.
-
-    Returns:
-        The id.
 
     Raises:
         InputError: sbatch refused it.
@@ -112,9 +109,7 @@ def submit_jobs(submission: Submission) -> str:
             jobs = executor.submit_array([share] * len(plan.shares)) if len(plan.shares) > 1 else [executor.submit(share)]
     except (FailedJobError, FailedSubmissionError) as error:
         raise commands.explain_refusal(str(error), plan.cluster) from None
-    id = jobs[0].job_id.split("_")[0]
-    submission.write_job(id)
-    return id
+    submission.write_job(jobs[0].job_id.split("_")[0])
 
 
 def adopt_jobs(submission: Submission, id: str) -> None:
@@ -138,9 +133,9 @@ def adopt_jobs(submission: Submission, id: str) -> None:
 def main(arguments: Sequence[str]) -> int:
     submission = Submission(Path(arguments[0]))
     try:
-        print(json.dumps({"id": submit_jobs(submission)}))
+        submit_jobs(submission)
     except InputError as error:
-        print(json.dumps({"error": str(error)}))
+        print(error)
         return 2
     return 0
 
