@@ -9,6 +9,7 @@ from leaderboard.figures.cost import NOISE
 from leaderboard.figures.highlight import REFERENCES
 from leaderboard.format import FLAG, MOST_LISTED, listed, number_range, reach_text, seed_list, share, times
 from leaderboard.stats.association import association
+from leaderboard.stats.orders import Comparison
 from leaderboard.stats.robustness import Robustness, robustness
 from leaderboard.stats.significance import RISK
 from leaderboard.stats.summary import BASE, Classes, Row, separation
@@ -17,6 +18,7 @@ from tasks import plural
 from . import columns
 from .association_text import association_sentence
 from .markdown import escape
+from .robustness_text import reversed_text
 
 FAR = 2
 """The multiple of L at which the sentences say what still works."""
@@ -179,25 +181,34 @@ def scope(grid: Grid, safe: Safe) -> str:
 
 
 def elsewhere(order: Robustness | None, lead: Sequence[str], safe: Safe) -> str:
-    """Under which conditions of the suite the order holds, of those that decide it, and which leaders did not run there."""
-    verdicts = {one.condition: one.holds for one in order.comparisons} if order else {}
-    held, changed = ([safe(condition_title(c)) for c, holds in verdicts.items() if holds is wanted] for wanted in (True, False))
-    parts = [f"the order holds with {listed(held)}"] if held else []
-    parts += [f"{'it' if held else 'the order'} does not hold with {listed(changed)}"] if changed else []
-    if not (order and parts):
+    """Under which conditions of the suite the order holds, of those that decide it, which encoding is first there, and which
+    leaders did not run there."""
+    decided = [one for one in order.comparisons if one.holds is not None] if order else []
+    if not (order and decided):
         return "the order may differ."
-    undecided = len(order.finished) - sum(holds is not None for holds in verdicts.values())
-    parts += [f"{plural(undecided, 'other condition')} {'is' if undecided == 1 else 'are'} undecided"] if undecided else []
-    ran = [f"{listed([safe(name) for name in order.encodings], most=len(order.encodings))} ran so"]
-    ran += [
-        f"{listed([safe(name) for name in more])} only with {listed([safe(condition_title(c)) for c in some])}"
-        for some, more in order.partly.items()
-    ]
+
+    def titles(conditions: Iterable[str]) -> str:
+        return listed([safe(condition_title(condition)) for condition in conditions])
+
+    parts = []
+    if held := [one for one in decided if one.holds]:
+        parts.append(f"the order holds with {titles(one.condition for one in held)} ({repeated(held)})")
+    if changed := [one for one in decided if one.pairs and not one.holds]:
+        named = [f"{safe(condition_title(one.condition))} ({reversed_text(one.pairs, safe)})" for one in changed if one.pairs]
+        parts.append(f"{'it' if held else 'the order'} does not hold with {listed(named)}")
+    if undecided := len(order.finished) - len(decided):
+        parts.append(f"{plural(undecided, 'other condition')} {'is' if undecided == 1 else 'are'} undecided")
+    first: dict[str, list[str]] = {}
+    for one in order.comparisons:
+        first.setdefault(one.encodings[one.scores.argmax()], []).append(one.condition)
+    highest = "; ".join(f"{safe(name)}'s with {titles(conditions)}" for name, conditions in first.items())
+    (_, everywhere), *partly = order.by_conditions.items()
+    ran = [f"{listed(list(map(safe, everywhere)), most=len(everywhere))} ran so"]
+    ran += [f"{listed(list(map(safe, more)))} only with {titles(some)}" for some, more in partly]
     tried = {name for one in order.comparisons for name in one.encodings}
     absent = [safe(name) for name in lead if name not in tried]
     ran += [f"{listed(absent)} did not"] if absent else []
-    again = f"{repeated(order)} " if held else ""
-    return f"with one thing changed at a time, {'; '.join(parts)}. {again}{'; '.join(ran)}."
+    return f"with one thing changed at a time, {'; '.join(parts)}. The highest score is {highest}. {'; '.join(ran)}."
 
 
 def tuned(order: Robustness, safe: Safe) -> str:
@@ -216,11 +227,10 @@ def tuned(order: Robustness, safe: Safe) -> str:
     )
 
 
-def repeated(order: Robustness) -> str:
+def repeated(held: Iterable[Comparison]) -> str:
     """What it means that the order holds."""
-    pairs = [one.pairs for one in order.comparisons if one.pairs and one.holds]
-    least = min(pairs, key=lambda one: one.same / one.total)
+    least = min((one.pairs for one in held if one.pairs), key=lambda pairs: pairs.same / pairs.total)
     return (
-        f"Of the pairs that the test separates in the suite, it separates {least.same} of {least.total} again, or a greater "
-        "share, and none the other way round."
+        f"of the pairs that the test separates in the suite, it separates {least.same} of {least.total} again, or a greater "
+        "share, and none the other way round"
     )

@@ -1,7 +1,7 @@
 """The board's section "Does the order hold?": its words, generated from the numbers, and its tables."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -35,11 +35,12 @@ def robustness_words(found: Robustness) -> str:
     """The findings as sentences."""
     done, asked = len(found.comparisons), len(found.finished)
     so_far = f" (so far under {done} of {asked} conditions)" if done < asked else ""
+    (_, everywhere), *partly = found.by_conditions.items()
     further = [
         f"; {listed(list(map(escape, more)))} with {listed([escape(condition_title(c)) for c in some])} alone"
-        for some, more in found.partly.items()
+        for some, more in partly
     ]
-    count = plural(len(found.encodings), "encoding")
+    count = plural(len(everywhere), "encoding")
     text = [f"{count} ran again on all tasks with one thing changed at a time{so_far}{''.join(further)}."]
     known = [(one.encodings, one.pairs) for one in found.comparisons if one.pairs]
     if held := {title(one): f"{one.pairs.same} of {one.pairs.total}" for one in found.comparisons if one.pairs and one.holds}:
@@ -69,9 +70,13 @@ def robustness_words(found: Robustness) -> str:
     return " ".join(text)
 
 
-def reversed_text(pairs: Pairs) -> str:
-    """``now alibi above t5``."""
-    named = [f"{escape(now)} above {escape(before)}" for before, now in pairs.reversed[:MOST_PAIRS]]
+def reversed_text(pairs: Pairs, safe: Callable[[str], str] = escape) -> str:
+    """``now alibi above t5``.
+
+    Arguments:
+        safe: makes a name safe for the output.
+    """
+    named = [f"{safe(now)} above {safe(before)}" for before, now in pairs.reversed[:MOST_PAIRS]]
     more = [plural(rest, "more pair")] if (rest := len(pairs.reversed) - MOST_PAIRS) > 0 else []
     return f"now {listed([*named, *more])}"
 

@@ -61,7 +61,7 @@ class Robustness:
 
     comparisons: tuple[Comparison, ...]
     encodings: tuple[str, ...]
-    """Those of the suite's conditions that have runs: they are in every comparison, others in some."""
+    """Those of the suite's conditions that have runs; others may be in some comparisons, or in all."""
     seeds: tuple[int, ...]
     """Seeds of the suite that all encodings compared have."""
     finished: Mapping[str, tuple[int, int]]
@@ -74,12 +74,11 @@ class Robustness:
     tuned: Tuned | None
 
     @property
-    def partly(self) -> dict[tuple[str, ...], list[str]]:
-        """Conditions, of some of the comparisons only → the further encodings in these."""
-        found: dict[tuple[str, ...], list[str]] = {}
+    def by_conditions(self) -> dict[tuple[str, ...], list[str]]:
+        """Conditions → the encodings compared in just these: first those in all comparisons, then those in some."""
+        found: dict[tuple[str, ...], list[str]] = {tuple(one.condition for one in self.comparisons): []}
         for name in dict.fromkeys(name for one in self.comparisons for name in one.encodings):
-            if name not in self.encodings:
-                found.setdefault(tuple(one.condition for one in self.comparisons if name in one.encodings), []).append(name)
+            found.setdefault(tuple(one.condition for one in self.comparisons if name in one.encodings), []).append(name)
         return found
 
 
