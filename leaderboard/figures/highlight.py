@@ -10,7 +10,7 @@ REFERENCES = ("nope", "sinusoidal", "learned", "t5", "alibi", "rope")
 """Well-known encodings."""
 ALL = 8
 """Up to this many encodings, all are highlighted."""
-BEST = 4
+BEST = 5
 """Encodings highlighted besides ``REFERENCES``: the first of the main ranking."""
 
 

@@ -209,7 +209,9 @@ def detail_sections(grid: Grid, classes: Classes, file: BoardFile, alts: Mapping
     if order := robustness(grid):
         parts += [f"## {robustness_text.TITLE}", robustness_text.robustness_words(order)]
         parts += [file.figure(alts[board_figures.ROBUSTNESS], board_figures.ROBUSTNESS)]
-        parts += [*robustness_text.robustness_tables(order), robustness_text.HOW]
+        titles = [columns.task_markdown(column.task) for column in grid.columns]
+        parts += [*robustness_text.robustness_tables(order), robustness_text.task_scores_table(order, titles)]
+        parts.append(robustness_text.HOW)
     parts += ["## Cost", tables.cost_table(rows)]
     add_figure("Accuracy against cost", board_figures.COST)
     parts += ["## Exact match at l ≤ L", tables.in_distribution_table(grid, rows)]

@@ -131,6 +131,25 @@ def robustness_tables(found: Robustness) -> list[str]:
     return [markdown_table(header, rows), *([tuned_table(tuned)] if tuned else [])]
 
 
+def task_scores_table(found: Robustness, tasks: Sequence[str]) -> str:
+    """The scores of each encoding on each task, in the suite and under each condition; best encodings first.
+
+    Arguments:
+        tasks: their titles, as markdown.
+    """
+    blocks: dict[str, dict[str, np.ndarray]] = {"the suite": {}}
+    for one in found.comparisons:
+        blocks["the suite"] |= zip(one.encodings, one.base_by_task, strict=True)
+        blocks[title(one)] = dict(zip(one.encodings, one.scores_by_task, strict=True))
+    rows = [
+        [condition, escape(name), share(scores.mean()), *map(share, scores)]
+        for condition, block in blocks.items()
+        for name, scores in sorted(block.items(), key=lambda item: -item[1].mean())
+    ]
+    table = markdown_table(["condition", "encoding", "score", *tasks], rows, left=2)
+    return f"<details><summary>Scores by task under each condition</summary>\n\n{table}\n\n</details>"
+
+
 def pair_counts(pairs: Pairs | None) -> list[str]:
     return [str(pairs.same), str(len(pairs.reversed)), str(len(pairs.open))] if pairs else [ABSENT] * 3
 

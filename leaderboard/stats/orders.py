@@ -56,6 +56,8 @@ class Comparison:
     encodings: tuple[str, ...]
     base: Float[np.ndarray, " E"]
     scores: Float[np.ndarray, " E"]
+    base_by_task: Float[np.ndarray, "E T"]
+    scores_by_task: Float[np.ndarray, "E T"]
     tau: float
     """Kendall's τ-b of the two; NaN if all encodings are tied."""
     interval: Interval | None
@@ -91,7 +93,8 @@ def comparison(
     interval = pairs = None
     if separated is not None and min(map(len, theirs)) > 1:
         interval, pairs = tau_interval(ours, theirs), compare_pairs(names, separated, directions(theirs))
-    return Comparison(condition, tuple(names), before, after, float(kendall_tau(before, after)), interval, pairs)
+    tau = float(kendall_tau(before, after))
+    return Comparison(condition, tuple(names), before, after, task_means(ours), task_means(theirs), tau, interval, pairs)
 
 
 def compare_pairs(names: Sequence[str], before: Float[np.ndarray, " P"], after: Float[np.ndarray, " P"]) -> Pairs:
@@ -108,6 +111,11 @@ def directions(runs: Runs) -> Float[np.ndarray, " P"]:
     scores, (first, second) = overall(runs), np.triu_indices(len(runs), 1)
     separated = separation_ps([list(one.T) for one in runs], TEST_REPLICATES) <= ALPHA
     return np.sign(scores[first] - scores[second]) * separated
+
+
+def task_means(runs: Runs) -> Float[np.ndarray, "E T"]:
+    """Score of each encoding on each task."""
+    return np.array([scores.mean(0) for scores in runs])
 
 
 def overall(runs: Runs) -> Float[np.ndarray, " E"]:

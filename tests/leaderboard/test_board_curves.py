@@ -172,11 +172,11 @@ def test_few_encodings_are_all_highlighted_and_of_many_the_best_and_the_referenc
     tuned = [result(of, t.task, "z", s, (1, 1, 1, 1), longest_seen=12) for t in of.tasks for s in of.seeds]
     grid = only_grid(of, full(of, marks) + tuned)
     classes = summarise(grid)
-    assert list(highlight.highlighted(classes)) == ["e00", "e01", "e02", "e03", "alibi", "rope"]
+    assert list(highlight.highlighted(classes)) == ["e00", "e01", "e02", "e03", "e04", "alibi", "rope"]
     figure = figure_of(overview.draw_overview, grid, classes)
     named = texts(figure)
-    assert {"e00", "alibi", "rope"} <= set(named) and not {"e04", "z"} & set(named)
-    assert any("Named: the first 4 of the ranking and the references; grey: the 6 others." in text for text in named)
+    assert {"e00", "alibi", "rope"} <= set(named) and not {"e05", "z"} & set(named)
+    assert any("Named: the first 5 of the ranking and the references; grey: the 5 others." in text for text in named)
     assert highlight.ranked_apart(classes) == {"z"}
     assert bold_names(figure) == [".053", "e00", ".526", "e00"]  # .9 and 0: ln 1.5/ln 2 of .9, or of .8 less the rest
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import yaml
-from board_helpers import cells, whole_board
+from board_helpers import cells, table_below, whole_board
 from figure_helpers import figure_of, overlaps, texts
 from hypothesis import given
 from hypothesis import strategies as some
@@ -222,6 +222,12 @@ def test_the_board_says_where_the_order_holds():
     assert rows["learning rate × 2"]["τ to the suite"] == "1.000 [1.000, 1.000]"
     assert rows["width 128"]["the other way round"] == "5"
     assert "nope 1 → 4 (−" in rows["width 128"]["largest moves: place in the suite → here (change of score)"]
+    header, *lines = table_below(board, "<details><summary>Scores by task under each condition</summary>")
+    assert header == ["condition", "encoding", "score", "parity", "sorting"]
+    assert [line[:2] for line in lines[:4]] == [["the suite", name] for name in NAMES]
+    assert [line[1] for line in lines[4:]] == [*NAMES, "alibi", *sorted(NAMES[1:3]), "nope"]
+    for line in lines:
+        assert float(line[2]) == pytest.approx(np.mean([float(score) for score in line[3:]]), abs=0.001)
     assert "Does the order hold?" not in whole_board([varied()]), "no section before any result"
     board = whole_board([varied(BASE | {"fire": 0.95}, **{"learning_rate-x2": BASE})])
     assert "nope, rope, t5 and alibi ran so; fire did not.\n" in board.replace("\u00a0", " ")
