@@ -18,7 +18,7 @@ from tasks import plural
 from . import columns
 from .association_text import association_sentence
 from .markdown import escape
-from .robustness_text import reversed_text
+from .robustness_text import condition_list, reversed_text
 
 FAR = 2
 """The multiple of L at which the sentences say what still works."""
@@ -187,12 +187,9 @@ def elsewhere(order: Robustness | None, lead: Sequence[str], safe: Safe) -> str:
     if not (order and decided):
         return "the order may differ."
 
-    def titles(conditions: Iterable[str]) -> str:
-        return listed([safe(condition_title(condition)) for condition in conditions])
-
     parts = []
     if held := [one for one in decided if one.holds]:
-        parts.append(f"the order holds with {titles(one.condition for one in held)} ({repeated(held)})")
+        parts.append(f"the order holds with {condition_list((one.condition for one in held), safe)} ({repeated(held)})")
     if changed := [one for one in decided if one.pairs and not one.holds]:
         named = [f"{safe(condition_title(one.condition))} ({reversed_text(one.pairs, safe)})" for one in changed if one.pairs]
         parts.append(f"{'it' if held else 'the order'} does not hold with {listed(named)}")
@@ -201,10 +198,10 @@ def elsewhere(order: Robustness | None, lead: Sequence[str], safe: Safe) -> str:
     first: dict[str, list[str]] = {}
     for one in order.comparisons:
         first.setdefault(one.encodings[one.scores.argmax()], []).append(one.condition)
-    highest = "; ".join(f"{safe(name)}'s with {titles(conditions)}" for name, conditions in first.items())
+    highest = "; ".join(f"{safe(name)}'s with {condition_list(conditions, safe)}" for name, conditions in first.items())
     (_, everywhere), *partly = order.by_conditions.items()
     ran = [f"{listed(list(map(safe, everywhere)), most=len(everywhere))} ran so"]
-    ran += [f"{listed(list(map(safe, more)))} only with {titles(some)}" for some, more in partly]
+    ran += [f"{listed(list(map(safe, more)))} only with {condition_list(some, safe)}" for some, more in partly]
     tried = {name for one in order.comparisons for name in one.encodings}
     absent = [safe(name) for name in lead if name not in tried]
     ran += [f"{listed(absent)} did not"] if absent else []

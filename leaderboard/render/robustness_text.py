@@ -36,10 +36,7 @@ def robustness_words(found: Robustness) -> str:
     done, asked = len(found.comparisons), len(found.finished)
     so_far = f" (so far under {done} of {asked} conditions)" if done < asked else ""
     (_, everywhere), *partly = found.by_conditions.items()
-    further = [
-        f"; {listed(list(map(escape, more)))} with {listed([escape(condition_title(c)) for c in some])} alone"
-        for some, more in partly
-    ]
+    further = [f"; {listed(list(map(escape, more)))} with {condition_list(some)} alone" for some, more in partly]
     count = plural(len(everywhere), "encoding")
     text = [f"{count} ran again on all tasks with one thing changed at a time{so_far}{''.join(further)}."]
     known = [(one.encodings, one.pairs) for one in found.comparisons if one.pairs]
@@ -68,6 +65,21 @@ def robustness_words(found: Robustness) -> str:
     ]
     text += [f"Not complete: {listed(partial)}."] if partial else []
     return " ".join(text)
+
+
+def condition_list(conditions: Iterable[str], safe: Callable[[str], str] = escape) -> str:
+    """``learning rate × 0.5, × 2 and width 128``: what is changed is said once.
+
+    Arguments:
+        safe: makes a title safe for the output.
+    """
+    titles = [condition_title(condition) for condition in conditions]
+    changed = [title.partition(" ×")[0] for title in titles]
+    shown = [
+        title.removeprefix(f"{what} ") if what == before else title
+        for title, what, before in zip(titles, changed, ["", *changed], strict=False)
+    ]
+    return listed(list(map(safe, shown)))
 
 
 def reversed_text(pairs: Pairs, safe: Callable[[str], str] = escape) -> str:

@@ -269,7 +269,7 @@ def test_further_encodings_are_compared_where_they_have_all_seeds():
     one = next(one for one in found.comparisons if one.condition == twice)
     assert set(one.pairs.reversed) == {("fire", name) for name in NAMES}
     board = whole_board([grid]).replace("\u00a0", " ")
-    rates = "learning rate × 0.5 and learning rate × 2"
+    rates = "learning rate × 0.5 and × 2"
     assert f"alibi ran so; fire only with {rates}; t5_scaled only with learning rate × 0.5.\n" in board
     assert f"at a time; fire with {rates} alone; t5_scaled with learning rate × 0.5 alone." in board
     assert "fire above alibi (" not in board, "reversed, not open"
