@@ -159,7 +159,7 @@ class Queue:
 
     def status(self, run: Run, out: Path) -> Status:
         last = self.latest.get(run.key)
-        if last is None or last[0].job is None:  # the latter while its launcher submits it, or after that was killed
+        if last is None:
             state = run.state(out)
             failure = run.failure(out) if state == "failed" else None
             heartbeat = read_heartbeat(run.folder(out)) if state == "running" else None
@@ -167,7 +167,7 @@ class Queue:
         if result := run.result(out):
             return Status(result.status)
         submission, share, place = last
-        id = submission.job_of(share)
+        id = submission.job_of(share) if submission.job else ""  # being submitted, or its launcher was killed meanwhile
         failure = run.failure(out)
         if failure and submission.plan.failed(place):  # otherwise it was submitted again since
             return Status("failed", job=id, reason=failure.error)

@@ -51,11 +51,14 @@ def test_a_retried_run_that_loses_its_job_has_not_failed(tmp_path, monkeypatch):
 def test_a_run_whose_submission_has_no_job_yet_is_shown_without_one(tiny, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(commands, "run_command", Site())
     runs = plan_runs(load_suite(str(tiny())))
+    with monkeypatch.context() as earlier:
+        earlier.setattr("bench.runs.run.now", lambda: "2026-01-01T00:00:00+00:00")
+        runs[1].fail(tmp_path, "the error of the run that is retried")
     (submitted(tmp_path, runs).folder / JOB).unlink()
     runs[0].fail(tmp_path, "an error")
     first, *others = json.loads(printed(capsys, "status", tmp_path / "tiny.yaml", "--out", tmp_path, "--json"))
     assert (first["state"], first["reason"]) == ("failed", "an error")
-    assert all(row["state"] == "missing" and "job" not in row for row in others)
+    assert all(row["state"] == "missing" and not row.keys() & {"job", "reason"} for row in others)
 
 
 def test_submissions_that_a_launcher_deletes_meanwhile_are_not_listed(tmp_path, monkeypatch):
