@@ -18,8 +18,8 @@ from .markdown import code, escape, heading_anchor, link, markdown_table
 FINDINGS = "findings.md"
 NOT_RUN = "not run"
 STALE = "not run since its rule changed"
-SMALLEST_DECIMAL = 1e-4
-"""Smaller half-widths are shown with an exponent."""
+DECIMALS = 1e-4, 1e5
+"""Half-widths in this range are shown without an exponent."""
 
 
 def render_findings(findings: Iterable[Finding], outcomes: Mapping[str, Outcome]) -> str:
@@ -91,14 +91,15 @@ def mean_text(by_seed: Mapping[int, float]) -> str:
 
 
 def interval(estimate: float, half_width: float | None) -> str:
-    """``0.022 ± 0.080``: two significant digits of the half-width, and as many decimals of the estimate."""
-    if half_width is None or not math.isfinite(half_width):
+    """``0.022 ± 0.080``: two significant digits of the half-width, or all before its decimal point; the estimate has as many
+    decimals."""
+    if half_width is None or not (math.isfinite(estimate) and math.isfinite(half_width)):
         return number(estimate)
-    if half_width < SMALLEST_DECIMAL:
+    if not DECIMALS[0] <= half_width < DECIMALS[1]:
         return f"{number(estimate)} ± {half_width:.2g}"
     decimals = max(0, 1 - math.floor(math.log10(half_width)))
     return f"{estimate:z.{decimals}f} ± {half_width:.{decimals}f}"
 
 
 def number(value: float | None) -> str:
-    return ABSENT if value is None or math.isnan(value) else f"{value:.3g}"
+    return ABSENT if value is None or math.isnan(value) else f"{value:z.3g}"

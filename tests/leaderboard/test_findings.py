@@ -1,6 +1,7 @@
 """Published findings: files, numbers read from runs, verdicts, the page, and the command."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from bench.probe import theorem
 from bench.probe.record import ProbeRecord, Value
 from bench.suites.yaml_config import validated
 from leaderboard.data.outcomes import OUTCOMES, Outcome, read_outcomes
+from leaderboard.format import ABSENT
 from leaderboard.render.findings_page import NOT_RUN, STALE, interval, render_findings
 from leaderboard.stats.verdict import judge
 from tasks import InputError
@@ -120,7 +122,9 @@ def test_contradictory_findings_are_refused(changes, message):
 def test_an_estimate_has_as_many_decimals_as_its_half_width():
     shown = [interval(*pair) for pair in ((-1.7e-05, 0.0019), (-0.0151, 0.0354), (0.0216, 0.08), (569.3, 27.4), (3.6, 270.2))]
     assert shown == ["0.0000 ± 0.0019", "-0.015 ± 0.035", "0.022 ± 0.080", "569 ± 27", "4 ± 270"]
-    assert interval(2.47e-07, 1.31e-07) == "2.47e-07 ± 1.3e-07" and interval(0.5, None) == interval(0.5, float("inf")) == "0.5"
+    shown = [interval(*pair) for pair in ((2.47e-07, 1.31e-07), (3.2e30, 1.1e29), (0.5, 0.0), (-0.0, 0.0))]
+    assert shown == ["2.47e-07 ± 1.3e-07", "3.2e+30 ± 1.1e+29", "0.5 ± 0", "0 ± 0"]
+    assert interval(0.5, None) == interval(0.5, math.inf) == "0.5" and interval(math.nan, 0.02) == ABSENT
 
 
 def test_the_page_shows_each_verdict_and_ignores_outcomes_of_another_rule():
