@@ -1,7 +1,7 @@
 """The sentences above a board's first table: which encoding to use, how sure that is, cost and design, and where it holds."""
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations
+from itertools import combinations, compress
 
 from bench.suites.vary import condition_title
 from leaderboard.data.grid import Column, Grid
@@ -11,6 +11,7 @@ from leaderboard.format import FLAG, MOST_LISTED, listed, number_range, reach_te
 from leaderboard.stats.association import association
 from leaderboard.stats.orders import Comparison
 from leaderboard.stats.robustness import Robustness, robustness
+from leaderboard.stats.scores import FUZZ
 from leaderboard.stats.significance import RISK
 from leaderboard.stats.summary import BASE, Classes, Row, separation
 from tasks import plural
@@ -195,10 +196,11 @@ def elsewhere(order: Robustness | None, lead: Sequence[str], safe: Safe) -> str:
         parts.append(f"{'it' if held else 'the order'} does not hold with {listed(named)}")
     if undecided := len(order.finished) - len(decided):
         parts.append(f"{plural(undecided, 'other condition')} {'is' if undecided == 1 else 'are'} undecided")
-    first: dict[str, list[str]] = {}
+    first: dict[tuple[str, ...], list[str]] = {}
     for one in order.comparisons:
-        first.setdefault(one.encodings[one.scores.argmax()], []).append(one.condition)
-    highest = "; ".join(f"{safe(name)}'s with {condition_list(conditions, safe)}" for name, conditions in first.items())
+        best = compress(one.encodings, one.scores >= one.scores.max() - FUZZ)
+        first.setdefault(tuple(f"{safe(name)}'s" for name in best), []).append(one.condition)
+    highest = "; ".join(f"{listed(names)} with {condition_list(conditions, safe)}" for names, conditions in first.items())
     (_, everywhere), *partly = order.by_conditions.items()
     ran = [f"{listed(list(map(safe, everywhere)), most=len(everywhere))} ran so"]
     ran += [f"{listed(list(map(safe, more)))} only with {condition_list(some, safe)}" for some, more in partly]
