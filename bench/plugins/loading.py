@@ -143,7 +143,10 @@ def missing_module(name: str, path: Sequence[str] = ()) -> InputError:
     root = module_root(name, path)
     folders = [str(root)] if root else [*path, *sys.path, str(Path.cwd())]
     for word in name.split("."):
-        match = get_close_matches(word, [module.name for module in iter_modules(folders)], 1)  # the word itself, if it exists
+        known = [module.name for module in iter_modules(folders)]
+        if word.isidentifier() and any(os.path.isdir(os.path.join(folder, word)) for folder in folders):
+            known.append(word)  # a namespace package, a folder without __init__.py
+        match = get_close_matches(word, known, 1)  # the word itself, if it exists
         if not match:
             return InputError(message)
         near += match

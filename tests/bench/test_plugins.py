@@ -1,6 +1,7 @@
 """Encodings from files and import paths: references, errors, and runs."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from support import suite_dict
 
 from bench.plugins import registry
 from bench.plugins.declared import declared_name
+from bench.plugins.loading import find_module
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.run import plan_runs
@@ -66,6 +68,23 @@ def test_an_import_path_is_found_in_the_current_folder(here, files):
         for name in ("some_package", "some_package.part"):
             sys.modules.pop(name, None)
         sys.path.remove(str(here))
+
+
+def test_a_module_that_does_not_exist_is_answered_with_the_nearest_match_and_nothing_is_run(here):
+    for folder in ("plain", "whole"):
+        (here / folder).mkdir()
+        (here / folder / "fading.py").write_text("raise AssertionError")
+    (here / "whole" / "__init__.py").write_text("raise AssertionError")
+    for name, hint in [
+        ("whole.fadin", "; did you mean 'whole.fading'?"),
+        ("plain.fadin", "; did you mean 'plain.fading'?"),  # a namespace package
+        ("wholee.fading", "; did you mean 'whole.fading'?"),
+        ("whole.fading.x", ""),
+        ("plain", ""),
+        ("", ""),
+    ]:
+        with pytest.raises(InputError, match=re.escape(f"Python finds no file of a module {name!r}{hint}") + "$"):
+            find_module(name)
 
 
 def test_show_accepts_a_file(here, capsys):
