@@ -95,10 +95,8 @@ def cautions(runs: Sequence[Run], out: Path, cluster: Cluster) -> Iterator[str]:
             f"caution: memory_gb is {cluster.memory_gb:g} for {plural(cluster.at_once, 'run')} at a time, which may take "
             f"{RUN_GB:g} GB each: raise it to {needed}"
         )
-    longest, limit = (
-        max(estimate(runs, out, cluster.device).seconds.values()),
-        60 * cluster.time_minutes - cluster.save_before_s,
-    )
+    longest = max(estimate(runs, out, cluster.device).seconds.values())
+    limit = 60 * cluster.time_minutes - cluster.save_before_s
     if (requeues := math.ceil(longest / limit) - 1) > 0:
         yield (
             f"caution: the longest run takes {span(longest)}, a job at most {span(60 * cluster.time_minutes)}: it is "

@@ -1,4 +1,4 @@
-"""Estimated time of runs: from earlier results of its task, or guessed from its FLOPs."""
+"""Estimated time of runs: from earlier results of their tasks, or guessed from their FLOPs."""
 
 import statistics
 from collections.abc import Sequence
