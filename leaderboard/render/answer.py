@@ -202,11 +202,11 @@ def elsewhere(order: Robustness | None, lead: Sequence[str], safe: Safe) -> str:
         first.setdefault(tuple(f"{safe(name)}'s" for name in best), []).append(one.condition)
     highest = "; ".join(f"{listed(names)} with {condition_list(conditions, safe)}" for names, conditions in first.items())
     (_, everywhere), *partly = order.by_conditions.items()
-    ran = [f"{listed(list(map(safe, everywhere)), most=len(everywhere))} ran so"]
+    ran = [f"{listed(list(map(safe, everywhere)), most=len(everywhere))} ran under each of these"]
     ran += [f"{listed(list(map(safe, more)))} only with {condition_list(some, safe)}" for some, more in partly]
     tried = {name for one in order.comparisons for name in one.encodings}
     absent = [safe(name) for name in lead if name not in tried]
-    ran += [f"{listed(absent)} did not"] if absent else []
+    ran += [f"{listed(absent)} under none"] if absent else []
     return f"with one thing changed at a time, {'; '.join(parts)}. The highest score is {highest}. {'; '.join(ran)}."
 
 

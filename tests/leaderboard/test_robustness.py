@@ -204,7 +204,7 @@ def test_the_board_says_where_the_order_holds():
         "the order holds with learning rate × 2 (of the pairs that the test separates in the suite, it separates 6 of 6 "
         "again, or a greater share, and none the other way round); it does not hold with width 128 (now rope above nope, t5 "
         "above nope and 3 more pairs); 1 other condition is undecided. The highest score is nope's with learning rate × 2; "
-        "alibi's with width 128. nope, rope, t5 and alibi ran so."
+        "alibi's with width 128. nope, rope, t5 and alibi ran under each of these."
     )
     assert f"**Elsewhere**: with one thing changed at a time, {short}" in board.split("## Overall")[0].replace("\u00a0", " ")
     words = board.split("## Does the order hold?\n\n")[1].split("\n")[0].replace("\u00a0", " ")
@@ -228,7 +228,7 @@ def test_the_board_says_where_the_order_holds():
     board = whole_board([varied(**{"learning_rate-x2": BASE | {"rope": 0.9}, "width-128": SWAPPED})])
     assert "The highest score is nope's and rope's with learning rate × 2; alibi's with width" in board.replace("\u00a0", " ")
     board = whole_board([varied(BASE | {"fire": 0.95}, **{"learning_rate-x2": BASE})])
-    assert "nope, rope, t5 and alibi ran so; fire did not.\n" in board.replace("\u00a0", " ")
+    assert "nope, rope, t5 and alibi ran under each of these; fire under none.\n" in board.replace("\u00a0", " ")
 
 
 def test_a_condition_counts_from_its_first_whole_seed_on():
@@ -268,7 +268,7 @@ def test_further_encodings_are_compared_where_they_have_all_seeds():
     assert set(one.pairs.reversed) == {("fire", name) for name in NAMES}
     board = whole_board([grid]).replace("\u00a0", " ")
     rates = "learning rate × 0.5 and × 2"
-    assert f"alibi ran so; fire only with {rates}; t5_scaled only with learning rate × 0.5.\n" in board
+    assert f"alibi ran under each of these; fire only with {rates}; t5_scaled only with learning rate × 0.5.\n" in board
     assert f"at a time; fire with {rates} alone; t5_scaled with learning rate × 0.5 alone." in board
     assert "fire above alibi (" not in board, "reversed, not open"
     everywhere = varied(base, **{condition: runs_of(suite, late) for condition, suite in OF.conditions.items()})
