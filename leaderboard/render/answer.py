@@ -187,13 +187,15 @@ def elsewhere(order: Robustness | None, lead: Sequence[str], safe: Safe) -> str:
     decided = [one for one in order.comparisons if one.holds is not None] if order else []
     if not (order and decided):
         return "the order may differ."
-
     parts = []
     if held := [one for one in decided if one.holds]:
         parts.append(f"the order holds with {condition_list((one.condition for one in held), safe)} ({repeated(held)})")
-    if changed := [one for one in decided if one.pairs and not one.holds]:
-        named = [f"{safe(condition_title(one.condition))} ({reversed_text(one.pairs, safe)})" for one in changed if one.pairs]
-        parts.append(f"{'it' if held else 'the order'} does not hold with {listed(named)}")
+    if changed := [
+        f"{safe(condition_title(one.condition))} ({reversed_text(one.pairs, safe)})"
+        for one in decided
+        if one.pairs and not one.holds
+    ]:
+        parts.append(f"{'it' if held else 'the order'} does not hold with {listed(changed)}")
     if undecided := len(order.finished) - len(decided):
         parts.append(f"{plural(undecided, 'other condition')} {'is' if undecided == 1 else 'are'} undecided")
     first: dict[tuple[str, ...], list[str]] = {}

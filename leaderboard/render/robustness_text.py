@@ -40,10 +40,12 @@ def robustness_words(found: Robustness) -> str:
     count = plural(len(everywhere), "encoding")
     text = [f"{count} ran again on all tasks with one thing changed at a time{so_far}{''.join(further)}."]
     known = [(one.encodings, one.pairs) for one in found.comparisons if one.pairs]
-    if held := {title(one): f"{one.pairs.same} of {one.pairs.total}" for one in found.comparisons if one.pairs and one.holds}:
-        again = f"the test separates {listed(list(held.values()))} again, and none the other way round"
-        before = f"of the pairs separated in the suite ({seed_list(found.seeds)})"
-        text.append(f"The order **holds** with {listed(list(held))}: {before} {again}.")
+    if held := [one for one in found.comparisons if one.holds]:
+        again = listed([f"{one.pairs.same} of {one.pairs.total}" for one in held if one.pairs])
+        text.append(
+            f"The order **holds** with {condition_list(one.condition for one in held)}: of the pairs separated in the suite "
+            f"({seed_list(found.seeds)}) the test separates {again} again, and none the other way round."
+        )
     changed = [f"{title(one)} ({reversed_text(one.pairs)})" for one in found.comparisons if one.pairs and one.holds is False]
     text += [f"{'It' if held else 'The order'} **does not hold** with {listed(changed)}."] if changed else []
     if unknown := [title(one) for one in found.comparisons if one.holds is None]:

@@ -54,8 +54,6 @@ class Comparison:
 
     condition: str
     encodings: tuple[str, ...]
-    base: Float[np.ndarray, " E"]
-    scores: Float[np.ndarray, " E"]
     base_by_task: Float[np.ndarray, "E T"]
     scores_by_task: Float[np.ndarray, "E T"]
     tau: float
@@ -64,6 +62,16 @@ class Comparison:
     """None if an encoding has a single seed."""
     pairs: Pairs | None
     """None if an encoding has a single seed."""
+
+    @property
+    def base(self) -> Float[np.ndarray, " E"]:
+        """Overall scores in the suite."""
+        return self.base_by_task.mean(1)
+
+    @property
+    def scores(self) -> Float[np.ndarray, " E"]:
+        """Overall scores under the condition."""
+        return self.scores_by_task.mean(1)
 
     @property
     def holds(self) -> bool | None:
@@ -89,12 +97,12 @@ def comparison(
     Arguments:
         separated: ``directions(ours)``; None if an encoding has a single seed there.
     """
-    before, after = overall(ours), overall(theirs)
+    before, after = task_means(ours), task_means(theirs)
     interval = pairs = None
     if separated is not None and min(map(len, theirs)) > 1:
         interval, pairs = tau_interval(ours, theirs), compare_pairs(names, separated, directions(theirs))
-    tau = float(kendall_tau(before, after))
-    return Comparison(condition, tuple(names), before, after, task_means(ours), task_means(theirs), tau, interval, pairs)
+    tau = float(kendall_tau(before.mean(1), after.mean(1)))
+    return Comparison(condition, tuple(names), before, after, tau, interval, pairs)
 
 
 def compare_pairs(names: Sequence[str], before: Float[np.ndarray, " P"], after: Float[np.ndarray, " P"]) -> Pairs:
@@ -120,7 +128,7 @@ def task_means(runs: Runs) -> Float[np.ndarray, "E T"]:
 
 def overall(runs: Runs) -> Float[np.ndarray, " E"]:
     """Overall score of each encoding."""
-    return np.array([st.mean_score(list(scores.T)) for scores in runs])
+    return task_means(runs).mean(1)
 
 
 def kendall_tau(x: Float[np.ndarray, "*B E"], y: Float[np.ndarray, "*B E"]) -> Float[np.ndarray, "*B"]:

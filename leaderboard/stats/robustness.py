@@ -60,12 +60,10 @@ class Robustness:
     """All comparisons of a board."""
 
     comparisons: tuple[Comparison, ...]
-    encodings: tuple[str, ...]
-    """Those of the suite's conditions that have runs; others may be in some comparisons, or in all."""
     seeds: tuple[int, ...]
     """Seeds of the suite that all encodings compared have."""
     finished: Mapping[str, tuple[int, int]]
-    """Condition → number of finished runs of ``encodings``, and of its seeds that all these have on every task."""
+    """Condition → number of finished runs of its own encodings, and of its seeds that all these have on every task."""
     asked: int
     """Number of runs that each condition should have."""
     rates: Mapping[str, float]
@@ -139,7 +137,6 @@ def robustness(grid: Grid) -> Robustness | None:
         values = np.stack([stacked(whole_seeds(one, rated), common) for one in grids], 1)
     return Robustness(
         comparisons=tuple(compare(condition, compared) for condition, compared in compared_in.items()),
-        encodings=tuple(names),
         seeds=tuple(base),
         finished={c: (finished(c), len(whole.get(c, ()))) for c in grid.suite.conditions},
         asked=len(expected) * len(asked_seeds) * len(grid.columns),
