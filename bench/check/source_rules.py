@@ -13,7 +13,7 @@ from bench.plugins.source_hash import closure
 from bench.text_rules import invisible_character
 from tasks import InputError
 
-from .syntax_rules import syntax_faults
+from .syntax_rules import Modules, syntax_faults
 
 LIBRARIES = ("torch", "numpy", "jaxtyping")
 ALLOWED_IMPORTS = f"its own files, lprime, bench.encodings, {', '.join(LIBRARIES)} and the standard library's that compute"
@@ -34,13 +34,16 @@ def source_faults(sources: Mapping[str, bytes]) -> list[str]:
     """
     if faults := [f"{path} {fault}" for path in sorted(sources) for fault in text_faults(sources[path])]:
         return faults  # the imports of a file that does not parse are unknown
-    modules = {path.partition("/")[0].removesuffix(".py") for path in sources}
-    if hidden := sorted(modules & {*OURS, *LIBRARIES, *sys.stdlib_module_names}):
+    own = {path.partition("/")[0].removesuffix(".py") for path in sources}
+    if hidden := sorted(own & {*OURS, *LIBRARIES, *sys.stdlib_module_names}):
         faults.append(f"a file or folder has the name of the module {hidden[0]!r} and would hide it")
     trees = {path: parse(sources[path].decode()) for path in sorted(sources)}
+    modules = {path: Modules(tree, own) for path, tree in trees.items()}
+    shared = {name for imported in modules.values() for name in imported.names}
     try:
         for path, tree in trees.items():
-            faults += [f"{path}, {fault}" for fault in (*script_faults(sources[path], tree), *syntax_faults(tree, modules))]
+            found = (*script_faults(sources[path], tree), *syntax_faults(tree, modules[path], shared))
+            faults += [f"{path}, {fault}" for fault in found]
     except RecursionError:
         faults.append(f"{path} is nested too deep")
     return faults + literal_faults(trees)

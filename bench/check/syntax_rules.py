@@ -10,7 +10,7 @@ import ast
 import builtins
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -35,15 +35,18 @@ NAMES = {
 REFUSED = {
     "torch": re.compile(
         r"load|save|from_file|frombuffer|set_.*|manual_seed|seed|compile|fork|wait|use_deterministic.*|import_ir.*|"
-        r"get_file_path|_(?!softmax_backward_data).*"
+        r"get_file_path|get_device_module|_(?!softmax_backward_data).*"
     ),
+    "torch.autograd": re.compile(r"set_.*"),
+    "contextlib": re.compile(r"chdir|redirect_.*"),
+    "enum": re.compile(r"global_enum"),
     "numpy": re.compile(r"load.*|save.*|from.*|memmap|genfromtxt|set.*|DataSource|_.*"),
     "typing": re.compile(r"get_type_hints|ForwardRef|_.*"),
     "dataclasses": re.compile(r"make_dataclass|_.*"),
     "jaxtyping": re.compile(r".*hook|_.*"),
     "torch.ops.aten": re.compile(r"from_file|_.*"),
 }
-"""Names of modules that reach files, or settings of the whole process."""
+"""Names of modules that reach files, other modules, or settings of the whole process."""
 BUILTINS = """
 abs all any bool callable classmethod complex dict divmod enumerate filter float frozenset int isinstance issubclass iter len
 list map max min next object pow print property range repr reversed round set slice sorted staticmethod str sum super tuple zip
@@ -56,34 +59,36 @@ METHODS = frozenset(("__init__", "__init_subclass__", "__post_init__", "__call__
 """Methods of Python that a class may define and call."""
 ATTRIBUTES = re.compile(
     r"(gi|cr|ag|tb|f|co)_(frame|code|back|next|globals|locals|builtins|yieldfrom|await|consts)|ctypes|data_ptr|mro|format|format_map|"
-    r".*storage.*|set_|grad_fn|from_file|tofile|dump|.*hooks?|load_library|import_module"
+    r".*storage.*|set_|grad_fn|from_file|tofile|dump|.*hooks?|load_library|import_module|_convert_"
 )
-"""Attributes that lead to frames, addresses or other tensors' memory, and torch's own hooks."""
+"""Attributes that lead to frames, addresses, modules or other tensors' memory, and torch's own hooks."""
 OWN = ("self", "cls", "ctx")
 """Names whose attributes may be assigned. They are bound as the first argument of a method, and in no other way."""
 DECLARED = ("info", "stage")
 """Attributes that are what the class declares, and so are the same in each instance."""
 
 
-def syntax_faults(tree: ast.Module, own_modules: set[str]) -> Iterator[str]:
+def syntax_faults(tree: ast.Module, modules: "Modules", shared: Collection[str]) -> Iterator[str]:
     """Faults of one file, each with its line.
 
     Arguments:
-        own_modules: first parts of the names of the submission's own modules.
+        modules: those that the file imports.
+        shared: names that any file of the submission gives to modules.
     """
-    modules = Modules(own_modules)
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield from (f"line {node.lineno}: {fault}" for fault in modules.add(node))
+    yield from modules.faults
     bases = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    methods = [f for c in ast.walk(tree) if isinstance(c, ast.ClassDef) for f in c.body if isinstance(f, ast.FunctionDef)]
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    yield from (
+        f"line {n.lineno}: imports in the body of a class; import outside of it" for c in classes for n in imports_in(c)
+    )
+    methods = [f for c in classes for f in c.body if isinstance(f, ast.FunctionDef)]
     firsts = {id(argument) for f in methods for argument in (*f.args.posonlyargs, *f.args.args)[:1]}
     yield from (f"line {f.lineno}: defines make; put it into __init__" for f in methods if f.name == "make")
     types = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Subscript)}  # as in type[Encoding]
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id == "type" and id(node) in types:
             continue
-        faults = node_faults(node, modules, id(node) in bases)
+        faults = (*node_faults(node, modules, id(node) in bases), *shared_faults(node, modules, shared))
         for fault in faults if id(node) in firsts else (*binding_faults(node), *faults):
             yield f"line {getattr(node, 'lineno', 0)}: {fault}"
 
@@ -96,18 +101,33 @@ def imported(name: str) -> tuple[ModuleType | None, str]:
         return None, f"imports {name}, which does not exist"
 
 
-class Modules:
-    """The modules that a file imports, by the name that it gives them."""
+def imports_in(body: ast.ClassDef) -> Iterator[ast.stmt]:
+    """Import statements in the body of a class, which make the module an attribute; those in its methods do not."""
+    functions = (node for node in ast.walk(body) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    inside = {id(node) for function in functions for node in ast.walk(function)}
+    return (n for n in ast.walk(body) if isinstance(n, (ast.Import, ast.ImportFrom)) and id(n) not in inside)
 
-    def __init__(self, own_modules: set[str]):
-        self.own_modules = own_modules
+
+class Modules:
+    """The modules that a file imports, by the name that it gives them.
+
+    Arguments:
+        own_modules: first parts of the names of the submission's own modules.
+    """
+
+    def __init__(self, tree: ast.Module, own_modules: set[str]):
+        self.own_modules, self.own_names = own_modules, set[str]()
         self.names: dict[str, ModuleType] = {}
+        imports = (node for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom)))
+        self.faults = [f"line {node.lineno}: {fault}" for node in imports for fault in self.add(node)]
 
     def add(self, node: ast.Import | ast.ImportFrom) -> Iterator[str]:
         """Add an import statement. Yields its faults."""
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.partition(".")[0] in self.own_modules:
+                first = alias.name.partition(".")[0]
+                if first in self.own_modules:
+                    self.own_names.add(alias.asname or first)
                     continue
                 if not allowed(alias.name):
                     yield f"imports {alias.name}, which is not allowed"
@@ -116,9 +136,12 @@ class Modules:
                 if module is None:
                     yield fault
                 else:  # `import a.b` binds a, and `import a.b as c` binds a.b
-                    first = alias.name.partition(".")[0]
-                    self.names[alias.asname or first] = module if alias.asname else importlib.import_module(first)
-        elif not node.level and (node.module or "").partition(".")[0] not in self.own_modules:
+                    yield from self.bind(alias.asname or first, module if alias.asname else importlib.import_module(first))
+        elif self.is_own(node):
+            self.own_names |= {alias.asname or alias.name for alias in node.names}
+            if any(alias.name == "*" for alias in node.names):
+                yield f"imports * from {'.' * node.level}{node.module or ''}; name what is used"
+        else:
             name = node.module or ""
             if not allowed(name):
                 yield f"imports from {name}, which is not allowed"
@@ -135,7 +158,14 @@ class Modules:
                 if fault:
                     yield fault
                 elif isinstance(value, ModuleType):
-                    self.names[alias.asname or alias.name] = value
+                    yield from self.bind(alias.asname or alias.name, value)
+
+    def is_own(self, node: ast.ImportFrom) -> bool:
+        return bool(node.level) or (node.module or "").partition(".")[0] in self.own_modules
+
+    def bind(self, name: str, module: ModuleType) -> Iterator[str]:
+        if self.names.setdefault(name, module) is not module:
+            yield f"gives the name {name} to two modules"
 
     def resolve(self, node: ast.expr) -> tuple[Any, str]:
         """The module or member that an expression such as ``torch.nn`` is, or None; and its fault."""
@@ -210,6 +240,18 @@ def attribute_faults(node: ast.Attribute, modules: Modules) -> Iterator[str]:
         yield f"assigns to {ast.unparse(node)}; only attributes of self may be assigned"
     elif isinstance(node.ctx, (ast.Store, ast.Del)) and name in DECLARED:
         yield f"assigns to {ast.unparse(node)}; declare it in the class, outside of methods"
+
+
+def shared_faults(node: ast.AST, modules: Modules, shared: Collection[str]) -> Iterator[str]:
+    """Faults of taking a module from another file of the submission, by an import or as an attribute."""
+    if isinstance(node, ast.ImportFrom) and modules.is_own(node):
+        yield from (f"imports the module {a.name} from another file; import it here" for a in node.names if a.name in shared)
+    elif isinstance(node, ast.Attribute) and node.attr in shared:
+        base = node.value
+        while isinstance(base, ast.Attribute):
+            base = base.value
+        if isinstance(base, ast.Name) and base.id in modules.own_names:
+            yield f"uses the module {ast.unparse(node)} of another file; import it here"
 
 
 def refused_attribute(name: str) -> bool:

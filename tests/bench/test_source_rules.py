@@ -4,6 +4,7 @@ import pytest
 from cheat_files import fault_of, source_of
 
 from bench.check.judged import Judged
+from bench.check.source_rules import source_faults
 from bench.plugins.registry import validate_name
 from bench.sealed.process import Code
 from tasks import InputError
@@ -63,6 +64,33 @@ SOURCE = [
 @pytest.mark.parametrize(("name", "message"), SOURCE, ids=[name for name, _ in SOURCE])
 def test_rules_for_source(name, message):
     assert message in fault_of("source", Judged(name, Code(name), [source_of(name)]))
+
+
+MODULES = [
+    ("import torch as t\ndef f():\n    return t.cos\ndef g():\n    import math as t", "gives the name t to two modules"),
+    ("class A:\n    import torch as t\n    def f(self):\n        return self.t.load", "imports in the body of a class"),
+    ("from other import t\nt.load('x')", "imports the module t from another file"),
+    ("from other import t as u\nu.load('x')", "imports the module t from another file"),
+    ("from . import t\nt.load('x')", "imports the module t from another file"),
+    ("import other\nother.t.load('x')", "uses the module other.t of another file"),
+    ("from . import other as o\no.t.load('x')", "uses the module o.t of another file"),
+    ("from other import *\nt.load('x')", "imports * from other"),
+    ("import torch\ntorch.get_device_module('cpu').torch.load('x')", "uses torch.get_device_module"),
+    ("import torch\ntorch.autograd.set_grad_enabled(False)", "uses torch.autograd.set_grad_enabled"),
+    ("from enum import global_enum", "uses enum.global_enum"),
+    ("from contextlib import chdir", "uses contextlib.chdir"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), MODULES)
+def test_modules_are_reached_only_by_the_names_of_imports(text, message):
+    faults = source_faults({"mine.py": text.encode(), "other.py": b"import torch as t\n\nt.arange(3)\n"})
+    assert len(faults) == 1 and message in faults[0]
+
+
+def test_a_file_may_import_what_another_defines():
+    text = b"import torch\n\nfrom . import other\nfrom .other import size as n\n\ntorch.arange(n + other.size)\n"
+    assert not source_faults({"mine.py": text, "other.py": b"import torch as t\n\nsize = t.pi\n"})
 
 
 @pytest.mark.parametrize("name", ["r0pe", "rope_", "ro_pe", "a1ibi", "t_5"])
