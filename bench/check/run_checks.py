@@ -129,13 +129,12 @@ def run_hook_checks(
                     return report, kind == "done" and not pending
                 tried |= kind == "tried"
     except SealedError as error:
-        if report is None:
-            raise InputError(f"{code.reference} cannot be checked: {error}") from None
         # Before all checks, the hooks are tried; if that ends the process, the check of the interface has failed.
         culprit = next((check for check in pending if tried or check.name == "interface"), None)
-        if culprit is not None:
-            advice = "fix this first; the other checks were not run"
-            add(culprit.finding({"status": "failed", "found": str(error), "advice": advice, "seconds": 0.0}))
+        if report is None or culprit is None:
+            raise InputError(f"{code.reference} cannot be checked: {error}") from None
+        advice = "fix this first; the other checks were not run"
+        add(culprit.finding({"status": "failed", "found": str(error), "advice": advice, "seconds": 0.0}))
         return report, False
 
 

@@ -243,6 +243,11 @@ def test_code_that_exceeds_its_limits_or_dies(name, limits, message):
     assert (first.check, first.status, second.status) == ("interface", "failed", "not run") and message in first.found
 
 
+def test_a_process_that_ends_before_the_wanted_checks_is_an_error():
+    with pytest.raises(InputError, match=r"Dies cannot be checked: its process ended \(exit code "):
+        check_encoding(reference("Dies"), only=["learning"], sandbox=False)
+
+
 def test_every_check_has_a_cheat_and_every_cheat_a_test():
     caught = {check for check, _, _ in CAUGHT} | {"source", "sealed run", "learning"}
     assert caught | {"sharing"} == CHECKS.keys()  # of the last: test_training_forms.py
