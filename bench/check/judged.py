@@ -51,7 +51,7 @@ class Judged:
         try:
             return run_sealed(Run(suite, suite.tasks[0].task, self.name, 0), self.code)
         except SealedError as error:
-            raise Blocking(f"the sealed run ended: {error}") from None
+            raise Blocking(f"the sealed run ended: {error}", "fix this first") from None
 
 
 @judged_check(

@@ -119,7 +119,7 @@ class Subject:
         model = build_decoder(case.suite.model, self.cls, case.setup, seed)
         generator = torch.Generator().manual_seed(seed + 1)
         with torch.no_grad():
-            for parameter in model.encoding.parameters():
+            for parameter in filter(Tensor.is_floating_point, model.encoding.parameters()):
                 parameter.add_(noise * torch.randn(parameter.shape, generator=generator))
         return model
 

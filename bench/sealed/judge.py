@@ -52,15 +52,15 @@ class SealedModel(SealedProcess):
         setup = encoding_setup(run.suite, run.task)
         bare = build_decoder(run.suite.model, NoPE, setup, derive_seed("init", run.seed))
         weights = dict(bare.named_parameters())
-        extra = {name: nn.Parameter(torch.from_numpy(a.copy())) for name, a in arrays.items() if name not in weights}
-        if wrong := [n for n, p in extra.items() if not n.startswith("encoding.") or p.dtype != torch.float32]:
+        extra = {name: array for name, array in arrays.items() if name not in weights}
+        if wrong := [n for n, a in extra.items() if not n.startswith("encoding.") or a.dtype != np.float32]:
             raise SealedError(f"unexpected parameter {wrong[0]!r:.80}; expected float32 parameters of the encoding")
         if missing := [n for n, p in weights.items() if n not in arrays or arrays[n].shape != tuple(p.shape)]:
             raise SealedError(f"the model has no parameter {missing[0]} of the expected shape")
         names = self.declared.get("names")  # arrays arrive in any order, and the optimizer's sums depend on it
         if not isinstance(names, list) or sorted(map(str, names)) != sorted(arrays):
             raise SealedError("the declared names are not those of the parameters")
-        every = weights | extra
+        every = weights | {name: nn.Parameter(torch.from_numpy(array.copy())) for name, array in extra.items()}
         self.weights: dict[str, nn.Parameter] = {name: every[name] for name in names}
         self.encoding = SimpleNamespace(stage=self.stage(), info=SimpleNamespace(random=self.declared.get("random") is True))
         self.embedding = SimpleNamespace(weight=self.weights["embedding.weight"])

@@ -166,6 +166,11 @@ def test_code_that_fails_ends_in_one_line(tmp_path, line, limit, message):
         pass
 
 
+def test_only_parameters_that_can_be_trained_are_taken():
+    with pytest.raises(SealedError, match=r"unexpected parameter 'encoding\.table'; expected float32"):
+        SealedModel.take(SealedModel.__new__(SealedModel), Run(SUITE, "copying", "x", 0), {"encoding.table": np.arange(3)})
+
+
 def test_a_process_that_reads_nothing_has_the_same_limit(monkeypatch):
     def sleep(arguments, readable, path, pass_fds, unsafe):
         return subprocess.Popen(["sleep", "60"], pass_fds=pass_fds, stderr=subprocess.PIPE)
