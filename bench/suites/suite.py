@@ -222,7 +222,7 @@ def split_condition(name: str) -> tuple[str, str]:
     known, end = shipped(), next((end for end in (".yaml", ".yml") if name.endswith(end)), "")
     stem = name.removesuffix(end)
     if name not in known and not (end and os.path.isfile(name)):  # Path.is_file raises an error if the name is too long
-        for place in (match.start() for match in re.finditer("-", stem)):
+        for place in [match.start() for match in re.finditer("-(?=.)", stem)][::-1]:  # of two such suites, the longer name
             base = stem[:place] + end
             if base in known or (end and os.path.isfile(base)):
                 return base, stem[place + 1 :]

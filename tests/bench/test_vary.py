@@ -4,7 +4,7 @@ import pytest
 import yaml
 from support import suite_dict
 
-from bench.suites.suite import Suite, load_suite, load_suites, validated
+from bench.suites.suite import Suite, is_shipped, load_suite, load_suites, validated
 from bench.suites.vary import condition_title
 from tasks import InputError
 
@@ -60,6 +60,7 @@ def test_conditions_do_not_change_the_fingerprint_of_their_suite():
 def test_the_name_of_a_condition_is_that_of_a_suite(tmp_path):
     path = tmp_path / "my-own.yaml"
     path.write_text(yaml.safe_dump(suite_dict(vary=vary(steps=["x2"], width=[32]))))
+    (tmp_path / "my.yaml").write_text(path.read_text())
     suite = load_suite(str(tmp_path / "my-own-steps-x2.yaml"))
     assert (suite.name, suite.recipe.steps) == ("tiny-steps-x2", 80)
     with pytest.raises(InputError, match=r"unknown condition of suite .*my-own.yaml 'step-x2'; did you mean 'steps-x2'\?$"):
@@ -67,6 +68,7 @@ def test_the_name_of_a_condition_is_that_of_a_suite(tmp_path):
     assert [one.name for one in load_suites(str(path), vary=True)] == ["tiny-steps-x2", "tiny-width-32"]
     with pytest.raises(InputError, match="suite quick has no conditions; expected a section `vary` in it"):
         load_suites("quick", vary=True)
+    assert is_shipped("small-steps-x4") and not is_shipped("small-")
 
 
 @pytest.mark.parametrize(
