@@ -7,13 +7,14 @@ In place of a plugin's class there is a stand-in with its name and settings, so 
 import ast
 import inspect
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.encodings import Encoding, Info, Wrapper, classes
 from bench.encodings.compose import resolve
 from tasks import InputError
 
+from . import registry
 from .loading import NOT_PYTHON, find_module, parse, read_file
 from .references import is_file, map_references, parts
 from .registry import Known, entry_points
@@ -32,8 +33,8 @@ def declared_name(text: str) -> str:
     return resolve(map_references(text, known.add), known).info.name
 
 
-class Declared(Mapping[str, type[Encoding]]):
-    """Name → class: built-in encodings, and stand-ins for installed and added ones."""
+class Declared(Known):
+    """Name → class: built-in and loaded encodings, and stand-ins for installed and added ones."""
 
     def __init__(self) -> None:
         self.added: dict[str, type[Encoding]] = {}
@@ -45,17 +46,17 @@ class Declared(Mapping[str, type[Encoding]]):
         return cls.info.name
 
     def __getitem__(self, name: str) -> type[Encoding]:
-        known = classes() | self.added
-        return known[name] if name in known else stand_in(entry_points()[name][0].value)
+        if name in self.added:
+            return self.added[name]
+        if name in entry_points() and name not in classes() and name not in registry.loaded.plugins:
+            return stand_in(entry_points()[name][0].value)
+        return super().__getitem__(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self.added or name in classes() or name in entry_points()
+        return name in self.added or super().__contains__(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter({*Known(), *self.added})
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return iter({*super().__iter__(), *self.added})
 
 
 def stand_in(reference: str) -> type[Encoding]:
@@ -68,18 +69,25 @@ def stand_in(reference: str) -> type[Encoding]:
     local = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     found = [node for name, node in local.items() if wanted in ("", name) and isinstance(declaration(node), ast.Call)]
     if len(found) != 1:
-        which = wanted or "one encoding, or its class as in file.py:Class"
-        raise InputError(f"{reference}: expected {which} with info = Info(name=…); found {', '.join(local) or 'no class'}")
+        candidates = [node.name for node in found] or [*local]
+        hint = f"; name one, as in {reference}:{candidates[0]}" if found else ""
+        which = f"a class {wanted}" if wanted else "one class"
+        raise InputError(
+            f"{reference}: expected {which} with info = Info(name=…), found {', '.join(candidates) or 'none'}{hint}"
+        )
     info = declaration(found[0])
     assert isinstance(info, ast.Call)
     names = [k.value for k in info.keywords if k.arg == "name"] + info.args[:1]
     if not (names and isinstance(names[0], ast.Constant) and isinstance(name := names[0].value, str)):
         raise InputError(f"{reference}: the name in its info is not a literal, and this command runs no code of plugins")
-    lineage = [found[0]]
-    while (parent := base_names(lineage[-1])) and parent[0] in local and local[parent[0]] not in lineage:
-        lineage.append(local[parent[0]])
+    imports = [alias for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names]
+    original = {alias.asname: alias.name for alias in imports if alias.asname}
+    lineage, bases = [found[0]], list[str]()
+    for node in lineage:  # which grows
+        bases += (original.get(name, name) for name in base_names(node))
+        lineage += [local[name] for name in base_names(node) if name in local and local[name] not in lineage]
     built_in = {cls.__name__: cls for cls in (*classes().values(), Encoding, Wrapper)}
-    base = next((built_in[name] for name in base_names(lineage[-1]) if name in built_in), Encoding)
+    base = max((built_in[name] for name in bases if name in built_in), key=lambda cls: len(cls.__mro__), default=Encoding)
     members = {"info": Info(name, "", "", "", 0, "", "", "", ""), "__module__": __name__}
     inits = (n for node in lineage for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__")
     if init := next(inits, None):

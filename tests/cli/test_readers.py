@@ -64,6 +64,8 @@ def test_declared_names_are_those_of_the_loaded_classes(own, tmp_path):
         + "import bench.encodings.rope as r\n"
         + "class Third(r.RoPE):\n    info = Info(family='f', **{}, name='third', **dict.fromkeys(["
         + "'title', 'authors', 'link', 'formula', 'past', 'provenance'], 'x'), year=1)\n"
+        + "from bench.encodings.rope import RoPE as Alias\nclass Plain: pass\n"
+        + "class Fourth(Plain, Alias):\n    info = Info('fourth', *['x'] * 3, 1, *['x'] * 4)\n"
     )
     (tmp_path / "deep.py").write_text(f"x = {'-' * 20_000}1")
     for text in (
@@ -71,12 +73,14 @@ def test_declared_names_are_those_of_the_loaded_classes(own, tmp_path):
         "more.py:First",
         "more.py:Second(strength=2)",
         "more.py:Third(base=3)",
+        "more.py:Fourth(base=3)",
+        "fourth(base=3)",
         "randomised(more.py:Third)",
     ):
         assert declared_name(text) == get_encoding(text).info.name
     for text, message in {
-        "more.py": "its class as in file.py:Class with info = Info(name=…); found First, Second, Third",
-        "more.py:Secnd": "expected Secnd with",
+        "more.py": "with info = Info(name=…), found First, Second, Third, Fourth; name one, as in more.py:First",
+        "more.py:Secnd": "expected a class Secnd with",
         "deep.py": "deep.py is not Python: .",
         "mor.py": "cannot read encoding mor.py: No such file or directory; did you mean 'more.py'?",
         "evil.py(strenth=1)": "unknown setting of evil 'strenth'; did you mean 'strength'?",
