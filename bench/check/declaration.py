@@ -75,18 +75,18 @@ def info_faults(info: Info, plugin: bool) -> list[str]:
 
 def field_faults(info: Info, plugin: bool) -> Iterator[tuple[str, str]]:
     for field in fields(Info):
-        value = getattr(info, field.name)
+        name, value = field.name, getattr(info, field.name)
         if value == field.default == "":
             continue
         if field.type in (str, "str"):
             if not isinstance(value, str) or not value.strip() or value != value.strip() or not value.isprintable():
-                yield field.name, "is not one line of text"
+                yield name, "is not one line of text"
             elif len(value) > MAX_TEXT:
-                yield field.name, f"has {len(value)} characters, more than {MAX_TEXT}"
-            elif plugin and field.name in PLAIN_FIELDS and (fault := plain_field_fault(field.name, value)):
-                yield field.name, fault
+                yield name, f"has {len(value)} characters, more than {MAX_TEXT}"
+            elif plugin and name in PLAIN_FIELDS and (fault := text_rules.plain_text_fault(value, allowed=PLAIN_FIELDS[name])):
+                yield name, fault
         elif field.type in (bool, "bool") and type(value) is not bool:
-            yield field.name, "is neither True nor False"
+            yield name, "is neither True nor False"
     if plugin and (fault := name_fault(str(info.name).partition("(")[0])):  # without settings
         yield "name", fault
     if not str(info.link).startswith("https://"):
@@ -99,10 +99,6 @@ def name_fault(name: str) -> str | None:
     """What is wrong with the name of a plugin that commands would take for something else."""
     kinds = {"the group of all encodings": name == "all", "a suite": is_shipped(name), "a task": name in catalogue()}
     return next((f"is that of {kind}" for kind, taken in kinds.items() if taken), None)
-
-
-def plain_field_fault(name: str, value: str) -> str | None:
-    return text_rules.plain_text_fault(value, allowed=PLAIN_FIELDS[name])
 
 
 def settings_faults(cls: type[Encoding], plugin: bool) -> list[str]:

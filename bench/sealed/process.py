@@ -70,7 +70,6 @@ class SealedProcess:
         self.reader.start()
         self.channel = Channel(ours)
         self.limit_time(code.limits.seconds)
-        # In a sandbox, processes are counted in it; otherwise all of the user's would be.
         limits: dict[str, Any] = {"seconds": code.limits.seconds, "gib": code.limits.gib, "sandboxed": not code.unsafe}
         self.send("order", reference=code.reference, **limits, **order)
 
