@@ -26,7 +26,7 @@ MODULES = (
 """What a source may import, apart from its own files and modules of ``bench.encodings``."""
 NAMES = {
     "collections": {"ChainMap", "Counter", "OrderedDict", "defaultdict", "deque", "namedtuple"},
-    "functools": {"cache", "cached_property", "lru_cache", "partial", "reduce", "wraps"},
+    "functools": {"cache", "cached_property", "lru_cache", "partial", "reduce"},
     "tasks": {"InputError", "BOS", "EOS", "PAD"},
     "lprime": {"At", "Encoding", "Info", "InputError"},
     "torch.ops": {"aten"},
@@ -35,7 +35,8 @@ NAMES = {
 REFUSED = {
     "torch": re.compile(
         r"load|save|from_file|frombuffer|set_.*|manual_seed|seed|compile|fork|wait|use_deterministic.*|import_ir.*|"
-        r"get_file_path|get_device_module|_(?!softmax_backward_data).*"
+        r"get_file_path|get_device_module|default_generator|init_num_threads|"
+        r"(?!(\w*Tensor|Size|Generator|Sym(Int|Float|Bool))$)[A-Z].*|_(?!softmax_backward_data).*"
     ),
     "torch.autograd": re.compile(r"set_.*"),
     "contextlib": re.compile(r"chdir|redirect_.*"),
@@ -59,9 +60,9 @@ METHODS = frozenset(("__init__", "__init_subclass__", "__post_init__", "__call__
 """Methods of Python that a class may define and call."""
 ATTRIBUTES = re.compile(
     r"(gi|cr|ag|tb|f|co)_(frame|code|back|next|globals|locals|builtins|yieldfrom|await|consts)|ctypes|data_ptr|mro|format|format_map|"
-    r".*storage.*|set_|grad_fn|from_file|tofile|dump|.*hooks?|load_library|import_module|_convert_"
+    r".*storage.*|set_|grad_fn|from_file|tofile|dump|.*hooks?|load_library|import_module|register|_convert_"
 )
-"""Attributes that lead to frames, addresses, modules or other tensors' memory, and torch's own hooks."""
+"""Attributes that lead to frames, addresses, modules, other classes or other tensors' memory, and torch's own hooks."""
 OWN = ("self", "cls", "ctx")
 """Names whose attributes may be assigned. They are bound as the first argument of a method, and in no other way."""
 DECLARED = ("info", "stage")
