@@ -33,7 +33,7 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 def both_sides(multiples: list[float]) -> list[float]:
     """Refuse multiples of L that are all ≤ 1 or all > 1."""
     if not (any(x <= 1 for x in multiples) and any(x > 1 for x in multiples)):
-        raise ValueError("test_at needs multiples of L up to 1 and above 1")
+        raise ValueError("expected some multiples of L up to 1 and some above 1")
     return multiples
 
 

@@ -47,8 +47,8 @@ class Vary(Section):
 
     @model_validator(mode="after")
     def known_fields(self) -> "Vary":
-        lists: dict[str, list] = {"encodings": self.encodings, "seeds": self.seeds, **self.conditions}
-        refuse_duplicates({f"vary: {name}": values for name, values in lists.items()})
+        conditions = {f"conditions.{field}": values for field, values in self.conditions.items()}
+        refuse_duplicates({"encodings": self.encodings, "seeds": self.seeds, **conditions})
         for field, values in self.conditions.items():
             if field not in FIELDS:
                 raise unknown("field in vary.conditions", field, FIELDS)
@@ -56,7 +56,7 @@ class Vary(Section):
                 number = factor_of(value) if isinstance(value, str) else value
                 if number is None or abs(number) > LARGEST:
                     expected = f"expected a number up to {LARGEST:g}, or a factor such as x2"
-                    raise ValueError(f"vary.conditions: {field}: {expected}, got {value!r:.40}")
+                    raise ValueError(f"conditions.{field}: {expected}, got {value!r:.40}")
         return self
 
 
