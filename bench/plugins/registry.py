@@ -171,9 +171,8 @@ def validate_name(name: object, origin: str) -> None:
         InputError: it is not a valid name, or is that of a built-in encoding.
     """
     if not (isinstance(name, str) and NAME.fullmatch(name)) or keyword.iskeyword(name):
-        raise InputError(
-            f"{origin}: the name of an encoding must be a-z, 0-9 and _, start with a letter and not be a keyword, got {name!r}"
-        )
+        expected = "up to 64 of a-z, 0-9 and _, start with a letter and not be a keyword"
+        raise InputError(f"{origin}: the name of an encoding must be {expected}, got {name!r}")
     if name in classes():
         raise InputError(f"{origin}: the name {name!r} is that of a built-in encoding; choose another")
     if like := [other for other in classes() if skeleton(other) == skeleton(name)]:
