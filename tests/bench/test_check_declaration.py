@@ -45,98 +45,80 @@ def make_subject(folder: Path, text: str = "", other: str = "", around: str = "{
     return Subject(get_encoding(around.format(folder / "plain.py")))
 
 
-@pytest.mark.parametrize("around", ["{}", "{}(rate=2.0)", "randomised({})"])
+TITLE = ("A title", "Either/or", "title contains a path separator: 'Either/or'")
+NAME = ('"plain"', '"all"', "name is that of the group of all encodings: 'all")
+LENGTHS = ('"o"', '"o", lengths="k" * 61', "lengths has 61 characters, more than 60: '")
+REFUSED = [
+    TITLE,
+    ("A title", "A title [extended]", "title contains markdown or HTML ([): 'A title [extended]'"),
+    ("A title", "Two  blanks", "title is not one line of words separated by single spaces: 'Two  blanks'"),
+    ('"none"', '"a|b"', "family contains markdown or HTML (|): 'a|b'"),
+    ("Ada", "Ada & Mary", "authors contains markdown or HTML (&): 'Ada & Mary'"),
+    (
+        "https://a.org",
+        "https://a.org/wiki/RoPE_(ML)",
+        "link is not an https link of plain characters: ",
+    ),
+    ("slow", "as slow as can be", "settings are not all numbers, True, False or words: {"),
+    NAME,
+    ('"plain"', '"quick"', "name is that of a suite: 'quick'"),
+    ('"plain"', '"copying"', "name is that of a task: 'copying'"),
+    (
+        '"o"',
+        '"o", source="official"',
+        "source is none of official code, port, paper only, second-hand, own variant: 'off",
+    ),
+    ('"o"', '"o", source=None', "source is none of official code"),
+    LENGTHS,
+    ('"o"', '"o", lengths="k = L/2, " * 7', "lengths is not one line of text"),
+    ('"o"', '"o", lengths="two\\nlines"', "lengths is not one line of text"),
+    ('"o"', '"o", lengths="k = 16 (*our choice*)"', "lengths contains markdown or HTML (*)"),
+    ('"o"', '"o", lengths=16', "lengths is not one line of text: 16"),
+]
+"""A text, what replaces it, and what is said of that."""
+
+
 @pytest.mark.parametrize(
-    ("text", "other", "message"),
-    [
-        ("A title", "Either/or", "title contains a path separator: 'Either/or'"),
-        ("A title", "A title [extended]", "title contains markdown or HTML ([): 'A title [extended]'"),
-        ("A title", "Two  blanks", "title is not one line of words separated by single spaces: 'Two  blanks'"),
-        ('"none"', '"a|b"', "family contains markdown or HTML (|): 'a|b'"),
-        ("Ada", "Ada & Mary", "authors contains markdown or HTML (&): 'Ada & Mary'"),
-        ("https://a.org", "https://a.org/wiki/RoPE_(ML)", "link is not an https link of plain characters: 'https://a.org/wiki/RoPE_"),
-        ("slow", "as slow as can be", "settings are not all numbers, True, False or words: {"),
-    ],
-)  # fmt: skip
-def test_texts_that_verify_refuses(tmp_path, text, other, message, around):
+    ("around", "text", "other", "message"),
+    [("{}", *case) for case in REFUSED]
+    + [(around, *case) for around in ("{}(rate=2.0)", "randomised({})") for case in (TITLE, NAME, LENGTHS)],
+)
+def test_texts_that_verify_refuses(tmp_path, around, text, other, message):
     assert message in fault_of(make_subject(tmp_path, text, other, around))
 
 
 @pytest.mark.parametrize("around", ["{}", "{}(rate=2.0)", "randomised({})"])
-@pytest.mark.parametrize(("name", "kind"), [("all", "the group of all encodings"), ("quick", "a suite"), ("copying", "a task")])
-def test_a_name_that_commands_take_for_something_else(tmp_path, name, kind, around):
-    assert f"name is that of {kind}: '{name}" in fault_of(make_subject(tmp_path, '"plain"', f'"{name}"', around))
+@pytest.mark.parametrize("more", ['source="own variant"', 'lengths="clip = L/2, scaled"', 'lengths="k" * 60', 'lengths=""'])
+def test_valid_sources_and_length_settings_pass(tmp_path, around, more):
+    assert check_declaration(make_subject(tmp_path, '"o"', f'"o", {more}', around))
 
 
-SOURCE_AND_LENGTHS = [
-    ('source="official"', "source is none of official code, port, paper only, second-hand, own variant: 'official'"),
-    ("source=None", "source is none of official code"),
-    ('lengths="k = L/2, " * 7', "lengths is not one line of text"),
-    ('lengths="k" * 61', "lengths has 61 characters, more than 60: '"),
-    ('lengths="two\\nlines"', "lengths is not one line of text"),
-    ('lengths="k = 16 (*our choice*)"', "lengths contains markdown or HTML (*)"),
-    ("lengths=16", "lengths is not one line of text: 16"),
-]
-
-
-WRAPPED = [(field, message) for field, message in SOURCE_AND_LENGTHS if "source=" not in field]
-"""A composition takes the least sure source, so it cannot be built from an unknown kind."""
+LINES = {
+    "import einops": "curve_of_plain.py, line 1: imports einops, which is not allowed",
+    "def curve():\n    from scipy.special import erf": (
+        "curve_of_plain.py, line 2: imports from scipy.special, which is not allowed"
+    ),
+    "# sl\u200bow": "curve_of_plain.py contains an invisible character (U+200B)",
+    "raise RuntimeError": "2 files follow the rules",
+    "class A:\n    def __init__(self, setup, *, rate: float = 1 / 3): ...": (
+        "curve_of_plain.py, line 2: the default of rate is not a literal such as 0.5, so it is unknown if no code is run"
+    ),
+    "class A:\n    def __init__(self, setup, *, rate: float = -0.5, on=True): ...": "2 files follow the rules",
+    "import numpy, jaxtyping, math": "2 files follow the rules",
+    "import bench.encodings.nothing": "curve_of_plain.py, line 1: imports bench.encodings.nothing, which does not exist",
+}
 
 
 @pytest.mark.parametrize(
-    ("around", "field", "message"),
-    [(around, *case) for around in ("{}", "{}(rate=2.0)") for case in SOURCE_AND_LENGTHS]
-    + [("randomised({})", *case) for case in WRAPPED],
+    ("around", "line"),
+    [("{}", line) for line in LINES] + [(around, "import einops") for around in ("{}:Plain(rate=2.0)", "randomised({})")],
 )
-def test_sources_are_of_a_known_kind_and_length_settings_are_short(tmp_path, around, field, message):
-    assert message in fault_of(make_subject(tmp_path, 'provenance="o"', f'provenance="o", {field}', around))
-
-
-@pytest.mark.parametrize("around", ["{}", "{}(rate=2.0)", "randomised({})"])
-@pytest.mark.parametrize("field", ['source="own variant"', 'lengths="clip = L/2, scaled"', 'lengths="k" * 60', 'lengths=""'])
-def test_valid_sources_and_length_settings_pass(tmp_path, around, field):
-    assert check_declaration(make_subject(tmp_path, 'provenance="o"', f'provenance="o", {field}', around))
-
-
-def test_the_advice_names_both_fields():
-    (check,) = (check for check in load_checks() if check.name == "declaration")
-    assert "source says" in check.advice and "lengths gives" in check.advice and "at most 60 characters" in check.expected
-
-
-@pytest.mark.parametrize("around", ["{}", "{}(rate=2.0)", "randomised({})"])
-def test_valid_texts_pass(tmp_path, around):
-    assert check_declaration(make_subject(tmp_path, around=around))
-
-
-@pytest.mark.parametrize("around", ["{}", "{}:Plain(rate=2.0)", "randomised({})"])
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("import einops", "curve_of_plain.py, line 1: imports einops, which is not allowed"),
-        (
-            "def curve():\n    from scipy.special import erf",
-            "curve_of_plain.py, line 2: imports from scipy.special, which is not allowed",
-        ),
-        ("# sl\u200bow", "curve_of_plain.py contains an invisible character (U+200B)"),
-        ("raise RuntimeError", ""),
-        (
-            "class A:\n    def __init__(self, setup, *, rate: float = 1 / 3): ...",
-            "curve_of_plain.py, line 2: the default of rate is not a literal such as 0.5, so it is unknown if no code is run",
-        ),
-        ("class A:\n    def __init__(self, setup, *, rate: float = -0.5, on=True): ...", ""),
-        ("import numpy, jaxtyping, math", ""),
-        (
-            "import bench.encodings.nothing",
-            "curve_of_plain.py, line 1: imports bench.encodings.nothing, which does not exist",
-        ),
-    ],
-)
-def test_the_source_of_a_file_and_its_neighbours_is_read_without_running_it(tmp_path, line, message, around):
+def test_the_source_of_a_file_and_its_neighbours_is_read_without_running_it(tmp_path, around, line):
     (tmp_path / "curve_of_plain.py").write_text(f"{line}\n")
     (tmp_path / "plain.py").write_text(PLAIN.replace("class", "import curve_of_plain\nclass"))
     judged = Judged("plain", Code(""), [s.files for s in plugin_sources(around.format(tmp_path / "plain.py"))])
     finding, _ = run_check(next(check for check in load_checks() if check.name == "source"), judged)
-    assert finding["found"] == (message or "2 files follow the rules")
+    assert finding["found"] == LINES[line]
 
 
 def test_a_member_is_used_by_properties_and_class_methods_too(tmp_path):
