@@ -56,14 +56,14 @@ def test_unknown_names_get_the_nearest_match(given, message):
 
 
 @pytest.mark.parametrize("length", [-1, 0, 11])
-def test_lengths_out_of_range_are_refused(task, length):
-    message = re.escape(f"{task.name}: length must be in 1 … 10, got {length}")
+def test_lengths_out_of_range_are_refused(sorting, length):
+    message = f"sorting: length must be in 1 … 10, got {length}"
     with pytest.raises(InputError, match=message):
-        tasks.test_set(task, length, 4, 0)
+        tasks.test_set(sorting, length, 4, 0)
     with pytest.raises(InputError, match=message):
-        tasks.train_batch(task, length, 4, 0, 0)
+        tasks.train_batch(sorting, length, 4, 0, 0)
     with pytest.raises(InputError, match=message):
-        task.sample(np.array([3, length, 5]), 3, np.random.default_rng(0))
+        sorting.sample(np.array([3, length, 5]), 3, np.random.default_rng(0))
 
 
 def test_training_length_is_refused_though_no_example_has_it(sorting):
