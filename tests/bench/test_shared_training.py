@@ -1,6 +1,5 @@
 """Encodings that share a training: train once, test many, with the same results as separate trainings, bit for bit."""
 
-import json
 import re
 import shutil
 import threading
@@ -200,15 +199,3 @@ def test_steps_of_a_plan_are_those_that_will_be_made(tmp_path):
     assert {"rope", "alibi", "sinusoidal"} <= shared_trainings()
     assert "rope(base=5.0)" in shared_trainings(["yarn(base=5.0)"])
     assert "t5" not in shared_trainings()
-
-
-def test_old_results_are_readable(tmp_path):
-    run_one(run_of("nope"), tmp_path, "cpu")
-    path = run_of("nope").folder(tmp_path) / "result.json"
-    old = json.loads(path.read_text())
-    assert old.pop("trained_as") == old.pop("weights") == ""
-    for score in old["scores"]:
-        for name in ("nll", "first_wrong", "token_chance"):
-            assert score.pop(name)
-    path.write_text(json.dumps(old))
-    assert run_of("nope").result(tmp_path).trained_as == ""
