@@ -240,10 +240,6 @@ def test_the_backbone_has_no_biases_and_no_hidden_parameters():
     assert not [m for m in model.modules() if isinstance(m, torch.nn.Dropout)]
 
 
-def test_settings_in_a_name_are_passed_to_the_encoding():
-    assert tiny_model("t5(buckets=8,max_distance=20)").encoding.table.shape == (8, 3)
-
-
 def test_the_base_class_is_nope():
     class Base(Encoding):
         info = NoPE.info
