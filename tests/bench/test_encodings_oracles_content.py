@@ -15,10 +15,9 @@ from bench.encodings import At, Encoding, alibi
 from bench.encodings.asentmax import Entmax
 from bench.encodings.path_kernel import reflection
 
-SHAPES = [(1, 5), (2, 1), (3, 20), (5, 7), (4, 16)]
-"""Heads and tokens: odd head counts, a single token, lengths below and past the train length of 12."""
-shapes = pytest.mark.parametrize(("heads", "length"), SHAPES)
-layers = pytest.mark.parametrize("layer", [0, 1])
+SHAPES = [(1, 5, 0), (2, 1, 1), (3, 20, 1), (5, 7, 0), (4, 16, 1)]
+"""Heads, tokens and layer: odd head counts, a single token, lengths below and past the train length of 12."""
+shapes = pytest.mark.parametrize(("heads", "length", "layer"), SHAPES)
 
 
 def states(heads: int, length: int, rows: int = 2) -> Tensor:
@@ -38,7 +37,6 @@ def attention_from(encoding: Encoding, h: Tensor, q: Tensor, k: Tensor, v: Tenso
 
 @oracle("cope_half", against="x-transformers CoPE")
 @pytest.mark.parametrize("rows", [1, 3, 40])
-@layers
 @shapes
 def test_cope_half_equals_x_transformers(heads, length, layer, rows):
     encoding = perturbed(make_encoding(f"cope_half(p_max={rows})", heads))
@@ -74,7 +72,6 @@ def test_cope_has_rows_for_the_training_length_and_starts_as_nope():
 
 
 @oracle("fox", against="x-transformers DataDependentAlibi")
-@layers
 @shapes
 def test_fox_bias_equals_x_transformers(heads, length, layer):
     encoding = perturbed(make_encoding("fox", heads))
@@ -103,9 +100,9 @@ def test_fox_starts_half_open_and_sums_in_float32():
 
 @oracle("stick_breaking", against="a loop over queries and keys")
 @shapes
-def test_stick_breaking_is_the_formula(heads, length):
+def test_stick_breaking_is_the_formula(heads, length, layer):
     inputs = qkv(heads, length)
-    ours = attention(make_encoding("stick_breaking", heads), *inputs)
+    ours = attention(make_encoding("stick_breaking", heads), *inputs, layer=layer)
     assert_same(ours, content.stick_breaking(*inputs), inputs if length > 1 else (), atol=1e-10)
 
 
@@ -166,7 +163,6 @@ class Reflections(nn.Module):
 
 
 @oracle("path", against="explicit products of Householder matrices; torch's Linear and Conv1d")
-@layers
 @shapes
 def test_path_is_the_formula(heads, length, layer):
     encoding = perturbed(make_encoding("path", heads))
@@ -184,7 +180,6 @@ def test_path_is_the_formula(heads, length, layer):
 
 
 @oracle("path_fox", against="explicit products of Householder matrices; a loop over gates")
-@layers
 @shapes
 def test_path_fox_is_the_formula(heads, length, layer):
     encoding = perturbed(make_encoding("path_fox", heads))
@@ -234,7 +229,6 @@ def test_path_without_reflections_is_nope():
 
 
 @oracle("grape_ap", against="a loop over queries, keys and tokens between them")
-@layers
 @shapes
 def test_grape_ap_is_the_formula(heads, length, layer):
     encoding = perturbed(make_encoding("grape_ap", heads))
@@ -261,7 +255,6 @@ def scaled_queries(encoding: Encoding, q: Tensor, h: Tensor, layer: int) -> Tens
 
 
 @oracle("asentmax", against="a loop over queries and supports")
-@layers
 @shapes
 def test_asentmax_is_the_formula(heads, length, layer):
     encoding = perturbed(make_encoding("asentmax", heads))

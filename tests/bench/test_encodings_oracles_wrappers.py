@@ -11,10 +11,9 @@ from helpers import assert_same, attention, make_encoding, oracle, perturbed, qk
 
 from bench.encodings import At, alibi
 
-SHAPES = [(1, 5), (2, 1), (3, 20), (5, 7), (4, 16)]
-"""Heads and tokens: odd head counts, a single token, lengths below and past the train length of 12."""
-shapes = pytest.mark.parametrize(("heads", "length"), SHAPES)
-layers = pytest.mark.parametrize("layer", [0, 1])
+SHAPES = [(1, 5, 0), (2, 1, 1), (3, 20, 1), (5, 7, 0), (4, 16, 1)]
+"""Heads, tokens and layer: odd head counts, a single token, lengths below and past the train length of 12."""
+shapes = pytest.mark.parametrize(("heads", "length", "layer"), SHAPES)
 
 # --- dape
 
@@ -28,7 +27,6 @@ DAPE = {
 
 @oracle(*DAPE, against="a loop over queries and keys")
 @pytest.mark.parametrize("name", DAPE)
-@layers
 @shapes
 def test_dape_is_the_formula(heads, length, layer, name):
     encoding = perturbed(make_encoding(name, heads))
@@ -108,7 +106,6 @@ def test_dape_has_the_published_number_of_parameters_and_the_initialisation_of_l
 
 @oracle("ssmax(nope)", "ssmax(rope)", against="the wrapped encoding with scaled queries")
 @pytest.mark.parametrize("inner", ["nope", "rope"])
-@layers
 @shapes
 def test_ssmax_is_the_formula(heads, length, layer, inner):
     encoding = perturbed(make_encoding(f"ssmax({inner})", heads))
@@ -123,12 +120,12 @@ def test_ssmax_is_the_formula(heads, length, layer, inner):
 @pytest.mark.parametrize("setting", ["", ",only_past=True"])
 @pytest.mark.parametrize("inner", ["nope", "rope"])
 @shapes
-def test_logn_is_the_formula(heads, length, inner, setting):
+def test_logn_is_the_formula(heads, length, layer, inner, setting):
     encoding = make_encoding(f"logn({inner}{setting})", heads)
     q, k, v = qkv(heads, length)
     factors = [max(math.log(n) / math.log(12), 1.0 if setting else 0.0) for n in range(1, length + 1)]
-    expected = attention(encoding.base, q * torch.tensor(factors, dtype=torch.float64)[:, None], k, v)
-    assert_same(attention(encoding, q, k, v), expected, [q, k, v] if length > 1 else (), atol=1e-10)
+    expected = attention(encoding.base, q * torch.tensor(factors, dtype=torch.float64)[:, None], k, v, layer=layer)
+    assert_same(attention(encoding, q, k, v, layer=layer), expected, [q, k, v] if length > 1 else (), atol=1e-10)
 
 
 def test_ssmax_golden_starts():

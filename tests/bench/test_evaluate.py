@@ -82,7 +82,7 @@ def test_scores_do_not_depend_on_the_budget(name, monkeypatch):
         model.embedding.weight.copy_(model.head.weight * 5)
     mixed = {TASK.longest: tasks.train_batch(TASK, TASK.longest, 70, 0, 0)}
     found = []
-    for budget in (1, 40, 60, 8192, 10**9):
+    for budget in (1, 60, 10**9):
         monkeypatch.setattr(module, "TOKEN_BUDGET", {"cpu": budget})
         found.append(evaluate(model, TASK, TEST | mixed, 0))
     exactly = [[score.model_dump(exclude={"nll"}) for score in scores] for scores in found]

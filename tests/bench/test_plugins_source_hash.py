@@ -86,9 +86,9 @@ def test_the_files_of_a_package_are_those_that_python_imports(here):
     assert "other.py" in imported and {"other", "torch", "json"} <= source.outside
 
 
-@pytest.mark.parametrize("name", [*encodings.catalogue(), "rope(base=1.5)", "ssmax(randomised(t5,longest=99),x=True)"])
-def test_names_of_built_in_encodings_are_not_references(name):
-    assert not has_reference(name) and absolute(name, Path("/elsewhere")) == name
+def test_names_of_built_in_encodings_are_not_references():
+    for name in (*encodings.catalogue(), "rope(base=1.5)", "ssmax(randomised(t5,longest=99),x=True)"):
+        assert not has_reference(name) and absolute(name, Path("/elsewhere")) == name
 
 
 def test_paths_are_made_absolute():
