@@ -24,19 +24,24 @@ from leaderboard.render.robustness_text import robustness_tables, robustness_wor
 from leaderboard.stats import orders
 from leaderboard.stats import robustness as rb
 
+HALF, TWICE = "learning_rate-x0.5", "learning_rate-x2"
 NAMES = ["nope", "rope", "t5", "alibi"]
 VARY = {"encodings": NAMES, "seeds": [0, 1], "conditions": {"learning_rate": ["x0.5", "x2"], "width": [128]}}
 OF = suite(encodings=NAMES, seeds=[0, 1, 2], vary=VARY)
 
 
-def curve(past):
-    return (1, 1, past, past)
+def words_of(found):
+    return robustness_words(found).replace("\u00a0", " ")
+
+
+def board_of(grid):
+    return whole_board([grid]).replace("\u00a0", " ")
 
 
 def runs_of(of, scores, spread=0.02):
     """Runs whose score past L is that of the encoding, a little more with each seed."""
     return [
-        result(of, t.task, name, seed, curve(score + spread * seed))
+        result(of, t.task, name, seed, (1, 1, *[score + spread * seed] * 2))
         for name, score in scores.items()
         for t in of.tasks
         for seed in of.seeds
@@ -112,52 +117,46 @@ def test_the_interaction_is_that_of_nested_least_squares():
 
 
 def test_each_encoding_takes_the_rate_with_its_lowest_loss():
-    runs = {c: runs_of(OF.conditions[c], SWAPPED) for c in ("learning_rate-x0.5", "learning_rate-x2")}
-    best = {"nope": "learning_rate-x0.5", "rope": "learning_rate-x2", "t5": rb.SUITE, "alibi": "learning_rate-x0.5"}
+    runs = {c: runs_of(OF.conditions[c], SWAPPED) for c in (HALF, TWICE)}
+    best = {"nope": HALF, "rope": TWICE, "t5": rb.SUITE, "alibi": HALF}
     for condition, made in runs.items():
         runs[condition] = [
             r.model_copy(update={"loss": [(10, 0.0), (800, 0.01 if best[r.encoding.name] == condition else 0.2)]}) for r in made
         ]
     tuned = rb.robustness(varied(**runs)).tuned
-    assert tuned.rates == best
-    assert not tuned.by_answers
+    assert tuned.rates == best and not tuned.by_answers
     scores = dict(zip(tuned.comparison.encodings, tuned.comparison.scores, strict=True))
     assert scores["nope"] < scores["rope"] < scores["alibi"]
-    short = whole_board([varied(**runs)]).split("## Overall")[0]
+    short = board_of(varied(**runs)).split("## Overall")[0]
     assert "3 of 4 scores change, most that of alibi: .415 → .865. The highest is then alibi's, .865 (seeds 0, 1)" in short
-    diverged = [r.model_copy(update={"status": "diverged"}) for r in runs["learning_rate-x2"]]
-    assert rb.robustness(varied(**runs | {"learning_rate-x2": diverged})).tuned.rates["rope"] != "learning_rate-x2"
+    diverged = [r.model_copy(update={"status": "diverged"}) for r in runs[TWICE]]
+    assert rb.robustness(varied(**runs | {TWICE: diverged})).tuned.rates["rope"] != TWICE
 
 
 def test_a_learning_rate_may_be_a_number():
-    of = suite(
-        encodings=NAMES, seeds=[0, 1], vary={"encodings": NAMES, "seeds": [0, 1], "conditions": {"learning_rate": [0.01]}}
-    )
+    of = suite(encodings=NAMES, seeds=[0, 1], vary=VARY | {"conditions": {"learning_rate": [0.01]}})
     (condition,) = of.conditions.values()
     runs = [r.model_copy(update={"loss": [(800, 0.0)]}) for r in runs_of(condition, SWAPPED)]
     grid = attach(only_grid(of, runs_of(of, BASE)), {condition.name: [only_grid(condition, runs)]})
-    words = robustness_words(rb.robustness(grid)).replace("\u00a0", " ")
-    assert (
-        "learning rate and 0.01, another than the suite's has the lowest loss for 4 of 4 encodings (for 4 the largest" in words
-    )
+    words = words_of(rb.robustness(grid))
+    assert "learning rate and 0.01, another than the suite's has the lowest loss for 4 of 4 encodings (for 4 the" in words
 
 
 def test_learning_rates_are_compared_by_the_seeds_that_all_have():
-    half, twice = "learning_rate-x0.5", "learning_rate-x2"
-    runs = {c: runs_of(OF.conditions[c], BASE) for c in (half, twice)}
+    runs = {c: runs_of(OF.conditions[c], BASE) for c in (HALF, TWICE)}
     whole = rb.robustness(varied(**runs))
-    assert whole.rates == {rb.SUITE: 0.002, half: 0.001, twice: 0.004}
+    assert whole.rates == {rb.SUITE: 0.002, HALF: 0.001, TWICE: 0.004}
     assert whole.interaction
-    third = [r.model_copy(update={"seed": 2}) for r in runs[half] if r.seed == 0]
-    assert rb.robustness(varied(**runs | {half: [*runs[half], *third]})).interaction == whole.interaction, "one rate is ahead"
-    found = rb.robustness(varied(**runs | {twice: [r for r in runs[twice] if r.seed == 0]}))
-    assert [one.condition for one in found.comparisons] == [half, twice]
-    assert list(found.rates) == [rb.SUITE, half], "by one seed little is known"
-    assert set(found.tuned.rates) == set(NAMES)
-    assert (found.tuned.changed, found.tuned.seeds) == (0, (0, 1))
-    words = robustness_words(found).replace("\u00a0", " ")
-    by = "by the training loss of seeds 0, 1."
-    assert f"Of the suite's learning rate and × 0.5, the suite's has the lowest loss for every encoding, {by}" in words
+    third = [r.model_copy(update={"seed": 2}) for r in runs[HALF] if r.seed == 0]
+    assert rb.robustness(varied(**runs | {HALF: [*runs[HALF], *third]})).interaction == whole.interaction, "one rate is ahead"
+    found = rb.robustness(varied(**runs | {TWICE: [r for r in runs[TWICE] if r.seed == 0]}))
+    assert [one.condition for one in found.comparisons] == [HALF, TWICE]
+    assert list(found.rates) == [rb.SUITE, HALF], "by one seed little is known"
+    assert (set(found.tuned.rates), found.tuned.changed, found.tuned.seeds) == (set(NAMES), 0, (0, 1))
+    words = words_of(found)
+    assert (
+        "Of the suite's learning rate and × 0.5, the suite's has the lowest loss for every encoding, by the training" in words
+    )
     assert len(robustness_tables(found)) == 1, "no comparison of the suite with itself"
 
 
@@ -181,10 +180,11 @@ def test_the_order_holds_while_no_separated_pair_is_reversed(t5_and_alibi, holds
 
 
 def test_nothing_is_said_of_an_order_that_is_no_longer_seen():
-    (one,) = rb.robustness(varied(**{"width-128": dict.fromkeys(NAMES, 0.5)})).comparisons
+    found = rb.robustness(varied(**{"width-128": dict.fromkeys(NAMES, 0.5)}))
+    (one,) = found.comparisons
     assert one.pairs == orders.Pairs(0, (), tuple(itertools.combinations(sorted(NAMES, key=BASE.get, reverse=True), 2)))
     assert one.holds is None
-    words = robustness_words(rb.robustness(varied(**{"width-128": dict.fromkeys(NAMES, 0.5)}))).replace("\u00a0", " ")
+    words = words_of(found)
     assert "Pairs that the test does not separate again under most conditions: " in words and "t5 above alibi (1 of 1)" in words
 
 
@@ -199,22 +199,21 @@ def test_the_loss_is_that_of_answers_where_it_is_known():
 
 
 def test_the_board_says_where_the_order_holds():
-    board = whole_board([varied(**{"learning_rate-x2": BASE, "width-128": SWAPPED})])
-    short = (
-        "the order holds with learning rate × 2 (of the pairs that the test separates in the suite, it separates 6 of 6 "
-        "again, or a greater share, and none the other way round); it does not hold with width 128 (now rope above nope, t5 "
-        "above nope and 3 more pairs); 1 other condition is undecided. The highest score is nope's with learning rate × 2; "
-        "alibi's with width 128. nope, rope, t5 and alibi ran under each of these."
-    )
-    assert f"**Elsewhere**: with one thing changed at a time, {short}" in board.split("## Overall")[0].replace("\u00a0", " ")
-    words = board.split("## Does the order hold?\n\n")[1].split("\n")[0].replace("\u00a0", " ")
+    board = board_of(varied(**{TWICE: BASE, "width-128": SWAPPED}))
+    (short,) = (line for line in board.split("## Overall")[0].splitlines() if "**Elsewhere**" in line)
+    for fact in (
+        "the order holds with learning rate × 2 (",
+        "it does not hold with width 128 (now rope above nope, t5 above nope and 3 more pairs); 1 other condition is",
+        "is nope's with learning rate × 2; alibi's with width 128. nope, rope, t5 and alibi ran under each of these.",
+    ):
+        assert fact in short
+    words = board.split("## Does the order hold?\n\n")[1].split("\n")[0]
     assert "4 encodings ran again on all tasks with one thing changed at a time (so far under 2 of 3 conditions)." in words
-    again = "of the pairs separated in the suite (seeds 0, 1, 2) the test separates 6 of 6 again, and none the other way round"
-    assert f"The order **holds** with learning rate × 2: {again}." in words
+    assert "**holds** with learning rate × 2: of the pairs separated in the suite (seeds 0, 1, 2) the test" in words
     assert "It **does not hold** with width 128 (now rope above nope, t5 above nope and 3 more pairs)." in words
     assert "τ to the suite is −.667 to 1.000; differences between conditions are not tested." in words
     assert "Not complete: learning rate × 0.5 (0 of 16 runs, 0 whole seeds)." in words
-    rows = {row["condition"].replace("\u00a0", " "): row for row in cells(board, "## Does the order hold?")}
+    rows = {row["condition"]: row for row in cells(board, "## Does the order hold?")}
     assert rows["learning rate × 2"]["τ to the suite"] == "1.000 [1.000, 1.000]"
     assert rows["width 128"]["the other way round"] == "5"
     assert "nope 1 → 4 (−" in rows["width 128"]["largest moves: place in the suite → here (change of score)"]
@@ -224,11 +223,11 @@ def test_the_board_says_where_the_order_holds():
     assert [line[1] for line in lines[4:]] == [*NAMES, "alibi", *sorted(NAMES[1:3]), "nope"]
     for line in lines:
         assert float(line[2]) == pytest.approx(np.mean([float(score) for score in line[3:]]), abs=0.001)
-    assert "Does the order hold?" not in whole_board([varied()]), "no section before any result"
-    board = whole_board([varied(**{"learning_rate-x2": BASE | {"rope": 0.9}, "width-128": SWAPPED})])
-    assert "The highest score is nope's and rope's with learning rate × 2; alibi's with width" in board.replace("\u00a0", " ")
-    board = whole_board([varied(BASE | {"fire": 0.95}, **{"learning_rate-x2": BASE})])
-    assert "nope, rope, t5 and alibi ran under each of these; fire under none.\n" in board.replace("\u00a0", " ")
+    assert "Does the order hold?" not in board_of(varied()), "no section before any result"
+    board = board_of(varied(**{TWICE: BASE | {"rope": 0.9}, "width-128": SWAPPED}))
+    assert "The highest score is nope's and rope's with learning rate × 2; alibi's with width" in board
+    board = board_of(varied(BASE | {"fire": 0.95}, **{TWICE: BASE}))
+    assert "nope, rope, t5 and alibi ran under each of these; fire under none.\n" in board
 
 
 def test_a_condition_counts_from_its_first_whole_seed_on():
@@ -238,46 +237,39 @@ def test_a_condition_counts_from_its_first_whole_seed_on():
     later = [r for r in runs if r.seed == 0 or r.encoding.name != "nope"]
     found = rb.robustness(varied(**{"width-128": later}))
     (one,) = found.comparisons
-    assert one.encodings == tuple(NAMES)
-    assert one.interval is one.pairs is one.holds is None, "one seed that all have"
+    assert (one.encodings, one.interval, one.pairs, one.holds) == (tuple(NAMES), None, None, None), "one seed that all have"
     assert found.finished["width-128"] == (len(later), 1)
-    words = robustness_words(found)
+    words = words_of(found)
     assert "τ to the suite is −.667;" in words
     assert "With width 128, too few seeds or separated pairs leave open whether the order holds." in words
     assert f"width 128 ({len(later)} of 16 runs, 1 whole seed)" in words
 
 
 def test_further_encodings_are_compared_where_they_have_all_seeds():
-    half, twice = "learning_rate-x0.5", "learning_rate-x2"
     base, late = BASE | {"fire": 0.95, "t5_scaled": 0.1}, BASE | {"fire": 0.2, "t5_scaled": 0.1}
-    runs = {c: runs_of(OF.conditions[c], late) for c in (half, twice)} | {
-        "width-128": runs_of(OF.conditions["width-128"], BASE)
-    }
-    runs[twice] = [r for r in runs[twice] if (r.encoding.name, r.seed) != ("t5_scaled", 1)]  # one seed is missing
+    runs = {c: runs_of(OF.conditions[c], late if c in (HALF, TWICE) else BASE) for c in OF.conditions}
+    runs[TWICE] = [r for r in runs[TWICE] if (r.encoding.name, r.seed) != ("t5_scaled", 1)]  # one seed is missing
     grid = varied(base, **runs)
     found = rb.robustness(grid)
-    assert found.by_conditions == {(half, twice, "width-128"): NAMES, (half, twice): ["fire"], (half,): ["t5_scaled"]}
+    assert found.by_conditions == {(HALF, TWICE, "width-128"): NAMES, (HALF, TWICE): ["fire"], (HALF,): ["t5_scaled"]}
     assert {one.condition: one.encodings for one in found.comparisons} == {
-        half: (*NAMES, "fire", "t5_scaled"),
-        twice: (*NAMES, "fire"),
+        HALF: (*NAMES, "fire", "t5_scaled"),
+        TWICE: (*NAMES, "fire"),
         "width-128": tuple(NAMES),
     }
-    assert set(found.tuned.rates) == {*NAMES, "fire"}
-    assert found.finished["width-128"] == (16, 2)
-    one = next(one for one in found.comparisons if one.condition == twice)
+    assert set(found.tuned.rates) == {*NAMES, "fire"} and found.finished["width-128"] == (16, 2)
+    one = next(one for one in found.comparisons if one.condition == TWICE)
     assert set(one.pairs.reversed) == {("fire", name) for name in NAMES}
-    board = whole_board([grid]).replace("\u00a0", " ")
+    board = board_of(grid)
     rates = "learning rate × 0.5 and × 2"
     assert f"alibi ran under each of these; fire only with {rates}; t5_scaled only with learning rate × 0.5.\n" in board
     assert f"at a time; fire with {rates} alone; t5_scaled with learning rate × 0.5 alone." in board
     assert "fire above alibi (" not in board, "reversed, not open"
-    everywhere = varied(base, **{condition: runs_of(suite, late) for condition, suite in OF.conditions.items()})
-    found = rb.robustness(everywhere)
+    found = rb.robustness(varied(base, **{condition: runs_of(suite, late) for condition, suite in OF.conditions.items()}))
     assert found.by_conditions == {tuple(OF.conditions): [*NAMES, "fire", "t5_scaled"]}
-    assert "6 encodings ran again on all tasks with one thing changed at a time." in robustness_words(found)
-    line = next(
-        line for line in figure_of(draw_robustness, rb.robustness(grid)).axes[0].get_lines() if line.get_label() == "t5_scaled"
-    )
+    assert "6 encodings ran again on all tasks with one thing changed at a time." in words_of(found)
+    lines = figure_of(draw_robustness, rb.robustness(grid)).axes[0].get_lines()
+    (line,) = (line for line in lines if line.get_label() == "t5_scaled")
     assert np.isfinite(line.get_ydata()).tolist() == [True, True, False, False]
 
 
@@ -298,7 +290,7 @@ def test_published_conditions_appear_only_in_the_section(tmp_path, monkeypatch):
 
 
 def test_the_figure_shows_every_encoding_and_tau():
-    found = rb.robustness(varied(**{"learning_rate-x0.5": BASE, "learning_rate-x2": BASE, "width-128": SWAPPED}))
+    found = rb.robustness(varied(**{HALF: BASE, TWICE: BASE, "width-128": SWAPPED}))
     figure = figure_of(draw_robustness, found)
     shown = texts(figure)
     assert {*NAMES, "τ 1.000", "τ −.667"} <= set(shown)
