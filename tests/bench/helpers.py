@@ -10,46 +10,26 @@ import tasks
 from bench import encodings
 from bench.encodings import At, Encoding, Setup, Wrapper
 from bench.plugins.registry import get_encoding
-from bench.suites.suite import ModelSpec, Recipe
+from bench.suites.suite import ModelSpec, Recipe, load_suite
 from bench.training.model import Decoder, build_decoder
 
 torch.set_num_threads(1)  # bit-for-bit claims hold for one thread
 
 NAMES = list(encodings.catalogue())
+QUICK = load_suite("quick")
 HEAD_WIDTH = 8
 UNEVEN_IDS = torch.tensor([[0, 1, 2, 5, 9, 11, 40], [3, 4, 10, 11, 12, 90, 91]])
 """Position ids by row: with gaps, different in each row, not all starting at zero."""
 
 
 def spec_of(heads: int = 3, layers: int = 2, head_width: int = HEAD_WIDTH) -> ModelSpec:
-    return ModelSpec(
-        layers=layers,
-        width=heads * head_width,
-        heads=heads,
-        mlp_width=32,
-        norm="pre-layernorm",
-        activation="gelu",
-        score_scale="1/sqrt(d)",
-        dropout=0,
-        init="fan-in normal",
-    )
+    small = {"layers": layers, "width": heads * head_width, "heads": heads, "mlp_width": 32}
+    return ModelSpec.model_validate(QUICK.model.model_dump() | small)
 
 
 def recipe_of(**changes: object) -> Recipe:
-    standard = {
-        "optimizer": "adamw",
-        "steps": 45,
-        "batch": 8,
-        "learning_rate": 3e-3,
-        "warmup_steps": 5,
-        "schedule": "cosine to zero",
-        "betas": [0.9, 0.98],
-        "weight_decay": 0.1,
-        "clip_norm": 1.0,
-        "lengths": "uniform 1..L",
-        "precision": "fp32 on cpu, bf16 autocast on cuda",
-    }
-    return Recipe.model_validate(standard | changes)
+    small = {"steps": 45, "batch": 8, "learning_rate": 3e-3, "warmup_steps": 5}
+    return Recipe.model_validate(QUICK.recipe.model_dump() | small | changes)
 
 
 VOCABULARY = tasks.get("addition", "reversed", 4).vocabulary

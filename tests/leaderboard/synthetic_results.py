@@ -8,10 +8,11 @@ from bench.files import write_atomic
 from bench.plugins.registry import is_built_in
 from bench.result import EncodingRecord, LengthScore, Result, Timings, write_result
 from bench.runs.run import FAILURE, Failure
-from bench.suites.suite import Suite
+from bench.suites.suite import Suite, load_suite
 from leaderboard.data.grid import Grid, build_grids
 from leaderboard.stats.summary import Row, summarise
 
+QUICK = load_suite("quick")
 CURVE = (1, 1, 0.5, 0.25)
 """Exact match at the four test lengths of ``suite``."""
 
@@ -22,30 +23,8 @@ def suite(**changes: Any) -> Suite:
         "name": "tiny",
         "version": 1,
         "about": "Made up.",
-        "model": {
-            "layers": 2,
-            "width": 64,
-            "heads": 4,
-            "mlp_width": 256,
-            "norm": "pre-layernorm",
-            "activation": "gelu",
-            "score_scale": "1/sqrt(d)",
-            "dropout": 0,
-            "init": "fan-in normal",
-        },
-        "recipe": {
-            "optimizer": "adamw",
-            "steps": 800,
-            "batch": 64,
-            "learning_rate": 2e-3,
-            "warmup_steps": 100,
-            "schedule": "cosine to zero",
-            "betas": [0.9, 0.98],
-            "weight_decay": 0.1,
-            "clip_norm": 1.0,
-            "lengths": "uniform 1..L",
-            "precision": "fp32 on cpu, bf16 autocast on cuda",
-        },
+        "model": QUICK.model,
+        "recipe": QUICK.recipe,
         "test_seed": 0,
         "test_at": [0.5, 1, 1.5, 2],
         "test_examples": 100,
