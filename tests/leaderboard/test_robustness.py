@@ -154,9 +154,7 @@ def test_learning_rates_are_compared_by_the_seeds_that_all_have():
     assert list(found.rates) == [rb.SUITE, HALF], "by one seed little is known"
     assert (set(found.tuned.rates), found.tuned.changed, found.tuned.seeds) == (set(NAMES), 0, (0, 1))
     words = words_of(found)
-    assert (
-        "Of the suite's learning rate and × 0.5, the suite's has the lowest loss for every encoding, by the training" in words
-    )
+    assert "× 0.5, the suite's has the lowest loss for every encoding, by the training loss of seeds 0, 1." in words
     assert len(robustness_tables(found)) == 1, "no comparison of the suite with itself"
 
 
