@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from support import ROOT
+from synthetic_results import result, store, suite
 
-from leaderboard.data.store import published_grids
+from leaderboard.data.store import publish_runs, published_grids
 from leaderboard.stats import significance as ours
 from leaderboard.stats import simulation
 from leaderboard.stats.summary import separation, summarise
@@ -92,6 +93,39 @@ def test_errors_are_rare_with_unequal_spreads_and_numbers_of_runs():
     for case in (simulation.equal_means, simulation.groups_of_four):
         errors, _ = simulation.measure(case, simulation.by_the_rule, simulation.TESTS["step-down maximum"], atoms, 60)
         assert errors <= 0.05 + 3 * (0.05 * 0.95 / 60) ** 0.5
+
+
+def test_the_simulation_compares_with_welchs_test_and_holms_correction():
+    rng = np.random.default_rng(4)
+    runs = [rng.normal(mean, spread, count) for mean, spread, count in ((0.5, 0.1, 5), (0.6, 0.02, 3), (0.75, 0.05, 4))]
+    raw = [scipy.stats.ttest_ind(x, y, equal_var=False).pvalue for x, y in itertools.combinations(runs, 2)]
+    first, second, third = np.argsort(raw)
+    expected = np.empty(3)
+    expected[first] = 3 * raw[first]
+    expected[second] = max(expected[first], 2 * raw[second])
+    expected[third] = max(expected[second], raw[third])
+    assert simulation.welch_holm_ps([[x] for x in runs]) == pytest.approx(expected)
+
+
+def test_the_simulation_draws_from_a_published_board(tmp_path, monkeypatch, capsys):
+    """The scores have the mean of each cell, and the variance that its runs estimate."""
+    of = suite(encodings=["nope", "rope"])
+    levels = {"nope": (0.3, 0.4, 0.8), "rope": (0.5, 0.6, 0.9)}
+    runs = [result(of, "sorting", name, seed, (1, 1, x, x)) for name, past in levels.items() for seed, x in enumerate(past)]
+    store(tmp_path / "runs", runs + [result(of, "parity", name, seed, (1, 1, 1, 1)) for name in levels for seed in of.seeds])
+    publish_runs(of, tmp_path / "runs", tmp_path / "board")
+    population = simulation.published_population(tmp_path / "board", "tiny", None)
+    assert population.mean(-1)[:, 1] == pytest.approx([2 / 3, 0.5], abs=0.01), "rope is first; chance is next to nothing"
+    assert population.var(-1)[:, 1] == pytest.approx([np.var(levels[name], ddof=1) for name in ("rope", "nope")], abs=0.001)
+    assert population[:, 0] == pytest.approx(np.ones((2, 3)))
+    command = ["simulation", "--folder", str(tmp_path / "board"), "--suite", "tiny", "--boards", "2"]
+    monkeypatch.setattr("sys.argv", command)
+    simulation.main()
+    assert capsys.readouterr().out.count("\n") == 2 + len(simulation.CASES) * len(simulation.SEEDS)
+    monkeypatch.setattr("sys.argv", [*command, "--suite", "tinny"])
+    with pytest.raises(SystemExit):
+        simulation.main()
+    assert "did you mean 'tiny'?" in capsys.readouterr().err
 
 
 def ahead(rows, *pairs):
