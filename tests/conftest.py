@@ -39,3 +39,10 @@ def here(tmp_path: Path, monkeypatch) -> Path:
     """An empty current folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def undrawn(monkeypatch) -> None:
+    """Boards have no figures but those of probes: drawing takes seconds."""
+    monkeypatch.setattr("leaderboard.figures.board_figures.draw", lambda *_: {})
+    monkeypatch.setattr("leaderboard.figures.encoding_figure.render_encoding", lambda *_: {})

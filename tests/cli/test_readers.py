@@ -17,7 +17,6 @@ from bench.runs.pool import LocalPool
 from bench.runs.run import plan_runs
 from bench.runs.run_one import run_one
 from bench.suites.suite import Suite, load_suite, validated
-from leaderboard.figures import board_figures
 from tasks import InputError
 
 LEAVES_A_FILE = "from pathlib import Path; Path(__file__).with_name('ran').touch()"
@@ -49,8 +48,7 @@ def own(tmp_path, monkeypatch) -> Suite:
         "show quick",
     ],
 )
-def test_commands_that_read_run_no_plugin(own, tmp_path, monkeypatch, capsys, words):
-    monkeypatch.setattr(board_figures, "draw", lambda *_: {})  # takes seconds
+def test_commands_that_read_run_no_plugin(own, tmp_path, undrawn, capsys, words):
     assert run_command(capsys, *words.split())[0] == 0
     assert not (tmp_path / "ran").exists()
     get_encoding("evil.py")

@@ -128,6 +128,7 @@ def test_chance_finds_any_measure_in_one_of_twenty():
     assert 0.01 < np.mean(found) < 0.1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_and_the_board_say_what_goes_with_the_score():
     flat = [
         r.model_copy(update={"values": [v._replace(value=0.0) if v.quantity == "first_token" else v for v in r.values]})
@@ -153,6 +154,7 @@ def test_the_page_and_the_board_say_what_goes_with_the_score():
     assert all(f">{name}</text>" in drawn for name in NAMES) and "entropy: τ −1.000" in drawn
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_measures_that_go_with_nothing_are_not_drawn():
     board = PublishedBoard({"tiny": [replace(grid(), probes=records((3, 6, 1, 8, 2, 5, 7, 4)))]}, {})
     inside = board.text_files()["INSIDE.md"].decode()

@@ -262,6 +262,7 @@ def written_text(of, out):
     return "\n".join(path.read_text() for path in board.write_board(of, out)[1])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_board_can_be_written_without_its_suite(tmp_path):
     of = suite()
     store(tmp_path, full(of, {"nope": CURVE, "rope": (1, 1, 0.2, 0.1)}))

@@ -107,6 +107,7 @@ def test_an_unpublished_suite_is_refused(folders, tmp_path):
         local_runs.with_local_runs(suite(), out, tmp_path / "nowhere")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_writes_the_board_of_both(folders, capsys):
     out, to = folders
     before = {p: p.read_bytes() for p in to.rglob("*") if p.is_file()}

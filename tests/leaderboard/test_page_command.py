@@ -5,7 +5,7 @@ from commands import refused, run_command
 from synthetic_results import store
 
 
-def test_the_command_writes_the_page_of_own_runs_or_published_ones(tmp_path, capsys):
+def test_the_command_writes_the_page_of_own_runs_or_published_ones(tmp_path, capsys, undrawn):
     # Built-in encodings have cards, whose declarations the published page shows.
     runs = [
         run.model_copy(update={"encoding": run.encoding.model_copy(update={"name": f"my_{run.encoding.name}"}), "sealed": True})
