@@ -32,7 +32,7 @@ SORTED = {n: tasks.test_set(SORTING, n, 24, 0) for n in (2, 4, 6, 7, 8, 12)}
 SORTING_LENGTH = 6
 
 
-@pytest.fixture(scope="module", params=["nope", "alibi", "rope", "learned", "sinusoidal", "t5"])
+@pytest.fixture(scope="module", params=["nope", "rope", "learned", "t5"])
 def trained(request) -> Decoder:
     """A model that sorts some examples correctly and others not, at many lengths."""
     recipe = recipe_of(steps=160, batch=32, learning_rate=5e-3, warmup_steps=20)
