@@ -48,8 +48,9 @@ def status(
     suites, out = load_suites(suite, vary), runs_folder(out)
     refuse_unknown(suites[0], out)
 
-    named = [full_name(name) for name in encoding or []]
-    wanted = {"encoding": expand(named), "task": task, "seed": seed}
+    given = encoding or []
+    named = [full_name(name) for name in given if expand([name]) == [name]]  # not a group
+    wanted = {"encoding": [full_name(name) for name in expand(given)], "task": task, "seed": seed}
     asked = {field: values for field, values in wanted.items() if values}
 
     def read_statuses() -> "list[tuple[Queue, dict[Run, Status]]]":
@@ -58,7 +59,7 @@ def status(
         for field, values in asked.items():
             known = {str(getattr(run, field)): run for _, statuses in found for run in statuses}
             for value in map(str, values):
-                if value not in known and (field != "encoding" or value in named):  # not a member of a group
+                if value not in known and (field != "encoding" or value in named):
                     raise unknown(f"{field} among the runs of suite {suite}", value, known)
 
         def is_asked(run: "Run") -> bool:

@@ -38,6 +38,8 @@ def test_runs_of_other_encodings_and_seeds_are_listed(tiny, tmp_path, capsys):
         ("parity", "t5", 7): "done",
     }
     assert {row["state"] for key, row in found.items() if key in own} == {"missing"}
+    code, shown, _ = run_command(capsys, "status", suite, "--out", out, "--encoding", "family:bias", "--json")
+    assert code == 0 and {row["encoding"] for row in json.loads(shown)} == {"t5"}
     loaded = load_suite(str(suite))
     paused, failed, running, left = (Run(loaded, "copying", name, 10) for name in ("paused", "failed", "running", "left"))
     for run in (paused, left):
