@@ -1,7 +1,7 @@
 """``lprime publish``: add finished runs to the published board."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,6 +9,9 @@ from leaderboard import PUBLISHED
 
 from .options import Out, To, Vary
 from .read_results import full_name
+
+if TYPE_CHECKING:
+    from bench.suites.suite import Suite
 
 
 def publish(
@@ -25,22 +28,17 @@ def publish(
 ) -> None:
     """Publish a suite's finished runs, and render the board."""
     from bench.measure.measure_card import measure_cards, with_catalogue
-    from bench.suites.suite import Suite, load_suites
     from leaderboard.data.cards import read_cards, write_cards
-    from leaderboard.data.collect import read_results
     from leaderboard.data.store import read_store
     from leaderboard.render.publish import render_published
     from tasks import InputError, plural
 
+    if suite is None and (vary or encoding):
+        option = "--vary" if vary else "--encoding"
+        raise InputError(f"{option} needs a suite; expected lprime publish SUITE {option}")
     if suite is not None:
         asked = [full_name(name) for name in encoding or ()]
-        found: list[tuple[Suite | str, list[str]]] = [] if vary else [(suite, asked)]
-        for one in load_suites(suite, vary) if vary else ():
-            have = {r.encoding.name for r in read_results(out / one.name)}
-            found += [(one, own)] if (own := [name for name in asked or sorted(have) if name in have]) else []
-        if not found:
-            raise InputError(f"no results of a condition of suite {suite} under {out}; run `lprime run {suite} --vary` first")
-        for chosen, own in found:
+        for chosen, own in conditions_with_results(suite, out, asked) if vary else [(suite, asked)]:
             publish_suite(chosen, out, to, own)
         names = {run.encoding.name for runs in read_store(to).values() for run in runs}
         cards = read_cards(to)
@@ -52,7 +50,27 @@ def publish(
     print(f"{plural(len(changed), 'file')} written under {to}" if changed else f"everything under {to} is up to date")
 
 
-def publish_suite(suite_or_name, out: Path, to: Path, encodings: list[str] | None) -> None:
+def conditions_with_results(suite: str, out: Path, asked: list[str]) -> "list[tuple[Suite, list[str]]]":
+    """The conditions of a suite that have results, each with the encodings to publish: those asked for, or all.
+
+    Raises:
+        InputError: no condition has results, or none has any of an encoding asked for.
+    """
+    from bench.suites.suite import load_suites
+    from leaderboard.data.collect import read_results
+    from tasks import InputError, unknown
+
+    found = [(one, {run.encoding.name for run in read_results(out / one.name)}) for one in load_suites(suite, vary=True)]
+    known = sorted({name for _, names in found for name in names})
+    if not known:
+        raise InputError(f"no results of a condition of suite {suite} under {out}; run `lprime run {suite} --vary` first")
+    for name in asked:
+        if name not in known:
+            raise unknown(f"encoding with results of a condition of suite {suite}", name, known)
+    return [(one, own) for one, names in found if (own := sorted(names.intersection(asked or names)))]
+
+
+def publish_suite(suite_or_name, out: Path, to: Path, encodings: list[str]) -> None:
     """Publish one suite's runs and its probes."""
     from bench.suites.suite import Suite
     from leaderboard.data.collect import find_suite

@@ -41,6 +41,8 @@ def reproduce(
     from leaderboard.render.findings_page import verdict_of
     from tasks import InputError, plural
 
+    if publish and not names and not everything:
+        raise InputError("expected names of findings, or --all, with --publish")
     if (everything and names) or (max_minutes is not None and not everything):
         raise InputError("expected names of findings, or --all, with --max-minutes if only some of them should run")
     place = published_outcomes(PUBLISHED)

@@ -10,6 +10,7 @@ from support import lprime
 from synthetic_results import CURVE, full, result, store, store_failure, suite
 
 from bench.measure import measure_card
+from bench.suites.suite import load_suite
 from leaderboard.figures import board_figures
 from leaderboard.render.publish import MANIFEST
 
@@ -187,6 +188,16 @@ def test_without_results_the_board_says_so_and_links_to_earlier_ones(published, 
 def test_conditions_without_results_are_refused(tmp_path, capsys):
     said = refused(capsys, "publish", "small", "--vary", "--out", tmp_path / "nowhere", "--board", tmp_path / "board")
     assert f"no results of a condition of suite small under {tmp_path / 'nowhere'}; run `lprime run small --vary` first" in said
+    assert not (tmp_path / "board").exists()
+
+
+def test_an_encoding_that_ran_under_no_condition_is_refused(tiny, tmp_path, capsys):
+    of = tiny(vary={"encodings": ["nope", "rope"], "seeds": [0], "conditions": {"steps": ["x2"]}})
+    condition = load_suite(str(of)).conditions["steps-x2"]
+    store(tmp_path / "runs", full(condition, {"nope": (1, 1, 0.5, 0.1)}))
+    command = ("publish", of, "--vary", "--out", tmp_path / "runs", "--board", tmp_path / "board", "--encoding", "nope")
+    said = refused(capsys, *command, "--encoding", "rope")
+    assert "unknown encoding with results of a condition of suite" in said and "'rope'; did you mean 'nope'?" in said
     assert not (tmp_path / "board").exists()
 
 
