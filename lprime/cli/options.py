@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .completion import complete_encoding, complete_suite, complete_task, suite_names
+from .completion import complete_encodings, complete_suite, complete_task, suite_names
 
 SUITE_HELP = f"A suite's name ({', '.join(suite_names())}), or the path of its YAML file."
 
@@ -21,7 +21,7 @@ Encodings = Annotated[
     typer.Option(
         "--encoding",
         metavar="NAME",
-        autocompletion=complete_encoding,
+        autocompletion=complete_encodings,
         help="Only these encodings (repeatable): names, files, all built-in ones (all), or a family (family:rotary).",
     ),
 ]

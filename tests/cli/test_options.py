@@ -29,8 +29,9 @@ def test_version_and_short_help(capsys):
 
 
 def test_completion_knows_what_exists():
-    names = set(completion.complete_encoding(""))
-    assert set(classes()) | {"all"} | {f"family:{cls.info.family}" for cls in catalogue().values()} <= names
+    names, groups = set(classes()), {"all"} | {f"family:{cls.info.family}" for cls in catalogue().values()}
+    assert names | groups <= set(completion.complete_encodings(""))
+    assert names <= set(found := completion.complete_encoding("")) and groups.isdisjoint(found)
     assert completion.complete_encoding("rope_s") == ["rope_scaled"]
     assert set(completion.complete_suite("")) >= set(shipped())
     assert completion.complete_task("") == sorted(tasks_catalogue())
