@@ -60,6 +60,8 @@ def probe(
     *names, suite_name = arguments
     if (names, suite_name) == ([], THEOREM):
         return print_theorem(as_json)
+    if suite_name in (*VERSIONS, LOSS):
+        raise InputError(f"expected lprime probe NAME SUITE: the suite comes last, got {suite_name!r}")
     for name in names:
         if name == THEOREM:
             raise InputError("the probe theorem needs no suite and no other probe; expected lprime probe theorem")
@@ -91,7 +93,7 @@ def probe(
     return code
 
 
-def train_missing(suite: str, runs: "list[Run]", workers: int | None, out: Path, on: str | None, dry_run: bool = False) -> int:
+def train_missing(suite: str, runs: "list[Run]", workers: int | None, out: Path, on: str | None, dry_run: bool) -> int:
     """Train the runs without a result, with their weights kept; the exit code of ``lprime run``."""
     from . import app
 

@@ -91,7 +91,8 @@ def test_bad_input(tiny, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     tiny()
     assert "did you mean 'position'" in refused(capsys, "probe", "positon", "tiny.yaml")
-    assert "unknown suite 'position'" in refused(capsys, "probe", "position")
+    for arguments in (["position"], ["tiny.yaml", "position"]):
+        assert "the suite comes last, got 'position'" in refused(capsys, "probe", *arguments)
     assert "expected lprime probe theorem" in refused(capsys, "probe", "theorem", "tiny.yaml")
     assert "needle: defined for none of the chosen tasks of suite tiny" in refused(capsys, "probe", "needle", "tiny.yaml")
     both = "needle", "similarity", "tiny.yaml"
