@@ -58,7 +58,7 @@ def check_positive(option: str, value: float, most: float = float("inf")) -> Non
     from tasks import InputError
 
     if not 0 < value <= most or value == float("inf"):
-        bound = f" and at most {most:g}" if most < float("inf") else ""
+        bound = f" and at most {most:g}" if most < float("inf") else " and finite"
         raise InputError(f"{option} must be more than 0{bound}, got {value:g}")
 
 

@@ -76,7 +76,7 @@ def test_options_that_run_code_warn_first(here, capsys, monkeypatch):
         (["verify", FOLDER, "--rerun", "-1"], "--rerun must be a number of runs, or all; got '-1'"),
         (["verify", FOLDER, "--workers", "0"], "Input should be greater than or equal to 1, got '0'"),
         (["verify", FOLDER, "--choice-seed", "-1"], "Input should be greater than or equal to 0, got '-1'"),
-        (["verify", FOLDER, "--time-limit", "nan"], "--time-limit must be more than 0, got nan"),
+        (["verify", FOLDER, "--time-limit", "nan"], "--time-limit must be more than 0 and finite, got nan"),
         (["verify", FOLDER, "--rerun", "some"], "--rerun must be a number of runs, or all; got 'some'"),
         (["submit", f"{NAME}.py"], "--suite"),
         (["submit", f"{NAME}.py", "--suite", "smal"], "unknown suite 'smal'; did you mean 'small'?"),
