@@ -9,7 +9,7 @@ from leaderboard.figures.cost import NOISE
 from leaderboard.figures.highlight import REFERENCES
 from leaderboard.format import FLAG, MOST_LISTED, listed, number_range, reach_text, seed_list, share, times
 from leaderboard.stats.association import association
-from leaderboard.stats.orders import Comparison
+from leaderboard.stats.orders import OrderComparison
 from leaderboard.stats.robustness import Robustness, robustness
 from leaderboard.stats.scores import FUZZ
 from leaderboard.stats.significance import RISK
@@ -228,7 +228,7 @@ def tuned(order: Robustness, safe: Safe) -> str:
     )
 
 
-def repeated(held: Iterable[Comparison]) -> str:
+def repeated(held: Iterable[OrderComparison]) -> str:
     """What it means that the order holds."""
     least = min((one.pairs for one in held if one.pairs), key=lambda pairs: pairs.same / pairs.total)
     return (

@@ -9,7 +9,7 @@ from rich.text import Text
 from leaderboard.format import ABSENT, BUSY, FLAG, p_value, printable, share
 from leaderboard.stats import scores as st
 from leaderboard.stats import significance
-from leaderboard.stats.compare import Comparison, TaskComparison
+from leaderboard.stats.compare import EncodingComparison, TaskComparison
 
 from . import columns
 from .tables import machines, unfinished_runs
@@ -29,7 +29,7 @@ SHOWN = (
 """One line each, the same numbers as in the board's tables."""
 
 
-def print_comparison(comparison: Comparison, console: Console) -> None:
+def print_comparison(comparison: EncodingComparison, console: Console) -> None:
     """Print a comparison, as wide as the console."""
     plain = not can_encode(console.encoding, BARS + RULE)
     parts = [
@@ -77,7 +77,7 @@ def side_label(name: str) -> Text:
     return Text(name, style=f"bold {COLOURS[name]}")
 
 
-def comparison_heading(comparison: Comparison) -> RenderableType:
+def comparison_heading(comparison: EncodingComparison) -> RenderableType:
     grid = comparison.grid
     names = [
         side_label(s).append(f" {printable(row.name, 200)}", "default") for s, row in zip("AB", comparison.rows, strict=True)
@@ -98,7 +98,7 @@ def paired_table(*before: str, pairs: Sequence[str] = ("",), after: Sequence[str
     return table
 
 
-def overall_lines(comparison: Comparison) -> Table:
+def overall_lines(comparison: EncodingComparison) -> Table:
     """One line per property of the encodings."""
     table = paired_table("")
     for column in SHOWN:
@@ -106,7 +106,7 @@ def overall_lines(comparison: Comparison) -> Table:
     return table
 
 
-def score_lines(comparison: Comparison) -> Table:
+def score_lines(comparison: EncodingComparison) -> Table:
     table = paired_table("task", "L → L′", after=("A - B", "P(A > B)"))
     for duel in comparison.by_task:
         column = duel.column
@@ -132,7 +132,7 @@ def interval(value: tuple[float, float | None] | None, signed: bool = False) -> 
     return sign + size + (f" ± {share(half)}" if half is not None else "")
 
 
-def verdict_lines(comparison: Comparison) -> Table:
+def verdict_lines(comparison: EncodingComparison) -> Table:
     """The numbers that describe the pair, each with its meaning."""
     table = Table.grid(padding=(0, 2, 0, 0))
     if comparison.improvement is None or comparison.difference is None:
@@ -154,7 +154,7 @@ def verdict_lines(comparison: Comparison) -> Table:
     return table
 
 
-def task_lines(comparison: Comparison) -> Table:
+def task_lines(comparison: EncodingComparison) -> Table:
     metrics = (IN_DISTRIBUTION, REACH)
     table = paired_table("\ntask", pairs=[metric.title for metric in metrics])
     for duel in comparison.by_task:
@@ -197,7 +197,7 @@ def bar(value: float, bars: str) -> str:
     return bars[round(value * (len(bars) - 1))]
 
 
-def comparison_notes(comparison: Comparison) -> list[str]:
+def comparison_notes(comparison: EncodingComparison) -> list[str]:
     """Reasons to trust the numbers less: other versions, missing runs, different machines."""
     grid, lines = comparison.grid, []
     if comparison.newest is not grid:

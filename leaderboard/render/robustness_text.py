@@ -10,7 +10,7 @@ from leaderboard.format import ABSENT, listed, p_value, seed_list, share, signed
 from leaderboard.stats import scores as st
 from leaderboard.stats import significance
 from leaderboard.stats.bootstrap import Interval
-from leaderboard.stats.orders import REPLICATES, Comparison, Move, Pairs
+from leaderboard.stats.orders import REPLICATES, Move, OrderComparison, Pairs
 from leaderboard.stats.robustness import SUITE, Interaction, Robustness, Tuned
 from tasks import plural
 
@@ -180,11 +180,11 @@ def tuned_table(found: Tuned) -> str:
     return markdown_table(header, rows, left=3)
 
 
-def title(one: Comparison) -> str:
+def title(one: OrderComparison) -> str:
     return escape(condition_title(one.condition))
 
 
-def tau_text(one: Comparison) -> str:
+def tau_text(one: OrderComparison) -> str:
     tau = "undefined (all tied)" if np.isnan(one.tau) else signed(one.tau)
     return f"{tau} {bracket(one.interval)}".strip()
 

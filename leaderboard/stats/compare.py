@@ -32,7 +32,7 @@ class TaskComparison:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class EncodingComparison:
     """Two encodings over all tasks. Numbers over the common tasks, which both have run, are None without any."""
 
     grid: Grid
@@ -98,7 +98,7 @@ class Comparison:
         return [one for one in self.by_task if one.a.runs and one.b.runs]
 
 
-def compare_encodings(grids: Sequence[Grid], a: str, b: str) -> Comparison:
+def compare_encodings(grids: Sequence[Grid], a: str, b: str) -> EncodingComparison:
     """Compare two encodings on the first grid that has runs of both.
 
     Arguments:
@@ -123,7 +123,7 @@ def compare_encodings(grids: Sequence[Grid], a: str, b: str) -> Comparison:
     by_task = [compare_cells(column, rows[0].cells[column.task], rows[1].cells[column.task]) for column in grid.columns]
     common = [one for one in by_task if one.improvement is not None]
     ours, theirs = [one.a.scores for one in common], [one.b.scores for one in common]
-    return Comparison(
+    return EncodingComparison(
         grid=grid,
         a=rows[0],
         b=rows[1],

@@ -49,7 +49,7 @@ class Pairs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class OrderComparison:
     """The overall scores under one condition and in the suite itself."""
 
     condition: str
@@ -91,7 +91,7 @@ class Comparison:
 
 def comparison(
     condition: str, names: Sequence[str], ours: Runs, theirs: Runs, separated: Float[np.ndarray, " P"] | None
-) -> Comparison:
+) -> OrderComparison:
     """Compare the encodings' runs under a condition (theirs) with those in the suite (ours).
 
     Arguments:
@@ -102,7 +102,7 @@ def comparison(
     if separated is not None and min(map(len, theirs)) > 1:
         interval, pairs = tau_interval(ours, theirs), compare_pairs(names, separated, directions(theirs))
     tau = float(kendall_tau(before.mean(1), after.mean(1)))
-    return Comparison(condition, tuple(names), before, after, tau, interval, pairs)
+    return OrderComparison(condition, tuple(names), before, after, tau, interval, pairs)
 
 
 def compare_pairs(names: Sequence[str], before: Float[np.ndarray, " P"], after: Float[np.ndarray, " P"]) -> Pairs:

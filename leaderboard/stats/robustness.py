@@ -15,7 +15,7 @@ from scipy.special import fdtrc
 from bench.result import Result
 from leaderboard.data.grid import Grid, once_per_grid
 
-from .orders import Comparison, Runs, comparison, directions
+from .orders import OrderComparison, Runs, comparison, directions
 from .scores import FUZZ
 from .summary import summarise, summarise_cell
 
@@ -42,7 +42,7 @@ class Tuned:
 
     rates: Mapping[str, str]
     """Encoding → condition."""
-    comparison: Comparison
+    comparison: OrderComparison
     """With the suite's learning rate for all, over the same seeds."""
     by_answers: bool
     """Whether the loss is that of test answers at l ≤ L; otherwise it is the last training loss."""
@@ -59,7 +59,7 @@ class Tuned:
 class Robustness:
     """All comparisons of a board."""
 
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[OrderComparison, ...]
     seeds: tuple[int, ...]
     """Seeds of the suite that all encodings compared have."""
     finished: Mapping[str, tuple[int, int]]
@@ -125,7 +125,7 @@ def robustness(grid: Grid) -> Robustness | None:
         scores = score_list({seed: runs[seed] for seed in base})
         return scores, directions(scores) if len(base) > 1 else None
 
-    def compare(condition: str, compared: Sequence[str]) -> Comparison:
+    def compare(condition: str, compared: Sequence[str]) -> OrderComparison:
         ours, separated = suite_runs(*compared)
         return comparison(condition, compared, ours, score_list(whole_seeds(grid.conditions[condition], compared)), separated)
 

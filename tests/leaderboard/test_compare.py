@@ -16,7 +16,7 @@ from synthetic_results import failure, full, record, result, suite
 from bench.result import Timings
 from leaderboard.data.grid import RelativeCost, build_grids
 from leaderboard.render import compare_text
-from leaderboard.stats.compare import Comparison, compare_encodings, welch
+from leaderboard.stats.compare import EncodingComparison, compare_encodings, welch
 from tasks import InputError
 
 GOOD, BAD = (1, 1, 0.9, 0.8), (1, 1, 0.5, 0.1)
@@ -28,7 +28,7 @@ def grids(**curves):
     return build_grids(of, full(of, curves), {})
 
 
-def shown(comparison: Comparison, width: int = 80, encoding: str = "utf-8", **how) -> str:
+def shown(comparison: EncodingComparison, width: int = 80, encoding: str = "utf-8", **how) -> str:
     raw = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="replace", newline="")
     compare_text.print_comparison(comparison, Console(file=raw, width=width, **how))
     raw.flush()

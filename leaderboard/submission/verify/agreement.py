@@ -30,8 +30,8 @@ in bf16; see RULES.md."""
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """A number as submitted, and as reproduced."""
+class ClaimComparison:
+    """A number as submitted, and as recomputed."""
 
     what: str
     submitted: float
@@ -146,17 +146,17 @@ def p_of(found: Float[np.ndarray, " K"], null: Float[np.ndarray, "N K"], drawn: 
     return min(1.0, len(found) * float(p.min()))
 
 
-def compare_by_examples(submitted: Result, found: Result) -> list[Comparison]:
+def compare_by_examples(submitted: Result, found: Result) -> list[ClaimComparison]:
     """Compare one model on two sets of examples, at each length, by Fisher's exact test of right and wrong (two-sided)."""
     comparisons = []
     for ours, theirs in zip(submitted.scores, found.scores, strict=True):
         counts = [[right := round(s.exact * s.count), s.count - right] for s in (ours, theirs)]
         what = f"{submitted.task} seed {submitted.seed}, length {ours.length}"
-        comparisons.append(Comparison(what, ours.exact, theirs.exact, float(fisher_exact(counts).pvalue)))
+        comparisons.append(ClaimComparison(what, ours.exact, theirs.exact, float(fisher_exact(counts).pvalue)))
     return comparisons
 
 
-def significant(comparisons: Sequence[Comparison]) -> list[str]:
+def significant(comparisons: Sequence[ClaimComparison]) -> list[str]:
     """The significant differences after Bonferroni's correction, greatest first."""
     count = len(comparisons)
     differences = sorted((c for c in comparisons if c.p * count <= ALPHA), key=lambda c: c.p)
