@@ -7,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED, published_folder
 
-from .options import Json, Out, To, print_json
+from .options import Board, Json, Out, print_json
 from .read_results import read_grids
 
 
@@ -27,7 +27,7 @@ def board(
             "--published", help="Add your runs, marked (local), to the published board; with --html, published results only."
         ),
     ] = False,
-    to: To = PUBLISHED,
+    to: Board = PUBLISHED,
     as_json: Json = False,
 ) -> None:
     """Render the board of a suite as markdown with figures, and print its first table and the answer; or all as one page.

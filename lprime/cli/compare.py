@@ -8,7 +8,7 @@ import typer
 from leaderboard import PUBLISHED
 
 from .completion import complete_encoding
-from .options import Json, OfSuite, Out, To, print_json
+from .options import Board, Json, OfSuite, Out, print_json
 from .read_results import full_name, read_grids
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def compare(
     published: Annotated[
         bool, typer.Option("--published", help="Prefer published results to your runs, also where you have runs.")
     ] = False,
-    board: To = PUBLISHED,
+    board: Board = PUBLISHED,
     as_json: Json = False,
 ) -> None:
     """Compare the results of two encodings.

@@ -8,7 +8,7 @@ import typer
 from leaderboard import PUBLISHED, published_folder
 
 from .completion import complete_suite
-from .options import SUITE_HELP, Out, Published, To
+from .options import SUITE_HELP, Board, Out, Published
 from .read_results import read_grids
 
 
@@ -26,7 +26,7 @@ def export(
     ] = None,
     out: Out = Path("runs"),
     published: Published = False,
-    board: To = PUBLISHED,
+    board: Board = PUBLISHED,
     form: Annotated[
         str | None,
         typer.Option(

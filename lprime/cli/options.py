@@ -40,7 +40,9 @@ OutOrShared = Annotated[
 ]
 """``Out`` of a command that also takes ``On``: the cluster file may say where runs are."""
 On = Annotated[str | None, typer.Option("--on", metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")]
-To = Annotated[Path, typer.Option("--board", metavar="DIR", help="Folder of the published board: results, pages and figures.")]
+Board = Annotated[
+    Path, typer.Option("--board", metavar="DIR", help="Folder of the published board: results, pages and figures.")
+]
 Workers = Annotated[
     int | None,
     typer.Option(

@@ -7,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED
 
-from .options import Out, To, Vary
+from .options import Board, Out, Vary
 from .read_results import full_name
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def publish(
         str | None, typer.Argument(metavar="SUITE", help="The suite to publish; without it, only render again.")
     ] = None,
     out: Out = Path("runs"),
-    to: To = PUBLISHED,
+    to: Board = PUBLISHED,
     encoding: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these encodings (repeatable).")] = None,
     vary: Vary = False,
     measure: Annotated[

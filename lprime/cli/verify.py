@@ -8,12 +8,12 @@ import typer
 from leaderboard import PUBLISHED
 
 from .options import (
+    Board,
     Json,
     Markdown,
     On,
     OutOrShared,
     Quiet,
-    To,
     Workers,
     check_positive,
     finding_printer,
@@ -46,7 +46,7 @@ def verify(
     unsafe: Annotated[
         bool, typer.Option("--unsafe", help="Run its code without a sandbox, with your rights (where bubblewrap is missing).")
     ] = False,
-    board: To = PUBLISHED,
+    board: Board = PUBLISHED,
     as_json: Json = False,
     quiet: Quiet = False,
     markdown: Markdown = None,
