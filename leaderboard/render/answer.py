@@ -160,14 +160,14 @@ def carried(grid: Grid, rows: Sequence[Row], show: Show, safe: Safe) -> str:
             furthest = f"{reached} to the end of the test, {times(best.at)} L"
         else:
             furthest = f"furthest: {listed([first, *others], 1)}, {reach_text(best)} L"
-        (works if count else fails).append(f"{f'{count} on ' if count else ''}{name(column, safe)} ({furthest})")
+        (works if count else fails).append(f"{f'{count} on ' if count else ''}{task_name(column, safe)} ({furthest})")
     if not (works or fails):
         return ""
     text = f"of the {plural(len(rows), 'encoding')} of the first table, at least half of the answers are right, guessing taken "
     return text + "out, with " + listed([*works, f"none on {listed(fails)}"] if fails else works) + "."
 
 
-def name(column: Column, safe: Safe) -> str:
+def task_name(column: Column, safe: Safe) -> str:
     return safe(columns.task_title(column.task))
 
 
@@ -175,7 +175,7 @@ def scope(grid: Grid, safe: Safe) -> str:
     """The model and the training lengths."""
     model = grid.suite.model if grid.suite else None
     size = f"{plural(model.layers, 'layer')}, width {model.width}, synthetic tasks, " if model else "synthetic tasks, "
-    lengths = ", ".join(f"{column.train_length} ({name(column, safe)})" for column in grid.columns)
+    lengths = ", ".join(f"{column.train_length} ({task_name(column, safe)})" for column in grid.columns)
     same = len({column.train_length for column in grid.columns}) == 1
     longest = f"L = {grid.columns[0].train_length}" if same else f"L: {lengths}"
     return f"{size}trained at lengths up to {longest}."

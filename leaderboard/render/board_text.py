@@ -95,23 +95,23 @@ def terminal_table(grid: Grid, rows: Sequence[Row], width: int) -> Table:
     groups += [[c] for c in (columns.STEP_TIME, columns.FAMILY) if c in found]
     shown: list[TableColumn] = []
     for i, group in enumerate(groups):
-        needed = sum(needs(column, rows) + GAP for column in [*shown, *group]) - GAP
+        needed = sum(column_width(column, rows) + GAP for column in [*shown, *group]) - GAP
         shown += group if i < 3 or needed <= width else []
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for column in (column for column in found if column in shown):
         left = column.title in ("encoding", "family")
-        table.add_column(Text("\n".join(lines(column))), justify="left" if left else "right", vertical="bottom")
+        table.add_column(Text("\n".join(title_lines(column))), justify="left" if left else "right", vertical="bottom")
     for row in rows:
         mine = "bold" if row.name.endswith(LOCAL) else ""
         table.add_row(*(Text(column.text(row)) for column in found if column in shown), style=mine)
     return table
 
 
-def lines(column: TableColumn) -> list[str]:
+def title_lines(column: TableColumn) -> list[str]:
     """The title, a word per line."""
     return column.narrow_title.split()
 
 
-def needs(column: TableColumn, rows: Sequence[Row]) -> int:
+def column_width(column: TableColumn, rows: Sequence[Row]) -> int:
     """Width of a column in characters."""
-    return max(len(text) for text in [*lines(column), *(column.text(row) for row in rows)])
+    return max(len(text) for text in [*title_lines(column), *(column.text(row) for row in rows)])

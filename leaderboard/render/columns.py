@@ -1,7 +1,7 @@
 """The columns of the board's tables, each defined once: title, text, explanation and sort key.
 
-Markdown (``tables``, ``front_page``), the HTML page (``html_table``, ``html_data``) and the terminal (``compare_text``) pick
-from these. Columns of a single task come from ``task_metrics``.
+Markdown (``tables``, ``encoding_pages``), the HTML page (``html_table``, ``html_data``) and the terminal (``board_text``,
+``compare_text``) pick from these. Columns of a single task come from ``task_metrics``.
 """
 
 from collections.abc import Callable

@@ -20,7 +20,7 @@ from .markdown import code, escape, markdown_table, themed_picture, web_address
 from .tables import chance_line, saw_longer, stage_text
 from .task_metrics import IN_DISTRIBUTION, REACH, SCORE
 
-BOARD = "README.md"
+README = "README.md"
 PROPERTIES = {
     "unique": "different positions have different codes",
     "linear": "what is added to the embedding at p + 3 is a linear function of what is added at p; where nothing is added: "
@@ -59,7 +59,7 @@ def render_encoding_page(encoding: str, suites: Mapping[str, Sequence[Entry]], c
         suites: suite → its versions with runs of this encoding, newest first.
     """
     newest = max((entries[0] for entries in suites.values()), key=lambda e: max(run.finished for run in e.row.runs))
-    parts = [f"# {escape(encoding)}", f"[← the board](../{BOARD})", description(newest, card)]
+    parts = [f"# {escape(encoding)}", f"[← the board](../{README})", description(newest, card)]
     if card.measured:
         parts += measured_section(card.measured, {run.encoding.source_sha256 for run in newest.row.runs})
     for entries in suites.values():

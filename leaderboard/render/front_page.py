@@ -10,8 +10,7 @@ from leaderboard.stats.summary import summarise
 
 from .answer import answer
 from .board import BoardFile, BoardPaths, front_sections, joined
-from .encoding_pages import BOARD as README
-from .encoding_pages import page_path
+from .encoding_pages import README, page_path
 from .explanation import ONE_DIFFERENCE, TITLE
 from .markdown import escape
 

@@ -17,7 +17,7 @@ from leaderboard.stats.summary import Cell, Classes, Row, all_rows, separation
 from . import columns
 from .task_metrics import IN_DISTRIBUTION, REACH, SCORE
 
-NAME = 120
+MAX_NAME = 120
 """Most characters of a name."""
 VIEWS = (SCORE, IN_DISTRIBUTION, REACH)
 """What the task columns can show, the default first."""
@@ -57,7 +57,7 @@ def encoding_data(grid: Grid, row: Row) -> dict[str, Any]:
     record = row.record
     settings = columns.settings_text(record) if record else ""
     return {
-        "name": printable(row.name, NAME),
+        "name": printable(row.name, MAX_NAME),
         "class": ranking_title(row.ranking),
         "apart": row.ranking != "standard",
         "family": family_title(record.family) if record else "",

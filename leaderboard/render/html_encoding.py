@@ -9,8 +9,8 @@ from bench.measure.card import Card
 from leaderboard.data.file_names import MAX_BYTES, PAGES, page_name
 from leaderboard.format import printable
 
-from .encoding_pages import BOARD, Entry, render_encoding_page
-from .html_data import NAME
+from .encoding_pages import README, Entry, render_encoding_page
+from .html_data import MAX_NAME
 from .html_template import GENERATOR, content_security_policy, fill_template, markdown_to_html, page_style, web_file
 
 INDEX = "index.html"
@@ -28,7 +28,7 @@ def view_address(board: str, encoding: str) -> str:
     Arguments:
         board: name of the suite.
     """
-    return f"{INDEX}#{urlencode({'suite': printable(board), 'select': printable(encoding, NAME)})}"
+    return f"{INDEX}#{urlencode({'suite': printable(board), 'select': printable(encoding, MAX_NAME)})}"
 
 
 def render_html_encoding(encoding: str, suites: Mapping[str, Sequence[Entry]], card: Card) -> str:
@@ -39,7 +39,7 @@ def render_html_encoding(encoding: str, suites: Mapping[str, Sequence[Entry]], c
     return fill_template(
         web_file("encoding.html"),
         {
-            "title": escape(printable(encoding, NAME)),
+            "title": escape(printable(encoding, MAX_NAME)),
             "generator": GENERATOR,
             "policy": content_security_policy(script),
             "style": page_style(),
@@ -51,4 +51,4 @@ def render_html_encoding(encoding: str, suites: Mapping[str, Sequence[Entry]], c
 
 def page_link(target: str) -> str:
     """The HTML page of a markdown page."""
-    return f"../{INDEX}" if target == f"../{BOARD}" else re.sub(r"^([^/:#?]+)\.md$", r"\1.html", target)
+    return f"../{INDEX}" if target == f"../{README}" else re.sub(r"^([^/:#?]+)\.md$", r"\1.html", target)

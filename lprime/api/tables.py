@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from datasets import DatasetDict
 
-Origin = Mapping[str, Sequence[Result]]
-"""``published`` or ``local`` → its runs."""
-
 
 def results(
     suite: str | Path | None = None,
@@ -95,8 +92,12 @@ def newest_fingerprints(runs: Sequence[Result], version: int | None) -> set[str]
     return set({run.suite: run.fingerprint for run in sorted(found, key=age)}.values())  # the last of a suite is its newest
 
 
-def as_frame(runs: Origin) -> "pd.DataFrame":
-    """The tidy table of some runs; see ``results``."""
+def as_frame(runs: Mapping[str, Sequence[Result]]) -> "pd.DataFrame":
+    """The tidy table of some runs; see ``results``.
+
+    Arguments:
+        runs: origin, ``published`` or ``local`` → its runs.
+    """
     frame = results_table([run for own in runs.values() for run in own]).to_pandas()
     frame.insert(0, "origin", [origin for origin, own in runs.items() for run in own for _ in run.scores])
     return frame

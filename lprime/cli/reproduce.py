@@ -142,7 +142,7 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
         results = {key: [read_result(run.folder(out) / RESULT) for run in own] for key, own in runs.items()}
         seconds = sum(r.timings.total_s for own in results.values() for r in own)
         if finding.probes:
-            records = {key: probe(finding, own, out, workers) for key, own in runs.items()}
+            records = {key: probe_records(finding, own, out, workers) for key, own in runs.items()}
             seconds += sum(record.seconds for own in records.values() for record in own)
         samples, minutes = finding.samples(records if finding.probes else results), seconds / 60
     return Outcome(
@@ -155,7 +155,7 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
     )
 
 
-def probe(finding: "Finding", runs: "list[Run]", out: Path, workers: int | None) -> "list[ProbeRecord]":
+def probe_records(finding: "Finding", runs: "list[Run]", out: Path, workers: int | None) -> "list[ProbeRecord]":
     """The records that a finding reads, measured where they are missing; attention is compared between runs of one seed."""
     from bench.probe.measure import PROBES, SIMILARITY, measure_similarity
 
