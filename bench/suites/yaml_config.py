@@ -1,5 +1,6 @@
 """Strict reading of YAML configuration files, validated by pydantic; errors are reported on one line."""
 
+import os
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -55,7 +56,7 @@ def yaml_file(name: str, kind: str, known: Mapping[str, Path]) -> Path:
     """
     path = Path(name) if name.endswith((".yaml", ".yml")) or "/" in name else known.get(name)
     if path is None:
-        raise unknown(kind, name, known)
+        raise unknown(kind, name, [own] if os.path.isfile(own := f"{name}.yaml") else known)
     return path
 
 

@@ -1,5 +1,6 @@
 """Comparison of two encodings, as numbers; ``leaderboard.render.compare_text`` prints it."""
 
+import os
 import shlex
 import warnings
 from collections.abc import Sequence
@@ -150,7 +151,9 @@ def full_name(name: str, names: Sequence[str], suite: str) -> str:
     try:
         known = declared_name(name)
     except InputError:
-        raise unknown(f"encoding with results on suite {suite}", name, names) from None
+        known = f"{name}.py"
+        if not os.path.isfile(known):
+            raise unknown(f"encoding with results on suite {suite}", name, names) from None
     if known not in names:
         hint = f"lprime run {suite_argument(suite)} --encoding {shlex.quote(known)}"
         raise InputError(f"encoding {name!r} has no results on suite {suite}; run `{hint}` first")

@@ -1,6 +1,6 @@
 """``lprime show``: show one encoding, task or suite in full."""
 
-from pathlib import Path
+import os
 from typing import Annotated, Any
 
 import typer
@@ -32,7 +32,8 @@ def show(
 
         known = [describe_encoding(get_encoding(name)), *(item for item in known if item["kind"] != "encoding")]
     if not known:
-        raise unknown("name", name, [*everything, f"{name}.py"] if Path(f"{name}.py").is_file() else everything)
+        files = [file for file in (f"{name}.py", f"{name}.yaml") if os.path.isfile(file)]
+        raise unknown("name", name, files or everything)
     items = [item | measure_encoding(name) if measure and item["kind"] == "encoding" else item for item in known]
     if as_json:
         return print_json(items)
