@@ -1,7 +1,9 @@
 """The command line, ``lprime``: one module per command. Heavy imports are inside the commands, so that help is instant."""
 
+import errno
 import gc
 import io
+import os
 import sys
 from typing import Annotated, Any
 
@@ -85,11 +87,12 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(errors="replace")  # a terminal without ± shows ?
     try:
         code = app(arguments, prog_name="lprime", standalone_mode=False)
+        print(end="", flush=True)  # at the interpreter's exit, an error could not be answered
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:  # `lprime list | head`
-        sys.stderr.close()
-        sys.exit(0)
+    except BrokenPipeError:  # `lprime list suites | true`
+        discard_output()
+        sys.exit(1)
     except Exception as error:
         from tasks import InputError  # not at the top: it loads numpy
 
@@ -99,12 +102,20 @@ def main(arguments: list[str] | None = None) -> None:
             message = parser_message(error, arguments)
         elif isinstance(error, OSError) and error.filename:  # a folder without permission, a name that is too long
             message = f"{error.filename!s:.200}: {error.strerror or error}"
+        elif isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):  # `lprime list > file`
+            discard_output()
+            message = f"cannot write: {error.strerror}"
         else:
             raise  # a defect, which keeps its traceback
         print(f"lprime: {' '.join(message.split())}", file=sys.stderr)  # always one line
         sys.exit(2)
     else:
         sys.exit(code or 0)
+
+
+def discard_output() -> None:
+    """Discard what is still to be written to stdout: the interpreter would try again at its exit, and print an error."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def parser_message(error: Any, arguments: list[str]) -> str:

@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -147,11 +149,22 @@ def test_a_result_in_the_wrong_place_is_refused(finished, capsys):
 
 def test_help_loads_no_heavy_packages():
     """Imports dominate the time of help; the time itself is measured by ``make speed``."""
-    import subprocess
-    import sys
-
     code = "import sys; from lprime.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass\nprint(sorted(sys.modules))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     assert "Usage:" in shown
     for heavy in ("'torch'", "'numpy'", "'pydantic'", "'datasets'", "'matplotlib'", "'yaml'"):
         assert heavy not in shown, heavy
+
+
+@pytest.mark.parametrize("unbuffered", ["1", ""])
+def test_output_that_cannot_be_written(unbuffered):
+    command, environment = [sys.executable, "-m", "lprime", "--version"], os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as closed:
+        ended = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, env=environment)
+    assert (ended.returncode, ended.stderr) == (1, "")
+    if os.path.exists("/dev/full"):
+        with open("/dev/full", "wb") as full:
+            ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+        assert (ended.returncode, ended.stderr) == (2, "lprime: cannot write: No space left on device\n")
