@@ -82,6 +82,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point. Bad input of any kind is one line on stderr and exit code 2; Ctrl-C is 130."""
     gc.set_threshold(200_000)  # commands read thousands of results at once, hardly any of them garbage
     arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if os.environ.get("COLUMNS") == "0":  # a terminal of unknown width; rich would print nothing
+        del os.environ["COLUMNS"]
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ± shows ?

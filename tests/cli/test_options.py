@@ -169,3 +169,8 @@ def test_no_color_is_respected(two_places, capsys, monkeypatch):
     assert coloured.search(printed(capsys, *command))
     monkeypatch.setenv("NO_COLOR", "1")
     assert not coloured.search(printed(capsys, *command))
+
+
+def test_a_terminal_of_unknown_width(two_places, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "0")
+    assert "mine" in printed(capsys, "compare", "mine", "rope", "--suite", "tiny")
