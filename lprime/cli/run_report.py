@@ -82,7 +82,7 @@ class Outcome:
         if reports:
             yield f"{len(reports)} of {count} runs failed; --retry-failed runs them again:"
             yield from (f"  {run}: {failed[run]}" for run in reports)
-            yield f"  the first one's traceback: {next(iter(reports.values()))}"
+            yield f"  the first one's report: {next(iter(reports.values()))}"
         if unsaved := [run for run in failed if run not in reports]:
             yield f"{len(unsaved)} of {count} runs could not be saved; re-run to resume them:"
             yield from (f"  {run}: {failed[run]}" for run in unsaved)
