@@ -26,6 +26,8 @@ GRACE_S = 5.0
 MEMORY_LIMIT_GB = 4.0
 RESERVED_GIB = 2
 """Address space that libraries reserve without using it."""
+AFTER_CAUSALITY = ("cutting", "batches", "sealed run")
+"""Checks that mostly fail too if an output depends on later tokens."""
 
 
 def check_encoding(
@@ -66,7 +68,12 @@ def check_encoding(
     code = Code(reference, readable, path, sandbox is False, limits)
     findings: dict[str, Finding] = {}
 
+    def failed(name: str) -> bool:
+        return name in findings and findings[name].status == "failed"
+
     def add(finding: Finding) -> None:
+        if finding.check in AFTER_CAUSALITY and finding.status == "failed" and failed("causality"):
+            finding = finding.model_copy(update={"advice": "pass causality first: this may follow from what it found"})
         findings[finding.check] = finding
         on_finding(finding)
 

@@ -66,6 +66,19 @@ def test_a_sealed_run_that_fails_is_not_repeated(monkeypatch):
     assert (second.status, second.found) == ("not run", "cannot be judged before the failed check is passed")
 
 
+@pytest.mark.parametrize(("status", "advice"), [("passed", "use at.announced_length"), ("failed", "pass causality first")])
+def test_what_follows_from_a_causality_fault_points_to_it(status, advice, monkeypatch):
+    def run_hook_checks(code, checks, add, time_limit_s):
+        for check, outcome in zip(checks, (status, "failed"), strict=True):
+            add(check.finding({"status": outcome, "found": "", "advice": check.advice, "seconds": 0.0}))
+        return report, True
+
+    report = Report(**dict.fromkeys(TEXTS, "x"), versions={}, seconds=1, findings=[])
+    monkeypatch.setattr(run_checks, "run_hook_checks", run_hook_checks)
+    _, cutting = check_encoding("nope", only=["causality", "cutting"], sandbox=False).findings
+    assert cutting.advice.startswith(advice)
+
+
 # --- in a process of its own
 
 
