@@ -30,7 +30,7 @@ def write_new_encoding(name: str, **texts: str) -> Path:
         if fault := (link_fault if key == "link" else plain_text_fault)(text):
             example = "; expected one such as https://example.org/fading" if key == "link" else ""
             raise InputError(f"--{key.removesuffix('s')} {fault}, got {text!r:.80}{example}")
-    registry.validate_name(name, "lprime new")
+    registry.validate_name(name, f"{name}.py")
     path = Path(f"{name}.py")
     if path.exists():
         raise InputError(f"{path} already exists; move it away, or choose another name")
