@@ -184,4 +184,4 @@ def test_a_hook_that_exits_fails_its_run_once(here, capsys, call, reason):
     assert code == 1
     assert reason in printed
     (failure,) = here.rglob("failure.json")
-    assert f"traceback: {failure.relative_to(here)}" in printed
+    assert f"report: {failure.relative_to(here)}" in printed
