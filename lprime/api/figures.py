@@ -27,6 +27,8 @@ PANEL = (3.2, 2.4)
 ACROSS = 3
 """Most panels side by side."""
 DASHES = ("-", "--", ":")
+COLUMNS = ("fingerprint", "encoding", "task", "seed", "train_length", "relative_length", "chance")
+"""Columns that a figure needs besides the metric's."""
 
 
 def plot(
@@ -43,7 +45,7 @@ def plot(
     published ones too are a line of their own, ``NAME (local)``.
 
     Arguments:
-        results: rows of ``lprime.results`` or ``lprime.evaluate``, of one version of one suite.
+        results: rows of ``lprime.results``, ``lprime.evaluate`` or ``lprime export``, of one version of one suite.
         metric: one of ``METRICS``.
         encodings: one or several, drawn in this order; by default all.
         tasks: one or several, drawn in this order; by default all.
@@ -53,12 +55,15 @@ def plot(
         The figure, which a notebook shows and ``savefig`` writes.
 
     Raises:
-        InputError: no rows, an unknown metric, encoding or task, one without rows of the others, or rows that do not compare.
+        InputError: no rows, a missing column, an unknown metric, encoding or task, one without rows of the others, or rows that
+            do not compare.
     """
     if metric not in METRICS:
         raise unknown("metric", metric, METRICS)
     if not hasattr(results, "columns"):
         raise InputError(f"expected a data frame, as lprime.results returns it, got {type(results).__name__}")
+    if missing := [name for name in (*COLUMNS, metric) if name not in results.columns]:
+        raise InputError(f"the data frame has no column {missing[0]!r}; expected the columns of lprime.results")
     if results.empty:
         raise InputError("there are no results to plot: the data frame has no rows")
     if (versions := results["fingerprint"].nunique()) > 1:
@@ -117,6 +122,8 @@ def plot(
 
 def told_apart(results: "pd.DataFrame", names: Sequence[str]) -> "tuple[pd.DataFrame, list[str]]":
     """Your own runs of an encoding get the name ``NAME (local)`` if there are published ones too."""
+    if "origin" not in results.columns:  # a table of ``lprime export``
+        return results, names
     origins = results.groupby("encoding")["origin"].transform("nunique")
     own = (results["origin"] == "local") & (origins > 1)
     results = results.assign(encoding=results["encoding"].where(~own, results["encoding"] + " (local)"))

@@ -68,6 +68,9 @@ def run(
     cluster = load_on(on, detach, [option for option, value in local.items() if value is not None])
     device, every = device or "auto", 10.0 if checkpoint_every is None else checkpoint_every
     out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
+    for option, given in {"--json": as_json, "--dry-run": dry_run, "--track": track}.items():
+        if profile and given:
+            raise InputError(f"--profile trains a run and prints a table; expected it without {option}")
     if track and detach:
         raise InputError("--track records runs as they end; expected it without --detach")
     recording = recorder(track, out)
@@ -82,10 +85,6 @@ def run(
         from bench.runs.run_one import resolve_device
 
         device = resolve_device(device).type  # type: ignore[arg-type]
-    if profile and as_json:
-        raise InputError("--profile prints a table; expected it without --json")
-    if profile and dry_run:
-        raise InputError("--profile trains a run; expected it without --dry-run")
     if profile:
         return print_profile(runs[0], device)
     if not dry_run:
@@ -140,7 +139,7 @@ def run(
                     raise
         for line in () if as_json else outcome.attention():
             attention(line)
-        if outcome.tally:
+        if outcome.tally and (finished or outcome.tally.ended > len(outcome.failed) + len(outcome.lost)):
             say(f"the board: {outcome.command('board')}")
     if as_json:
         print_json(outcome.as_dict())

@@ -126,6 +126,7 @@ def test_plot_draws_the_means(here):
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["rope", "nope"]
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert len(lprime.plot(frame, "token").axes) == 2
+    assert len(lprime.plot(frame.drop(columns="origin")).axes) == 2, "as lprime export writes it"
     both = pd.concat([frame.assign(origin="published", exact=1.0), frame[frame["encoding"] == "rope"]])
     (ax,) = lprime.plot(both, encodings=["rope", "nope"], tasks="sorting").axes
     lines = {line.get_label(): line for line in ax.get_lines()}
@@ -148,6 +149,7 @@ def test_plot_draws_the_means(here):
             "tasks": "parity",
         },
         "no rows": {"results": frame[:0]},
+        "the data frame has no column 'exact'; expected the columns of": {"results": frame.drop(columns="exact")},
         "expected a data frame, as lprime.results returns it, got NoneType": {"results": None},
         "2 suites or versions, which do not compare": {"results": pd.concat([frame, frame.assign(fingerprint="x")])},
     }.items():

@@ -116,8 +116,10 @@ def test_one_failed_run_never_stops_the_others(tiny, tmp_path):
     suite, out = tiny(), tmp_path / "runs"
     # A folder in place of the checkpoint: this run can neither resume nor save.
     (out / "tiny/copying/t5/seed-0/checkpoint.safetensors").mkdir(parents=True)
-    first = lprime("run", suite, "--out", out, "--workers", 1)
-    assert first.returncode == 1
+    alone = lprime("run", suite, "--out", out, "--workers", 1, "--task", "copying", "--encoding", "t5")
+    assert (alone.returncode, "the board:" in alone.stdout) == (1, False), "nothing to render"
+    first = lprime("run", suite, "--out", out, "--workers", 1, "--retry-failed")
+    assert (first.returncode, "the board:" in first.stdout) == (1, True)
     assert "1 of 4 runs failed" in first.stdout
     assert len(results(out)) == 3
     failure = json.loads((out / "tiny/copying/t5/seed-0/failure.json").read_text())
