@@ -123,7 +123,7 @@ def plot(
 def told_apart(results: "pd.DataFrame", names: Sequence[str]) -> "tuple[pd.DataFrame, list[str]]":
     """Your own runs of an encoding get the name ``NAME (local)`` if there are published ones too."""
     if "origin" not in results.columns:  # a table of ``lprime export``
-        return results, names
+        return results, list(names)
     origins = results.groupby("encoding")["origin"].transform("nunique")
     own = (results["origin"] == "local") & (origins > 1)
     results = results.assign(encoding=results["encoding"].where(~own, results["encoding"] + " (local)"))
