@@ -2,8 +2,9 @@
 
 import os
 import signal
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -29,12 +30,11 @@ class Size:
     steps: tuple[tuple[str, str], ...]
     """Suites and tasks whose steps are timed."""
     step_rounds: int
-    packed: tuple[tuple[str, int], ...]
-    """Suite and runs at a time, the most important first; those of several runs again with MPS, at the end."""
-    packed_late: tuple[tuple[str, int], ...]
-    """The same, after the grid."""
-    packed_steps: int
-    """Of each run, at least; eight times as many for one run at a time, whose processes would mostly start and end."""
+    packed: tuple[str, ...]
+    """Suites of which several trainings run at a time."""
+    packed_counts: tuple[int, ...]
+    packed_s: float
+    """Seconds of the measurement with each number of trainings."""
     suite: str
     """Suite that is calibrated and then run."""
     candidates: tuple[Candidates, ...]
@@ -42,7 +42,7 @@ class Size:
     grid: tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]], ...]
     """Stages of its grid: encodings, tasks and seeds."""
     compiled: tuple[tuple[str, str], ...]
-    """Suites and tasks whose steps are timed again, with the libraries' models compiled."""
+    """Suites and tasks whose steps are timed with the libraries' models compiled."""
 
 
 TASKS = ("copying", "addition", "parity", "key_retrieval", "sorting")
@@ -52,19 +52,17 @@ FULL = Size(
     encodings=None,
     equality_steps=20,
     past="standard",
-    steps=tuple((suite, task) for suite in SUITES for task in TASKS),
+    steps=tuple((suite, "copying") for suite in SUITES),
     step_rounds=30,
-    packed=tuple((suite, count) for suite in SUITES for count in (1, 8, 16)),
-    packed_late=tuple((suite, count) for suite in SUITES for count in (4, 2)),
-    packed_steps=500,
+    packed=SUITES,
+    packed_counts=(1, 2, 4, 8, 16),
+    packed_s=4.0,
     suite="standard",
     candidates=STANDARD,
-    grid=((GRID[:3], TASKS, (0,)), (GRID, TASKS, (0,)), (GRID, TASKS, (0, 1, 2))),
+    grid=((GRID, TASKS, (0, 1, 2)),),
     compiled=tuple((suite, "copying") for suite in SUITES),
 )
-COMPILE_S, MODEL_S = 400.0, 60.0
-"""Seconds that a compiled measurement of all thirteen models takes, and one of the models."""
-BEGIN_S = 60.0
+BEGIN_S = 30.0
 """Seconds that must be left to begin a measurement of steps or packed runs, or a round of trials for the calibration."""
 QUICK = Size(
     encodings=("nope", "randomised(rope)"),
@@ -72,9 +70,9 @@ QUICK = Size(
     past="quick",
     steps=(("small", "parity"),),
     step_rounds=1,
-    packed=(("quick", 2),),
-    packed_late=(),
-    packed_steps=3,
+    packed=("quick",),
+    packed_counts=(1, 2),
+    packed_s=0.5,
     suite="quick",
     candidates=SMOKE,
     grid=((("nope",), ("parity",), (0,)),),
@@ -88,7 +86,8 @@ def gpu(
     only: Annotated[
         list[str] | None, typer.Option(metavar="KIND", help=f"Only these: {', '.join(KINDS)} (repeatable).")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Runs at a time of the grid.")] = 8,
+    workers: Annotated[int, typer.Option(min=1, help="Runs at a time of the grid.")] = 16,
+    mps: Annotated[bool, typer.Option("--mps", help="Calibration and grid with NVIDIA's Multi-Process Service.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A smoke run on the CPU; its numbers mean nothing.")] = False,
 ) -> None:
     """Compare every encoding on a GPU with the CPU, and measure speed. Continues where an earlier call stopped."""
@@ -99,6 +98,7 @@ def gpu(
     from bench.encodings import catalogue
     from bench.files import check_writable, write_atomic
     from bench.runs.devices import available_cores
+    from bench.runs.pool import environment
     from bench.runs.run import now
     from bench.runs.run_one import device_name, package_versions
     from bench.speed.libraries import PACKAGES
@@ -108,9 +108,12 @@ def gpu(
 
     from .calibration import calibrated, next_round, run_trials, write_suite
     from .equality import measure_equality
+    from .grid import run_grid
     from .measurements import Failure, Grid, Machine, Measurement, Trial, append, error_text, read_measurements
+    from .mps import multi_process_service
+    from .packed import measure_packed
     from .page import render
-    from .throughput import measure_packed, measure_steps, run_grid
+    from .steps import compiling, measure_compiled, measure_steps
 
     for kind in only or []:
         if kind not in KINDS:
@@ -130,14 +133,18 @@ def gpu(
         print(f"{measured.kind} {measured.key}{error} ({left:.1f} min left)", flush=True)
 
     def attempt(
-        kind: str, key: str, measure: Callable[..., Measurement | list[Trial]], *arguments: object, needs_s: float = 0.0
+        kind: str,
+        key: str,
+        measure: Callable[..., Measurement | Sequence[Measurement]],
+        *arguments: object,
+        needs_s: float = 0.0,
     ) -> bool:
         """Measure unless it is known or there is no time left; returns False if it fails. A grid is continued."""
         if ((kind, key) in known and kind != "grid") or time.monotonic() + needs_s > end or (only and kind not in only):
             return True
         try:
             measured = measure(*arguments)
-            for one in measured if isinstance(measured, list) else [measured]:
+            for one in measured if isinstance(measured, Sequence) else [measured]:
                 keep(one)
         except Exception as error:  # of a library or of an encoding: the next measurement may succeed
             keep(Failure(key=f"{kind} {key}", error=error_text(error)))
@@ -146,43 +153,46 @@ def gpu(
 
     cores = available_cores()
     keep(Machine(key=device_name(device), date=now(), cores=cores, versions=package_versions(*PACKAGES), quick=quick))
-    names = [name for name in size.encodings or catalogue() if ("equality", name) not in known]
-    if names and time.monotonic() < end and (not only or "equality" in only):
-        measure_equality(names, device.type, size.equality_steps, size.past, max(1, cores - 1), end, keep)
     budget = Budget(0.0, size.step_rounds)
     for suite, task in size.steps:
-        attempt("steps", f"{suite} {task}", measure_steps, suite, task, device, budget, False, end, needs_s=BEGIN_S)
+        attempt("steps", f"{suite} {task}", measure_steps, suite, task, device, budget, end, needs_s=BEGIN_S)
 
-    def pack(suite: str, count: int, mps: bool) -> bool:
-        steps, key = max(size.packed_steps, 8 * size.packed_steps // count), f"{suite} {count}{' mps' * mps}"
-        return attempt("packed", key, measure_packed, suite, count, mps, device, steps, end, needs_s=BEGIN_S)
+    def pack(suite: str, mps: bool) -> bool:
+        counts = [n for n in size.packed_counts if ("packed", f"{suite} {n}{' mps' * mps}") not in known]
+        key = f"{suite}{' mps' * mps}"
+        return not counts or attempt(
+            "packed", key, measure_packed, suite, counts, mps, device, size.packed_s, end, needs_s=BEGIN_S
+        )
 
-    for suite, count in size.packed:
-        pack(suite, count, mps=False)
+    for suite in size.packed:
+        pack(suite, mps=False)
+    names = [name for name in size.encodings or catalogue() if ("equality", name) not in known]
+    comparing = bool(names) and time.monotonic() < end and (not only or "equality" in only)
+    uncompiled = [pair for pair in size.compiled if ("steps", f"{' '.join(pair)} compiled") not in known]
+    with compiling(uncompiled if not only or "steps" in only else [], device) as started:
+        if comparing:  # while the libraries' models are compiled
+            measure_equality(names, device.type, size.equality_steps, size.past, max(1, cores - 1), end, keep)
+        if started:
+            attempt("steps", "compiled", measure_compiled, started, size.step_rounds, end)
     base = load_suite(size.suite)
 
     def tried() -> dict[str, Trial]:
         return {m.key: m for m in read_measurements(path) if isinstance(m, Trial)}
-
-    while specs := next_round(base, size.candidates, before := tried()):
-        attempt("calibration", "trials", run_trials, base, specs, workers, device, end, out, needs_s=BEGIN_S)
-        if tried() == before:  # no time left, or they failed
-            break
 
     def run_calibrated_grid() -> Grid:
         file = out / f"{base.name}.yaml"
         write_suite(file, calibrated(base, size.candidates, tried()))
         return run_grid(file, size.grid, workers, device, end, out)
 
-    attempt("grid", base.name, run_calibrated_grid)
-    for suite, count in size.packed_late:
-        pack(suite, count, mps=False)
-    for suite, task in size.compiled:
-        key = f"{suite} {task} compiled"
-        attempt("steps", key, measure_steps, suite, task, device, budget, True, end - MODEL_S, needs_s=COMPILE_S)
-    several = [(suite, count) for suite, count in size.packed + size.packed_late if count > 1 and device.type == "cuda"]
-    for suite, count in several:  # with MPS, last: a service that fails can leave the GPU unusable
-        if not pack(suite, count, mps=True):
+    scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    with scratch as folder, multi_process_service(folder, mps) as variables, environment(variables):
+        while specs := next_round(base, size.candidates, before := tried()):
+            attempt("calibration", "trials", run_trials, base, specs, workers, device, end, out, needs_s=BEGIN_S)
+            if tried() == before:  # no time left, or they failed
+                break
+        attempt("grid", base.name, run_calibrated_grid)
+    for suite in size.packed if device.type == "cuda" else ():  # last: a service that fails can leave the GPU unusable
+        if not pack(suite, mps=True):
             break
     print((out / "GPU.md").read_text(encoding="utf-8"))
 

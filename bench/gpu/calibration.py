@@ -17,8 +17,8 @@ from bench.training.evaluate import zero_scores
 from tasks import InputError
 
 from .candidates import Candidates
+from .grid import LATE_S, RunsFailed, lprime_run, pack_results, run_to_end, unpack_results
 from .measurements import Trial
-from .throughput import LATE_S, RunsFailed, lprime_run, pack_results, run_to_end, unpack_results
 
 SEEDS = [100, 101]
 """Seeds that the board never uses."""

@@ -36,11 +36,11 @@ class Candidates:
 
 
 STANDARD = (
-    Candidates("copying", "unique", (40, 32, 24), (4000, 8000), past=4),
-    Candidates("addition", "reversed", (16, 12, 8), (4000, 8000), past=4),
-    Candidates("parity", "sparse", (40, 30), (4000, 8000), past=16),
-    Candidates("key_retrieval", "needle", (40, 30), (4000, 8000), past=32),
-    Candidates("sorting", "unique", (40, 32, 24), (4000, 8000), past=8),
+    Candidates("copying", "unique", (32, 24), (800, 1600), past=4),
+    Candidates("addition", "reversed", (12, 8), (1500, 3000), past=4),
+    Candidates("parity", "sparse", (40, 30), (600, 1200), past=16),
+    Candidates("key_retrieval", "needle", (32, 24), (600, 1200), past=32),
+    Candidates("sorting", "unique", (32, 24), (800, 1600), past=8),
 )
 SMOKE = (Candidates("parity", "answer", (2,), (4,), past=4),)
 """Of suite ``quick``, for a smoke run."""

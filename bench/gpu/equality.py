@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from queue import SimpleQueue
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from bench.runs.run import Run
 from bench.runs.run_training import build_model
+from bench.runs.worker import end_with_parent
 from bench.speed.trainee import training_batch
 from bench.suites.suite import Suite, load_suite
 from bench.training.batches import IGNORED, Batch, as_batch, fixed_shape_batch
@@ -68,39 +71,77 @@ def measure_equality(
         end: value of ``time.monotonic()`` from which on no comparison begins.
     """
 
+    comparers: SimpleQueue[Comparer] = SimpleQueue()
+    for _ in range(processes):
+        comparers.put(Comparer(device, steps, past))
+
     def compare_before_end(name: str) -> Equality | Failure | None:
         left = end - time.monotonic()
-        return compare_apart(name, device, steps, past, min(COMPARE_S, left + LATE_S)) if left > 0 else None
+        if left <= 0:
+            return None
+        comparer = comparers.get()
+        try:
+            return comparer.compare(name, min(COMPARE_S, left + LATE_S))
+        finally:
+            comparers.put(comparer)
 
-    with ThreadPoolExecutor(processes) as pool:
-        for job in as_completed([pool.submit(compare_before_end, name) for name in names]):
-            if found := job.result():
-                report(found)
-
-
-def compare_apart(name: str, device: str, steps: int, past: str, seconds: float) -> Equality | Failure:
-    """``compare`` in a process of its own: an error can leave CUDA unusable until its process ends."""
-    spawn = get_context("spawn")
-    receiver, sender = spawn.Pipe(duplex=False)
-    process = spawn.Process(target=send_comparison, args=(sender, name, device, steps, past), daemon=True)
-    process.start()
-    sender.close()
     try:
-        found = receiver.recv() if receiver.poll(seconds) else f"takes longer than {seconds:.0f} s"
-    except EOFError:
-        process.join()
-        found = f"its process ended with {process.exitcode}"
-    process.kill()
-    process.join()
-    return Failure(key=f"equality {name}", error=found) if isinstance(found, str) else found
+        with ThreadPoolExecutor(processes) as pool:
+            for job in as_completed([pool.submit(compare_before_end, name) for name in names]):
+                if found := job.result():
+                    report(found)
+    finally:
+        while not comparers.empty():
+            comparers.get().stop()
 
 
-def send_comparison(sender: Connection, name: str, device: str, steps: int, past: str) -> None:
-    """Send a comparison, or the text of its error."""
-    try:
-        sender.send(compare(name, device, steps, past))
-    except Exception as error:  # of any encoding's code
-        sender.send(error_text(error))
+class Comparer:
+    """Compares encodings in a process of its own, and in a new one after an error, which can leave CUDA unusable."""
+
+    def __init__(self, device: str, steps: int, past: str) -> None:
+        self.arguments = device, steps, past
+        self.process: BaseProcess | None = None
+        self.pipe: Connection
+
+    def start(self) -> BaseProcess:
+        spawn = get_context("spawn")
+        self.pipe, theirs = spawn.Pipe()
+        process = spawn.Process(target=serve_comparisons, args=(theirs, *self.arguments), daemon=True)
+        process.start()
+        theirs.close()
+        return process
+
+    def compare(self, name: str, seconds: float) -> Equality | Failure:
+        self.process = process = self.process or self.start()
+        try:
+            self.pipe.send(name)
+            found = self.pipe.recv() if self.pipe.poll(seconds) else f"takes longer than {seconds:.0f} s"
+        except (EOFError, ConnectionError):
+            process.join()
+            found = f"its process ended with {process.exitcode}"
+        if isinstance(found, str) or found.graph_loss is None:
+            self.stop()
+        return Failure(key=f"equality {name}", error=found) if isinstance(found, str) else found
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+            self.process = None
+
+
+def serve_comparisons(pipe: Connection, device: str, steps: int, past: str) -> None:
+    """Compare the encodings that are asked for, and send each comparison, or the text of its error."""
+    end_with_parent()
+    while True:
+        try:
+            name = pipe.recv()
+        except EOFError:
+            return
+        try:
+            pipe.send(compare(name, device, steps, past))
+        except Exception as error:  # of any encoding's code
+            pipe.send(error_text(error))
 
 
 def compare(name: str, device_name: str, steps: int, past: str) -> Equality:

@@ -42,22 +42,21 @@ class Steps(Record):
 
 
 class Packed(Record):
-    """Several runs at a time on one GPU."""
+    """Several trainings at a time on one GPU."""
 
     kind: Literal["packed"] = "packed"
     key: str
     suite: str
     at_once: int
     mps: bool
-    step_ms: float
-    """Mean over runs of the median step."""
-    evaluate_s: float
+    steps_per_s: float
+    """Of all runs together."""
     runs_per_hour: float
-    """Whole runs, evaluation included, without the start of the processes."""
+    """At that rate, without evaluation and the start of runs."""
     busy: float | None = None
-    """Mean share of time in which any kernel runs, by ``nvidia-smi``, in the middle half of the command."""
+    """Mean share of time in which any kernel runs, by ``nvidia-smi``."""
     memory_mb: float | None = None
-    """Largest memory in use on the GPU, MiB."""
+    """GPU memory of each run, MiB."""
 
 
 class Trial(Record):

@@ -40,6 +40,8 @@ def render(found: Sequence[Measurement]) -> str:
         f"{m.date}, {m.key}, {m.cores} cores, {', '.join(f'{k} {v}' for k, v in m.versions.items())}" for m in machines
     )
     measured = {(m.kind, m.key) for m in found} | {("calibration", "trials") for _ in of_kind(found, Grid)}
+    measured |= {("packed", f"{m.suite}{' mps' * m.mps}") for m in of_kind(found, Packed)}
+    measured |= {("steps", "compiled") for m in of_kind(found, Steps) if m.key.endswith(" compiled")}
     failed = [m for m in of_kind(found, Failure) if tuple(m.key.split(" ", 1)) not in measured]
     tables = [*goals(found), *equality_tables(of_kind(found, Equality)), *step_tables(of_kind(found, Steps))]
     tables += [*packed_tables(of_kind(found, Packed)), *trial_tables(of_kind(found, Trial))]
@@ -129,18 +131,27 @@ def step_tables(found: Sequence[Steps]) -> list[Table]:
 
 def packed_tables(found: Sequence[Packed]) -> list[Table]:
     text = (
-        "Runs of copying by `lprime run`, with fewer steps, extrapolated to whole runs. *Kernel running*: share of the time in "
-        "which any kernel runs, however small, by `nvidia-smi`; the start and the end of the processes count in part."
+        "Trainings of copying, data included, without evaluation and the start of processes. *Kernel running*: share of the "
+        "time in which any kernel runs, however small, by `nvidia-smi`. *Memory*: of each run."
     )
     rows = [
         [
-            m.suite, f"{m.at_once}", "yes" if m.mps else "no", f"{m.step_ms:.2f}", f"{m.evaluate_s:.2f}",
-            f"{m.runs_per_hour:,.0f}", "–" if m.busy is None else percent(m.busy),
+            m.suite, f"{m.at_once}", "yes" if m.mps else "no", f"{1e3 * m.at_once / m.steps_per_s:.2f}",
+            f"{m.steps_per_s:,.0f}", f"{m.runs_per_hour:,.0f}", "–" if m.busy is None else percent(m.busy),
             "–" if m.memory_mb is None else f"{m.memory_mb:,.0f}",
         ]
         for m in found
     ]  # fmt: skip
-    header = ["suite", "runs at a time", "MPS", "step, ms", "evaluation, s", "runs an hour", "kernel running", "memory, MiB"]
+    header = [
+        "suite",
+        "runs at a time",
+        "MPS",
+        "step, ms",
+        "steps a second",
+        "runs an hour",
+        "kernel running",
+        "memory a run, MiB",
+    ]
     return [Table("Several runs at a time", text, header, rows)] if rows else []
 
 

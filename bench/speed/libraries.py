@@ -178,7 +178,6 @@ class LibraryTraining:
         self.model, self.logits = model, model.logits
         if width is not None:
             self.logits = torch.compile(model.logits, dynamic=False)
-            torch._dynamo.config.recompile_limit = 64  # one for each model: x-transformers' share their functions
         model.module.to(device)
         self.optimizer = torch.optim.AdamW(
             model.module.parameters(), lr=recipe.learning_rate, betas=(recipe.betas[0], recipe.betas[1]),

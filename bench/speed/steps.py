@@ -31,13 +31,12 @@ def measure_steps(plan: StepPlan) -> list[Step]:
 
 
 def time_steps(
-    suite: Suite, task: str, budget: Budget, size: int, device: torch.device = CPU, compiled: bool = False,
+    suite: Suite, task: str, budget: Budget, size: int, device: torch.device = CPU,
     failed: dict[str, Exception] | None = None, end: float = math.inf,
 ) -> list[Step]:  # fmt: skip
     """Time steps of ``size`` examples by every contestant; on a GPU, ours with and without CUDA graphs.
 
     Arguments:
-        compiled: the libraries' models by ``torch.compile``.
         failed: receives the errors of libraries' models that cannot be trained, which are left out; None: they are raised.
         end: value of ``time.monotonic()`` from which on no further model of a library is prepared.
     """
@@ -47,10 +46,7 @@ def time_steps(
     if on_gpu:
         trainees |= {(name, UNGRAPHED): Trainee(suite, task, name, device, graphs=False) for name in ENCODINGS}
     models = library_models(suite.model, len(generator.vocabulary), generator.tokens(generator.longest), failed)
-    width = generator.tokens(suite.spec(task).train_length) if compiled else None
-    others = {
-        (model.encoding, model.who + ", compiled" * compiled): LibraryTraining(model, recipe, device, width) for model in models
-    }
+    others = {(model.encoding, model.who): LibraryTraining(model, recipe, device) for model in models}
 
     def batch(number: int) -> Examples:
         return training_batch(suite, task, size, number)

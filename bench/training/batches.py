@@ -22,6 +22,8 @@ SIZE_STEP = 16
 """Bucket boundaries are at least this many tokens apart; it is the vector width to which attention pads its keys."""
 ROUND = 16
 """Least step of rounded numbers of rows."""
+EIGHTHS = 8
+"""Steps of the numbers of rows of ``fixed_shape_batch``."""
 
 
 @dataclass(frozen=True)
@@ -93,28 +95,45 @@ def extended(values: Int[np.ndarray, " N"], value: int) -> Int[np.ndarray, " M"]
     oneDNN keeps half a megabyte for each kernel, and the further rows leave the last bits of results as they are.
     """
     step = max(ROUND, 1 << max(0, len(values).bit_length() - 5))
-    return np.append(values, np.full(-len(values) % step, value))
+    return filled(values, value, len(values) + -len(values) % step)
 
 
 def fixed_shape_batch(examples: Examples, width: int, answer: int) -> Batch:
-    """Batch in one bucket with shapes that depend only on the arguments, so that they are equal in all steps.
+    """Batch in one bucket with few different shapes, so that a CUDA graph recorded for one serves many steps.
 
-    Padding tokens are rows too, and every example has the same number of target rows; those past its end have the target
-    ``IGNORED``.
+    The numbers of rows and of target rows are rounded up to the same eighths of those of examples that fill the bucket; further
+    rows are as in ``as_batch``. Half of the bucket is padding where lengths are uniform, so that most steps of a task have
+    one or two shapes.
 
     Arguments:
         width: tokens per example, at least those of the longest.
-        answer: target rows per example, at least the tokens of the longest answer including ``<eos>``.
+        answer: tokens of the longest answer including ``<eos>``.
     """
-    count = len(examples)
+    count, sizes = len(examples), examples.sizes
     tokens = np.full((count, width), PAD, np.int64)
     tokens[:, : examples.tokens.shape[1]] = examples.tokens
-    columns = examples.answer_start[:, None] - 1 + np.arange(answer)
-    inside = columns + 1 < examples.sizes[:, None]
-    targets = np.where(inside, np.take_along_axis(tokens, np.minimum(columns + 1, width - 1), 1), IGNORED)
-    rows = columns + np.arange(count)[:, None] * width
-    flat = [torch.from_numpy(part.ravel()) for part in (rows, targets, np.repeat(np.arange(count), answer))]
-    return Batch((torch.from_numpy(tokens),), Layout(((count, width),)), *flat)
+    column = np.arange(width)
+    inside = column < sizes[:, None]
+    example_of, target_column = np.nonzero(inside & (column >= examples.answer_start[:, None]))
+    most = np.array([count * width, count * answer])
+    eighths = int((-(-EIGHTHS * np.array([sizes.sum(), len(example_of)]) // most)).max())
+    row_count, target_count = (-(-most * eighths // EIGHTHS)).tolist()
+    first = np.arange(count) * width
+    layout = Layout(((count, width),))
+    if eighths < EIGHTHS:
+        first = np.cumsum(sizes) - sizes
+        row_of = (first[:, None] + np.minimum(column, sizes[:, None] - 1)).ravel()
+        cell_of = filled(np.flatnonzero(inside), int(inside.argmin()), row_count)
+        layout = Layout(layout.shapes, torch.from_numpy(row_of), torch.from_numpy(cell_of))
+    target_rows = filled(first[example_of] + target_column - 1, 0, target_count)
+    targets = filled(tokens[example_of, target_column], IGNORED, target_count)
+    parts = map(torch.from_numpy, (target_rows, targets, example_of))
+    return Batch((torch.from_numpy(tokens),), layout, *parts)
+
+
+def filled(values: Int[np.ndarray, " N"], value: int, count: int) -> Int[np.ndarray, " M"]:
+    """Append ``value`` until there are ``count``."""
+    return np.append(values, np.full(count - len(values), value, values.dtype))
 
 
 def bucket_bounds(sizes: Int[np.ndarray, " N"], max_buckets: int) -> list[tuple[int, int]]:

@@ -1,9 +1,9 @@
 """Forward and backward pass of a training step as a CUDA graph, which is recorded once and then replayed.
 
 A small model leaves a GPU idle, because launching each of its hundreds of kernels takes longer than running it. Replaying a
-graph is one launch, but needs shapes and memory addresses that never change. So every step is padded to the announced length
-(``batches.fixed_shape_batch``), and its examples are copied into the tensors of the first step. The optimizer is not recorded:
-on two flat vectors it needs few kernels anyway.
+graph is one launch, but needs shapes and memory addresses that never change. So steps have few different shapes
+(``batches.fixed_shape_batch``), and their examples are copied into the tensors of the first step of that shape. The optimizer
+is not recorded: on two flat vectors it needs few kernels anyway.
 """
 
 import json
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from .batches import Batch
+from .layout import Layout
 from .model import Decoder
 
 log = logging.getLogger(__name__)
@@ -129,7 +130,7 @@ class GraphedStep:
 
     def __init__(self, model: Decoder, plain: PlainStep, recorder: Recorder = cuda_graph):
         self.model, self.plain, self.recorder = model, plain, recorder
-        self.recordings: dict[tuple[int, ...], Recording] = {}
+        self.recordings: dict[tuple[object, ...], Recording] = {}
         self.usable = not model.encoding.info.random
 
     def __call__(self, batch: Batch, announced_length: int) -> Float[Tensor, ""]:
@@ -150,7 +151,7 @@ class GraphedStep:
         return self.plain_step(batch, announced_length)
 
     def replayed(self, batch: Batch, announced_length: int) -> Float[Tensor, ""]:
-        key = (announced_length, self.model.in_stage, *batch.tokens[0].shape, len(batch.target_rows))
+        key = (announced_length, self.model.in_stage, *(part.shape for part in step_inputs(batch)))
         if key not in self.recordings:
             self.recordings[key] = self.record(batch, announced_length)
         recording = self.recordings[key]
@@ -165,8 +166,8 @@ class GraphedStep:
     def record(self, batch: Batch, announced_length: int) -> Recording:
         device = self.model.embedding.weight.device
         # Everything is copied now, so that `to` has nothing to copy during the recording.
-        tokens, target_rows, targets = (part.to(device, copy=True) for part in step_inputs(batch))
-        static = Batch((tokens,), batch.layout, target_rows, targets, batch.example_of)
+        tokens, target_rows, targets, *cells = (part.to(device, copy=True) for part in step_inputs(batch))
+        static = Batch((tokens,), Layout(batch.layout.shapes, *cells), target_rows, targets, batch.example_of)
         parameters = list(self.model.parameters())
 
         def step() -> list[Tensor]:
@@ -196,9 +197,10 @@ class GraphedStep:
         log.warning("%s trains without a CUDA graph: %s", self.model.encoding.info.name, reason)
 
 
-def step_inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """The tensors that differ from step to step."""
-    return batch.tokens[0], batch.target_rows, batch.targets
+def step_inputs(batch: Batch) -> tuple[Tensor, ...]:
+    """The tensors that differ from step to step; those of the layout, last, only if there are any."""
+    cells = (part for part in (batch.layout.row_of, batch.layout.cell_of) if part is not None)
+    return batch.tokens[0], batch.target_rows, batch.targets, *cells
 
 
 def joint_norm(tensors: list[Tensor]) -> Tensor:

@@ -63,7 +63,7 @@ class Block(nn.Module):
             q, k = encoding.rotate(q, k, at)
             # By default softmax(q·kᵀ/√d + bias)·v over keys j ≤ i, see ``bench.encodings.attention_kernel``.
             mixed.append(encoding.attend(q, k, v, encoding.bias(q, k, at), at).transpose(1, 2).flatten(2))
-        x = (x if rows is None else x[rows]) + self.out(layout.unpad(mixed, rows))
+        x = (x if rows is None else x.index_select(0, rows)) + self.out(layout.unpad(mixed, rows))
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
     def split_heads(self, qkv: Float[Tensor, "B T 3*D"]) -> tuple[Float[Tensor, "B H T d"], ...]:

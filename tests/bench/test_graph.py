@@ -1,6 +1,7 @@
 """Steps of fixed shapes and their recordings, with a recorder that works without a GPU."""
 
 import logging
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -16,7 +17,7 @@ import tasks
 from bench.encodings.dape_kernel import parts
 from bench.gpu.equality import recomputed
 from bench.plugins.registry import get_encoding
-from bench.training.batches import IGNORED, as_batch, fixed_shape_batch
+from bench.training.batches import EIGHTHS, IGNORED, as_batch, fixed_shape_batch
 from bench.training.cuda_graphs import CopyOnce, GraphedStep
 from bench.training.model import Decoder
 from bench.training.optimizer import FlatAdamW
@@ -70,19 +71,23 @@ def test_fixed_shapes_contain_every_target_once(name, count, seed):
     batch = fixed(task, examples)
     (tokens,) = batch.tokens
     assert tokens.shape == (count, task.tokens(LENGTH))
-    assert len(batch.target_rows) == len(batch.targets) == len(batch.example_of) == count * (task.widths(LENGTH)[1] + 1)
-    assert len(set(batch.target_rows.tolist())) == len(batch.target_rows), "two gradients for one row would be lost"
-    counts = batch.targets != IGNORED
-    found = sorted(
-        zip(batch.example_of[counts].tolist(), batch.target_rows[counts].tolist(), batch.targets[counts].tolist(), strict=True)
-    )
-    width = tokens.shape[1]
+    cells = np.arange(tokens.numel()) if batch.layout.cell_of is None else batch.layout.cell_of.numpy()
+    most = tokens.numel(), count * (task.widths(LENGTH)[1] + 1)
+    found = len(cells), len(batch.targets)
+    assert any(found == tuple(-(-m * eighths // EIGHTHS) for m in most) for eighths in range(1, EIGHTHS + 1))
+    width, real = tokens.shape[1], examples.sizes.sum()
+    if batch.layout.cell_of is not None:
+        assert batch.layout.row_of[cells[:real]].tolist() == list(range(real)) and batch.layout.row_of.max() == real - 1
+        padding = [row * width + at for row, size in enumerate(examples.sizes) for at in range(size, width)]
+        assert set(cells[real:]) <= set(padding)
     expected = [
         (row, row * width + at - 1, examples.tokens[row, at])
         for row in range(count)
         for at in range(examples.answer_start[row], examples.sizes[row])
     ]
-    assert found == expected
+    targets, rows = batch.targets.tolist(), batch.target_rows.tolist()
+    assert list(zip(batch.example_of.tolist(), cells[rows], targets, strict=False)) == expected
+    assert set(targets[len(expected) :]) <= {IGNORED} and set(rows[len(expected) :]) <= {0} and 0 not in rows[: len(expected)]
     for row, drawn, size in zip(tokens, examples.tokens, examples.sizes, strict=True):
         assert np.array_equal(row[:size], drawn[:size])
 
@@ -113,7 +118,8 @@ def test_recorded_steps_train_like_plain_steps(name):
     ours, state, graphs = trained(name, lambda model: graphed_step(model, recomputed))
     theirs, expected, _ = trained(name, lambda model: WithoutRecording(model, graphed_step(model).plain))
     assert graphs.usable
-    assert [recording.replays for recording in graphs.recordings.values()] == [STEPS]
+    assert sum(recording.replays for recording in graphs.recordings.values()) == STEPS
+    assert len(graphs.recordings) < STEPS / 2, "most steps have a shape that was recorded before"
     assert same(ours, theirs)
     assert state.loss == expected.loss
 
@@ -122,10 +128,10 @@ def test_the_extra_stage_has_its_own_recording(caplog):
     model, recipe = task_model("finetuned(rope)", TASK, LENGTH), recipe_of(steps=200, batch=2)
     graphs = graphed_step(model, recomputed)
     train(model, FlatAdamW(model, recipe), TASK, LENGTH, recipe, 0, TrainingState(), graphs=graphs)
-    assert [(key[0], recording.replays) for key, recording in graphs.recordings.items()] == [
-        (TASK.tokens(LENGTH), 200),
-        (TASK.tokens(TASK.longest), 2),
-    ]
+    replays = Counter()
+    for (tokens, *_), recording in graphs.recordings.items():
+        replays[tokens] += recording.replays
+    assert replays == {TASK.tokens(LENGTH): 200, TASK.tokens(TASK.longest): 2}
     assert graphs.usable and not caplog.records
 
 
