@@ -99,7 +99,7 @@ def trainings(suite: str, count: int, variables: dict[str, str], device: torch.d
         with environment(worker_environment(1) | variables):
             for n in range(count):
                 receiver, sender = spawn.Pipe(duplex=False)
-                arguments = (sender, suite, n, device.type, group.made, group.running)
+                arguments = (sender, suite, ENCODINGS[n % len(ENCODINGS)], n, device.type, group.made, group.running)
                 processes.append(spawn.Process(target=train_and_rest, args=arguments, daemon=True))
                 processes[-1].start()
                 sender.close()
@@ -123,7 +123,7 @@ def trainings(suite: str, count: int, variables: dict[str, str], device: torch.d
             process.join()
 
 
-def train_and_rest(sender: Connection, suite: str, n: int, device: str, made: Sequence[int], running) -> None:
+def train_and_rest(sender: Connection, suite: str, encoding: str, n: int, device: str, made: Sequence[int], running) -> None:
     """The real training loop, without end; rests while ``n`` is not under the number of those that run."""
     end_with_parent()
     torch.set_num_threads(1)
@@ -136,7 +136,7 @@ def train_and_rest(sender: Connection, suite: str, n: int, device: str, made: Se
             time.sleep(0.01)
 
     try:
-        trainee = Trainee(load_suite(suite), TASK, ENCODINGS[n % len(ENCODINGS)], torch.device(device))
+        trainee = Trainee(load_suite(suite), TASK, encoding, torch.device(device))
         trainee.loop(10**9, after_step)
     except Exception as error:  # reported by the parent
         sender.send(error_text(error))

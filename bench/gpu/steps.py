@@ -31,6 +31,8 @@ COMPILED = (
     ("Llama", "rope"),
 )
 """Models that are compiled: of each encoding the one whose attention is fused, where there is one. A model takes a minute."""
+COMPILE_S = 600.0
+"""Longest time to wait for a model."""
 WARM_UP = 3
 """Steps before those that are timed: the first compiles the model."""
 
@@ -127,7 +129,8 @@ def measure_compiled(started: Sequence[Compiling], rounds: int, end: float) -> l
 
     def receive(one: Compiling) -> Step | str:
         try:
-            return one.pipe.recv() if one.pipe.poll(max(0.0, end - time.monotonic())) else "TimeoutError: no time left"
+            left = min(max(0.0, end - time.monotonic()), COMPILE_S)
+            return one.pipe.recv() if one.pipe.poll(left) else "TimeoutError: no time left"
         except EOFError:
             return "its process died"
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tarfile
+import threading
 import time
 from multiprocessing import Pipe
 from pathlib import Path
@@ -17,10 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.gpu import __main__ as command
-from bench.gpu.equality import DrawOnCPU, Largest, compare, compare_apart, measure_equality, relative, send_comparison
+from bench.gpu.equality import Comparer, DrawOnCPU, Largest, compare, measure_equality, relative, serve_comparisons
+from bench.gpu.grid import pack_results, run_grid, run_to_end
 from bench.gpu.measurements import Failure, append, read_measurements
+from bench.gpu.mps import multi_process_service
+from bench.gpu.packed import measure_packed
 from bench.gpu.page import render
-from bench.gpu.throughput import ENCODINGS, measure_steps, multi_process_service, pack_results, run_grid, run_to_end
+from bench.gpu.steps import Compiling, compiling, measure_compiled, measure_steps, serve_step
 from bench.speed.libraries import LibraryTraining
 from bench.speed.plan import Budget
 from bench.suites.suite import load_suite
@@ -31,14 +35,15 @@ def test_smoke_run_stops_is_continued_and_measures_nothing_twice(tmp_path):
     arguments = ["--quick", "--out", str(tmp_path), "--workers", "1"]
     command.main([*arguments, "--only", "equality", "--only", "packed"])
     found = read_measurements(tmp_path / "measurements.jsonl")
-    assert [(m.kind, m.key) for m in found[:1] + found[3:]] == [("machine", found[0].key), ("packed", "quick 2")]
-    equal = {m.key: m for m in found[1:3]}
+    assert [(m.kind, m.key) for m in found[:3]] == [("machine", found[0].key), ("packed", "quick 1"), ("packed", "quick 2")]
+    equal = {m.key: m for m in found[3:]}
     assert equal.keys() == {"nope", "randomised(rope)"}
     assert all(
         m.loss == m.gradient == m.past_logits == 0 < m.bf16_loss < 0.02 > m.past_bf16_logits > 0 for m in equal.values()
     ), "one device"
     assert equal["nope"].graph_loss == 0 and equal["randomised(rope)"].fallback == "draws random numbers"
-    assert found[3].runs_per_hour > 0 and found[3].at_once == 2 and found[3].busy is None
+    assert all(m.steps_per_s > 0 and m.busy is None and not m.mps for m in found[1:3]) and found[2].at_once == 2
+    assert found[1].runs_per_hour == pytest.approx(3600 * found[1].steps_per_s / load_suite("quick").recipe.steps)
     command.main([*arguments, "--only", "packed", "--only", "calibration", "--only", "grid"])
     later = read_measurements(tmp_path / "measurements.jsonl")[len(found) :]
     assert [m.kind for m in later] == ["machine", "calibration", "grid"] and (later[-1].done, later[-1].asked) == (1, 1)
@@ -106,37 +111,92 @@ def test_a_wrong_device_is_seen(monkeypatch):
     assert found.gradient > 1e-4 < found.past_logits
 
 
-def die(sender, *_):
+def die(pipe, *_):
+    pipe.recv()
     os._exit(3)
 
 
-def hang(sender, *_):
+def hang(pipe, *_):
     time.sleep(60)
 
 
 @pytest.mark.parametrize(("target", "reason"), [(die, "its process ended with 3"), (hang, "takes longer than 2 s")])
-def test_an_encoding_whose_process_dies_or_hangs_is_a_failure(monkeypatch, target, reason):
-    monkeypatch.setattr("bench.gpu.equality.send_comparison", target)
-    assert compare_apart("nope", "cpu", 1, "quick", 2 if target is hang else 600) == Failure(key="equality nope", error=reason)
+def test_an_encoding_whose_process_dies_or_hangs_is_a_failure_and_the_next_has_another(monkeypatch, target, reason):
+    monkeypatch.setattr("bench.gpu.equality.serve_comparisons", target)
+    comparer = Comparer("cpu", 1, "quick")
+    for name in ("nope", "rope"):
+        assert comparer.compare(name, 2 if target is hang else 600) == Failure(key=f"equality {name}", error=reason)
+        assert comparer.process is None
 
 
 def test_no_comparison_begins_once_the_time_is_over(monkeypatch):
     begun, reported = [], []
 
-    def compare_one(name, *_):
+    def compare_one(self, name, seconds):
         begun.append(name)
         return Failure(key=name, error="x")
 
-    monkeypatch.setattr("bench.gpu.equality.compare_apart", compare_one)
+    monkeypatch.setattr(Comparer, "compare", compare_one)
     monkeypatch.setattr("bench.gpu.equality.time", SimpleNamespace(monotonic=lambda: len(begun)))  # one second each
     measure_equality([f"e{i}" for i in range(20)], "cpu", 1, "quick", 1, end=4, report=reported.append)
     assert begun == ["e0", "e1", "e2", "e3"] and {m.key for m in reported} == set(begun)
 
 
-def test_the_error_of_an_encoding_is_sent_to_the_parent():
-    receiver, sender = Pipe(duplex=False)
-    send_comparison(sender, "nopee", "cpu", 1, "quick")
-    assert receiver.recv().startswith("InputError: unknown encoding 'nopee'")
+@pytest.fixture
+def served(monkeypatch):
+    """Runs a function of another process in a thread of this one, with both ends of its pipe."""
+    monkeypatch.setattr("bench.gpu.equality.end_with_parent", lambda: None)
+    monkeypatch.setattr("bench.gpu.steps.end_with_parent", lambda: None)
+    threads = []
+
+    def serve(function, *arguments):
+        ours, theirs = Pipe()
+        threads.append(threading.Thread(target=function, args=(theirs, *arguments), daemon=True))
+        threads[-1].start()
+        return ours
+
+    return serve
+
+
+def test_the_error_of_an_encoding_is_sent_to_the_parent(served):
+    pipe = served(serve_comparisons, "cpu", 1, "quick")
+    for _ in range(2):
+        pipe.send("nopee")
+        assert pipe.recv().startswith("InputError: unknown encoding 'nopee'")
+    pipe.close()
+
+
+def test_compiled_models_are_timed_and_those_that_fail_are_left_out(served, monkeypatch):
+    monkeypatch.setattr(torch, "compile", lambda function, dynamic: function)
+    pairs = [("GPT-2", "learned"), ("Llama", "rope"), ("GPT-5", "rope")]
+    started = [Compiling("small", "parity", *pair, None, served(serve_step, "small", "parity", *pair, "cpu")) for pair in pairs]
+    (measured,) = measure_compiled(started, 2, math.inf)
+    assert measured.key == "small parity compiled"
+    assert [(s.who, s.encoding, s.ms.count) for s in measured.steps] == [
+        ("GPT-2, compiled", "learned", 2),
+        ("Llama, compiled", "rope", 2),
+    ]
+    assert measured.left_out.keys() == {"rope, GPT-5, compiled"}
+    ours, _theirs = Pipe()
+    late = Compiling("small", "parity", "Llama", "rope", None, ours)
+    assert measure_compiled([late], 1, time.monotonic() - 1)[0].left_out == {
+        "rope, Llama, compiled": "TimeoutError: no time left"
+    }
+
+
+def test_processes_that_compile_end_with_the_measurement(monkeypatch):
+    monkeypatch.setattr("bench.gpu.steps.serve_step", hang)
+    with compiling([("small", "parity")], torch.device("cpu")) as started:
+        assert all(one.process.is_alive() for one in started)
+    assert not any(one.process.is_alive() for one in started)
+
+
+def test_trainings_that_fail_are_one_line(monkeypatch):
+    monkeypatch.setattr("bench.gpu.packed.ENCODINGS", ("nopee",))
+    with pytest.raises(InputError, match="a training failed: InputError: unknown encoding 'nopee'"):
+        measure_packed("quick", [1, 2], False, torch.device("cpu"), 0.1, math.inf)
+    with pytest.raises(TimeoutError, match="2 trainings do not start in time"):
+        measure_packed("quick", [1, 2], False, torch.device("cpu"), 0.1, time.monotonic())
 
 
 def test_results_are_packed_while_the_grid_runs(tmp_path, monkeypatch):
@@ -153,8 +213,8 @@ for _ in range(600):
     time.sleep(0.1)
 sys.exit(2)
 """
-    monkeypatch.setattr("bench.gpu.throughput.lprime_run", lambda *_: [sys.executable, "-c", script])
-    monkeypatch.setattr("bench.gpu.throughput.PACK_EVERY_S", 0.2)
+    monkeypatch.setattr("bench.gpu.grid.lprime_run", lambda *_: [sys.executable, "-c", script])
+    monkeypatch.setattr("bench.gpu.grid.PACK_EVERY_S", 0.2)
     stages = [(["nope"], ["parity"], [0]), (["nope"], ["parity"], [0, 1])]
     grid = run_grid(Path("quick"), stages, 1, torch.device("cpu"), math.inf, tmp_path)
     assert (grid.done, grid.failed, grid.asked) == (2, 0, 2), "one stage after the other"
@@ -163,7 +223,7 @@ sys.exit(2)
 def test_a_killed_command_leaves_no_run_behind(tmp_path):
     script = f"""
 import pathlib, subprocess, torch
-from bench.gpu.throughput import lprime_run
+from bench.gpu.grid import lprime_run
 subprocess.run([*lprime_run("quick", 1, torch.device("cpu"), pathlib.Path({str(tmp_path)!r})), "--task=copying"])
 """
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
@@ -184,17 +244,17 @@ signal.signal(signal.SIGTERM, save)
 pathlib.Path({str(tmp_path)!r}, "started").touch()
 signal.pause()
 """
-    monkeypatch.setattr("bench.gpu.throughput.lprime_run", lambda *_: [sys.executable, "-c", script])
-    monkeypatch.setattr("bench.gpu.throughput.STOP_S", 30)
+    monkeypatch.setattr("bench.gpu.grid.lprime_run", lambda *_: [sys.executable, "-c", script])
+    monkeypatch.setattr("bench.gpu.grid.STOP_S", 30)
     stages = [(["nope"], ["parity"], [0]), (["nope"], ["parity"], [0, 1])]
 
     def time_over(*_):
         """Time passes only once the command has started, so that the test depends on no clock."""
         return math.inf if (tmp_path / "started").exists() else 0.0
 
-    monkeypatch.setattr("bench.gpu.throughput.time", SimpleNamespace(monotonic=time_over))
-    monkeypatch.setattr("bench.gpu.throughput.PACK_EVERY_S", 0.2)
-    monkeypatch.setattr("bench.gpu.throughput.Grid", lambda **fields: fields)  # seconds are not finite here
+    monkeypatch.setattr("bench.gpu.grid.time", SimpleNamespace(monotonic=time_over))
+    monkeypatch.setattr("bench.gpu.grid.PACK_EVERY_S", 0.2)
+    monkeypatch.setattr("bench.gpu.grid.Grid", lambda **fields: fields)  # seconds are not finite here
     grid = run_grid(Path("quick"), stages, 1, torch.device("cpu"), 100.0, tmp_path)
     assert (tmp_path / "saved").exists() and (grid["done"], grid["asked"]) == (0, 2), "no second stage"
 
@@ -205,7 +265,7 @@ def test_the_multi_process_service_may_keep_its_output_open(tmp_path, monkeypatc
     control.write_text(f'#!/bin/sh\nif [ "$1" = -d ]; then sleep 30 & else {answer}; fi\n')
     control.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setattr("bench.gpu.throughput.STOP_S", 10)
+    monkeypatch.setattr("bench.gpu.mps.STOP_S", 10)
     (tmp_path / "servers").write_text("4711\n")
     with multi_process_service(str(tmp_path), True) as environment:
         assert all(os.path.isdir(folder) for folder in environment.values())
@@ -225,9 +285,9 @@ def test_a_library_model_that_cannot_be_trained_is_left_out(monkeypatch):
         return train(self, examples)
 
     monkeypatch.setattr(LibraryTraining, "train", failing)
-    measured = measure_steps("small", "parity", torch.device("cpu"), Budget(0.0, 1), False, math.inf)
+    measured = measure_steps("small", "parity", torch.device("cpu"), Budget(0.0, 1), math.inf)
     assert measured.left_out and set(measured.left_out.values()) == {"RuntimeError: no kernel"}
-    assert {(s.encoding, s.who) for s in measured.steps} >= {(name, "lprime") for name in ENCODINGS}
+    assert {(s.encoding, s.who) for s in measured.steps} >= {(name, "lprime") for name in ("nope", "rope", "alibi", "t5")}
     assert f"- steps small parity, {next(iter(measured.left_out))}: RuntimeError: no kernel" in render([measured])
 
 
@@ -270,8 +330,8 @@ def test_both_devices_draw_the_same_numbers():
 
 def test_a_library_that_is_missing_leaves_the_other_and_ours(monkeypatch):
     monkeypatch.setitem(sys.modules, "x_transformers", None)
-    measured = measure_steps("small", "parity", torch.device("cpu"), Budget(0.0, 1), False, math.inf)
+    measured = measure_steps("small", "parity", torch.device("cpu"), Budget(0.0, 1), math.inf)
     assert list(measured.left_out) == ["x-transformers"]
     assert {s.who for s in measured.steps} == {"lprime", "GPT-2", "Llama", "GPT-NeoX", "MPT"}
-    late = measure_steps("small", "parity", torch.device("cpu"), Budget(0.0, 1), False, time.monotonic() - 1)
+    late = measure_steps("small", "parity", torch.device("cpu"), Budget(0.0, 1), time.monotonic() - 1)
     assert {s.who for s in late.steps} == {"lprime"} and "TimeoutError: no time left" in late.left_out.values()
