@@ -12,9 +12,9 @@ from bench.suites.suite import ModelSpec, Suite
 from tasks import InputError
 
 CPU_FLOPS, GPU_FLOPS = 4e10, 1e13
-"""FLOP/s of a training step: measured on one core of an AMD EPYC, guessed for a GPU."""
+"""FLOP/s of a training step: of one core of an AMD EPYC, and of each of some six runs at a time on an H200."""
 GPU_STEP_S = 0.008
-"""Minimum step time on a GPU, however small the model: a guess."""
+"""Minimum step time of these runs, however small the model."""
 MOST_RESULTS = 20
 """Maximum number of results read per task."""
 

@@ -15,7 +15,8 @@ import typer
 
 from .candidates import SMOKE, STANDARD, Candidates
 
-KINDS = ("equality", "steps", "packed", "calibration", "grid")
+KINDS = ("equality", "steps", "packed", "grid", "calibration")
+NOT_UNASKED = "The last one only if it is named; its suite is then the grid's."
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Size:
     packed_s: float
     """Seconds of the measurement with each number of trainings."""
     suite: str
-    """Suite that is calibrated and then run."""
+    """Suite of the grid, and of the calibration."""
     candidates: tuple[Candidates, ...]
     """Settings of its tasks to try."""
     grid: tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]], ...]
@@ -84,7 +85,7 @@ def gpu(
     minutes: Annotated[float, typer.Option(min=0.0, help="Begin nothing after so many minutes.")] = 25.0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="For measurements, page and results; continued.")] = Path("gpu"),
     only: Annotated[
-        list[str] | None, typer.Option(metavar="KIND", help=f"Only these: {', '.join(KINDS)} (repeatable).")
+        list[str] | None, typer.Option(metavar="KIND", help=f"Only these (repeatable): {', '.join(KINDS)}. {NOT_UNASKED}")
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Runs at a time of the grid.")] = 16,
     mps: Annotated[bool, typer.Option("--mps", help="Calibration and grid with NVIDIA's Multi-Process Service.")] = False,
@@ -109,7 +110,7 @@ def gpu(
     from .calibration import calibrated, next_round, run_trials, write_suite
     from .equality import measure_equality
     from .grid import run_grid
-    from .measurements import Failure, Grid, Machine, Measurement, Trial, append, error_text, read_measurements
+    from .measurements import Failure, Machine, Measurement, Trial, append, error_text, read_measurements
     from .mps import multi_process_service
     from .packed import measure_packed
     from .page import render
@@ -179,18 +180,21 @@ def gpu(
     def tried() -> dict[str, Trial]:
         return {m.key: m for m in read_measurements(path) if isinstance(m, Trial)}
 
-    def run_calibrated_grid() -> Grid:
-        file = out / f"{base.name}.yaml"
-        write_suite(file, calibrated(base, size.candidates, tried()))
-        return run_grid(file, size.grid, workers, device, end, out)
+    chosen = out / f"{base.name}.yaml"
 
-    scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-    with scratch as folder, multi_process_service(folder, mps) as variables, environment(variables):
+    def calibrate() -> None:
         while specs := next_round(base, size.candidates, before := tried()):
             attempt("calibration", "trials", run_trials, base, specs, workers, device, end, out, needs_s=BEGIN_S)
             if tried() == before:  # no time left, or they failed
-                break
-        attempt("grid", base.name, run_calibrated_grid)
+                return
+        write_suite(chosen, calibrated(base, size.candidates, tried()))
+
+    scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    with scratch as folder, multi_process_service(folder, mps) as variables, environment(variables):
+        if only and "calibration" in only:
+            calibrate()
+        suite = str(chosen) if chosen.exists() else base.name
+        attempt("grid", base.name, run_grid, suite, size.grid, workers, device, end, out, needs_s=BEGIN_S)
     for suite in size.packed if device.type == "cuda" else ():  # last: a service that fails can leave the GPU unusable
         if not pack(suite, mps=True):
             break

@@ -66,12 +66,12 @@ def lprime_run(suite: str, workers: int, device: torch.device, out: Path) -> lis
 
 
 def run_grid(
-    suite: Path, stages: Sequence[Sequence[Sequence[object]]], workers: int, device: torch.device, end: float, folder: Path
+    suite: str, stages: Sequence[Sequence[Sequence[object]]], workers: int, device: torch.device, end: float, folder: Path
 ) -> Grid:
     """Run a grid until a time, after the results of earlier calls are unpacked, and pack its results.
 
     Arguments:
-        suite: its YAML file.
+        suite: its name or YAML file.
         stages: encodings, tasks and seeds that run first, then those that run next; the last are the whole grid.
         end: value of ``time.monotonic()`` at which it is stopped.
     """
@@ -79,7 +79,7 @@ def run_grid(
     unpack_results(archive, out)
     for stage in stages:
         options = [f"--{name}={value}" for name, values in zip(CHOICES, stage, strict=True) for value in values]
-        process = subprocess.Popen([*lprime_run(str(suite), workers, device, out), *options, "--retry-failed"])
+        process = subprocess.Popen([*lprime_run(suite, workers, device, out), *options, "--retry-failed"])
         try:
             while process.poll() is None and (left := end - STOP_S - time.monotonic()) > 0:
                 with suppress(subprocess.TimeoutExpired):
@@ -98,7 +98,9 @@ def run_grid(
         if stopped:
             break
     done, failed = pack_results(out, archive)
-    return Grid(key=suite.stem, done=done, failed=failed, asked=prod(map(len, stages[-1])), seconds=time.monotonic() - start)
+    return Grid(
+        key=Path(suite).stem, done=done, failed=failed, asked=prod(map(len, stages[-1])), seconds=time.monotonic() - start
+    )
 
 
 def unpack_results(archive: Path, out: Path) -> None:

@@ -216,7 +216,7 @@ sys.exit(2)
     monkeypatch.setattr("bench.gpu.grid.lprime_run", lambda *_: [sys.executable, "-c", script])
     monkeypatch.setattr("bench.gpu.grid.PACK_EVERY_S", 0.2)
     stages = [(["nope"], ["parity"], [0]), (["nope"], ["parity"], [0, 1])]
-    grid = run_grid(Path("quick"), stages, 1, torch.device("cpu"), math.inf, tmp_path)
+    grid = run_grid("quick", stages, 1, torch.device("cpu"), math.inf, tmp_path)
     assert (grid.done, grid.failed, grid.asked) == (2, 0, 2), "one stage after the other"
 
 
@@ -255,7 +255,7 @@ signal.pause()
     monkeypatch.setattr("bench.gpu.grid.time", SimpleNamespace(monotonic=time_over))
     monkeypatch.setattr("bench.gpu.grid.PACK_EVERY_S", 0.2)
     monkeypatch.setattr("bench.gpu.grid.Grid", lambda **fields: fields)  # seconds are not finite here
-    grid = run_grid(Path("quick"), stages, 1, torch.device("cpu"), 100.0, tmp_path)
+    grid = run_grid("quick", stages, 1, torch.device("cpu"), 100.0, tmp_path)
     assert (tmp_path / "saved").exists() and (grid["done"], grid["asked"]) == (0, 2), "no second stage"
 
 
