@@ -91,10 +91,13 @@ SPAN = r"([\d:.]+ (?:s|minutes|hours))"
 
 @pytest.mark.parametrize("runs_per_job", [1, 5, None])
 def test_runs_that_do_not_suit_the_cluster_are_named(tmp_path, monkeypatch, capsys, runs_per_job):
-    """``standard`` takes 6 to 18 hours a run on a CPU, by its FLOPs."""
+    """``standard`` with fifteen times the steps takes 5 to 20 hours a run on a CPU, by its FLOPs."""
     monkeypatch.chdir(tmp_path)
+    suite = load_suite("standard").model_dump(mode="json", exclude_none=True)
+    suite["tasks"] = [spec | {"recipe": {"steps": 15 * spec["recipe"]["steps"]}} for spec in suite["tasks"]]
+    Path("long.yaml").write_text(yaml.safe_dump(suite | {"name": "long"}))
     sizes = {"cpus_per_job": 4} | ({"runs_per_job": runs_per_job} if runs_per_job else {})
-    shown = preview(capsys, "standard", "--on", write_cluster(tmp_path, time_minutes=240, **sizes))
+    shown = preview(capsys, "long.yaml", "--on", write_cluster(tmp_path, time_minutes=240, **sizes))
     shortest, longest = map(seconds_in, re.search(rf"a run takes {SPAN} to {SPAN} \(guessed", shown).groups())
     (job,) = map(seconds_in, re.search(rf"the longest job about {SPAN}\n", shown).groups())
     assert 5 * 3600 < shortest < longest < 20 * 3600 and job >= longest
@@ -104,7 +107,7 @@ def test_runs_that_do_not_suit_the_cluster_are_named(tmp_path, monkeypatch, caps
         seconds_in, re.search(rf"without a GPU a run takes up to .* on one about {SPAN}: set gpus_per_job", shown).groups()
     )
     assert on_gpu < longest / 10
-    suits = preview(capsys, "standard", "--on", write_cluster(tmp_path, time_minutes=240, gpus_per_job="h100:1"))
+    suits = preview(capsys, "long.yaml", "--on", write_cluster(tmp_path, time_minutes=240, gpus_per_job="h100:1"))
     assert "caution" not in suits and "GPU-hours" in suits
 
 
