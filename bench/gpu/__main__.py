@@ -87,7 +87,7 @@ def gpu(
     only: Annotated[
         list[str] | None, typer.Option(metavar="KIND", help=f"Only these (repeatable): {', '.join(KINDS)}. {NOT_UNASKED}")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Runs at a time of the grid.")] = 16,
+    workers: Annotated[int, typer.Option(min=1, help="Runs at a time of the grid.")] = 8,
     mps: Annotated[bool, typer.Option("--mps", help="Calibration and grid with NVIDIA's Multi-Process Service.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A smoke run on the CPU; its numbers mean nothing.")] = False,
 ) -> None:
