@@ -33,6 +33,13 @@ def attach_conditions(suites: Mapping[str, Sequence[Grid]]) -> dict[str, list[Gr
     return {name: [attach(versions[0], suites), *versions[1:]] for name, versions in own.items()}
 
 
+def attach_others(suites: Mapping[str, Sequence[Grid]]) -> dict[str, list[Grid]]:
+    """Suite → its grids, the newest with those of the other suites that have ranked tasks."""
+    newest = {name: versions[0] for name, versions in suites.items() if versions[0].columns}
+    others = {name: {other: grid for other, grid in newest.items() if other != name} for name in suites}
+    return {name: [replace(first, others=others[name]), *older] for name, (first, *older) in suites.items()}
+
+
 def suites_with_boards(out: Path) -> list[str]:
     """Names of the suites with results that have a board of their own: not conditions, and with ranked tasks, unless there are
     no others.

@@ -85,6 +85,8 @@ class Grid:
     """Encoding → what it does past L by design, if its card declares it."""
     conditions: Mapping[str, "Grid"] = field(default_factory=dict)
     """Condition of the suite → its grid, where ``data.conditions`` added those with runs."""
+    others: Mapping[str, "Grid"] = field(default_factory=dict)
+    """Other suite → its newest grid, where ``data.conditions`` added them."""
     probes: Sequence[ProbeRecord] = ()
     """What probes found in its trained models, where ``data.probes`` added it."""
     unverified: "Grid | None" = None

@@ -21,7 +21,7 @@ from leaderboard.figures import board_figures, stretched
 from leaderboard.figures.canvas import file_name
 from leaderboard.format import ranking_title
 from leaderboard.stats.resolution import resolution
-from leaderboard.stats.robustness import robustness
+from leaderboard.stats.robustness import order_elsewhere, robustness
 from leaderboard.stats.summary import Classes, Row, all_rows, summarise
 
 from . import columns, robustness_text, tables
@@ -212,6 +212,9 @@ def detail_sections(grid: Grid, classes: Classes, file: BoardFile, alts: Mapping
         titles = [columns.task_markdown(column.task) for column in grid.columns]
         parts += [*robustness_text.robustness_tables(order), robustness_text.task_scores_table(order, titles)]
         parts.append(robustness_text.HOW)
+    if others := order_elsewhere(grid):
+        parts += [f"## {robustness_text.ELSEWHERE_TITLE}", robustness_text.elsewhere_words(others)]
+        parts.append(robustness_text.elsewhere_table(others))
     parts += ["## Cost", tables.cost_table(rows)]
     add_figure("Accuracy against cost", board_figures.COST)
     parts += ["## Exact match at l ≤ L", tables.in_distribution_table(grid, rows)]

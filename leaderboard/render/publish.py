@@ -24,7 +24,7 @@ from bench.findings.finding import shipped_findings
 from bench.probe.record import ProbeRecord
 from leaderboard import ARCHIVE
 from leaderboard.data.cards import Card, read_cards, with_cards
-from leaderboard.data.conditions import attach_conditions
+from leaderboard.data.conditions import attach_conditions, attach_others
 from leaderboard.data.file_names import IMAGES, PAGES
 from leaderboard.data.grid import Grid
 from leaderboard.data.outcomes import Outcome, published_outcomes, read_outcomes
@@ -129,7 +129,7 @@ def read_published_board(folder: Path) -> PublishedBoard:
     cards, grids = read_cards(folder), published_grids(folder)
     archived = sorted(path.parent.name for path in (folder.parent / ARCHIVE.name).glob(f"*/{README}"))
     return PublishedBoard(
-        attach_conditions(with_cards(with_probes(grids, folder), cards)),
+        attach_others(attach_conditions(with_cards(with_probes(grids, folder), cards))),
         cards,
         archived,
         read_outcomes(published_outcomes(folder)),

@@ -17,6 +17,7 @@ from tasks import plural
 from .markdown import escape, markdown_table
 
 TITLE = "Does the order hold?"
+ELSEWHERE_TITLE = "Is the order the same in other suites?"
 MOST_MOVES = 3
 """Encodings named per condition."""
 MOST_PAIRS = 2
@@ -143,6 +144,35 @@ def robustness_tables(found: Robustness) -> list[str]:
         "largest moves: place in the suite → here (change of score)",
     ]
     return [markdown_table(header, rows), *([tuned_table(tuned)] if tuned else [])]
+
+
+def elsewhere_words(found: Sequence[OrderComparison]) -> str:
+    """How the order agrees with that of other suites, as sentences."""
+    text = []
+    for one in found:
+        start = (
+            f"In suite `{one.condition}` the same {len(one.encodings)} encodings have an order with τ = {tau_text(one)} to this"
+        )
+        if one.pairs is None:
+            text.append(f"{start}; there are too few seeds for a test.")
+            continue
+        turned = plural(len(one.pairs.reversed), "pair")
+        text.append(
+            f"{start}. Of the {one.pairs.total} pairs separated here, the test separates {one.pairs.same} there in the same "
+            f"direction and {turned} the other way round{f' ({reversed_text(one.pairs)})' if one.pairs.reversed else ''}."
+        )
+    text.append("τ is Kendall's τ-b of the overall scores; in brackets its 95 % interval by stratified bootstrap.")
+    return " ".join(text)
+
+
+def elsewhere_table(found: Sequence[OrderComparison]) -> str:
+    """The scores here and there, best encodings first."""
+    rows = [
+        [f"`{one.condition}`", escape(name), share(here), share(there)]
+        for one in found
+        for name, here, there in sorted(zip(one.encodings, one.base, one.scores, strict=True), key=lambda row: -row[1])
+    ]
+    return markdown_table(["suite", "encoding", "score here", "score there"], rows, left=2)
 
 
 def task_scores_table(found: Robustness, tasks: Sequence[str]) -> str:

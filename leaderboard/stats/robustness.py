@@ -21,6 +21,8 @@ from .summary import summarise, summarise_cell
 
 SUITE = ""
 """The suite itself, among the names of its conditions."""
+FEWEST = 3
+"""Encodings from which on the orders of two suites are compared."""
 RATE = "learning_rate-"
 """Start of the names of conditions with another learning rate."""
 
@@ -144,6 +146,21 @@ def robustness(grid: Grid) -> Robustness | None:
         interaction=None if values is None else interaction(values[..., 0].mean(-1)),
         tuned=None if values is None else tune(rated, rates, common, values, suite_runs(*rated)[1]),
     )
+
+
+@once_per_grid
+def order_elsewhere(grid: Grid) -> tuple[OrderComparison, ...]:
+    """Compare a grid with those of other suites: encodings of both first tables that have run on all tasks of both."""
+    found = []
+    for name, other in grid.others.items():
+        first, second = ([row.name for row in summarise(one).get("standard", ())] for one in (grid, other))
+        names = [one for one in first if one in second and whole_seeds(grid, [one]) and whole_seeds(other, [one])]
+        ours, theirs = whole_seeds(grid, names), whole_seeds(other, names)
+        if len(names) >= FEWEST and ours and theirs:
+            scores = score_list(ours)
+            separated = directions(scores) if len(ours) > 1 else None
+            found.append(comparison(name, names, scores, score_list(theirs), separated))
+    return tuple(found)
 
 
 SeedRuns = Mapping[int, Float[np.ndarray, "E T 3"]]

@@ -16,7 +16,7 @@ from hypothesis import strategies as some
 from hypothesis.extra.numpy import arrays
 from synthetic_results import only_grid, result, store, suite
 
-from leaderboard.data.conditions import attach
+from leaderboard.data.conditions import attach, attach_others
 from leaderboard.data.store import publish_runs, published_grids
 from leaderboard.figures.robustness import draw_robustness
 from leaderboard.render.publish import read_published_board
@@ -296,3 +296,26 @@ def test_the_figure_shows_every_encoding_and_tau():
     line = next(line for line in figure.axes[0].get_lines() if line.get_label() == "alibi")
     width = next(one for one in found.comparisons if one.condition == "width-128")
     assert line.get_ydata()[3] == pytest.approx(width.scores[width.encodings.index("alibi")])
+
+
+def test_the_order_is_compared_with_other_suites():
+    """Encodings of both, by seeds that all of them have; NoPE has run on one task only in the larger suite."""
+    there = {"rope": 0.2, "t5": 0.9, "alibi": 0.5, "nope": 0.7, "fire": 0.4}
+    large = suite(name="large", encodings=list(there), seeds=[0, 1])
+    runs = [r for r in runs_of(large, there) if r.encoding.name != "nope" or r.task == large.tasks[0].task]
+    small = only_grid(OF, runs_of(OF, BASE | {"fire": 0.3}))
+    boards = attach_others({"small": [small], "large": [only_grid(large, runs)]})
+    (found,) = rb.order_elsewhere(boards["small"][0])
+    assert found.condition == "large" and sorted(found.encodings) == ["alibi", "fire", "rope", "t5"]
+    expected = scipy.stats.kendalltau([0.8, 0.7, 0.6, 0.3], [0.2, 0.9, 0.5, 0.4]).statistic
+    assert found.tau == pytest.approx(expected) and found.pairs.total == 6 and len(found.pairs.reversed) == 3
+    shown = board_of(boards["small"][0])
+    rows = cells(shown, "## Is the order the same in other suites?")
+    assert [row["encoding"] for row in rows] == ["rope", "t5", "alibi", "fire"]
+    assert "Of the 6 pairs separated here, the test separates 3 there in the same direction and 3 pairs the other way" in shown
+    (back,) = rb.order_elsewhere(boards["large"][0])
+    assert back.tau == found.tau and back.condition == "small"
+    one_seed = attach_others({"small": [small], "large": [only_grid(large, [r for r in runs if r.seed == 0])]})
+    assert "too few seeds for a test" in board_of(one_seed["small"][0])
+    few = attach_others({"small": [only_grid(OF, runs_of(OF, {"rope": 0.8, "t5": 0.7}))], "large": [only_grid(large, runs)]})
+    assert not rb.order_elsewhere(few["small"][0]) and not rb.order_elsewhere(small)
