@@ -161,7 +161,8 @@ def elsewhere_words(found: Sequence[OrderComparison]) -> str:
             f"{start}. Of the {one.pairs.total} pairs separated here, the test separates {one.pairs.same} there in the same "
             f"direction and {turned} the other way round{f' ({reversed_text(one.pairs)})' if one.pairs.reversed else ''}."
         )
-    text.append("τ is Kendall's τ-b of the overall scores; in brackets its 95 % interval by stratified bootstrap.")
+    bracketed = "; in brackets its 95 % interval by stratified bootstrap" if any(one.interval for one in found) else ""
+    text.append(f"τ is Kendall's τ-b of the overall scores{bracketed}.")
     return " ".join(text)
 
 
