@@ -12,9 +12,10 @@ from bench.suites.suite import ModelSpec, Suite
 from tasks import InputError
 
 CPU_FLOPS, GPU_FLOPS = 4e10, 1e13
-"""FLOP/s of a training step: of one core of an AMD EPYC, and of each of some six runs at a time on an H200."""
+"""FLOP/s of a training step: measured on one core of an AMD EPYC, guessed for a GPU that several runs share. Runs of
+``standard``, ten at a time on an H200, took 1.8 times as long as guessed."""
 GPU_STEP_S = 0.008
-"""Minimum step time of these runs, however small the model."""
+"""Minimum step time on such a GPU, however small the model: a guess."""
 MOST_RESULTS = 20
 """Maximum number of results read per task."""
 

@@ -16,7 +16,7 @@ import typer
 from .candidates import SMOKE, STANDARD, Candidates
 
 KINDS = ("equality", "steps", "packed", "grid", "calibration")
-NOT_UNASKED = "The last one only if it is named; its suite is then the grid's."
+NOT_UNASKED = "calibration runs only if it is named; the grid then trains the suite that it writes."
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,8 @@ class Size:
     """Suite of the grid, and of the calibration."""
     candidates: tuple[Candidates, ...]
     """Settings of its tasks to try."""
-    grid: tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]], ...]
-    """Stages of its grid: encodings, tasks and seeds."""
+    grid: tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]
+    """Its encodings, tasks and seeds."""
     compiled: tuple[tuple[str, str], ...]
     """Suites and tasks whose steps are timed with the libraries' models compiled."""
 
@@ -60,7 +60,7 @@ FULL = Size(
     packed_s=4.0,
     suite="standard",
     candidates=STANDARD,
-    grid=((GRID, TASKS, (0, 1, 2)),),
+    grid=(GRID, TASKS, (0, 1, 2)),
     compiled=tuple((suite, "copying") for suite in SUITES),
 )
 BEGIN_S = 30.0
@@ -76,7 +76,7 @@ QUICK = Size(
     packed_s=0.5,
     suite="quick",
     candidates=SMOKE,
-    grid=((("nope",), ("parity",), (0,)),),
+    grid=(("nope",), ("parity",), (0,)),
     compiled=(),
 )
 
@@ -87,7 +87,7 @@ def gpu(
     only: Annotated[
         list[str] | None, typer.Option(metavar="KIND", help=f"Only these (repeatable): {', '.join(KINDS)}. {NOT_UNASKED}")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Runs at a time of the grid.")] = 8,
+    workers: Annotated[int, typer.Option(min=1, help="Runs at a time of calibration and grid.")] = 8,
     mps: Annotated[bool, typer.Option("--mps", help="Calibration and grid with NVIDIA's Multi-Process Service.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A smoke run on the CPU; its numbers mean nothing.")] = False,
 ) -> None:
@@ -110,7 +110,7 @@ def gpu(
     from .calibration import calibrated, next_round, run_trials, write_suite
     from .equality import measure_equality
     from .grid import run_grid
-    from .measurements import Failure, Machine, Measurement, Trial, append, error_text, read_measurements
+    from .measurements import Failure, Machine, Measurement, Trial, append, error_text, label, read_measurements
     from .mps import multi_process_service
     from .packed import measure_packed
     from .page import render
@@ -122,6 +122,7 @@ def gpu(
     if not (quick or torch.cuda.is_available()):
         raise InputError("no CUDA device was found; --quick tries the command on a CPU")
     device, size = torch.device("cpu" if quick else "cuda"), QUICK if quick else FULL
+    Measured = Measurement | Sequence[Measurement]
     check_writable(out)
     path = out / "measurements.jsonl"
     known = {(m.kind, m.key) for m in read_measurements(path)}
@@ -136,7 +137,7 @@ def gpu(
     def attempt(
         kind: str,
         key: str,
-        measure: Callable[..., Measurement | Sequence[Measurement]],
+        measure: Callable[..., Measured],
         *arguments: object,
         needs_s: float = 0.0,
     ) -> bool:
@@ -156,11 +157,11 @@ def gpu(
     keep(Machine(key=device_name(device), date=now(), cores=cores, versions=package_versions(*PACKAGES), quick=quick))
     budget = Budget(0.0, size.step_rounds)
     for suite, task in size.steps:
-        attempt("steps", f"{suite} {task}", measure_steps, suite, task, device, budget, end, needs_s=BEGIN_S)
+        attempt("steps", f"{label(suite)} {task}", measure_steps, suite, task, device, budget, end, needs_s=BEGIN_S)
 
     def pack(suite: str, mps: bool) -> bool:
-        counts = [n for n in size.packed_counts if ("packed", f"{suite} {n}{' mps' * mps}") not in known]
-        key = f"{suite}{' mps' * mps}"
+        counts = [n for n in size.packed_counts if ("packed", f"{label(suite)} {n}{' mps' * mps}") not in known]
+        key = f"{label(suite)}{' mps' * mps}"
         return not counts or attempt(
             "packed", key, measure_packed, suite, counts, mps, device, size.packed_s, end, needs_s=BEGIN_S
         )
@@ -169,8 +170,9 @@ def gpu(
         pack(suite, mps=False)
     names = [name for name in size.encodings or catalogue() if ("equality", name) not in known]
     comparing = bool(names) and time.monotonic() < end and (not only or "equality" in only)
-    uncompiled = [pair for pair in size.compiled if ("steps", f"{' '.join(pair)} compiled") not in known]
-    with compiling(uncompiled if not only or "steps" in only else [], device) as started:
+    uncompiled = [(suite, task) for suite, task in size.compiled if ("steps", f"{label(suite)} {task} compiled") not in known]
+    compiled = (not only or "steps" in only) and time.monotonic() + BEGIN_S < end
+    with compiling(uncompiled if compiled else [], device) as started:
         if comparing:  # while the libraries' models are compiled
             measure_equality(names, device.type, size.equality_steps, size.past, max(1, cores - 1), end, keep)
         if started:
@@ -182,19 +184,27 @@ def gpu(
 
     chosen = out / f"{base.name}.yaml"
 
+    def shared(measure: Callable[..., Measured]) -> Callable[..., Measured]:
+        """The measurement with the Multi-Process Service, if that was asked for."""
+
+        def with_service(*arguments: object) -> Measured:
+            scratch, wanted = tempfile.TemporaryDirectory(ignore_cleanup_errors=True), mps and device.type == "cuda"
+            with scratch as folder, multi_process_service(folder, wanted, checked=False) as variables, environment(variables):
+                return measure(*arguments)
+
+        return with_service
+
     def calibrate() -> None:
         while specs := next_round(base, size.candidates, before := tried()):
-            attempt("calibration", "trials", run_trials, base, specs, workers, device, end, out, needs_s=BEGIN_S)
+            attempt("calibration", "trials", shared(run_trials), base, specs, workers, device, end, out, needs_s=BEGIN_S)
             if tried() == before:  # no time left, or they failed
                 return
         write_suite(chosen, calibrated(base, size.candidates, tried()))
 
-    scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-    with scratch as folder, multi_process_service(folder, mps) as variables, environment(variables):
-        if only and "calibration" in only:
-            calibrate()
-        suite = str(chosen) if chosen.exists() else base.name
-        attempt("grid", base.name, run_grid, suite, size.grid, workers, device, end, out, needs_s=BEGIN_S)
+    if only and "calibration" in only:
+        calibrate()
+    suite = str(chosen) if chosen.exists() else base.name
+    attempt("grid", base.name, shared(run_grid), suite, size.grid, workers, device, end, out, needs_s=BEGIN_S)
     for suite in size.packed if device.type == "cuda" else ():  # last: a service that fails can leave the GPU unusable
         if not pack(suite, mps=True):
             break

@@ -1,6 +1,8 @@
 """Trials of candidates, and the choice of a suite's tasks by the criteria in ``bench/suites/CALIBRATION.md``."""
 
 import os
+import signal
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +19,7 @@ from bench.training.evaluate import zero_scores
 from tasks import InputError
 
 from .candidates import Candidates
-from .grid import LATE_S, RunsFailed, lprime_run, pack_results, run_to_end, unpack_results
+from .grid import lprime_run, pack_results, unpack_results
 from .measurements import Trial
 
 SEEDS = [100, 101]
@@ -30,6 +32,8 @@ LENGTHS = 8
 """Fewest test lengths past L that are kept."""
 TRIALS = "trials"
 """Folder of the trials' runs, and name of the archive of their results."""
+LATE_S = 30.0
+"""Seconds that what is still running gets when the command's time is over."""
 Scores = dict[str, list[list[LengthScore]]]
 """Encoding → scores of each of its runs, by test length."""
 
@@ -83,6 +87,34 @@ def run_trials(
         bound = LEARNED - (1 - LEARNED) * (len(SEEDS) - count) / count
         going_on = [spec for spec in going_on if enough(learned(spec, found[spec.task]), bound)]
     return [judge(spec, trial_key(base, spec), found[spec.task]) for spec in specs]
+
+
+class RunsFailed(InputError):
+    """``lprime run`` ended, and some runs failed."""
+
+
+def run_to_end(command: list[str], environment: Mapping[str, str], seconds: float) -> None:
+    """Run ``lprime run``, and kill it and its workers when the time is over.
+
+    Raises:
+        RunsFailed: a run failed.
+        InputError: it refuses the runs.
+        TimeoutError: it takes longer.
+    """
+    if seconds <= 0:
+        raise TimeoutError("no time left")
+    pipe, errors = subprocess.PIPE, subprocess.STDOUT
+    with subprocess.Popen(command, stdout=pipe, stderr=errors, text=True, env=environment, start_new_session=True) as process:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"lprime run takes longer than {seconds:.0f} s") from None
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode:
+        error = RunsFailed if process.returncode == 1 else InputError
+        raise error(f"lprime run ended with {process.returncode}: {' '.join(output.split()[-40:])}")
 
 
 def judge(spec: TaskSpec, key: str, scores: Scores) -> Trial:

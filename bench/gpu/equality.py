@@ -24,7 +24,7 @@ from bench.runs.run_training import build_model
 from bench.runs.worker import end_with_parent
 from bench.speed.trainee import training_batch
 from bench.suites.suite import Suite, load_suite
-from bench.training.batches import IGNORED, Batch, as_batch, fixed_shape_batch
+from bench.training.batches import IGNORED, Batch, as_batch, few_shapes_batch
 from bench.training.cuda_graphs import StaticFunction, cuda_graph
 from bench.training.model import Decoder
 from bench.training.optimizer import FlatAdamW
@@ -42,6 +42,10 @@ FP32 = 1e-4
 """Largest accepted relative difference of loss, gradient and logits in fp32."""
 BF16_LOSS, BF16_GRADIENT = 0.02, 0.2
 """The same in bf16, whose numbers have 8 bits: a rounding is up to .4 %, and three layers have some fifty in a row."""
+
+
+RANDOM = "draws random numbers"
+"""Why an encoding is not even tried to be recorded."""
 
 
 class DrawOnCPU(TorchFunctionMode):
@@ -70,7 +74,6 @@ def measure_equality(
         past: suite at whose longest test length they are compared too.
         end: value of ``time.monotonic()`` from which on no comparison begins.
     """
-
     comparers: SimpleQueue[Comparer] = SimpleQueue()
     for _ in range(processes):
         comparers.put(Comparer(device, steps, past))
@@ -87,16 +90,20 @@ def measure_equality(
 
     try:
         with ThreadPoolExecutor(processes) as pool:
-            for job in as_completed([pool.submit(compare_before_end, name) for name in names]):
-                if found := job.result():
-                    report(found)
+            try:
+                for job in as_completed([pool.submit(compare_before_end, name) for name in names]):
+                    if found := job.result():
+                        report(found)
+            except BaseException:  # a signal, too
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     finally:
         while not comparers.empty():
             comparers.get().stop()
 
 
 class Comparer:
-    """Compares encodings in a process of its own, and in a new one after an error, which can leave CUDA unusable."""
+    """Compares encodings in a process of its own. An error or a failed recording can leave CUDA unusable: then in a new one."""
 
     def __init__(self, device: str, steps: int, past: str) -> None:
         self.arguments = device, steps, past
@@ -119,7 +126,7 @@ class Comparer:
         except (EOFError, ConnectionError):
             process.join()
             found = f"its process ended with {process.exitcode}"
-        if isinstance(found, str) or found.graph_loss is None:
+        if isinstance(found, str) or found.fallback not in ("", RANDOM):
             self.stop()
         return Failure(key=f"equality {name}", error=found) if isinstance(found, str) else found
 
@@ -252,7 +259,7 @@ def compare_recording(model: Decoder, suite: Suite, steps: int, announced_length
             if not graphs.usable:
                 break
             examples: Examples = training_batch(suite, TASK, recipe.batch, step)
-            batch = fixed_shape_batch(examples, announced_length, task.widths(length)[1] + 1)
+            batch = few_shapes_batch(examples, announced_length, task.widths(length)[1] + 1)
             found = graphs(batch, announced_length).clone(), gradients(model)
             expected = graphs.plain_step(batch, announced_length).clone(), gradients(model)
             seen.add(found, expected)
@@ -260,7 +267,7 @@ def compare_recording(model: Decoder, suite: Suite, steps: int, announced_length
         logger.removeHandler(reasons)
     if graphs.usable:
         return seen, ""
-    return seen, reasons.last or "draws random numbers"
+    return seen, reasons.last or RANDOM
 
 
 class Reasons(logging.Handler):

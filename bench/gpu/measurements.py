@@ -7,6 +7,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from bench.result import Record, first_fault
 from bench.speed.record import Step
+from bench.suites.suite import load_suite
 from tasks import InputError
 
 
@@ -56,7 +57,7 @@ class Packed(Record):
     busy: float | None = None
     """Mean share of time in which any kernel runs, by ``nvidia-smi``."""
     memory_mb: float | None = None
-    """GPU memory of each run, MiB."""
+    """GPU memory in use by all the processes, those at rest included, MiB."""
 
 
 class Trial(Record):
@@ -117,6 +118,12 @@ class Machine(Record):
 
 Measurement = Annotated[Equality | Steps | Packed | Trial | Grid | Failure | Machine, Field(discriminator="kind")]
 ADAPTER: TypeAdapter[Measurement] = TypeAdapter(Measurement)
+
+
+def label(suite: str) -> str:
+    """Name and version of a suite, for keys and titles."""
+    found = load_suite(suite)
+    return f"{found.name}, version {found.version}"
 
 
 def error_text(error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,8 +15,16 @@ STOP_S = 20.0
 
 
 @contextmanager
-def multi_process_service(folder: str, wanted: bool) -> Iterator[dict[str, str]]:
-    """NVIDIA's Multi-Process Service, which lets the kernels of several processes run together; its environment."""
+def multi_process_service(folder: str, wanted: bool, checked: bool = True) -> Iterator[dict[str, str]]:
+    """Start the service, if it is wanted, and stop it at the end; yields the variables for programs that shall use it.
+
+    Arguments:
+        folder: for its pipes and logs.
+        checked: a program must have used it.
+
+    Raises:
+        InputError: it is not installed, it does not start, or nothing has used it.
+    """
     if not wanted:
         yield {}
         return
@@ -37,8 +46,11 @@ def multi_process_service(folder: str, wanted: bool) -> Iterator[dict[str, str]]
         if code := subprocess.call([control, "-d"], stdin=none, stdout=none, stderr=none, env=with_paths, timeout=STOP_S):
             raise InputError(f"{control} -d ended with {code}")
         yield environment
-        if not call("get_server_list").strip():  # without the service, programs run as if it had not been asked for
+        if checked and not call("get_server_list").strip():  # without the service, programs run as if it had not been asked for
             raise InputError(f"{control} has no server: the runs did not use it")
     finally:
-        with suppress(subprocess.TimeoutExpired):
+        try:
             call("quit")
+        except subprocess.TimeoutExpired:  # it waits for a client that was killed
+            with suppress(OSError, ValueError):
+                os.kill(int(Path(folder, "pipe", "nvidia-cuda-mps-control.pid").read_text()), signal.SIGKILL)

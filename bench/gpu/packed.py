@@ -21,14 +21,14 @@ from bench.suites.suite import load_suite
 from bench.training.train import TrainingState
 from tasks import InputError
 
-from .measurements import Packed, error_text
+from .measurements import Packed, error_text, label
 from .mps import multi_process_service
 
 ENCODINGS = ("nope", "rope", "alibi", "t5")
 """Encodings of the trainings, in turns."""
 TASK = "copying"
 FIRST_STEPS = 10
-"""Steps before the measurement; the first records the CUDA graph."""
+"""Steps before the measurement, in which the CUDA graphs of the most frequent shapes are recorded."""
 NVIDIA_SMI_S = 2.0
 """Seconds until ``nvidia-smi`` has reported once."""
 START_S = 60.0
@@ -48,7 +48,7 @@ def measure_packed(
         InputError: a training, or NVIDIA's Multi-Process Service, fails.
         TimeoutError: they take too long to start.
     """
-    steps_per_run = load_suite(suite).recipe_for(TASK).steps
+    name, steps_per_run = label(suite), load_suite(suite).recipe_for(TASK).steps
     found: list[Packed] = []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch, sampled_use(device) as samples:
         if device.type == "cuda":
@@ -67,10 +67,10 @@ def measure_packed(
                 use = samples[first:]
                 found.append(
                     Packed(
-                        key=f"{suite} {count}{' mps' * mps}", suite=suite, at_once=count, mps=mps, steps_per_s=rate,
+                        key=f"{name} {count}{' mps' * mps}", suite=name, at_once=count, mps=mps, steps_per_s=rate,
                         runs_per_hour=3600 * rate / steps_per_run,
                         busy=fmean(busy for busy, _ in use) / 100 if use else None,
-                        memory_mb=(use[-1][1] - unused) / max(counts) if use and unused is not None else None,
+                        memory_mb=use[-1][1] - unused if use and unused is not None else None,
                     )
                 )  # fmt: skip
     return found
@@ -100,8 +100,9 @@ def trainings(suite: str, count: int, variables: dict[str, str], device: torch.d
             for n in range(count):
                 receiver, sender = spawn.Pipe(duplex=False)
                 arguments = (sender, suite, ENCODINGS[n % len(ENCODINGS)], n, device.type, group.made, group.running)
-                processes.append(spawn.Process(target=train_and_rest, args=arguments, daemon=True))
-                processes[-1].start()
+                process = spawn.Process(target=train_and_rest, args=arguments, daemon=True)
+                process.start()
+                processes.append(process)
                 sender.close()
                 pipes.append(receiver)
         deadline = min(end, time.monotonic() + START_S)

@@ -39,10 +39,11 @@ def render(found: Sequence[Measurement]) -> str:
     where = "; ".join(
         f"{m.date}, {m.key}, {m.cores} cores, {', '.join(f'{k} {v}' for k, v in m.versions.items())}" for m in machines
     )
-    measured = {(m.kind, m.key) for m in found} | {("calibration", "trials") for _ in of_kind(found, Grid)}
-    measured |= {("packed", f"{m.suite}{' mps' * m.mps}") for m in of_kind(found, Packed)}
-    measured |= {("steps", "compiled") for m in of_kind(found, Steps) if m.key.endswith(" compiled")}
-    failed = [m for m in of_kind(found, Failure) if tuple(m.key.split(" ", 1)) not in measured]
+    failed = {
+        m.key: m.error
+        for n, m in enumerate(found)
+        if isinstance(m, Failure) and not any(tuple(m.key.split(" ", 1)) in measured_keys(later) for later in found[n:])
+    }
     tables = [*goals(found), *equality_tables(of_kind(found, Equality)), *step_tables(of_kind(found, Steps))]
     tables += [*packed_tables(of_kind(found, Packed)), *trial_tables(of_kind(found, Trial))]
     parts = ["# On a GPU", f"Measured by `python -m bench.gpu`{smoke}: {where}."]
@@ -51,10 +52,21 @@ def render(found: Sequence[Measurement]) -> str:
         f"Grid `{m.key}`: {m.done} of {m.asked} runs are done, {m.failed} failed, {m.seconds:.0f} s in the last call."
         for m in of_kind(found, Grid)
     ]
-    missing = {m.key: m.error for m in failed}
-    missing |= {f"steps {m.key}, {who}": error for m in of_kind(found, Steps) for who, error in m.left_out.items()}
+    missing = failed | {f"steps {m.key}, {who}": error for m in of_kind(found, Steps) for who, error in m.left_out.items()}
     parts += ["## Not measured", "\n".join(f"- {what}: {error}" for what, error in missing.items())] if missing else []
     return "\n\n".join(parts) + "\n"
+
+
+def measured_keys(one: Measurement) -> set[tuple[str, str]]:
+    """Kind and key of what was attempted, which may have given several measurements."""
+    match one:
+        case Packed():
+            return {("packed", f"{one.suite}{' mps' * one.mps}")}
+        case Trial():
+            return {("calibration", "trials")}
+        case Steps() if one.key.endswith(" compiled"):
+            return {("steps", "compiled")}
+    return {(one.kind, one.key)}
 
 
 def goals(found: Sequence[Measurement]) -> list[Table]:
@@ -82,7 +94,7 @@ def goals(found: Sequence[Measurement]) -> list[Table]:
     for suite, steps in by_suite(of_kind(found, Steps)).items():
         ratios = [value for row in speedups(steps).values() for value in row.values()]
         text = f"{format_factor(min(ratios))} to {format_factor(max(ratios))}" if ratios else "–"
-        rows.append([f"step at {suite}'s shapes over the fastest library's", f"at least {format_factor(SPEEDUP)}", text])
+        rows.append([f"step at the shapes of {suite}, over the fastest library's", f"at least {format_factor(SPEEDUP)}", text])
     if busy := [m.busy for m in of_kind(found, Packed) if m.busy is not None]:
         rows.append(["time with a kernel running, with the best packing", f"at least {percent(BUSY)}", percent(max(busy))])
     return [Table("Goals", "Numbers of the sections below.", ["what", "goal", "measured"], rows, left=3)] if rows else []
@@ -124,15 +136,15 @@ def step_tables(found: Sequence[Steps]) -> list[Table]:
     for suite, steps in by_suite(found).items():
         text = "In bf16, with the recipe's batch. Step time of the fastest library model over ours; compiled or not, by "
         text += "`torch.compile` as it is, which records no CUDA graph."
-        tables.append(speedup_table(f"Training step at {suite}'s shapes: speed-up", text, speedups(steps)))
-        tables.append(time_table(f"Training step at {suite}'s shapes: ms", "Median and quartiles.", steps))
+        tables.append(speedup_table(f"Training step at the shapes of {suite}: speed-up", text, speedups(steps)))
+        tables.append(time_table(f"Training step at the shapes of {suite}: ms", "Median and quartiles.", steps))
     return tables
 
 
 def packed_tables(found: Sequence[Packed]) -> list[Table]:
     text = (
         "Trainings of copying, data included, without evaluation and the start of processes. *Kernel running*: share of the "
-        "time in which any kernel runs, however small, by `nvidia-smi`. *Memory*: of each run."
+        "time in which any kernel runs, however small, by `nvidia-smi`. *Memory*: of all processes, those at rest included."
     )
     rows = [
         [
@@ -150,7 +162,7 @@ def packed_tables(found: Sequence[Packed]) -> list[Table]:
         "steps a second",
         "runs an hour",
         "kernel running",
-        "memory a run, MiB",
+        "memory, MiB",
     ]
     return [Table("Several runs at a time", text, header, rows)] if rows else []
 

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -20,7 +20,7 @@ from bench.speed.steps import time_steps
 from bench.speed.trainee import training_batch
 from bench.suites.suite import Suite, load_suite
 
-from .measurements import Steps, error_text
+from .measurements import Steps, error_text, label
 
 COMPILED = (
     ("x-transformers, flash", "nope"),
@@ -45,7 +45,8 @@ def measure_steps(suite: str, task: str, device: torch.device, budget: Budget, e
     """
     found, failed = load_suite(suite), dict[str, Exception]()
     steps = time_steps(found, task, budget, found.recipe_for(task).batch, device, failed, end)
-    return Steps(key=f"{suite} {task}", steps=steps, left_out={who: error_text(error) for who, error in failed.items()})
+    steps = [step.model_copy(update={"suite": label(suite)}) for step in steps]
+    return Steps(key=f"{label(suite)} {task}", steps=steps, left_out={who: error_text(error) for who, error in failed.items()})
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,7 @@ def time_compiled(training: LibraryTraining, suite: Suite, task: str, who: str, 
         training.step(examples)  # waits for the loss
         times.append(time.perf_counter() - start)
     return Step(
-        suite=suite.name, task=task, encoding=encoding, who=f"{who}, compiled", examples=size,
+        suite=label(suite.name), task=task, encoding=encoding, who=f"{who}, compiled", examples=size,
         parameters=training.parameters, ms=Spread.of(times, 1e3),
     )  # fmt: skip
 
@@ -125,24 +126,30 @@ def measure_compiled(started: Sequence[Compiling], rounds: int, end: float) -> l
 
     Arguments:
         end: value of ``time.monotonic()`` until which to wait for a model.
+
+    Raises:
+        TimeoutError: a model was not compiled in time; all are to be compiled again.
     """
 
     def receive(one: Compiling) -> Step | str:
         try:
             left = min(max(0.0, end - time.monotonic()), COMPILE_S)
-            return one.pipe.recv() if one.pipe.poll(left) else "TimeoutError: no time left"
-        except EOFError:
+            if not one.pipe.poll(left):
+                raise TimeoutError(f"{one.who} was not compiled in time")
+            return one.pipe.recv()
+        except (EOFError, ConnectionError):
             return "its process died"
 
     steps: dict[str, list[Step]] = {}
     left_out: dict[str, dict[str, str]] = {}
     for one, error in [(one, receive(one)) for one in started]:
-        key = f"{one.suite} {one.task} compiled"
+        key = f"{label(one.suite)} {one.task} compiled"
         steps.setdefault(key, [])
         left_out.setdefault(key, {})
         found: Step | str = error
         if not error:
-            one.pipe.send(rounds)
+            with suppress(ConnectionError):  # which `receive` sees too
+                one.pipe.send(rounds)
             found = receive(one)
         if isinstance(found, Step):
             steps[key].append(found)

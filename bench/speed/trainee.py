@@ -10,7 +10,7 @@ from bench.runs.run import Run
 from bench.runs.run_one import count_parameters
 from bench.runs.run_training import build_model
 from bench.suites.suite import Suite
-from bench.training.batches import fixed_shape_batch
+from bench.training.batches import few_shapes_batch
 from bench.training.evaluate import evaluate
 from bench.training.optimizer import FlatAdamW
 from bench.training.train import TrainingState, forward_backward, graphed_step, seeded_generator, train
@@ -44,7 +44,7 @@ class Trainee:
         announced_length = announced_length or self.task.tokens(self.train_length)
         self.optimizer.zero_grad()
         if self.graphs and self.graphs.usable:
-            batch = fixed_shape_batch(examples, announced_length, self.task.widths(self.train_length)[1] + 1)
+            batch = few_shapes_batch(examples, announced_length, self.task.widths(self.train_length)[1] + 1)
             loss = self.graphs(batch, announced_length)
         else:
             loss = forward_backward(self.model, examples, announced_length, seeded_generator("train", 0, 0, device=self.device))

@@ -23,7 +23,7 @@ SIZE_STEP = 16
 ROUND = 16
 """Least step of rounded numbers of rows."""
 EIGHTHS = 8
-"""Steps of the numbers of rows of ``fixed_shape_batch``."""
+"""Numbers of rows of ``few_shapes_batch`` are multiples of this part of a full bucket's."""
 
 
 @dataclass(frozen=True)
@@ -98,12 +98,12 @@ def extended(values: Int[np.ndarray, " N"], value: int) -> Int[np.ndarray, " M"]
     return filled(values, value, len(values) + -len(values) % step)
 
 
-def fixed_shape_batch(examples: Examples, width: int, answer: int) -> Batch:
+def few_shapes_batch(examples: Examples, width: int, answer: int) -> Batch:
     """Batch in one bucket with few different shapes, so that a CUDA graph recorded for one serves many steps.
 
-    The numbers of rows and of target rows are rounded up to the same eighths of those of examples that fill the bucket; further
-    rows are as in ``as_batch``. Half of the bucket is padding where lengths are uniform, so that most steps of a task have
-    one or two shapes.
+    The numbers of rows and of target rows are rounded up to eighths of those of examples that fill the bucket; further rows
+    are as in ``as_batch``. Where lengths are uniform, half of the bucket is padding, and most steps of a task have one to three
+    shapes.
 
     Arguments:
         width: tokens per example, at least those of the longest.
@@ -115,12 +115,11 @@ def fixed_shape_batch(examples: Examples, width: int, answer: int) -> Batch:
     column = np.arange(width)
     inside = column < sizes[:, None]
     example_of, target_column = np.nonzero(inside & (column >= examples.answer_start[:, None]))
-    most = np.array([count * width, count * answer])
-    eighths = int((-(-EIGHTHS * np.array([sizes.sum(), len(example_of)]) // most)).max())
-    row_count, target_count = (-(-most * eighths // EIGHTHS)).tolist()
+    row_count = rounded_up(int(sizes.sum()), count * width)
+    target_count = rounded_up(len(example_of), count * answer)
     first = np.arange(count) * width
     layout = Layout(((count, width),))
-    if eighths < EIGHTHS:
+    if row_count < count * width:
         first = np.cumsum(sizes) - sizes
         row_of = (first[:, None] + np.minimum(column, sizes[:, None] - 1)).ravel()
         cell_of = filled(np.flatnonzero(inside), int(inside.argmin()), row_count)
@@ -129,6 +128,12 @@ def fixed_shape_batch(examples: Examples, width: int, answer: int) -> Batch:
     targets = filled(tokens[example_of, target_column], IGNORED, target_count)
     parts = map(torch.from_numpy, (target_rows, targets, example_of))
     return Batch((torch.from_numpy(tokens),), layout, *parts)
+
+
+def rounded_up(number: int, most: int) -> int:
+    """The next multiple of an eighth of ``most``, which is the largest."""
+    step = -(-most // EIGHTHS)
+    return min(most, -(-number // step) * step)
 
 
 def filled(values: Int[np.ndarray, " N"], value: int, count: int) -> Int[np.ndarray, " M"]:

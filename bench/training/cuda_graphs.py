@@ -2,7 +2,7 @@
 
 A small model leaves a GPU idle, because launching each of its hundreds of kernels takes longer than running it. Replaying a
 graph is one launch, but needs shapes and memory addresses that never change. So steps have few different shapes
-(``batches.fixed_shape_batch``), and their examples are copied into the tensors of the first step of that shape. The optimizer
+(``batches.few_shapes_batch``), and their examples are copied into the tensors of the first step of that shape. The optimizer
 is not recorded: on two flat vectors it needs few kernels anyway.
 """
 
@@ -137,7 +137,7 @@ class GraphedStep:
         """The loss, valid until the next call, with gradients left in the parameters.
 
         Arguments:
-            batch: from ``fixed_shape_batch``, on the CPU.
+            batch: from ``few_shapes_batch``, on the CPU.
             announced_length: in tokens.
         """
         try:

@@ -21,7 +21,7 @@ import tasks
 from bench.encodings import Stage
 from bench.suites.suite import Recipe
 
-from .batches import IGNORED, Batch, as_batch, fixed_shape_batch
+from .batches import IGNORED, Batch, as_batch, few_shapes_batch
 from .cuda_graphs import GraphedStep, Recorder, cuda_graph
 from .model import Decoder
 from .optimizer import FlatAdamW
@@ -176,7 +176,7 @@ def train(
         model.in_stage = state.step >= recipe.steps
         if graphs and graphs.usable:
             with phase("data"):
-                batch = fixed_shape_batch(examples, announced_length, task.widths(length_at(state.step))[1] + 1)
+                batch = few_shapes_batch(examples, announced_length, task.widths(length_at(state.step))[1] + 1)
             with phase("backward"):  # includes forward: both are in one graph
                 loss = graphs(batch, announced_length)
         else:

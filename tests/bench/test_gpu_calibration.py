@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from bench.gpu.calibration import calibrated, judge, next_round, run_trials, suite_of, trial_key
+from bench.gpu.calibration import RunsFailed, calibrated, judge, next_round, run_trials, suite_of, trial_key
 from bench.gpu.candidates import STANDARD, Candidates
-from bench.gpu.grid import RunsFailed
 from bench.gpu.measurements import Trial
 from bench.result import LengthScore
 from bench.runs.run import Run

@@ -1,6 +1,7 @@
-"""Steps of fixed shapes and their recordings, with a recorder that works without a GPU."""
+"""Steps of few shapes and their recordings, with a recorder that works without a GPU."""
 
 import logging
+import math
 from collections import Counter
 from itertools import pairwise
 
@@ -17,7 +18,7 @@ import tasks
 from bench.encodings.dape_kernel import parts
 from bench.gpu.equality import recomputed
 from bench.plugins.registry import get_encoding
-from bench.training.batches import EIGHTHS, IGNORED, as_batch, fixed_shape_batch
+from bench.training.batches import EIGHTHS, IGNORED, as_batch, few_shapes_batch
 from bench.training.cuda_graphs import CopyOnce, GraphedStep
 from bench.training.model import Decoder
 from bench.training.optimizer import FlatAdamW
@@ -30,7 +31,7 @@ STEPS = 20
 
 
 def fixed(task: tasks.Task, examples: tasks.Examples, length: int = LENGTH):
-    return fixed_shape_batch(examples, task.tokens(length), task.widths(length)[1] + 1)
+    return few_shapes_batch(examples, task.tokens(length), task.widths(length)[1] + 1)
 
 
 def ignore_inputs(function):
@@ -73,8 +74,10 @@ def test_fixed_shapes_contain_every_target_once(name, count, seed):
     assert tokens.shape == (count, task.tokens(LENGTH))
     cells = np.arange(tokens.numel()) if batch.layout.cell_of is None else batch.layout.cell_of.numpy()
     most = tokens.numel(), count * (task.widths(LENGTH)[1] + 1)
-    found = len(cells), len(batch.targets)
-    assert any(found == tuple(-(-m * eighths // EIGHTHS) for m in most) for eighths in range(1, EIGHTHS + 1))
+    needs, sizes = (examples.sizes.sum(), len(batch.example_of)), (len(cells), len(batch.targets))
+    for needed, found, full in zip(needs, sizes, most, strict=True):
+        eighth = math.ceil(full / EIGHTHS)
+        assert needed <= found < needed + eighth and (found == full or found % eighth == 0)
     width, real = tokens.shape[1], examples.sizes.sum()
     if batch.layout.cell_of is not None:
         assert batch.layout.row_of[cells[:real]].tolist() == list(range(real)) and batch.layout.row_of.max() == real - 1
