@@ -150,7 +150,8 @@ def elsewhere_words(found: Sequence[OrderComparison]) -> str:
     """How the order agrees with that of other suites, as sentences."""
     text = []
     for one in found:
-        start = f"In suite `{one.condition}` the same {len(one.encodings)} encodings are in an order with τ = {tau_text(one)} to the one here"
+        count = len(one.encodings)
+        start = f"In suite `{one.condition}` the same {count} encodings are in an order with τ = {tau_text(one)} to the one here"
         if one.pairs is None:
             text.append(f"{start}; there are too few seeds for a test.")
             continue
