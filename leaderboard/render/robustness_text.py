@@ -151,7 +151,7 @@ def elsewhere_words(found: Sequence[OrderComparison]) -> str:
     text = []
     for one in found:
         count = len(one.encodings)
-        start = f"In suite `{one.condition}` the same {count} encodings are in an order with τ = {tau_text(one)} to the one here"
+        start = f"In suite `{one.condition}` the same {count} encodings are in an order with τ = {tau_text(one)} to this one"
         if one.pairs is None:
             text.append(f"{start}; there are too few seeds for a test.")
             continue
