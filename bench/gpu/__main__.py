@@ -171,8 +171,8 @@ def gpu(
     names = [name for name in size.encodings or catalogue() if ("equality", name) not in known]
     comparing = bool(names) and time.monotonic() < end and (not only or "equality" in only)
     uncompiled = [(suite, task) for suite, task in size.compiled if ("steps", f"{label(suite)} {task} compiled") not in known]
-    compiled = (not only or "steps" in only) and time.monotonic() + BEGIN_S < end
-    with compiling(uncompiled if compiled else [], device) as started:
+    wanted = (not only or "steps" in only) and time.monotonic() + BEGIN_S < end
+    with compiling(uncompiled if wanted else [], device) as started:
         if comparing:  # while the libraries' models are compiled
             measure_equality(names, device.type, size.equality_steps, size.past, max(1, cores - 1), end, keep)
         if started:
@@ -194,17 +194,18 @@ def gpu(
 
         return with_service
 
-    def calibrate() -> None:
+    def calibrate() -> bool:
+        """Write the calibrated suite; returns False if trials are missing."""
         while specs := next_round(base, size.candidates, before := tried()):
             attempt("calibration", "trials", shared(run_trials), base, specs, workers, device, end, out, needs_s=BEGIN_S)
             if tried() == before:  # no time left, or they failed
-                return
+                return False
         write_suite(chosen, calibrated(base, size.candidates, tried()))
+        return True
 
-    if only and "calibration" in only:
-        calibrate()
-    suite = str(chosen) if chosen.exists() else base.name
-    attempt("grid", base.name, shared(run_grid), suite, size.grid, workers, device, end, out, needs_s=BEGIN_S)
+    if not (only and "calibration" in only) or calibrate():
+        suite = str(chosen) if chosen.exists() else base.name
+        attempt("grid", base.name, shared(run_grid), suite, size.grid, workers, device, end, out, needs_s=BEGIN_S)
     for suite in size.packed if device.type == "cuda" else ():  # last: a service that fails can leave the GPU unusable
         if not pack(suite, mps=True):
             break
