@@ -21,7 +21,7 @@ from bench.gpu import __main__ as command
 from bench.gpu.calibration import run_to_end
 from bench.gpu.equality import Comparer, DrawOnCPU, Largest, compare, measure_equality, relative, serve_comparisons
 from bench.gpu.grid import pack_results, run_grid
-from bench.gpu.measurements import Failure, append, read_measurements
+from bench.gpu.measurements import Failure, Packed, append, read_measurements
 from bench.gpu.mps import multi_process_service
 from bench.gpu.packed import measure_packed
 from bench.gpu.page import render
@@ -334,3 +334,14 @@ def test_a_library_that_is_missing_leaves_the_other_and_ours(monkeypatch):
     assert {s.who for s in measured.steps} == {"lprime", "GPT-2", "Llama", "GPT-NeoX", "MPT"}
     late = measure_steps("small", "parity", torch.device("cpu"), Budget(0.0, 1), time.monotonic() - 1)
     assert {s.who for s in late.steps} == {"lprime"} and "TimeoutError: no time left" in late.left_out.values()
+
+
+def test_a_failure_is_shown_until_the_same_is_measured_later():
+    """A measurement of several counts is one attempt."""
+    failure = Failure(key="packed quick, version 1 mps", error="no server")
+    without, with_mps = (
+        Packed(key=f"quick 2{mps}", suite="quick, version 1", at_once=2, mps=mps, steps_per_s=1, runs_per_hour=1)
+        for mps in (False, True)
+    )
+    for found, shown in (([failure, without], True), ([with_mps, failure], True), ([failure, with_mps], False)):
+        assert ("no server" in render(found)) == shown
