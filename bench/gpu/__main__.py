@@ -31,6 +31,7 @@ class Size:
     steps: tuple[tuple[str, str], ...]
     """Suites and tasks whose steps are timed."""
     step_rounds: int
+    """Turns of each model, of which each gives two times."""
     packed: tuple[str, ...]
     """Suites of which several trainings run at a time."""
     packed_counts: tuple[int, ...]
@@ -54,7 +55,7 @@ FULL = Size(
     equality_steps=20,
     past="standard",
     steps=tuple((suite, "copying") for suite in SUITES),
-    step_rounds=30,
+    step_rounds=15,
     packed=SUITES,
     packed_counts=(1, 2, 4, 8, 16),
     packed_s=4.0,
@@ -176,7 +177,7 @@ def gpu(
         if comparing:  # while the libraries' models are compiled
             measure_equality(names, device.type, size.equality_steps, size.past, max(1, cores - 1), end, keep)
         if started:
-            attempt("steps", "compiled", measure_compiled, started, size.step_rounds, end)
+            attempt("steps", "compiled", measure_compiled, started, 2 * size.step_rounds, end)
     base = load_suite(size.suite)
 
     def tried() -> dict[str, Trial]:

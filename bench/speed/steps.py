@@ -18,6 +18,8 @@ ENCODINGS = ("nope", "learned", "rope", "alibi", "t5")
 OURS, UNGRAPHED = "lprime", "lprime, not recorded"
 WARM_UP = 4
 """Examples of the untimed step on a CPU. CUDA graphs are recorded with the whole batch."""
+GPU_TURN = 3
+"""Steps of a contestant in a row on a GPU, of which the first is not counted."""
 
 
 def measure_steps(plan: StepPlan) -> list[Step]:
@@ -64,7 +66,9 @@ def time_steps(
             del others[key]
     contestants = trainees | others
     steps = {key: contestant.step for key, contestant in contestants.items()}
-    times = interleave(steps, batch, budget, warm_up, torch.cuda.synchronize if on_gpu else lambda: None)
+    times = interleave(
+        steps, batch, budget, warm_up, torch.cuda.synchronize if on_gpu else lambda: None, GPU_TURN if on_gpu else 1
+    )
     return [
         Step(
             suite=suite.name, task=task, encoding=encoding, who=who, examples=size, parameters=contestant.parameters,

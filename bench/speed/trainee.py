@@ -1,6 +1,5 @@
 """Our training and evaluation as in a run, one step at a time."""
 
-import math
 from collections.abc import Callable
 
 import torch
@@ -13,7 +12,7 @@ from bench.suites.suite import Suite
 from bench.training.batches import few_shapes_batch
 from bench.training.evaluate import evaluate
 from bench.training.optimizer import FlatAdamW
-from bench.training.train import TrainingState, forward_backward, graphed_step, seeded_generator, train
+from bench.training.train import TrainingState, forward_backward, graphed_step, queue_update, seeded_generator, train
 from tasks import Examples
 
 CPU = torch.device("cpu")
@@ -42,17 +41,15 @@ class Trainee:
             announced_length: tokens announced to the encoding; by default those of length L.
         """
         announced_length = announced_length or self.task.tokens(self.train_length)
-        self.optimizer.zero_grad()
         if self.graphs and self.graphs.usable:
-            batch = few_shapes_batch(examples, announced_length, self.task.widths(self.train_length)[1] + 1)
-            loss = self.graphs(batch, announced_length)
+            answer = self.task.widths(self.train_length)[1] + 1
+            loss = self.graphs(few_shapes_batch(examples, announced_length, answer, pinned=True), announced_length)
         else:
+            self.optimizer.zero_grad()
             loss = forward_backward(self.model, examples, announced_length, seeded_generator("train", 0, 0, device=self.device))
-        norm = self.optimizer.clip(self.recipe.clip_norm)
-        value = loss.item()
-        if not (math.isfinite(value) and math.isfinite(norm.item())):
-            raise ArithmeticError(f"loss {value}, norm of the gradient {norm.item()}")
-        self.optimizer.step()
+        value, skipped = queue_update(self.optimizer, loss, self.recipe.clip_norm).tolist()
+        if skipped:
+            raise ArithmeticError(f"the loss is {value}, and it or the gradient is infinite or NaN")
         return value
 
     def loop(self, steps: int, after_step: Callable[[TrainingState], None] = lambda state: None) -> None:

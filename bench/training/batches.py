@@ -4,7 +4,8 @@ The model works on packed rows: the tokens of all examples, one after the other,
 examples of similar size share a padded bucket, and a ``Layout`` maps rows to the cells of the buckets.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -39,16 +40,32 @@ class Batch:
     """The next token of each target row, or ``IGNORED``."""
     example_of: Int[Tensor, " m"]
     """The example of each target row that counts, as an index into the examples sorted by size; always on the CPU."""
+    memory: Int[Tensor, " numbers"] | None = None
+    """Of which all other tensors but ``example_of`` are views, in the order of ``tensors``; None: each has its own memory."""
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """All that the model reads; those of the layout, last, only if there are any."""
+        cells = (part for part in (self.layout.row_of, self.layout.cell_of) if part is not None)
+        return *self.tokens, self.target_rows, self.targets, *cells
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> "Batch":
+        """This batch with others of the same shapes."""
+        count = len(self.tokens)
+        target_rows, targets, *cells = tensors[count:]
+        layout = Layout(self.layout.shapes, *cells)
+        return Batch(tuple(tensors[:count]), layout, target_rows, targets, self.example_of)
 
     def to(self, device: torch.device) -> "Batch":
         if device.type == "cpu":
             return self
+        return self.with_tensors([part.to(device, non_blocking=True) for part in self.tensors()])
 
-        def move(t: Tensor) -> Tensor:
-            return t.to(device, non_blocking=True)
-
-        tokens, layout = tuple(map(move, self.tokens)), self.layout.to(device)
-        return Batch(tokens, layout, move(self.target_rows), move(self.targets), self.example_of)
+    def within(self, memory: Int[Tensor, " numbers"]) -> "Batch":
+        """This batch with tensors that are views of a vector, which contains their values."""
+        shapes = [part.shape for part in self.tensors()]
+        parts = memory.split([shape.numel() for shape in shapes])
+        views = [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+        return replace(self.with_tensors(views), memory=memory)
 
 
 def as_batch(examples: Examples, max_buckets: int = 1, rounded: bool = False) -> Batch:
@@ -98,7 +115,7 @@ def extended(values: Int[np.ndarray, " N"], value: int) -> Int[np.ndarray, " M"]
     return filled(values, value, len(values) + -len(values) % step)
 
 
-def few_shapes_batch(examples: Examples, width: int, answer: int) -> Batch:
+def few_shapes_batch(examples: Examples, width: int, answer: int, pinned: bool = False) -> Batch:
     """Batch in one bucket with few different shapes, so that a CUDA graph recorded for one serves many steps.
 
     The numbers of rows and of target rows are rounded up to eighths of those of examples that fill the bucket; further rows
@@ -108,6 +125,7 @@ def few_shapes_batch(examples: Examples, width: int, answer: int) -> Batch:
     Arguments:
         width: tokens per example, at least those of the longest.
         answer: tokens of the longest answer including ``<eos>``.
+        pinned: in memory from which a GPU copies while the CPU goes on.
     """
     count, sizes = len(examples), examples.sizes
     tokens = np.full((count, width), PAD, np.int64)
@@ -127,7 +145,10 @@ def few_shapes_batch(examples: Examples, width: int, answer: int) -> Batch:
     target_rows = filled(first[example_of] + target_column - 1, 0, target_count)
     targets = filled(tokens[example_of, target_column], IGNORED, target_count)
     parts = map(torch.from_numpy, (target_rows, targets, example_of))
-    return Batch((torch.from_numpy(tokens),), layout, *parts)
+    batch = Batch((torch.from_numpy(tokens),), layout, *parts)
+    numbers = [part.flatten() for part in batch.tensors()]
+    memory = torch.empty(sum(map(len, numbers)), dtype=torch.int64, pin_memory=pinned)
+    return batch.within(torch.cat(numbers, out=memory))
 
 
 def rounded_up(number: int, most: int) -> int:

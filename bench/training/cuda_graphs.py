@@ -2,8 +2,8 @@
 
 A small model leaves a GPU idle, because launching each of its hundreds of kernels takes longer than running it. Replaying a
 graph is one launch, but needs shapes and memory addresses that never change. So steps have few different shapes
-(``batches.few_shapes_batch``), and their examples are copied into the tensors of the first step of that shape. The optimizer
-is not recorded: on two flat vectors it needs few kernels anyway.
+(``batches.few_shapes_batch``), and their examples are copied into the memory of the first step of that shape. The optimizer
+is not recorded: on two flat vectors it needs few kernels, which are launched while the graph runs.
 """
 
 import json
@@ -15,12 +15,11 @@ from functools import partial
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from .batches import Batch
-from .layout import Layout
 from .model import Decoder
 
 log = logging.getLogger(__name__)
@@ -97,18 +96,19 @@ def replay(graph: torch.cuda.CUDAGraph, constants: CopyOnce) -> None:
 class Recording:
     """The recorded graph for steps of one shape."""
 
-    batch: Batch
-    """Its tensors are the inputs of the graph."""
+    memory: Int[Tensor, " numbers"]
+    """The inputs of the graph, see ``Batch.memory``."""
     loss: Float[Tensor, ""]
-    gradients: list[tuple[nn.Parameter, Tensor]]
+    gradients: list[tuple[nn.Parameter, Tensor | None]]
+    """Of all parameters."""
     replay: Callable[[], Any]
     tables: list[object]
     """Cached position tables that the graph reads, kept alive."""
     replays: int = 0
 
     def run(self, batch: Batch) -> Float[Tensor, ""]:
-        for place, value in zip(step_inputs(self.batch), step_inputs(batch), strict=True):
-            place.copy_(value, non_blocking=True)
+        assert batch.memory is not None, "not from few_shapes_batch"
+        self.memory.copy_(batch.memory, non_blocking=True)
         self.replay()
         for parameter, gradient in self.gradients:
             parameter.grad = gradient
@@ -151,11 +151,10 @@ class GraphedStep:
         return self.plain_step(batch, announced_length)
 
     def replayed(self, batch: Batch, announced_length: int) -> Float[Tensor, ""]:
-        key = (announced_length, self.model.in_stage, *(part.shape for part in step_inputs(batch)))
+        key = (announced_length, self.model.in_stage, *(part.shape for part in batch.tensors()))
         if key not in self.recordings:
             self.recordings[key] = self.record(batch, announced_length)
         recording = self.recordings[key]
-        self.model.zero_grad()
         loss = recording.run(batch)
         return loss if recording.replays != 2 else self.compare(recording, batch, announced_length)
 
@@ -164,26 +163,27 @@ class GraphedStep:
         return self.plain(batch.to(self.model.embedding.weight.device), announced_length)
 
     def record(self, batch: Batch, announced_length: int) -> Recording:
-        device = self.model.embedding.weight.device
-        # Everything is copied now, so that `to` has nothing to copy during the recording.
-        tokens, target_rows, targets, *cells = (part.to(device, copy=True) for part in step_inputs(batch))
-        static = Batch((tokens,), Layout(batch.layout.shapes, *cells), target_rows, targets, batch.example_of)
+        assert batch.memory is not None, "not from few_shapes_batch"
+        memory = batch.memory.to(self.model.embedding.weight.device, copy=True)
+        static = batch.within(memory)
         parameters = list(self.model.parameters())
 
         def step() -> list[Tensor]:
             loss = self.plain_step(static, announced_length)
             return [loss, *(p.grad for p in parameters if p.grad is not None)]
 
-        (loss, *gradients), replay = self.recorder(step)
-        with_gradient = [p for p in parameters if p.grad is not None]
+        (loss, *found), replay = self.recorder(step)
+        left = iter(found)
+        gradients = [(p, None if p.grad is None else next(left)) for p in parameters]
         tables: list[object] = list(self.model.cache.values())
-        return Recording(static, loss, list(zip(with_gradient, gradients, strict=True)), replay, tables)
+        return Recording(memory, loss, gradients, replay, tables)
 
     def compare(self, recording: Recording, batch: Batch, announced_length: int) -> Float[Tensor, ""]:
         """Repeat the step just replayed without the graph, compare the two, and return the loss of the plain one."""
-        replayed = [recording.loss.clone(), *(gradient.clone() for _, gradient in recording.gradients)]
+        pairs = [(parameter, gradient) for parameter, gradient in recording.gradients if gradient is not None]
+        replayed = [recording.loss.clone(), *(gradient.clone() for _, gradient in pairs)]
         loss = self.plain_step(batch, announced_length)
-        expected = [loss, *(torch.zeros_like(p) if p.grad is None else p.grad for p, _ in recording.gradients)]
+        expected = [loss, *(torch.zeros_like(p) if p.grad is None else p.grad for p, _ in pairs)]
         for ours, theirs in ((replayed[:1], expected[:1]), (replayed[1:], expected[1:])):
             difference = joint_norm([a - b for a, b in zip(ours, theirs, strict=True)])
             if not difference <= TOLERANCE * joint_norm(theirs):  # also true for NaN
@@ -195,12 +195,6 @@ class GraphedStep:
         self.usable = False
         self.recordings.clear()
         log.warning("%s trains without a CUDA graph: %s", self.model.encoding.info.name, reason)
-
-
-def step_inputs(batch: Batch) -> tuple[Tensor, ...]:
-    """The tensors that differ from step to step; those of the layout, last, only if there are any."""
-    cells = (part for part in (batch.layout.row_of, batch.layout.cell_of) if part is not None)
-    return batch.tokens[0], batch.target_rows, batch.targets, *cells
 
 
 def joint_norm(tensors: list[Tensor]) -> Tensor:

@@ -25,11 +25,6 @@ class Layout:
     cell_of: Int[Tensor, " N"] | None = None
     """The cell of each row."""
 
-    def to(self, device: torch.device) -> "Layout":
-        if self.row_of is None or self.cell_of is None:
-            return self
-        return Layout(self.shapes, *(t.to(device, non_blocking=True) for t in (self.row_of, self.cell_of)))
-
     def buckets(self, cells: Float[Tensor, "P W"]) -> list[Float[Tensor, "B T W"]]:
         """Views of the cells, one per bucket."""
         parts = cells.split([b * t for b, t in self.shapes])
@@ -70,7 +65,8 @@ class Pad(torch.autograd.Function):
 class Unpad(torch.autograd.Function):
     @staticmethod
     def forward(ctx, layout, rows, *buckets):
-        cells = torch.cat([bucket.reshape(-1, bucket.shape[-1]) for bucket in buckets])
+        flat = [bucket.reshape(-1, bucket.shape[-1]) for bucket in buckets]
+        cells = flat[0] if len(flat) == 1 else torch.cat(flat)
         index = layout.cell_of if rows is None else rows if layout.cell_of is None else layout.cell_of[rows]
         ctx.layout, ctx.index, ctx.count = layout, index, len(cells)
         return cells if index is None else cells.index_select(0, index)

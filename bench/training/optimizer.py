@@ -56,14 +56,19 @@ class FlatAdamW:
         return norm
 
     @torch.no_grad()
-    def step(self) -> None:
+    def step(self, skip: Float[Tensor, ""] | None = None) -> None:
+        """Update the parameters.
+
+        Arguments:
+            skip: 1.0 leaves parameters and moments as they are. A tensor, because reading it would wait for the GPU.
+        """
         for name, vector in self.vectors.items():
             assert vector.grad is not None, "clip comes first"
             moments = self.moments[name]
             adamw(
                 [vector], [vector.grad], [moments["exp_avg"]], [moments["exp_avg_sq"]], [], [moments["step"]],
                 lr=self.learning_rate, beta1=self.betas[0], beta2=self.betas[1], weight_decay=self.weight_decay[name],
-                eps=1e-8, amsgrad=False, maximize=False, fused=True,
+                eps=1e-8, amsgrad=False, maximize=False, fused=True, found_inf=skip,
             )  # fmt: skip
 
 

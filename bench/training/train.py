@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -127,6 +128,18 @@ def graphed_step(model: Decoder, recorder: Recorder = cuda_graph) -> GraphedStep
     return GraphedStep(model, plain, recorder)
 
 
+def queue_update(optimizer: FlatAdamW, loss: Float[Tensor, ""], clip_norm: float) -> Float[Tensor, " 2"]:
+    """Clip and update without waiting for the GPU; without an update if the loss or the gradient is infinite or NaN.
+
+    Returns:
+        The loss, and 1.0 if there was no update, else 0.0.
+    """
+    norm = optimizer.clip(clip_norm)
+    skip = 1 - torch.stack([loss, norm]).isfinite().all().float()
+    optimizer.step(skip)
+    return torch.stack([loss, skip])
+
+
 def train(
     model: Decoder,
     optimizer: FlatAdamW,
@@ -168,31 +181,36 @@ def train(
             longest = length_at(step)
             return tasks.train_batch(task, longest, recipe.batch, seed, step, longest if recipe.lengths == "L" else 1)
 
-    prefetched: tasks.Examples | None = None
+    def prepare(step: int) -> tuple[tasks.Examples, Batch | None]:
+        """The examples of a step, and their batch if it is to be replayed."""
+        examples = draw(step)
+        if not (graphs and graphs.usable):
+            return examples, None
+        with phase("data"):
+            width, answer = task.tokens(length_at(step)), task.widths(length_at(step))[1] + 1
+            return examples, few_shapes_batch(examples, width, answer, pinned=device.type == "cuda")
+
+    following: tuple[tasks.Examples, Batch | None] | None = None
     while state.step < end and not state.diverged:
         start = time.perf_counter()
-        examples, announced_length = prefetched or draw(state.step), task.tokens(length_at(state.step))
-        optimizer.zero_grad()
+        (examples, batch), announced_length = following or prepare(state.step), task.tokens(length_at(state.step))
         model.in_stage = state.step >= recipe.steps
-        if graphs and graphs.usable:
-            with phase("data"):
-                batch = few_shapes_batch(examples, announced_length, task.widths(length_at(state.step))[1] + 1)
+        if graphs and graphs.usable and batch:
             with phase("backward"):  # includes forward: both are in one graph
                 loss = graphs(batch, announced_length)
         else:
+            optimizer.zero_grad()
             generator = seeded_generator("train", seed, state.step, device=device)
             loss = (compute or forward_backward)(model, examples, announced_length, generator)
-        with phase("optimiser"):
-            norm = optimizer.clip(recipe.clip_norm)
-        if device.type == "cuda" and state.step + 1 < end:
-            prefetched = draw(state.step + 1)  # while the GPU computes
         optimizer.learning_rate = learning_rate(recipe, state.step, extra_steps)
-        value = loss.item()
-        if not (math.isfinite(value) and math.isfinite(norm.item())):
+        with phase("optimiser"):
+            update = queue_update(optimizer, loss, recipe.clip_norm)
+        if graphs and state.step + 1 < end:
+            following = prepare(state.step + 1)  # while the GPU computes
+        value, skipped = update.tolist()
+        if skipped:
             state.diverged = True  # and the weights stay as before this step
         else:
-            with phase("optimiser"):
-                optimizer.step()
             state.loss_sum += value
             state.loss_steps += 1
             state.step += 1

@@ -90,6 +90,12 @@ def test_fixed_shapes_contain_every_target_once(name, count, seed):
     ]
     targets, rows = batch.targets.tolist(), batch.target_rows.tolist()
     assert list(zip(batch.example_of.tolist(), cells[rows], targets, strict=False)) == expected
+    offset = 0
+    for part in batch.tensors():
+        assert torch.equal(batch.memory[offset : offset + part.numel()].view(part.shape), part)
+        assert part.data_ptr() == batch.memory[offset:].data_ptr(), "a view: what is copied there, the model reads"
+        offset += part.numel()
+    assert offset == len(batch.memory)
     assert set(targets[len(expected) :]) <= {IGNORED} and set(rows[len(expected) :]) <= {0} and 0 not in rows[: len(expected)]
     for row, drawn, size in zip(tokens, examples.tokens, examples.sizes, strict=True):
         assert np.array_equal(row[:size], drawn[:size])

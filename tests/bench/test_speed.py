@@ -170,6 +170,17 @@ def test_every_contestant_takes_a_turn_in_each_round_in_moving_order():
     assert {name: len(t) for name, t in times.items()} == {"a": 4, "b": 4, "c": 4}
 
 
+def test_several_calls_in_a_turn_are_counted_but_for_the_first(monkeypatch):
+    seen: list[tuple[str, int]] = []
+    runs = {name: (lambda given, name=name: seen.append((name, given))) for name in "ab"}
+    clock = iter([0.0, *(float(n) ** 2 for n in range(100))])
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: next(clock))
+    times = timing.interleave(runs, lambda number: number, Budget(0, 2), warm_up=-1, turn=2)
+    a, b = [("a", 0), ("a", 1)], [("b", 0), ("b", 1)]
+    assert seen[2:6] == a + b and seen[6:] == [("b", 2), ("b", 3), ("a", 2), ("a", 3)]
+    assert {name: len(t) for name, t in times.items()} == {"a": 2, "b": 2}
+
+
 # --- evaluation by generate()
 
 

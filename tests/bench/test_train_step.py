@@ -19,7 +19,7 @@ from bench.training import train as module
 from bench.training.batches import as_batch
 from bench.training.model import Decoder
 from bench.training.optimizer import FlatAdamW
-from bench.training.train import TrainingState, forward_backward, learning_rate, train
+from bench.training.train import TrainingState, forward_backward, learning_rate, queue_update, train
 from tasks import EOS, Examples
 
 LENGTH = 5
@@ -174,6 +174,31 @@ def test_only_the_matrices_of_the_model_decay(name):
     assert moved == matrices | {"head.weight"}
     for key in moved:
         torch.testing.assert_close(model.get_parameter(key), before[key] * (1 - 0.5 * 0.2))
+
+
+@pytest.mark.parametrize("broken", ["loss", "gradient"])
+def test_no_update_where_loss_or_gradient_is_not_finite(broken):
+    model = task_model("t5", TASK, LENGTH)
+    optimizer = FlatAdamW(model, recipe_of(learning_rate=0.5))
+
+    def update(factor: float = 1.0, shown: float = 0.0) -> list[float]:
+        optimizer.zero_grad()
+        loss = naive_loss(model, batch_of())
+        (loss * factor).backward()
+        return queue_update(optimizer, loss.detach() + shown, 1.0).tolist()
+
+    def everything() -> list[torch.Tensor]:
+        moments = [tensor for moment in optimizer.moments.values() for tensor in moment.values()]
+        return [tensor.detach().clone() for tensor in (*model.parameters(), *moments)]
+
+    first = naive_loss(model, batch_of()).item()
+    assert update() == [pytest.approx(first), 0.0]
+    before = everything()
+    value, skipped = update(shown=math.nan) if broken == "loss" else update(factor=math.inf)
+    assert skipped == 1.0 and math.isnan(value) == (broken == "loss")
+    assert all(torch.equal(a, b) for a, b in zip(everything(), before, strict=True))
+    assert update()[1] == 0.0
+    assert not any(torch.equal(a, b) for a, b in zip(everything(), before, strict=True))
 
 
 def test_training_equals_torchs_adamw_with_clipping():
