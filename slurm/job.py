@@ -125,8 +125,18 @@ class JobWorker:
         return 0
 
     def unfinished(self) -> list[Run]:
-        """Runs of the share without a result and without a failure in this submission."""
-        return [run for run, place in self.places.items() if not run.result(self.out) and not self.plan.failed(place)]
+        """Runs of the share without a result and without a failure in this submission.
+
+        One whose result is damaged is among them: it fails, with the reason, and the others go on.
+        """
+
+        def ended(run: Run, place: int) -> bool:
+            try:
+                return self.plan.failed(place) or run.result(self.out) is not None
+            except InputError:
+                return False
+
+        return [run for run, place in self.places.items() if not ended(run, place)]
 
     def listener(self, progress: PlainProgress) -> Callable[[Event], None]:
         """Return a callback that logs events and regularly writes the progress to the shared folder."""

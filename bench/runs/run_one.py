@@ -86,7 +86,8 @@ def finish(
         with heartbeat(folder, steps, report) as report:
             result = make(report)
         write_result(folder, result)
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+        for name in (CHECKPOINT, f"{CHECKPOINT}.unusable"):
+            (folder / name).unlink(missing_ok=True)
         return result
 
 

@@ -18,7 +18,7 @@ from bench.encodings.nope import NoPE
 from bench.files import try_lock
 from bench.runs import run_lock
 from bench.runs.pool import LocalPool, Worker, local_pool
-from bench.runs.run import Run, plan_runs
+from bench.runs.run import CHECKPOINT, RESULT, Run, plan_runs
 from bench.runs.run_lock import LockedElsewhere, is_locked, lock_run
 from bench.runs.run_one import package_versions, run_one
 from bench.suites.suite import Suite, validated
@@ -203,6 +203,15 @@ def test_results_of_another_fingerprint_or_run_are_refused_and_kept(tmp_path, su
     run.folder(tmp_path).rename(seed_7.folder(tmp_path))
     with pytest.raises(InputError, match=rf"holds the result of {run.path}, expected {seed_7.path}; move it"):
         run_one(seed_7, tmp_path, "cpu")
+
+
+def test_a_finished_run_leaves_no_checkpoint(tmp_path, suite):
+    run = Run(suite, "parity", "nope", 0)
+    checkpoint = run.folder(tmp_path) / CHECKPOINT
+    checkpoint.parent.mkdir(parents=True)
+    checkpoint.write_bytes(b"damaged")  # set aside, in case that the run fails again
+    run_one(run, tmp_path, "cpu")
+    assert [path.name for path in checkpoint.parent.iterdir()] == [RESULT]
 
 
 def test_a_pool_without_workers_is_refused():

@@ -13,7 +13,7 @@ from stand_ins import SUITE, Site, cluster, queue, submitted
 from bench.plugins import registry
 from bench.result import EncodingRecord
 from bench.runs.executor import Event
-from bench.runs.run import CHECKPOINT, Run, plan_runs
+from bench.runs.run import CHECKPOINT, RESULT, Run, plan_runs
 from bench.runs.run_lock import lock_run
 from bench.runs.shared_training import trained_as
 from bench.sealed.request import SealedCode
@@ -167,6 +167,16 @@ def test_a_job_waits_for_runs_of_other_processes_but_not_forever(tmp_path, worke
         assert mine.run() == 0
     assert mine.pool.executed == [[runs[1]]]
     assert f"another process is still working on {runs[0]}: left to it" in capsys.readouterr().out
+
+
+def test_a_damaged_result_fails_its_run_only(tmp_path, worker):
+    runs = plan_runs(SUITE, ["nope"], ["parity"])
+    path = runs[0].folder(tmp_path) / RESULT
+    path.parent.mkdir(parents=True)
+    path.write_text("{")
+    mine = worker(runs, lambda run: run.fail(tmp_path, "an error") or Event("failed", run))
+    assert mine.run() == 0
+    assert mine.pool.executed == [list(runs)], "once, and all of them"
 
 
 def test_a_job_whose_runs_cannot_be_saved_says_so(worker):
