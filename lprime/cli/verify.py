@@ -73,6 +73,10 @@ def verify(
 
     if rerun != "all" and not (rerun.isascii() and rerun.isdecimal() and len(rerun) < 8):
         raise InputError(f"--rerun must be a number of runs, or all; got {rerun!r:.40}")
+    if rerun == "0" and not fresh_seeds:
+        given = {"--on": on, "--choice-seed": choice_seed, "--time-limit": time_limit, "--unsafe": unsafe or None}
+        if unused := [option for option, value in given.items() if value is not None]:
+            raise InputError(f"without --rerun or --fresh-seeds no code runs; expected no {' or '.join(unused)} with it")
     more: dict[str, Any] = {"out": out or Path("runs")}
     if on:
         from slurm.cluster import load_cluster

@@ -226,6 +226,7 @@ COMMANDS = {
     "data addition --suite quick --to d --seed -1": "a seed must be a whole number of 0 or more, got -1",
     "data copying --suite quick --to file/inside --train-examples 9": "cannot write",
     f"verify {'x' * 300}": "File name too long",
+    "verify nowhere --unsafe --choice-seed 0": "no code runs; expected no --choice-seed or --unsafe",
     "verify nowhere": "nowhere is not a folder; expected a submission such as leaderboard/submissions/my_encoding",
     "verify runs": "runs contains no submission.json; expected a folder that `lprime submit` wrote",
     "compare rope": "Missing argument 'B'",
