@@ -6,7 +6,7 @@ multiple of the vector width.
 """
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import torch
 from jaxtyping import Bool, Float
@@ -66,9 +66,11 @@ def fits(*qkv: Float[Tensor, "B H T e"]) -> bool:
     return same and all(x.stride(-1) == 1 for x in qkv) and not torch.is_autocast_enabled("cpu")
 
 
+@cache
 def later_keys(count: int, device: torch.device) -> Bool[Tensor, "T T"]:
-    """True where query i must not see key j > i."""
-    return torch.ones(count, count, dtype=torch.bool, device=device).triu(1)
+    """True where query i must not see key j > i. Kept for good, because a CUDA graph may read it."""
+    with torch.inference_mode(False):  # as in ``causal_bias``
+        return torch.ones(count, count, dtype=torch.bool, device=device).triu(1)
 
 
 def softmax(s: Float[Tensor, "*shape T"]) -> Float[Tensor, "*shape T"]:

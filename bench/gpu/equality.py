@@ -259,7 +259,8 @@ def compare_recording(model: Decoder, suite: Suite, steps: int, announced_length
             if not graphs.usable:
                 break
             examples: Examples = training_batch(suite, TASK, recipe.batch, step)
-            batch = few_shapes_batch(examples, announced_length, task.widths(length)[1] + 1)
+            answer, on_gpu = task.widths(length)[1] + 1, model.embedding.weight.device.type == "cuda"
+            batch = few_shapes_batch(examples, announced_length, answer, pinned=on_gpu)
             found = graphs(batch, announced_length).clone(), gradients(model)
             expected = graphs.plain_step(batch, announced_length).clone(), gradients(model)
             seen.add(found, expected)

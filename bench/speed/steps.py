@@ -20,6 +20,8 @@ WARM_UP = 4
 """Examples of the untimed step on a CPU. CUDA graphs are recorded with the whole batch."""
 GPU_TURN = 3
 """Steps of a contestant in a row on a GPU, of which the first is not counted."""
+GPU_WARM_UP = 12
+"""Untimed steps of ours on a GPU, in which the CUDA graphs of nearly all shapes are recorded and compared."""
 
 
 def measure_steps(plan: StepPlan) -> list[Step]:
@@ -64,6 +66,9 @@ def time_steps(
                 raise
             failed[", ".join(key)] = error
             del others[key]
+    for trainee in trainees.values() if on_gpu else ():
+        for number in range(GPU_WARM_UP):
+            trainee.step(batch(number))
     contestants = trainees | others
     steps = {key: contestant.step for key, contestant in contestants.items()}
     times = interleave(

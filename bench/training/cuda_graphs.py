@@ -75,10 +75,12 @@ def cuda_graph(function: StaticFunction) -> tuple[list[Tensor], Callable[[], Any
     """Warm up on a separate stream, then record (PyTorch's notes on CUDA semantics, "Whole-network capture")."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
-    with CopyOnce() as constants, torch.cuda.stream(side):
-        for _ in range(WARM_UP):
-            function()
-    torch.cuda.current_stream().wait_stream(side)
+    try:
+        with CopyOnce() as constants, torch.cuda.stream(side):
+            for _ in range(WARM_UP):
+                function()
+    finally:  # after an error too: memory that is freed now may still be read there
+        torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     # The outer block restores the current stream: after a failed recording torch does not.
     with constants, torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):

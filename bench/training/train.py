@@ -135,7 +135,7 @@ def queue_update(optimizer: FlatAdamW, loss: Float[Tensor, ""], clip_norm: float
         The loss, and 1.0 if there was no update, else 0.0.
     """
     norm = optimizer.clip(clip_norm)
-    skip = 1 - torch.stack([loss, norm]).isfinite().all().float()
+    skip = 1 - (loss + norm).isfinite().float()
     optimizer.step(skip)
     return torch.stack([loss, skip])
 
