@@ -5,6 +5,9 @@
 
 from bench.result import QUIET, Record
 
+COST_MULTIPLES = (1, 2, 4)
+"""Lengths at which costs are measured, as multiples of L."""
+
 
 class Declared(Record):
     """Declarations that results do not contain. See ``bench.encodings.Info``."""
@@ -40,7 +43,7 @@ class Measured(Record):
 
     properties: dict[str, bool]
     costs: list[CostAt]
-    """Costs at lengths L, 2 L and 4 L, in this order."""
+    """Costs at ``COST_MULTIPLES`` of L, in this order."""
     suite: str
     """Suite and task of the cost measurements."""
     task: str

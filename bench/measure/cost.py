@@ -16,7 +16,7 @@ from bench.runs.run_training import encoding_setup
 from bench.suites.suite import Suite, load_suite
 from bench.training.model import Decoder, build_decoder
 
-from .card import CostAt
+from .card import COST_MULTIPLES, CostAt
 
 COST_SUITE, COST_TASK = "small", "copying"
 """Suite and task that define model, batch size and L of the cost measurements."""
@@ -38,7 +38,7 @@ def extra_parameters(cls: type[Encoding]) -> int:
     return sum(p.numel() for p in cls.make(cost_setup()[1]).parameters())
 
 
-def measure_costs(cls: type[Encoding], multiples: tuple[int, ...] = (1, 2, 4), rounds: int = 5) -> list[CostAt]:
+def measure_costs(cls: type[Encoding], multiples: tuple[int, ...] = COST_MULTIPLES, rounds: int = 5) -> list[CostAt]:
     """Measure step time and peak memory at multiples of L tokens. Steps alternate with NoPE's, to cancel drift."""
     suite, setup = cost_setup(max(multiples))
     models = [build_decoder(suite.model, c, setup, 0) for c in (cls, NoPE)]

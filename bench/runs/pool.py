@@ -26,8 +26,9 @@ MALLOC = ":".join(
 )
 """Keep freed memory for the next step, in huge pages: a step of a small model allocates some 20 MB in thousands of pieces, and
 new pages and page tables take 5 to 10 % of its time. Linux only."""
-RUNS_PER_GPU = 4
-"""Workers that share a GPU unless the user says how many: a small model leaves most of it idle."""
+RUNS_PER_GPU = 2
+"""Workers that share a GPU unless the user says how many: one computes while the other starts or evaluates. More of them gain
+nothing without NVIDIA's Multi-Process Service, see ``bench/gpu/h200/GPU.md``."""
 BLOCKED_SIGNALS = {signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2}
 """Signals sent to every process of a terminal or a cluster job. Workers start with them blocked, even during imports; only
 the pool reacts to them and stops its workers."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations, compress
 
+from bench.measure.card import COST_MULTIPLES
 from bench.suites.vary import condition_title
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.cost import NOISE
@@ -112,7 +113,7 @@ def cost(rows: Sequence[Row], show: Show) -> str:
     costs = "costs" if len(free) == 1 else "cost"
     text = f"{listed([show(row) for row in free])} {costs} nothing: no parameters, no measurably longer steps. " if free else ""
     if dear := [row for row in rows if row not in free]:
-        ends = ", at L → at the longest length timed" if any(row.step_time_past is not None for row in dear) else ""
+        ends = f", at L → at {COST_MULTIPLES[-1]} L" if any(row.step_time_past is not None for row in dear) else ""
         text += f"Relative to {BASE}{ends}: {'; '.join(f'{show(row)} {price(row)}' for row in dear)}."
     return text.rstrip()
 
@@ -221,10 +222,12 @@ def tuned(order: Robustness, safe: Safe) -> str:
     scores = dict(zip(order.tuned.comparison.encodings, order.tuned.comparison.scores, strict=True))
     after, before = scores[most.encoding], scores[most.encoding] - most.change
     first = max(scores, key=lambda name: scores[name])
+    count = order.tuned.at_largest(order.rates)
+    edge = f" For {count} the largest rate tried is the best, so a larger one may be better still." if count else ""
     return (
         f"it matters. With the one of the lowest loss for each encoding, {order.tuned.changed} of "
         f"{len(moves)} scores change, most that of {safe(most.encoding)}: {share(before)} → {share(after)}. The highest is "
-        f"then {safe(first)}'s, {share(scores[first])} ({seed_list(order.tuned.seeds)})."
+        f"then {safe(first)}'s, {share(scores[first])} ({seed_list(order.tuned.seeds)}).{edge}"
     )
 
 

@@ -117,9 +117,8 @@ def tuned_words(found: Tuned, rates: Mapping[str, float]) -> str:
     order = (
         "" if np.isnan(found.comparison.tau) else f"; with the best for each, the order has τ = {tau_text(found.comparison)}"
     )
-    largest = max(rates, key=lambda rate: rates[rate])
-    count = sum(rate == largest for rate in found.rates.values())
-    edge = f" (for {count} the largest, so a larger one may be better still)" if count and largest != SUITE else ""
+    count = found.at_largest(rates)
+    edge = f" (for {count} the largest, so a larger one may be better still)" if count else ""
     changed = f"another than the suite's has the lowest loss for {found.changed} of {len(found.rates)} encodings{edge}"
     return f"{start}{changed}, {by}{order}. Its scores are of these seeds, too. Differences between losses are not tested."
 

@@ -56,6 +56,15 @@ class Tuned:
         """Number of encodings that take another learning rate than the suite's."""
         return sum(rate != SUITE for rate in self.rates.values())
 
+    def at_largest(self, rates: Mapping[str, float]) -> int:
+        """Number of encodings that take the largest of the learning rates, so that a larger one may be better still.
+
+        Arguments:
+            rates: condition → learning rate, ``SUITE`` included.
+        """
+        largest = max(rates, key=lambda rate: rates[rate])
+        return 0 if largest == SUITE else sum(rate == largest for rate in self.rates.values())
+
 
 @dataclass(frozen=True)
 class Robustness:

@@ -46,7 +46,7 @@ Board = Annotated[
 Workers = Annotated[
     int | None,
     typer.Option(
-        "--workers", metavar="N", min=1, envvar="LPRIME_WORKERS", help="Parallel runs [default: one per core, or four per GPU]."
+        "--workers", metavar="N", min=1, envvar="LPRIME_WORKERS", help="Parallel runs [default: one per core, or two per GPU]."
     ),
 ]
 Published = Annotated[bool, typer.Option("--published", help="Read the published results instead of your runs.")]

@@ -69,9 +69,9 @@ def test_unknown_tasks_and_negative_seeds_are_errors(suite):
 
 
 @pytest.mark.parametrize(
-    ("device", "gpus", "cores", "workers"), [("cpu", 2, 16, 16), ("auto", 0, 16, 16), ("auto", 2, 16, 8), ("cuda", 1, 3, 3)]
+    ("device", "gpus", "cores", "workers"), [("cpu", 2, 16, 16), ("auto", 0, 16, 16), ("auto", 2, 16, 4), ("cuda", 2, 3, 3)]
 )
-def test_workers_by_default_are_one_a_core_or_four_a_gpu(monkeypatch, device, gpus, cores, workers):
+def test_workers_by_default_are_one_a_core_or_two_a_gpu(monkeypatch, device, gpus, cores, workers):
     monkeypatch.delattr("os.sched_getaffinity", raising=False)  # as on macOS
     monkeypatch.setattr("os.cpu_count", lambda: cores)
     monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)

@@ -47,9 +47,7 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
         "Over 3 seeds it separates 2 of the 3 pairs tested in this table; the risk that even one of these" in text
         and "**Clearly below**: c.\n" in text
     )
-    free = (
-        "b costs nothing: no parameters, no measurably longer steps. Relative to nope, at L → at the longest length timed: a "
-    )
+    free = "b costs nothing: no parameters, no measurably longer steps. Relative to nope, at L → at 4 L: a "
     assert f"{free}1.50 → 1 times the step time, 1 times the memory there, 40 parameters.\n" in text
     alone = answer(replace(grid, costs={}), summarise(replace(grid, costs={})))
     assert "**Clearly below**" in alone and "**Cost**" not in alone, "without nope there is no relative time"
