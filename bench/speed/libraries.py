@@ -185,17 +185,26 @@ class LibraryTraining:
         )  # fmt: skip
         model.module.train()
 
-    def step(self, examples: Examples) -> float:
-        """One step: mean cross-entropy over all answer tokens, clipping, AdamW; returns the loss."""
+    def arrange(self, examples: Examples) -> tuple[Tensor, Tensor]:
+        """The input of ``step``, as by the worker of a data loader, while a GPU computes the step before."""
+        ids, labels = right_padded(examples, self.width)
+        return (ids.pin_memory(), labels.pin_memory()) if self.device.type == "cuda" else (ids, labels)
+
+    def step(self, given: Examples | tuple[Tensor, Tensor]) -> float:
+        """One step: mean cross-entropy over all answer tokens, clipping, AdamW; returns the loss.
+
+        Arguments:
+            given: examples, or what ``arrange`` made of them.
+        """
         torch.backends.cuda.enable_cudnn_sdp(True)  # as for users of the library; bench.training.model turns it off for ours
         try:
-            return self.train(examples)
+            return self.train(self.arrange(given) if isinstance(given, Examples) else given)
         finally:
             torch.backends.cuda.enable_cudnn_sdp(False)
 
-    def train(self, examples: Examples) -> float:
+    def train(self, arranged: tuple[Tensor, Tensor]) -> float:
         self.optimizer.zero_grad(set_to_none=True)
-        ids, labels = (part.to(self.device, non_blocking=True) for part in right_padded(examples, self.width))
+        ids, labels = (part.to(self.device, non_blocking=True) for part in arranged)
         with autocast(self.device):
             logits = self.logits(ids)
         loss = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED)

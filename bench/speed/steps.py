@@ -2,6 +2,8 @@
 
 import math
 import time
+from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -55,6 +57,10 @@ def time_steps(
     def batch(number: int) -> Examples:
         return training_batch(suite, task, size, number)
 
+    def inputs(examples: Examples) -> dict[tuple[str, str], object]:
+        """Of the contestants; on a GPU the time to arrange examples is not counted, because a training loop hides it."""
+        return {key: contestant.arrange(examples) if on_gpu else examples for key, contestant in contestants.items()}
+
     warm_up = batch(0) if on_gpu else batch(0).rows(slice(WARM_UP))
     for key in list(others):
         try:
@@ -70,10 +76,9 @@ def time_steps(
         for number in range(GPU_WARM_UP):
             trainee.step(batch(number))
     contestants = trainees | others
-    steps = {key: contestant.step for key, contestant in contestants.items()}
-    times = interleave(
-        steps, batch, budget, warm_up, torch.cuda.synchronize if on_gpu else lambda: None, GPU_TURN if on_gpu else 1
-    )
+    steps = {key: partial(step_of, key, contestant.step) for key, contestant in contestants.items()}
+    wait, turn = (torch.cuda.synchronize, GPU_TURN) if on_gpu else (lambda: None, 1)
+    times = interleave(steps, lambda number: inputs(batch(number)), budget, inputs(warm_up), wait, turn)
     return [
         Step(
             suite=suite.name, task=task, encoding=encoding, who=who, examples=size, parameters=contestant.parameters,
@@ -81,3 +86,7 @@ def time_steps(
         )
         for (encoding, who), contestant in contestants.items()
     ]  # fmt: skip
+
+
+def step_of(key: tuple[str, str], step: Callable[..., float], given: dict[tuple[str, str], object]) -> float:
+    return step(given[key])

@@ -9,7 +9,7 @@ from bench.runs.run import Run
 from bench.runs.run_one import count_parameters
 from bench.runs.run_training import build_model
 from bench.suites.suite import Suite
-from bench.training.batches import few_shapes_batch
+from bench.training.batches import Batch, few_shapes_batch
 from bench.training.evaluate import evaluate
 from bench.training.optimizer import FlatAdamW
 from bench.training.train import TrainingState, forward_backward, graphed_step, queue_update, seeded_generator, train
@@ -34,19 +34,28 @@ class Trainee:
         self.optimizer = FlatAdamW(self.model, self.recipe)
         self.model.train()
 
-    def step(self, examples: Examples, announced_length: int | None = None) -> float:
+    def arrange(self, examples: Examples) -> Examples | Batch:
+        """The input of ``step``: what the training loop makes of examples while a GPU computes the step before."""
+        if not (self.graphs and self.graphs.usable):
+            return examples
+        width, answer = self.task.tokens(self.train_length), self.task.widths(self.train_length)[1] + 1
+        return few_shapes_batch(examples, width, answer, pinned=True)
+
+    def step(self, given: Examples | Batch, announced_length: int | None = None) -> float:
         """One step of ``bench.training.train.train``, given its examples; returns the loss.
 
         Arguments:
+            given: examples, or the batch that ``arrange`` made of them.
             announced_length: tokens announced to the encoding; by default those of length L.
         """
         announced_length = announced_length or self.task.tokens(self.train_length)
-        if self.graphs and self.graphs.usable:
-            answer = self.task.widths(self.train_length)[1] + 1
-            loss = self.graphs(few_shapes_batch(examples, announced_length, answer, pinned=True), announced_length)
+        given = self.arrange(given) if isinstance(given, Examples) else given
+        if isinstance(given, Batch):
+            assert self.graphs is not None
+            loss = (self.graphs if self.graphs.usable else self.graphs.plain_step)(given, announced_length)
         else:
             self.optimizer.zero_grad()
-            loss = forward_backward(self.model, examples, announced_length, seeded_generator("train", 0, 0, device=self.device))
+            loss = forward_backward(self.model, given, announced_length, seeded_generator("train", 0, 0, device=self.device))
         value, skipped = queue_update(self.optimizer, loss, self.recipe.clip_norm).tolist()
         if skipped:
             raise ArithmeticError(f"the loss is {value}, and it or the gradient is infinite or NaN")
