@@ -8,7 +8,7 @@ from bench.suites.vary import condition_title
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.cost import NOISE
 from leaderboard.figures.highlight import REFERENCES
-from leaderboard.format import FLAG, MOST_LISTED, listed, number_range, reach_text, seed_list, share, times
+from leaderboard.format import FLAG, MOST_LISTED, SECOND_HAND, listed, number_range, reach_text, seed_list, share, times
 from leaderboard.stats.association import association
 from leaderboard.stats.orders import OrderComparison
 from leaderboard.stats.robustness import Robustness, robustness
@@ -79,8 +79,9 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
         others = "those of all others tested" if waiting else "the others'"
         return f"{use} {first}", f"the test separates its score, {columns.SCORE.text(lead[0])}, from {others}. {sure}"
     names = listed([f"{show(row)}{mark(row)} ({columns.SCORE.text(row)})" for row in lead])
-    flagged = f" {FLAG} has not learned every task even at l ≤ L." if any(row.flagged for row in lead) else ""
-    return f"{use} one of {len(lead)}", f"{names}.{flagged} The test separates no two of them: tier 1. {sure}"
+    signs = f" {SECOND_HAND} is written from what others say of it." if any(row.second_hand for row in lead) else ""
+    signs += f" {FLAG} has not learned every task even at l ≤ L." if any(row.flagged for row in lead) else ""
+    return f"{use} one of {len(lead)}", f"{names}.{signs} The test separates no two of them: tier 1. {sure}"
 
 
 def seeds_text(grid: Grid, encodings: Iterable[str] | None = None) -> str:
@@ -102,7 +103,7 @@ def designs(grid: Grid, lead: Sequence[Row], show: Show, safe: Safe) -> str:
 
 
 def mark(row: Row) -> str:
-    return f" {FLAG}" if row.flagged else ""
+    return "".join(f" {sign}" for sign, shown in ((SECOND_HAND, row.second_hand), (FLAG, row.flagged)) if shown)
 
 
 def cost(rows: Sequence[Row], show: Show) -> str:

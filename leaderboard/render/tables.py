@@ -53,9 +53,8 @@ def short_columns(grid: Grid, rows: Sequence[Row], encoding: TableColumn = colum
 
 def marks(row: Row) -> str:
     """`` ≈ ⚑ 1/5`` after the name of a second-hand row that has not learned some task, with one of five seeds."""
-    second_hand = row.record is not None and row.record.source == "second-hand"
     missing = any(len(cell.runs) < cell.asked for cell in row.cells.values())
-    found = ((SECOND_HAND, second_hand), (FLAG, row.flagged), (columns.SEEDS.text(row).replace(" of ", "/"), missing))
+    found = ((SECOND_HAND, row.second_hand), (FLAG, row.flagged), (columns.SEEDS.text(row).replace(" of ", "/"), missing))
     return "".join(f"\u00a0{sign}" for sign, shown in found if shown)
 
 

@@ -149,6 +149,10 @@ class Row:
         return any(cell.flagged for cell in self.cells.values())
 
     @property
+    def second_hand(self) -> bool:
+        return self.record is not None and self.record.source == "second-hand"
+
+    @property
     def complete(self) -> bool:
         return self.score is not None
 

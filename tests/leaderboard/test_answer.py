@@ -67,6 +67,14 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     )
 
 
+def test_leaders_that_are_second_hand_are_marked():
+    of = suite(encodings=["a", "b", "c"])
+    runs = runs_of(of, {"a": (0.95, 0.6), "b": (0.95, 0.59), "c": (0.55, 0.2)})
+    of_b = {"encoding": record("b", source="second-hand")}
+    text = said(of, [run.model_copy(update=of_b) if run.encoding.name == "b" else run for run in runs])
+    assert " and b ≈ (.701 [.661, .741]). ≈ is written from what others say of it. The test" in text
+
+
 def test_statistics_are_computed_once_per_grid():
     of = suite()
     grid = only_grid(of, full(of, {"nope": (1, 1, 0.5, 0.5)}))
