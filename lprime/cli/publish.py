@@ -38,7 +38,7 @@ def publish(
         raise InputError(f"{option} needs a suite; expected lprime publish SUITE {option}")
     if suite is not None:
         asked = [full_name(name) for name in encoding or ()]
-        for chosen, own in conditions_with_results(suite, out, asked) if vary else [(suite, asked)]:
+        for chosen, own in conditions_with_results(suite, out, to, asked) if vary else [(suite, asked)]:
             publish_suite(chosen, out, to, own)
         names = {run.encoding.name for runs in read_store(to).values() for run in runs}
         cards = read_cards(to)
@@ -50,14 +50,18 @@ def publish(
     print(f"{plural(len(changed), 'file')} written under {to}" if changed else f"everything under {to} is up to date")
 
 
-def conditions_with_results(suite: str, out: Path, asked: list[str]) -> "list[tuple[Suite, list[str]]]":
+def conditions_with_results(suite: str, out: Path, to: Path, asked: list[str]) -> "list[tuple[Suite, list[str]]]":
     """The conditions of a suite that have results, each with the encodings to publish: those asked for, or all.
+
+    Those that lack runs of a condition are left out, because some of the runs must not stand for all.
 
     Raises:
         InputError: no condition has results, or none has any of an encoding asked for.
     """
+    from bench.runs.run import plan_runs
     from bench.suites.suite import load_suites
     from leaderboard.data.collect import read_results
+    from leaderboard.data.store import read_store
     from tasks import InputError, unknown
 
     found = [(one, {run.encoding.name for run in read_results(out / one.name)}) for one in load_suites(suite, vary=True)]
@@ -67,7 +71,19 @@ def conditions_with_results(suite: str, out: Path, asked: list[str]) -> "list[tu
     for name in asked:
         if name not in known:
             raise unknown(f"encoding with results of a condition of suite {suite}", name, known)
-    return [(one, own) for one, names in found if (own := sorted(names.intersection(asked or names)))]
+    stored, chosen = read_store(to), []
+    for one, names in found:
+        results = [*read_results(out / one.name), *stored.get(one.name, ())]
+        there = {(run.task, run.encoding.name, run.seed) for run in results if run.fingerprint == one.fingerprint}
+        complete = []
+        for name in sorted(names.intersection(asked or names)):
+            keys = [run.key for run in plan_runs(one, [name])]
+            if missing := len(set(keys) - there):
+                print(f"{one.name}: {name} lacks {missing} of {len(keys)} runs; not published before all are there")
+            else:
+                complete.append(name)
+        chosen += [(one, complete)] if complete else []
+    return chosen
 
 
 def publish_suite(suite_or_name, out: Path, to: Path, encodings: list[str]) -> None:

@@ -201,6 +201,21 @@ def test_an_encoding_that_ran_under_no_condition_is_refused(tiny, tmp_path, caps
     assert not (tmp_path / "board").exists()
 
 
+def test_a_part_of_a_condition_is_not_published(tiny, tmp_path, capsys):
+    of = tiny(vary={"encodings": ["nope", "rope"], "seeds": [0, 1], "conditions": {"steps": ["x2"]}})
+    condition = load_suite(str(of)).conditions["steps-x2"]
+    runs = full(condition, {"nope": (1, 1, 0.5, 0.1), "rope": (1, 1, 0.4, 0.1)})
+    store(tmp_path / "runs", [run for run in runs if (run.encoding.name, run.seed) != ("rope", 1)])
+    command = ("publish", of, "--vary", "--out", tmp_path / "runs", "--board", tmp_path / "board", "--no-measure")
+    said, tasks = lines(capsys, *command), len(condition.tasks)
+    assert said[0] == f"{condition.name}: rope lacks {tasks} of {2 * tasks} runs; not published before all are there"
+    results = tmp_path / "board" / "results" / condition.name
+    assert [path.name for path in results.iterdir()] == ["nope.jsonl"]
+    store(tmp_path / "runs", runs)
+    lines(capsys, *command)
+    assert sorted(path.name for path in results.iterdir()) == ["nope.jsonl", "rope.jsonl"]
+
+
 def test_bad_input_is_one_line(published, tmp_path, capsys):
     out, board = published
     assert "unknown suite 'smal'; did you mean 'small'" in refused(capsys, "publish", "smal", "--out", out, "--board", board)
