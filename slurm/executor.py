@@ -150,12 +150,14 @@ class Watch:
         Raises:
             InputError: not this time.
         """
-        self.refusals += 1
         try:
             self.submit(list(self.held))
             self.refusals = 0
+        except commands.NoAnswer:  # the controller may be down for long
+            raise
         except InputError as error:
-            if isinstance(error, commands.NoAnswer) or self.refusals < MOST_SENDS or len(self.held) < len(self.open):
+            self.refusals += 1
+            if self.refusals < MOST_SENDS or len(self.held) < len(self.open):
                 raise
             for run in self.held:
                 self.end(Event("lost", run, text=str(error)))

@@ -16,7 +16,7 @@ import typer
 from .candidates import SMOKE, STANDARD, Candidates
 
 KINDS = ("equality", "steps", "packed", "grid", "calibration")
-NOT_UNASKED = "calibration runs only if it is named; the grid then trains the suite that it writes."
+ONLY_HELP = f"Only these (repeatable): {', '.join(KINDS)}. Calibration runs only if named; the grid then trains its suite."
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,7 @@ QUICK = Size(
 def gpu(
     minutes: Annotated[float, typer.Option(min=0.0, help="Begin nothing after so many minutes.")] = 25.0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="For measurements, page and results; continued.")] = Path("gpu"),
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="KIND", help=f"Only these (repeatable): {', '.join(KINDS)}. {NOT_UNASKED}")
-    ] = None,
+    only: Annotated[list[str] | None, typer.Option(metavar="KIND", help=ONLY_HELP)] = None,
     workers: Annotated[int, typer.Option(min=1, help="Runs at a time of calibration and grid.")] = 8,
     mps: Annotated[bool, typer.Option("--mps", help="Calibration and grid with NVIDIA's Multi-Process Service.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="A smoke run on the CPU; its numbers mean nothing.")] = False,
@@ -120,6 +118,7 @@ def gpu(
     for kind in only or []:
         if kind not in KINDS:
             raise unknown("kind of measurement", kind, KINDS)
+    asked = set(only) if only else set(KINDS) - {"calibration"}
     if not (quick or torch.cuda.is_available()):
         raise InputError("no CUDA device was found; --quick tries the command on a CPU")
     device, size = torch.device("cpu" if quick else "cuda"), QUICK if quick else FULL
@@ -143,7 +142,7 @@ def gpu(
         needs_s: float = 0.0,
     ) -> bool:
         """Measure unless it is known or there is no time left; returns False if it fails. A grid is continued."""
-        if ((kind, key) in known and kind != "grid") or time.monotonic() + needs_s > end or (only and kind not in only):
+        if ((kind, key) in known and kind != "grid") or time.monotonic() + needs_s > end or kind not in asked:
             return True
         try:
             measured = measure(*arguments)
@@ -170,9 +169,9 @@ def gpu(
     for suite in size.packed:
         pack(suite, mps=False)
     names = [name for name in size.encodings or catalogue() if ("equality", name) not in known]
-    comparing = bool(names) and time.monotonic() < end and (not only or "equality" in only)
+    comparing = bool(names) and time.monotonic() < end and "equality" in asked
     uncompiled = [(suite, task) for suite, task in size.compiled if ("steps", f"{label(suite)} {task} compiled") not in known]
-    wanted = (not only or "steps" in only) and time.monotonic() + BEGIN_S < end
+    wanted = "steps" in asked and time.monotonic() + BEGIN_S < end
     with compiling(uncompiled if wanted else [], device) as started:
         if comparing:  # while the libraries' models are compiled
             measure_equality(names, device.type, size.equality_steps, size.past, max(1, cores - 1), end, keep)
@@ -204,7 +203,7 @@ def gpu(
         write_suite(chosen, calibrated(base, size.candidates, tried()))
         return True
 
-    if not (only and "calibration" in only) or calibrate():
+    if "calibration" not in asked or calibrate():
         suite = str(chosen) if chosen.exists() else base.name
         attempt("grid", base.name, shared(run_grid), suite, size.grid, workers, device, end, out, needs_s=BEGIN_S)
     for suite in size.packed if device.type == "cuda" else ():  # last: a service that fails can leave the GPU unusable

@@ -64,7 +64,7 @@ def run_trials(
     suite = suite_of(base, specs, name=f"{base.name}-trials-{suite_of(base, specs).fingerprint}", seeds=SEEDS)
     file = out / f"{suite.name}.yaml"
     write_suite(file, suite)
-    found: dict[str, Scores] = {spec.task: {name: [] for name in suite.encodings} for spec in specs}
+    found: dict[str, Scores] = {spec.task: {name: [] for name in suite.encoding_names} for spec in specs}
     going_on = list(specs)
     for count, seed in enumerate(SEEDS, 1):
         if not going_on:
@@ -74,7 +74,7 @@ def run_trials(
         try:
             for _ in range(2):  # a run that fails is tried once more, next to fewer others
                 with suppress(RunsFailed):
-                    run_to_end(command, os.environ, end + LATE_S - time.monotonic())
+                    run_to_end(command, end + LATE_S - time.monotonic())
                     break
         finally:
             pack_results(out, archive)
@@ -93,7 +93,7 @@ class RunsFailed(InputError):
     """``lprime run`` ended, and some runs failed."""
 
 
-def run_to_end(command: list[str], environment: Mapping[str, str], seconds: float) -> None:
+def run_to_end(command: list[str], seconds: float) -> None:
     """Run ``lprime run``, and kill it and its workers when the time is over.
 
     Raises:
@@ -104,7 +104,7 @@ def run_to_end(command: list[str], environment: Mapping[str, str], seconds: floa
     if seconds <= 0:
         raise TimeoutError("no time left")
     pipe, errors = subprocess.PIPE, subprocess.STDOUT
-    with subprocess.Popen(command, stdout=pipe, stderr=errors, text=True, env=environment, start_new_session=True) as process:
+    with subprocess.Popen(command, stdout=pipe, stderr=errors, text=True, start_new_session=True) as process:
         try:
             output, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:

@@ -74,32 +74,30 @@ def measure_equality(
         past: suite at whose longest test length they are compared too.
         end: value of ``time.monotonic()`` from which on no comparison begins.
     """
-    comparers: SimpleQueue[Comparer] = SimpleQueue()
-    for _ in range(processes):
-        comparers.put(Comparer(device, steps, past))
+    comparers = [Comparer(device, steps, past) for _ in range(processes)]
+    free: SimpleQueue[Comparer] = SimpleQueue()
+    for comparer in comparers:
+        free.put(comparer)
 
     def compare_before_end(name: str) -> Equality | Failure | None:
         left = end - time.monotonic()
         if left <= 0:
             return None
-        comparer = comparers.get()
+        comparer = free.get()
         try:
             return comparer.compare(name, min(COMPARE_S, left + LATE_S))
         finally:
-            comparers.put(comparer)
+            free.put(comparer)
 
-    try:
-        with ThreadPoolExecutor(processes) as pool:
-            try:
-                for job in as_completed([pool.submit(compare_before_end, name) for name in names]):
-                    if found := job.result():
-                        report(found)
-            except BaseException:  # a signal, too
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-    finally:
-        while not comparers.empty():
-            comparers.get().stop()
+    with ThreadPoolExecutor(processes) as pool:
+        try:
+            for job in as_completed([pool.submit(compare_before_end, name) for name in names]):
+                if found := job.result():
+                    report(found)
+        finally:  # after a signal, too: the threads wait for these processes, and the pool for the threads
+            pool.shutdown(wait=False, cancel_futures=True)
+            for comparer in comparers:
+                comparer.stop()
 
 
 class Comparer:
@@ -259,8 +257,7 @@ def compare_recording(model: Decoder, suite: Suite, steps: int, announced_length
             if not graphs.usable:
                 break
             examples: Examples = training_batch(suite, TASK, recipe.batch, step)
-            answer, on_gpu = task.widths(length)[1] + 1, model.embedding.weight.device.type == "cuda"
-            batch = few_shapes_batch(examples, announced_length, answer, pinned=on_gpu)
+            batch = few_shapes_batch(examples, announced_length, task.widths(length)[1] + 1, pinned=on_gpu)
             found = graphs(batch, announced_length).clone(), gradients(model)
             expected = graphs.plain_step(batch, announced_length).clone(), gradients(model)
             seen.add(found, expected)

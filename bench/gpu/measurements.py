@@ -149,7 +149,7 @@ def read_measurements(path: Path) -> list[Measurement]:
 
 
 def append(path: Path, measurement: Measurement) -> None:
-    """Add a line, after a line break if the last line was cut off."""
+    """Add a line; a last line that was cut off is removed first."""
     with path.open("ab+") as file:
         file.seek(0)
         data = file.read()

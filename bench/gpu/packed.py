@@ -6,7 +6,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from statistics import fmean
@@ -53,7 +53,7 @@ def measure_packed(
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as scratch, sampled_use(device) as samples:
         if device.type == "cuda":
             time.sleep(NVIDIA_SMI_S)
-        unused = samples[0][1] if samples else None  # other processes have some memory too
+        used_before = samples[0][1] if samples else None  # other processes have some memory too
         with multi_process_service(scratch, mps) as variables, trainings(suite, max(counts), variables, device, end) as group:
             for count in counts:
                 if time.monotonic() + seconds > end and found:
@@ -64,13 +64,15 @@ def measure_packed(
                 start = time.perf_counter()
                 time.sleep(seconds)
                 rate = (group.steps() - made) / (time.perf_counter() - start)
+                if not rate:
+                    raise InputError(f"{count} trainings made no step in {seconds:g} s")
                 use = samples[first:]
                 found.append(
                     Packed(
                         key=f"{name} {count}{' mps' * mps}", suite=name, at_once=count, mps=mps, steps_per_s=rate,
                         runs_per_hour=3600 * rate / steps_per_run,
                         busy=fmean(busy for busy, _ in use) / 100 if use else None,
-                        memory_mb=use[-1][1] - unused if use and unused is not None else None,
+                        memory_mb=use[-1][1] - used_before if use and used_before is not None else None,
                     )
                 )  # fmt: skip
     return found
@@ -117,11 +119,20 @@ def trainings(suite: str, count: int, variables: dict[str, str], device: torch.d
                 raise InputError(f"a training failed: {error}")
         yield group
         if ended := wait([process.sentinel for process in processes], timeout=0):
-            raise InputError(f"{len(ended)} of {count} trainings ended early")
+            raise InputError(f"{len(ended)} of {count} trainings ended early{last_error(pipes)}")
     finally:
         for process in processes:
             process.kill()
             process.join()
+
+
+def last_error(pipes: Sequence[Connection]) -> str:
+    """An error that a training has sent, after a colon."""
+    for pipe in pipes:
+        with suppress(EOFError):
+            if pipe.poll() and (error := pipe.recv()):
+                return f": {error}"
+    return ""
 
 
 def train_and_rest(sender: Connection, suite: str, encoding: str, n: int, device: str, made: Sequence[int], running) -> None:

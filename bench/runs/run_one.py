@@ -86,7 +86,7 @@ def finish(
         with heartbeat(folder, steps, report) as report:
             result = make(report)
         write_result(folder, result)
-        for name in (CHECKPOINT, f"{CHECKPOINT}.unusable"):
+        for name in (CHECKPOINT, f"{CHECKPOINT}.unusable", f"{WEIGHTS}.unusable"):
             (folder / name).unlink(missing_ok=True)
         return result
 

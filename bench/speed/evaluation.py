@@ -15,7 +15,7 @@ from tasks import EOS, PAD, Examples
 from .libraries import LibraryModel, library_models
 from .plan import Plan
 from .record import Evaluation, Spread
-from .steps import ENCODINGS, OURS, WARM_UP
+from .steps import ENCODINGS, OURS, WARM_UP_EXAMPLES
 from .timing import interleave, log
 from .trainee import Trainee
 
@@ -41,7 +41,7 @@ def time_evaluation(task: str, plan: Plan) -> list[Evaluation]:
     for model in library_models(suite.model, len(generator.vocabulary), generator.tokens(length)):
         if model.generates:
             contestants[model.encoding, model.who] = partial(generated_match, model)
-    times = interleave(contestants, lambda number: examples, plan.evaluation, examples.rows(slice(WARM_UP)))
+    times = interleave(contestants, lambda number: examples, plan.evaluation, examples.rows(slice(WARM_UP_EXAMPLES)))
     return [
         Evaluation(task=task, length=length, encoding=name, who=who, examples=len(examples), ms=Spread.of(seconds, 1e3))
         for (name, who), seconds in times.items()

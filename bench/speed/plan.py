@@ -42,7 +42,7 @@ class Plan:
     memory_steps: int
     """Training steps of each run in the memory measurement."""
     memory_long: tuple[int, int]
-    """Training steps after which the memory of a long training is read; the second at most 1.2 times the first."""
+    """Training steps after which the memory of a long training is read: the second should be at most 1.2 times the first."""
     memory_examples: tuple[int, int]
     """A small and a large number of test examples."""
     growth: Budget

@@ -18,7 +18,7 @@ from .trainee import CPU, Trainee, training_batch
 
 ENCODINGS = ("nope", "learned", "rope", "alibi", "t5")
 OURS, UNGRAPHED = "lprime", "lprime, not recorded"
-WARM_UP = 4
+WARM_UP_EXAMPLES = 4
 """Examples of the untimed step on a CPU. CUDA graphs are recorded with the whole batch."""
 GPU_TURN = 3
 """Steps of a contestant in a row on a GPU, of which the first is not counted."""
@@ -61,7 +61,7 @@ def time_steps(
         """Of the contestants; on a GPU the time to arrange examples is not counted, because a training loop hides it."""
         return {key: contestant.arrange(examples) if on_gpu else examples for key, contestant in contestants.items()}
 
-    warm_up = batch(0) if on_gpu else batch(0).rows(slice(WARM_UP))
+    warm_up = batch(0) if on_gpu else batch(0).rows(slice(WARM_UP_EXAMPLES))
     for key in list(others):
         try:
             if time.monotonic() > end:

@@ -29,7 +29,10 @@ EIGHTHS = 8
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples sorted by size, as padded buckets. M packed rows predict an answer token."""
+    """Examples as padded buckets: ``as_batch`` sorts them by size, ``few_shapes_batch`` keeps their order.
+
+    M packed rows predict an answer token.
+    """
 
     tokens: tuple[Int[Tensor, "B T"], ...]
     """Padded tokens of each bucket."""
@@ -39,7 +42,7 @@ class Batch:
     targets: Int[Tensor, " M"]
     """The next token of each target row, or ``IGNORED``."""
     example_of: Int[Tensor, " m"]
-    """The example of each target row that counts, as an index into the examples sorted by size; always on the CPU."""
+    """The example of each target row that counts, as an index into the examples in this order; always on the CPU."""
     memory: Int[Tensor, " numbers"] | None = None
     """Of which all other tensors but ``example_of`` are views, in the order of ``tensors``; None: each has its own memory."""
 

@@ -33,7 +33,7 @@ MAX_BUCKETS = {"cpu": 8, "cuda": 1}
 STAGE_RATE = 0.1
 """Initial learning rate of an extra stage, as a fraction of the recipe's peak."""
 LOG_POINTS = 20
-"""Number of entries of a run's loss curve."""
+"""A run's loss curve has an entry every ``steps // LOG_POINTS`` steps, and one at the end."""
 Compute = Callable[[Decoder, tasks.Examples, int, torch.Generator], Tensor]
 """The signature of ``forward_backward``."""
 

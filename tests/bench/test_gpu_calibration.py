@@ -141,7 +141,7 @@ def test_trials_stop_after_the_first_seed_where_the_second_cannot_help_and_faile
     means = {"nope": 0.9, "rope": 0.89, "alibi": 0.91}
     failing: set[str] = set()
 
-    def run(command, environment, seconds):
+    def run(command, seconds):
         assert 0 < seconds < 1000 and "--retry-failed" in command
         options = dict(word.removeprefix("--").split("=") for word in command if word.count("=") == 1 and "task" not in word)
         calls.append((int(options["seed"]), [word.removeprefix("--task=") for word in command if "--task" in word]))

@@ -160,6 +160,24 @@ def served(monkeypatch):
     return serve
 
 
+def test_a_signal_ends_the_comparisons_at_once(monkeypatch):
+    stopped = threading.Event()
+
+    def compare_one(self, name, seconds):
+        if name != "first":
+            assert stopped.wait(60), "the processes were not stopped"
+        return Failure(key=name, error="")
+
+    def interrupt(found):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Comparer, "compare", compare_one)
+    monkeypatch.setattr(Comparer, "stop", lambda self: stopped.set())
+    with pytest.raises(KeyboardInterrupt):
+        measure_equality(["first", "second", "third"], "cpu", 1, "quick", 2, end=math.inf, report=interrupt)
+    assert stopped.is_set()
+
+
 def test_the_error_of_an_encoding_is_sent_to_the_parent(served):
     pipe = served(serve_comparisons, "cpu", 1, "quick")
     for _ in range(2):
@@ -292,10 +310,10 @@ def test_a_library_model_that_cannot_be_trained_is_left_out(monkeypatch):
 
 def test_a_command_that_fails_or_takes_too_long_is_one_line():
     with pytest.raises(InputError, match="lprime run ended with 1: the reason"):
-        run_to_end([sys.executable, "-c", "print('the reason'); raise SystemExit(1)"], os.environ, 60)
+        run_to_end([sys.executable, "-c", "print('the reason'); raise SystemExit(1)"], 60)
     script = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import time; time.sleep(99)'])"
     with pytest.raises(TimeoutError, match="takes longer than 1 s"):  # its children hold the pipe
-        run_to_end([sys.executable, "-c", script], os.environ, 1)
+        run_to_end([sys.executable, "-c", script], 1)
 
 
 def test_the_archive_has_failures_too(tmp_path):

@@ -181,8 +181,11 @@ def test_a_condition_that_is_refused_after_another_was_submitted(tiny, tmp_path,
     assert asked == ["learning_rate-x0.5", "learning_rate-x2"] + ([] if detach else ["learning_rate-x2"])
 
 
-@pytest.mark.parametrize("error", [InputError("the account has expired"), commands.NoAnswer("sbatch: no answer")])
-def test_runs_that_slurm_refuses_again_and_again(tmp_path, site, naps, monkeypatch, capsys, error):
+REFUSED, DOWN = InputError("the account has expired"), commands.NoAnswer("sbatch: no answer")
+
+
+@pytest.mark.parametrize("errors", [[REFUSED] * 19, [DOWN] * 19, [DOWN] * 15 + [REFUSED] * (MOST_SENDS - 1)])
+def test_runs_that_slurm_refuses_again_and_again(tmp_path, site, naps, monkeypatch, capsys, errors):
     """They are given up when no other run is left to wait for; but not because the controller is down."""
     runs, events, answers = plan_runs(SUITE, ["nope"]), [], itertools.count()
 
@@ -190,8 +193,8 @@ def test_runs_that_slurm_refuses_again_and_again(tmp_path, site, naps, monkeypat
         number = next(answers)
         if number == 0:
             return Launched([], 0, list(runs))
-        if number < 20:
-            raise error
+        if number <= len(errors):
+            raise errors[number - 1]
         for run in runs:
             run.fail(tmp_path, "it was submitted")
         return Launched([], 0, [])
@@ -200,9 +203,10 @@ def test_runs_that_slurm_refuses_again_and_again(tmp_path, site, naps, monkeypat
     watch = Watch(SlurmExecutor(cluster()), runs, tmp_path, events.append)
     watch.submit(runs)
     until_all_ended([watch], 0)
-    end = ("failed", "it was submitted") if isinstance(error, commands.NoAnswer) else ("lost", str(error))
+    end = ("failed", "it was submitted") if DOWN in errors else ("lost", str(REFUSED))
     assert [(event.kind, event.text) for event in events] == [end] * 4
-    assert capsys.readouterr().out.count(str(error)) == 1, "said once"
+    printed = capsys.readouterr().out
+    assert all(printed.count(str(error)) == 1 for error in set(errors)), "said once"
 
 
 def test_cancel_and_logs_of_the_conditions_of_a_suite(tiny, tmp_path, site, capsys):
