@@ -44,8 +44,8 @@ def speed(
         raise InputError("--into replaces single sections; expected --only SECTION with it")
     if render and (only or quick or encodings or into or out):
         raise InputError("--from measures nothing; expected only --page with it")
-    if into and out:
-        raise InputError("expected --into or --out, got both")
+    if into and (out or encodings):
+        raise InputError(f"--into replaces whole sections of one file; expected no {'--out' if out else '--encodings'} with it")
     plan = choose_encodings(QUICK if quick else FULL, encodings)
     if render:
         record = read_record(render)
@@ -55,10 +55,10 @@ def speed(
         write_atomic(into, record.model_dump_json(indent=1) + "\n")
     else:
         record = measure_sections(plan, only or SECTIONS)
-        default = Path("runs/speed-partial.json" if encodings or record.partial else "runs/speed.json")
+        default = Path("runs/speed-partial.json" if record.partial else "runs/speed.json")
         write_atomic(out or default, record.model_dump_json(indent=1) + "\n")
     print(render_terminal(record))
-    if page is None and (encodings or record.partial):
+    if page is None and record.partial:
         print(f"not the numbers of a full run, so {PAGE.name} stays as it is; --page FILE writes them to another page")
     else:
         write_atomic(page or PAGE, render_page(record))

@@ -133,6 +133,8 @@ class Speed(Record):
     format: Literal[4] = 4
     quick: bool
     """A smoke run: its numbers mean nothing."""
+    some_encodings: bool = False
+    """Growth was measured for some encodings only."""
     date: str
     took_s: float
     cpu_share: float
@@ -153,8 +155,8 @@ class Speed(Record):
 
     @property
     def partial(self) -> bool:
-        """Whether these are numbers of a smoke run, or of some sections only."""
-        return self.quick or not all(getattr(self, section) for section in SECTIONS)
+        """Whether these are numbers of a smoke run, or of some sections or encodings only."""
+        return self.quick or self.some_encodings or not all(getattr(self, section) for section in SECTIONS)
 
     def replace_sections(self, sections: Sequence[str], newer: "Speed") -> "Speed":
         """A copy with some sections of a newer run.

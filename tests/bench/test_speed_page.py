@@ -104,6 +104,9 @@ def test_quick_run_from_end_to_end(tmp_path, monkeypatch, capsys):
     assert (
         "not the numbers of a full run, so SPEED.md stays" in capsys.readouterr().out and command.PAGE.read_bytes() == published
     )
+    full = made.model_copy(update={"quick": False, "some_encodings": False})
+    assert not full.partial and full.model_copy(update={"growth": []}).partial
+    assert made.some_encodings and full.model_copy(update={"some_encodings": True}).partial
     command.main(["--quick", "--only", "growth", "--into", str(out), "--page", str(shown)])
     again = Speed.model_validate_json(out.read_bytes())
     assert again.growth != made.growth and list(again.renewed) == ["growth"]
@@ -122,6 +125,7 @@ def test_quick_run_from_end_to_end(tmp_path, monkeypatch, capsys):
         (["--only", "step"], "did you mean 'steps'"),
         (["--encodings", "ropee", "--quick"], "rope"),
         (["--into", "other.json"], "expected --only SECTION with it"),
+        (["--only", "growth", "--encodings", "rope", "--into", "other.json"], "expected no --encodings with it"),
         (["--only", "memory", "--into", "other.json"], "other.json does not hold the numbers of make speed"),
         (["--from", "missing.json"], "cannot read missing.json"),
         (["--from", "other.json"], "other.json does not hold the numbers of make speed"),
