@@ -17,6 +17,7 @@ from bench.encodings import Encoding
 from bench.encodings.nope import NoPE
 from bench.files import try_lock
 from bench.runs import run_lock
+from bench.runs.devices import visible_gpus
 from bench.runs.pool import LocalPool, Worker, local_pool
 from bench.runs.run import CHECKPOINT, RESULT, Run, plan_runs
 from bench.runs.run_lock import LockedElsewhere, is_locked, lock_run
@@ -79,6 +80,26 @@ def test_workers_by_default_are_one_a_core_or_two_a_gpu(monkeypatch, device, gpu
     pool = local_pool(None, device)
     assert (pool.workers, len(pool.gpus)) == (workers, 0 if device == "cpu" else gpus)
     assert local_pool(5, device).workers == 5
+
+
+@pytest.mark.parametrize(
+    ("variable", "count", "names"), [("", 2, "0 1"), ("3,5", 2, "3 5"), ("GPU-a,GPU-b,GPU-c", 2, "GPU-a GPU-b"), ("1", 0, "")]
+)
+def test_gpus_are_named_as_the_environment_names_them(monkeypatch, variable, count, names):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: count)
+    assert visible_gpus() == names.split()
+
+
+def test_gpus_by_uuid(tmp_path, monkeypatch):
+    """As the Multi-Process Service needs them; ``nvidia-smi`` is a stand-in."""
+    program = tmp_path / "nvidia-smi"
+    program.write_text('#!/bin/sh\nfor last; do :; done\necho "$last" | tr , "\\n" | sed s/^/GPU-/\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    assert visible_gpus(by_uuid=True) == ["GPU-4", "GPU-6"]
 
 
 def test_states_are_read_from_files(tmp_path, suite):
