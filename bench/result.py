@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -186,6 +187,12 @@ class Result(Record):
     @property
     def out_of_distribution(self) -> list[LengthScore]:
         return [s for s in self.scores if s.length > self.train_length]
+
+    @property
+    def mean_exact(self) -> tuple[float, float]:
+        """Mean exact match over the test lengths up to L, and over those past L."""
+        inside, past = (fmean(s.exact for s in part) for part in (self.in_distribution, self.out_of_distribution))
+        return inside, past
 
 
 def run_path(suite: str, task: str, encoding: str, seed: int | str) -> str:

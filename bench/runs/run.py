@@ -80,12 +80,12 @@ class Run:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """Identity within the suite."""
+        """Task, encoding and seed."""
         return self.task, self.encoding, self.seed
 
     @property
     def path(self) -> str:
-        """Identity, which is also the folder below the results folder."""
+        """``<suite>/<task>/<encoding>/seed-<n>``, the folder below the results folder."""
         return run_path(self.suite.name, *self.key)
 
     @property

@@ -24,7 +24,7 @@ PROJECT = "lprime"
 
 def settings(result: Result) -> dict[str, str | int | float]:
     """What identifies a run, and its one-number outcomes."""
-    inside, outside = (sum(s.exact for s in part) / len(part) for part in (result.in_distribution, result.out_of_distribution))
+    inside, past = result.mean_exact
     return {
         "suite": result.suite,
         "suite_version": result.suite_version,
@@ -40,7 +40,7 @@ def settings(result: Result) -> dict[str, str | int | float]:
         "step_ms": result.timings.step_ms,
         "device": result.device,
         "exact_in_distribution": inside,
-        "exact_past_L": outside,
+        "exact_past_L": past,
     }
 
 

@@ -7,7 +7,6 @@ end one of ``finished``, ``failed`` and ``locked``. When the pool dies, the work
 import multiprocessing
 import os
 import signal
-import statistics
 import sys
 import threading
 import traceback
@@ -187,6 +186,6 @@ def summarize_result(result: Result) -> str:
     """Summary of a finished run on one line."""
     if result.status == "diverged":
         return f"diverged at step {result.steps}"
-    inside, outside = (statistics.fmean(s.exact for s in part) for part in (result.in_distribution, result.out_of_distribution))
+    inside, past = result.mean_exact
     shared = f", trained as {result.trained_as}" if result.trained_as else ""
-    return f"in distribution {inside:.2f}, past L {outside:.2f}, {result.timings.total_s:.1f} s{shared}"
+    return f"in distribution {inside:.2f}, past L {past:.2f}, {result.timings.total_s:.1f} s{shared}"
