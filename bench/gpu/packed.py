@@ -129,7 +129,7 @@ def trainings(suite: str, count: int, variables: dict[str, str], device: torch.d
 def last_error(pipes: Sequence[Connection]) -> str:
     """An error that a training has sent, after a colon."""
     for pipe in pipes:
-        with suppress(EOFError):
+        with suppress(EOFError, ConnectionError):
             if pipe.poll() and (error := pipe.recv()):
                 return f": {error}"
     return ""

@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 from leaderboard.data.grid import Grid
 from leaderboard.stats.robustness import robustness
-from leaderboard.stats.summary import Classes, all_rows, summarise
+from leaderboard.stats.rows import Classes, all_rows
+from leaderboard.stats.summary import summarise
 
 from .canvas import file_name, render_svgs
 from .cost import draw_cost

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from leaderboard.format import BUSY, printable, share
-from leaderboard.stats.summary import BASE, Classes, Row, all_rows
+from leaderboard.stats.rows import Classes, Row, all_rows
+from leaderboard.stats.summary import BASE
 
 from .canvas import single_axes
 from .highlight import ranked_apart

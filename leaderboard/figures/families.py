@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import tasks
 from leaderboard.data.grid import Column, Grid
 from leaderboard.format import FAMILIES, VISIBLE_CHANCE, family_title, printable, share
-from leaderboard.stats.summary import Classes, Row, all_rows
+from leaderboard.stats.rows import Classes, Row, all_rows
 
 from .highlight import ranked_apart
 from .panels import APART, Panel, axes_note, draw_panels, styles, task_title

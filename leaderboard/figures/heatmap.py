@@ -8,8 +8,8 @@ import numpy as np
 
 from leaderboard.data.grid import Grid
 from leaderboard.format import ABSENT, ranking_title, reach_text, share
+from leaderboard.stats.rows import Cell, Classes, Row, all_rows
 from leaderboard.stats.scores import GATE, REACH, Reach
-from leaderboard.stats.summary import Cell, Classes, Row, all_rows
 
 from .canvas import MARGIN, MIDDLE, WIDTH, join_lines, new_figure
 from .panels import task_title

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from leaderboard.stats.summary import Classes, all_rows
+from leaderboard.stats.rows import Classes, all_rows
 
 from .panels import Style, styles
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from leaderboard.data.grid import Grid
 from leaderboard.format import VISIBLE_CHANCE, printable
-from leaderboard.stats.summary import Classes
+from leaderboard.stats.rows import Classes
 
 from .families import APART_NOTE, leaders
 from .highlight import BEST, highlighted, ranked_apart

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from leaderboard.format import printable, share
 from leaderboard.stats import bootstrap
 from leaderboard.stats import scores as st
-from leaderboard.stats.summary import Classes, all_rows
+from leaderboard.stats.rows import Classes, all_rows
 
 from .canvas import single_axes
 from .highlight import highlighted, ranked_apart

@@ -12,9 +12,10 @@ from leaderboard.format import FLAG, MOST_LISTED, SECOND_HAND, listed, number_ra
 from leaderboard.stats.association import association
 from leaderboard.stats.orders import OrderComparison
 from leaderboard.stats.robustness import Robustness, robustness
+from leaderboard.stats.rows import Classes, Row
 from leaderboard.stats.scores import FUZZ
 from leaderboard.stats.significance import RISK
-from leaderboard.stats.summary import BASE, Classes, Row, separation
+from leaderboard.stats.summary import BASE, separation
 from tasks import plural
 
 from . import columns

@@ -22,7 +22,8 @@ from leaderboard.figures.canvas import file_name
 from leaderboard.format import ranking_title
 from leaderboard.stats.resolution import resolution
 from leaderboard.stats.robustness import order_elsewhere, robustness
-from leaderboard.stats.summary import Classes, Row, all_rows, summarise
+from leaderboard.stats.rows import Classes, Row, all_rows
+from leaderboard.stats.summary import summarise
 
 from . import columns, robustness_text, tables
 from .answer import answer

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from leaderboard.data.grid import LOCAL, Grid
 from leaderboard.format import printable, ranking_title
-from leaderboard.stats.summary import Row, all_rows, summarise
+from leaderboard.stats.rows import Row, all_rows
+from leaderboard.stats.summary import summarise
 from tasks import plural
 
 from . import columns, tables

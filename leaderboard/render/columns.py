@@ -12,7 +12,8 @@ import tasks
 from bench.result import SOURCE_KINDS, SOURCE_MEANINGS, EncodingRecord
 from leaderboard.data.grid import Column
 from leaderboard.format import ABSENT, BUSY, FLAG, family_title, p_value, printable, reach_text
-from leaderboard.stats.summary import ANCHOR, BASE, Row, Versus
+from leaderboard.stats.rows import Row, Versus
+from leaderboard.stats.summary import ANCHOR, BASE
 
 from . import task_metrics
 from .markdown import escape, link

@@ -10,8 +10,9 @@ from leaderboard.data.file_names import IMAGES, PAGES, page_name
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.canvas import file_name
 from leaderboard.format import ABSENT, BUSY, family_title, ranking_title, rerun_command, share
+from leaderboard.stats.rows import Row
 from leaderboard.stats.scores import in_distribution
-from leaderboard.stats.summary import BASE, Row, separation
+from leaderboard.stats.summary import BASE, separation
 from tasks import plural
 
 from . import columns

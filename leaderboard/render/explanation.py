@@ -11,7 +11,8 @@ from leaderboard.figures.cost import NOISE
 from leaderboard.format import ABSENT, BUSY, FAMILIES, FLAG, SECOND_HAND, VISIBLE_CHANCE, number_range, share
 from leaderboard.stats import bootstrap, significance
 from leaderboard.stats import scores as st
-from leaderboard.stats.summary import BASE, Row
+from leaderboard.stats.rows import Row
+from leaderboard.stats.summary import BASE
 
 from . import columns, tables
 from .answer import seeds_text

@@ -11,8 +11,9 @@ from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.panels import task_title
 from leaderboard.format import VISIBLE_CHANCE, family_title, p_value, printable, ranking_title, rerun_command, share
 from leaderboard.stats import scores as st
+from leaderboard.stats.rows import Cell, Classes, Row, all_rows
 from leaderboard.stats.significance import ALPHA
-from leaderboard.stats.summary import Cell, Classes, Row, all_rows, separation
+from leaderboard.stats.summary import separation
 
 from . import columns
 from .task_metrics import IN_DISTRIBUTION, REACH, SCORE

@@ -17,7 +17,8 @@ from leaderboard.data.file_names import PAGES
 from leaderboard.data.grid import Grid
 from leaderboard.figures.highlight import highlighted
 from leaderboard.format import printable
-from leaderboard.stats.summary import Classes, all_rows, summarise, unranked
+from leaderboard.stats.rows import Classes, all_rows
+from leaderboard.stats.summary import summarise, unranked
 from tasks import InputError
 
 from . import html_data, html_table, tables

@@ -8,7 +8,7 @@ from itertools import count
 
 from leaderboard.data.grid import Grid
 from leaderboard.format import family_title, printable, ranking_title
-from leaderboard.stats.summary import Classes, Row
+from leaderboard.stats.rows import Classes, Row
 
 from . import columns
 from .columns import TableColumn, task_column

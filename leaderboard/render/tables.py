@@ -10,7 +10,7 @@ from leaderboard.data.grid import Column, Grid
 from leaderboard.format import ABSENT, FLAG, SECOND_HAND, VISIBLE_CHANCE, listed, reach_text, seed_list, share, signed
 from leaderboard.stats import scores as st
 from leaderboard.stats.resolution import CEILING, FLOOR, Resolution
-from leaderboard.stats.summary import Cell, Row
+from leaderboard.stats.rows import Cell, Row
 from tasks import plural
 
 from . import columns, task_metrics

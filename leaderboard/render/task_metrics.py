@@ -11,7 +11,7 @@ import numpy as np
 from leaderboard.data.grid import Column
 from leaderboard.format import ABSENT, FLAG, reach_text, share
 from leaderboard.stats import scores as st
-from leaderboard.stats.summary import Cell, Row
+from leaderboard.stats.rows import Cell, Row
 
 CELL_TEXT = "the mean of exact match and token accuracy, each with guessing taken out"
 """What a cell scores."""

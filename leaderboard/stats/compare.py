@@ -16,7 +16,8 @@ from tasks import InputError, unknown
 
 from . import bootstrap
 from . import scores as st
-from .summary import Cell, Row, all_rows, summarise
+from .rows import Cell, Row, all_rows
+from .summary import summarise
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from jaxtyping import Float
 
 from . import scores as st
 from .orders import kendall_tau
+from .rows import Cell, Classes, all_rows
 from .scores import Scores
 from .significance import ALPHA, separation_ps
-from .summary import Cell, Classes, all_rows
 
 FLOOR, CEILING = 0.02, 0.98
 """Cells under the one or over the other show no difference between encodings."""

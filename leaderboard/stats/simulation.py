@@ -20,9 +20,10 @@ from leaderboard import PUBLISHED
 from leaderboard.data.store import published_grids
 from tasks import InputError, unknown
 
+from .rows import all_rows
 from .scores import FUZZ, Scores
 from .significance import ALPHA, separation_ps
-from .summary import all_rows, summarise
+from .summary import summarise
 
 Population = Float[np.ndarray, "E T S"]
 """Scores that the runs of each encoding on each task are drawn from, all equally likely."""

@@ -10,7 +10,8 @@ from bench.result import EncodingRecord, LengthScore, Result, Timings, write_res
 from bench.runs.run import FAILURE, Failure
 from bench.suites.suite import Suite, load_suite
 from leaderboard.data.grid import Grid, build_grids
-from leaderboard.stats.summary import Row, summarise
+from leaderboard.stats.rows import Row
+from leaderboard.stats.summary import summarise
 
 QUICK = load_suite("quick")
 CURVE = (1, 1, 0.5, 0.25)

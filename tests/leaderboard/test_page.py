@@ -21,7 +21,8 @@ from bench.suites.suite import load_suite
 from leaderboard.data.grid import build_grids
 from leaderboard.format import share
 from leaderboard.render import html_data, html_page
-from leaderboard.stats.summary import all_rows, summarise, summarise_encoding
+from leaderboard.stats.rows import all_rows
+from leaderboard.stats.summary import summarise, summarise_encoding
 
 HOSTILE = [
     "</script><script>window.hacked=1</script>",
