@@ -50,7 +50,7 @@ MOST_IDLE_STARTS = 10
 of sealed runs, which have no checkpoints, only an end."""
 
 
-class Share:
+class JobEntryPoint:
     """The callable that submitit pickles. The index of its share is the array task id, which SLURM sets on the node."""
 
     def __init__(self, folder: str):
@@ -65,7 +65,7 @@ class Share:
         """Called by submitit to requeue the job if a signal arrives before ``JobWorker`` handles signals."""
         from submitit.helpers import DelayedSubmission
 
-        return DelayedSubmission(Share(self.folder))
+        return DelayedSubmission(JobEntryPoint(self.folder))
 
 
 class JobWorker:

@@ -20,7 +20,7 @@ from tasks import InputError
 
 from . import commands
 from .cluster import Cluster
-from .job import NO_MPS, NOT_IMPORTABLE, NOT_SHARED, REQUEUE, Share
+from .job import NO_MPS, NOT_IMPORTABLE, NOT_SHARED, REQUEUE, JobEntryPoint
 from .records import Plan, Submission
 
 NEVER = 10**6
@@ -103,10 +103,13 @@ def submit_jobs(submission: Submission) -> None:
     plan, folder = submission.plan, submission.folder
     executor = SlurmExecutor(folder, max_num_timeout=NEVER, python=python_command(plan.cluster))
     executor.update_parameters(**submitit_parameters(plan.cluster, plan.name, folder))
-    share = Share(str(folder))
+    entry_point = JobEntryPoint(str(folder))
     try:
         with redirect_stderr(io.StringIO()):  # submitit prints the errors that it raises
-            jobs = executor.submit_array([share] * len(plan.shares)) if len(plan.shares) > 1 else [executor.submit(share)]
+            if len(plan.shares) > 1:
+                jobs = executor.submit_array([entry_point] * len(plan.shares))
+            else:
+                jobs = [executor.submit(entry_point)]
     except (FailedJobError, FailedSubmissionError) as error:
         raise commands.explain_refusal(str(error), plan.cluster) from None
     submission.write_job(jobs[0].job_id.split("_")[0])
@@ -121,7 +124,7 @@ def adopt_jobs(submission: Submission, id: str) -> None:
     from submitit.core.utils import DelayedSubmission
 
     plan, folder = submission.plan, submission.folder
-    delayed = DelayedSubmission(Share(str(folder)))
+    delayed = DelayedSubmission(JobEntryPoint(str(folder)))
     delayed.set_timeout(plan.cluster.time_minutes, NEVER)
     for share in range(len(plan.shares)):
         path = folder / f"{plan.job_id(id, share)}_submitted.pkl"
