@@ -8,7 +8,7 @@ from leaderboard.format import FAMILIES, VISIBLE_CHANCE, family_title, printable
 from leaderboard.stats.rows import Classes, Row, all_rows
 
 from .highlight import ranked_apart
-from .panels import APART, Panel, axes_note, draw_panels, styles, task_title
+from .panels import APART, SCORE_NOTE, Panel, axes_note, draw_panels, styles, task_title
 from .theme import Theme
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def draw_families(grid: Grid, column: Column, classes: Classes, theme: Theme) ->
     notes = axes_note(grid, panels, f"L = {column.train_length}" + (f" ({printable(known.length_is)})" if known else ""))
     notes.append("chance is dotted" if chance > VISIBLE_CHANCE else f"chance is under {max(chance, 0.001):.2g}")
     apart = ranked_apart(classes)
-    notes += ["grey: all other encodings", f"number: score past L; bold: the highest{' in the main table' if apart else ''}"]
+    notes += ["grey: all other encodings", f"{SCORE_NOTE}; bold: the highest{' in the main table' if apart else ''}"]
     if apart:
         notes.append(APART_NOTE)
     title, subtitle = f"{task_title(column)}: exact match by test length, one panel per family", best_line(column, classes)

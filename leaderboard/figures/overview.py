@@ -8,7 +8,7 @@ from leaderboard.stats.rows import Classes
 
 from .families import APART_NOTE, leaders
 from .highlight import BEST, highlighted, ranked_apart
-from .panels import Panel, axes_note, draw_panels, task_title
+from .panels import SCORE_NOTE, Panel, axes_note, draw_panels, task_title
 from .theme import Theme
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def draw_overview(grid: Grid, classes: Classes, theme: Theme) -> "Figure":
             panels.append(Panel(title, column, members, ahead[0] if ahead else None))
     notes = axes_note(grid, panels)
     notes.append(f"dotted: chance, where it is above {VISIBLE_CHANCE:g}")
-    notes.append("number: score past L; bold: the highest of those named" + " in the main table" * bool(apart & set(members)))
+    notes.append(f"{SCORE_NOTE}; bold: the highest of those named" + " in the main table" * bool(apart & set(members)))
     if count := len({name for _, name in grid.runs}) - len(members):
         notes.append(f"named: the first {BEST} of the ranking and the references; grey: the {count} others")
     if apart & set(members):

@@ -26,6 +26,8 @@ DASHES: tuple[Dashes, ...] = ("-", (0, (2.5, 1.1)), (0, (1, 1.2)))
 """Line styles of the first, second and third round of colours."""
 APART = "†"
 """Follows the names of encodings that are ranked apart."""
+SCORE_NOTE = "number: score past L, which counts single tokens, too"
+"""Why a curve at 0 may have a number above it."""
 LEFT = 0.34
 """Inches left of the first column, for the tick labels."""
 HEAD, FOOT = 0.2, 0.26

@@ -35,6 +35,9 @@ def draw_robustness(found: Robustness, theme: Theme) -> "Figure":
     scores = np.array([[column.get(name, np.nan) for column in known] for name in names])
     notes = ["lines that cross are changes of order", "numbers at the top: Kendall's τ between the order below and the suite's"]
     notes.append("number of a name: score at the end of its line")
+    flagged = [{name for one in columns.values() for name in one.base_flagged}, *(one.flagged for one in columns.values())]
+    if any(flagged):
+        notes.append("hollow: some task is not learned at l\u00a0≤\u00a0L")
     if any(np.isnan(row).any() for row in scores):
         notes.append("thin: not run under the conditions between")
     figure, ax = single_axes(TITLE, HEIGHT, theme, right=NAMES, notes=notes)
@@ -51,6 +54,15 @@ def draw_robustness(found: Robustness, theme: Theme) -> "Figure":
     for (name, style), row in zip(styles(names).items(), scores, strict=True):
         line: dict[str, Any] = {"color": style.colour(theme), "linestyle": style.dashes, "linewidth": 1.3, "markersize": 3}
         ax.plot(row, marker="o", clip_on=False, label=name, **line)
+        hollow = [place for place, names in enumerate(flagged) if name in names]
+        ax.plot(
+            hollow,
+            row[hollow],
+            "o",
+            clip_on=False,
+            zorder=3,
+            **line | {"color": theme.background, "markersize": 1.5, "linestyle": ""},
+        )
         there = np.flatnonzero(~np.isnan(row))
         for left, right in pairwise(there):
             if right > left + 1:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from leaderboard.data.grid import Column, Grid
 from leaderboard.format import VISIBLE_CHANCE
 
-from .panels import COLOURS, DASHES, Panel, Style, axes_note, draw_panels, task_title
+from .panels import COLOURS, DASHES, SCORE_NOTE, Panel, Style, axes_note, draw_panels, task_title
 from .theme import Theme
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def draw_stretched(grid: Grid, theme: Theme) -> "Figure":
     across, shaded = axes_note(grid, panels)
     notes = [across, shaded + (", and in blue those seen only in fine-tuning" if tuned else "")]
     notes.append(f"dotted: chance, where it is above {VISIBLE_CHANCE:g}")
-    notes.append("number: score past L")
+    notes.append(SCORE_NOTE)
     notes.append(f"black or white: {REFERENCE} as trained, on both sides (fine-tuned: dashed), and {BELOW} (dotted)")
     notes.append("grey: all encodings of the board")
     return draw_panels(

@@ -1,30 +1,33 @@
-"""The sentences above a board's first table: which encoding to use, how sure that is, cost and design, and where it holds."""
+"""The sentences above a board's first table: which encoding to use, how sure that is, for which task, at what cost."""
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import combinations, compress
+from itertools import combinations
+
+import numpy as np
 
 from bench.measure.card import COST_MULTIPLES
-from bench.suites.vary import condition_title
+from bench.result import SOURCE_MEANINGS
 from leaderboard.data.grid import Column, Grid
 from leaderboard.figures.cost import NOISE
 from leaderboard.figures.highlight import REFERENCES
-from leaderboard.format import FLAG, MOST_LISTED, SECOND_HAND, listed, number_range, reach_text, seed_list, share, times
+from leaderboard.format import FLAG, MOST_LISTED, SECOND_HAND, listed, number_range, reach_text, share, times
 from leaderboard.stats.association import association
-from leaderboard.stats.orders import OrderComparison
-from leaderboard.stats.robustness import Robustness, robustness
+from leaderboard.stats.robustness import robustness
 from leaderboard.stats.rows import Classes, Row
-from leaderboard.stats.scores import FUZZ
+from leaderboard.stats.scores import DIGITS
 from leaderboard.stats.significance import RISK
 from leaderboard.stats.summary import BASE, separation
 from tasks import plural
 
 from . import columns
 from .association_text import association_sentence
+from .condition_sentences import elsewhere, tuned
 from .markdown import escape
-from .robustness_text import condition_list, reversed_text
 
 FAR = 2
 """The multiple of L at which the sentences say what still works."""
+CLOSE = 0.02
+"""Difference of scores on a task up to which an encoding is named with the best one."""
 Show = Callable[[Row], str]
 Safe = Callable[..., str]
 
@@ -45,8 +48,8 @@ def findings(grid: Grid, classes: Classes, show: Show, safe: Safe = escape) -> l
     if not rows:
         return []
     lead = [row for row in rows if row.tier == 1] if sum(row.tier is not None for row in rows) > 1 else rows[:1]
-    found = [leaders(grid, rows, lead, show), ("Cost", cost(lead, show)), ("Clearly below", below(rows, lead, show))]
-    found += [("By design past L", designs(grid, lead, show, safe))]
+    found = [leaders(grid, rows, lead, show), ("By task", by_task(grid, rows, show, safe)), ("Cost", cost(lead, show))]
+    found += [("Clearly below", below(rows, lead, show)), ("By design past L", designs(grid, lead, show, safe))]
     found += [("Inside the models", association_sentence(goes, safe))] if (goes := association(grid)) else []
     found += [(f"At {FAR} L", carried(grid, rows, show, safe))]
     order = robustness(grid)
@@ -70,6 +73,7 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
     sure = f"Over {seeds} it separates {count:,} of the {len(verdicts):,} {'pairs' if len(verdicts) > 1 else 'pair'} tested "
     sure += "in this table"
     sure += f"; the risk that even one of these separations is wrong is {RISK}." if count else "."
+    sure += " Intervals and test are over seeds; rounding on another kind of processor can move a score as far."
     if waiting := [f"{show(row)} ({share(row.score or 0)})" for row in rows if not row.ps]:
         sure += f" Too few seeds for the test: {listed(waiting)}."
     use = "So far, use" if any(not row.ps for row in rows[: rows.index(lead[-1])]) else "Use"
@@ -79,9 +83,11 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
             return "Highest of those tested" if waiting else "Highest so far", text
         others = "those of all others tested" if waiting else "the others'"
         return f"{use} {first}", f"the test separates its score, {columns.SCORE.text(lead[0])}, from {others}. {sure}"
-    names = listed([f"{show(row)}{mark(row)} ({columns.SCORE.text(row)})" for row in lead])
-    signs = f" {SECOND_HAND} is written from what others say of it." if any(row.second_hand for row in lead) else ""
-    signs += f" {FLAG} has not learned every task even at l ≤ L." if any(row.flagged for row in lead) else ""
+    counts = [len(row.runs) for row in lead]
+    fewer = {row.name: f", {len(row.runs) // len(grid.columns)} seeds" for row in lead if len(row.runs) < max(counts)}
+    names = listed([f"{show(row)}{mark(row)} ({columns.SCORE.text(row)}{fewer.get(row.name, '')})" for row in lead])
+    signs = f" {SECOND_HAND}: {SOURCE_MEANINGS['second-hand']}." if any(row.second_hand for row in lead) else ""
+    signs += f" {FLAG}: has not learned every task even at l ≤ L." if any(row.flagged for row in lead) else ""
     return f"{use} one of {len(lead)}", f"{names}.{signs} The test separates no two of them: tier 1. {sure}"
 
 
@@ -99,8 +105,12 @@ def seeds_text(grid: Grid, encodings: Iterable[str] | None = None) -> str:
 
 def designs(grid: Grid, lead: Sequence[Row], show: Show, safe: Safe) -> str:
     """What the leaders do past L by design, as their cards declare it."""
-    quoted = [f"{show(row)}: “{safe(grid.past[row.name], 300)}”" for row in lead if row.name in grid.past]
-    return f"{'; '.join(quoted)}. Formulas are on the pages of encodings." if quoted else ""
+    by_text: dict[str, list[str]] = {}
+    for row in lead:
+        if row.name in grid.past:
+            by_text.setdefault(grid.past[row.name], []).append(show(row))
+    quoted = [f"{listed(names)}: “{safe(text, 300)}”" for text, names in by_text.items()]
+    return f"{'; '.join(quoted)}. Formulas and their symbols are on the pages of encodings." if quoted else ""
 
 
 def mark(row: Row) -> str:
@@ -108,12 +118,14 @@ def mark(row: Row) -> str:
 
 
 def cost(rows: Sequence[Row], show: Show) -> str:
-    """What the rows to choose from cost, relative to ``BASE``: first those that cost nothing."""
+    """What the rows to choose from cost, relative to ``BASE``: first those whose steps are no longer."""
     if all(row.step_time is None for row in rows):
         return ""
-    free = [row for row in rows if row.parameters == (0, 0) and within_noise(row)]
-    costs = "costs" if len(free) == 1 else "cost"
-    text = f"{listed([show(row) for row in free])} {costs} nothing: no parameters, no measurably longer steps. " if free else ""
+    free, text = [row for row in rows if within_noise(row)], ""
+    if free:
+        added = [f"{show(row)} {columns.PARAMETERS.text(row)}" for row in free if row.parameters != (0, 0)]
+        text = f"no measurably longer steps with {listed([show(row) for row in free])}, and no parameters"
+        text += f" (but {listed(added)}). " if added else ". "
     if dear := [row for row in rows if row not in free]:
         ends = f", at L → at {COST_MULTIPLES[-1]} L" if any(row.step_time_past is not None for row in dear) else ""
         text += f"Relative to {BASE}{ends}: {'; '.join(f'{show(row)} {price(row)}' for row in dear)}."
@@ -144,8 +156,29 @@ def below(rows: Sequence[Row], lead: Sequence[Row], show: Show) -> str:
         text = f"{len(found)} of {len(lead) + len(others)} encodings, among them {listed([show(row) for row in known])}. "
     if some := [show(row) for row in others if 0 < parted[row.name] < len(lead)]:
         text = text or f"no encoding is below all of these {len(lead)}. "
-        text += f"Below some of them only: {listed(some, len(some))}."
+        text += f"Below at least one of these {len(lead)}, but not all: {listed(some, len(some))}."
     return text.rstrip()
+
+
+def by_task(grid: Grid, rows: Sequence[Row], show: Show, safe: Safe) -> str:
+    """The highest scores on each task, and which encoding is first overall without one of the tasks."""
+    if len(rows) < 2 or len(grid.columns) < 2:
+        return ""
+
+    def score(row: Row, tasks: Iterable[str]) -> float:
+        return round(float(np.mean([row.cells[task].scores.mean() for task in tasks])), DIGITS)
+
+    highest, without = [], dict[str, list[str]]()
+    for column in grid.columns:
+        on_task = {row.name: score(row, [column.task]) for row in rows}
+        best = max(on_task.values())
+        names = [show(row) for row in rows if on_task[row.name] >= best - CLOSE]
+        highest.append(f"{task_name(column, safe)} {listed(names)} ({'' if len(names) == 1 else 'up to '}{share(best)})")
+        rest = [other.task for other in grid.columns if other is not column]
+        without.setdefault(show(max(rows, key=lambda row: score(row, rest))), []).append(task_name(column, safe))
+    firsts = [f"{name} without {listed(tasks).replace(' and ', ' or ')}" for name, tasks in without.items()]
+    first = f"First overall is {listed(firsts)}" if len(firsts) > 1 else f"Without any one task {next(iter(without))} is first"
+    return f"the highest scores, and others within {share(CLOSE)}: {'; '.join(highest)}. {first}. No task is tested by itself."
 
 
 def carried(grid: Grid, rows: Sequence[Row], show: Show, safe: Safe) -> str:
@@ -182,61 +215,3 @@ def scope(grid: Grid, safe: Safe) -> str:
     same = len({column.train_length for column in grid.columns}) == 1
     longest = f"L = {grid.columns[0].train_length}" if same else f"L: {lengths}"
     return f"{size}trained at lengths up to {longest}."
-
-
-def elsewhere(order: Robustness | None, lead: Sequence[str], safe: Safe) -> str:
-    """Under which conditions of the suite the order holds, of those that decide it, which encoding is first there, and which
-    leaders did not run there."""
-    decided = [one for one in order.comparisons if one.holds is not None] if order else []
-    if not (order and decided):
-        return "the order may differ."
-    parts = []
-    if held := [one for one in decided if one.holds]:
-        parts.append(f"the order holds with {condition_list((one.condition for one in held), safe)} ({repeated(held)})")
-    if changed := [
-        f"{safe(condition_title(one.condition))} ({reversed_text(one.pairs, safe)})"
-        for one in decided
-        if one.pairs and not one.holds
-    ]:
-        parts.append(f"{'it' if held else 'the order'} does not hold with {listed(changed)}")
-    if undecided := len(order.finished) - len(decided):
-        parts.append(f"{plural(undecided, 'other condition')} {'is' if undecided == 1 else 'are'} undecided")
-    first: dict[tuple[str, ...], list[str]] = {}
-    for one in order.comparisons:
-        best = compress(one.encodings, one.scores >= one.scores.max() - FUZZ)
-        first.setdefault(tuple(f"{safe(name)}'s" for name in best), []).append(one.condition)
-    highest = "; ".join(f"{listed(names)} with {condition_list(conditions, safe)}" for names, conditions in first.items())
-    (_, everywhere), *partly = order.by_conditions.items()
-    ran = [f"{listed(list(map(safe, everywhere)), most=len(everywhere))} ran under each of these"]
-    ran += [f"{listed(list(map(safe, more)))} only with {condition_list(some, safe)}" for some, more in partly]
-    tried = {name for one in order.comparisons for name in one.encodings}
-    absent = [safe(name) for name in lead if name not in tried]
-    ran += [f"{listed(absent)} under none"] if absent else []
-    return f"with one thing changed at a time, {'; '.join(parts)}. The highest score is {highest}. {'; '.join(ran)}."
-
-
-def tuned(order: Robustness, safe: Safe) -> str:
-    """How far a score moves if each encoding takes the learning rate with the lowest loss."""
-    if order.tuned is None or not order.tuned.changed:
-        return ""
-    moves = order.tuned.comparison.moves
-    most = max(moves, key=lambda move: abs(move.change))
-    scores = dict(zip(order.tuned.comparison.encodings, order.tuned.comparison.scores, strict=True))
-    after, before = scores[most.encoding], scores[most.encoding] - most.change
-    first = max(scores, key=lambda name: scores[name])
-    count = order.tuned.at_largest(order.rates)
-    edge = f" For {count} the largest rate tried is the best, so a larger one may be better still." if count else ""
-    return (
-        f"it matters. With the one of the lowest loss for each encoding, {order.tuned.changed} of "
-        f"{len(moves)} scores change, most that of {safe(most.encoding)}: {share(before)} → {share(after)}. The highest is "
-        f"then {safe(first)}'s, {share(scores[first])} ({seed_list(order.tuned.seeds)}).{edge}"
-    )
-
-
-def repeated(held: Iterable[OrderComparison]) -> str:
-    """What it means that the order holds."""
-    least = min((one.pairs for one in held if one.pairs), key=lambda pairs: pairs.same / pairs.total)
-    return (
-        f"of the pairs that the test separates in the suite, it separates {least.same} of {least.total} again, or a greater "
-        "share, and none the other way round"
-    )

@@ -41,10 +41,17 @@ def association_sentence(found: Association, safe: Callable[[str], str] = escape
         where = f"{measure.where}: " if measure.where else ""
         said.setdefault(measure.finding(tau), []).append(f"{where}τ {signed(tau)}{''.join(unsure)}")
     rest = len(MEASURES) - len(found.found)
+    only = [
+        f"{measure.finding(one.means[i])} only without {listed([*map(safe, one.left_out)])}"
+        for i, (name, measure) in enumerate(MEASURES.items())
+        for one in found.checks
+        if name not in found.found and one.ps[i] <= ALPHA
+    ]
     if not said:
         return f"{over}: for none of {rest} measures does the test find that it goes with the score."
     goes = [f"{finding} ({'; '.join(taus)})" for finding, taus in said.items()]
-    others = f" {plural(rest, 'other measure')} show{'s' * (rest == 1)} no significant correlation." if rest else ""
+    others = f" {plural(rest, 'other measure')} show{'s' * (rest == 1)} no significant correlation" if rest else ""
+    others += f" ({listed(only)})." if only else "." * bool(rest)
     return f"{over}, higher scores go with {listed(goes)}.{others} τ is Kendall's rank correlation, mean over tasks."
 
 

@@ -55,7 +55,7 @@ def render_front_page(suites: Mapping[str, Sequence[Grid]], archived: Sequence[s
             parts += [answer(grid, summarise(grid), file.encoding.as_markdown)]
             parts.append(f"[All tables and figures]({file.link(file.paths.details)})")
         else:
-            parts += [*front_sections(grid, summarise(grid), file), recipe_links(grid)]
+            parts += [*front_sections(grid, summarise(grid), file), recipe_links(grid), not_run(grid)]
     if pages:
         parts.append(f"More: {' · '.join(pages)}.")
     return joined([*parts, SOURCES if suites else "", archive_line(archived)])
@@ -71,6 +71,17 @@ def archive_line(archived: Sequence[str]) -> str:
     """Links to the archived boards of earlier versions: folders of ``leaderboard.ARCHIVE``; empty without any."""
     links = " · ".join(f"[{name}](../{ARCHIVE.name}/{name}/{README})" for name in archived)
     return f"Boards of earlier versions, whose numbers do not compare with these: {links}." if links else ""
+
+
+def not_run(grid: Grid) -> str:
+    """The built-in encodings without a run; empty if there are none."""
+    missing = sorted(set(grid.past) - set(grid.encodings))
+    if not missing:
+        return ""
+    return (
+        f"**Not run yet**: {len(missing)} of the {len(grid.past)} encodings known here, so a better one may be among them: "
+        f"{', '.join(map(escape, missing))}."
+    )
 
 
 def recipe_links(grid: Grid) -> str:

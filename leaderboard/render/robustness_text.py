@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from bench.suites.vary import condition_title
-from leaderboard.format import ABSENT, listed, p_value, seed_list, share, signed
+from leaderboard.format import ABSENT, FLAG, listed, p_value, seed_list, share, signed
 from leaderboard.stats import scores as st
 from leaderboard.stats import significance
 from leaderboard.stats.bootstrap import Interval
-from leaderboard.stats.orders import REPLICATES, Move, OrderComparison, Pairs
+from leaderboard.stats.orders import REPLICATES, TEST_REPLICATES, Move, OrderComparison, Pairs
 from leaderboard.stats.robustness import SUITE, Interaction, Robustness, Tuned
 from tasks import plural
 
@@ -27,9 +27,13 @@ HOW = f"""\
 same order, 0 an unrelated one, −1 the reverse. In brackets its 95 % interval by stratified bootstrap (seeds are resampled
 within each encoding and task, {REPLICATES:,} replicates). Resampling adds noise to both orders, so an interval need not be
 centred on τ. *Separated* is what the board's test says of pairs of these encodings (adjusted for these pairs, once for the
-suite and once for each condition). The order holds under a condition if of the pairs separated in the suite none is separated
+suite and once for each condition). It is another test than that of the tables, which is of all encodings and seeds, so it can
+separate encodings of one tier. The order holds under a condition if of the pairs separated in the suite none is separated
 the other way round, and at least half are separated again. A condition counts from its first seed on that all its encodings
-have on all tasks; further encodings are compared where they have all its seeds. These rules were fixed before the runs."""
+have on all tasks; further encodings are compared where they have all its seeds. Two of these rules came
+when the first of the runs that they concern had finished: how further encodings are compared, and {TEST_REPLICATES:,}
+replicates of the test, where the tables' has {significance.REPLICATES:,}. All others were fixed before the runs. {FLAG}: exact
+match at l ≤ L, mean over seeds, is under {share(st.GATE)}, so the score says little about longer lengths."""
 
 
 def robustness_words(found: Robustness) -> str:
@@ -47,6 +51,7 @@ def robustness_words(found: Robustness) -> str:
             f"The order **holds** with {condition_list(one.condition for one in held)}: of the pairs separated in the suite "
             f"({seed_list(found.seeds)}) the test separates {again} again, and none the other way round."
         )
+    text += [unlearned] if (unlearned := unlearned_words(found.comparisons)) else []
     changed = [f"{title(one)} ({reversed_text(one.pairs)})" for one in found.comparisons if one.pairs and one.holds is False]
     text += [f"{'It' if held else 'The order'} **does not hold** with {listed(changed)}."] if changed else []
     if unknown := [title(one) for one in found.comparisons if one.holds is None]:
@@ -85,15 +90,40 @@ def condition_list(conditions: Iterable[str], safe: Callable[[str], str] = escap
     return listed(list(map(safe, shown)))
 
 
+def unlearned_words(comparisons: Iterable[OrderComparison], safe: Callable[[str], str] = escape) -> str:
+    """Under which conditions encodings have not learned every task; empty if there are none.
+
+    Arguments:
+        safe: makes a title safe for the output.
+    """
+    counts = [
+        f"{len(one.flagged)} of {len(one.encodings)} with {safe(condition_title(one.condition))}"
+        for one in comparisons
+        if one.flagged
+    ]
+    if not counts:
+        return ""
+    return (
+        f"Some have not learned every task at l ≤ L, so their scores there say little about longer lengths: {listed(counts)}."
+    )
+
+
 def reversed_text(pairs: Pairs, safe: Callable[[str], str] = escape) -> str:
-    """``now alibi above t5``.
+    """``now alibi above t5, p = .012``.
 
     Arguments:
         safe: makes a name safe for the output.
     """
-    named = [f"{safe(now)} above {safe(before)}" for before, now in pairs.reversed[:MOST_PAIRS]]
+    shown = pairs.reversed[:MOST_PAIRS]
+    named = [f"{safe(one.now)} above {safe(one.before)}, p {p_text(one.p)}" for one in shown]
     more = [plural(rest, "more pair")] if (rest := len(pairs.reversed) - MOST_PAIRS) > 0 else []
     return f"now {listed([*named, *more])}"
+
+
+def p_text(p: float) -> str:
+    """``= .012`` or ``< .001``."""
+    text = p_value(p)
+    return f"< {text[1:]}" if text.startswith("<") else f"= {text}"
 
 
 def interaction_words(found: Interaction, rates: Mapping[str, float], seeds: Sequence[int]) -> str:
@@ -120,7 +150,25 @@ def tuned_words(found: Tuned, rates: Mapping[str, float]) -> str:
     count = found.at_largest(rates)
     edge = f" (for {count} the largest, so a larger one may be better still)" if count else ""
     changed = f"another than the suite's has the lowest loss for {found.changed} of {len(found.rates)} encodings{edge}"
-    return f"{start}{changed}, {by}{order}. Its scores are of these seeds, too. Differences between losses are not tested."
+    return (
+        f"{start}{changed}, {by}{order}. Its scores are of these seeds, too: {first_words(found.comparison)}. Differences "
+        "between losses are not tested."
+    )
+
+
+def first_words(one: OrderComparison, safe: Callable[[str], str] = escape) -> str:
+    """``the test separates nope, the first, from all but t5``.
+
+    Arguments:
+        safe: makes a name safe for the output.
+    """
+    first = max(zip(one.scores, one.encodings, strict=True))[1]
+    below = one.separated_below(first)
+    close = [safe(name) for name in one.encodings if name not in {first, *below}]
+    if not below:
+        return f"the test does not separate {safe(first)}, the first, from any other"
+    but = f" all but {listed(close, len(close))}" if close else " all others"
+    return f"the test separates {safe(first)}, the first, from{but}"
 
 
 def rates_text(rates: Iterable[str]) -> str:
@@ -133,13 +181,18 @@ def robustness_tables(found: Robustness) -> list[str]:
     shown = {title(one): one for one in found.comparisons}
     tuned = found.tuned if found.tuned and found.tuned.changed else None
     shown |= {"best learning rate of each": tuned.comparison} if tuned else {}
-    rows = [[name, tau_text(one), *pair_counts(one.pairs), moves_text(one.moves)] for name, one in shown.items()]
+    rows = [
+        [name, tau_text(one), *pair_counts(one.pairs), f"{len(one.flagged)} of {len(one.encodings)}", moves_text(one.moves)]
+        for name, one in shown.items()
+    ]
     header = [
         "condition",
         "τ to the suite",
         "pairs separated in the suite: the same way",
         "the other way round",
         "not separated",
+        "pairs separated only here",
+        f"encodings with {FLAG}",
         "largest moves: place in the suite → here (change of score)",
     ]
     return [markdown_table(header, rows), *([tuned_table(tuned)] if tuned else [])]
@@ -180,21 +233,28 @@ def task_scores_table(found: Robustness, tasks: Sequence[str]) -> str:
     Arguments:
         tasks: their titles, as markdown.
     """
-    blocks: dict[str, dict[str, np.ndarray]] = {"the suite": {}}
+    blocks: dict[str, dict[str, tuple[np.ndarray, np.ndarray]]] = {"the suite": {}}
     for one in found.comparisons:
-        blocks["the suite"] |= zip(one.encodings, one.base_by_task, strict=True)
-        blocks[title(one)] = dict(zip(one.encodings, one.scores_by_task, strict=True))
+        ours, theirs = zip(one.base_by_task, one.base_learned, strict=True), zip(one.scores_by_task, one.learned, strict=True)
+        blocks["the suite"] |= zip(one.encodings, ours, strict=True)
+        blocks[title(one)] = dict(zip(one.encodings, theirs, strict=True))
     rows = [
-        [condition, escape(name), share(scores.mean()), *map(share, scores)]
+        [
+            condition,
+            escape(name),
+            share(scores.mean()),
+            *(share(s) + f" {FLAG}" * (not ok) for s, ok in zip(scores, learned, strict=True)),
+        ]
         for condition, block in blocks.items()
-        for name, scores in sorted(block.items(), key=lambda item: -item[1].mean())
+        for name, (scores, learned) in sorted(block.items(), key=lambda item: -item[1][0].mean())
     ]
     table = markdown_table(["condition", "encoding", "score", *tasks], rows, left=2)
     return f"<details><summary>Scores by task under each condition</summary>\n\n{table}\n\n</details>"
 
 
 def pair_counts(pairs: Pairs | None) -> list[str]:
-    return [str(pairs.same), str(len(pairs.reversed)), str(len(pairs.open))] if pairs else [ABSENT] * 3
+    counts = (pairs.same, len(pairs.reversed), len(pairs.open), len(pairs.new)) if pairs else ()
+    return list(map(str, counts)) or [ABSENT] * 4
 
 
 def tuned_table(found: Tuned) -> str:

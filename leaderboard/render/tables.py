@@ -270,4 +270,14 @@ def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
         priced = all(row.name in grid.costs for row in rows if row.record)
         where = "in ms, on the pages of encodings, " if priced else ""
         lines.append(f"Step times {where}come from different machines and are not comparable: {'; '.join(devices)}.")
+    by_device: dict[str, set[str]] = {}
+    for run in (run for one in (grid, *grid.conditions.values()) for run in one.all_runs):
+        by_device.setdefault(run.device, set()).add(run.encoding.name)
+    if len(by_device) > 1 and grid.conditions:
+        most = max(by_device, key=lambda device: len(by_device[device]))
+        others = [f"{listed(sorted(map(escape, by_device[d])))} on {escape(d)}" for d in sorted(by_device) if d != most]
+        lines.append(
+            f"Runs in the suite and under its conditions are of different processors, whose rounding differs: some of "
+            f"{'; '.join(others)}; the others on {escape(most)}."
+        )
     return lines

@@ -4,12 +4,12 @@ Shapes: E encodings, S seeds, T tasks, B replicates, P pairs of encodings.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from . import scores as st
 from .bootstrap import TAILS, Interval
@@ -33,15 +33,44 @@ class Move(NamedTuple):
     """Of its overall score."""
 
 
+class Reversal(NamedTuple):
+    """A pair separated in the suite, and in the other direction under a condition."""
+
+    before: str
+    """The better one in the suite."""
+    now: str
+    """The better one under the condition."""
+    p: float
+    """Of the test under the condition."""
+
+
+class Side(NamedTuple):
+    """The runs of some encodings in the suite, or under a condition."""
+
+    scores: Runs
+    within: Float[np.ndarray, "E T"]
+    """Exact match at l ≤ L, mean over seeds."""
+
+
+class Separations(NamedTuple):
+    """What the board's test says of all pairs of some encodings, adjusted for these pairs."""
+
+    signs: Float[np.ndarray, " P"]
+    """1 if the first is separated above the second, −1 if below, 0 if they are not separated."""
+    ps: Float[np.ndarray, " P"]
+
+
 class Pairs(NamedTuple):
     """What becomes of the pairs of encodings that the board's test separates in the suite."""
 
     same: int
     """Pairs separated in the same direction."""
-    reversed: tuple[tuple[str, str], ...]
-    """Pairs separated in the other direction: the better one in the suite, and the better one under the condition."""
+    reversed: tuple[Reversal, ...]
+    """Pairs separated in the other direction."""
     open: tuple[tuple[str, str], ...]
     """Pairs not separated."""
+    new: tuple[tuple[str, str], ...] = ()
+    """Pairs separated under the condition but not in the suite: the better one, and the other."""
 
     @property
     def total(self) -> int:
@@ -56,12 +85,18 @@ class OrderComparison:
     encodings: tuple[str, ...]
     base_by_task: Float[np.ndarray, "E T"]
     scores_by_task: Float[np.ndarray, "E T"]
+    base_learned: Bool[np.ndarray, "E T"]
+    """Whether an encoding has learned a task in the suite: its exact match at l ≤ L reaches ``scores.GATE``."""
+    learned: Bool[np.ndarray, "E T"]
+    """The same under the condition."""
     tau: float
     """Kendall's τ-b of the two; NaN if all encodings are tied."""
     interval: Interval | None
     """None if an encoding has a single seed."""
     pairs: Pairs | None
     """None if an encoding has a single seed."""
+    signs: Float[np.ndarray, " P"]
+    """``Separations.signs`` under the condition; all 0 if an encoding has a single seed."""
 
     @property
     def base(self) -> Float[np.ndarray, " E"]:
@@ -72,6 +107,27 @@ class OrderComparison:
     def scores(self) -> Float[np.ndarray, " E"]:
         """Overall scores under the condition."""
         return self.scores_by_task.mean(1)
+
+    @property
+    def flagged(self) -> list[str]:
+        """Encodings that have not learned every task under the condition."""
+        return [name for name, row in zip(self.encodings, self.learned, strict=True) if not row.all()]
+
+    @property
+    def base_flagged(self) -> list[str]:
+        """Encodings that have not learned every task in the suite."""
+        return [name for name, row in zip(self.encodings, self.base_learned, strict=True) if not row.all()]
+
+    def tau_among(self, names: Collection[str]) -> float:
+        """``tau`` over these encodings only."""
+        among = np.isin(self.encodings, list(names))
+        return float(kendall_tau(self.base[among], self.scores[among]))
+
+    def separated_below(self, name: str) -> list[str]:
+        """Encodings that the test separates below this one under the condition."""
+        pairs = itertools.combinations(self.encodings, 2)
+        ordered = [pair if sign > 0 else pair[::-1] for pair, sign in zip(pairs, self.signs, strict=True) if sign]
+        return [worse for better, worse in ordered if better == name]
 
     @property
     def holds(self) -> bool | None:
@@ -90,35 +146,43 @@ class OrderComparison:
 
 
 def comparison(
-    condition: str, names: Sequence[str], ours: Runs, theirs: Runs, separated: Float[np.ndarray, " P"] | None
+    condition: str, names: Sequence[str], ours: Side, theirs: Side, separated: Separations | None
 ) -> OrderComparison:
     """Compare the encodings' runs under a condition (theirs) with those in the suite (ours).
 
     Arguments:
-        separated: ``directions(ours)``; None if an encoding has a single seed there.
+        separated: ``separations(ours.scores)``; None if an encoding has a single seed there.
     """
-    before, after = task_means(ours), task_means(theirs)
-    interval = pairs = None
-    if separated is not None and min(map(len, theirs)) > 1:
-        interval, pairs = tau_interval(ours, theirs), compare_pairs(names, separated, directions(theirs))
+    before, after = task_means(ours.scores), task_means(theirs.scores)
+    interval, pairs, signs = None, None, np.zeros(len(names) * (len(names) - 1) // 2)
+    if separated is not None and min(map(len, theirs.scores)) > 1:
+        there = separations(theirs.scores)
+        interval, pairs, signs = tau_interval(ours.scores, theirs.scores), compare_pairs(names, separated, there), there.signs
     tau = float(kendall_tau(before.mean(1), after.mean(1)))
-    return OrderComparison(condition, tuple(names), before, after, tau, interval, pairs)
+    base_learned, learned = (side.within >= st.GATE - FUZZ for side in (ours, theirs))
+    return OrderComparison(condition, tuple(names), before, after, base_learned, learned, tau, interval, pairs, signs)
 
 
-def compare_pairs(names: Sequence[str], before: Float[np.ndarray, " P"], after: Float[np.ndarray, " P"]) -> Pairs:
-    """Compare the ``directions`` of pairs in the suite with those under the condition."""
-    ordered = [pair if b > 0 else pair[::-1] for pair, b in zip(itertools.combinations(names, 2), before, strict=True)]
-    turned = tuple(itertools.compress(ordered, before * after < 0))
-    unsure = tuple(itertools.compress(ordered, (before != 0) & (after == 0)))
-    return Pairs(int((before * after > 0).sum()), turned, unsure)
+def compare_pairs(names: Sequence[str], before: Separations, after: Separations) -> Pairs:
+    """Compare the pairs separated in the suite with those under the condition."""
+    same, turned = 0, list[Reversal]()
+    unsure, new = list[tuple[str, str]](), list[tuple[str, str]]()
+    for pair, sign, other, p in zip(itertools.combinations(names, 2), before.signs, *after, strict=True):
+        better, worse = pair if (sign or other) > 0 else pair[::-1]
+        if sign * other > 0:
+            same += 1
+        elif sign * other < 0:
+            turned.append(Reversal(better, worse, float(p)))
+        elif sign or other:
+            (unsure if sign else new).append((better, worse))
+    return Pairs(same, tuple(turned), tuple(unsure), tuple(new))
 
 
-def directions(runs: Runs) -> Float[np.ndarray, " P"]:
-    """For each pair of encodings 1 if the board's test separates the first above the second, −1 if below, 0 if it does not;
-    adjusted for these pairs."""
+def separations(runs: Runs) -> Separations:
+    """What the test says of each pair of encodings."""
     scores, (first, second) = overall(runs), np.triu_indices(len(runs), 1)
-    separated = separation_ps([list(one.T) for one in runs], TEST_REPLICATES) <= ALPHA
-    return np.sign(scores[first] - scores[second]) * separated
+    ps = separation_ps([list(one.T) for one in runs], TEST_REPLICATES)
+    return Separations(np.sign(scores[first] - scores[second]) * (ps <= ALPHA), ps)
 
 
 def task_means(runs: Runs) -> Float[np.ndarray, "E T"]:

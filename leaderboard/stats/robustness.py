@@ -15,8 +15,9 @@ from scipy.special import fdtrc
 from bench.result import Result
 from leaderboard.data.grid import Grid, once_per_grid
 
-from .orders import OrderComparison, Runs, comparison, directions
-from .scores import FUZZ
+from .orders import OrderComparison, Separations, Side, comparison, separations
+from .rows import Cell
+from .scores import FUZZ, in_distribution
 from .summary import summarise, summarise_cell
 
 SUITE = ""
@@ -130,15 +131,15 @@ def robustness(grid: Grid) -> Robustness | None:
         return sum(run.seed in asked_seeds for cell in cells for run in cell)
 
     @cache
-    def suite_runs(*compared: str) -> tuple[Runs, Float[np.ndarray, " P"] | None]:
-        """Scores in the suite, and which pairs the test separates; None for a single seed."""
+    def suite_runs(*compared: str) -> tuple[Side, Separations | None]:
+        """The runs in the suite, and which pairs the test separates; None for a single seed."""
         runs = whole_seeds(grid, compared)
-        scores = score_list({seed: runs[seed] for seed in base})
-        return scores, directions(scores) if len(base) > 1 else None
+        ours = side({seed: runs[seed] for seed in base})
+        return ours, separations(ours.scores) if len(base) > 1 else None
 
     def compare(condition: str, compared: Sequence[str]) -> OrderComparison:
         ours, separated = suite_runs(*compared)
-        return comparison(condition, compared, ours, score_list(whole_seeds(grid.conditions[condition], compared)), separated)
+        return comparison(condition, compared, ours, side(whole_seeds(grid.conditions[condition], compared)), separated)
 
     rates, common = [SUITE, *tried], sorted(shared)
     rated = [name for name in [*names, *others] if all(name in compared_in[rate] for rate in tried)]
@@ -164,24 +165,31 @@ def order_elsewhere(grid: Grid) -> tuple[OrderComparison, ...]:
     for name, other in grid.others.items():
         first, second = ([row.name for row in summarise(one).get("standard", ())] for one in (grid, other))
         names = [one for one in first if one in second and whole_seeds(grid, [one]) and whole_seeds(other, [one])]
-        ours, theirs = whole_seeds(grid, names), whole_seeds(other, names)
-        if len(names) >= FEWEST and ours and theirs:
-            scores = score_list(ours)
-            separated = directions(scores) if len(ours) > 1 else None
-            found.append(comparison(name, names, scores, score_list(theirs), separated))
+        seeds, other_seeds = whole_seeds(grid, names), whole_seeds(other, names)
+        if len(names) >= FEWEST and seeds and other_seeds:
+            ours = side(seeds)
+            separated = separations(ours.scores) if len(seeds) > 1 else None
+            found.append(comparison(name, names, ours, side(other_seeds), separated))
     return tuple(found)
 
 
-SeedRuns = Mapping[int, Float[np.ndarray, "E T 3"]]
-"""Seed → score, loss of the answers at l ≤ L (NaN if unknown) and last training loss of each encoding's run on each task."""
+SeedRuns = Mapping[int, Float[np.ndarray, "E T 4"]]
+"""Seed → for each encoding's run on each task its score, its exact match at l ≤ L, the loss of its answers at l ≤ L (NaN if
+unknown) and its last training loss."""
 
 
 def whole_seeds(grid: Grid, encodings: Sequence[str]) -> SeedRuns:
     """The runs of those seeds that all the encodings have on every task."""
     cells = [[summarise_cell(grid, column, name) for column in grid.columns] for name in encodings]
-    rows = [[{r.seed: (s, *losses(r)) for r, s in zip(c.runs, c.scores, strict=True)} for c in row] for row in cells]
+    rows = [[by_seed(cell) for cell in row] for row in cells]
     seeds = set.intersection(*(set(cell) for row in rows for cell in row)) if rows else set()
     return {seed: np.array([[cell[seed] for cell in row] for row in rows]) for seed in sorted(seeds)}
+
+
+def by_seed(cell: Cell) -> dict[int, tuple[float, ...]]:
+    """The numbers of ``SeedRuns``."""
+    inside = in_distribution(cell.column.at, cell.exact, cell.column.train_length)
+    return {run.seed: (*numbers, *losses(run)) for run, *numbers in zip(cell.runs, cell.scores, inside, strict=True)}
 
 
 def losses(run: Result) -> tuple[float, float]:
@@ -193,13 +201,17 @@ def losses(run: Result) -> tuple[float, float]:
     return float(np.mean(known)) if len(known) == len(answers) else np.nan, run.loss[-1][1] if run.loss else np.nan
 
 
-def stacked(runs: SeedRuns, seeds: Sequence[int]) -> Float[np.ndarray, "E S T 3"]:
+def stacked(runs: SeedRuns, seeds: Sequence[int]) -> Float[np.ndarray, "E S T 4"]:
     return np.stack([runs[seed] for seed in seeds], 1)
 
 
-def score_list(runs: SeedRuns) -> list[Float[np.ndarray, "S T"]]:
-    """Scores of each encoding over all seeds."""
-    return list(stacked(runs, list(runs))[..., 0])
+def side(runs: SeedRuns) -> Side:
+    """The runs of all seeds."""
+    return as_side(stacked(runs, list(runs)))
+
+
+def as_side(values: Float[np.ndarray, "E S T 4"]) -> Side:
+    return Side(list(values[..., 0]), values[..., 1].mean(1))
 
 
 def interaction(scores: Float[np.ndarray, "E R S"]) -> Interaction | None:
@@ -226,8 +238,8 @@ def tune(
     names: Sequence[str],
     rates: Sequence[str],
     seeds: Sequence[int],
-    values: Float[np.ndarray, "E R S T 3"],
-    separated: Float[np.ndarray, " P"] | None,
+    values: Float[np.ndarray, "E R S T 4"],
+    separated: Separations | None,
 ) -> Tuned:
     """Take for each encoding the learning rate with the lowest loss, mean over tasks and seeds; the choice is not resampled.
 
@@ -236,11 +248,12 @@ def tune(
         values: the runs of these seeds, by which the rate is chosen.
         separated: see ``comparison``.
     """
-    losses = values[..., 1:].mean((2, 3))
+    losses = values[..., 2:].mean((2, 3))
     by_answers = not np.isnan(losses[..., 0]).any()
     best = np.nan_to_num(losses[..., 0 if by_answers else 1], nan=np.inf).argmin(1)
     chosen = {name: rates[place] for name, place in zip(names, best, strict=True)}
-    ours = list(values[:, 0, :, :, 0])
+    ours, theirs = as_side(values[:, 0]), as_side(values[np.arange(len(names)), best])
     # Where the rate is the suite's the runs are the same array: tau_interval resamples them once.
-    theirs = [values[i, place, :, :, 0] if place else ours[i] for i, place in enumerate(best)]
-    return Tuned(chosen, comparison(SUITE, names, ours, theirs, separated), bool(by_answers), tuple(seeds))
+    scores = [there if place else here for place, here, there in zip(best, ours.scores, theirs.scores, strict=True)]
+    compared = comparison(SUITE, names, ours, theirs._replace(scores=scores), separated)
+    return Tuned(chosen, compared, bool(by_answers), tuple(seeds))

@@ -38,16 +38,19 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
         r.model_copy(update={"parameters": r.parameters.model_validate(dear)}) if r.encoding.name == "a" else r for r in runs
     ]
     costs = {"a": RelativeCost(1.5, 1, 1, False), "b": RelativeCost(0.97, 1, 1, False), "c": RelativeCost(1, 1, 1, False)}
-    grid = replace(only_grid(of, runs), costs=costs, past={"a": "the last row | repeats", "c": "unchanged"})
+    past = dict.fromkeys("ab", "the last row | repeats") | {"c": "unchanged"}
+    grid = replace(only_grid(of, runs), costs=costs, past=past)
     text = answer(grid, summarise(grid))
-    assert "- **By design past L**: a: “the last row &#124; repeats”. Formulas are on the pages of encodings.\n" in text
+    assert "- **By design past L**: a and b: “the last row &#124; repeats”. Formulas and their symbols are on the pages" in text
     both = "a (.707 [.667, .747]) and b (.701 [.661, .741])"
     assert text.startswith(f"- **Use one of 2**: {both}. The test separates no two of them: tier 1.")
     assert (
         "Over 3 seeds it separates 2 of the 3 pairs tested in this table; the risk that even one of these" in text
         and "**Clearly below**: c.\n" in text
     )
-    free = "b costs nothing: no parameters, no measurably longer steps. Relative to nope, at L → at 4 L: a "
+    tasks = "parity a and b (up to .609); sorting a and b (up to .805). Without any one task a is first."
+    assert f"- **By task**: the highest scores, and others within .020: {tasks} No task is tested by itself.\n" in text
+    free = "no measurably longer steps with b, and no parameters. Relative to nope, at L → at 4 L: a "
     assert f"{free}1.50 → 1 times the step time, 1 times the memory there, 40 parameters.\n" in text
     alone = answer(replace(grid, costs={}), summarise(replace(grid, costs={})))
     assert "**Clearly below**" in alone and "**Cost**" not in alone, "without nope there is no relative time"
@@ -59,8 +62,11 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     other = answer(
         grid, {"standard": [first, replace(second, ps=second.ps | {"c": 0.5}), *others]}
     )  # as if its seeds differed more
-    assert "b 0.97 → 2.75 times the step time, 1.5 times the memory there, 0 parameters." in other and "nothing" not in other
-    assert "**Clearly below**: no encoding is below all of these 2. Below some of them only: c.\n" in other
+    assert (
+        "b 0.97 → 2.75 times the step time, 1.5 times the memory there, 0 parameters." in other and "no measurably" not in other
+    )
+    some = "no encoding is below all of these 2. Below at least one of these 2, but not all: c.\n"
+    assert f"**Clearly below**: {some}" in other
     assert text.endswith(
         "2 layers, width 64, synthetic tasks, trained at lengths up to L: 4 (parity), 6 (sorting).\n"
         "- **Elsewhere**: the order may differ."
@@ -72,7 +78,7 @@ def test_leaders_that_are_second_hand_are_marked():
     runs = runs_of(of, {"a": (0.95, 0.6), "b": (0.95, 0.59), "c": (0.55, 0.2)})
     of_b = {"encoding": record("b", source="second-hand")}
     text = said(of, [run.model_copy(update=of_b) if run.encoding.name == "b" else run for run in runs])
-    assert " and b ≈ (.701 [.661, .741]). ≈ is written from what others say of it. The test" in text
+    assert " and b ≈ (.701 [.661, .741]). ≈: written from what others say of it, so it may" in text
 
 
 def test_statistics_are_computed_once_per_grid():
