@@ -81,4 +81,4 @@ def tuned(order: Robustness, safe: Safe) -> str:
 def repeated(held: Iterable[OrderComparison]) -> str:
     """What it means that the order holds."""
     least = min((one.pairs for one in held if one.pairs), key=lambda pairs: pairs.same / pairs.total)
-    return f"of the pairs of these that the test separates in the suite, {least.same} of {least.total} or more again, none reversed"
+    return f"of their pairs that the test separates in the suite, {least.same} of {least.total} or more again, none reversed"
