@@ -61,13 +61,15 @@ def stored(run: Run, out: Path, probe: str) -> ProbeRecord | None:
 
 
 def store(run: Run, out: Path, probe: str, values: Iterable[Value], note: str, seconds: float) -> ProbeRecord:
-    """Write the record of a run's probe, and return it."""
+    """Write the record of a finished run's probe, and return it."""
+    result = run.result(out)
     record = ProbeRecord(
         probe=probe,
         version=VERSIONS[probe],
         **run.identity,
         encoding=run.encoding,
         source_sha256=source_hash(get_encoding(run.encoding)),
+        device=result.device if result else "",
         note=note,
         values=[rounded(value) for value in values],
         seconds=round(seconds, 3),

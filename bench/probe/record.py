@@ -44,6 +44,9 @@ class ProbeRecord(Record):
     seed: int
     source_sha256: str
     """Hash of the encoding's source, as in ``Result``."""
+    device: str = ""
+    """Where the model was trained, as in ``Result``; empty in older records. On another kind of processor rounding differs, and
+    with it the model."""
     note: str = ""
     """Why there are no values, or not all."""
     values: list[Value]

@@ -12,7 +12,7 @@ from leaderboard.data.grid import Grid
 from leaderboard.data.outcomes import Outcome
 from leaderboard.figures.inside import ALTS, Records, of
 from leaderboard.figures.inside_files import encoding_path, grid_results, has_figure, loss_panels, suite_path, suite_stems
-from leaderboard.format import ABSENT
+from leaderboard.format import ABSENT, listed
 from leaderboard.stats.association import association
 from leaderboard.stats.verdict import VERDICTS, Part, judge
 from tasks import plural
@@ -105,7 +105,8 @@ def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> li
         others = ", ".join(f"{probe} {number}" for probe, number in seeds.items() if number != usual)
         measured = f" Probes: {usual} of each encoding and task{f' ({others})' if others else ''}."
     number = records[0].suite_version if records else versions[0].version
-    parts = [f"## Suite {escape(suite)}", f"Suite version {number}.{measured}"]
+    again = trained_again(records, versions[0]) if versions else ""
+    parts = [f"## Suite {escape(suite)}", f"Suite version {number}.{measured}{again}"]
     if versions and (goes := association(versions[0])):
         parts += association_section(suite, goes)
     found = tables(records)
@@ -116,6 +117,20 @@ def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> li
         parts += [f"### {HEADINGS['loss']}", *([picture(suite, "loss")] if loss_panels(versions) else [])]
         parts += map(folded, loss_tables(within))
     return parts
+
+
+def trained_again(records: Records, grid: Grid) -> str:
+    """Which encodings were probed in other models than those of the published runs: those trained again elsewhere."""
+    devices = {(run.task, run.encoding.name, run.seed): run.device for run in grid.all_runs}
+    found: dict[str, set[str]] = {}
+    for record in records:
+        if record.device and record.device != devices.get((record.task, record.encoding, record.seed)):
+            found.setdefault(record.device, set()).add(record.encoding)
+    return "".join(
+        f" Models of {listed(sorted(map(escape, names)))} were trained again on {escape(device)}, whose rounding differs, so "
+        "they are not quite those of the published runs."
+        for device, names in sorted(found.items())
+    )
 
 
 def picture(suite: str, stem: str) -> str:

@@ -48,6 +48,7 @@ def test_probes_of_a_plugin(measured, capsys, monkeypatch):
     assert {r["encoding"] for r in records} == {"near", "nope"}
     assert all(r["values"] and not r["note"] for r in records)
     run = folder / "runs/tiny/copying/near/seed-0"
+    assert {r["device"] for r in records} == {json.loads((run / "result.json").read_text())["device"]}
     files = sorted(run.glob("probe-*.json"))
     assert [path.name for path in files] == [f"probe-{name}.json" for name in sorted({*VERSIONS} - {"needle", "excess"})]
     before = {path: path.stat().st_mtime_ns for path in files}

@@ -101,6 +101,16 @@ def test_the_page_and_the_sections_of_encodings():
     assert {table.probe for table in tables(found)} == {*inside.SUITE_FIGURES}
 
 
+def test_the_page_says_which_models_were_trained_again_on_another_processor():
+    run = result(suite(), "parity", "rope", 0)
+    there = record("context", "rope", [], "parity").model_copy(update={"device": "cpu (another)"})
+    page = render_inside({"tiny": [there]}, {"tiny": [only_grid(suite(), [run])]}, {})
+    assert "Models of rope were trained again on cpu (another), whose rounding differs" in page
+    for device in (run.device, ""):
+        same = [there.model_copy(update={"device": device})]
+        assert "trained again" not in render_inside({"tiny": same}, {"tiny": [only_grid(suite(), [run])]}, {})
+
+
 def test_tables_say_why_numbers_are_missing():
     broken = record("distance", "broken", [], note="no weights")
     partly = record("growth", "broken", [Value("output_std", 0.5, 4, 0)], note="no weights")
