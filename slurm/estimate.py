@@ -48,7 +48,8 @@ def estimate(runs: Sequence[Run], out: Path, device: str) -> Estimate:
 
 
 def measured_time(suite: Suite, task: str, out: Path, device: str) -> TaskTime | None:
-    """Medians over results of the same kind of device whose runs made their own training; None without results."""
+    """Medians over results of the same kind of device whose runs made their own training and did not diverge, since those that
+    do stop early; None without results."""
     found = []
     for path in (out / suite.name / task).glob(f"*/seed-*/{RESULT}"):
         try:
@@ -56,7 +57,8 @@ def measured_time(suite: Suite, task: str, out: Path, device: str) -> TaskTime |
         except InputError:
             continue  # reported by the command that needs this result
         same_device = result.device.startswith("cpu") == (device == "cpu")
-        if result.fingerprint == suite.fingerprint and same_device and not result.trained_as:
+        whole = result.status == "done" and not result.trained_as
+        if result.fingerprint == suite.fingerprint and same_device and whole:
             found.append(result.timings)
         if len(found) == MOST_RESULTS:
             break
