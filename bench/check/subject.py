@@ -56,6 +56,14 @@ def example_tokens(cls: type[Task], variant: str, longest: int, length: int, see
     return tuple(tasks.test_set(cls(variant, longest), length, 1, seed).tokens[0].tolist())
 
 
+def suites_of_other_depths() -> list[Suite]:
+    """For every number of layers that ``MAIN_SUITE`` does not have, the first shipped suite with it."""
+    main, by_layers = load_suite(MAIN_SUITE), dict[int, Suite]()
+    for suite in map(load_suite, shipped()):
+        by_layers.setdefault(suite.model.layers, suite)
+    return [suite for layers, suite in by_layers.items() if layers != main.model.layers]
+
+
 @dataclass
 class Subject:
     """An encoding to be checked.
@@ -67,9 +75,7 @@ class Subject:
 
     cls: type[Encoding]
     suite: Suite = field(default_factory=lambda: load_suite(MAIN_SUITE))
-    other_suites: Sequence[Suite] = field(
-        default_factory=lambda: [load_suite(name) for name in shipped() if name != MAIN_SUITE]
-    )
+    other_suites: Sequence[Suite] = field(default_factory=suites_of_other_depths)
 
     @cached_property
     def cases(self) -> list[Case]:
