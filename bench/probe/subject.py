@@ -84,8 +84,7 @@ def weights_file(run: Run, out: Path) -> Path:
 
 def train(run: Run, out: Path) -> None:
     """Train a run with its weights kept, or only store the weights of a training that others share."""
-    session = Session(run, out, resolve_device("auto"), Control(10.0, lambda step: None, lambda: False), keep_weights=True)
-    session.train()
+    Session(run, out, resolve_device("auto"), Control(), keep_weights=True).train()
 
 
 def load_subject(run: Run, out: Path) -> Subject:

@@ -34,6 +34,8 @@ CHECKPOINT = "checkpoint.safetensors"
 WEIGHTS = "weights.safetensors"
 """The last checkpoint of a finished training."""
 FAILURE = "failure.json"
+CHECKPOINT_EVERY_S = 10.0
+"""Seconds between checkpoints of a run, unless the user or the cluster file says otherwise."""
 RunState = Literal["done", "diverged", "failed", "running", "paused", "missing"]
 
 

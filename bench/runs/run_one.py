@@ -23,7 +23,7 @@ from tasks import InputError, content_hash, unknown
 
 from .git_commit import current_commit
 from .heartbeat import heartbeat
-from .run import CHECKPOINT, FAILURE, WEIGHTS, Run, now
+from .run import CHECKPOINT, CHECKPOINT_EVERY_S, FAILURE, WEIGHTS, Run, now
 from .run_lock import lock_run, lock_training
 from .run_training import Control, Training
 from .shared_training import training_run
@@ -35,7 +35,7 @@ def run_one(
     run: Run,
     out: Path,
     device: Device = "auto",
-    checkpoint_every_s: float = 10.0,
+    checkpoint_every_s: float = CHECKPOINT_EVERY_S,
     report: Callable[[int], None] = lambda step: None,
     should_stop: Callable[[], bool] = lambda: False,
     keep_weights: bool = False,

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 AnyEncoding = str | Path | type[Encoding]
 """A name, a file, an import path, or a class."""
-CHECKPOINT_EVERY_S = 10.0
 
 
 def check(
@@ -98,7 +97,7 @@ def evaluate(
             refuse_other_source(run, cls, place, replace)
         for run in runs:
             finished = run.result(place)
-            found.append(finished or run_one(run, place, device, CHECKPOINT_EVERY_S, keep_weights=shared))
+            found.append(finished or run_one(run, place, device, keep_weights=shared))
             if not (quiet or finished):
                 print(f"{run}: {summarize_result(found[-1])}", flush=True)
     return as_frame({"local": found})
@@ -128,9 +127,9 @@ def train(
         KeyboardInterrupt: the next call continues from the last checkpoint, some ten seconds earlier.
     """
     (run,) = plan_runs(load_suite(str(suite)), [load_encoding(encoding).info.name], [task], [seed])
-    place, control = Path(out), Control(CHECKPOINT_EVERY_S, lambda step: None, lambda: False)
+    place = Path(out)
     with in_this_process(), lock_run(run.folder(place)):
-        session = Session(run, place, resolve_device(device), control, keep_weights=True)
+        session = Session(run, place, resolve_device(device), Control(), keep_weights=True)
         session.train()
     if session.training.state.diverged:
         raise InputError(f"{run} diverged at step {session.training.state.step}: there are no trained weights")

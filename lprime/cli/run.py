@@ -50,7 +50,7 @@ def run(
     """Train and test a suite's grid. Re-running the command resumes; finished runs are skipped."""
     from bench.files import check_writable
     from bench.runs.progress import SilentProgress, progress_display, say
-    from bench.runs.run import plan_runs, refuse_extra_seeds
+    from bench.runs.run import CHECKPOINT_EVERY_S, plan_runs, refuse_extra_seeds
     from bench.runs.shared_training import steps_to_make
     from bench.runs.tracking import recorder
     from bench.suites.suite import load_suites
@@ -66,7 +66,7 @@ def run(
         "--profile": profile or None,
     }
     cluster = load_on(on, detach, [option for option, value in local.items() if value is not None])
-    device, every = device or "auto", 10.0 if checkpoint_every is None else checkpoint_every
+    device, every = device or "auto", CHECKPOINT_EVERY_S if checkpoint_every is None else checkpoint_every
     out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
     for option, given in {"--json": as_json, "--dry-run": dry_run, "--track": track}.items():
         if profile and given:
@@ -201,7 +201,7 @@ def executor_for(cluster, detach: bool, workers: int | None, device: str, checkp
         return SlurmExecutor(cluster, watch=not detach, keep_weights=keep is not None)
     from bench.runs.pool import local_pool
 
-    return local_pool(workers, device, threads=1, checkpoint_every_s=checkpoint_every_s, keep_weights=keep)
+    return local_pool(workers, device, checkpoint_every_s=checkpoint_every_s, keep_weights=keep)
 
 
 def print_profile(run, device: str) -> int:
