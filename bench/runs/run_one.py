@@ -26,7 +26,7 @@ from .heartbeat import heartbeat
 from .run import CHECKPOINT, CHECKPOINT_EVERY_S, FAILURE, WEIGHTS, Run, now
 from .run_lock import lock_run, lock_training
 from .run_training import Control, Training
-from .shared_training import training_run
+from .shared_training import training_run, weights_owner
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -125,7 +125,7 @@ class Session:
     @property
     def weights(self) -> str:
         """See ``Result.weights``."""
-        path = f"{(self.run if self.training.has_stage else self.shared).path}/{WEIGHTS}"
+        path = f"{weights_owner(self.run).path}/{WEIGHTS}"
         return path if (self.out / path).exists() else ""
 
     def train(self) -> None:
