@@ -196,6 +196,14 @@ def plan_runs(
     ]
 
 
+def by_suite(runs: Sequence[Run]) -> list[list[Run]]:
+    """The runs of each suite; estimates, jobs and their records belong to one suite."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.suite.name, []).append(run)
+    return list(groups.values())
+
+
 def check_seed(seed: object) -> None:
     """Refuse a seed that is not an integer, or is negative, with an ``InputError``."""
     if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:

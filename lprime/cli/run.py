@@ -179,11 +179,13 @@ def retried_on_cluster(out: Path, suite) -> set:
 
 def preview(todo: list, out: Path, cluster, workers: int | None, device: str) -> list[str]:
     """What would run, as lines of text: on a cluster the script and the cost, here the time."""
+    from bench.runs.dry_run import local_dry_run
     from bench.runs.pool import local_pool
-    from slurm.dry_run import dry_run, local_dry_run
-    from slurm.executor import by_suite
+    from bench.runs.run import by_suite
 
     if cluster:
+        from slurm.dry_run import dry_run
+
         return [line for own in by_suite(todo) for line in dry_run(own, out, cluster)]
     at_once = local_pool(workers, device).workers
     return [line for own in by_suite(todo) for line in local_dry_run(own, out, device, at_once)]

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import lprime, suite_dict
 
+from bench.runs.estimate import Estimate, estimate
 from bench.runs.run import Run, plan_runs
 from bench.suites.suite import Suite
 from bench.suites.yaml_config import validated
 from slurm.cluster import Cluster
-from slurm.estimate import Estimate, estimate
 from slurm.split_jobs import split_into_arrays, split_into_shares
 from slurm.status import Status
 from slurm.status_text import hours_left
