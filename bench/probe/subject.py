@@ -14,8 +14,9 @@ import tasks
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.checkpoint import read_checkpoint, weights_in
+from bench.runs.devices import resolve_device
 from bench.runs.run import Run
-from bench.runs.run_one import Session, resolve_device
+from bench.runs.run_one import Session
 from bench.runs.run_training import Control, build_model
 from bench.runs.shared_training import weights_file, weights_owner
 from bench.training.evaluate import announced_length

@@ -74,7 +74,7 @@ class LocalPool:
 
     Arguments:
         workers: number of processes; by default one per available core.
-        device: ``auto``, ``cpu`` or ``cuda``; see ``run_one.resolve_device``.
+        device: ``auto``, ``cpu`` or ``cuda``; see ``devices.resolve_device``.
         checkpoint_every_s: seconds between checkpoints of a run.
         stop_within_s: seconds that workers have to save their runs when the pool stops; then they are killed, and their runs
             resume from their last checkpoints.

@@ -85,7 +85,7 @@ class RunRequest:
         from .run_one import run_one
 
         self.load_encoding()
-        return run_one(self.run(), out, device, checkpoint_every_s, report, should_stop, self.keep_weights)  # type: ignore[arg-type]
+        return run_one(self.run(), out, device, checkpoint_every_s, report, should_stop, self.keep_weights)
 
     def load_encoding(self) -> None:
         """Register the encoding in this process.

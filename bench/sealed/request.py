@@ -86,8 +86,8 @@ def sealed_result(run: Run, sealed: SealedCode, report: Callable[[int], None]) -
     """
     import torch
 
+    from bench.runs.devices import device_name, package_versions
     from bench.runs.git_commit import current_commit
-    from bench.runs.run_one import device_name, package_versions
     from tasks import content_hash
 
     from .process import Code, Limits, SealedError

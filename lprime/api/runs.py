@@ -11,9 +11,10 @@ from bench.check import Finding, Report, check_encoding
 from bench.encodings import Encoding
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
+from bench.runs.devices import Device, resolve_device
 from bench.runs.run import Run, plan_runs, refuse_extra_seeds
 from bench.runs.run_lock import LockedElsewhere, lock_run
-from bench.runs.run_one import Device, Session, resolve_device, run_one
+from bench.runs.run_one import Session, run_one
 from bench.runs.run_training import Control
 from bench.runs.shared_training import shared_trainings
 from bench.runs.worker import summarize_result

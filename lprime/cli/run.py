@@ -82,9 +82,9 @@ def run(
     if vary:
         runs.sort(key=lambda r: r.seed)  # whole seeds of all conditions at a time
     if not cluster:
-        from bench.runs.run_one import resolve_device
+        from bench.runs.devices import resolve_device
 
-        device = resolve_device(device).type  # type: ignore[arg-type]
+        device = resolve_device(device).type
     if profile:
         return print_profile(runs[0], device)
     if not dry_run:
@@ -219,7 +219,7 @@ def print_profile(run, device: str) -> int:
     torch.set_num_threads(1)
     say(f"profile of {run} on suite {run.suite.name}: no result is kept")
     with one_line_errors(get_encoding(run.encoding)):
-        table = profile_rows(*profile_run(run, device))  # type: ignore[arg-type]
+        table = profile_rows(*profile_run(run, device))
     print(tabulate(table, headers=PROFILE_HEADER, colalign=("left", "right", "right", "right"), disable_numparse=True))
     if device != "cpu" and torch.cuda.is_available():
         say("on a GPU, forward and backward may be one CUDA graph, counted as backward")

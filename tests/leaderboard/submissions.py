@@ -14,8 +14,9 @@ from bench.plugins import registry
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.result import Result
+from bench.runs.devices import package_versions
 from bench.runs.run import now, plan_runs
-from bench.runs.run_one import package_versions, run_one
+from bench.runs.run_one import run_one
 from bench.suites.suite import Suite, validated
 from bench.text_rules import TEMPLATE
 from leaderboard.submission.manifest import CHECK, CHECK_PAGE, RESULTS, SUBMISSION

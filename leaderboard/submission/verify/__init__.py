@@ -22,8 +22,8 @@ from typing import ClassVar
 
 from bench.check.checks import Check, run_check
 from bench.check.report import Finding, Report
+from bench.runs.devices import device_name, package_versions, resolve_device
 from bench.runs.run import now
-from bench.runs.run_one import device_name, package_versions, resolve_device
 from bench.suites.suite import Suite
 from leaderboard import archived_boards, published_folder
 from leaderboard.data.store import read_runs, suite_folders
