@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from bench.check import Finding, Report, check_encoding
+from bench.check import CheckOutcome, Report, check_encoding
 from bench.encodings import Encoding
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
@@ -33,7 +33,7 @@ AnyEncoding = str | Path | type[Encoding]
 
 
 def check(
-    encoding: AnyEncoding, *, only: Sequence[str] = (), on_finding: Callable[[Finding], None] = lambda finding: None
+    encoding: AnyEncoding, *, only: Sequence[str] = (), on_finding: Callable[[CheckOutcome], None] = lambda finding: None
 ) -> Report:
     """Check an encoding against the rules, in under a minute.
 
