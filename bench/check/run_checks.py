@@ -9,7 +9,7 @@ from bench.plugins import registry
 from bench.plugins.loading import Source, read_source
 from bench.plugins.references import is_file, map_references, parts, references_in
 from bench.runs.run import now
-from bench.sealed.process import Code, Limits, SealedError, SealedProcess
+from bench.sealed.process import Code, SealedError, SealedProcess
 from bench.sealed.sandbox import sandbox_fault
 from tasks import InputError, unknown
 
@@ -64,8 +64,9 @@ def check_encoding(
         sandbox = False
     readable = [file for source in sources for file in source.paths]
     readable += [Path(parts(text)[0]).absolute() for text in references_in(reference) if is_file(text)]  # not by its symlinks
-    limits = Limits(time_limit_s + LOAD_LIMIT_S, memory_limit_gb + RESERVED_GIB)
-    code = Code(reference, readable, path, sandbox is False, limits)
+    code = Code(
+        reference, readable, path, sandbox is False, seconds=time_limit_s + LOAD_LIMIT_S, gib=memory_limit_gb + RESERVED_GIB
+    )
     findings: dict[str, CheckOutcome] = {}
 
     def failed(name: str) -> bool:

@@ -22,7 +22,7 @@ from bench.sealed.channel import Channel, ChannelError
 from bench.sealed.child import ServedModel
 from bench.sealed.evaluate import reveal
 from bench.sealed.judge import SealedModel
-from bench.sealed.process import Code, Limits, SealedError
+from bench.sealed.process import Code, SealedError
 from bench.sealed.run import run_sealed
 from bench.sealed.sandbox import start_sandboxed
 from bench.suites.suite import Suite, validated
@@ -161,7 +161,7 @@ def test_code_that_fails_ends_in_one_line(tmp_path, line, limit, message):
     path.write_text(f"{line}\n")
     with (
         pytest.raises(SealedError, match=message),
-        SealedModel(Run(SUITE, "copying", "x", 0), Code(str(path), [path], limits=Limits(limit))),
+        SealedModel(Run(SUITE, "copying", "x", 0), Code(str(path), [path], seconds=limit)),
     ):
         pass
 
