@@ -1,5 +1,6 @@
 """The result of a run, ``result.json``: everything needed to compute any number on the leaderboard."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,8 @@ from tasks import InputError
 from .files import write_atomic
 
 RESULT = "result.json"
+SEED_FOLDER = re.compile(r"seed-(0|[1-9][0-9]*)")
+"""The last part of ``run_path``, with the seed as its group."""
 TENTHS = 10
 """Parts of an answer by which ``LengthScore.first_wrong`` counts."""
 QUIET = 0.9

@@ -1,18 +1,16 @@
-"""``lprime run --dry-run``: what would run or be submitted, and its estimated cost, as lines of text. Nothing is written."""
+"""``lprime run --dry-run --on``: what would be submitted, and its estimated cost, as lines of text. Nothing is written."""
 
-import heapq
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from bench.runs.progress import format_duration
+from bench.runs.dry_run import span, time_of_a_run
+from bench.runs.estimate import duration, estimate
 from bench.runs.run import Run
-from bench.runs.shared_training import steps_to_make
 from tasks import plural
 
 from . import commands
 from .cluster import Cluster
-from .estimate import Estimate, estimate
 from .launch import check_encoding_files, plan_submissions, refuse_other_versions
 from .records import records_folder
 from .status import Queue
@@ -22,21 +20,6 @@ RUN_GB = 0.7
 """Memory that a process takes that trains ``small`` on a CPU, at most (``make speed``)."""
 SLOW_ON_CPU_S = 2 * 3600.0
 """Estimated time of a run on a CPU from which on a partition without GPUs is named."""
-
-
-def local_dry_run(runs: Sequence[Run], out: Path, device: str, workers: int) -> list[str]:
-    """What would run on this machine.
-
-    Arguments:
-        runs: of one suite.
-    """
-    found = estimate(runs, out, device)
-    total, at_once, name = duration(list(found.seconds.values()), workers), min(workers, len(runs)), runs[0].suite.name
-    return [
-        f"{plural(len(runs), 'run')} of suite {name} on this machine ({device}), results under {out / name}",
-        time_of_a_run(found, out),
-        f"about {span(total)} with {at_once} at a time",
-    ]
 
 
 def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
@@ -109,33 +92,3 @@ def cautions(runs: Sequence[Run], out: Path, cluster: Cluster) -> Iterator[str]:
                 f"caution: without a GPU a run takes up to {span(longest)}, on one about {span(on_gpu)}: set "
                 f"gpus_per_job, and a partition that has some in place of {cluster.partition}"
             )
-
-
-def duration(seconds: Sequence[float], at_once: int) -> float:
-    """Seconds until all runs have ended, if they start in order, ``at_once`` at a time."""
-    ends: list[float] = []
-    for takes in seconds:
-        heapq.heappush(ends, takes + (heapq.heappop(ends) if len(ends) == at_once else 0.0))
-    return max(ends, default=0.0)
-
-
-def time_of_a_run(found: Estimate, out: Path) -> str:
-    """The shortest and the longest estimated time, and their basis; runs that load their training and only evaluate are named
-    separately."""
-    steps = steps_to_make(list(found.seconds), out)
-    parts = []
-    for what, trains in (("a run", True), ("a run that only evaluates", False)):
-        if times := [s for run, s in found.seconds.items() if bool(steps[run]) == trains]:
-            shortest, longest = span(min(times)), span(max(times))
-            parts.append(f"{what} takes {shortest if shortest == longest else f'{shortest} to {longest}'}")
-    basis = "guessed from the FLOPs" if found.guessed else "from finished runs of the same tasks"
-    return f"{', '.join(parts)} ({basis})"
-
-
-def span(seconds: float) -> str:
-    """``8 s``, ``2:03 minutes`` or ``6:10 hours``; at least ``1 s``, since no estimate is finer."""
-    if seconds < 59.5:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 3599.5:
-        return f"{format_duration(seconds)} minutes"
-    return f"{format_duration(60 * round(seconds / 60)).removesuffix(':00')} hours"

@@ -6,16 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bench.runs.dry_run import span
 from bench.runs.executor import Event
 from bench.runs.progress import say
-from bench.runs.run import Run
+from bench.runs.run import Run, by_suite
 from bench.runs.worker import summarize_result
 from bench.sealed.request import SealedCode
 from tasks import InputError, plural
 
 from . import commands
 from .cluster import Cluster
-from .dry_run import cautions, span
+from .dry_run import cautions
 from .launch import check_encoding_files, launch
 from .records import Source
 from .status import Queue, Status
@@ -95,14 +96,6 @@ class SlurmExecutor:
             until_all_ended(watches, self.poll_every_s)
         else:
             self.held = [run for watch in watches for run in watch.held]
-
-
-def by_suite(runs: Sequence[Run]) -> list[list[Run]]:
-    """The runs of each suite; jobs and their records belong to one suite."""
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(run.suite.name, []).append(run)
-    return list(groups.values())
 
 
 class Watch:

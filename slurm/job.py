@@ -79,7 +79,6 @@ class JobWorker:
         cluster = self.plan.cluster
         self.pool = LocalPool(
             workers=cluster.at_once,
-            threads=1,
             device=cluster.device,
             checkpoint_every_s=cluster.checkpoint_every_s,
             stop_within_s=SAVE_WITHIN_S,

@@ -22,13 +22,13 @@ from bench.plugins import registry
 from bench.plugins.references import is_file, parts
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
+from bench.runs.estimate import estimate
 from bench.runs.run import Run, now
 from bench.runs.shared_training import group_by_training, shared_trainings
 from tasks import InputError
 
 from . import commands
 from .cluster import Cluster
-from .estimate import estimate
 from .records import PLAN, Plan, Source, Submission, folder_hash, load_submissions, records_folder, submitting
 from .split_jobs import split_into_arrays, split_into_shares
 from .status import Queue

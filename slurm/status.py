@@ -1,13 +1,13 @@
 """The state of every run: files in the shared folder merged with SLURM's answers."""
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
+from bench.result import SEED_FOLDER
 from bench.runs.heartbeat import Heartbeat, read_heartbeat
 from bench.runs.run import Run, plan_runs
 from bench.suites.suite import Suite
@@ -36,7 +36,6 @@ END_REASONS = {
     "PREEMPTED": "was preempted, and the site did not requeue it",
 }
 """Why a job ended before its runs, by its state."""
-SEED_FOLDER = re.compile(r"seed-(0|[1-9][0-9]*)")  # as ``Run.folder`` names it
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.runs.estimate import estimate
 from bench.runs.heartbeat import Heartbeat
 from bench.runs.progress import format_duration
 from bench.runs.run import FAILURE, Run
 from tasks import plural
 
-from .estimate import estimate
 from .status import STATES, Queue, Status, unfinished
 
 MOST_ROWS = 20

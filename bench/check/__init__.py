@@ -15,7 +15,7 @@ The checks of hooks find mistakes and shortcuts, and name the place. Code that i
 their process; what it cannot deceive are the rules for source and the judge. ``report.py`` formats the findings.
 """
 
-from .report import Finding, Report
+from .report import CheckOutcome, Report
 from .run_checks import check_encoding
 
-__all__ = ["Finding", "Report", "check_encoding"]
+__all__ = ["CheckOutcome", "Report", "check_encoding"]

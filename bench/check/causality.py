@@ -18,7 +18,7 @@ BATCH = 64
 
 
 @dataclass(frozen=True)
-class Probe:
+class ChangedSequences:
     """Sequences in which all tokens after some position change, each position in turn."""
 
     case: Case
@@ -41,23 +41,23 @@ def spread(count: int, width: int) -> list[int]:
     return sorted({round(n * (width - 2) / (count - 1)) for n in range(count)})
 
 
-def probes(subject: Subject) -> Iterable[Probe]:
+def changed_sequences(subject: Subject) -> Iterable[ChangedSequences]:
     """Every position at L and at L′ on one task; some at every length up to L′, on other tasks and in other suites."""
     main = subject.main
     train, longest = main.setup.train_tokens, main.setup.longest_tokens
     for training in (True, False):
-        yield Probe(main, train, train, range(train - 1), training)
-        yield Probe(main, longest, longest, range(longest - 1), training)
-        yield Probe(main, train, longest, spread(8, train), training)
-        yield Probe(main, longest, longest, spread(8, longest), training, autocast=True)
+        yield ChangedSequences(main, train, train, range(train - 1), training)
+        yield ChangedSequences(main, longest, longest, range(longest - 1), training)
+        yield ChangedSequences(main, train, longest, spread(8, train), training)
+        yield ChangedSequences(main, longest, longest, spread(8, longest), training, autocast=True)
         for case in subject.cases[1:]:
             for width in (case.setup.train_tokens, case.setup.longest_tokens):
-                yield Probe(case, width, width, spread(8, width), training)
+                yield ChangedSequences(case, width, width, spread(8, width), training)
         for case in subject.other_cases:
             for width in (case.setup.train_tokens, min(2 * case.setup.train_tokens, case.setup.longest_tokens)):
-                yield Probe(case, width, width, spread(3, width), training)
+                yield ChangedSequences(case, width, width, spread(3, width), training)
     for width in range(2, longest):
-        yield Probe(main, width, width, Random(width).sample(range(width - 1), min(3, width - 1)), training=False)
+        yield ChangedSequences(main, width, width, Random(width).sample(range(width - 1), min(3, width - 1)), training=False)
 
 
 def replace_later(
@@ -72,33 +72,33 @@ def replace_later(
     return mixed
 
 
-def find_leaks(model: Decoder, probe: Probe) -> list[tuple[int, int, int]]:
+def find_leaks(model: Decoder, changed: ChangedSequences) -> list[tuple[int, int, int]]:
     """Outputs that depend on later tokens: last unchanged position, position of the output, and layer, from 0."""
     leaks = []
-    bases = probe.case.sequences(2, probe.width, seed=probe.width)
-    pairs = [(base, position) for base in range(len(bases)) for position in probe.positions]
+    bases = changed.case.sequences(2, changed.width, seed=changed.width)
+    pairs = [(base, position) for base in range(len(bases)) for position in changed.positions]
     for start in range(0, len(pairs), BATCH):
         base_rows, positions = (list(part) for part in zip(*pairs[start : start + BATCH], strict=True))
         before = bases[base_rows]
-        donors = probe.case.sequences(len(positions), probe.width, seed=1000 + start)
-        after = replace_later(before, donors, positions, len(probe.case.setup.symbols))
+        donors = changed.case.sequences(len(positions), changed.width, seed=1000 + start)
+        after = replace_later(before, donors, positions, len(changed.case.setup.symbols))
         # Both batches have the same shape and seed, so random draws and rounding are the same too.
-        with torch.autocast("cpu", torch.bfloat16, enabled=probe.autocast):
-            outputs = [layer_outputs(model, tokens, probe) for tokens in (before, after)]
+        with torch.autocast("cpu", torch.bfloat16, enabled=changed.autocast):
+            outputs = [layer_outputs(model, tokens, changed) for tokens in (before, after)]
         for layer, (a, b) in enumerate(zip(*outputs, strict=True)):
-            wrong = rows_differ(a, b) & (torch.arange(probe.width) <= torch.tensor(positions)[:, None])
+            wrong = rows_differ(a, b) & (torch.arange(changed.width) <= torch.tensor(positions)[:, None])
             leaks += [(positions[n], int(position), layer) for n, position in wrong.nonzero().tolist()]
     return sorted(leaks, key=lambda leak: (leak[2], leak[1]))
 
 
-def layer_outputs(model: Decoder, tokens: Int[Tensor, "B T"], probe: Probe) -> list[Tensor]:
+def layer_outputs(model: Decoder, tokens: Int[Tensor, "B T"], changed: ChangedSequences) -> list[Tensor]:
     outputs: list[Tensor] = []
     handles = [
         block.register_forward_hook(lambda _, __, x: outputs.append(x.detach().float().view(*tokens.shape, -1)))
         for block in model.blocks
     ]
     try:
-        hidden_states(model, tokens, probe.announced_length, probe.training)
+        hidden_states(model, tokens, changed.announced_length, changed.training)
     finally:
         for handle in handles:
             handle.remove()
@@ -116,14 +116,14 @@ def check_causality(subject: Subject) -> str:
     faults: list[str] = []
     models: dict[str, Decoder] = {}
     tried = 0
-    for probe in probes(subject):
-        key = str(probe.case)
-        models[key] = models.get(key) or subject.model(probe.case)
-        tried += 2 * len(probe.positions)
-        if leaks := find_leaks(models[key], probe):
+    for changed in changed_sequences(subject):
+        key = str(changed.case)
+        models[key] = models.get(key) or subject.model(changed.case)
+        tried += 2 * len(changed.positions)
+        if leaks := find_leaks(models[key], changed):
             last, position, layer = leaks[0]
-            where = f"first in layer {layer} of 0 … {probe.case.setup.layers - 1}"
-            faults.append(f"{probe}: the output at position {position} changes with tokens after {last}, {where}")
+            where = f"first in layer {layer} of 0 … {changed.case.setup.layers - 1}"
+            faults.append(f"{changed}: the output at position {position} changes with tokens after {last}, {where}")
         if len(faults) == 3:
             break
     if faults:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .report import Finding
+from .report import CheckOutcome
 
 MODULES = (
     "declaration", "interface", "devices", "finite_numbers", "position_ids", "causality", "batch_independence", "statefulness",
@@ -81,9 +81,9 @@ class Check:
     judged: bool = False
     """Whether it is made outside of the process that runs the encoding's code; it takes a ``Judged``, others a ``Subject``."""
 
-    def finding(self, outcome: Mapping[str, Any]) -> Finding:
+    def finding(self, outcome: Mapping[str, Any]) -> CheckOutcome:
         """The finding of this check with an outcome as ``run_check`` returns it."""
-        return Finding(check=self.name, expected=self.expected, **outcome)
+        return CheckOutcome(check=self.name, expected=self.expected, **outcome)
 
 
 def register(checks: list[Check], name: str, expected: str, advice: str, judged: bool = False) -> Callable:

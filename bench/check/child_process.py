@@ -30,7 +30,7 @@ def run_all_checks(channel: Channel, order: dict[str, Any]) -> None:
 
     from bench.plugins.registry import get_encoding
     from bench.plugins.source_hash import source_hash
-    from bench.runs.run_one import device_name, package_versions
+    from bench.runs.devices import device_name, package_versions
 
     from .checks import load_checks, run_check, time_limit
     from .interface import TRY_LIMIT_S, try_hooks

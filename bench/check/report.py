@@ -9,7 +9,7 @@ from bench.result import Record
 MARK = {"passed": "ok  ", "failed": "FAIL", "undecided": "  ? ", "not run": "  - "}
 
 
-class Finding(Record):
+class CheckOutcome(Record):
     """The outcome of one check."""
 
     check: str
@@ -47,7 +47,7 @@ class Report(Record):
     finished: str
     """ISO 8601, UTC."""
     seconds: float
-    findings: list[Finding]
+    findings: list[CheckOutcome]
 
     @property
     def passed(self) -> bool:

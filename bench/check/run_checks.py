@@ -9,13 +9,13 @@ from bench.plugins import registry
 from bench.plugins.loading import Source, read_source
 from bench.plugins.references import is_file, map_references, parts, references_in
 from bench.runs.run import now
-from bench.sealed.process import Code, Limits, SealedError, SealedProcess
+from bench.sealed.process import Code, SealedError, SealedProcess
 from bench.sealed.sandbox import sandbox_fault
 from tasks import InputError, unknown
 
 from .checks import Check, load_checks, run_check
 from .judged import Judged
-from .report import Finding, Report
+from .report import CheckOutcome, Report
 
 TIME_LIMIT_S = 300.0
 """Ten times the time of a slow encoding on an idle machine."""
@@ -35,7 +35,7 @@ def check_encoding(
     time_limit_s: float = TIME_LIMIT_S,
     memory_limit_gb: float = MEMORY_LIMIT_GB,
     only: Sequence[str] = (),
-    on_finding: Callable[[Finding], None] = lambda finding: None,
+    on_finding: Callable[[CheckOutcome], None] = lambda finding: None,
     path: Sequence[str] = (),
     sandbox: bool | None = None,
     say: Callable[[str], None] = lambda text: None,
@@ -64,14 +64,15 @@ def check_encoding(
         sandbox = False
     readable = [file for source in sources for file in source.paths]
     readable += [Path(parts(text)[0]).absolute() for text in references_in(reference) if is_file(text)]  # not by its symlinks
-    limits = Limits(time_limit_s + LOAD_LIMIT_S, memory_limit_gb + RESERVED_GIB)
-    code = Code(reference, readable, path, sandbox is False, limits)
-    findings: dict[str, Finding] = {}
+    code = Code(
+        reference, readable, path, sandbox is False, seconds=time_limit_s + LOAD_LIMIT_S, gib=memory_limit_gb + RESERVED_GIB
+    )
+    findings: dict[str, CheckOutcome] = {}
 
     def failed(name: str) -> bool:
         return name in findings and findings[name].status == "failed"
 
-    def add(finding: Finding) -> None:
+    def add(finding: CheckOutcome) -> None:
         if finding.check in AFTER_CAUSALITY and finding.status == "failed" and failed("causality"):
             finding = finding.model_copy(update={"advice": "pass causality first: this may follow from what it found"})
         findings[finding.check] = finding
@@ -99,7 +100,7 @@ def check_encoding(
 
 
 def run_hook_checks(
-    code: Code, checks: Sequence[Check], add: Callable[[Finding], None], time_limit_s: float
+    code: Code, checks: Sequence[Check], add: Callable[[CheckOutcome], None], time_limit_s: float
 ) -> tuple[Report, bool]:
     """Run the checks of the hooks in a sandboxed process.
 

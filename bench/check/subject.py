@@ -1,12 +1,9 @@
 """The subject of checks: models of one encoding with the settings of the shipped suites, and sequences for them."""
 
-import inspect
-import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from pathlib import Path
 
 import torch
 from jaxtyping import Float, Int
@@ -15,7 +12,7 @@ from torch import Tensor
 import tasks
 from bench import encodings
 from bench.encodings import Encoding, Setup, Wrapper
-from bench.plugins import registry
+from bench.plugins.source_hash import closure
 from bench.runs.run_training import encoding_setup
 from bench.suites.suite import Suite, load_suite, shipped
 from bench.training.model import Decoder, build_decoder
@@ -59,6 +56,14 @@ def example_tokens(cls: type[Task], variant: str, longest: int, length: int, see
     return tuple(tasks.test_set(cls(variant, longest), length, 1, seed).tokens[0].tolist())
 
 
+def suites_of_other_depths() -> list[Suite]:
+    """For every number of layers that ``MAIN_SUITE`` does not have, the first shipped suite with it."""
+    main, by_layers = load_suite(MAIN_SUITE), dict[int, Suite]()
+    for suite in map(load_suite, shipped()):
+        by_layers.setdefault(suite.model.layers, suite)
+    return [suite for layers, suite in by_layers.items() if layers != main.model.layers]
+
+
 @dataclass
 class Subject:
     """An encoding to be checked.
@@ -70,9 +75,7 @@ class Subject:
 
     cls: type[Encoding]
     suite: Suite = field(default_factory=lambda: load_suite(MAIN_SUITE))
-    other_suites: Sequence[Suite] = field(
-        default_factory=lambda: [load_suite(name) for name in shipped() if name != MAIN_SUITE]
-    )
+    other_suites: Sequence[Suite] = field(default_factory=suites_of_other_depths)
 
     @cached_property
     def cases(self) -> list[Case]:
@@ -87,27 +90,15 @@ class Subject:
         return [Case.of_task(suite, suite.tasks[0].task) for suite in self.other_suites]
 
     @cached_property
-    def classes(self) -> list[type[Encoding]]:
-        """The encoding's class, its base classes and those of the encodings it wraps; the harness's own excluded."""
-        mro = [c for c in self.cls.__mro__ if issubclass(c, Encoding) and c not in (Encoding, Wrapper)]
-        inner = self.cls.inner if issubclass(self.cls, Wrapper) else Encoding
-        return mro + ([] if inner is Encoding else Subject(inner, self.suite, self.other_suites).classes)
-
-    @cached_property
-    def files(self) -> set[str]:
-        """Source files of these classes, and those that they import."""
-        files = set()
-        for module in {c.__module__ for c in self.classes if not registry.is_unloaded(c.__module__)}:
-            files.add(str(Path(inspect.getfile(sys.modules[module])).resolve()))
-            if not module.startswith(Encoding.__module__.rpartition(".")[0]):
-                files |= {str(path) for path in registry.source_of(module).paths}
-        return files
-
-    @cached_property
     def own_files(self) -> set[str]:
-        """The ``files`` that are not built in; for a built-in encoding, all of them."""
-        built_in = str(Path(encodings.__file__).resolve().parent)
-        return {path for path in self.files if not path.startswith(built_in)} or self.files
+        """Source files of the encoding and of those it wraps that are not built in; if all of them are built in, all."""
+        built_in, own, cls = set(), set(), self.cls
+        while cls is not Encoding:
+            ours, plugins = closure(cls)
+            built_in |= {str(path) for path in ours.values()}
+            own |= {str(path) for source in plugins.values() for path in source.paths}
+            cls = cls.inner if issubclass(cls, Wrapper) else Encoding
+        return own or built_in
 
     def model(self, case: Case | None = None, seed: int = 0, noise: float = 0.1) -> Decoder:
         """A model as a run would build it.

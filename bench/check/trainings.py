@@ -3,8 +3,7 @@
 from bench.encodings.compose import training_form
 from bench.encodings.nope import NoPE
 from bench.measure.cost import cost_setup, extra_parameters, measure_costs
-from bench.runs.run_one import count_parameters
-from bench.training.model import build_decoder
+from bench.training.model import build_decoder, count_parameters
 from bench.training.optimizer import FlatAdamW
 from bench.training.train import TrainingState, train
 

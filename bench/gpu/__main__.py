@@ -97,10 +97,9 @@ def gpu(
 
     from bench.encodings import catalogue
     from bench.files import check_writable, write_atomic
-    from bench.runs.devices import available_cores
+    from bench.runs.devices import available_cores, device_name, package_versions
     from bench.runs.pool import environment
     from bench.runs.run import now
-    from bench.runs.run_one import device_name, package_versions
     from bench.speed.libraries import PACKAGES
     from bench.speed.plan import Budget
     from bench.suites.suite import load_suite

@@ -98,7 +98,7 @@ def trainings(suite: str, count: int, variables: dict[str, str], device: torch.d
     spawn = get_context("spawn")
     group, pipes, processes = Trainings(count, spawn), [], []
     try:
-        with environment(worker_environment(1) | variables):
+        with environment(worker_environment() | variables):
             for n in range(count):
                 receiver, sender = spawn.Pipe(duplex=False)
                 arguments = (sender, suite, ENCODINGS[n % len(ENCODINGS)], n, device.type, group.made, group.running)

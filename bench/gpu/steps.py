@@ -67,7 +67,7 @@ def compiling(wanted: Sequence[tuple[str, str]], device: torch.device) -> Iterat
     spawn, started = get_context("spawn"), list[Compiling]()
     try:
         # One thread for each: inductor would start as many processes as there are cores for each of them.
-        with environment(worker_environment(1) | {"TORCHINDUCTOR_COMPILE_THREADS": "1"}):
+        with environment(worker_environment() | {"TORCHINDUCTOR_COMPILE_THREADS": "1"}):
             for suite, task in wanted:
                 for who, encoding in COMPILED:
                     ours, theirs = spawn.Pipe()

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from bench.encodings import At, Encoding, Setup
 
 POSITIONS = 96
-"""Number of positions whose codes are compared; the training length of the probe is a quarter of it."""
+"""Number of positions whose codes are compared; the training length of their setup is a quarter of it."""
 SHIFT = 5000
 """Added to all ids to see if attention depends on differences only; some encodings change with absolute positions later."""
 SAME = 1e-9
@@ -39,7 +39,7 @@ class Properties:
     """Codes depend on the given ids, not on the order of the sequence: each axis of a grid can have its own ids."""
 
 
-class Probe:
+class BareEncoding:
     """One encoding without a model, in float64, with fixed content."""
 
     def __init__(self, cls: type[Encoding], generator_seed: int = 0):
@@ -99,14 +99,14 @@ class Probe:
 
 def measure_properties(cls: type[Encoding]) -> Properties:
     """Measure the five properties of one encoding."""
-    probe = Probe(cls)
-    other_draw = Probe(cls, generator_seed=1)
+    bare = BareEncoding(cls)
+    other_draw = BareEncoding(cls, generator_seed=1)
     return Properties(
-        unique=are_distinct(probe.codes()[:-1]),  # without the query itself, which some encodings treat specially
-        linear=is_linear(probe),
+        unique=are_distinct(bare.codes()[:-1]),  # without the query itself, which some encodings treat specially
+        linear=is_linear(bare),
         defined_past_train=is_finite_past_train(cls),
-        deterministic=torch.equal(probe.codes(), other_draw.codes()),
-        several_dimensions=depends_on_ids(probe),
+        deterministic=torch.equal(bare.codes(), other_draw.codes()),
+        several_dimensions=depends_on_ids(bare),
     )
 
 
@@ -115,35 +115,35 @@ def are_distinct(codes: Float[Tensor, "T F"]) -> bool:
     return bool(gaps.min() > SAME)
 
 
-def is_linear(probe: Probe) -> bool:
+def is_linear(bare: BareEncoding) -> bool:
     """Return whether p ↦ p + 3 is one linear map of embeddings; or, without them, attention depends only on differences."""
-    codes = probe.embedding()
+    codes = bare.embedding()
     if bool(codes.abs().max() > SAME):
         before, after = codes[:-3], codes[3:]
         # Fitted on even positions, tested on odd ones. Cut-off and tolerance allow for tables in float32.
         linear_map = torch.linalg.lstsq(before[::2], after[::2], rcond=1e-5, driver="gelsd").solution
         error = before[1::2] @ linear_map - after[1::2]
         return bool(error.abs().max() < 1e-2 * codes.abs().max())
-    ids = probe.at().positions
-    if not bool((probe.attention().std(-1) > SAME).any()):
+    ids = bare.at().positions
+    if not bool((bare.attention().std(-1) > SAME).any()):
         return False  # no code
-    shifted = probe.attention(ids + SHIFT)
-    return bool((probe.attention(ids) - shifted).abs().max() < 1e-6) and depends_on_ids(probe)
+    shifted = bare.attention(ids + SHIFT)
+    return bool((bare.attention(ids) - shifted).abs().max() < 1e-6) and depends_on_ids(bare)
 
 
 def is_finite_past_train(cls: type[Encoding]) -> bool:
-    probe = Probe(cls)
-    count = 10 * probe.setup.train_tokens
+    bare = BareEncoding(cls)
+    count = 10 * bare.setup.train_tokens
     try:
-        return bool(probe.embedding(count=count).isfinite().all() and probe.attention(count=count).isfinite().all())
+        return bool(bare.embedding(count=count).isfinite().all() and bare.attention(count=count).isfinite().all())
     except (IndexError, ValueError, RuntimeError):
         return False
 
 
-def depends_on_ids(probe: Probe) -> bool:
+def depends_on_ids(bare: BareEncoding) -> bool:
     """Return whether other ids give other codes."""
-    ids = probe.at().positions
+    ids = bare.at().positions
     if ids.ndim > 1:
         return False
     permuted = torch.cat([ids[:-1].flip(0), ids[-1:]])  # also near the query: windows may end there
-    return bool((probe.codes(ids) - probe.codes(permuted)).abs().max() > SAME)
+    return bool((bare.codes(ids) - bare.codes(permuted)).abs().max() > SAME)

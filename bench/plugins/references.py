@@ -15,11 +15,6 @@ WHOLE = re.compile(rf"[^\n\0]+\.py(?::{CLASS})?")  # no path has a null characte
 EMBEDDED = re.compile(rf"'([^'\0]+\.py(?::{CLASS})?)'|([^\s(),='\"\0]+\.py(?::{CLASS})?|{CLASS}(?:\.{CLASS})*:{CLASS})")
 
 
-def has_reference(text: str) -> bool:
-    """Return whether the name of an encoding contains a reference."""
-    return bool(references_in(text))
-
-
 def map_references(text: str, change: Callable[[str], str]) -> str:
     """Replace every reference in the name of an encoding with ``change(reference)``."""
     if WHOLE.fullmatch(text.strip()):

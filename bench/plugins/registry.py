@@ -30,7 +30,7 @@ from bench.text_rules import skeleton
 from tasks import InputError, unknown
 
 from .loading import Source, files_of, import_module, plugin_error, read_module
-from .references import encoding_chain, has_reference, is_file, map_references, parts
+from .references import encoding_chain, is_file, map_references, parts, references_in
 
 GROUP = "lprime.encodings"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -92,7 +92,7 @@ def get_encoding(name: str) -> type[Encoding]:
     known = Known()
     if name not in known and re.fullmatch(r"[\w./~-]+", name):
         files = {f"{name}.py", f"{os.path.splitext(name)[0]}.py"}
-        if not has_reference(name) and (found := [file for file in files if os.path.isfile(file)]):
+        if not references_in(name) and (found := [file for file in files if os.path.isfile(file)]):
             raise unknown("encoding", name, found)
     return resolve(map_references(name, lambda reference: load_reference(reference).info.name), known)
 

@@ -10,10 +10,11 @@ from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.result import check_identity
 from bench.runs.run import Run
+from bench.runs.shared_training import weights_file
 
 from . import context, distance, excess, growth, needle, position, similarity
 from .record import ProbeRecord, Value, file_of, read_record, rounded, write_record
-from .subject import Subject, load_subject, train, weights_file
+from .subject import Subject, load_subject, train
 
 SIMILARITY = "similarity"
 DIVERGED = "the run diverged"

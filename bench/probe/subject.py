@@ -14,10 +14,11 @@ import tasks
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.checkpoint import read_checkpoint, weights_in
-from bench.runs.run import WEIGHTS, Run
-from bench.runs.run_one import Session, resolve_device
+from bench.runs.devices import resolve_device
+from bench.runs.run import Run
+from bench.runs.run_one import Session
 from bench.runs.run_training import Control, build_model
-from bench.runs.shared_training import training_run
+from bench.runs.shared_training import weights_file, weights_owner
 from bench.training.evaluate import announced_length
 from bench.training.model import Decoder
 from bench.training.train import seeded_generator
@@ -77,15 +78,9 @@ def predicting(examples: Examples) -> Bool[Tensor, "B T"]:
     return torch.nn.functional.pad(targets[:, 1:], (0, 1))
 
 
-def weights_file(run: Run, out: Path) -> Path:
-    """The file of a run's tested weights: its own, or that of the training that it shares."""
-    return (run if run.extra_steps else training_run(run)).folder(out) / WEIGHTS
-
-
 def train(run: Run, out: Path) -> None:
     """Train a run with its weights kept, or only store the weights of a training that others share."""
-    session = Session(run, out, resolve_device("auto"), Control(10.0, lambda step: None, lambda: False), keep_weights=True)
-    session.train()
+    Session(run, out, resolve_device("auto"), Control(), keep_weights=True).train()
 
 
 def load_subject(run: Run, out: Path) -> Subject:
@@ -94,9 +89,8 @@ def load_subject(run: Run, out: Path) -> Subject:
     Raises:
         InputError: its weights are missing, damaged, not those of a whole training, or of another version of suite or encoding.
     """
-    path = weights_file(run, out)
+    path, owner = weights_file(run, out), weights_owner(run)
     model = build_model(run)
-    owner = run if run.extra_steps else training_run(run)
     expected = [run.suite.fingerprint, str(owner), source_hash(get_encoding(owner.encoding))]
     try:
         tensors, identity, state = read_checkpoint(path)

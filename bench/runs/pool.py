@@ -16,7 +16,7 @@ from tasks import InputError
 
 from .devices import available_cores, visible_gpus
 from .executor import Event
-from .run import Run
+from .run import CHECKPOINT_EVERY_S, Run
 from .shared_training import is_trained, shared_trainings, training_run
 from .worker import STOPPED, RunRequest, worker_main
 
@@ -34,11 +34,10 @@ BLOCKED_SIGNALS = {signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2}
 the pool reacts to them and stops its workers."""
 
 
-def worker_environment(threads: int) -> dict[str, str]:
+def worker_environment() -> dict[str, str]:
     """Variables for a worker: numpy and torch read them when they are imported, the allocator when the process starts."""
-    count = str(threads)
     malloc = os.environ.get("GLIBC_TUNABLES", MALLOC)
-    return {"OMP_NUM_THREADS": count, "MKL_NUM_THREADS": count, "GLIBC_TUNABLES": malloc}
+    return {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "GLIBC_TUNABLES": malloc}
 
 
 @contextmanager
@@ -75,8 +74,7 @@ class LocalPool:
 
     Arguments:
         workers: number of processes; by default one per available core.
-        threads: torch threads per worker.
-        device: ``auto``, ``cpu`` or ``cuda``; see ``run_one.resolve_device``.
+        device: ``auto``, ``cpu`` or ``cuda``; see ``devices.resolve_device``.
         checkpoint_every_s: seconds between checkpoints of a run.
         stop_within_s: seconds that workers have to save their runs when the pool stops; then they are killed, and their runs
             resume from their last checkpoints.
@@ -86,9 +84,8 @@ class LocalPool:
     """
 
     workers: int = field(default_factory=available_cores)
-    threads: int = 1
     device: str = "auto"
-    checkpoint_every_s: float = 10.0
+    checkpoint_every_s: float = CHECKPOINT_EVERY_S
     stop_within_s: float = 1.5
     gpus: Sequence[str] = ()
     request: Callable[[Run], RunRequest] = RunRequest.of
@@ -124,9 +121,9 @@ class LocalPool:
         """Start a worker process and append it to the pool."""
         ours, theirs = multiprocessing.Pipe()
         context = multiprocessing.get_context("spawn")
-        arguments = (theirs, str(out), self.threads, self.device, self.checkpoint_every_s)
+        arguments = (theirs, str(out), self.device, self.checkpoint_every_s)
         worker = Worker(context.Process(target=worker_main, args=arguments, daemon=True), ours)
-        variables = worker_environment(self.threads)
+        variables = worker_environment()
         if self.gpus:  # the one with the fewest workers
             used = [other.gpu for other in self.active]
             worker.gpu = variables["CUDA_VISIBLE_DEVICES"] = min(self.gpus, key=used.count)

@@ -7,13 +7,14 @@ import torch
 
 from bench.training.profiler import profile_phases
 
+from .devices import resolve_device
 from .run import Run
-from .run_one import Device, resolve_device, run_one
+from .run_one import run_one
 
 PROFILE_HEADER = ("phase", "s", "share", "ms a step")
 
 
-def profile_run(run: Run, device: Device = "auto") -> tuple[dict[str, float], int]:
+def profile_run(run: Run, device: str = "auto") -> tuple[dict[str, float], int]:
     """Execute a run in this process and discard its result.
 
     Returns:

@@ -34,6 +34,8 @@ CHECKPOINT = "checkpoint.safetensors"
 WEIGHTS = "weights.safetensors"
 """The last checkpoint of a finished training."""
 FAILURE = "failure.json"
+CHECKPOINT_EVERY_S = 10.0
+"""Seconds between checkpoints of a run, unless the user or the cluster file says otherwise."""
 RunState = Literal["done", "diverged", "failed", "running", "paused", "missing"]
 
 
@@ -192,6 +194,14 @@ def plan_runs(
         for task in dict.fromkeys(tasks or [t.task for t in suite.tasks])
         for encoding in dict.fromkeys(encodings or suite.encoding_names)
     ]
+
+
+def by_suite(runs: Sequence[Run]) -> list[list[Run]]:
+    """The runs of each suite; estimates, jobs and their records belong to one suite."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        groups.setdefault(run.suite.name, []).append(run)
+    return list(groups.values())
 
 
 def check_seed(seed: object) -> None:

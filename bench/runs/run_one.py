@@ -1,11 +1,8 @@
 """Trains and evaluates one run, in the current process (``lprime run`` calls it in worker processes)."""
 
-import platform
 import time
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
-from typing import Literal, get_args
 
 import torch
 from pydantic import ValidationError
@@ -17,25 +14,25 @@ from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.result import EncodingRecord, Parameters, Result, Timings, first_fault, write_result
 from bench.training.evaluate import evaluate, zero_scores
+from bench.training.model import count_parameters
 from bench.training.profiler import phase
 from bench.training.train import median_step_ms
-from tasks import InputError, content_hash, unknown
+from tasks import InputError, content_hash
 
+from .devices import device_name, package_versions, resolve_device
 from .git_commit import current_commit
 from .heartbeat import heartbeat
-from .run import CHECKPOINT, FAILURE, WEIGHTS, Run, now
+from .run import CHECKPOINT, CHECKPOINT_EVERY_S, FAILURE, WEIGHTS, Run, now
 from .run_lock import lock_run, lock_training
 from .run_training import Control, Training
-from .shared_training import training_run
-
-Device = Literal["auto", "cpu", "cuda"]
+from .shared_training import training_run, weights_owner
 
 
 def run_one(
     run: Run,
     out: Path,
-    device: Device = "auto",
-    checkpoint_every_s: float = 10.0,
+    device: str = "auto",
+    checkpoint_every_s: float = CHECKPOINT_EVERY_S,
     report: Callable[[int], None] = lambda step: None,
     should_stop: Callable[[], bool] = lambda: False,
     keep_weights: bool = False,
@@ -91,19 +88,6 @@ def finish(
         return result
 
 
-def resolve_device(device: Device) -> torch.device:
-    """The torch device; ``auto`` is the GPU if there is one.
-
-    Raises:
-        InputError: an unknown name, or ``cuda`` without a GPU.
-    """
-    if device not in get_args(Device):
-        raise unknown("device", device, get_args(Device))
-    if device == "cuda" and not torch.cuda.is_available():
-        raise InputError("device cuda was asked for, but torch sees no GPU here; expected auto or cpu")
-    return torch.device("cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
-
-
 class Session:
     """Executes one run from its start, its checkpoint or a shared training to its result."""
 
@@ -125,7 +109,7 @@ class Session:
     @property
     def weights(self) -> str:
         """See ``Result.weights``."""
-        path = f"{(self.run if self.training.has_stage else self.shared).path}/{WEIGHTS}"
+        path = f"{weights_owner(self.run).path}/{WEIGHTS}"
         return path if (self.out / path).exists() else ""
 
     def train(self) -> None:
@@ -215,32 +199,3 @@ def encoding_record(cls: type[Encoding]) -> EncodingRecord:
     except PydanticSerializationError as error:
         raise InputError(f"settings of {info.name}: {error}; expected numbers, True, False or words") from None
     return record
-
-
-def count_parameters(module: torch.nn.Module) -> int:
-    return sum(p.numel() for p in module.parameters())
-
-
-def package_versions(*more: str) -> dict[str, str]:
-    """Versions of Python, of the packages that compute the numbers, and of more packages."""
-
-    def version(package: str) -> str:
-        try:
-            return metadata.version(package)
-        except metadata.PackageNotFoundError:  # as lprime in a checkout that is on the path but not installed
-            return "not installed"
-
-    packages = {name: version(name) for name in ("lprime", "numpy", *more)}
-    return {"python": platform.python_version(), "torch": torch.__version__} | packages
-
-
-def device_name(device: torch.device) -> str:
-    """Model name of the GPU or CPU."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-    return f"cpu ({model})"

@@ -18,7 +18,7 @@ from bench.training.profiler import phase
 from bench.training.train import Stopped, TrainingState, derive_seed, stage_steps, train
 
 from .checkpoint import load_checkpoint, save_checkpoint
-from .run import CHECKPOINT, WEIGHTS, Run, now
+from .run import CHECKPOINT, CHECKPOINT_EVERY_S, WEIGHTS, Run, now
 from .run_lock import lock_training
 
 REPORT_EVERY_S = 0.5
@@ -28,9 +28,9 @@ REPORT_EVERY_S = 0.5
 class Control:
     """How often a run saves and reports, and whether it should stop; see ``run_one``."""
 
-    checkpoint_every_s: float
-    report: Callable[[int], None]
-    should_stop: Callable[[], bool]
+    checkpoint_every_s: float = CHECKPOINT_EVERY_S
+    report: Callable[[int], None] = lambda step: None
+    should_stop: Callable[[], bool] = lambda: False
 
     def stop_if_asked(self) -> None:
         if self.should_stop():

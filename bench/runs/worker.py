@@ -85,7 +85,7 @@ class RunRequest:
         from .run_one import run_one
 
         self.load_encoding()
-        return run_one(self.run(), out, device, checkpoint_every_s, report, should_stop, self.keep_weights)  # type: ignore[arg-type]
+        return run_one(self.run(), out, device, checkpoint_every_s, report, should_stop, self.keep_weights)
 
     def load_encoding(self) -> None:
         """Register the encoding in this process.
@@ -130,7 +130,7 @@ class PoolConnection:
             self.stop_requested = True
 
 
-def worker_main(pipe: Connection, out: str, threads: int, device: str, checkpoint_every_s: float) -> None:
+def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: float) -> None:
     """Entry point of the process."""
     pool = PoolConnection(pipe)
     import torch  # slow: once per worker, after the signal handler is installed
@@ -140,7 +140,7 @@ def worker_main(pipe: Connection, out: str, threads: int, device: str, checkpoin
 
     from . import run_one  # noqa: F401
 
-    torch.set_num_threads(threads)
+    torch.set_num_threads(1)
     pool.send("ready")
     while True:
         try:

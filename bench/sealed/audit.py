@@ -27,7 +27,7 @@ TOLERANCE = 0.02
 
 
 @dataclass(frozen=True)
-class Record:
+class AuditedStep:
     step: int
     weights: dict[str, torch.Tensor]
     gradient: dict[str, torch.Tensor]
@@ -41,7 +41,7 @@ class Audit:
     """Records some of the ``steps`` of a recipe and of the ``extra_steps`` of a stage, and checks them afterwards."""
 
     def __init__(self, steps: int, extra_steps: int, rng: np.random.Generator):
-        self.rng, self.records = rng, list[Record]()
+        self.rng, self.records = rng, list[AuditedStep]()
         self.chosen = set(rng.choice(steps, min(STEPS, steps), replace=False).tolist())
         self.chosen |= set((steps + rng.choice(extra_steps, min(STAGE_STEPS, extra_steps), replace=False)).tolist())
 
@@ -51,7 +51,7 @@ class Audit:
             weights = {name: p.detach().clone() for name, p in model.weights.items()}
             gradient = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in model.weights.items()}
             before = model.encoding.stage is not None and not model.in_stage
-            self.records.append(Record(step, weights, gradient, examples, announced_length, before))
+            self.records.append(AuditedStep(step, weights, gradient, examples, announced_length, before))
 
     def faults(self, model: SealedModel, symbols: int) -> list[str]:
         """Deviations above the tolerance, or that are not numbers, one line each."""
@@ -64,7 +64,7 @@ class Audit:
                 )
         return found
 
-    def slopes(self, model: SealedModel, record: Record, symbols: int) -> tuple[float, float]:
+    def slopes(self, model: SealedModel, record: AuditedStep, symbols: int) -> tuple[float, float]:
         """g·v/|v| and the difference of losses along it."""
         half = {
             n: g * torch.from_numpy(self.rng.integers(2, size=tuple(g.shape)).astype(np.float32))

@@ -24,26 +24,26 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
     from tasks import InputError
 
     try:
-        subject = Subject(order)
+        served = ServedModel(order)
     except InputError as error:
         channel.send("refused", text=str(error))
         return
-    channel.send("ready", subject.parameters(), **subject.declaration())
+    channel.send("ready", served.parameters(), **served.declaration())
     while True:
         kind, arrays, values = channel.receive()
         try:
             if kind == "weights":
-                subject.load(arrays)
+                served.load(arrays)
             elif kind == "gradients":
-                channel.send("gradients", subject.gradients(arrays, values))
+                channel.send("gradients", served.gradients(arrays, values))
             else:
-                channel.send("logits", {"logits": subject.logits(arrays, values)})
+                channel.send("logits", {"logits": served.logits(arrays, values)})
         except Exception as error:
             channel.send("refused", text=f"{type(error).__name__}: {error}"[:500])
             return
 
 
-class Subject:
+class ServedModel:
     """A model with the encoding that is judged."""
 
     def __init__(self, order: dict[str, Any]):

@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,16 +24,6 @@ class SealedError(Exception):
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What a sealed process may use."""
-
-    seconds: float = 3600.0
-    """Wall time of a process, and its processor time."""
-    gib: float = 8.0
-    """Memory."""
-
-
-@dataclass(frozen=True)
 class Code:
     """The code that is judged."""
 
@@ -45,7 +35,10 @@ class Code:
     """Folders to search for modules before all others."""
     unsafe: bool = False
     """Run without a sandbox."""
-    limits: Limits = field(default_factory=Limits)
+    seconds: float = 3600.0
+    """Limit of the wall time of its process, and of the processor time."""
+    gib: float = 8.0
+    """Limit of its memory."""
     ranking: str | None = None
     """The ranking class that it must declare; None: any."""
 
@@ -69,8 +62,8 @@ class SealedProcess:
         self.reader = threading.Thread(target=self.read_stderr, daemon=True)
         self.reader.start()
         self.channel = Channel(ours)
-        self.limit_time(code.limits.seconds)
-        limits: dict[str, Any] = {"seconds": code.limits.seconds, "gib": code.limits.gib, "sandboxed": not code.unsafe}
+        self.limit_time(code.seconds)
+        limits: dict[str, Any] = {"seconds": code.seconds, "gib": code.gib, "sandboxed": not code.unsafe}
         self.send("order", reference=code.reference, **limits, **order)
 
     def read_stderr(self) -> None:

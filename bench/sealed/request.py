@@ -86,16 +86,16 @@ def sealed_result(run: Run, sealed: SealedCode, report: Callable[[int], None]) -
     """
     import torch
 
+    from bench.runs.devices import device_name, package_versions
     from bench.runs.git_commit import current_commit
-    from bench.runs.run_one import device_name, package_versions
     from tasks import content_hash
 
-    from .process import Code, Limits, SealedError
+    from .process import Code, SealedError
     from .run import run_sealed
 
     started, start = now(), time.monotonic()
-    limits, ranking = Limits(sealed.seconds), sealed.encoding.ranking
-    code = Code(sealed.reference, [Path(sealed.folder)], sealed.path, sealed.unsafe, limits, ranking)
+    folder, ranking = Path(sealed.folder), sealed.encoding.ranking
+    code = Code(sealed.reference, [folder], sealed.path, sealed.unsafe, sealed.seconds, ranking=ranking)
     try:
         found = run_sealed(run, code, report)
     except SealedError as error:

@@ -85,7 +85,7 @@ def restart_as_worker() -> None:
     """Restart this process with the environment of a worker, whose allocator keeps freed memory, unless it has it."""
     from bench.runs.pool import worker_environment
 
-    environment = os.environ | worker_environment(threads=1)
+    environment = os.environ | worker_environment()
     if environment != dict(os.environ):
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)
 

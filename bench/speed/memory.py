@@ -43,7 +43,7 @@ def in_subprocess(arguments: Sequence[str]) -> list[Peak]:
     """The peaks that ``main`` returns in a new process with the environment of a worker."""
     from bench.runs.pool import worker_environment
 
-    environment = os.environ | worker_environment(threads=1)
+    environment = os.environ | worker_environment()
     command = [sys.executable, "-m", "bench.speed.memory", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=environment)
     return json.loads(done.stdout)

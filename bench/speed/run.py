@@ -8,9 +8,8 @@ from typing import Any
 import torch
 
 from bench.result import reading
-from bench.runs.devices import available_cores
+from bench.runs.devices import available_cores, device_name, package_versions
 from bench.runs.run import now
-from bench.runs.run_one import device_name, package_versions
 
 from .evaluation import measure_evaluation
 from .growth import measure_growth

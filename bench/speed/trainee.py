@@ -6,11 +6,11 @@ import torch
 
 import tasks
 from bench.runs.run import Run
-from bench.runs.run_one import count_parameters
 from bench.runs.run_training import build_model
 from bench.suites.suite import Suite
 from bench.training.batches import Batch, few_shapes_batch
 from bench.training.evaluate import evaluate
+from bench.training.model import count_parameters
 from bench.training.optimizer import FlatAdamW
 from bench.training.train import TrainingState, forward_backward, graphed_step, queue_update, seeded_generator, train
 from tasks import Examples

@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.utils import get_total_norm
 from torch.overrides import TorchFunctionMode
 
 from .batches import Batch
@@ -187,8 +188,8 @@ class GraphedStep:
         loss = self.plain_step(batch, announced_length)
         expected = [loss, *(torch.zeros_like(p) if p.grad is None else p.grad for p, _ in pairs)]
         for ours, theirs in ((replayed[:1], expected[:1]), (replayed[1:], expected[1:])):
-            difference = joint_norm([a - b for a, b in zip(ours, theirs, strict=True)])
-            if not difference <= TOLERANCE * joint_norm(theirs):  # also true for NaN
+            difference = get_total_norm([a - b for a, b in zip(ours, theirs, strict=True)])
+            if not difference <= TOLERANCE * get_total_norm(theirs):  # also true for NaN
                 self.give_up("its recording differs from a plain step")
                 break
         return loss
@@ -197,8 +198,3 @@ class GraphedStep:
         self.usable = False
         self.recordings.clear()
         log.warning("%s trains without a CUDA graph: %s", self.model.encoding.info.name, reason)
-
-
-def joint_norm(tensors: list[Tensor]) -> Tensor:
-    """L2 norm of all tensors as one vector."""
-    return torch.stack([torch.linalg.vector_norm(t.float()) for t in tensors]).norm()

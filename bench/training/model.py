@@ -216,3 +216,7 @@ def task_aware(encoding: type[Encoding]) -> bool:
 def shown_setup(encoding: type[Encoding], setup: Setup) -> Setup:
     """The setup as an encoding sees it: without the vocabulary unless it is ``task-aware``."""
     return setup if task_aware(encoding) else replace(setup, symbols=(), roles=())
+
+
+def count_parameters(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())

@@ -17,8 +17,8 @@ from bench.plugins import registry
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import closure, source_hash
 from bench.result import Result, first_fault
+from bench.runs.devices import package_versions
 from bench.runs.run import now, plan_runs
-from bench.runs.run_one import package_versions
 from bench.suites.suite import Suite, suite_argument
 from leaderboard import PUBLISHED
 from leaderboard.data.file_names import page_name

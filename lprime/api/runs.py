@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from bench.check import Finding, Report, check_encoding
+from bench.check import CheckOutcome, Report, check_encoding
 from bench.encodings import Encoding
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
+from bench.runs.devices import Device, resolve_device
 from bench.runs.run import Run, plan_runs, refuse_extra_seeds
 from bench.runs.run_lock import LockedElsewhere, lock_run
-from bench.runs.run_one import Device, Session, resolve_device, run_one
+from bench.runs.run_one import Session, run_one
 from bench.runs.run_training import Control
 from bench.runs.shared_training import shared_trainings
 from bench.runs.worker import summarize_result
@@ -29,11 +30,10 @@ if TYPE_CHECKING:
 
 AnyEncoding = str | Path | type[Encoding]
 """A name, a file, an import path, or a class."""
-CHECKPOINT_EVERY_S = 10.0
 
 
 def check(
-    encoding: AnyEncoding, *, only: Sequence[str] = (), on_finding: Callable[[Finding], None] = lambda finding: None
+    encoding: AnyEncoding, *, only: Sequence[str] = (), on_finding: Callable[[CheckOutcome], None] = lambda finding: None
 ) -> Report:
     """Check an encoding against the rules, in under a minute.
 
@@ -98,7 +98,7 @@ def evaluate(
             refuse_other_source(run, cls, place, replace)
         for run in runs:
             finished = run.result(place)
-            found.append(finished or run_one(run, place, device, CHECKPOINT_EVERY_S, keep_weights=shared))
+            found.append(finished or run_one(run, place, device, keep_weights=shared))
             if not (quiet or finished):
                 print(f"{run}: {summarize_result(found[-1])}", flush=True)
     return as_frame({"local": found})
@@ -128,9 +128,9 @@ def train(
         KeyboardInterrupt: the next call continues from the last checkpoint, some ten seconds earlier.
     """
     (run,) = plan_runs(load_suite(str(suite)), [load_encoding(encoding).info.name], [task], [seed])
-    place, control = Path(out), Control(CHECKPOINT_EVERY_S, lambda step: None, lambda: False)
+    place = Path(out)
     with in_this_process(), lock_run(run.folder(place)):
-        session = Session(run, place, resolve_device(device), control, keep_weights=True)
+        session = Session(run, place, resolve_device(device), Control(), keep_weights=True)
         session.train()
     if session.training.state.diverged:
         raise InputError(f"{run} diverged at step {session.training.state.step}: there are no trained weights")

@@ -120,9 +120,9 @@ def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | 
 
     from bench.plugins.registry import is_built_in
     from bench.probe.measure import is_measured, measure_run
-    from bench.probe.subject import weights_file
     from bench.runs.devices import available_cores
     from bench.runs.progress import say
+    from bench.runs.shared_training import weights_file
     from bench.runs.worker import RunRequest
     from tasks import plural
 

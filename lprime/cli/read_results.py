@@ -48,9 +48,9 @@ def read_grids(suites: Iterable[str] | None, out: Path, published: bool) -> "dic
 
 def full_name(name: str) -> str:
     """The name under which an encoding's results are stored, if it is given as a file or with settings."""
-    from bench.plugins.references import has_reference
+    from bench.plugins.references import references_in
 
-    if not ("(" in name or has_reference(name)):
+    if not ("(" in name or references_in(name)):
         return name  # a look-up would load torch
     from bench.plugins.declared import declared_name
 

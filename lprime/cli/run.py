@@ -50,7 +50,7 @@ def run(
     """Train and test a suite's grid. Re-running the command resumes; finished runs are skipped."""
     from bench.files import check_writable
     from bench.runs.progress import SilentProgress, progress_display, say
-    from bench.runs.run import plan_runs, refuse_extra_seeds
+    from bench.runs.run import CHECKPOINT_EVERY_S, plan_runs, refuse_extra_seeds
     from bench.runs.shared_training import steps_to_make
     from bench.runs.tracking import recorder
     from bench.suites.suite import load_suites
@@ -66,7 +66,7 @@ def run(
         "--profile": profile or None,
     }
     cluster = load_on(on, detach, [option for option, value in local.items() if value is not None])
-    device, every = device or "auto", 10.0 if checkpoint_every is None else checkpoint_every
+    device, every = device or "auto", CHECKPOINT_EVERY_S if checkpoint_every is None else checkpoint_every
     out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
     for option, given in {"--json": as_json, "--dry-run": dry_run, "--track": track}.items():
         if profile and given:
@@ -82,9 +82,9 @@ def run(
     if vary:
         runs.sort(key=lambda r: r.seed)  # whole seeds of all conditions at a time
     if not cluster:
-        from bench.runs.run_one import resolve_device
+        from bench.runs.devices import resolve_device
 
-        device = resolve_device(device).type  # type: ignore[arg-type]
+        device = resolve_device(device).type
     if profile:
         return print_profile(runs[0], device)
     if not dry_run:
@@ -179,11 +179,13 @@ def retried_on_cluster(out: Path, suite) -> set:
 
 def preview(todo: list, out: Path, cluster, workers: int | None, device: str) -> list[str]:
     """What would run, as lines of text: on a cluster the script and the cost, here the time."""
+    from bench.runs.dry_run import local_dry_run
     from bench.runs.pool import local_pool
-    from slurm.dry_run import dry_run, local_dry_run
-    from slurm.executor import by_suite
+    from bench.runs.run import by_suite
 
     if cluster:
+        from slurm.dry_run import dry_run
+
         return [line for own in by_suite(todo) for line in dry_run(own, out, cluster)]
     at_once = local_pool(workers, device).workers
     return [line for own in by_suite(todo) for line in local_dry_run(own, out, device, at_once)]
@@ -201,7 +203,7 @@ def executor_for(cluster, detach: bool, workers: int | None, device: str, checkp
         return SlurmExecutor(cluster, watch=not detach, keep_weights=keep is not None)
     from bench.runs.pool import local_pool
 
-    return local_pool(workers, device, threads=1, checkpoint_every_s=checkpoint_every_s, keep_weights=keep)
+    return local_pool(workers, device, checkpoint_every_s=checkpoint_every_s, keep_weights=keep)
 
 
 def print_profile(run, device: str) -> int:
@@ -217,7 +219,7 @@ def print_profile(run, device: str) -> int:
     torch.set_num_threads(1)
     say(f"profile of {run} on suite {run.suite.name}: no result is kept")
     with one_line_errors(get_encoding(run.encoding)):
-        table = profile_rows(*profile_run(run, device))  # type: ignore[arg-type]
+        table = profile_rows(*profile_run(run, device))
     print(tabulate(table, headers=PROFILE_HEADER, colalign=("left", "right", "right", "right"), disable_numparse=True))
     if device != "cpu" and torch.cuda.is_available():
         say("on a GPU, forward and backward may be one CUDA graph, counted as backward")

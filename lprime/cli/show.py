@@ -15,7 +15,7 @@ def show(
     measure: Annotated[bool, typer.Option(help="Measure an encoding's properties, step time and memory (seconds).")] = True,
 ) -> None:
     """Show one encoding, task or suite in full."""
-    from bench.plugins.references import has_reference
+    from bench.plugins.references import references_in
     from bench.suites.suite import load_suite, split_condition
     from tasks import unknown
 
@@ -23,7 +23,7 @@ def show(
     for item in (item for kind in KINDS for item in describe(kind)):
         everything.setdefault(item["name"], []).append(item)
     known = everything.get(name, [])
-    is_reference = "(" in name or has_reference(name)
+    is_reference = "(" in name or bool(references_in(name))
     if not known and not is_reference and (name.endswith((".yaml", ".yml")) or split_condition(name)[1]):
         known = [describe_suite(load_suite(name))]
     # Not listed: another composition, other settings, or a file; a listed plugin is not loaded yet.

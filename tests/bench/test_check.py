@@ -11,7 +11,7 @@ from cheat_files import CHECKS, TINY, make_subject
 from commands import run_command
 from markdown_it import MarkdownIt
 
-from bench.check import Finding, Report, check_encoding, judged, run_checks
+from bench.check import CheckOutcome, Report, check_encoding, judged, run_checks
 from bench.check.checks import run_check, time_limit
 from bench.check.subject import Subject
 from bench.plugins.registry import get_encoding
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("fresh_registry")
 def test_a_verdict_that_cannot_be_had_is_not_ok():
     finding, go_on = run_check(CHECKS["devices"], make_subject("SolvesRealPrompts"))
     assert finding["found"].startswith("cannot be decided without a GPU: ") and go_on
-    shown = Finding(check="devices", expected="", **finding)
+    shown = CheckOutcome(check="devices", expected="", **finding)
     assert [line[:12] for line in shown.lines()] == ["  ?   devices"[:12]]
     report = Report(**dict.fromkeys(TEXTS, "x"), versions={}, seconds=1, findings=[shown])
     assert report.passed and report.summary() == "x: 0 of 1 checks passed in 1 s; undecided: devices"
@@ -199,7 +199,7 @@ def test_without_a_sandbox_the_command_says_so_or_refuses(tmp_path, monkeypatch,
 
 def test_text_cannot_break_out_of_a_table_cell():
     evil = "a | b <img src=x> [link](https://x.y) `code` **bold** \n\n# head \x1b[31m & \u202e ~~gone~~ \\"
-    finding = Finding(check="c", status="failed", expected=evil, found=evil, advice=evil, seconds=0.1)
+    finding = CheckOutcome(check="c", status="failed", expected=evil, found=evil, advice=evil, seconds=0.1)
     texts = dict.fromkeys(TEXTS, evil)
     report = Report(**texts, versions={evil: evil}, seconds=1, findings=[finding])
     tokens = MarkdownIt().enable("table").parse(report.markdown())

@@ -13,7 +13,7 @@ from bench import encodings
 from bench.check.subject import Subject
 from bench.plugins import registry
 from bench.plugins.loading import files_of
-from bench.plugins.references import absolute, has_reference
+from bench.plugins.references import absolute, references_in
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from tasks import InputError
@@ -88,7 +88,7 @@ def test_the_files_of_a_package_are_those_that_python_imports(here):
 
 def test_names_of_built_in_encodings_are_not_references():
     for name in (*encodings.catalogue(), "rope(base=1.5)", "ssmax(randomised(t5,longest=99),x=True)"):
-        assert not has_reference(name) and absolute(name, Path("/elsewhere")) == name
+        assert not references_in(name) and absolute(name, Path("/elsewhere")) == name
 
 
 def test_paths_are_made_absolute():
@@ -120,6 +120,6 @@ def test_a_class_of_a_neighbouring_file_may_be_a_base_class(here):
     cls = get_encoding("mine.py:Mine")
     texts = [(here / name).read_bytes() for name in ("base_class.py", "mine.py")]
     assert source_hash(cls) == hashlib.sha256(b"".join(texts)).hexdigest()
-    assert {Path(path).name for path in Subject(cls).files} == {"base_class.py", "mine.py"}
+    assert {Path(path).name for path in Subject(cls).own_files} == {"base_class.py", "mine.py"}
     with pytest.raises(InputError, match=r"mine.py imports Base from base_class.py; refer to it as base_class.py:Base"):
         get_encoding("mine.py:Base")

@@ -17,11 +17,11 @@ from bench.encodings import Encoding
 from bench.encodings.nope import NoPE
 from bench.files import try_lock
 from bench.runs import run_lock
-from bench.runs.devices import visible_gpus
+from bench.runs.devices import package_versions, visible_gpus
 from bench.runs.pool import LocalPool, Worker, local_pool
 from bench.runs.run import CHECKPOINT, RESULT, Run, plan_runs
 from bench.runs.run_lock import LockedElsewhere, is_locked, lock_run
-from bench.runs.run_one import package_versions, run_one
+from bench.runs.run_one import run_one
 from bench.suites.suite import Suite, validated
 from tasks import InputError
 

@@ -19,10 +19,10 @@ from bench.runs.run_training import build_model
 from bench.sealed import audit as audits
 from bench.sealed import process, sandbox
 from bench.sealed.channel import Channel, ChannelError
-from bench.sealed.child import Subject
+from bench.sealed.child import ServedModel
 from bench.sealed.evaluate import reveal
 from bench.sealed.judge import SealedModel
-from bench.sealed.process import Code, Limits, SealedError
+from bench.sealed.process import Code, SealedError
 from bench.sealed.run import run_sealed
 from bench.sealed.sandbox import start_sandboxed
 from bench.suites.suite import Suite, validated
@@ -49,32 +49,32 @@ class Local:
 
     def __init__(self, encoding: str = "alibi", other_data: bool = False):
         run = Run(SUITE, "copying", encoding, 0)
-        self.subject = Subject.__new__(Subject)
-        self.subject.cls, self.subject.model = get_encoding(encoding), build_model(run)
-        self.weights = dict(self.subject.model.named_parameters())
+        self.served = ServedModel.__new__(ServedModel)
+        self.served.cls, self.served.model = get_encoding(encoding), build_model(run)
+        self.weights = dict(self.served.model.named_parameters())
         self.encoding = SimpleNamespace(stage=None, info=SimpleNamespace(random=False))
         self.shown, self.other_data, self.task = [], other_data, SUITE.make_task("copying")
 
     def push_weights(self, weights=None):
-        self.subject.load({name: p.detach().numpy() for name, p in (weights or self.weights).items()})
+        self.served.load({name: p.detach().numpy() for name, p in (weights or self.weights).items()})
 
     def logits(self, tokens, sizes, announced_length, generator, symbols):
         self.shown.append((tokens.copy(), sizes.copy()))
         values = {"announced_length": announced_length, "generator": generator, "before_stage": False}
-        return torch.from_numpy(self.subject.logits({"tokens": tokens, "sizes": sizes}, values).copy())
+        return torch.from_numpy(self.served.logits({"tokens": tokens, "sizes": sizes}, values).copy())
 
     def gradients(self, examples, announced_length):
         if self.other_data:
             examples = tasks.train_batch(self.task, self.task.longest, len(examples), 99, 0)
         values = {"announced_length": announced_length, "generator": 0, "in_stage": False}
-        arrays = self.subject.gradients(vars(examples), values)
+        arrays = self.served.gradients(vars(examples), values)
         for name, p in self.weights.items():
             p.grad = torch.from_numpy(arrays[name].copy()) if name in arrays else None
 
 
 def test_no_answer_is_shown_before_it_is_predicted():
     model, examples = Local(), tasks.test_set(tasks.get("addition", "reversed", 8), 5, 40, 0)
-    model.subject.model = build_model(
+    model.served.model = build_model(
         Run(
             validated(Suite, suite_dict(tasks=[{"task": "addition", "variant": "reversed", "train_length": 4}]), "t"),
             "addition",
@@ -161,7 +161,7 @@ def test_code_that_fails_ends_in_one_line(tmp_path, line, limit, message):
     path.write_text(f"{line}\n")
     with (
         pytest.raises(SealedError, match=message),
-        SealedModel(Run(SUITE, "copying", "x", 0), Code(str(path), [path], limits=Limits(limit))),
+        SealedModel(Run(SUITE, "copying", "x", 0), Code(str(path), [path], seconds=limit)),
     ):
         pass
 

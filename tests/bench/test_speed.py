@@ -10,6 +10,7 @@ import torch
 from support import ROOT
 
 import tasks
+from bench.runs.estimate import step_flops
 from bench.speed import timing
 from bench.speed.evaluation import answers, generated_match, left_padded
 from bench.speed.growth import count_flops, flop_counter
@@ -20,7 +21,6 @@ from bench.speed.trainee import CPU, Trainee, training_batch
 from bench.suites.suite import load_suite
 from bench.training.batches import IGNORED, as_batch
 from bench.training.train import learning_rate
-from slurm.estimate import step_flops
 from tasks import BOS, EOS, PAD, SEP, Examples
 
 torch.set_num_threads(1)

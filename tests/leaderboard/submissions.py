@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from support import ROOT, suite_dict
 
-from bench.check import Finding, Report
+from bench.check import CheckOutcome, Report
 from bench.check.checks import load_checks
 from bench.plugins import registry
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.result import Result
+from bench.runs.devices import package_versions
 from bench.runs.run import now, plan_runs
-from bench.runs.run_one import package_versions, run_one
+from bench.runs.run_one import run_one
 from bench.suites.suite import Suite, validated
 from bench.text_rules import TEMPLATE
 from leaderboard.submission.manifest import CHECK, CHECK_PAGE, RESULTS, SUBMISSION
@@ -52,7 +53,7 @@ def write_passed_report(reference: str, path: Path) -> Path:
         finished=now(),
         seconds=1,
         findings=[
-            Finding(check=c.name, status="passed", expected=c.expected, found="fine", advice="", seconds=0)
+            CheckOutcome(check=c.name, status="passed", expected=c.expected, found="fine", advice="", seconds=0)
             for c in load_checks()
         ],
     )
@@ -149,7 +150,7 @@ def publish_as(runs: list[Result], name: str, board: Path) -> Path:
 # --- findings
 
 
-def findings_of(folder: Path, **more) -> dict[str, Finding]:
+def findings_of(folder: Path, **more) -> dict[str, CheckOutcome]:
     return {f.check: f for f in verify_submission(folder, SUITE, **more).findings}
 
 

@@ -18,7 +18,7 @@ from submissions import (
 )
 from support import ROOT
 
-from bench.check import Finding, Report
+from bench.check import CheckOutcome, Report
 from bench.plugins import registry
 from bench.plugins.references import encoding_chain
 from bench.plugins.registry import get_encoding
@@ -174,7 +174,7 @@ def test_a_report_with_a_failed_check_is_refused(here):
 
 def test_without_a_report_the_checks_run(here, monkeypatch):
     report = Report.model_validate_json(Path("check.json").read_text())
-    failed = Finding(check="causality", status="failed", expected="e", found="peeks", advice="do not", seconds=1)
+    failed = CheckOutcome(check="causality", status="failed", expected="e", found="peeks", advice="do not", seconds=1)
     monkeypatch.setattr(submit, "check_encoding", lambda reference: report.model_copy(update={"findings": [failed]}))
     assert refusal(report=None) == "my_encoding does not pass `lprime check my_encoding.py`: causality: peeks; do not"
     monkeypatch.setattr(submit, "check_encoding", lambda reference: report)

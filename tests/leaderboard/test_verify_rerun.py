@@ -23,7 +23,7 @@ from submissions import (
 
 from bench.check import check_encoding
 from bench.check.checks import Fault
-from bench.check.report import Finding, Report
+from bench.check.report import CheckOutcome, Report
 from bench.plugins import registry
 from bench.plugins.registry import get_encoding
 from bench.result import Result, write_result
@@ -72,12 +72,12 @@ def as_before(monkeypatch, honest):
     monkeypatch.setattr(rerun, "train_runs", lambda data, suite, chosen, out: [known[r.task, r.seed] for r in chosen])
 
 
-def findings_of(folder: Path, suite=SUITE, **changes) -> dict[str, Finding]:
+def findings_of(folder: Path, suite=SUITE, **changes) -> dict[str, CheckOutcome]:
     options = RerunOptions(**{"rerun": 2, "fresh": True, "seed": 7} | changes)
     return {f.check: f for f in verify_submission(folder, suite, options=options).findings}
 
 
-def failures(findings: dict[str, Finding]) -> dict[str, str]:
+def failures(findings: dict[str, CheckOutcome]) -> dict[str, str]:
     return {name: f.found for name, f in findings.items() if f.status != "passed"}
 
 

@@ -12,11 +12,11 @@ from commands import printed, refused, run_command
 from grids import write_encoding
 
 from bench.plugins import registry
+from bench.runs.estimate import duration
 from bench.runs.run import plan_runs
 from bench.suites.suite import load_suite
 from slurm import commands
 from slurm.cluster import example_clusters, load_cluster
-from slurm.dry_run import duration
 from slurm.launch import plan_submissions
 from slurm.submit import sbatch_script, submitit_parameters
 from tasks import InputError

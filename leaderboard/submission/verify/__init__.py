@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from bench.check.checks import Check, run_check
-from bench.check.report import Finding, Report
+from bench.check.report import CheckOutcome, Report
+from bench.runs.devices import device_name, package_versions, resolve_device
 from bench.runs.run import now
-from bench.runs.run_one import device_name, package_versions, resolve_device
 from bench.suites.suite import Suite
 from leaderboard import archived_boards, published_folder
 from leaderboard.data.store import read_runs, suite_folders
@@ -56,7 +56,7 @@ def verify_submission(
     suite: Suite | None = None,
     published: Path | None = None,
     options: RerunOptions = NO_RERUN,
-    on_finding: Callable[[Finding], None] = lambda finding: None,
+    on_finding: Callable[[CheckOutcome], None] = lambda finding: None,
     name: str | None = None,
 ) -> Verification:
     """Check one submission against the rules.
@@ -81,9 +81,9 @@ def verify_submission(
         board = published_folder(published)
         data.published = [run for place in suite_folders(board) for run in read_runs(place)]
         data.archived = archived_boards(board)
-    findings: list[Finding] = []
+    findings: list[CheckOutcome] = []
 
-    def add(more: Iterable[Finding]) -> None:
+    def add(more: Iterable[CheckOutcome]) -> None:
         for finding in more:
             findings.append(finding)
             on_finding(finding)
@@ -95,14 +95,14 @@ def verify_submission(
     return make_report(data, findings, time.monotonic() - start)
 
 
-def make_finding(check: Check, data: SubmissionData, run: bool = True) -> Finding:
+def make_finding(check: Check, data: SubmissionData, run: bool = True) -> CheckOutcome:
     """The outcome of one check; a stranger's text is made printable, on one line."""
     outcome = run_check(check, data)[0] if run else NOT_RUN
     shown = {"found": printable(str(outcome["found"]), MAX_FOUND)}
     return check.finding(outcome | shown)
 
 
-def make_report(data: SubmissionData, findings: list[Finding], seconds: float) -> Verification:
+def make_report(data: SubmissionData, findings: list[CheckOutcome], seconds: float) -> Verification:
     """The report of a submission; its ``submission.json`` may be unreadable."""
     submission = data.parsed.get("submission")
     return Verification(

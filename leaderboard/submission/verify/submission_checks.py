@@ -16,10 +16,10 @@ from bench.result import Result
 from bench.runs.executor import Executor
 from bench.runs.pool import local_pool
 from bench.runs.run import Run
-from bench.runs.run_one import count_parameters
 from bench.runs.run_training import build_model
 from bench.sealed.request import SealedCode, SealedRequest
 from bench.suites.suite import Suite
+from bench.training.model import count_parameters
 from leaderboard.data.store import line_order
 from leaderboard.submission.manifest import Submission
 

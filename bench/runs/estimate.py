@@ -1,15 +1,17 @@
 """Estimated time of runs: from earlier results of their tasks, or guessed from their FLOPs."""
 
+import heapq
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.result import RESULT, read_result
-from bench.runs.run import Run
-from bench.runs.shared_training import steps_to_make
 from bench.suites.suite import ModelSpec, Suite
 from tasks import InputError
+
+from .run import Run
+from .shared_training import steps_to_make
 
 CPU_FLOPS, GPU_FLOPS = 4e10, 1e13
 """FLOP/s of a training step: measured on one core of an AMD EPYC, guessed for a GPU that several runs share. Runs of
@@ -47,8 +49,17 @@ def estimate(runs: Sequence[Run], out: Path, device: str) -> Estimate:
     return Estimate(seconds, guessed=None in measured.values())
 
 
+def duration(seconds: Sequence[float], at_once: int) -> float:
+    """Seconds until all runs have ended, if they start in order, ``at_once`` at a time."""
+    ends: list[float] = []
+    for takes in seconds:
+        heapq.heappush(ends, takes + (heapq.heappop(ends) if len(ends) == at_once else 0.0))
+    return max(ends, default=0.0)
+
+
 def measured_time(suite: Suite, task: str, out: Path, device: str) -> TaskTime | None:
-    """Medians over results of the same kind of device whose runs made their own training; None without results."""
+    """Medians over results of the same kind of device whose runs made their own training and did not diverge, since those that
+    do stop early; None without results."""
     found = []
     for path in (out / suite.name / task).glob(f"*/seed-*/{RESULT}"):
         try:
@@ -56,7 +67,8 @@ def measured_time(suite: Suite, task: str, out: Path, device: str) -> TaskTime |
         except InputError:
             continue  # reported by the command that needs this result
         same_device = result.device.startswith("cpu") == (device == "cpu")
-        if result.fingerprint == suite.fingerprint and same_device and not result.trained_as:
+        whole = result.status == "done" and not result.trained_as
+        if result.fingerprint == suite.fingerprint and same_device and whole:
             found.append(result.timings)
         if len(found) == MOST_RESULTS:
             break
