@@ -33,11 +33,11 @@ Safe = Callable[..., str]
 
 
 def answer(grid: Grid, classes: Classes, show: Show = lambda row: escape(row.name)) -> str:
-    """``findings`` as a markdown list."""
-    return "\n".join(f"- **{lead}**: {text}" for lead, text in findings(grid, classes, show))
+    """``sentences`` as a markdown list."""
+    return "\n".join(f"- **{lead}**: {text}" for lead, text in sentences(grid, classes, show))
 
 
-def findings(grid: Grid, classes: Classes, show: Show, safe: Safe = escape) -> list[tuple[str, str]]:
+def sentences(grid: Grid, classes: Classes, show: Show, safe: Safe = escape) -> list[tuple[str, str]]:
     """Sentences on the first table, each with its topic; empty where no encoding has run on every task.
 
     Arguments:

@@ -15,7 +15,7 @@ from leaderboard.stats.summary import summarise
 from tasks import plural
 
 from . import columns, tables
-from .answer import findings
+from .answer import sentences
 from .board import BoardPaths
 from .columns import TableColumn
 from .explanation import signs
@@ -45,7 +45,7 @@ def print_board(grid: Grid, pages: Sequence[Path], console: Console) -> None:
         parts.append(terminal_table(grid, group, console.width))
     meanings = signs(rows)
     parts.append(Text("\n" + " ".join(f"{word}: {meanings[word]}." for word in EXPLAINED if word in meanings), style="dim"))
-    said = findings(grid, classes, lambda row: printable(row.name), printable)
+    said = sentences(grid, classes, lambda row: printable(row.name), printable)
     answer = [Text.assemble((f"{topic}: ", "bold"), text) for topic, text in said]
     parts += [Text(""), *answer] if answer else []
     if unfinished := len(tables.unfinished_runs(grid, rows)):
@@ -69,7 +69,7 @@ def board_dict(grid: Grid, pages: Sequence[Path]) -> dict[str, Any]:
         "version": grid.version,
         "fingerprint": grid.fingerprint,
         "tables": {name: [row_dict(row) for row in rows] for name, rows in classes.items()},
-        "answer": dict(findings(grid, classes, lambda row: printable(row.name), printable)) if grid.runs else {},
+        "answer": dict(sentences(grid, classes, lambda row: printable(row.name), printable)) if grid.runs else {},
         "files": [str(page) for page in pages],
     }
 
