@@ -51,7 +51,6 @@ def write_submission(
     report: Path | None = None,
     replace: bool = False,
     say: Callable[[str], None] = lambda text: None,
-    published: Path = PUBLISHED,
 ) -> Path:
     """Write ``<to>/<name>/`` for an encoding, atomically.
 
@@ -60,7 +59,6 @@ def write_submission(
         report: the output of ``lprime check --json`` for this source; by default the checks run now.
         replace: replace an existing submission of that name.
         say: called with progress messages.
-        published: a leaderboard's folder; its results must not be copied. The default is that of ``lprime verify``.
 
     Raises:
         InputError: the encoding is built in; runs are missing, failed, or of other source; a check fails; the
@@ -91,7 +89,7 @@ def write_submission(
         for path, content in contents.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
-        for finding in verify_submission(folder, suite, published, name=place.name).findings:
+        for finding in verify_submission(folder, suite, PUBLISHED, name=place.name).findings:
             if finding.status != "passed":
                 raise InputError(f"{name} cannot be submitted: {finding.check}: {finding.found}; {finding.advice}")
     return place
