@@ -26,11 +26,12 @@ EXPLAINED = ("Tier", "Reach", "Score", "Signs")
 """Words and signs that are explained below the tables."""
 
 
-def print_board(grid: Grid, pages: Sequence[Path], console: Console) -> None:
+def print_board(grid: Grid, pages: Sequence[Path], status: str, console: Console) -> None:
     """Print a board, as wide as the console.
 
     Arguments:
         pages: the files written, the front page first.
+        status: the command that shows the state of its runs.
     """
     classes = summarise(grid)
     rows = all_rows(classes)
@@ -49,9 +50,7 @@ def print_board(grid: Grid, pages: Sequence[Path], console: Console) -> None:
     answer = [Text.assemble((f"{topic}: ", "bold"), text) for topic, text in said]
     parts += [Text(""), *answer] if answer else []
     if unfinished := len(tables.unfinished_runs(grid, rows)):
-        parts.append(
-            Text(f"Failed, diverged or missing runs: {plural(unfinished, 'line')} in {pages[1]}, or lprime status {grid.name}")
-        )
+        parts.append(Text(f"Failed, diverged or missing runs: {plural(unfinished, 'line')} in {pages[1]}, or {status}"))
     console.print(*parts, sep="\n", highlight=False, markup=False, emoji=False)
     files = [f"{pages[0]}", f"{pages[1]} (all tables and figures)", f"{pages[0].parent / BoardPaths.task_stem}*.md"]
     console.print(Text("\nWritten: " + "\n         ".join(files)), soft_wrap=True)

@@ -19,7 +19,7 @@ from bench.plugins.source_hash import closure, source_hash
 from bench.result import Result, first_fault
 from bench.runs.run import now, plan_runs
 from bench.runs.run_one import package_versions
-from bench.suites.suite import Suite, suite_argument
+from bench.suites.suite import Suite, suite_command
 from leaderboard import PUBLISHED
 from leaderboard.data.file_names import page_name
 from leaderboard.data.store import line_order
@@ -133,12 +133,11 @@ def finished_runs(suite: Suite, reference: str, name: str, source: str, out: Pat
             missing.setdefault(run.task, []).append(f"{run.seed}" + ("" if state == "missing" else f" ({state})"))
     if missing:
         which = "; ".join(f"{task} seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}" for task, seeds in missing.items())
-        words = ["lprime", "run", suite_argument(suite.name), "--encoding", reference]
-        words += ["--out", str(out)] if out != Path("runs") else []
-        words += ["--retry-failed"] if "failed" in states.values() else []
+        retry = ["--retry-failed"] if "failed" in states.values() else []
+        command = suite_command("run", suite.name, "--encoding", reference, *retry, out=out)
         raise InputError(
             f"{sum(map(len, missing.values()))} of {len(runs)} runs of {name} in suite {suite.name} are missing under "
-            f"{out / suite.name}: {which}; run `{shlex.join(words)}` first"
+            f"{out / suite.name}: {which}; run `{command}` first"
         )
     results = [result for run in runs if (result := run.result(out))]
     stale = [run for run, result in zip(runs, results, strict=True) if result.encoding.source_sha256 != source]

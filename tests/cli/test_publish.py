@@ -186,8 +186,10 @@ def test_without_results_the_board_says_so_and_links_to_earlier_ones(published, 
 
 
 def test_conditions_without_results_are_refused(tmp_path, capsys):
-    said = refused(capsys, "publish", "small", "--vary", "--out", tmp_path / "nowhere", "--board", tmp_path / "board")
-    assert f"no results of a condition of suite small under {tmp_path / 'nowhere'}; run `lprime run small --vary` first" in said
+    nowhere = tmp_path / "nowhere"
+    said = refused(capsys, "publish", "small", "--vary", "--out", nowhere, "--board", tmp_path / "board")
+    command = f"lprime run small --vary --out {nowhere}"
+    assert f"no results of a condition of suite small under {nowhere}; run `{command}` first" in said
     assert not (tmp_path / "board").exists()
 
 

@@ -133,7 +133,7 @@ def test_the_command_reproduces_the_first_run_of_any_encoding(encoding):
     assert words[:2] == ["lprime", "run"] and fence.info == "sh"
     options = dict(zip(words[3::2], words[4::2], strict=True))
     (run,) = plan_runs(of, [options["--encoding"]], [options["--task"]], [int(options["--seed"])])
-    assert (words[2], run.encoding, run.task, run.seed) == ("tiny", encoding, "parity", 4)
+    assert (words[2], run.encoding, run.task, run.seed) == ("tiny.yaml", encoding, "parity", 4)
 
 
 @pytest.mark.parametrize(("commit", "shown"), [("c" * 40, True), ("c" * 40 + "-dirty", False), (None, False)])

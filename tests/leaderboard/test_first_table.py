@@ -96,7 +96,7 @@ def test_runs_that_did_not_finish_are_counted_and_encodings_that_nobody_ran_are_
     grid = only_grid(of, full(of, {"nope": (1, 1, 1, 1)})[1:], {("parity", "nope", 0): failure("boom")})
     text = " ".join(printed(grid, 200).split())
     assert "Suite tiny: 1 encoding, 2 tasks, 3 seeds" in text
-    assert "Failed, diverged or missing runs: 1 line in board-details.md, or lprime status tiny" in text
+    assert "Failed, diverged or missing runs: 1 line in board-details.md, or lprime status tiny.yaml --out r" in text
     assert "rope" not in text and "t5" not in text
 
 
@@ -111,6 +111,6 @@ def test_the_board_as_data_has_the_numbers_of_its_rows(grid):
 
 
 def printed(grid, width):
-    output = io.StringIO()
-    print_board(grid, [Path("board.md"), Path("board-details.md")], Console(file=output, width=width))
+    output, pages = io.StringIO(), [Path("board.md"), Path("board-details.md")]
+    print_board(grid, pages, "lprime status tiny.yaml --out r", Console(file=output, width=width))
     return output.getvalue()

@@ -181,7 +181,7 @@ def test_results_that_contradict_each_other_are_refused_before_anything_is_writt
 def test_publishing_without_results_gives_advice(folders):
     out, board = folders
     (out / "tiny").mkdir(parents=True)
-    with pytest.raises(InputError, match=r"no results of suite tiny under .*; run `lprime run tiny` first"):
+    with pytest.raises(InputError, match=r"no results of suite tiny under .*; run `lprime run tiny\.yaml --out .*` first"):
         published.publish_runs("tiny", out, board)
     assert not board.exists()
 
