@@ -132,7 +132,7 @@ def test_a_folder_without_results(tiny, tmp_path, capsys):
 
 
 def test_why_a_local_run_failed(tiny, tmp_path, capsys):
-    suite, out = tiny(seeds=[0]), tmp_path / "runs"
+    suite, out = tiny(seeds=[0], encodings=["nope", "finetuned(rope)", "rope(base=500)"]), tmp_path / "runs"
     # In training only: `lprime run` tries the hooks before, without gradients.
     body = 'def embed(self, x, at):\n    if not x.requires_grad:\n        return x\n    raise RuntimeError("it breaks at once")'
     plugin = write_encoding(tmp_path / "fragile.py", body)
@@ -147,7 +147,13 @@ def test_why_a_local_run_failed(tiny, tmp_path, capsys):
         assert 'raise RuntimeError("it breaks at once")' in "".join(traceback)
         assert reason == "RuntimeError: it breaks at once"
     assert run_command(capsys, "logs", suite, "--out", out, "--encoding", "fragil")[2].endswith("did you mean 'fragile'?\n")
-    for asked, whose in ((("--encoding", "nope"), "nope"), (("--encoding", "fragile", "--seed", 3), "fragile 3")):
+    asked_and_whose = {
+        ("--encoding", "nope"): "nope",
+        ("--encoding", "finetuned(rope)"): "finetuned(rope)",
+        ("--encoding", "rope(base=500)"): "rope(base=500.0)",
+        ("--encoding", "fragile", "--seed", 3): "fragile 3",
+    }
+    for asked, whose in asked_and_whose.items():
         code, _, err = run_command(capsys, "logs", suite, "--out", out, *asked)
         assert code == 2
         assert f"no cluster job and no failed run of {whose}" in err
