@@ -87,9 +87,9 @@ def test_a_module_that_does_not_exist_is_answered_with_the_nearest_match_and_not
             find_module(name)
 
 
-def test_show_accepts_a_file(here, capsys):
+def test_show_accepts_a_file(here):
     written(here / "mine.py", "mine")
-    code, printed, _ = run_command(capsys, "show", "mine.py", "--json", "--no-measure")
+    code, printed, _ = run_command("show", "mine.py", "--json", "--no-measure")
     assert code == 0
     (item,) = json.loads(printed)
     assert (item["name"], item["settings"]) == ("mine", {"strength": 1.0})
@@ -155,7 +155,7 @@ def test_paths_in_a_suite_are_relative_to_its_file(here, monkeypatch):
     assert suite.fingerprint == suite_of("rope").fingerprint
 
 
-def test_a_source_that_changes_during_the_grid_fails_the_run(here, capsys, monkeypatch):
+def test_a_source_that_changes_during_the_grid_fails_the_run(here, monkeypatch):
     from bench.runs.pool import LocalPool
 
     written(here / "mine.py", "mine")
@@ -167,7 +167,7 @@ def test_a_source_that_changes_during_the_grid_fails_the_run(here, capsys, monke
         start(pool, *arguments)
 
     monkeypatch.setattr(LocalPool, "start_worker", changed)
-    code, printed, _ = run_command(capsys, "run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
+    code, printed, _ = run_command("run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
     assert code == 1
     assert "the source of mine changed after this run was asked for" in printed
     assert not list(here.rglob("result.json"))
@@ -176,11 +176,11 @@ def test_a_source_that_changes_during_the_grid_fails_the_run(here, capsys, monke
 @pytest.mark.parametrize(
     ("call", "reason"), [("exit(0)", "SystemExit: 0"), ("__import__('os')._exit(0)", "its worker process died (exit code 0)")]
 )
-def test_a_hook_that_exits_fails_its_run_once(here, capsys, call, reason):
+def test_a_hook_that_exits_fails_its_run_once(here, call, reason):
     quits = f"    def embed(self, x, at):\n        return x if not x.requires_grad else {call}\n"  # lprime run tries it without
     (here / "mine.py").write_text(written(here / "mine.py", "mine").decode() + quits)
     (here / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
-    code, printed, _ = run_command(capsys, "run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
+    code, printed, _ = run_command("run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
     assert code == 1
     assert reason in printed
     (failure,) = here.rglob("failure.json")

@@ -39,13 +39,13 @@ SUITE_FAULTS = {
 
 
 @pytest.mark.parametrize("fault", SUITE_FAULTS)
-def test_malformed_suites(tiny, tmp_path, capsys, fault):
+def test_malformed_suites(tiny, tmp_path, fault):
     path = tiny()
     change, message = SUITE_FAULTS[fault]
     broken = change(path.read_text())
     assert broken != path.read_text()
     path.write_text(broken)
-    assert message in refused(capsys, "run", path, "--out", tmp_path / "runs")
+    assert message in refused("run", path, "--out", tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
@@ -58,16 +58,16 @@ def test_malformed_suites(tiny, tmp_path, capsys, fault):
         ("a\0.py", r"'a\x00.py' is not an encoding; expected a name"),
     ],
 )
-def test_a_suite_of_an_unknown_encoding(tiny, tmp_path, capsys, command, encoding, message):
-    assert message in refused(capsys, command, tiny(encodings=["nope", encoding]), "--out", tmp_path / "runs")
+def test_a_suite_of_an_unknown_encoding(tiny, tmp_path, command, encoding, message):
+    assert message in refused(command, tiny(encodings=["nope", encoding]), "--out", tmp_path / "runs")
 
 
-def test_a_full_disk_is_reported_before_any_training(tiny, tmp_path, monkeypatch, capsys):
+def test_a_full_disk_is_reported_before_any_training(tiny, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    assert "No space left on device" in refused(capsys, "run", tiny(), "--out", tmp_path / "runs")
+    assert "No space left on device" in refused("run", tiny(), "--out", tmp_path / "runs")
     assert not [p for p in (tmp_path / "runs").rglob("*") if p.is_file()]
 
 
@@ -109,7 +109,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("command", ["run", "status", "board"])
-def test_damaged_results_are_named_and_kept(finished, capsys, damage, command):
+def test_damaged_results_are_named_and_kept(finished, damage, command):
     suite, out = finished
     (path,) = out.rglob("result.json")
     whole = path.read_text()
@@ -117,7 +117,7 @@ def test_damaged_results_are_named_and_kept(finished, capsys, damage, command):
     assert broken != whole
     path.write_text(broken)
     try:
-        line = refused(capsys, command, suite, "--out", out)
+        line = refused(command, suite, "--out", out)
         assert str(path) in line
         assert "not a whole result" in line
         assert path.read_text() == broken, "only the user deletes it"
@@ -125,15 +125,15 @@ def test_damaged_results_are_named_and_kept(finished, capsys, damage, command):
         path.write_text(whole)
 
 
-def test_results_of_another_version_of_the_suite_are_refused(finished, tmp_path, capsys):
+def test_results_of_another_version_of_the_suite_are_refused(finished, tmp_path):
     suite, out = finished
     changed = tmp_path / "tiny.yaml"
     changed.write_text(suite.read_text().replace("learning_rate: 0.002", "learning_rate: 0.004"))
     assert changed.read_text() != suite.read_text()
-    assert "keep the two apart with another --out" in refused(capsys, "run", changed, "--out", out)
+    assert "keep the two apart with another --out" in refused("run", changed, "--out", out)
 
 
-def test_a_result_in_the_wrong_place_is_refused(finished, capsys):
+def test_a_result_in_the_wrong_place_is_refused(finished):
     suite, out = finished
     (path,) = out.rglob("result.json")
     wrong = out / "tiny/copying/nope/seed-7/result.json"
@@ -141,7 +141,7 @@ def test_a_result_in_the_wrong_place_is_refused(finished, capsys):
     wrong.write_text(path.read_text())
     try:
         for command in (["run", suite, "--seed", 7, "--extra-seeds"], ["board", suite]):
-            assert "copying" in (line := refused(capsys, *command, "--out", out)) and "result" in line
+            assert "copying" in (line := refused(*command, "--out", out)) and "result" in line
     finally:
         wrong.unlink()
         wrong.parent.rmdir()

@@ -48,8 +48,8 @@ def own(tmp_path, monkeypatch) -> Suite:
         "show quick",
     ],
 )
-def test_commands_that_read_run_no_plugin(own, tmp_path, undrawn, capsys, words):
-    assert run_command(capsys, *words.split())[0] == 0
+def test_commands_that_read_run_no_plugin(own, tmp_path, undrawn, words):
+    assert run_command(*words.split())[0] == 0
     assert not (tmp_path / "ran").exists()
     get_encoding("evil.py")
     assert (tmp_path / "ran").exists(), "the plugin does leave a file when it runs"
@@ -120,8 +120,8 @@ BOMB = "x0: &x0 [x, x]\n" + "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9
         ("[" * 16_000, "is not valid YAML: maximum recursion depth exceeded"),
     ],
 )
-def test_a_small_file_cannot_make_a_reader_slow(tmp_path, capsys, text, message):
+def test_a_small_file_cannot_make_a_reader_slow(tmp_path, text, message):
     (tmp_path / "large.yaml").write_text(text)
     start = time.process_time()
-    assert message in refused(capsys, "status", tmp_path / "large.yaml")
+    assert message in refused("status", tmp_path / "large.yaml")
     assert time.process_time() - start < 2

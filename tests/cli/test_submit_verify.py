@@ -39,30 +39,30 @@ VERIFY = ("verify", FOLDER, "--suite", "tiny.yaml")
 SUBMIT = ("submit", f"{NAME}.py", "--suite", "tiny.yaml")
 
 
-def test_verify_reports_as_text_json_and_markdown(here, capsys):
-    code, printed, err = run_command(capsys, *VERIFY, "--markdown", "report.md")
+def test_verify_reports_as_text_json_and_markdown(here):
+    code, printed, err = run_command(*VERIFY, "--markdown", "report.md")
     assert (code, err) == (0, "")
     assert printed.endswith("s\n") and f"\nmy_encoding: {len(STATIC)} of {len(STATIC)} checks passed in " in printed
     assert printed.startswith("ok    files ")
     assert (here / "report.md").read_text().startswith("# Verification of my\\_encoding\n")
-    code, printed, err = run_command(capsys, *VERIFY, "--json")
+    code, printed, err = run_command(*VERIFY, "--json")
     assert (code, err) == (0, "")
     assert Verification.model_validate_json(printed).passed
 
 
-def test_verify_fails_with_advice(here, capsys):
+def test_verify_fails_with_advice(here):
     reseal(here / FOLDER, lambda content: content.update(note="<script>"))
-    code, printed, err = run_command(capsys, *VERIFY)
+    code, printed, err = run_command(*VERIFY)
     assert (code, err) == (1, "")
     assert "FAIL  names\n      expected  names and texts are plain words" in printed
     assert "      found     note contains markdown or HTML (<)\n      to do     write titles" in printed
-    assert json.loads(run_command(capsys, *VERIFY, "--json")[1])["findings"][5]["status"] == "failed"
+    assert json.loads(run_command(*VERIFY, "--json")[1])["findings"][5]["status"] == "failed"
 
 
-def test_options_that_run_code_warn_first(here, capsys, monkeypatch):
+def test_options_that_run_code_warn_first(here, monkeypatch):
     monkeypatch.setattr("leaderboard.submission.verify.RERUN_CHECKS", [])
     for option in (["--rerun", "1"], ["--fresh-seeds"]):
-        code, printed, err = run_command(capsys, *VERIFY, *option, "--choice-seed", "5", "--json")
+        code, printed, err = run_command(*VERIFY, *option, "--choice-seed", "5", "--json")
         assert code == 0 and json.loads(printed)
         assert err.startswith("caution: this runs submitted code") and err.endswith("choice seed 5\n")
 
@@ -90,17 +90,17 @@ def test_options_that_run_code_warn_first(here, capsys, monkeypatch):
         ([*SUBMIT, "--to", "tiny.yaml", "--check", "check.json"], "cannot write tiny.yaml"),
     ],
 )  # fmt: skip
-def test_bad_input_is_one_line(here, capsys, arguments, message):
+def test_bad_input_is_one_line(here, arguments, message):
     before = sorted(p for p in here.rglob("*") if p.is_file())
-    code, printed, err = run_command(capsys, *arguments)
+    code, printed, err = run_command(*arguments)
     assert (code, printed, err.count("\n")) == (2, "", 1)
     assert message in err
     assert sorted(p for p in here.rglob("*") if p.is_file()) == before, "nothing is written"
 
 
-def test_results_of_a_submission_are_published_as_unverified(here, capsys):
+def test_results_of_a_submission_are_published_as_unverified(here):
     """The submission is next to the board; the runs of `lprime run` were not sealed either."""
-    code, printed, _ = run_command(capsys, "publish", "tiny.yaml", "--board", "board", "--no-measure")
+    code, printed, _ = run_command("publish", "tiny.yaml", "--board", "board", "--no-measure")
     assert code == 0 and printed.startswith("tiny: 0 runs added, 0 published before, 4 unverified")
     (stored,) = (here / "board/results/tiny").rglob("*.jsonl")
     assert stored.parent.name == "unverified" and stored.read_bytes() == (here / FOLDER / "results.jsonl").read_bytes()

@@ -108,13 +108,13 @@ def test_an_unpublished_suite_is_refused(folders, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_command_writes_the_board_of_both(folders, capsys):
+def test_the_command_writes_the_board_of_both(folders):
     out, to = folders
     before = {p: p.read_bytes() for p in to.rglob("*") if p.is_file()}
     for arguments, shown in ((["--published", "--board", to], True), ([], False)):
-        text = printed(capsys, "board", "tiny", "--out", out, *arguments)
+        text = printed("board", "tiny", "--out", out, *arguments)
         assert f"\nWritten: {out}/tiny/board.md\n" in text
         page = (out / "tiny/board.md").read_text().replace("<wbr>", "")
         assert ("mine (local)" in text, "mine (local)" in page, "[nope]" in page) == (shown, shown, shown)
     assert {p: p.read_bytes() for p in to.rglob("*") if p.is_file()} == before, "published files do not change"
-    assert "expected --check or --published, got both" in refused(capsys, "board", "--check", "--published")
+    assert "expected --check or --published, got both" in refused("board", "--check", "--published")
