@@ -10,7 +10,7 @@ import pytest
 import yaml
 from commands import run_command
 from plugin_files import ONE, written
-from support import suite_dict
+from support import new_registry, suite_dict
 
 from bench.plugins import registry
 from bench.plugins.declared import declared_name
@@ -116,16 +116,14 @@ def test_a_changed_source_stops_the_run(here, monkeypatch):
     get_encoding("mine.py")
     (order,) = (RunRequest.of(run) for run in plan_runs(suite_of("nope"), ["mine"], ["copying"]))
     assert order.plugins == (f"{here.resolve()}/mine.py:Mine",)
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())  # another process
     monkeypatch.chdir("/")
-    order.load_encoding()
-    assert get_encoding(order.encoding).info.name == "mine"
-    (here / "mine.py").write_text((here / "mine.py").read_text() + "# another\n")
-    order.load_encoding()  # a process goes on with what it has loaded
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
-    with pytest.raises(
-        InputError, match=r"the source of mine changed after this run was asked for \(hash \w{12} then, \w{12} now\)"
-    ):
+    with new_registry():  # another process
+        order.load_encoding()
+        assert get_encoding(order.encoding).info.name == "mine"
+        (here / "mine.py").write_text((here / "mine.py").read_text() + "# another\n")
+        order.load_encoding()  # a process goes on with what it has loaded
+    message = r"the source of mine changed after this run was asked for \(hash \w{12} then, \w{12} now\)"
+    with new_registry(), pytest.raises(InputError, match=message):
         order.load_encoding()
 
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 from commands import run_command
-from submissions import NAME, make_submission, make_suite, reseal
+from submissions import NAME, make_submission_apart, make_suite, reseal
 from support import lprime, suite_dict
 
-from bench.plugins import registry
 from leaderboard.submission.claims import submitted_results
 from leaderboard.submission.verify import STATIC, Verification
 
@@ -20,9 +19,7 @@ CHANGES = {"seeds": [0, 1]}
 @pytest.fixture(scope="module")
 def once(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("submitted")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "loaded", registry.Loaded())
-        make_submission(folder, make_suite(**CHANGES))
+    make_submission_apart(folder, make_suite(**CHANGES))
     (folder / "tiny.yaml").write_text(yaml.safe_dump(suite_dict(**CHANGES)))
     return folder
 

@@ -5,8 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from support import ROOT, suite_dict
+from support import ROOT, new_registry, suite_dict
 
 from bench.check import Finding, Report
 from bench.check.checks import load_checks
@@ -79,8 +78,7 @@ def make_submission(folder: Path, suite: Suite) -> Path:
 
 def make_submission_apart(folder: Path, suite: Suite) -> Path:
     """The same, without leaving a plugin loaded in this process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "loaded", registry.Loaded())
+    with new_registry():
         return make_submission(folder, suite)
 
 

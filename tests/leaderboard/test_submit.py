@@ -15,10 +15,9 @@ from submissions import (
     read_results,
     write_passed_report,
 )
-from support import ROOT
+from support import ROOT, new_registry
 
 from bench.check import Finding, Report
-from bench.plugins import registry
 from bench.plugins.references import encoding_chain
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
@@ -39,8 +38,7 @@ pytestmark = pytest.mark.usefixtures("fresh_registry")
 def finished(tmp_path_factory) -> Path:
     """A folder with an encoding, all its runs and its check report."""
     folder = tmp_path_factory.mktemp("finished")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "loaded", registry.Loaded())
+    with new_registry():
         execute_all(copy_template(folder), folder / "runs", SUITE)
         write_passed_report(f"{folder}/{NAME}.py", folder / "check.json")
     return folder

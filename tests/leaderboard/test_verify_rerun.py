@@ -20,6 +20,7 @@ from submissions import (
     read_results,
     reseal,
 )
+from support import new_registry
 
 from bench.check import check_encoding
 from bench.check.checks import Fault
@@ -49,14 +50,12 @@ def honest(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def in_process(monkeypatch, tmp_path):
+def in_process(monkeypatch, tmp_path, fresh_registry):
     """Runs in this process rather than in others, which take ten seconds to start; and one check in place of all."""
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
     monkeypatch.setattr(rerun, "check_encoding", partial(check_encoding, only=["interface"]))
 
     def train_runs(data, suite, chosen, out):
-        monkeypatch.setattr(registry, "loaded", registry.Loaded())
-        with TemporaryDirectory() as source:
+        with new_registry(), TemporaryDirectory() as source:
             name = get_encoding(rerun.write_source(data, Path(source))[0]).info.name
             return [run_one(Run(suite, r.task, name, r.seed), tmp_path / f"rerun-{suite.test_seed}", "cpu") for r in chosen]
 
@@ -98,9 +97,8 @@ def make_perfect_past_l(run: dict) -> None:
 
 
 @pytest.mark.sandbox
-def test_an_honest_submission_agrees_bit_for_bit(folder, monkeypatch, tmp_path):
+def test_an_honest_submission_agrees_bit_for_bit(folder, monkeypatch, tmp_path, fresh_registry):
     monkeypatch.setattr(rerun, "check_encoding", partial(check_encoding, only=["interface"]))
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     messages = []
     findings = findings_of(folder, rerun=1, fresh=False, workers=1, say=messages.append, out=tmp_path / "runs")

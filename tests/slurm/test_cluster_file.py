@@ -11,7 +11,6 @@ import yaml
 from commands import printed, refused, run_command
 from grids import write_encoding
 
-from bench.plugins import registry
 from bench.runs.run import plan_runs
 from bench.suites.suite import load_suite
 from slurm import commands
@@ -141,7 +140,7 @@ def test_how_long_a_job_takes():
 
 
 @pytest.mark.parametrize("name", ["{}", "{}:Mine", "randomised({}:Mine)"])
-def test_the_file_of_an_encoding_must_be_in_the_shared_folder(tmp_path, monkeypatch, fresh_registry, name):
+def test_the_file_of_an_encoding_must_be_in_the_shared_folder(tmp_path, monkeypatch, name):
     monkeypatch.setenv("PATH", str(tmp_path))  # no SLURM
     (tmp_path / "shared").mkdir()
     mine = write_encoding(tmp_path / "mine.py")
@@ -150,7 +149,6 @@ def test_the_file_of_an_encoding_must_be_in_the_shared_folder(tmp_path, monkeypa
         said = refused(*command, "--encoding", name.format(mine), how)
         assert f"encoding file {mine} is not in the cluster's shared_folder {tmp_path / 'shared'}" in said
     assert not list(tmp_path.rglob("plan.json"))
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
     seen = mine.rename(tmp_path / "shared/mine.py")
     assert "10 runs in" in preview(*command[1:], "--encoding", name.format(seen))
 

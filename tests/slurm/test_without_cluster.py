@@ -9,13 +9,12 @@ import pytest
 from commands import printed, run_command
 from grids import write_encoding
 from stand_ins import SUITE, Site, cluster, queue, submitted
+from support import new_registry
 
-from bench.plugins import registry
 from bench.result import EncodingRecord
 from bench.runs.executor import Event
 from bench.runs.run import CHECKPOINT, RESULT, Run, plan_runs
 from bench.runs.run_lock import lock_run
-from bench.runs.shared_training import trained_as
 from bench.sealed.request import SealedCode
 from bench.suites.suite import load_suite
 from lprime.cli.selection import try_encodings
@@ -224,9 +223,8 @@ def test_a_job_keeps_the_weights_that_others_share_with_a_plugin(tmp_path, monke
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     mine = write_encoding(tmp_path / "shared_one.py")
     submission = submitted(tmp_path, plan_runs(SUITE, try_encodings([str(mine), f"finetuned({mine})"]), ["parity"], [0]))
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
-    trained_as.cache_clear()
-    assert JobWorker(submission, 0).pool.keep_weights == ["shared_one"]
+    with new_registry():
+        assert JobWorker(submission, 0).pool.keep_weights == ["shared_one"]
 
 
 def test_variables_with_options_do_not_change_what_slurm_is_asked(monkeypatch):
