@@ -15,6 +15,7 @@ from support import new_registry, suite_dict
 from bench.plugins import registry
 from bench.plugins.declared import declared_name
 from bench.plugins.loading import find_module
+from bench.plugins.references import encoding_chain
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.run import plan_runs
@@ -26,6 +27,17 @@ pytestmark = pytest.mark.usefixtures("fresh_registry")
 
 
 # --- references
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "a(1)", "a(b, c)", "f(x)(y)", "(" * 5000, "-" * 5000 + "a", "a[0]"])
+def test_invalid_names(name):
+    with pytest.raises(ValueError, match="not a name"):
+        encoding_chain(name)
+
+
+def test_encodings_in_a_name():
+    assert encoding_chain("a(b(c(x=1.0),y='z'))") == ["a", "b", "c"]
+    assert encoding_chain("a") == encoding_chain("a(x=1)") == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from submissions import (
 from support import ROOT, new_registry
 
 from bench.check import Finding, Report
-from bench.plugins.references import encoding_chain
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.run import plan_runs
@@ -264,14 +263,3 @@ def test_a_further_stage_is_declared(here):
     submission = read_submission(submit_new("wraps.py(rope)"))
     assert (submission.ranking, submission.training.extra_stage) == ("longer", True)
     assert submission.training.longest == {"copying": 8, "parity": 8}
-
-
-@pytest.mark.parametrize("name", ["", "a b", "a.b", "a(1)", "a(b, c)", "f(x)(y)", "(" * 5000, "-" * 5000 + "a", "a[0]"])
-def test_invalid_names(name):
-    with pytest.raises(ValueError, match="not a name"):
-        encoding_chain(name)
-
-
-def test_encodings_in_a_name():
-    assert encoding_chain("a(b(c(x=1.0),y='z'))") == ["a", "b", "c"]
-    assert encoding_chain("a") == encoding_chain("a(x=1)") == ["a"]
