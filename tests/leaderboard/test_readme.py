@@ -259,7 +259,9 @@ def test_the_same_results_give_the_same_bytes_in_any_order_and_any_process(tmp_p
     assert found[0] == found[1]
     code = "import sys; from pathlib import Path; from leaderboard.render.publish import check_rendered\n"
     code += "print(check_rendered(Path(sys.argv[1])), *{'torch', 'bench.encodings', 'pandas'} & sys.modules.keys())"
-    environment = {"PYTHONHASHSEED": "11", "TZ": "Asia/Tokyo", "LC_ALL": "C", "PATH": ""}
+    rc = tmp_path / "matplotlibrc"
+    rc.write_text("font.size: 20\nlines.linewidth: 9\nsavefig.facecolor: black\nsvg.fonttype: path\nfont.family: serif\n")
+    environment = {"MATPLOTLIBRC": str(rc), "PYTHONHASHSEED": "11", "TZ": "Asia/Tokyo", "LC_ALL": "C", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", code, board], capture_output=True, text=True, env=environment, cwd=ROOT)
     assert done.stdout.endswith(" result files\n"), "drawn again, without torch or the encodings: " + done.stderr
 
