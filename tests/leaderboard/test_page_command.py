@@ -41,9 +41,5 @@ def test_bad_input_is_one_line(tmp_path):
         (tmp_path / f"other/pages/{name}.html").write_text("<h1>somebody's own</h1>")
     assert "other/pages/nope.html is not a page of lprime" in refused("board", "--html", tmp_path / "other", *out)
     assert not (tmp_path / "other/index.html").exists()
-    assert "no results" in refused("board", "--html", tmp_path / "page", "--out", tmp_path / "nowhere")
-    assert "nothing is published" in refused(
-        "board", "--html", tmp_path / "page", "--published", "--board", tmp_path / "nowhere"
-    )
     assert "got both" in refused("board", "--check", "--html", tmp_path / "page")
     assert not (tmp_path / "page").exists()
