@@ -13,38 +13,19 @@ import yaml
 from commands import refused
 from support import lprime, start_lprime, suite_dict
 
-SUITE_FAULTS = {
-    "unknown key": (lambda t: t.replace("  steps:", "  stepz:"), "unknown key in recipe 'stepz'; did you mean 'steps'?"),
-    "unknown encoding": (lambda t: t.replace("- t5", "- T5"), "unknown encoding 'T5'; did you mean 't5'?"),
-    "missing key": (lambda t: t.replace("test_seed: 0", ""), "test_seed: Field required"),
-    "negative number": (lambda t: t.replace("batch: 16", "batch: -16"), "got -16"),
-    "cut short": (lambda t: t[: len(t) // 2], "suite tiny.yaml"),
-    "infinite": (lambda t: t.replace("clip_norm: 1.0", "clip_norm: .inf"), "finite number"),
-    "an infinite multiple": (lambda t: t.replace("- 1.5", "- .inf"), "test_at.2"),
-    "no test length past L": (
-        lambda t: t.replace("- 1.5\n- 2", "- 1.0000000001"),
-        "needs test lengths from 1 to L = 4 and past it",
-    ),
-    "a test length of zero": (lambda t: t.replace("- 0.5", "- 1.0e-12"), "needs test lengths from 1 to L = 4 and past it"),
-    "an internal field": (lambda t: t + "condition: x\n", "unknown field 'condition'"),
-    "a word for a number": (lambda t: t.replace("version: 1", "version: true"), "valid integer, got True"),
-    "a beta of one": (lambda t: t.replace("- 0.98", "- 1.0"), "less than 1, got 1.0"),
-    "beyond all bounds": (lambda t: t.replace("train_length: 4", "train_length: 100000000000"), "less than or equal to 4096"),
-    "a date that is none": (lambda t: t.replace("about:", "about: 2024-99-99 #"), "not valid YAML"),
-    "a list as a key": (lambda t: t + "? [a, b]\n: 1\n", "not valid YAML"),
-    "nested without end": (lambda t: t + "x: " + "[" * 20000, "not valid YAML"),
-    "a name that is no folder": (lambda t: t.replace("name: tiny", "name: " + "x" * 300), "name: String should match"),
-    "not text": (lambda t: "\x00\x01", "not valid YAML"),
-}
 
-
-@pytest.mark.parametrize("fault", SUITE_FAULTS)
-def test_malformed_suites(tiny, tmp_path, fault):
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("  steps:", "  stepz:", "suite tiny.yaml: unknown key in recipe 'stepz'; did you mean 'steps'?"),
+        ("about:", "about: [", "tiny.yaml is not valid YAML (line "),
+    ],
+)
+def test_malformed_suites(tiny, tmp_path, old, new, message):
     path = tiny()
-    change, message = SUITE_FAULTS[fault]
-    broken = change(path.read_text())
-    assert broken != path.read_text()
-    path.write_text(broken)
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
     assert message in refused("run", path, "--out", tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
@@ -107,8 +88,9 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("command", ["run", "status", "board"])
+@pytest.mark.parametrize(
+    ("damage", "command"), [*((damage, "status") for damage in DAMAGES), ("empty", "run"), ("empty", "board")]
+)
 def test_damaged_results_are_named_and_kept(finished, damage, command):
     suite, out = finished
     (path,) = out.rglob("result.json")
