@@ -2,7 +2,6 @@
 
 import io
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -55,20 +54,13 @@ def grid(suite_and_runs):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("missing", [0, 1])
-def test_the_front_page_fits_the_width_of_github(suite_and_runs, missing):
-    from playwright.sync_api import sync_playwright
-
+def test_the_front_page_fits_the_width_of_github(suite_and_runs, browser, missing):
     of, runs = suite_and_runs
     grid = only_grid(of, runs[missing:])
-
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     html = MarkdownIt("commonmark").enable("table").render(render_board([grid])["board.md"])
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path)
-        page = browser.new_page(viewport={"width": 1012, "height": 800})
-        page.set_content(f"<style>{GITHUB}</style><article>{html}</article>")
-        tables = page.evaluate("[...document.querySelectorAll('table')].map(t => [t.scrollWidth, t.clientWidth])")
-        browser.close()
+    page = browser.new_page(viewport={"width": 1012, "height": 800})
+    page.set_content(f"<style>{GITHUB}</style><article>{html}</article>")
+    tables = page.evaluate("[...document.querySelectorAll('table')].map(t => [t.scrollWidth, t.clientWidth])")
     assert len(tables) == 1 and all(content <= visible <= 948 for content, visible in tables)
 
 
