@@ -147,8 +147,8 @@ def publish_as(runs: list[Result], name: str, board: Path) -> Path:
 # --- findings
 
 
-def findings_of(folder: Path, **more) -> dict[str, Finding]:
-    return {f.check: f for f in verify_submission(folder, SUITE, **more).findings}
+def findings_of(folder: Path, suite: Suite = SUITE, **more) -> dict[str, Finding]:
+    return {f.check: f for f in verify_submission(folder, suite, **more).findings}
 
 
 def fault_of(folder: Path, check: str, **more) -> str:

@@ -70,7 +70,7 @@ def result(
         "loss": [(10, 2.0), (800, 0.1)],
         "scores": scores,
         "parameters": {"model": 100_000, "encoding": 0},
-        "timings": Timings(step_ms=10.0, train_s=8.0, evaluate_s=1.0, total_s=9.0),
+        "timings": timings(10),
         "data_hash": f"hash of {task}",
         "versions": {"torch": "2.13.0"},
         "device": "cpu",
@@ -79,6 +79,10 @@ def result(
         "finished": "2025-01-01T00:00:09Z",
     }
     return Result.model_validate(content | changes)
+
+
+def timings(step_ms: float, **changes: Any) -> Timings:
+    return Timings.model_validate({"step_ms": step_ms, "train_s": 8.0, "evaluate_s": 1.0, "total_s": 9.0} | changes)
 
 
 def record(name: str, **changes: Any) -> EncodingRecord:

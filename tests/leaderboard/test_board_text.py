@@ -6,19 +6,14 @@ from pathlib import Path
 
 import pytest
 from board_helpers import cells, in_full, rows_of, whole_board
-from synthetic_results import CURVE, failure, full, only_grid, record, result, store, suite
+from synthetic_results import CURVE, failure, full, only_grid, record, result, store, suite, timings
 
-from bench.result import Timings
 from leaderboard.data import grid
 from leaderboard.data.grid import RelativeCost
 from leaderboard.format import ranking_title
 from leaderboard.render import board, task_metrics
 from leaderboard.stats import summary
 from tasks import InputError
-
-
-def timings(step_ms):
-    return Timings(step_ms=step_ms, train_s=1, evaluate_s=1, total_s=2)
 
 
 def golden_grids():

@@ -8,11 +8,10 @@ from board_helpers import table_below
 from figure_helpers import figure_of, line_of, lines, texts
 from markdown_it import MarkdownIt
 from matplotlib.colors import to_hex
-from synthetic_results import CURVE, a_card, failure, full, only_grid, record, result, suite
+from synthetic_results import CURVE, a_card, failure, full, only_grid, record, result, suite, timings
 
 from bench.measure import card as card_of
 from bench.measure import measure_card
-from bench.result import Timings
 from bench.runs.run import plan_runs
 from leaderboard.data import cards, grid
 from leaderboard.figures import encoding_figure
@@ -87,7 +86,7 @@ def test_a_task_without_a_run_is_named_and_has_no_table():
 
 def test_every_run_is_listed_with_its_environment():
     of = suite()
-    times = Timings(step_ms=12.5, train_s=8, evaluate_s=1, total_s=9, cpu_share=0.7)
+    times = timings(12.5, cpu_share=0.7)
     runs = full(of, {"nope": CURVE})
     runs[1] = result(
         of, "parity", "nope", 1, CURVE, timings=times, device="NVIDIA H200", commit="a" * 40, versions={"torch": "3"}

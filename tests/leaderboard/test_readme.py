@@ -11,9 +11,8 @@ import pytest
 from board_helpers import plain
 from markdown_it import MarkdownIt
 from support import ROOT
-from synthetic_results import CURVE, full, record, result, store, store_failure, suite
+from synthetic_results import CURVE, full, record, result, store, store_failure, suite, timings
 
-from bench.result import Timings
 from leaderboard import ARCHIVE, PUBLISHED
 from leaderboard.data import store as stored
 from leaderboard.render import publish as published
@@ -230,7 +229,7 @@ def test_times_of_a_busy_machine_and_missing_ones_are_ignored(tmp_path, shares, 
     of = suite(seeds=[0, 1], encodings=["nope", "rope"])
     runs = full(of, {"nope": CURVE})
     for seed, (share, step_ms) in enumerate(zip(shares, times, strict=True)):
-        busy = Timings(step_ms=step_ms, train_s=1, evaluate_s=1, total_s=2, cpu_share=share)
+        busy = timings(step_ms, cpu_share=share)
         runs += [result(of, task, "rope", seed, CURVE, timings=busy) for task in ("parity", "sorting")]
     text = text_of(publish(tmp_path, runs, of))
     ((row,),) = [[row for row in table if row["encoding"] == "[rope]"] for table in first_tables(text)]
