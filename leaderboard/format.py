@@ -1,10 +1,11 @@
 """Numbers and names as text. Figures and tables share no other formatting."""
 
-import shlex
 import unicodedata
 from collections.abc import Sequence
+from pathlib import Path
 
 from bench.result import Result
+from bench.suites.suite import suite_command
 from leaderboard.stats.scores import DIGITS, Reach
 
 FLAG = "⚑"
@@ -106,8 +107,8 @@ def seed_list(seeds: Sequence[int]) -> str:
 
 def rerun_command(run: Result) -> str:
     """``lprime run small --encoding rope --task copying --seed 0 --out again``."""
-    words = ["lprime", "run", run.suite, "--encoding", run.encoding.name, "--task", run.task, "--seed", str(run.seed)]
-    return shlex.join([*words, "--out", "again"])
+    options = ["--encoding", run.encoding.name, "--task", run.task, "--seed", run.seed]
+    return suite_command("run", run.suite, *options, out=Path("again"))
 
 
 def number_range(values: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""Helpers of all tests: a tiny suite, and the command line."""
+"""Helpers of all tests: a tiny suite, the command line, and git."""
 
 import contextlib
 import io
@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,6 +86,22 @@ def start_lprime(*arguments: object, **options) -> subprocess.Popen:
 
 def heed_ctrl_c() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def wait_for(process: subprocess.Popen, out: Path, pattern: str) -> None:
+    """Wait for a file under ``out``; fail if the command ends first, or after a minute."""
+    deadline = time.monotonic() + 60
+    while not list(out.rglob(pattern)):
+        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
+        time.sleep(0.05)
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git in a folder, with an identity of its own and none of the settings of this process; its stdout."""
+    settings = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", *settings, *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def results(out: Path) -> dict[str, dict]:

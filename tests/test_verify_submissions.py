@@ -1,20 +1,12 @@
 """``.ci/verify-submissions``, which checks the submissions of a pull request."""
 
-import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
-from support import ROOT
+from support import ROOT, git
 
 SCRIPT = ".ci/verify-submissions"
-IDENTITY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
-
-
-def git(folder: Path, *arguments: str) -> None:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | IDENTITY
-    subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True, capture_output=True)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import shlex
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -19,7 +20,7 @@ from bench.plugins.references import absolute
 from tasks import Examples, InputError, Task, unknown
 
 from .vary import Vary, derive
-from .yaml_config import EncodingName, Section, read_yaml, refuse_duplicates, validated, yaml_file, yaml_files
+from .yaml_config import EncodingName, Section, is_path, read_yaml, refuse_duplicates, validated, yaml_file, yaml_files
 
 PROTOCOL = 3
 """Version of the arithmetic: increased by any change to model, training or evaluation that can change a number."""
@@ -212,8 +213,19 @@ def is_shipped(name: str) -> bool:
 
 
 def suite_argument(name: str) -> str:
-    """What commands take for a suite of this name: the name if the suite is included in the package, otherwise its file."""
-    return name if is_shipped(name) else f"{name}.yaml"
+    """What commands take for a suite of this name or path: a name only if the suite is included in the package."""
+    return name if is_shipped(name) or is_path(name) else f"{name}.yaml"
+
+
+def suite_command(command: str, suite: str, *options: object, out: Path = Path("runs")) -> str:
+    """A command to print, quoted for the shell: ``lprime status own.yaml --seed 0 --out r``.
+
+    Arguments:
+        suite: its name or path.
+        out: folder of the runs; the default one is not printed.
+    """
+    words = ["lprime", command, suite_argument(suite), *options, *([] if out == Path("runs") else ["--out", out])]
+    return shlex.join(map(str, words))
 
 
 def split_condition(name: str) -> tuple[str, str]:

@@ -48,13 +48,18 @@ def yaml_files(package: str, folder: str) -> dict[str, Path]:
     return {path.stem: path for path in sorted(root.glob("*.yaml"))}
 
 
+def is_path(name: str) -> bool:
+    """Whether a configuration is given by its path, not by name."""
+    return name.endswith((".yaml", ".yml")) or "/" in name
+
+
 def yaml_file(name: str, kind: str, known: Mapping[str, Path]) -> Path:
     """Path of a configuration given by path or by the name of a known one.
 
     Raises:
         InputError: unknown name.
     """
-    path = Path(name) if name.endswith((".yaml", ".yml")) or "/" in name else known.get(name)
+    path = Path(name) if is_path(name) else known.get(name)
     if path is None:
         raise unknown(kind, name, [own] if os.path.isfile(own := f"{name}.yaml") else known)
     return path

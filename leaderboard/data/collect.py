@@ -1,13 +1,12 @@
 """Read the files of runs: ``<out>/<suite>/<task>/<encoding>/seed-<n>/result.json``, or ``failure.json`` of a failed run."""
 
 import re
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 from bench.result import RESULT, SEED_FOLDER, Result, read_result
 from bench.runs.run import FAILURE, Failure, read_failure
-from bench.suites.suite import Suite, is_shipped, load_suite, suite_argument
+from bench.suites.suite import Suite, is_shipped, load_suite, suite_command
 from tasks import InputError
 
 from .grid import Failures, Grid, build_grids
@@ -42,8 +41,9 @@ def read_suite_runs(suite_or_name: Suite | str, out: Path) -> tuple[Suite | None
 
 
 def no_results(suite_or_name: Suite | str, folder: Path) -> NoResults:
-    requested = suite_argument(suite_or_name.name) if isinstance(suite_or_name, Suite) else suite_or_name
-    return NoResults(f"no results of suite {folder.name} under {folder}; run `lprime run {shlex.quote(requested)}` first")
+    name = suite_or_name.name if isinstance(suite_or_name, Suite) else suite_or_name
+    command = suite_command("run", name, out=folder.parent)
+    return NoResults(f"no results of suite {folder.name} under {folder}; run `{command}` first")
 
 
 def find_suite(name: str, out: Path) -> Suite | None:

@@ -33,11 +33,11 @@ Safe = Callable[..., str]
 
 
 def answer(grid: Grid, classes: Classes, show: Show = lambda row: escape(row.name)) -> str:
-    """``findings`` as a markdown list."""
-    return "\n".join(f"- **{lead}**: {text}" for lead, text in findings(grid, classes, show))
+    """``sentences`` as a markdown list."""
+    return "\n".join(f"- **{lead}**: {text}" for lead, text in sentences(grid, classes, show))
 
 
-def findings(grid: Grid, classes: Classes, show: Show, safe: Safe = escape) -> list[tuple[str, str]]:
+def sentences(grid: Grid, classes: Classes, show: Show, safe: Safe = escape) -> list[tuple[str, str]]:
     """Sentences on the first table, each with its topic; empty where no encoding has run on every task.
 
     Arguments:
@@ -92,15 +92,16 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
 
 
 def seeds_text(grid: Grid, encodings: Iterable[str] | None = None) -> str:
-    """Seeds of these encodings, or of all, that have run on every task: ``5 seeds``, ``2 to 4 of 5 seeds so far``,
-    ``5 to 10 seeds``, or ``3 to 10 seeds so far`` where some lack seeds and others have more than asked."""
+    """Seeds of those of these encodings, or of all, that have run on every task, or of all where none has: ``5 seeds``,
+    ``2 to 4 of 5 seeds so far``, ``5 to 10 seeds``, or ``3 to 10 seeds so far`` where some lack seeds and others have more than
+    asked. The seeds asked for where nothing has run."""
     tasks, asked = [column.task for column in grid.columns], len(grid.seeds)
     names = grid.encodings if encodings is None else encodings
     cells = [[len(grid.runs.get((task, name), ())) for task in tasks] for name in names]
-    counts = [count for row in cells if all(row) for count in row] or [0]
-    if 0 < min(counts) < asked:
+    counts = [count for row in cells if all(row) for count in row] or [count for row in cells for count in row]
+    if any(counts) and min(counts) < asked:
         return number_range(counts) + (f" of {asked}" if max(counts) <= asked else "") + " seeds so far"
-    return plural(asked, "seed") if max(counts) <= asked else f"{number_range(counts)} seeds"
+    return plural(asked, "seed") if max(counts, default=0) <= asked else f"{number_range(counts)} seeds"
 
 
 def designs(grid: Grid, lead: Sequence[Row], show: Show, safe: Safe) -> str:

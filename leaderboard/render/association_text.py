@@ -12,7 +12,7 @@ from leaderboard.stats.significance import ALPHA
 from tasks import plural
 
 from .columns import task_title
-from .markdown import escape, markdown_table, themed_picture
+from .markdown import escape, folded, markdown_table, themed_picture
 
 HEADING = "What goes with the score?"
 HOW = f"""\
@@ -97,5 +97,5 @@ def association_section(suite: str, found: Association) -> list[str]:
         *picture,
         markdown_table(header, rows),
         " ".join([*(f"With {one.about}: {listed([*map(escape, one.left_out)])}." for one in found.checks), HOW]),
-        f"<details><summary>The measures of each encoding, mean over tasks</summary>\n\n{each}\n\n</details>",
+        folded("The measures of each encoding, mean over tasks", each),
     ]

@@ -15,7 +15,7 @@ from leaderboard.stats.summary import summarise
 from tasks import plural
 
 from . import columns, tables
-from .answer import findings
+from .answer import sentences
 from .board import BoardPaths
 from .columns import TableColumn
 from .explanation import signs
@@ -26,11 +26,12 @@ EXPLAINED = ("Tier", "Reach", "Score", "Signs")
 """Words and signs that are explained below the tables."""
 
 
-def print_board(grid: Grid, pages: Sequence[Path], console: Console) -> None:
+def print_board(grid: Grid, pages: Sequence[Path], status: str, console: Console) -> None:
     """Print a board, as wide as the console.
 
     Arguments:
         pages: the files written, the front page first.
+        status: the command that shows the state of its runs.
     """
     classes = summarise(grid)
     rows = all_rows(classes)
@@ -45,13 +46,11 @@ def print_board(grid: Grid, pages: Sequence[Path], console: Console) -> None:
         parts.append(terminal_table(grid, group, console.width))
     meanings = signs(rows)
     parts.append(Text("\n" + " ".join(f"{word}: {meanings[word]}." for word in EXPLAINED if word in meanings), style="dim"))
-    said = findings(grid, classes, lambda row: printable(row.name), printable)
+    said = sentences(grid, classes, lambda row: printable(row.name), printable)
     answer = [Text.assemble((f"{topic}: ", "bold"), text) for topic, text in said]
     parts += [Text(""), *answer] if answer else []
     if unfinished := len(tables.unfinished_runs(grid, rows)):
-        parts.append(
-            Text(f"Failed, diverged or missing runs: {plural(unfinished, 'line')} in {pages[1]}, or lprime status {grid.name}")
-        )
+        parts.append(Text(f"Failed, diverged or missing runs: {plural(unfinished, 'line')} in {pages[1]}, or {status}"))
     console.print(*parts, sep="\n", highlight=False, markup=False, emoji=False)
     files = [f"{pages[0]}", f"{pages[1]} (all tables and figures)", f"{pages[0].parent / BoardPaths.task_stem}*.md"]
     console.print(Text("\nWritten: " + "\n         ".join(files)), soft_wrap=True)
@@ -69,7 +68,7 @@ def board_dict(grid: Grid, pages: Sequence[Path]) -> dict[str, Any]:
         "version": grid.version,
         "fingerprint": grid.fingerprint,
         "tables": {name: [row_dict(row) for row in rows] for name, rows in classes.items()},
-        "answer": dict(findings(grid, classes, lambda row: printable(row.name), printable)) if grid.runs else {},
+        "answer": dict(sentences(grid, classes, lambda row: printable(row.name), printable)) if grid.runs else {},
         "files": [str(page) for page in pages],
     }
 

@@ -19,7 +19,7 @@ from tasks import plural
 
 from .association_text import association_section, places_sentence
 from .findings_page import FINDINGS, interval, verdict_of
-from .markdown import escape, heading_anchor, link, markdown_table, themed_picture
+from .markdown import escape, folded, heading_anchor, link, markdown_table, themed_picture
 
 INSIDE = "INSIDE.md"
 ABOUT = """\
@@ -112,10 +112,10 @@ def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> li
     found = tables(records)
     for stem in sorted(suite_stems(records), key=list(HEADINGS).index):
         parts += [f"### {HEADINGS[stem]}", picture(suite, stem)]
-        parts += [folded(table) for table in found if table.probe == stem]
+        parts += [folded_table(table) for table in found if table.probe == stem]
     if within := losses(grid_results(versions)):
         parts += [f"### {HEADINGS['loss']}", *([picture(suite, "loss")] if loss_panels(versions) else [])]
-        parts += map(folded, loss_tables(within))
+        parts += map(folded_table, loss_tables(within))
     return parts
 
 
@@ -142,11 +142,11 @@ def encoding_picture(suite: str, encoding: str) -> str:
     return themed_picture(alt, lambda look: f"../{encoding_path(suite, encoding, look)}")
 
 
-def folded(table: Table) -> str:
+def folded_table(table: Table) -> str:
     """A table behind its title."""
     rows = [[escape(cell) if cell else "" for cell in row] for row in table.rows]
     body = markdown_table(list(map(escape, table.header)), rows)
-    return f"<details><summary>{escape(table.title, 200)}</summary>\n\n{body}\n\n</details>"
+    return folded(escape(table.title, 200), body)
 
 
 def theorem_section() -> list[str]:
@@ -172,7 +172,7 @@ def inside_section(encoding: str, probes: Mapping[str, Records], suites: Mapping
             parts.append(f"## Loss within the training length, suite {escape(suite)}")
             parts.append(f"Its models were not probed. What probes of others found: [Inside the models](../{INSIDE}).")
         parts += [encoding_picture(suite, encoding)] if has_figure(records, encoding) else []
-        parts += map(folded, [*tables(own), *loss_tables(within)])
+        parts += map(folded_table, [*tables(own), *loss_tables(within)])
     return "\n" + "\n\n".join(parts) + "\n" if parts else ""
 
 

@@ -67,6 +67,11 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: i
     return tabulate(rows, headers=list(header), tablefmt="pipe", colalign=align if rows else None, disable_numparse=True)
 
 
+def folded(title: str, body: str) -> str:
+    """Markdown that is shown when its title is clicked."""
+    return f"<details><summary>{title}</summary>\n\n{body}\n\n</details>"
+
+
 def heading_anchor(heading: str) -> str:
     """A heading's anchor on GitHub: lower case, blanks to hyphens, no punctuation."""
     return re.sub(r"[^\w\- ]", "", html.unescape(heading).lower()).replace(" ", "-")

@@ -14,7 +14,7 @@ from leaderboard.stats.orders import REPLICATES, TEST_REPLICATES, Move, OrderCom
 from leaderboard.stats.robustness import SUITE, Interaction, Robustness, Tuned
 from tasks import plural
 
-from .markdown import escape, markdown_table
+from .markdown import escape, folded, markdown_table
 
 TITLE = "Does the order hold?"
 ELSEWHERE_TITLE = "Is the order the same in other suites?"
@@ -249,7 +249,7 @@ def task_scores_table(found: Robustness, tasks: Sequence[str]) -> str:
         for name, (scores, learned) in sorted(block.items(), key=lambda item: -item[1][0].mean())
     ]
     table = markdown_table(["condition", "encoding", "score", *tasks], rows, left=2)
-    return f"<details><summary>Scores by task under each condition</summary>\n\n{table}\n\n</details>"
+    return folded("Scores by task under each condition", table)
 
 
 def pair_counts(pairs: Pairs | None) -> list[str]:

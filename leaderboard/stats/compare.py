@@ -1,7 +1,6 @@
 """Comparison of two encodings, as numbers; ``leaderboard.render.compare_text`` prints it."""
 
 import os
-import shlex
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from bench.suites.suite import suite_argument
+from bench.suites.suite import suite_command
 from leaderboard.data.grid import Column, Grid
 from tasks import InputError, unknown
 
@@ -156,8 +155,8 @@ def full_name(name: str, names: Sequence[str], suite: str) -> str:
         if not os.path.isfile(known):
             raise unknown(f"encoding with results on suite {suite}", name, names) from None
     if known not in names:
-        hint = f"lprime run {suite_argument(suite)} --encoding {shlex.quote(known)}"
-        raise InputError(f"encoding {name!r} has no results on suite {suite}; run `{hint}` first")
+        command = suite_command("run", suite, "--encoding", known)
+        raise InputError(f"encoding {name!r} has no results on suite {suite}; run `{command}` first")
     return known
 
 

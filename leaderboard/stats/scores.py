@@ -6,7 +6,7 @@ Shapes: S seeds, N test lengths, K thresholds.
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -25,6 +25,7 @@ FUZZ = 1e-9
 
 Scores = Sequence[Float[np.ndarray, " S"]]
 """Scores of one encoding: for each task, those of its runs, in 0 … 1. The number of runs may differ by task."""
+Numbers = TypeVar("Numbers", float, np.ndarray)
 
 
 def in_distribution(
@@ -34,7 +35,7 @@ def in_distribution(
     return exact[:, lengths <= train_length].mean(1)
 
 
-def without_guessing(accuracy: np.ndarray, chance: np.ndarray) -> np.ndarray:
+def without_guessing(accuracy: Numbers, chance: Numbers) -> Numbers:
     """(accuracy − chance)/(1 − chance): 0 is guessing, 1 is perfect. This is Cohen's kappa with a known chance level."""
     return (accuracy - chance) / (1 - chance)
 

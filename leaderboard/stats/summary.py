@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 
 from bench.result import RANKING_CLASSES, Result
+from bench.suites.suite import suite_argument
 from leaderboard.data.grid import LOCAL, Column, Grid, once_per_grid
 from tasks import InputError
 
@@ -43,7 +44,8 @@ def summarise(grid: Grid) -> dict[str, list[Row]]:
 
 
 def unranked(suite: str) -> InputError:
-    return InputError(f"suite {suite} has no task that boards rank by; expected `lprime probe excess {suite}` or so")
+    command = f"lprime probe excess {suite_argument(suite)}"
+    return InputError(f"suite {suite} has no task that boards rank by; expected `{command}` or so")
 
 
 def with_ps(rows: Sequence[Row]) -> list[Row]:

@@ -19,7 +19,7 @@ from bench.plugins.source_hash import closure, source_hash
 from bench.result import Result, first_fault
 from bench.runs.devices import package_versions
 from bench.runs.run import now, plan_runs
-from bench.suites.suite import Suite, suite_argument
+from bench.suites.suite import Suite, suite_command
 from leaderboard import PUBLISHED
 from leaderboard.data.file_names import page_name
 from leaderboard.data.store import line_order
@@ -51,7 +51,6 @@ def write_submission(
     report: Path | None = None,
     replace: bool = False,
     say: Callable[[str], None] = lambda text: None,
-    published: Path = PUBLISHED,
 ) -> Path:
     """Write ``<to>/<name>/`` for an encoding, atomically.
 
@@ -60,7 +59,6 @@ def write_submission(
         report: the output of ``lprime check --json`` for this source; by default the checks run now.
         replace: replace an existing submission of that name.
         say: called with progress messages.
-        published: a leaderboard's folder; its results must not be copied. The default is that of ``lprime verify``.
 
     Raises:
         InputError: the encoding is built in; runs are missing, failed, or of other source; a check fails; the
@@ -91,7 +89,7 @@ def write_submission(
         for path, content in contents.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)
-        for finding in verify_submission(folder, suite, published, name=place.name).findings:
+        for finding in verify_submission(folder, suite, PUBLISHED, name=place.name).findings:
             if finding.status != "passed":
                 raise InputError(f"{name} cannot be submitted: {finding.check}: {finding.found}; {finding.advice}")
     return place
@@ -135,12 +133,11 @@ def finished_runs(suite: Suite, reference: str, name: str, source: str, out: Pat
             missing.setdefault(run.task, []).append(f"{run.seed}" + ("" if state == "missing" else f" ({state})"))
     if missing:
         which = "; ".join(f"{task} seed{'s' * (len(seeds) > 1)} {', '.join(seeds)}" for task, seeds in missing.items())
-        words = ["lprime", "run", suite_argument(suite.name), "--encoding", reference]
-        words += ["--out", str(out)] if out != Path("runs") else []
-        words += ["--retry-failed"] if "failed" in states.values() else []
+        retry = ["--retry-failed"] if "failed" in states.values() else []
+        command = suite_command("run", suite.name, "--encoding", reference, *retry, out=out)
         raise InputError(
             f"{sum(map(len, missing.values()))} of {len(runs)} runs of {name} in suite {suite.name} are missing under "
-            f"{out / suite.name}: {which}; run `{shlex.join(words)}` first"
+            f"{out / suite.name}: {which}; run `{command}` first"
         )
     results = [result for run in runs if (result := run.result(out))]
     stale = [run for run, result in zip(runs, results, strict=True) if result.encoding.source_sha256 != source]

@@ -5,7 +5,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from leaderboard.data.grid import LOCAL
 from leaderboard.figures.canvas import figure_settings
+from leaderboard.figures.panels import styles
 from leaderboard.figures.theme import DARK, LIGHT
 from leaderboard.format import VISIBLE_CHANCE, printable, times
 from tasks import InputError, unknown
@@ -26,7 +28,6 @@ PANEL = (3.2, 2.4)
 """Width and height of a panel, in inches."""
 ACROSS = 3
 """Most panels side by side."""
-DASHES = ("-", "--", ":")
 COLUMNS = ("fingerprint", "encoding", "task", "seed", "train_length", "relative_length", "chance")
 """Columns that a figure needs besides the metric's."""
 
@@ -93,13 +94,13 @@ def plot(
             ax.set_axis_off()
         for ax, task in zip(axes.flat, panels, strict=False):
             rows = results[results["task"] == task]
-            for i, name in enumerate(names):
-                own = rows[rows["encoding"] == name]
-                style = {"color": theme.colours[i % len(theme.colours)], "label": printable(name, 40)}
+            for name, style in styles(names).items():
+                own, colour = rows[rows["encoding"] == name], style.colour(theme)
                 mean = own.groupby("relative_length")[metric].mean()
-                ax.plot(mean.index, mean, DASHES[i // len(theme.colours) % len(DASHES)], linewidth=1.5, **style)
+                line = {"color": colour, "linestyle": style.dashes, "label": printable(name, 40)}
+                ax.plot(mean.index, mean, linewidth=1.5, **line)
                 if own["seed"].nunique() > 1:
-                    ax.plot(own["relative_length"], own[metric], ".", markersize=2.5, alpha=0.5, color=style["color"])
+                    ax.plot(own["relative_length"], own[metric], ".", markersize=2.5, alpha=0.5, color=colour)
             first, last = rows["relative_length"].min(), rows["relative_length"].max()
             if metric == "exact" and rows["chance"].max() > VISIBLE_CHANCE:
                 chance = rows.groupby("relative_length")["chance"].first()
@@ -126,9 +127,9 @@ def told_apart(results: "pd.DataFrame", names: Sequence[str]) -> "tuple[pd.DataF
         return results, list(names)
     origins = results.groupby("encoding")["origin"].transform("nunique")
     own = (results["origin"] == "local") & (origins > 1)
-    results = results.assign(encoding=results["encoding"].where(~own, results["encoding"] + " (local)"))
+    results = results.assign(encoding=results["encoding"].where(~own, results["encoding"] + LOCAL))
     found = set(results["encoding"])
-    return results, [shown for name in names for shown in (name, f"{name} (local)") if shown in found]
+    return results, [shown for name in names for shown in (name, name + LOCAL) if shown in found]
 
 
 def chosen(results: "pd.DataFrame", column: str, wanted: str | Sequence[str] | None, where: str = "these results") -> list[str]:

@@ -10,9 +10,9 @@ from bench.suites.suite import is_shipped, load_suite, shipped
 from leaderboard import archived_boards, published_folder
 from leaderboard.data.cards import read_cards, with_declarations
 from leaderboard.data.collect import read_results
-from leaderboard.data.export import results_table
 from leaderboard.data.grid import age
 from leaderboard.data.store import RESULTS, read_runs, suite_folders
+from leaderboard.render.export import results_table
 from tasks import InputError, unknown
 
 if TYPE_CHECKING:

@@ -68,6 +68,7 @@ def board(
         return
     from rich.console import Console
 
+    from bench.suites.suite import suite_command
     from leaderboard.data.conditions import suites_with_boards
     from leaderboard.render.board import write_board
     from leaderboard.render.board_text import board_dict, print_board
@@ -76,5 +77,5 @@ def board(
     boards = [write_board(name, out, published_folder(to) if published else None) for name in names]
     if as_json:
         return print_json([board_dict(*one) for one in boards])
-    for one in boards:
-        print_board(*one, Console())
+    for name, (grid, pages) in zip(names, boards, strict=True):
+        print_board(grid, pages, suite_command("status", name, out=out), Console())

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .options import Out, Suite, Vary, command_line, runs_folder
+from .options import Out, Suite, Vary, runs_folder
 
 END_WITHIN_S = 60.0
 """Time that the jobs are given to save their runs and leave the queue."""
@@ -12,7 +12,7 @@ def cancel(suite: Suite, vary: Vary = False, out: Out = Path("runs")) -> None:
     """Cancel a suite's cluster jobs. Their runs are saved: lprime run resumes them."""
     import time
 
-    from bench.suites.suite import load_suites
+    from bench.suites.suite import load_suites, suite_command
     from slurm import commands
     from slurm.records import Submission
     from slurm.status import Queue
@@ -36,5 +36,5 @@ def cancel(suite: Suite, vary: Vary = False, out: Out = Path("runs")) -> None:
     deadline = time.monotonic() + END_WITHIN_S  # until then, lprime run would count their runs as running
     while time.monotonic() < deadline and any(live.keys() & Queue.read(folder, one, need=False).live.keys() for one in suites):
         time.sleep(1)
-    options = ["--vary"] * vary + (["--out", out] if out != Path("runs") else [])
-    print(f"{plural(len(live), 'job')} cancelled; to resume their runs: {command_line('run', suite, *options)} --on …")
+    command = suite_command("run", suite, *["--vary"] * vary, out=out)
+    print(f"{plural(len(live), 'job')} cancelled; to resume their runs: {command} --on …")

@@ -42,7 +42,7 @@ def export(
 
     It has one row per run and test length.
     """
-    from leaderboard.data.export import format_of, refuse_occupied, results_table, write_table
+    from leaderboard.render.export import format_of, refuse_occupied, results_table, write_table
 
     form = format_of(to, form)
     refuse_occupied(form, to, force)
@@ -63,8 +63,8 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, form: st
     Raises:
         InputError: there are none, or none of a given suite.
     """
-    from leaderboard.data.export import write_table
     from leaderboard.data.probes import probe_table, read_local, read_published
+    from leaderboard.render.export import write_table
     from lprime.api.tables import suite_name
     from tasks import InputError, unknown
 

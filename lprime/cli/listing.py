@@ -40,22 +40,33 @@ def listing(
         print()
 
 
-def describe(kind: str) -> list[dict[str, Any]]:
-    """All encodings, tasks or suites, as plain data."""
+def describe(kind: str, name: str | None = None) -> list[dict[str, Any]]:
+    """All encodings, tasks or suites, or only those of one name, as plain data."""
+
+    def wanted(one: str) -> bool:
+        return name in (None, one)
+
     if kind == "tasks":
         import tasks
 
         return [
             {"name": t.name, "kind": "task", "title": t.title, "variants": dict(t.variants), "length": t.length_is}
             for t in tasks.catalogue().values()
+            if wanted(t.name)
         ]
     if kind == "suites":
         from bench.suites.suite import load_suite, shipped
 
-        return [describe_suite(load_suite(name)) for name in shipped()]
+        return [describe_suite(load_suite(one)) for one in filter(wanted, shipped())]
     from bench import encodings
+    from bench.plugins import registry
 
-    return [describe_encoding(cls) for cls in encodings.catalogue().values()] + describe_plugins()
+    built_in, installed = encodings.catalogue(), registry.entry_points()
+    # Plugins of installed packages are not loaded: their code does not run.
+    plugins = [
+        {"name": one, "kind": "encoding", "distribution": registry.distributions(one)} for one in filter(wanted, installed)
+    ]
+    return [describe_encoding(built_in[one]) for one in filter(wanted, built_in)] + plugins
 
 
 def describe_suite(suite: "Suite") -> dict[str, Any]:
@@ -77,15 +88,6 @@ def describe_suite(suite: "Suite") -> dict[str, Any]:
         "recipe": suite.recipe.model_dump(),
         "conditions": list(suite.conditions),
     }
-
-
-def describe_plugins() -> list[dict[str, Any]]:
-    """Encodings of installed packages; their code does not run."""
-    from bench.plugins import registry
-
-    return [
-        {"name": name, "kind": "encoding", "distribution": registry.distributions(name)} for name in registry.entry_points()
-    ]
 
 
 def describe_encoding(cls) -> dict[str, Any]:

@@ -40,12 +40,12 @@ def logs(
         keys = dict.fromkeys([*queue.latest, *runs_on_disk(queue.suite, out)])
         known |= {Run(queue.suite, *key): queue for key in keys}
     tasks = dict.fromkeys([*(spec.task for spec in suites[0].tasks), *(run.task for run in known)])
-    encodings = dict.fromkeys([*filter(str.isidentifier, suites[0].encodings), *(run.encoding for run in known)])
+    ran = dict.fromkeys(run.encoding for run in known)
     if task not in (None, *tasks):
         raise unknown(f"task of suite {suite}", str(task), tasks)
-    if encoding not in (None, *encodings):
+    if encoding not in (None, *ran):
         encoding = full_name(str(encoding))
-        if encoding not in encodings:
+        if encoding not in (encodings := dict.fromkeys([*suites[0].encoding_names, *ran])):
             raise unknown(f"encoding among the runs of suite {suite}", encoding, encodings)
     wanted = (task, encoding, seed)
     chosen = [run for run in known if all(w in (None, k) for w, k in zip(wanted, run.key, strict=True))]

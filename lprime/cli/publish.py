@@ -59,7 +59,7 @@ def conditions_with_results(suite: str, out: Path, to: Path, asked: list[str]) -
         InputError: no condition has results, or none has any of an encoding asked for.
     """
     from bench.runs.run import plan_runs
-    from bench.suites.suite import load_suites
+    from bench.suites.suite import load_suites, suite_command
     from leaderboard.data.collect import read_results
     from leaderboard.data.store import read_store
     from tasks import InputError, unknown
@@ -67,7 +67,8 @@ def conditions_with_results(suite: str, out: Path, to: Path, asked: list[str]) -
     found = [(one, {run.encoding.name for run in read_results(out / one.name)}) for one in load_suites(suite, vary=True)]
     known = sorted({name for _, names in found for name in names})
     if not known:
-        raise InputError(f"no results of a condition of suite {suite} under {out}; run `lprime run {suite} --vary` first")
+        command = suite_command("run", suite, "--vary", out=out)
+        raise InputError(f"no results of a condition of suite {suite} under {out}; run `{command}` first")
     for name in asked:
         if name not in known:
             raise unknown(f"encoding with results of a condition of suite {suite}", name, known)

@@ -49,11 +49,13 @@ def run(
 ) -> int:
     """Train and test a suite's grid. Re-running the command resumes; finished runs are skipped."""
     from bench.files import check_writable
+    from bench.result import RESULT
     from bench.runs.progress import SilentProgress, progress_display, say
     from bench.runs.run import CHECKPOINT_EVERY_S, plan_runs, refuse_extra_seeds
     from bench.runs.shared_training import steps_to_make
     from bench.runs.tracking import recorder
-    from bench.suites.suite import load_suites
+    from bench.suites.suite import load_suite, load_suites
+    from leaderboard.data.collect import run_files
     from tasks import InputError
 
     from .run_report import Outcome
@@ -139,7 +141,8 @@ def run(
                     raise
         for line in () if as_json else outcome.attention():
             attention(line)
-        if outcome.tally and (finished or outcome.tally.ended > len(outcome.failed) + len(outcome.lost)):
+        has_results = outcome.tally and (finished or outcome.tally.ended > len(outcome.failed) + len(outcome.lost))
+        if has_results and (not vary or any(run_files(out / load_suite(suite).name, RESULT))):  # conditions have no board
             say(f"the board: {outcome.command('board')}")
     if as_json:
         print_json(outcome.as_dict())

@@ -8,8 +8,7 @@ from typing import Any
 from bench.result import Result
 from bench.runs.progress import Tally
 from bench.runs.run import FAILURE, Run
-
-from .options import command_line
+from bench.suites.suite import suite_command
 
 MOST_SHOWN = 10
 """Maximum number of diverged runs that are listed."""
@@ -39,8 +38,7 @@ class Outcome:
 
     def command(self, name: str) -> str:
         """The command ``name`` for these runs."""
-        options = ["--vary"] if self.vary and name != "board" else []
-        return command_line(name, self.suite, *options, *([] if self.out == Path("runs") else ["--out", self.out]))
+        return suite_command(name, self.suite, *["--vary"] * (self.vary and name != "board"), out=self.out)
 
     @property
     def failed(self) -> dict[Run, str]:

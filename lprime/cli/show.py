@@ -19,10 +19,7 @@ def show(
     from bench.suites.suite import load_suite, split_condition
     from tasks import unknown
 
-    everything: dict[str, list[dict[str, Any]]] = {}
-    for item in (item for kind in KINDS for item in describe(kind)):
-        everything.setdefault(item["name"], []).append(item)
-    known = everything.get(name, [])
+    known = [item for kind in KINDS for item in describe(kind, name)]
     is_reference = "(" in name or bool(references_in(name))
     if not known and not is_reference and (name.endswith((".yaml", ".yml")) or split_condition(name)[1]):
         known = [describe_suite(load_suite(name))]
@@ -33,7 +30,7 @@ def show(
         known = [describe_encoding(get_encoding(name)), *(item for item in known if item["kind"] != "encoding")]
     if not known:
         files = [file for file in (f"{name}.py", f"{name}.yaml") if os.path.isfile(file)]
-        raise unknown("name", name, files or everything)
+        raise unknown("name", name, files or dict.fromkeys(item["name"] for kind in KINDS for item in describe(kind)))
     items = [item | measure_encoding(name) if measure and item["kind"] == "encoding" else item for item in known]
     if as_json:
         return print_json(items)

@@ -104,9 +104,9 @@ def test_changed_source_is_refused_or_replaced(here):
     assert second["source_sha256"][0] != first["source_sha256"][0]
 
 
-def test_load_task_has_the_examples_that_lprime_data_writes(here, capsys):
+def test_load_task_has_the_examples_that_lprime_data_writes(here):
     loaded = lprime.load_task("addition", "quick", train_examples=70, seed=2)
-    printed(capsys, "data", "addition", "--suite", "quick", "--to", here / "d", "--train-examples", 70, "--seed", 2)
+    printed("data", "addition", "--suite", "quick", "--to", here / "d", "--train-examples", 70, "--seed", 2)
     written_ = datasets.load_from_disk(str(here / "d"))
     assert isinstance(loaded, datasets.DatasetDict) and set(loaded) == set(written_)
     assert all(loaded[split].to_dict() == written_[split].to_dict() for split in written_)

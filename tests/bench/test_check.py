@@ -103,11 +103,11 @@ class Table(Encoding):
 
 
 @pytest.mark.sandbox
-def test_the_command_stops_at_an_error_and_reports_as_json_and_markdown(tmp_path, monkeypatch, capsys):
+def test_the_command_stops_at_an_error_and_reports_as_json_and_markdown(tmp_path, monkeypatch):
     """The error is one that only training raises; ``tests/cli/test_mistakes.py`` has those that the first call raises."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "table.py").write_text(BREAKS)
-    code, printed, err = run_command(capsys, "check", "table.py", "--sandbox", "--json", "--markdown", "report.md")
+    code, printed, err = run_command("check", "table.py", "--sandbox", "--json", "--markdown", "report.md")
     assert code == 1, err
     report = Report.model_validate_json(printed)
     assert [f.check for f in report.findings] == list(CHECKS)
@@ -186,14 +186,14 @@ def test_checked_code_sees_its_own_files_alone(tmp_path, monkeypatch, reference)
         check_encoding(reference, sandbox=True)
 
 
-def test_without_a_sandbox_the_command_says_so_or_refuses(tmp_path, monkeypatch, capsys):
+def test_without_a_sandbox_the_command_says_so_or_refuses(tmp_path, monkeypatch):
     monkeypatch.setattr(run_checks, "sandbox_fault", lambda: "there is none")
     monkeypatch.setattr(sandbox, "sandbox_fault", lambda: "there is none")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "reads.py").write_text(READS)
-    code, _, err = run_command(capsys, "check", "reads.py")
+    code, _, err = run_command("check", "reads.py")
     assert code == 2 and err.startswith("without a sandbox, so the code has your rights: there is none\n") and "reads.py" in err
-    code, _, err = run_command(capsys, "check", "reads.py", "--sandbox")
+    code, _, err = run_command("check", "reads.py", "--sandbox")
     assert code == 2 and err.count("\n") == 1 and "but there is none; --unsafe runs it with your rights" in err
 
 

@@ -1,23 +1,18 @@
 """The git commit and the CPU share that a result records."""
 
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from support import suite_dict
+from support import git, suite_dict
+from synthetic_results import timings
 
-from bench.result import Result, Timings
+from bench.result import Result
 from bench.runs.git_commit import commit_of, current_commit
 from bench.runs.run import Run, plan_runs
 from bench.runs.run_one import run_one
 from bench.suites.suite import Suite, validated
 from bench.training.train import train
-
-
-def git(root: Path, *arguments: str) -> str:
-    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
-    return subprocess.run(["git", *identity, *arguments], cwd=root, capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.fixture
@@ -100,7 +95,7 @@ def test_waiting_lowers_the_cpu_share(run, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(("share", "busy"), [(None, False), (0.89, True), (0.9, False), (1.0, False)])
 def test_a_machine_is_busy_below_nine_tenths(share, busy):
-    assert Timings(step_ms=1, train_s=1, evaluate_s=1, total_s=1, cpu_share=share).busy is busy
+    assert timings(1, cpu_share=share).busy is busy
 
 
 def test_results_without_newer_fields_can_be_read(result):

@@ -10,11 +10,12 @@ import pytest
 import yaml
 from commands import run_command
 from plugin_files import ONE, written
-from support import suite_dict
+from support import new_registry, suite_dict
 
 from bench.plugins import registry
 from bench.plugins.declared import declared_name
 from bench.plugins.loading import find_module
+from bench.plugins.references import encoding_chain
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.run import plan_runs
@@ -26,6 +27,17 @@ pytestmark = pytest.mark.usefixtures("fresh_registry")
 
 
 # --- references
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", "a(1)", "a(b, c)", "f(x)(y)", "(" * 5000, "-" * 5000 + "a", "a[0]"])
+def test_invalid_names(name):
+    with pytest.raises(ValueError, match="not a name"):
+        encoding_chain(name)
+
+
+def test_encodings_in_a_name():
+    assert encoding_chain("a(b(c(x=1.0),y='z'))") == ["a", "b", "c"]
+    assert encoding_chain("a") == encoding_chain("a(x=1)") == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -87,9 +99,9 @@ def test_a_module_that_does_not_exist_is_answered_with_the_nearest_match_and_not
             find_module(name)
 
 
-def test_show_accepts_a_file(here, capsys):
+def test_show_accepts_a_file(here):
     written(here / "mine.py", "mine")
-    code, printed, _ = run_command(capsys, "show", "mine.py", "--json", "--no-measure")
+    code, printed, _ = run_command("show", "mine.py", "--json", "--no-measure")
     assert code == 0
     (item,) = json.loads(printed)
     assert (item["name"], item["settings"]) == ("mine", {"strength": 1.0})
@@ -116,16 +128,14 @@ def test_a_changed_source_stops_the_run(here, monkeypatch):
     get_encoding("mine.py")
     (order,) = (RunRequest.of(run) for run in plan_runs(suite_of("nope"), ["mine"], ["copying"]))
     assert order.plugins == (f"{here.resolve()}/mine.py:Mine",)
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())  # another process
     monkeypatch.chdir("/")
-    order.load_encoding()
-    assert get_encoding(order.encoding).info.name == "mine"
-    (here / "mine.py").write_text((here / "mine.py").read_text() + "# another\n")
-    order.load_encoding()  # a process goes on with what it has loaded
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
-    with pytest.raises(
-        InputError, match=r"the source of mine changed after this run was asked for \(hash \w{12} then, \w{12} now\)"
-    ):
+    with new_registry():  # another process
+        order.load_encoding()
+        assert get_encoding(order.encoding).info.name == "mine"
+        (here / "mine.py").write_text((here / "mine.py").read_text() + "# another\n")
+        order.load_encoding()  # a process goes on with what it has loaded
+    message = r"the source of mine changed after this run was asked for \(hash \w{12} then, \w{12} now\)"
+    with new_registry(), pytest.raises(InputError, match=message):
         order.load_encoding()
 
 
@@ -155,7 +165,7 @@ def test_paths_in_a_suite_are_relative_to_its_file(here, monkeypatch):
     assert suite.fingerprint == suite_of("rope").fingerprint
 
 
-def test_a_source_that_changes_during_the_grid_fails_the_run(here, capsys, monkeypatch):
+def test_a_source_that_changes_during_the_grid_fails_the_run(here, monkeypatch):
     from bench.runs.pool import LocalPool
 
     written(here / "mine.py", "mine")
@@ -167,7 +177,7 @@ def test_a_source_that_changes_during_the_grid_fails_the_run(here, capsys, monke
         start(pool, *arguments)
 
     monkeypatch.setattr(LocalPool, "start_worker", changed)
-    code, printed, _ = run_command(capsys, "run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
+    code, printed, _ = run_command("run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
     assert code == 1
     assert "the source of mine changed after this run was asked for" in printed
     assert not list(here.rglob("result.json"))
@@ -176,11 +186,11 @@ def test_a_source_that_changes_during_the_grid_fails_the_run(here, capsys, monke
 @pytest.mark.parametrize(
     ("call", "reason"), [("exit(0)", "SystemExit: 0"), ("__import__('os')._exit(0)", "its worker process died (exit code 0)")]
 )
-def test_a_hook_that_exits_fails_its_run_once(here, capsys, call, reason):
+def test_a_hook_that_exits_fails_its_run_once(here, call, reason):
     quits = f"    def embed(self, x, at):\n        return x if not x.requires_grad else {call}\n"  # lprime run tries it without
     (here / "mine.py").write_text(written(here / "mine.py", "mine").decode() + quits)
     (here / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
-    code, printed, _ = run_command(capsys, "run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
+    code, printed, _ = run_command("run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
     assert code == 1
     assert reason in printed
     (failure,) = here.rglob("failure.json")

@@ -29,8 +29,8 @@ pytestmark = pytest.mark.usefixtures("fresh_registry")
 # --- lprime new
 
 
-def test_new_writes_a_valid_encoding(here, capsys):
-    code, printed, err = run_command(capsys, "new", "far_sight")
+def test_new_writes_a_valid_encoding(here):
+    code, printed, err = run_command("new", "far_sight")
     assert (code, err) == (0, "") and "lprime check far_sight.py" in printed
     cls = get_encoding("far_sight.py")
     assert (cls.__name__, cls.info.name, encodings.settings(cls)) == ("FarSight", "far_sight", {"rate": 1.0})
@@ -41,21 +41,21 @@ def test_new_writes_a_valid_encoding(here, capsys):
     assert places == sorted(places), "every hook is explained, in call order"
 
 
-def test_new_names_what_check_would_refuse(here, capsys):
+def test_new_names_what_check_would_refuse(here):
     ada = "--author", "Ada"
-    assert "replace the title and the link in info" in run_command(capsys, "new", "my_encoding", *ada)[1]
-    assert "replace the link in info" in run_command(capsys, "new", "fading__slowly_", *ada)[1]
+    assert "replace the title and the link in info" in run_command("new", "my_encoding", *ada)[1]
+    assert "replace the link in info" in run_command("new", "fading__slowly_", *ada)[1]
     assert get_encoding("fading__slowly_.py").info.title == "Fading slowly"
 
 
-def test_new_keeps_the_texts_that_it_is_given(here, capsys):
-    assert run_command(capsys, "new", "fading", "--title", "Beyond MyEncoding")[0] == 0
+def test_new_keeps_the_texts_that_it_is_given(here):
+    assert run_command("new", "fading", "--title", "Beyond MyEncoding")[0] == 0
     assert get_encoding("fading.py").info.title == "Beyond MyEncoding"
 
 
 @pytest.mark.parametrize("name", ["encoding", "at", "x", "t5_two", "none", "true"])
-def test_new_accepts_names_that_the_template_uses(here, capsys, name):
-    assert run_command(capsys, "new", name)[0] == 0
+def test_new_accepts_names_that_the_template_uses(here, name):
+    assert run_command("new", name)[0] == 0
     assert get_encoding(f"{name}.py").info.name == name
 
 
@@ -102,7 +102,7 @@ def site(installed, monkeypatch):
         del sys.modules[name]
 
 
-def test_installed_plugins_are_listed_without_running_them_and_broken_ones_break_nothing(site, capsys, monkeypatch):
+def test_installed_plugins_are_listed_without_running_them_and_broken_ones_break_nothing(site, monkeypatch):
     for name in (
         "lprime_recency",
         "lprime_recency.encoding",
@@ -110,12 +110,12 @@ def test_installed_plugins_are_listed_without_running_them_and_broken_ones_break
         "fragile_module",
     ):  # of tests in this process before
         monkeypatch.delitem(sys.modules, name, raising=False)
-    code, printed, err = run_command(capsys, "list", "encodings", "--json")
+    code, printed, err = run_command("list", "encodings", "--json")
     assert code == 0, err
     items = {(item["name"], item.get("distribution")): item for item in json.loads(printed)}
     assert items["rope", None]["family"] == "rotary", "the built-in encoding is unchanged"
     assert {key[0] for key in items if key[1]} == {"recency", "broken", "rope", "twin", "liar", "fragile"}
-    assert "lprime-recency 0.1.0" in run_command(capsys, "list", "encodings")[1]
+    assert "lprime-recency 0.1.0" in run_command("list", "encodings")[1]
     assert not {"lprime_recency", "liar_module", "fragile_module"} & set(sys.modules)
     assert declared_name("randomised(recency(reach=2))") == "randomised(recency(reach=2.0))"
     assert not {"lprime_recency", "lprime_recency.encoding"} & set(sys.modules)
@@ -126,9 +126,9 @@ def test_installed_plugins_are_listed_without_running_them_and_broken_ones_break
         "fragile": "KeyError: 'two\\nlines'",
     }
     for name, reason in reasons.items():
-        assert reason in run_command(capsys, "show", name, "--no-measure")[2]
-    assert '"parameters": 4' in run_command(capsys, "show", "recency", "--no-measure", "--json")[1]
-    assert "did you mean 'recency'?" in run_command(capsys, "run", "quick", "--encoding", "recenzy")[2]
+        assert reason in run_command("show", name, "--no-measure")[2]
+    assert '"parameters": 4' in run_command("show", "recency", "--no-measure", "--json")[1]
+    assert "did you mean 'recency'?" in run_command("run", "quick", "--encoding", "recenzy")[2]
 
 
 def test_an_installed_plugin_inside_the_wrapper_of_a_file_is_read_too(site, here):
@@ -152,17 +152,17 @@ def test_the_source_of_an_import_path_is_read_however_python_finds_it(monkeypatc
     assert declared_name("lprime_recency.encoding:Recency") == "recency"
 
 
-def test_a_file_cannot_take_the_name_of_an_installed_plugin(site, here, capsys):
+def test_a_file_cannot_take_the_name_of_an_installed_plugin(site, here):
     written(here / "mine.py", "recency")
     with pytest.raises(InputError, match=r"two plugins are named 'recency': lprime-recency 0\.1\.0 and mine\.py"):
         get_encoding("mine.py")
     installed = get_encoding("recency")
     assert get_encoding("lprime_recency.encoding:Recency") is installed
     assert registry.references(installed) == (), "a worker finds it by its name"
-    assert "that of an installed plugin (lprime-recency 0.1.0)" in run_command(capsys, "new", "recency")[2]
+    assert "that of an installed plugin (lprime-recency 0.1.0)" in run_command("new", "recency")[2]
 
 
-def test_plugins_run_and_their_results_are_stored_under_their_names(installed, here, capsys):
+def test_plugins_run_and_their_results_are_stored_under_their_names(installed, here):
     content = written(here / "plugin/mine.py", "mine", imports="import curve")
     (here / "plugin/curve.py").write_text("# none")
     (here / "tiny.yaml").write_text(yaml.safe_dump(suite_dict(encodings=["plugin/mine.py", "nope"])))
@@ -183,7 +183,7 @@ def test_plugins_run_and_their_results_are_stored_under_their_names(installed, h
     files = b"".join((installed / "lprime_recency" / name).read_bytes() for name in ("__init__.py", "curve.py", "encoding.py"))
     outer, inner = (ROOT / "bench/encodings/randomised.py").read_bytes(), hashlib.sha256(files).hexdigest()
     assert found["randomised(recency(reach=2.0))"]["source_sha256"] == hashlib.sha256(outer + inner.encode()).hexdigest()
-    code, printed, _ = run_command(capsys, "status", "tiny.yaml", "--out", "runs", "--json")
+    code, printed, _ = run_command("status", "tiny.yaml", "--out", "runs", "--json")
     assert code == 0 and {row["encoding"] for row in json.loads(printed)} == {
         "mine",
         "nope",

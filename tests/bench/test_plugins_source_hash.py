@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 from plugin_files import written
-from support import ROOT
+from support import ROOT, new_registry
 
 from bench import encodings
 from bench.check.subject import Subject
-from bench.plugins import registry
 from bench.plugins.loading import files_of
 from bench.plugins.references import absolute, references_in
 from bench.plugins.registry import get_encoding
@@ -26,10 +25,10 @@ def test_the_hash_of_one_file_is_the_files_own(here):
     assert source_hash(get_encoding("mine.py")) == hashlib.sha256(content).hexdigest()
 
 
-def test_the_hash_covers_what_a_file_imports_from_its_folder(here, monkeypatch):
+def test_the_hash_covers_what_a_file_imports_from_its_folder(here):
     def hashed() -> str:
-        monkeypatch.setattr(registry, "loaded", registry.Loaded())
-        return source_hash(get_encoding("mine.py"))
+        with new_registry():
+            return source_hash(get_encoding("mine.py"))
 
     imports = "import curve, importlib\nfrom parts.inner import x\nimportlib.import_module('late')"
     written(here / "mine.py", "mine", imports=imports)

@@ -1,8 +1,10 @@
 """Suites: strict reading, exact test lengths, a fingerprint of everything that can change a number."""
 
 import copy
+import math
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from support import suite_dict
@@ -126,7 +128,15 @@ ERRORS = [
     ),
     ({"recipe": {"steps": 0}}, "greater than or equal to 1"),
     ({"recipe": {"steps": "many"}}, "got 'many'"),
+    ({"recipe": {"clip_norm": math.inf}}, "finite number"),
+    ({"recipe": {"betas": [0.9, 1.0]}}, r"less than 1, got 1\.0"),
+    ({"test_at": [0.5, 1, math.inf, 2]}, r"test_at\.2"),
+    ({"test_at": [0.5, 1, 1.0000000001]}, "needs test lengths from 1 to L = 4 and past it"),
+    ({"test_at": [1e-12, 1, 2]}, "needs test lengths from 1 to L = 4 and past it"),
+    ({"tasks": [{"task": "copying", "variant": "repeat", "train_length": 10**11}]}, "less than or equal to 4096"),
+    ({"version": True}, "valid integer, got True"),
     ({"name": "../up"}, "pattern"),
+    ({"name": "x" * 300}, "name: String should match"),
     ({"encodings": ["x" * 1001]}, "at most 1000 characters"),
 ]
 
@@ -146,6 +156,8 @@ def test_errors_are_reported_on_one_line(changes, message):
         ("name: [", r"not valid YAML \(line 1\)"),
         ("name: a\nname: b\n", "duplicate key 'name'"),
         ("", "must be a mapping"),
+        ("\x00\x01", "not valid YAML"),
+        ("? [a, b]\n: 1\n", "not valid YAML"),
         ("name: !!python/object/apply:os.system [true]\n", "not valid YAML"),
         ("a: 1\nb: !!bool x\n", r"not valid YAML \(line 2\): 'x' is not a valid bool"),
         ("a: !!int ''\n", r"\(line 1\): '' is not a valid int"),
@@ -163,6 +175,15 @@ def test_invalid_files(tmp_path, text, message):
         load_suite(str(path))
     assert "\n" not in str(error.value)
     assert str(path) in str(error.value)
+
+
+def test_keys_that_a_file_must_or_must_not_have(tmp_path):
+    lacking = {key: value for key, value in suite_dict().items() if key != "test_seed"}
+    path = tmp_path / "tiny.yaml"
+    for content, message in ((lacking, "test_seed: Field required"), (suite_dict(condition="x"), "unknown field 'condition'")):
+        path.write_text(yaml.safe_dump(content))
+        with pytest.raises(InputError, match=f"^suite tiny.yaml: {message}"):
+            load_suite(str(path))
 
 
 def test_the_error_for_a_missing_file_suggests_a_similar_one(tmp_path):

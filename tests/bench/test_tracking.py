@@ -32,7 +32,7 @@ LOSS = [(10, 2.0), (20, 1.5)]
 
 
 @pytest.fixture
-def finished(tmp_path, monkeypatch, capsys):
+def finished(tmp_path, monkeypatch):
     """Two finished runs of a suite, and packages that record how they are called."""
     for name in ("wandb", "trackio", "tensorboard"):
         (tmp_path / f"site/{name}.py").parent.mkdir(exist_ok=True)
@@ -98,7 +98,7 @@ def test_tensorboard_gets_scalars(finished, monkeypatch):
     assert {("loss by step", 1.5, 20), ("exact by length", 0.25, 12), ("token by length", 1, 3), ("sorting", 1)} < set(written)
 
 
-def test_the_command_records_runs_and_survives_a_broken_tracker(finished, monkeypatch, capsys, tiny):
+def test_the_command_records_runs_and_survives_a_broken_tracker(finished, monkeypatch, tiny):
     _, out = finished
 
     def execute(self, runs, out, on_event):
@@ -110,12 +110,12 @@ def test_the_command_records_runs_and_survives_a_broken_tracker(finished, monkey
     import trackio  # the stand-in
 
     where = ("run", tiny(seeds=[0, 1, 2]), "--task", "copying", "--encoding", "nope", "--out", out, "--track", "trackio")
-    code, _, err = run_command(capsys, *where, "--seed", 1)
+    code, _, err = run_command(*where, "--seed", 1)
     assert (code, err) == (0, "") and [call[0] for call in trackio.calls if call[0] != "log"] == ["init", "finish"]
     trackio.init = lambda **_: 1 / 0
-    code, printed, _ = run_command(capsys, *where, "--seed", 2)
+    code, printed, _ = run_command(*where, "--seed", 2)
     assert code == 0 and "copying nope seed 2: not recorded by trackio: ZeroDivisionError: division by zero" in printed
-    code, _, err = run_command(capsys, *where[:-1], "trakio")
+    code, _, err = run_command(*where[:-1], "trakio")
     assert (code, err) == (2, "lprime: unknown tracker 'trakio'; did you mean 'trackio'?\n")
 
 

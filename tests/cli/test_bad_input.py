@@ -13,39 +13,20 @@ import yaml
 from commands import refused
 from support import lprime, start_lprime, suite_dict
 
-SUITE_FAULTS = {
-    "unknown key": (lambda t: t.replace("  steps:", "  stepz:"), "unknown key in recipe 'stepz'; did you mean 'steps'?"),
-    "unknown encoding": (lambda t: t.replace("- t5", "- T5"), "unknown encoding 'T5'; did you mean 't5'?"),
-    "missing key": (lambda t: t.replace("test_seed: 0", ""), "test_seed: Field required"),
-    "negative number": (lambda t: t.replace("batch: 16", "batch: -16"), "got -16"),
-    "cut short": (lambda t: t[: len(t) // 2], "suite tiny.yaml"),
-    "infinite": (lambda t: t.replace("clip_norm: 1.0", "clip_norm: .inf"), "finite number"),
-    "an infinite multiple": (lambda t: t.replace("- 1.5", "- .inf"), "test_at.2"),
-    "no test length past L": (
-        lambda t: t.replace("- 1.5\n- 2", "- 1.0000000001"),
-        "needs test lengths from 1 to L = 4 and past it",
-    ),
-    "a test length of zero": (lambda t: t.replace("- 0.5", "- 1.0e-12"), "needs test lengths from 1 to L = 4 and past it"),
-    "an internal field": (lambda t: t + "condition: x\n", "unknown field 'condition'"),
-    "a word for a number": (lambda t: t.replace("version: 1", "version: true"), "valid integer, got True"),
-    "a beta of one": (lambda t: t.replace("- 0.98", "- 1.0"), "less than 1, got 1.0"),
-    "beyond all bounds": (lambda t: t.replace("train_length: 4", "train_length: 100000000000"), "less than or equal to 4096"),
-    "a date that is none": (lambda t: t.replace("about:", "about: 2024-99-99 #"), "not valid YAML"),
-    "a list as a key": (lambda t: t + "? [a, b]\n: 1\n", "not valid YAML"),
-    "nested without end": (lambda t: t + "x: " + "[" * 20000, "not valid YAML"),
-    "a name that is no folder": (lambda t: t.replace("name: tiny", "name: " + "x" * 300), "name: String should match"),
-    "not text": (lambda t: "\x00\x01", "not valid YAML"),
-}
 
-
-@pytest.mark.parametrize("fault", SUITE_FAULTS)
-def test_malformed_suites(tiny, tmp_path, capsys, fault):
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("  steps:", "  stepz:", "suite tiny.yaml: unknown key in recipe 'stepz'; did you mean 'steps'?"),
+        ("about:", "about: [", "tiny.yaml is not valid YAML (line "),
+    ],
+)
+def test_malformed_suites(tiny, tmp_path, old, new, message):
     path = tiny()
-    change, message = SUITE_FAULTS[fault]
-    broken = change(path.read_text())
-    assert broken != path.read_text()
-    path.write_text(broken)
-    assert message in refused(capsys, "run", path, "--out", tmp_path / "runs")
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    assert message in refused("run", path, "--out", tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
@@ -58,16 +39,16 @@ def test_malformed_suites(tiny, tmp_path, capsys, fault):
         ("a\0.py", r"'a\x00.py' is not an encoding; expected a name"),
     ],
 )
-def test_a_suite_of_an_unknown_encoding(tiny, tmp_path, capsys, command, encoding, message):
-    assert message in refused(capsys, command, tiny(encodings=["nope", encoding]), "--out", tmp_path / "runs")
+def test_a_suite_of_an_unknown_encoding(tiny, tmp_path, command, encoding, message):
+    assert message in refused(command, tiny(encodings=["nope", encoding]), "--out", tmp_path / "runs")
 
 
-def test_a_full_disk_is_reported_before_any_training(tiny, tmp_path, monkeypatch, capsys):
+def test_a_full_disk_is_reported_before_any_training(tiny, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    assert "No space left on device" in refused(capsys, "run", tiny(), "--out", tmp_path / "runs")
+    assert "No space left on device" in refused("run", tiny(), "--out", tmp_path / "runs")
     assert not [p for p in (tmp_path / "runs").rglob("*") if p.is_file()]
 
 
@@ -107,9 +88,10 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("command", ["run", "status", "board"])
-def test_damaged_results_are_named_and_kept(finished, capsys, damage, command):
+@pytest.mark.parametrize(
+    ("damage", "command"), [*((damage, "status") for damage in DAMAGES), ("empty", "run"), ("empty", "board")]
+)
+def test_damaged_results_are_named_and_kept(finished, damage, command):
     suite, out = finished
     (path,) = out.rglob("result.json")
     whole = path.read_text()
@@ -117,7 +99,7 @@ def test_damaged_results_are_named_and_kept(finished, capsys, damage, command):
     assert broken != whole
     path.write_text(broken)
     try:
-        line = refused(capsys, command, suite, "--out", out)
+        line = refused(command, suite, "--out", out)
         assert str(path) in line
         assert "not a whole result" in line
         assert path.read_text() == broken, "only the user deletes it"
@@ -125,15 +107,15 @@ def test_damaged_results_are_named_and_kept(finished, capsys, damage, command):
         path.write_text(whole)
 
 
-def test_results_of_another_version_of_the_suite_are_refused(finished, tmp_path, capsys):
+def test_results_of_another_version_of_the_suite_are_refused(finished, tmp_path):
     suite, out = finished
     changed = tmp_path / "tiny.yaml"
     changed.write_text(suite.read_text().replace("learning_rate: 0.002", "learning_rate: 0.004"))
     assert changed.read_text() != suite.read_text()
-    assert "keep the two apart with another --out" in refused(capsys, "run", changed, "--out", out)
+    assert "keep the two apart with another --out" in refused("run", changed, "--out", out)
 
 
-def test_a_result_in_the_wrong_place_is_refused(finished, capsys):
+def test_a_result_in_the_wrong_place_is_refused(finished):
     suite, out = finished
     (path,) = out.rglob("result.json")
     wrong = out / "tiny/copying/nope/seed-7/result.json"
@@ -141,7 +123,7 @@ def test_a_result_in_the_wrong_place_is_refused(finished, capsys):
     wrong.write_text(path.read_text())
     try:
         for command in (["run", suite, "--seed", 7, "--extra-seeds"], ["board", suite]):
-            assert "copying" in (line := refused(capsys, *command, "--out", out)) and "result" in line
+            assert "copying" in (line := refused(*command, "--out", out)) and "result" in line
     finally:
         wrong.unlink()
         wrong.parent.rmdir()

@@ -23,70 +23,70 @@ def place(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.mark.parametrize("command", ["compare rope nope --suite tiny", "export --to t.csv"])
-def test_a_damaged_result_is_named(place, capsys, command):
+def test_a_damaged_result_is_named(place, command):
     path = place / "runs/tiny/sorting/nope/seed-1/result.json"
     path.write_text(path.read_text()[:100])
-    line = refused(capsys, *command.split())
+    line = refused(*command.split())
     assert "runs/tiny/sorting/nope/seed-1/result.json" in line and "not a whole result" in line
     assert not (place / "t.csv").exists()
 
 
-def test_compare_prints_both(place, capsys):
-    text = printed(capsys, "compare", "rope", "nope", "--suite", "tiny")
+def test_compare_prints_both(place):
+    text = printed("compare", "rope", "nope", "--suite", "tiny")
     assert text.startswith("A rope\nB nope\nsuite tiny version 1, fingerprint ")
     assert "+.525 ± .000" in text
     assert "P(A > B)" in text and "1.00 [1.00, 1.00]" in text
 
 
 @pytest.mark.parametrize("width", [60, 100])
-def test_compare_in_a_pipe_is_plain_text_of_the_given_width(place, capsys, monkeypatch, width):
+def test_compare_in_a_pipe_is_plain_text_of_the_given_width(place, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
-    text = printed(capsys, "compare", "rope", "nope", "--suite", "tiny")
+    text = printed("compare", "rope", "nope", "--suite", "tiny")
     assert "\x1b" not in text
     assert width / 2 < max(map(len, text.splitlines())) <= width
 
 
 @pytest.mark.parametrize("command", ["compare rope nope --suite tiny", "export --to t.csv"])
-def test_published_results_give_the_same_output_as_the_runs(place, capsys, command):
-    wanted = printed(capsys, *command.split())
+def test_published_results_give_the_same_output_as_the_runs(place, command):
+    wanted = printed(*command.split())
     table = (place / "t.csv").read_bytes() if "export" in command else b""
     publish_runs("tiny", place / "runs", place / "leaderboard")
     (place / "runs").rename(place / "board")  # nothing is read from there any more
     (place / "leaderboard").rename(place / "elsewhere")
     more = ["--force"] if "export" in command else []
-    assert printed(capsys, *command.split(), "--published", "--board", "elsewhere", *more) == wanted
+    assert printed(*command.split(), "--published", "--board", "elsewhere", *more) == wanted
     assert not table or sorted((place / "t.csv").read_bytes().splitlines()) == sorted(table.splitlines())
     by_path = command.replace(" --suite tiny", "") + " --published --board elsewhere --suite tiny.yaml"
-    assert printed(capsys, *by_path.split(), *more) == wanted
+    assert printed(*by_path.split(), *more) == wanted
     (place / "leaderboard/archive/tiny-v0/results").mkdir(parents=True)
     (place / "leaderboard/published").mkdir()  # otherwise the published results of the package are read
     assert "; earlier versions: --board leaderboard/archive/tiny-v0" in refused(
-        capsys, *command.replace("t.csv", "u.csv").split(), "--published"
+        *command.replace("t.csv", "u.csv").split(), "--published"
     )
     assert "unknown published suite 'tinny'; did you mean 'tiny'?" in refused(
-        capsys, *command.replace(" --suite tiny", "").replace("t.csv", "u.csv").split(), "--suite", "tinny", "--published",
+        *command.replace(" --suite tiny", "").replace("t.csv", "u.csv").split(), "--suite", "tinny", "--published",
         "--board", "elsewhere",
     )  # fmt: skip
 
 
-def test_export_takes_the_given_suites_and_reports_failed_runs(place, capsys):
+def test_export_takes_the_given_suites_and_reports_failed_runs(place):
     other = suite(name="other", seeds=[0])
     store(place / "runs", full(other, {"rope": (1, 1, 1, 1)}))
-    assert printed(capsys, "export", "--to", "all.csv") == (
+    assert printed("export", "--to", "all.csv") == (
         "56 rows of 14 runs (other, tiny) written to all.csv\n1 failed run has no result, and so no rows\n"
     )
-    assert printed(capsys, "export", "--to", "one.csv", "--suite", "other") == "8 rows of 2 runs (other) written to one.csv\n"
+    assert printed("export", "--to", "one.csv", "--suite", "other") == "8 rows of 2 runs (other) written to one.csv\n"
     assert set(pd.read_csv(place / "one.csv").suite) == {"other"}
     twice = ("--suite", "tiny", "--suite", "tiny.yaml", "--suite", "tiny")
-    assert printed(capsys, "export", "--to", "once.csv", *twice).startswith("48 rows of 12 runs (tiny) written")
+    assert printed("export", "--to", "once.csv", *twice).startswith("48 rows of 12 runs (tiny) written")
     frame = pd.read_csv(place / "all.csv")
     assert frame.groupby("suite").size().to_dict() == {"tiny": 48, "other": 8}
     assert not frame.duplicated(["fingerprint", "task", "encoding", "seed", "length"]).any()
 
 
-def test_export_keeps_every_fingerprint_apart(place, capsys):
+def test_export_keeps_every_fingerprint_apart(place):
     store(place / "runs", full(suite(), {"old": (1, 1, 0, 0)}, fingerprint="0123456789abcdef"))
-    printed(capsys, "export", "--to", "t.csv")
+    printed("export", "--to", "t.csv")
     frame = pd.read_csv(place / "t.csv", dtype=str)
     assert frame.groupby("fingerprint").encoding.unique().map(sorted).to_dict() == {
         suite().fingerprint: ["nope", "rope"],

@@ -28,7 +28,7 @@ def rows(batch: Batch) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(("task", "variant", "lengths"), [("copying", "repeat", "L"), ("addition", "reversed", "uniform 1..L")])
-def test_the_dataset_has_the_examples_of_the_model(tiny, tmp_path, monkeypatch, capsys, task, variant, lengths):
+def test_the_dataset_has_the_examples_of_the_model(tiny, tmp_path, monkeypatch, task, variant, lengths):
     changes = {
         "recipe": {"steps": 4, "batch": 12, "lengths": lengths},
         "tasks": [{"task": task, "variant": variant, "train_length": 4}],
@@ -45,7 +45,7 @@ def test_the_dataset_has_the_examples_of_the_model(tiny, tmp_path, monkeypatch, 
     run_one(Run(suite, task, "nope", 3), tmp_path / "runs", "cpu")
 
     where = ("--suite", tiny(**changes), "--to", tmp_path / "data")
-    assert "48 training examples" in printed(capsys, "data", task, *where, "--train-examples", 48, "--seed", 3)
+    assert "48 training examples" in printed("data", task, *where, "--train-examples", 48, "--seed", 3)
     written = datasets.load_from_disk(str(tmp_path / "data"))
     for step, trained in enumerate(met[True]):
         assert sorted(trained) == sorted(written["train"]["ids"][step * 12 : (step + 1) * 12])

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support import lprime, results, start_lprime
+from support import lprime, results, start_lprime, wait_for
 
 
 def children(process: subprocess.Popen) -> list[int]:
@@ -133,14 +133,6 @@ def test_one_failed_run_never_stops_the_others(tiny, tmp_path):
     assert last.returncode == 0, last.stdout
     assert len(results(out)) == 4
     assert not (out / "tiny/copying/t5/seed-0/failure.json").exists()
-
-
-def wait_for(process: subprocess.Popen, out: Path, pattern: str) -> None:
-    """Wait for a file under ``out``; fail if the command ends first, or after a minute."""
-    deadline = time.monotonic() + 60
-    while not list(out.rglob(pattern)):
-        assert process.poll() is None and time.monotonic() < deadline, process.communicate()
-        time.sleep(0.05)
 
 
 def test_a_stopped_retry_is_not_a_failure(tiny, tmp_path):

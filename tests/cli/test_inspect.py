@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from commands import printed, refused
 
+from bench.measure.measure_card import measure_encoding
 from bench.plugins.registry import get_encoding
 from bench.result import SOURCE_KINDS, SOURCE_MEANINGS
 from bench.suites.suite import shipped
@@ -19,78 +20,77 @@ from bench.suites.suite import shipped
         ("suites", {"language", "quick", "small", "small_v1", "standard"}),
     ],
 )
-def test_list_names_everything_of_a_kind(capsys, kind, some):
-    items = json.loads(printed(capsys, "list", kind, "--json"))
+def test_list_names_everything_of_a_kind(kind, some):
+    items = json.loads(printed("list", kind, "--json"))
     assert some <= {item["name"] for item in items}
     assert {item["kind"] for item in items} == {kind[:-1]}
-    table = printed(capsys, "list", kind)
+    table = printed("list", kind)
     assert all(item["name"] in table for item in items)
 
 
-def test_list_describes_every_encoding(capsys):
-    for item in json.loads(printed(capsys, "list", "encodings", "--json")):
+def test_list_describes_every_encoding():
+    for item in json.loads(printed("list", "encodings", "--json")):
         assert item["family"] and item["title"] and item["year"] and item["link"].startswith("https://"), item["name"]
         assert item["ranking"] in ("standard", "longer", "task-aware")
         assert item["source"] in SOURCE_KINDS and len(item["lengths"]) < 300, item["name"]
         assert isinstance(item["hooks"], list) and isinstance(item["parameters"], int)
-    by_name = {item["name"]: item for item in json.loads(printed(capsys, "list", "--json"))}
+    by_name = {item["name"]: item for item in json.loads(printed("list", "--json"))}
     assert by_name["alibi"]["hooks"] == ["prepare", "bias"]
     assert by_name["t5"]["parameters"] == 32 * 4
     assert by_name["nope"]["hooks"] == []
 
 
 @pytest.mark.parametrize("name", ["alibi", "sorting", "quick", "rope(base=500000)"])
-def test_show_describes_one(capsys, name):
-    (item,) = json.loads(printed(capsys, "show", name, "--json", "--no-measure"))
+def test_show_describes_one(name):
+    (item,) = json.loads(printed("show", name, "--json", "--no-measure"))
     assert item["name"].startswith(name[:-1])
-    assert item["name"] in printed(capsys, "show", name, "--no-measure").replace("\n", "")
+    assert item["name"] in printed("show", name, "--no-measure").replace("\n", "")
 
 
-def test_show_prints_all_things_of_a_name(capsys):
-    items = json.loads(printed(capsys, "show", "language", "--json"))
+def test_show_prints_all_things_of_a_name():
+    items = json.loads(printed("show", "language", "--json"))
     assert [item["kind"] for item in items] == ["task", "suite"]
-    shown = printed(capsys, "show", "language")
+    shown = printed("show", "language")
     assert all(item["title" if item["kind"] == "task" else "about"][:40] in shown for item in items)
 
 
-def test_show_prints_the_recipe_of_a_suite_and_of_its_conditions(capsys, tmp_path):
-    (suite,) = json.loads(printed(capsys, "show", "small", "--json"))
-    (condition,) = json.loads(printed(capsys, "show", "small-steps-x4", "--json"))
+def test_show_prints_the_recipe_of_a_suite_and_of_its_conditions(tmp_path):
+    (suite,) = json.loads(printed("show", "small", "--json"))
+    (condition,) = json.loads(printed("show", "small-steps-x4", "--json"))
     assert (suite["recipe"]["steps"], condition["recipe"]["steps"]) == (1400, 5600)
     assert "steps-x4" in suite["conditions"] and condition["conditions"] == []
     assert "copying unique, L 16, L′ 32; steps 7200" in condition["tasks"]
     own = tmp_path / "own.yaml"
     own.write_text(shipped()["small"].read_text().replace("name: small", "name: own").replace("layers: 3", "layers: 2"))
-    assert "layers: 2" in printed(capsys, "show", own)
-    assert "cannot read encoding" in refused(capsys, "show", "small-mine.py"), "a file of an encoding, no condition of small"
-    assert "did you mean 'steps-x4'?" in refused(capsys, "show", "small-steps-x5")
+    assert "layers: 2" in printed("show", own)
+    assert "cannot read encoding" in refused("show", "small-mine.py"), "a file of an encoding, no condition of small"
+    assert "did you mean 'steps-x4'?" in refused("show", "small-steps-x5")
 
 
-def test_show_prints_all_settings_of_a_wrapped_encoding(capsys):
-    assert "t5: buckets: 32, max distance: 128" in printed(capsys, "show", "randomised(t5)", "--no-measure")
+def test_show_prints_all_settings_of_a_wrapped_encoding():
+    assert "t5: buckets: 32, max distance: 128" in printed("show", "randomised(t5)", "--no-measure")
 
 
-def test_show_says_how_sure_the_source_is_and_lists_length_settings(capsys, monkeypatch):
+def test_show_says_how_sure_the_source_is_and_lists_length_settings(monkeypatch):
     def shown(name, **changes):
         cls = get_encoding(name)
         monkeypatch.setattr(cls, "info", replace(cls.info, **changes))
-        (item,) = json.loads(printed(capsys, "show", name, "--json", "--no-measure"))
+        (item,) = json.loads(printed("show", name, "--json", "--no-measure"))
         assert {key: item[key] for key in changes} == changes
-        return " ".join(printed(capsys, "show", name, "--no-measure").split())
+        return " ".join(printed("show", name, "--no-measure").split())
 
     text = shown("alibi", source="second-hand", lengths="window 16, as published")
     assert f"source second-hand: {SOURCE_MEANINGS['second-hand']}" in text and "lengths window 16, as published" in text
     text = shown("alibi", source="port", lengths="")
     assert f"source port: {SOURCE_MEANINGS['port']}" in text and "lengths none" in text
-    header, line = (
-        next(x for x in printed(capsys, "list", "encodings").splitlines() if x.startswith(w)) for w in ("enc", "alibi ")
-    )
+    header, line = (next(x for x in printed("list", "encodings").splitlines() if x.startswith(w)) for w in ("enc", "alibi "))
     assert line[header.index("source") :].startswith("port ")
 
 
-def test_show_measures_the_card(capsys, monkeypatch):
+def test_show_measures_the_card(monkeypatch):
     monkeypatch.setattr("bench.measure.card.QUIET", 9.0)
-    (item,) = json.loads(printed(capsys, "show", "sinusoidal", "--json"))
+    monkeypatch.setattr("bench.measure.measure_card.measure_encoding", lambda cls, rounds: measure_encoding(cls, rounds=1))
+    (item,) = json.loads(printed("show", "sinusoidal", "--json"))
     assert item["properties"] == {
         "unique": True, "linear": True, "defined_past_train": True, "deterministic": True, "several_dimensions": True,
     }  # fmt: skip

@@ -64,31 +64,31 @@ def here(world, monkeypatch, fresh_registry) -> Iterator[Path]:
         (world / name).unlink(missing_ok=True)
 
 
-def line_of(capsys: pytest.CaptureFixture, command: str) -> str:
+def line_of(command: str) -> str:
     """The one line of a refused command, which writes nothing."""
     before = {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()}
-    line = refused(capsys, *shlex.split(command))
+    line = refused(*shlex.split(command))
     assert {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()} == before, "nothing was written"
     assert ".tmp" not in line
     return line
 
 
 @pytest.mark.parametrize("mistake", [pytest.param(m, marks=NO_GPU) if m == "cuda" else m for m in AUTHOR])
-def test_mistakes_in_a_plugin(here, capsys, mistake):
+def test_mistakes_in_a_plugin(here, mistake):
     old, new, message = AUTHOR[mistake]
     assert PLUGIN.count(old) == 1
     (here / "mine.py").write_text(PLUGIN.replace(old, new))
-    assert message in line_of(capsys, "check --unsafe mine.py")  # no word about a sandbox
+    assert message in line_of("check --unsafe mine.py")  # no word about a sandbox
 
 
 @pytest.mark.parametrize("name", ["a hook raises", "NaN", "no super"])
 @pytest.mark.parametrize("command", ["run tiny.yaml --encoding {}", "run tiny.yaml --dry-run --on one-partition --encoding {}"])
-def test_no_grid_starts_with_a_plugin_that_cannot_work(here, capsys, monkeypatch, name, command):
+def test_no_grid_starts_with_a_plugin_that_cannot_work(here, monkeypatch, name, command):
     monkeypatch.setenv("HOME", str(here))
     old, new, message = AUTHOR[name]
     (here / "mine.py").write_text(PLUGIN.replace(old, new))
-    assert message in line_of(capsys, command.format("mine.py"))
-    assert message in line_of(capsys, command.format("'randomised(mine.py)'"))
+    assert message in line_of(command.format("mine.py"))
+    assert message in line_of(command.format("'randomised(mine.py)'"))
 
 
 @pytest.mark.parametrize(
@@ -98,44 +98,44 @@ def test_no_grid_starts_with_a_plugin_that_cannot_work(here, capsys, monkeypatch
         ("rate: float = 1.0", "rate=torch.float32", "settings of mine: Unable to serialize unknown type"),
     ],
 )
-def test_no_grid_starts_with_a_plugin_that_no_result_can_hold(here, capsys, old, new, message):
+def test_no_grid_starts_with_a_plugin_that_no_result_can_hold(here, old, new, message):
     assert PLUGIN.count(old) == 1
     (here / "mine.py").write_text(PLUGIN.replace(old, new))
-    assert message in line_of(capsys, "run tiny.yaml --encoding mine.py")
+    assert message in line_of("run tiny.yaml --encoding mine.py")
 
 
 @pytest.mark.parametrize("command", REFERENCES)
-def test_mistakes_in_the_reference_to_a_plugin(here, capsys, command):
+def test_mistakes_in_the_reference_to_a_plugin(here, command):
     (here / "mine.py").write_text(PLUGIN)
-    assert REFERENCES[command] in line_of(capsys, command.replace("check", "check --unsafe"))  # no word about a sandbox
+    assert REFERENCES[command] in line_of(command.replace("check", "check --unsafe"))  # no word about a sandbox
 
 
-def test_a_folder_is_not_its_own_nearest_match(here, capsys):
+def test_a_folder_is_not_its_own_nearest_match(here):
     (here / "folder.py").mkdir(exist_ok=True)
-    assert line_of(capsys, "check --unsafe folder.py").strip().endswith("cannot read encoding folder.py: Is a directory")
+    assert line_of("check --unsafe folder.py").strip().endswith("cannot read encoding folder.py: Is a directory")
 
 
 @pytest.mark.parametrize("command", [pytest.param(c, marks=NO_GPU) if c.endswith("cuda") else c for c in COMMANDS])
-def test_mistakes_on_the_command_line(here, capsys, monkeypatch, command):
+def test_mistakes_on_the_command_line(here, monkeypatch, command):
     if "preemptible" in command:
         (here / "cluster.yaml").write_text("{partition: x, time_minutes: 60, shared_folder: $NOT_SET/lprime}")
         command, given = command.replace("preemptible", "cluster.yaml"), command
-        assert COMMANDS[given] in line_of(capsys, command)
+        assert COMMANDS[given] in line_of(command)
     else:
-        assert COMMANDS[command] in line_of(capsys, command)
+        assert COMMANDS[command] in line_of(command)
 
 
 @pytest.mark.parametrize("mistake", CLUSTERS)
-def test_mistakes_in_a_cluster_file(here, capsys, mistake):
+def test_mistakes_in_a_cluster_file(here, mistake):
     changes, message = CLUSTERS[mistake]
     (here / "cluster.yaml").write_text(yaml.safe_dump({"partition": "main", "time_minutes": 60} | changes))
     out = " --out elsewhere" if mistake == "another folder" else ""
-    assert message in line_of(capsys, f"run tiny.yaml --on cluster.yaml{out}")
+    assert message in line_of(f"run tiny.yaml --on cluster.yaml{out}")
 
 
-def test_a_grid_warns_of_an_info_that_check_refuses(here, capsys):
+def test_a_grid_warns_of_an_info_that_check_refuses(here):
     Path("mine.py").write_text(PLUGIN.replace("2026", '"2026"'))
-    code, out, _ = run_command(capsys, "run", "tiny.yaml", "--encoding", "mine.py", "--dry-run")
+    code, out, _ = run_command("run", "tiny.yaml", "--encoding", "mine.py", "--dry-run")
     assert code == 0
     assert "caution: lprime check refuses what mine declares; correct it before the runs: " in out
     assert "year is not a year of publication: '2026'" in out

@@ -22,10 +22,10 @@ from tasks import catalogue as tasks_catalogue
 LOCAL, THEIRS = (1, 1, 0.75, 0.5), (1, 1, 0.5, 0.25)
 
 
-def test_version_and_short_help(capsys):
-    assert re.fullmatch(r"lprime \d+\.\d+\.\d+\n", printed(capsys, "--version"))
-    assert printed(capsys, "run", "-h") == printed(capsys, "run", "--help")
-    assert all(name in " ".join(printed(capsys, "run", "-h").split()) for name in shipped())
+def test_version_and_short_help():
+    assert re.fullmatch(r"lprime \d+\.\d+\.\d+\n", printed("--version"))
+    assert printed("run", "-h") == printed("run", "--help")
+    assert all(name in " ".join(printed("run", "-h").split()) for name in shipped())
 
 
 def test_completion_knows_what_exists():
@@ -53,32 +53,30 @@ def here(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def test_environment_variables_are_defaults(here, capsys, monkeypatch):
+def test_environment_variables_are_defaults(here, monkeypatch):
     monkeypatch.setenv("LPRIME_OUT", "a b")
     monkeypatch.setenv("LPRIME_WORKERS", "3")
-    assert (
-        "results under a b/tiny" in (shown := printed(capsys, "run", "tiny.yaml", "--dry-run")) and "with 3 at a time" in shown
-    )
-    assert "results under c/tiny" in printed(capsys, "run", "tiny.yaml", "--dry-run", "--out", "c")
-    assert "no results of suite tiny under a b/tiny" in refused(capsys, "compare", "nope", "rope", "--suite", "tiny.yaml")
+    assert "results under a b/tiny" in (shown := printed("run", "tiny.yaml", "--dry-run")) and "with 3 at a time" in shown
+    assert "results under c/tiny" in printed("run", "tiny.yaml", "--dry-run", "--out", "c")
+    assert "no results of suite tiny under a b/tiny" in refused("compare", "nope", "rope", "--suite", "tiny.yaml")
     # A cluster file decides instead of LPRIME_WORKERS, but not instead of --workers.
     (here / "c.yaml").write_text("{partition: x, time_minutes: 60}")
-    assert "#SBATCH --partition=x" in printed(capsys, "run", "tiny.yaml", "--dry-run", "--on", "c.yaml")
-    assert "--workers applies" in refused(capsys, "run", "tiny.yaml", "--dry-run", "--on", "c.yaml", "--workers", 3)
+    assert "#SBATCH --partition=x" in printed("run", "tiny.yaml", "--dry-run", "--on", "c.yaml")
+    assert "--workers applies" in refused("run", "tiny.yaml", "--dry-run", "--on", "c.yaml", "--workers", 3)
     assert not (here / "a b").exists()
 
 
-def test_a_dry_run_as_json(here, capsys):
-    shown = json.loads(printed(capsys, "run", "tiny.yaml", "--dry-run", "--json", "--task", "parity"))
+def test_a_dry_run_as_json(here):
+    shown = json.loads(printed("run", "tiny.yaml", "--dry-run", "--json", "--task", "parity"))
     assert (shown["runs"], shown["done"], len(shown["preview"])) == (2, 0, 3)
 
 
-def test_a_dry_run_names_runs_that_only_evaluate_apart(here, capsys):
+def test_a_dry_run_names_runs_that_only_evaluate_apart(here):
     """``ntk`` loads the weights of ``rope``; ``drope`` trains one more stage."""
 
     def shown(*names):
         encodings = [word for name in names for word in ("--encoding", name)]
-        return printed(capsys, "run", "quick", "--dry-run", "--task", "parity", *encodings).splitlines()[1]
+        return printed("run", "quick", "--dry-run", "--task", "parity", *encodings).splitlines()[1]
 
     time = r"takes \d+ s"
     assert re.fullmatch(rf"a run {time} \(guessed.*", shown("rope"))
@@ -86,16 +84,16 @@ def test_a_dry_run_names_runs_that_only_evaluate_apart(here, capsys):
     assert re.fullmatch(rf"a run {time} to \d+ s \(guessed.*", shown("rope", "drope"))
 
 
-def test_quiet_and_json_of_finished_runs(here, capsys):
+def test_quiet_and_json_of_finished_runs(here):
     """Nothing runs; the diverged run is named even in a quiet command, and its exit code is 0: it is a result."""
     of = load_suite("tiny.yaml")
     for run in plan_runs(of):
         status = "diverged" if run.key == ("parity", "t5", 0) else "done"
         write_result(here / "runs", run, status)
     said = "caution: 1 of 4 runs diverged (NaN or infinite loss) and count as zero:\n  parity t5 seed 0: at step 3 of 40\n"
-    assert printed(capsys, "run", "tiny.yaml", "--quiet").endswith(said)
-    assert printed(capsys, "run", "tiny.yaml").startswith("nothing to run: 4 of 4 runs are done under runs/tiny\n")
-    code, out, _ = run_command(capsys, "run", "tiny.yaml", "--json")
+    assert printed("run", "tiny.yaml", "--quiet").endswith(said)
+    assert printed("run", "tiny.yaml").startswith("nothing to run: 4 of 4 runs are done under runs/tiny\n")
+    code, out, _ = run_command("run", "tiny.yaml", "--json")
     shown = json.loads(out)
     assert code == 0 and (shown["done"], shown["failed"]) == (4, [])
     assert shown["diverged"] == [{"suite": "tiny", "task": "parity", "encoding": "t5", "seed": 0, "step": 3}]
@@ -140,37 +138,37 @@ def two_places(here) -> Path:
         ("nope rope", ["--out", "empty"], ["nope", "rope"]),
     ],
 )
-def test_compare_sets_local_runs_against_published_ones(two_places, capsys, pair, more, names):
+def test_compare_sets_local_runs_against_published_ones(two_places, pair, more, names):
     where = ["--suite", "tiny.yaml", "--board", "board", *more]
     (two_places / "tiny.yaml").write_text(yaml.safe_dump(suite().model_dump(mode="json", exclude={"vary", "condition"})))
-    shown = json.loads(printed(capsys, "compare", *pair.split(), *where, "--json"))
+    shown = json.loads(printed("compare", *pair.split(), *where, "--json"))
     assert [shown[side]["name"] for side in "ab"] == names
     expected = {"mine": LOCAL, "mine (local)": LOCAL, "rope (local)": LOCAL, "nope": THEIRS}
     for side, name in zip("ab", names, strict=True):
         if name in expected:
             assert tuple(shown["tasks"]["parity"][side]["exact"].values()) == expected[name]
-    text = printed(capsys, "compare", *pair.split(), *where)
+    text = printed("compare", *pair.split(), *where)
     assert text.startswith(f"A {names[0]}\nB {names[1]}\n")
 
 
-def test_export_follows_the_ending(two_places, capsys):
+def test_export_follows_the_ending(two_places):
     import pandas as pd
 
     for ending, read in {"csv": pd.read_csv, "json": pd.read_json, "parquet": pd.read_parquet}.items():
-        printed(capsys, "export", "--to", f"t.{ending}")
+        printed("export", "--to", f"t.{ending}")
         frame = read(two_places / f"t.{ending}")
         assert sorted(frame.encoding.unique()) == ["mine", "rope"] and frame.exact.mean() == pytest.approx(0.8125), ending
 
 
-def test_no_color_is_respected(two_places, capsys, monkeypatch):
+def test_no_color_is_respected(two_places, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     coloured = re.compile(r"\x1b\[(?:[\d;]*;)?3[0-7]")
     command = ["compare", "mine", "rope", "--suite", "tiny"]
-    assert coloured.search(printed(capsys, *command))
+    assert coloured.search(printed(*command))
     monkeypatch.setenv("NO_COLOR", "1")
-    assert not coloured.search(printed(capsys, *command))
+    assert not coloured.search(printed(*command))
 
 
-def test_a_terminal_of_unknown_width(two_places, capsys, monkeypatch):
+def test_a_terminal_of_unknown_width(two_places, monkeypatch):
     monkeypatch.setenv("COLUMNS", "0")
-    assert "mine" in printed(capsys, "compare", "mine", "rope", "--suite", "tiny")
+    assert "mine" in printed("compare", "mine", "rope", "--suite", "tiny")

@@ -4,8 +4,9 @@ import csv
 import json
 
 import pytest
-from commands import printed, refused
+from commands import printed, refused, run_command
 
+from bench.plugins.registry import get_encoding
 from bench.probe.measure import VERSIONS
 from bench.probe.subject import load_subject
 from bench.runs.run import Run
@@ -25,24 +26,22 @@ class Near(Encoding):
 
 
 @pytest.fixture
-def measured(tiny, tmp_path, monkeypatch, capsys, fresh_registry):
+def measured(tiny, tmp_path, monkeypatch, fresh_registry):
     """Folder with runs of a plugin and of nope, and their probes."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "near.py").write_text(PLUGIN)
     tiny()
-    records = json.loads(printed_json(capsys, "--encoding", "near.py", "--encoding", "nope"))
+    records = json.loads(printed_json("--encoding", "near.py", "--encoding", "nope"))
     return tmp_path, records
 
 
-def printed_json(capsys, *more) -> str:
-    from commands import run_command
-
-    code, out, _err = run_command(capsys, "probe", "tiny.yaml", "--task", "copying", "--workers", 1, "--json", *more)
+def printed_json(*more) -> str:
+    code, out, _err = run_command("probe", "tiny.yaml", "--task", "copying", "--workers", 1, "--json", *more)
     assert code == 0
     return out
 
 
-def test_probes_of_a_plugin(measured, capsys, monkeypatch):
+def test_probes_of_a_plugin(measured, monkeypatch):
     folder, records = measured
     assert {r["probe"] for r in records} == {*VERSIONS} - {"needle", "excess"}, "those that the task allows"
     assert {r["encoding"] for r in records} == {"near", "nope"}
@@ -53,59 +52,59 @@ def test_probes_of_a_plugin(measured, capsys, monkeypatch):
     assert [path.name for path in files] == [f"probe-{name}.json" for name in sorted({*VERSIONS} - {"needle", "excess"})]
     before = {path: path.stat().st_mtime_ns for path in files}
     (run / "weights.safetensors").rename(run / "kept")  # nothing is measured again, so nothing needs the weights
-    assert json.loads(printed_json(capsys, "--encoding", "near.py", "--encoding", "nope")) == records
+    assert json.loads(printed_json("--encoding", "near.py", "--encoding", "nope")) == records
     assert {path: path.stat().st_mtime_ns for path in files} == before
     (run / "kept").rename(run / "weights.safetensors")
 
-    table = printed(capsys, "export", "--probes", "--to", "probes.csv")
+    table = printed("export", "--probes", "--to", "probes.csv")
     rows = list(csv.DictReader((folder / "probes.csv").open()))
     assert table.startswith(f"{len(rows)} rows of {len(records)} probes")
     assert "unknown suite with probes 'tin'; did you mean 'tiny'" in refused(
-        capsys, "export", "--probes", "--to", "p.csv", "--suite", "tin"
+        "export", "--probes", "--to", "p.csv", "--suite", "tin"
     )
     assert len(rows) == sum(len(r["values"]) for r in records)
 
-    assert "nothing to train" in printed(capsys, "probe", "tiny.yaml", "--encoding", "nope", "--task", "copying", "--dry-run")
-    printed(capsys, "publish", "tiny.yaml", "--board", "board", "--no-measure")
+    assert "nothing to train" in printed("probe", "tiny.yaml", "--encoding", "nope", "--task", "copying", "--dry-run")
+    printed("publish", "tiny.yaml", "--board", "board", "--no-measure")
     assert "## Suite tiny" in (folder / "board/INSIDE.md").read_text()
     assert "How it works inside" in (folder / "board/pages/nope.md").read_text()
-    assert "match the" in printed(capsys, "board", "--check", "--board", "board")
+    assert "match the" in printed("board", "--check", "--board", "board")
 
     growth = "probe", "growth", "tiny.yaml", "--encoding", "near.py", "--task", "copying"
     (run / "probe-growth.json").write_text("{}")
-    assert "is not a whole probe" in refused(capsys, *growth)
+    assert "is not a whole probe" in refused(*growth)
     (run / "probe-growth.json").unlink()
     weights = (run / "weights.safetensors").read_bytes()
     (run / "weights.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
-    assert "is damaged (its content does not match its checksum)" in refused(capsys, *growth)
+    assert "is damaged (its content does not match its checksum)" in refused(*growth)
     (run / "weights.safetensors").write_bytes(weights)
     with monkeypatch.context() as longer, pytest.raises(InputError, match="ends at step 40 of 41; delete it to train copying"):
         longer.setattr(Run, "steps", 41)
-        load_subject(Run(load_suite("tiny.yaml"), "copying", "near", 0), folder / "runs")
+        load_subject(Run(load_suite("tiny.yaml"), "copying", get_encoding("near.py").info.name, 0), folder / "runs")
     loss = "probe", "loss", "tiny.yaml"
-    assert "Loss within" in printed(capsys, *loss)
-    assert "unknown task with results 'parity'; expected one of: copying" in refused(capsys, *loss, "--task", "parity")
-    assert "unknown encoding with results 'rope'; did you mean 'nope'?" in refused(capsys, *loss, "--encoding", "rope")
+    assert "Loss within" in printed(*loss)
+    assert "unknown task with results 'parity'; expected one of: copying" in refused(*loss, "--task", "parity")
+    assert "unknown encoding with results 'rope'; did you mean 'nope'?" in refused(*loss, "--encoding", "rope")
 
 
-def test_bad_input(tiny, tmp_path, monkeypatch, capsys):
+def test_bad_input(tiny, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tiny()
-    assert "did you mean 'position'" in refused(capsys, "probe", "positon", "tiny.yaml")
+    assert "did you mean 'position'" in refused("probe", "positon", "tiny.yaml")
     for arguments in (["position"], ["tiny.yaml", "position"]):
-        assert "the suite comes last, got 'position'" in refused(capsys, "probe", *arguments)
-    assert "expected lprime probe theorem" in refused(capsys, "probe", "theorem", "tiny.yaml")
-    assert "needle: defined for none of the chosen tasks of suite tiny" in refused(capsys, "probe", "needle", "tiny.yaml")
+        assert "the suite comes last, got 'position'" in refused("probe", *arguments)
+    assert "expected lprime probe theorem" in refused("probe", "theorem", "tiny.yaml")
+    assert "needle: defined for none of the chosen tasks of suite tiny" in refused("probe", "needle", "tiny.yaml")
     both = "needle", "similarity", "tiny.yaml"
-    assert "1 run" in printed(capsys, "probe", *both, "--task", "copying", "--encoding", "nope", "--dry-run")
-    assert "did you mean 'copying'" in refused(capsys, "probe", "loss", "tiny.yaml", "--task", "copyin")
-    assert "ask for it alone" in refused(capsys, "probe", "loss", "position", "tiny.yaml")
-    assert "no results of suite tiny" in refused(capsys, "probe", "loss", "tiny.yaml")
-    assert "expected no --seed with it" in refused(capsys, "probe", "loss", "tiny.yaml", "--seed", 0)
-    assert "no probes under" in refused(capsys, "export", "--probes", "--to", "probes.csv")
+    assert "1 run" in printed("probe", *both, "--task", "copying", "--encoding", "nope", "--dry-run")
+    assert "did you mean 'copying'" in refused("probe", "loss", "tiny.yaml", "--task", "copyin")
+    assert "ask for it alone" in refused("probe", "loss", "position", "tiny.yaml")
+    assert "no results of suite tiny" in refused("probe", "loss", "tiny.yaml")
+    assert "expected no --seed with it" in refused("probe", "loss", "tiny.yaml", "--seed", 0)
+    assert "no probes under" in refused("export", "--probes", "--to", "probes.csv")
 
 
-def test_the_theorem_is_printed(capsys):
-    assert "the position in the residual stream: < 1e-9" in printed(capsys, "probe", "theorem")
-    numbers = json.loads(printed(capsys, "probe", "theorem", "--json"))
+def test_the_theorem_is_printed():
+    assert "the position in the residual stream: < 1e-9" in printed("probe", "theorem")
+    numbers = json.loads(printed("probe", "theorem", "--json"))
     assert max(numbers["errors"].values()) < 1e-9 and numbers["permuted"]["without mask"] < 1e-5

@@ -10,7 +10,6 @@ from plugin_files import source_of_one
 from support import suite_dict
 from synthetic_results import CURVE, full, store
 
-from bench.plugins import registry
 from bench.plugins.declared import declared_name
 from bench.plugins.registry import get_encoding
 from bench.runs.pool import LocalPool
@@ -23,10 +22,9 @@ LEAVES_A_FILE = "from pathlib import Path; Path(__file__).with_name('ran').touch
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch) -> Suite:
+def own(tmp_path, monkeypatch, fresh_registry) -> Suite:
     """A folder with a suite of a plugin that leaves a file when it runs, and results of it."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
     (tmp_path / "evil.py").write_text(source_of_one("evil", "Evil", LEAVES_A_FILE))
     names = ["nope", "evil.py", "randomised(evil.py(strength=2))"]
     (tmp_path / "own.yaml").write_text(yaml.safe_dump(suite_dict(encodings=names, seeds=[0, 1])))
@@ -48,8 +46,8 @@ def own(tmp_path, monkeypatch) -> Suite:
         "show quick",
     ],
 )
-def test_commands_that_read_run_no_plugin(own, tmp_path, undrawn, capsys, words):
-    assert run_command(capsys, *words.split())[0] == 0
+def test_commands_that_read_run_no_plugin(own, tmp_path, undrawn, words):
+    assert run_command(*words.split())[0] == 0
     assert not (tmp_path / "ran").exists()
     get_encoding("evil.py")
     assert (tmp_path / "ran").exists(), "the plugin does leave a file when it runs"
@@ -88,9 +86,8 @@ def test_declared_names_are_those_of_the_loaded_classes(own, tmp_path):
             declared_name(text)
 
 
-def test_a_worker_that_has_loaded_a_plugin_serves_no_other_encoding(tmp_path, monkeypatch):
+def test_a_worker_that_has_loaded_a_plugin_serves_no_other_encoding(tmp_path, fresh_registry):
     """A plugin that changes ALiBi in its process changes no run of ALiBi."""
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
     changes = "import multiprocessing\nfrom bench.encodings.alibi import ALiBi\n"
     changes += "if multiprocessing.parent_process(): ALiBi.bias = lambda self, q, k, at: None\n"
     (tmp_path / "evil.py").write_text(source_of_one("evil", "Evil", changes))
@@ -120,8 +117,8 @@ BOMB = "x0: &x0 [x, x]\n" + "".join(f"x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9
         ("[" * 16_000, "is not valid YAML: maximum recursion depth exceeded"),
     ],
 )
-def test_a_small_file_cannot_make_a_reader_slow(tmp_path, capsys, text, message):
+def test_a_small_file_cannot_make_a_reader_slow(tmp_path, text, message):
     (tmp_path / "large.yaml").write_text(text)
     start = time.process_time()
-    assert message in refused(capsys, "status", tmp_path / "large.yaml")
+    assert message in refused("status", tmp_path / "large.yaml")
     assert time.process_time() - start < 2

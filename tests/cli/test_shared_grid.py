@@ -3,9 +3,8 @@
 import os
 import signal
 import subprocess
-import time
 
-from support import lprime, results, start_lprime
+from support import lprime, results, start_lprime, wait_for
 
 NAMES = ("rope", "yarn", "ntk", "finetuned(rope)")
 
@@ -35,9 +34,7 @@ def test_stretched_forms_after_rope_train_nothing(tiny, tmp_path):
     chosen = [part for name in reversed(NAMES) for part in ("--encoding", name)]
     command = ("run", suite, "--task", "copying", "--out", other, "--workers", 2, *chosen, "--checkpoint-every", 0)
     process = start_lprime(*command, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60
-    while not list(other.rglob("*.safetensors")) and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_for(process, other, "*.safetensors")
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     run(suite, other, "--workers", 2, encodings=NAMES[::-1])

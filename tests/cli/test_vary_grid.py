@@ -25,6 +25,7 @@ def test_all_conditions_run_as_one_grid(tiny, tmp_path):
     first = lprime(*narrowed)
     assert "2 of 2 runs to do" in first.stdout, first.stderr
     assert "train_length-x1.5: parity nope seed 1: in distribution" in first.stdout
+    assert "the board:" not in first.stdout, "the suite itself has no results"
     assert sorted(path.name for path in out.iterdir()) == ["tiny-steps-x2", "tiny-train_length-x1.5"]
     assert "nothing to run: 2 of 2" in lprime(*narrowed).stdout
     states = json.loads(lprime("status", of, "--vary", "--out", out, "--json").stdout)
@@ -34,6 +35,9 @@ def test_all_conditions_run_as_one_grid(tiny, tmp_path):
     shown = lprime("status", of, "--vary", "--out", out).stdout
     assert "train_length-x1.5  1 done, 3 missing" in shown
     assert "8 runs: 2 done, 6 missing" in shown
+    assert lprime("run", of, "--out", out, "--workers", 1, "--task", "parity", "--encoding", "nope").returncode == 0
+    board = f"the board: lprime board {of} --out {out}"
+    assert lprime(*narrowed[:-4], "--encoding", "nope").stdout.endswith(f"{board}\n"), "with the rest of the runs of nope"
 
 
 def test_jobs_on_a_cluster_belong_to_one_condition(tiny, tmp_path, monkeypatch):

@@ -6,9 +6,8 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 from matplotlib.text import Text
-from synthetic_results import full, only_grid, record, result, suite
+from synthetic_results import full, only_grid, record, result, suite, timings
 
-from bench.result import Timings
 from leaderboard.figures import canvas
 from leaderboard.figures.theme import LIGHT
 
@@ -33,8 +32,7 @@ def crowd(count: int, families: int = 5, seeds: Sequence[int] = (0, 1, 2)):
             for seed in seeds:
                 past = np.sort(rng.integers(101, size=2))[::-1] / 100
                 exact = [1, 1, *(floor + (1 - floor) * past)]
-                timings = Timings(step_ms=pace, train_s=8.0, evaluate_s=1.0, total_s=9.0)
-                runs.append(result(of, task, made, seed, exact, timings=timings))
+                runs.append(result(of, task, made, seed, exact, timings=timings(pace)))
     return only_grid(of, runs)
 
 

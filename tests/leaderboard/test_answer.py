@@ -9,7 +9,7 @@ from board_helpers import cells, whole_board
 from synthetic_results import full, only_grid, record, result, suite
 
 from leaderboard.data.grid import RelativeCost, build_grids
-from leaderboard.render.answer import answer
+from leaderboard.render.answer import answer, seeds_text
 from leaderboard.stats import resolution
 from leaderboard.stats.summary import summarise
 
@@ -79,6 +79,14 @@ def test_leaders_that_are_second_hand_are_marked():
     of_b = {"encoding": record("b", source="second-hand")}
     text = said(of, [run.model_copy(update=of_b) if run.encoding.name == "b" else run for run in runs])
     assert " and b ≈ (.701 [.661, .741]). ≈: written from what others say of it, so it may" in text
+
+
+def test_seeds_are_counted_before_every_task_has_run():
+    of, counted = suite(), []
+    runs = full(of, {"nope": (1, 1, 0.5, 0.5)})  # three seeds of parity, then three of sorting
+    for count in (0, 1, 3, 4, 6):
+        counted.append(seeds_text(only_grid(of, runs[:count])))
+    assert counted == ["3 seeds", "0 to 1 of 3 seeds so far", "0 to 3 of 3 seeds so far", "1 to 3 of 3 seeds so far", "3 seeds"]
 
 
 def test_statistics_are_computed_once_per_grid():

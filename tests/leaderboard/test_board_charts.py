@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 from hypothesis.extra.numpy import arrays
 from matplotlib.colors import to_hex
-from synthetic_results import failure, full, only_grid, result, suite
+from synthetic_results import failure, full, only_grid, result, suite, timings
 
-from bench.result import Timings
 from leaderboard.data.grid import RelativeCost
 from leaderboard.figures import cost, heatmap, highlight, profiles, theme
 from leaderboard.figures.theme import LIGHT
@@ -172,10 +171,9 @@ def test_no_encoding_beats_one_on_the_front(made):
 def test_discs_are_at_time_and_score_with_their_seeds_and_intervals():
     of, runs = suite(encodings=["nope", "busy", "rope"]), []
     for i, (name, pace) in enumerate({"nope": 10, "busy": 40, "rope": 20}.items()):
-        timings = Timings(step_ms=pace, train_s=8.0, evaluate_s=1.0, total_s=9.0)
         for seed in of.seeds:
             exact = 1, 1, 0.6 + 0.1 * i, 0.6 + 0.1 * i + 0.01 * seed
-            runs += [result(of, t.task, name, seed, exact, timings=timings) for t in of.tasks]
+            runs += [result(of, t.task, name, seed, exact, timings=timings(pace)) for t in of.tasks]
     classes = summarise(replace(only_grid(of, runs), costs={"busy": RelativeCost(4, 4, 4, True)}))
     figure = figure_of(cost.draw_cost, classes)
     (ax,) = figure.axes
@@ -193,8 +191,7 @@ def test_discs_are_at_time_and_score_with_their_seeds_and_intervals():
 def test_the_front_is_drawn_and_bold_and_those_ranked_apart_are_hollow_and_not_on_it():
     of = suite()
     runs = full(of, {"nope": (1, 1, 0.6, 0.6), "rope": (1, 1, 0.7, 0.7)})
-    slow = Timings(step_ms=20, train_s=8.0, evaluate_s=1.0, total_s=9.0)
-    runs += full(of, {"slow": (1, 1, 0.6, 0.6)}, timings=slow)
+    runs += full(of, {"slow": (1, 1, 0.6, 0.6)}, timings=timings(20))
     runs += [result(of, t.task, "tuned", s, (1, 1, 0.9, 0.9), longest_seen=12) for t in of.tasks for s in of.seeds]
     classes = summarise(only_grid(of, runs))
     figure = figure_of(cost.draw_cost, classes)

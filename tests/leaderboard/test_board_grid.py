@@ -42,7 +42,7 @@ def test_collect_finds_every_run_and_nothing_else(tmp_path):
 
 
 def test_collect_without_results_gives_advice(tmp_path):
-    expected = f"no results of suite tiny under {tmp_path / 'tiny'}; run `lprime run tiny.yaml` first"
+    expected = f"no results of suite tiny under {tmp_path / 'tiny'}; run `lprime run tiny.yaml --out {tmp_path}` first"
     with pytest.raises(InputError) as error:
         collect.collect(suite(), tmp_path)
     assert str(error.value) == expected

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
-from synthetic_results import failure, full, record, result, suite
+from synthetic_results import failure, full, record, result, suite, timings
 
-from bench.result import Timings
 from leaderboard.data.grid import RelativeCost, build_grids
 from leaderboard.render import compare_text
 from leaderboard.stats.compare import EncodingComparison, compare_encodings, welch
@@ -183,11 +182,7 @@ def test_a_curve_too_wide_continues_below():
 def test_numbers_of_the_tables():
     of = suite()
     runs = [result(of, t.task, "rope", s, (1, 0.8, 0.5 + s / 10, 0.3)) for t in of.tasks for s in of.seeds]
-    runs += [
-        result(of, t.task, "nope", s, (1, 1, 0.2, 0.1), timings=Timings(step_ms=5 + s, train_s=1, evaluate_s=1, total_s=2))
-        for t in of.tasks
-        for s in of.seeds
-    ]
+    runs += [result(of, t.task, "nope", s, (1, 1, 0.2, 0.1), timings=timings(5 + s)) for t in of.tasks for s in of.seeds]
     text = shown(compare_encodings(build_grids(of, runs, {}), "rope", "nope"))
     rows = [line.split() for line in text.splitlines()]
     half = scipy.stats.t(2).ppf(0.975) * 0.1 * np.log2(1.5) / 3**0.5

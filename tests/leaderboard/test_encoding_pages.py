@@ -8,11 +8,10 @@ from board_helpers import table_below
 from figure_helpers import figure_of, line_of, lines, texts
 from markdown_it import MarkdownIt
 from matplotlib.colors import to_hex
-from synthetic_results import CURVE, failure, full, only_grid, record, result, suite
+from synthetic_results import CURVE, a_card, failure, full, only_grid, record, result, suite, timings
 
 from bench.measure import card as card_of
 from bench.measure import measure_card
-from bench.result import Timings
 from bench.runs.run import plan_runs
 from leaderboard.data import cards, grid
 from leaderboard.figures import encoding_figure
@@ -38,20 +37,6 @@ def entries(of, runs, failures=None):
 
 def page(of, runs, encoding="nope", card=None, failures=None):
     return pages.render_encoding_page(encoding, {of.name: entries(of, runs, failures)[encoding]}, card or card_of.Card())
-
-
-def a_card(**changes):
-    declared = card_of.Declared(
-        authors="A, B", formula="s = q·k | <b>", past="goes on", provenance="the paper", hooks=["bias"], shift_invariant=True,
-        random=False, source="port", lengths="",
-    )  # fmt: skip
-    measured = card_of.Measured(
-        properties={"unique": True, "linear": False},
-        costs=[card_of.CostAt(length=23, step_ms=26.04, step_ratio=1.25, peak_mb=19.6, peak_ratio=1.1)],
-        suite="small", task="copying", source_sha256="0123456789abcdef", versions={"torch": "2"}, device="cpu (X)", threads=1,
-        commit=None, cpu_share=0.99, finished="2026-01-01T00:00:00+00:00",
-    )  # fmt: skip
-    return card_of.Card(declared=declared, measured=measured.model_copy(update=changes))
 
 
 def test_a_page_lists_the_encodings_it_is_separated_from():
@@ -101,7 +86,7 @@ def test_a_task_without_a_run_is_named_and_has_no_table():
 
 def test_every_run_is_listed_with_its_environment():
     of = suite()
-    times = Timings(step_ms=12.5, train_s=8, evaluate_s=1, total_s=9, cpu_share=0.7)
+    times = timings(12.5, cpu_share=0.7)
     runs = full(of, {"nope": CURVE})
     runs[1] = result(
         of, "parity", "nope", 1, CURVE, timings=times, device="NVIDIA H200", commit="a" * 40, versions={"torch": "3"}
@@ -133,7 +118,7 @@ def test_the_command_reproduces_the_first_run_of_any_encoding(encoding):
     assert words[:2] == ["lprime", "run"] and fence.info == "sh"
     options = dict(zip(words[3::2], words[4::2], strict=True))
     (run,) = plan_runs(of, [options["--encoding"]], [options["--task"]], [int(options["--seed"])])
-    assert (words[2], run.encoding, run.task, run.seed) == ("tiny", encoding, "parity", 4)
+    assert (words[2], run.encoding, run.task, run.seed) == ("tiny.yaml", encoding, "parity", 4)
 
 
 @pytest.mark.parametrize(("commit", "shown"), [("c" * 40, True), ("c" * 40 + "-dirty", False), (None, False)])
@@ -230,49 +215,6 @@ def test_broken_cards_are_named(tmp_path, text):
     path.write_text(text)
     with pytest.raises(InputError, match=rf"{re.escape(str(path))} does not hold cards"):
         cards.read_cards(tmp_path)
-
-
-def test_cards_are_measured_once_per_source_and_length(monkeypatch):
-    from bench.plugins.registry import get_encoding
-    from bench.plugins.source_hash import source_hash
-
-    calls = []
-    old = a_card(source_sha256=source_hash(get_encoding("alibi")))
-    now = old.measured.model_copy(update={"costs": [old.measured.costs[0].model_copy(update={"length": 35})]})
-    monkeypatch.setattr(measure_card, "measure_encoding", lambda cls: calls.append(cls.info.name) or now)
-    found = measure_card.measure_cards(["alibi", "no_longer_there"], {"gone": a_card()})
-    assert calls == ["alibi"] and set(found) == {"alibi", "gone"} and found["gone"] == a_card()
-    assert found["alibi"].declared.formula == get_encoding("alibi").info.formula
-    assert found["alibi"].declared.hooks == ["prepare", "bias"]
-    measure_card.measure_cards(["alibi"], found)
-    assert calls == ["alibi"], "as measured"
-    for stale in (
-        {"alibi": old},
-        {"alibi": old.model_copy(update={"measured": now.model_copy(update={"source_sha256": "x"})})},
-    ):
-        assert measure_card.measure_cards(["alibi"], stale, measure=False)["alibi"].measured == stale["alibi"].measured
-        measure_card.measure_cards(["alibi"], stale)
-    assert calls == ["alibi"] * 3
-
-
-def test_a_name_that_is_a_file_is_not_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "evil.py").write_text("open('ran', 'w')")
-    assert measure_card.measure_cards(["evil.py", "randomised(evil.py)"]) == {}
-    assert [p.name for p in tmp_path.iterdir()] == ["evil.py"]
-
-
-def test_a_card_is_measured_on_one_thread_and_records_it():
-    import torch
-
-    from bench.plugins.registry import get_encoding
-
-    before = torch.get_num_threads()
-    found = measure_card.measure_encoding(get_encoding("nope"), rounds=1)
-    assert torch.get_num_threads() == before
-    assert found.properties["defined_past_train"] and not found.properties["unique"]
-    assert [c.length for c in found.costs] == [n * found.costs[0].length for n in (1, 2, 4)]
-    assert all(c.peak_ratio == 1 for c in found.costs) and 0 < found.cpu_share <= 1.05 and found.threads == 1
 
 
 def test_a_fine_tuning_stage_and_the_announced_length_are_explained():

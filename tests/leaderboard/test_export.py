@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from synthetic_results import full, record, result, store, suite
 
 from bench.result import LengthScore, Result
-from leaderboard.data import export
 from leaderboard.data.collect import collect
+from leaderboard.render import export
 from leaderboard.stats import scores as formulas
 from tasks import InputError
 

@@ -140,28 +140,28 @@ def test_the_page_shows_each_verdict_and_ignores_outcomes_of_another_rule():
     assert "; 5 seeds; tolerance 0.05. `lprime reproduce binary_majority`" in shipped and "; 0 seeds" not in shipped
 
 
-def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, capsys, monkeypatch):
+def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # no checkout: the verdicts of others are those installed
     monkeypatch.setattr("bench.runs.git_commit.current_commit", lambda: "one")
     names = [one.name for one in shipped_findings()[:2]]
     assert names == ["permutation_equivariance", "positions_without_encoding"]
     out = ("--out", tmp_path, "--json")
-    assert [row["verdict"] for row in json.loads(printed(capsys, "reproduce", *names, *out))] == ["reproduced"] * 2
-    listed = json.loads(printed(capsys, "reproduce", *out))
+    assert [row["verdict"] for row in json.loads(printed("reproduce", *names, *out))] == ["reproduced"] * 2
+    listed = json.loads(printed("reproduce", *out))
     assert {row["verdict"] for row in listed if row["name"] in names} == {"reproduced"}
     assert {row["verdict"] for row in listed if row["name"] not in names} != {NOT_RUN}
     first = read_outcomes(tmp_path / OUTCOMES)
-    printed(capsys, "reproduce", *names, *out)
+    printed("reproduce", *names, *out)
     assert read_outcomes(tmp_path / OUTCOMES) == first, "not measured again"
 
     monkeypatch.setattr("bench.runs.git_commit.current_commit", lambda: "another")
     monkeypatch.setattr(theorem, "NoPE", get_encoding("alibi"))  # an order signal where there must be none
-    code, text, _ = run_command(capsys, "reproduce", *names, *out)
+    code, text, _ = run_command("reproduce", *names, *out)
     assert (code, [row["verdict"] for row in json.loads(text)]) == (1, ["not reproduced"] * 2)
-    assert "did you mean 'permutation_equivariance'" in refused(capsys, "reproduce", "permutation_equivarianc", *out)
+    assert "did you mean 'permutation_equivariance'" in refused("reproduce", "permutation_equivarianc", *out)
 
 
-def test_a_finding_about_probes_is_trained_measured_and_judged(tmp_path, capsys, monkeypatch):
+def test_a_finding_about_probes_is_trained_measured_and_judged(tmp_path, monkeypatch):
     suite = {
         "base": "quick", "encodings": ["nope", "alibi"], "seeds": [3], "recipe": {"steps": 2, "warmup_steps": 0},
         "model": {"layers": 1}, "tasks": [{"task": "sorting", "variant": "unique", "train_length": 4, "test_at": [1, 2]}],
@@ -175,7 +175,7 @@ def test_a_finding_about_probes_is_trained_measured_and_judged(tmp_path, capsys,
         expect=[{"more": ["far/nope"], "than": ["far/alibi"]}, {"at_most": {"alike/nope": 1.0}}],
     )  # fmt: skip
     monkeypatch.setattr("bench.findings.finding.load_finding", lambda name: one)
-    code, text, _ = run_command(capsys, "reproduce", "one", "--out", tmp_path, "--workers", "1", "--json")
+    code, text, _ = run_command("reproduce", "one", "--out", tmp_path, "--workers", "1", "--json")
     (shown,) = json.loads(text, parse_constant=pytest.fail)
     assert [part["estimate"] for part in shown["parts"][1:]] == [None], "not NaN, which is no JSON"
     assert (code, shown["verdict"]) == (0, "not decided")  # one seed

@@ -2,7 +2,6 @@
 
 import io
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -55,20 +54,13 @@ def grid(suite_and_runs):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("missing", [0, 1])
-def test_the_front_page_fits_the_width_of_github(suite_and_runs, missing):
-    from playwright.sync_api import sync_playwright
-
+def test_the_front_page_fits_the_width_of_github(suite_and_runs, browser, missing):
     of, runs = suite_and_runs
     grid = only_grid(of, runs[missing:])
-
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     html = MarkdownIt("commonmark").enable("table").render(render_board([grid])["board.md"])
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path)
-        page = browser.new_page(viewport={"width": 1012, "height": 800})
-        page.set_content(f"<style>{GITHUB}</style><article>{html}</article>")
-        tables = page.evaluate("[...document.querySelectorAll('table')].map(t => [t.scrollWidth, t.clientWidth])")
-        browser.close()
+    page = browser.new_page(viewport={"width": 1012, "height": 800})
+    page.set_content(f"<style>{GITHUB}</style><article>{html}</article>")
+    tables = page.evaluate("[...document.querySelectorAll('table')].map(t => [t.scrollWidth, t.clientWidth])")
     assert len(tables) == 1 and all(content <= visible <= 948 for content, visible in tables)
 
 
@@ -96,7 +88,7 @@ def test_runs_that_did_not_finish_are_counted_and_encodings_that_nobody_ran_are_
     grid = only_grid(of, full(of, {"nope": (1, 1, 1, 1)})[1:], {("parity", "nope", 0): failure("boom")})
     text = " ".join(printed(grid, 200).split())
     assert "Suite tiny: 1 encoding, 2 tasks, 3 seeds" in text
-    assert "Failed, diverged or missing runs: 1 line in board-details.md, or lprime status tiny" in text
+    assert "Failed, diverged or missing runs: 1 line in board-details.md, or lprime status tiny.yaml --out r" in text
     assert "rope" not in text and "t5" not in text
 
 
@@ -111,6 +103,6 @@ def test_the_board_as_data_has_the_numbers_of_its_rows(grid):
 
 
 def printed(grid, width):
-    output = io.StringIO()
-    print_board(grid, [Path("board.md"), Path("board-details.md")], Console(file=output, width=width))
+    output, pages = io.StringIO(), [Path("board.md"), Path("board-details.md")]
+    print_board(grid, pages, "lprime status tiny.yaml --out r", Console(file=output, width=width))
     return output.getvalue()

@@ -5,10 +5,9 @@ from types import SimpleNamespace
 import pytest
 from board_helpers import whole_board
 from commands import printed, refused
-from synthetic_results import full, result, rows_by_name, store, store_failure, suite
+from synthetic_results import full, result, rows_by_name, store, store_failure, suite, timings
 
 from bench.measure import card as card_of
-from bench.result import Timings
 from leaderboard.data import cards, local_runs
 from leaderboard.data import store as published
 from leaderboard.data.grid import RelativeCost
@@ -17,17 +16,13 @@ from tasks import InputError
 THEIRS, MINE = (1, 1, 0.5, 0.25), (1, 1, 0.75, 0.5)
 
 
-def timed(ms: float) -> Timings:
-    return Timings(step_ms=ms, train_s=1, evaluate_s=1, total_s=2)
-
-
 @pytest.fixture
 def folders(tmp_path):
     """Local runs of `mine` and `rope`, and a published board with `rope` and `nope`."""
     out, to = tmp_path / "runs", tmp_path / "board"
-    store(tmp_path / "theirs", full(suite(), {"nope": THEIRS, "rope": THEIRS}, timings=timed(10)))
+    store(tmp_path / "theirs", full(suite(), {"nope": THEIRS, "rope": THEIRS}, timings=timings(10)))
     published.publish_runs(suite(), tmp_path / "theirs", to)
-    store(out, full(suite(), {"mine": MINE, "rope": MINE}, timings=timed(40)))
+    store(out, full(suite(), {"mine": MINE, "rope": MINE}, timings=timings(40)))
     return out, to
 
 
@@ -66,7 +61,7 @@ def test_local_times_are_relative_to_local_nope(folders):
     assert {name: row.step_time for name, row in rows_by_name(local_runs.with_local_runs(suite(), out, to)[0]).items()} == {
         "nope": 1.0, "rope": 1.0, "mine (local)": None, "rope (local)": None
     }  # fmt: skip
-    store(out, full(suite(), {"nope": MINE}, timings=timed(20)))
+    store(out, full(suite(), {"nope": MINE}, timings=timings(20)))
     assert rows_by_name(local_runs.with_local_runs(suite(), out, to)[0])["mine (local)"].step_time == pytest.approx(2)
 
 
@@ -108,13 +103,13 @@ def test_an_unpublished_suite_is_refused(folders, tmp_path):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_command_writes_the_board_of_both(folders, capsys):
+def test_the_command_writes_the_board_of_both(folders):
     out, to = folders
     before = {p: p.read_bytes() for p in to.rglob("*") if p.is_file()}
     for arguments, shown in ((["--published", "--board", to], True), ([], False)):
-        text = printed(capsys, "board", "tiny", "--out", out, *arguments)
+        text = printed("board", "tiny", "--out", out, *arguments)
         assert f"\nWritten: {out}/tiny/board.md\n" in text
         page = (out / "tiny/board.md").read_text().replace("<wbr>", "")
         assert ("mine (local)" in text, "mine (local)" in page, "[nope]" in page) == (shown, shown, shown)
     assert {p: p.read_bytes() for p in to.rglob("*") if p.is_file()} == before, "published files do not change"
-    assert "expected --check or --published, got both" in refused(capsys, "board", "--check", "--published")
+    assert "expected --check or --published, got both" in refused("board", "--check", "--published")

@@ -89,7 +89,7 @@ def test_the_data_are_the_results():
                 continue
             exact = [[s.exact for s in r.scores] for r in mine]
             assert cell["exact"] == exact and cell["mean"] == [share(x) for x in np.mean(exact, axis=0)]
-            assert cell["command"] == f"lprime run tiny --encoding {name} --task {spec.task} --seed 0 --out again"
+            assert cell["command"] == f"lprime run tiny.yaml --encoding {name} --task {spec.task} --seed 0 --out again"
 
 
 def test_the_table_is_readable_without_script():

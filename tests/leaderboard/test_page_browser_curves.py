@@ -172,7 +172,7 @@ def test_numbers_by_length_and_the_command_to_reproduce_them(opened):
     cells = table.locator("tr", has_text="rope").locator("td").all_inner_texts()
     assert cells == [share(x) for x in GRID.exact("sorting", "rope").mean(0)]
     tab.get_by_text("the command to reproduce a run").click()
-    assert tab.get_by_text("lprime run tiny --encoding rope --task parity --seed 0 --out again").is_visible()
+    assert tab.get_by_text("lprime run tiny.yaml --encoding rope --task parity --seed 0 --out again").is_visible()
     tab.get_by_text("Failed, diverged and missing runs").first.click()
     assert tab.get_by_text("out of memory").is_visible()
 

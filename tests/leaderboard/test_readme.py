@@ -11,9 +11,8 @@ import pytest
 from board_helpers import plain
 from markdown_it import MarkdownIt
 from support import ROOT
-from synthetic_results import CURVE, full, record, result, store, store_failure, suite
+from synthetic_results import CURVE, full, record, result, store, store_failure, suite, timings
 
-from bench.result import Timings
 from leaderboard import ARCHIVE, PUBLISHED
 from leaderboard.data import store as stored
 from leaderboard.render import publish as published
@@ -230,7 +229,7 @@ def test_times_of_a_busy_machine_and_missing_ones_are_ignored(tmp_path, shares, 
     of = suite(seeds=[0, 1], encodings=["nope", "rope"])
     runs = full(of, {"nope": CURVE})
     for seed, (share, step_ms) in enumerate(zip(shares, times, strict=True)):
-        busy = Timings(step_ms=step_ms, train_s=1, evaluate_s=1, total_s=2, cpu_share=share)
+        busy = timings(step_ms, cpu_share=share)
         runs += [result(of, task, "rope", seed, CURVE, timings=busy) for task in ("parity", "sorting")]
     text = text_of(publish(tmp_path, runs, of))
     ((row,),) = [[row for row in table if row["encoding"] == "[rope]"] for table in first_tables(text)]
@@ -259,7 +258,9 @@ def test_the_same_results_give_the_same_bytes_in_any_order_and_any_process(tmp_p
     assert found[0] == found[1]
     code = "import sys; from pathlib import Path; from leaderboard.render.publish import check_rendered\n"
     code += "print(check_rendered(Path(sys.argv[1])), *{'torch', 'bench.encodings', 'pandas'} & sys.modules.keys())"
-    environment = {"PYTHONHASHSEED": "11", "TZ": "Asia/Tokyo", "LC_ALL": "C", "PATH": ""}
+    rc = tmp_path / "matplotlibrc"
+    rc.write_text("font.size: 20\nlines.linewidth: 9\nsavefig.facecolor: black\nsvg.fonttype: path\nfont.family: serif\n")
+    environment = {"MATPLOTLIBRC": str(rc), "PYTHONHASHSEED": "11", "TZ": "Asia/Tokyo", "LC_ALL": "C", "PATH": ""}
     done = subprocess.run([sys.executable, "-c", code, board], capture_output=True, text=True, env=environment, cwd=ROOT)
     assert done.stdout.endswith(" result files\n"), "drawn again, without torch or the encodings: " + done.stderr
 

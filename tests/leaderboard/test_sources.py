@@ -78,11 +78,6 @@ def test_a_table_without_second_hand_rows_has_no_mark():
     assert SECOND_HAND not in text
 
 
-def test_the_explanation_lists_every_kind_of_source(texts):
-    for kind in SOURCE_KINDS:
-        assert f"*{kind}*: {SOURCE_MEANINGS[kind]}" in texts["suites/tiny/README.md"]
-
-
 def test_pages_show_source_and_length_settings(texts):
     rope, nope = texts["pages/rope.md"], texts["pages/nope.md"]
     assert f"- **Source**: second-hand, {SOURCE_MEANINGS['second-hand']}\n" in rope

@@ -4,9 +4,8 @@ import re
 import shutil
 
 import pytest
-from synthetic_results import CURVE, full, place, record, result, store, store_failure, suite
+from synthetic_results import CURVE, full, place, record, result, store, store_failure, suite, timings
 
-from bench.result import Timings
 from bench.suites.suite import load_suite
 from leaderboard.data import store as published
 from leaderboard.data.file_names import check_names
@@ -141,7 +140,7 @@ def test_a_run_that_contradicts_a_published_one_is_refused_and_nothing_is_writte
 @pytest.mark.parametrize(
     "change",
     [
-        {"timings": Timings(step_ms=1, train_s=1, evaluate_s=1, total_s=1, cpu_share=0.5)},
+        {"timings": timings(1, cpu_share=0.5)},
         {"started": "2026-01-01T00:00:00Z", "finished": "2026-01-01T00:00:01Z"},
         {"device": "cpu (another)", "threads": 2, "commit": "a" * 40, "versions": {"torch": "9"}},
         {"encoding": record("nope", title="A new title", source_sha256="f" * 64)},
@@ -181,7 +180,7 @@ def test_results_that_contradict_each_other_are_refused_before_anything_is_writt
 def test_publishing_without_results_gives_advice(folders):
     out, board = folders
     (out / "tiny").mkdir(parents=True)
-    with pytest.raises(InputError, match=r"no results of suite tiny under .*; run `lprime run tiny` first"):
+    with pytest.raises(InputError, match=r"no results of suite tiny under .*; run `lprime run tiny\.yaml --out .*` first"):
         published.publish_runs("tiny", out, board)
     assert not board.exists()
 

@@ -15,11 +15,13 @@ from submissions import (
     PERFECT,
     edit_each,
     edit_report,
+    findings_of,
     make_submission_apart,
     make_suite,
     read_results,
     reseal,
 )
+from support import new_registry
 
 from bench.check import check_encoding
 from bench.check.checks import Fault
@@ -31,7 +33,7 @@ from bench.runs.run import Run
 from bench.runs.run_one import run_one
 from bench.sealed.request import SealedCode, SealedRequest
 from leaderboard.submission.manifest import CHECK, SUBMISSION, Submission
-from leaderboard.submission.verify import ALL, RerunOptions, rerun, verify_submission
+from leaderboard.submission.verify import ALL, RerunOptions, rerun
 from leaderboard.submission.verify.read_untrusted import Contents
 from leaderboard.submission.verify.submission_checks import SubmissionData
 from slurm import commands
@@ -49,14 +51,12 @@ def honest(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def in_process(monkeypatch, tmp_path):
+def in_process(monkeypatch, tmp_path, fresh_registry):
     """Runs in this process rather than in others, which take ten seconds to start; and one check in place of all."""
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
     monkeypatch.setattr(rerun, "check_encoding", partial(check_encoding, only=["interface"]))
 
     def train_runs(data, suite, chosen, out):
-        monkeypatch.setattr(registry, "loaded", registry.Loaded())
-        with TemporaryDirectory() as source:
+        with new_registry(), TemporaryDirectory() as source:
             name = get_encoding(rerun.write_source(data, Path(source))[0]).info.name
             return [run_one(Run(suite, r.task, name, r.seed), tmp_path / f"rerun-{suite.test_seed}", "cpu") for r in chosen]
 
@@ -72,9 +72,8 @@ def as_before(monkeypatch, honest):
     monkeypatch.setattr(rerun, "train_runs", lambda data, suite, chosen, out: [known[r.task, r.seed] for r in chosen])
 
 
-def findings_of(folder: Path, suite=SUITE, **changes) -> dict[str, CheckOutcome]:
-    options = RerunOptions(**{"rerun": 2, "fresh": True, "seed": 7} | changes)
-    return {f.check: f for f in verify_submission(folder, suite, options=options).findings}
+def rerun_findings(folder: Path, **changes) -> dict[str, CheckOutcome]:
+    return findings_of(folder, SUITE, options=RerunOptions(**{"rerun": 2, "fresh": True, "seed": 7} | changes))
 
 
 def failures(findings: dict[str, CheckOutcome]) -> dict[str, str]:
@@ -98,12 +97,11 @@ def make_perfect_past_l(run: dict) -> None:
 
 
 @pytest.mark.sandbox
-def test_an_honest_submission_agrees_bit_for_bit(folder, monkeypatch, tmp_path):
+def test_an_honest_submission_agrees_bit_for_bit(folder, monkeypatch, tmp_path, fresh_registry):
     monkeypatch.setattr(rerun, "check_encoding", partial(check_encoding, only=["interface"]))
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     messages = []
-    findings = findings_of(folder, rerun=1, fresh=False, workers=1, say=messages.append, out=tmp_path / "runs")
+    findings = rerun_findings(folder, rerun=1, fresh=False, workers=1, say=messages.append, out=tmp_path / "runs")
     assert failures(findings) == {}
     (found,) = (Result.model_validate_json(path.read_text()) for path in (tmp_path / "runs").rglob("result.json"))
     assert found.sealed and found.threads == 1 and found.path.startswith(f"tiny/{found.task}/{NAME}/")
@@ -132,7 +130,7 @@ def test_source_that_fails_or_hangs(honest, tmp_path, line, message, limit):
 
 def test_edited_losses_and_scores_are_detected(folder, as_before):
     edit_each(folder, make_perfect)
-    failed = failures(findings_of(folder, fresh=False))
+    failed = failures(rerun_findings(folder, fresh=False))
     assert list(failed) == ["rerun"]
     assert "differs in loss, scores (exact match 1.000 and 1.000 submitted, exact match 0." in failed["rerun"]
     assert "though device and versions are the same" in failed["rerun"]
@@ -140,14 +138,14 @@ def test_edited_losses_and_scores_are_detected(folder, as_before):
 
 def test_edited_scores_are_detected(folder, as_before):
     edit_each(folder, make_perfect_past_l)
-    failed = failures(findings_of(folder, fresh=False))
+    failed = failures(rerun_findings(folder, fresh=False))
     assert list(failed) == ["rerun"]
     assert "differs in scores (" in failed["rerun"]
 
 
 @pytest.mark.sandbox
 def test_an_honest_submission_passes(folder, in_process):
-    findings = findings_of(folder)
+    findings = rerun_findings(folder)
     assert failures(findings) == {}
     assert "2 bit for bit" in findings["rerun"].found
     assert "no significant difference in 8 tests; test seed " in findings["fresh tests"].found
@@ -161,17 +159,17 @@ def move_elsewhere(run: dict) -> None:
 
 def test_results_of_another_machine_are_compared_by_one_test(folder, as_before):
     edit_each(folder, move_elsewhere)
-    findings = findings_of(folder, rerun=ALL, fresh=False)
+    findings = rerun_findings(folder, rerun=ALL, fresh=False)
     assert failures(findings) == {}
     assert "0 bit for bit, 10 by the test: no significant difference (p = 1, by signs of 10 differ" in findings["rerun"].found
 
     edit_each(folder, make_perfect_past_l)
-    failed = failures(findings_of(folder, rerun=ALL, fresh=False))
+    failed = failures(rerun_findings(folder, rerun=ALL, fresh=False))
     assert re.search(
         r"^the 10 runs together differ: mean exact match 1\.000 past L submitted; .* 0\.\d+ past L found", failed["rerun"]
     )
     edit_each(folder, lambda run: run.update(loss=[[step, loss * 1.01] for step, loss in run["loss"]]))
-    failed = failures(findings_of(folder, rerun=1, fresh=False))
+    failed = failures(rerun_findings(folder, rerun=1, fresh=False))
     assert "is not a run of this code with this seed: its first logged loss is" in failed["rerun"]
 
 
@@ -188,7 +186,7 @@ def test_memorised_test_sets_are_detected_on_new_examples(folder, as_before, mon
         return [perfect(run) for run in found] if suite.test_seed == SUITE.test_seed else found
 
     monkeypatch.setattr(rerun, "train_runs", train_runs)
-    failed = failures(findings_of(folder, rerun=0))
+    failed = failures(rerun_findings(folder, rerun=0))
     assert re.search(r"length 8: 1\.000 submitted, 0\.\d+ found", failed["fresh tests"])
 
 
@@ -229,7 +227,7 @@ def test_a_forged_check_report_is_detected_by_checking_again(folder, monkeypatch
     edit_report(folder, lambda report: report.update(source_sha256=digest))
     edit_each(folder, lambda run: run["encoding"].update(source_sha256=digest))
     reseal(folder, lambda content: content.update(source_sha256=digest))
-    failed = failures(findings_of(folder))
+    failed = failures(rerun_findings(folder))
     assert next(iter(failed)) == "check again"
     assert failed["check again"].startswith("my_encoding.py, line ") and "`bias` returns NaN" in failed["check again"]
 
@@ -238,7 +236,7 @@ def test_no_code_runs_if_a_check_of_its_data_fails(folder, monkeypatch):
     monkeypatch.setattr(rerun, "check_encoding", lambda *_, **__: pytest.fail("ran"))
     monkeypatch.setattr(rerun, "train_runs", lambda *_: pytest.fail("ran"))
     reseal(folder, lambda content: content.update(title="<b>"))
-    findings = findings_of(folder)
+    findings = rerun_findings(folder)
     last = [findings[name] for name in ("check again", "rerun", "fresh tests")]
     assert [(f.status, f.found) for f in last] == [("not run", "a check of its data failed, so its code is not run")] * 3
 

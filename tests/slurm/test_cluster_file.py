@@ -11,7 +11,6 @@ import yaml
 from commands import printed, refused, run_command
 from grids import write_encoding
 
-from bench.plugins import registry
 from bench.runs.estimate import duration
 from bench.runs.run import plan_runs
 from bench.suites.suite import load_suite
@@ -59,19 +58,19 @@ def test_results_must_be_in_the_shared_folder(tmp_path, monkeypatch):
         cluster.results_folder(tmp_path / "elsewhere")
 
 
-def preview(capsys, *arguments: object) -> str:
-    return printed(capsys, "run", *arguments, "--dry-run")
+def preview(*arguments: object) -> str:
+    return printed("run", *arguments, "--dry-run")
 
 
-def test_a_dry_run_needs_neither_the_shared_folder_nor_its_variable(tmp_path, monkeypatch, capsys):
+def test_a_dry_run_needs_neither_the_shared_folder_nor_its_variable(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SHARED", raising=False)
     cluster = write_cluster(tmp_path, shared_folder="$SHARED/x")
-    assert "caution: $SHARED is not set here, so shared_folder stays $SHARED/x\n" in preview(capsys, "quick", "--on", cluster)
+    assert "caution: $SHARED is not set here, so shared_folder stays $SHARED/x\n" in preview("quick", "--on", cluster)
     monkeypatch.setenv("SHARED", str(tmp_path))
-    assert f"caution: shared_folder {tmp_path}/x does not exist here yet\n" in preview(capsys, "quick", "--on", cluster)
+    assert f"caution: shared_folder {tmp_path}/x does not exist here yet\n" in preview("quick", "--on", cluster)
     one = "quick", "--task", "copying", "--encoding", "nope", "--seed", 0, "--on", cluster
-    shown = printed(capsys, "probe", "position", *one, "--dry-run"), preview(capsys, *one, "--keep-weights")
+    shown = printed("probe", "position", *one, "--dry-run"), preview(*one, "--keep-weights")
     missing, run = (re.sub(r"\b[0-9a-f]{14}\b", "launch", text) for text in shown)
     assert "#SBATCH" in missing and missing == run, "what is missing is trained as a run is"
     assert [path.name for path in tmp_path.iterdir()] == ["cluster.yaml"], "nothing is written"
@@ -90,14 +89,14 @@ SPAN = r"([\d:.]+ (?:s|minutes|hours))"
 
 
 @pytest.mark.parametrize("runs_per_job", [1, 5, None])
-def test_runs_that_do_not_suit_the_cluster_are_named(tmp_path, monkeypatch, capsys, runs_per_job):
+def test_runs_that_do_not_suit_the_cluster_are_named(tmp_path, monkeypatch, runs_per_job):
     """``standard`` with fifteen times the steps takes 5 to 20 hours a run on a CPU, by its FLOPs."""
     monkeypatch.chdir(tmp_path)
     suite = load_suite("standard").model_dump(mode="json", exclude_none=True)
     suite["tasks"] = [spec | {"recipe": {"steps": 15 * spec["recipe"]["steps"]}} for spec in suite["tasks"]]
     Path("long.yaml").write_text(yaml.safe_dump(suite | {"name": "long"}))
     sizes = {"cpus_per_job": 4} | ({"runs_per_job": runs_per_job} if runs_per_job else {})
-    shown = preview(capsys, "long.yaml", "--on", write_cluster(tmp_path, time_minutes=240, **sizes))
+    shown = preview("long.yaml", "--on", write_cluster(tmp_path, time_minutes=240, **sizes))
     shortest, longest = map(seconds_in, re.search(rf"a run takes {SPAN} to {SPAN} \(guessed", shown).groups())
     (job,) = map(seconds_in, re.search(rf"the longest job about {SPAN}\n", shown).groups())
     assert 5 * 3600 < shortest < longest < 20 * 3600 and job >= longest
@@ -107,15 +106,15 @@ def test_runs_that_do_not_suit_the_cluster_are_named(tmp_path, monkeypatch, caps
         seconds_in, re.search(rf"without a GPU a run takes up to .* on one about {SPAN}: set gpus_per_job", shown).groups()
     )
     assert on_gpu < longest / 10
-    suits = preview(capsys, "long.yaml", "--on", write_cluster(tmp_path, time_minutes=240, gpus_per_job="h100:1"))
+    suits = preview("long.yaml", "--on", write_cluster(tmp_path, time_minutes=240, gpus_per_job="h100:1"))
     assert "caution" not in suits and "GPU-hours" in suits
 
 
-def test_too_many_runs_at_a_time_are_named_and_do_not_make_a_grid_cheaper(tmp_path, monkeypatch, capsys):
+def test_too_many_runs_at_a_time_are_named_and_do_not_make_a_grid_cheaper(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     def hours(**changes):
-        shown = preview(capsys, "small", "--on", write_cluster(tmp_path, time_minutes=240, runs_per_job=10, **changes))
+        shown = preview("small", "--on", write_cluster(tmp_path, time_minutes=240, runs_per_job=10, **changes))
         return shown, float(re.search(r"about ([\d.]+) CPU-hours", shown)[1])
 
     suits, expected = hours(cpus_per_job=2, memory_gb=2)
@@ -123,7 +122,7 @@ def test_too_many_runs_at_a_time_are_named_and_do_not_make_a_grid_cheaper(tmp_pa
     shown, found = hours(cpus_per_job=2, runs_at_once=10)
     assert found == pytest.approx(expected, rel=0.2)
     assert "caution: 10 runs at a time take turns on 2 CPUs of a job: raise cpus_per_job\n" in shown
-    packed = preview(capsys, "small", "--on", write_cluster(tmp_path, gpus_per_job=1, runs_at_once=10))
+    packed = preview("small", "--on", write_cluster(tmp_path, gpus_per_job=1, runs_at_once=10))
     assert "caution: 10 runs at a time take turns on 1 CPU of a job" in packed, "a run on a GPU needs a CPU too"
     assert "caution: memory_gb is 4 for 10 runs at a time, which may take 0.7 GB each: raise it to 7\n" in shown
 
@@ -141,31 +140,30 @@ def test_how_long_a_job_takes():
 
 
 @pytest.mark.parametrize("name", ["{}", "{}:Mine", "randomised({}:Mine)"])
-def test_the_file_of_an_encoding_must_be_in_the_shared_folder(tmp_path, monkeypatch, capsys, fresh_registry, name):
+def test_the_file_of_an_encoding_must_be_in_the_shared_folder(tmp_path, monkeypatch, name):
     monkeypatch.setenv("PATH", str(tmp_path))  # no SLURM
     (tmp_path / "shared").mkdir()
     mine = write_encoding(tmp_path / "mine.py")
     command = ["run", "quick", "--on", write_cluster(tmp_path, shared_folder=str(tmp_path / "shared")), "--encoding", "nope"]
     for how in ("--dry-run", "--detach"):
-        said = refused(capsys, *command, "--encoding", name.format(mine), how)
+        said = refused(*command, "--encoding", name.format(mine), how)
         assert f"encoding file {mine} is not in the cluster's shared_folder {tmp_path / 'shared'}" in said
     assert not list(tmp_path.rglob("plan.json"))
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
     seen = mine.rename(tmp_path / "shared/mine.py")
-    assert "10 runs in" in preview(capsys, *command[1:], "--encoding", name.format(seen))
+    assert "10 runs in" in preview(*command[1:], "--encoding", name.format(seen))
 
 
-def test_without_slurm(tmp_path, monkeypatch, capsys):
+def test_without_slurm(tmp_path, monkeypatch):
     """A dry run still shows the script; the other commands fail on one line."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     cluster = write_cluster(tmp_path)
-    shown = preview(capsys, "quick", "--on", cluster)
+    shown = preview("quick", "--on", cluster)
     assert "#SBATCH --partition=main" in shown and "no SLURM here" in shown
     assert not (tmp_path / "runs").exists()
-    assert "sbatch was not found" in refused(capsys, "run", "quick", "--on", cluster)
-    assert "no job of suite quick under" in run_command(capsys, "cancel", "quick")[1]
-    assert "no cluster job and no failed run in suite quick" in refused(capsys, "logs", "quick")
+    assert "sbatch was not found" in refused("run", "quick", "--on", cluster)
+    assert "no job of suite quick under" in run_command("cancel", "quick")[1]
+    assert "no cluster job and no failed run in suite quick" in refused("logs", "quick")
 
 
 def test_a_cluster_file_as_submitits_parameters(tmp_path):

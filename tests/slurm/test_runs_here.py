@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
 from commands import run_command
 from grids import write_encoding
 from support import lprime
@@ -20,25 +19,25 @@ from bench.runs.run_lock import lock_run
 from bench.suites.suite import load_suite
 
 
-def rows(capsys: pytest.CaptureFixture, suite: Path, out: Path) -> dict[tuple[str, str, int], dict]:
-    code, shown, _ = run_command(capsys, "status", suite, "--out", out, "--json")
+def rows(suite: Path, out: Path) -> dict[tuple[str, str, int], dict]:
+    code, shown, _ = run_command("status", suite, "--out", out, "--json")
     assert code == 0
     return {(row["task"], row["encoding"], row["seed"]): row for row in json.loads(shown)}
 
 
-def test_runs_of_other_encodings_and_seeds_are_listed(tiny, tmp_path, capsys):
+def test_runs_of_other_encodings_and_seeds_are_listed(tiny, tmp_path):
     suite, out = tiny(encodings=["nope", "t5"], seeds=[0, 1]), tmp_path / "runs"
     part = ("--task", "parity", "--encoding", "rope(base=500)", "--encoding", "t5", "--seed", 7, "--extra-seeds")
     done = lprime("run", suite, "--out", out, "--workers", 1, *part)
     assert done.returncode == 0, done.stderr
     own = {(task, encoding, seed) for task in ("copying", "parity") for encoding in ("nope", "t5") for seed in (0, 1)}
-    found = rows(capsys, suite, out)
+    found = rows(suite, out)
     assert {key: row["state"] for key, row in found.items() if key not in own} == {
         ("parity", "rope(base=500.0)", 7): "done",
         ("parity", "t5", 7): "done",
     }
     assert {row["state"] for key, row in found.items() if key in own} == {"missing"}
-    code, shown, _ = run_command(capsys, "status", suite, "--out", out, "--encoding", "family:bias", "--json")
+    code, shown, _ = run_command("status", suite, "--out", out, "--encoding", "family:bias", "--json")
     assert code == 0 and {row["encoding"] for row in json.loads(shown)} == {"t5"}
     loaded = load_suite(str(suite))
     paused, failed, running, left = (Run(loaded, "copying", name, 10) for name in ("paused", "failed", "running", "left"))
@@ -57,8 +56,8 @@ def test_runs_of_other_encodings_and_seeds_are_listed(tiny, tmp_path, capsys):
         (out / place / "checkpoint.safetensors").touch()
     (out / "tiny/copying/notes.txt").touch()
     with lock_run(running.folder(out)):
-        found = rows(capsys, suite, out)
-        code, shown, _ = run_command(capsys, "status", suite, "--out", out)
+        found = rows(suite, out)
+        code, shown, _ = run_command("status", suite, "--out", out)
     assert code == 0
     others = {key: row["state"] for key, row in found.items() if key not in own and key[0] == "copying"}
     assert others == {("copying", name, 10): name for name in ("paused", "failed", "running")}, "an empty folder is not a run"
@@ -67,7 +66,7 @@ def test_runs_of_other_encodings_and_seeds_are_listed(tiny, tmp_path, capsys):
     assert "copying failed seed 10: for a reason" in shown
 
 
-def test_progress_of_running_runs(tiny, tmp_path, monkeypatch, capsys):
+def test_progress_of_running_runs(tiny, tmp_path, monkeypatch):
     suite, out = tiny(encodings=["nope", "t5", "rope", "alibi"], seeds=[0]), tmp_path / "runs"
     loaded = load_suite(str(suite))
     half, evaluated, silent, fresh = runs = [Run(loaded, "parity", name, 0) for name in ("nope", "t5", "rope", "alibi")]
@@ -84,8 +83,8 @@ def test_progress_of_running_runs(tiny, tmp_path, monkeypatch, capsys):
         for run, beat in beats.items():
             (run.folder(out) / HEARTBEAT).write_text(beat.model_dump_json())
         (fresh.folder(out) / HEARTBEAT).write_text("{")  # damaged
-        found = rows(capsys, suite, out)
-        code, shown, err = run_command(capsys, "status", suite, "--out", out)
+        found = rows(suite, out)
+        code, shown, err = run_command("status", suite, "--out", out)
     assert (code, err) == (0, "")
     assert found[half.key] == {
         "task": "parity",
@@ -108,31 +107,31 @@ def test_progress_of_running_runs(tiny, tmp_path, monkeypatch, capsys):
         ["starting"],
     ]
     assert "4 running, 1.4 steps/s each" in shown
-    assert {row["state"] for row in rows(capsys, suite, out).values()} == {"missing"}, "a killed process is not running"
+    assert {row["state"] for row in rows(suite, out).values()} == {"missing"}, "a killed process is not running"
 
 
-def test_a_damaged_result_of_another_encoding_is_named(tiny, tmp_path, capsys):
+def test_a_damaged_result_of_another_encoding_is_named(tiny, tmp_path):
     place = tmp_path / "runs/tiny/parity/mine/seed-0"
     place.mkdir(parents=True)
     (place / "result.json").write_text("{")
-    code, _, err = run_command(capsys, "status", tiny(), "--out", tmp_path / "runs")
+    code, _, err = run_command("status", tiny(), "--out", tmp_path / "runs")
     assert code == 2
     assert f"{place / 'result.json'} is not a whole result" in err
 
 
-def test_a_folder_without_results(tiny, tmp_path, capsys):
+def test_a_folder_without_results(tiny, tmp_path):
     suite = tiny()
-    code, shown, err = run_command(capsys, "status", suite, "--out", tmp_path / "nowhere")
+    code, shown, err = run_command("status", suite, "--out", tmp_path / "nowhere")
     assert (code, err) == (0, "")
     assert f"4 runs: 4 missing; there is no folder {tmp_path / 'nowhere'}" in shown
-    code, shown, err = run_command(capsys, "status", suite, "--out", tmp_path, "--json")
+    code, shown, err = run_command("status", suite, "--out", tmp_path, "--json")
     assert code == 0
     assert {row["state"] for row in json.loads(shown)} == {"missing"}
     assert err == f"lprime: nothing of suite tiny is in {tmp_path}\n"
 
 
-def test_why_a_local_run_failed(tiny, tmp_path, capsys):
-    suite, out = tiny(seeds=[0]), tmp_path / "runs"
+def test_why_a_local_run_failed(tiny, tmp_path):
+    suite, out = tiny(seeds=[0], encodings=["nope", "finetuned(rope)", "rope(base=500)"]), tmp_path / "runs"
     # In training only: `lprime run` tries the hooks before, without gradients.
     body = 'def embed(self, x, at):\n    if not x.requires_grad:\n        return x\n    raise RuntimeError("it breaks at once")'
     plugin = write_encoding(tmp_path / "fragile.py", body)
@@ -140,15 +139,21 @@ def test_why_a_local_run_failed(tiny, tmp_path, capsys):
     assert done.returncode == 1
     report = out / "tiny/parity/fragile/seed-0/failure.json"
     for asked in ((), ("--encoding", "fragile"), ("--encoding", plugin, "--seed", 0), ("--task", "parity")):
-        code, shown, _ = run_command(capsys, "logs", suite, "--out", out, *asked)
+        code, shown, _ = run_command("logs", suite, "--out", out, *asked)
         assert code == 0
         first, *traceback, reason, _, _ = shown.split("\n")
         assert first == f"==> {report} <=="
         assert 'raise RuntimeError("it breaks at once")' in "".join(traceback)
         assert reason == "RuntimeError: it breaks at once"
-    assert run_command(capsys, "logs", suite, "--out", out, "--encoding", "fragil")[2].endswith("did you mean 'fragile'?\n")
-    for asked, whose in ((("--encoding", "nope"), "nope"), (("--encoding", "fragile", "--seed", 3), "fragile 3")):
-        code, _, err = run_command(capsys, "logs", suite, "--out", out, *asked)
+    assert run_command("logs", suite, "--out", out, "--encoding", "fragil")[2].endswith("did you mean 'fragile'?\n")
+    asked_and_whose = {
+        ("--encoding", "nope"): "nope",
+        ("--encoding", "finetuned(rope)"): "finetuned(rope)",
+        ("--encoding", "rope(base=500)"): "rope(base=500.0)",
+        ("--encoding", "fragile", "--seed", 3): "fragile 3",
+    }
+    for asked, whose in asked_and_whose.items():
+        code, _, err = run_command("logs", suite, "--out", out, *asked)
         assert code == 2
         assert f"no cluster job and no failed run of {whose}" in err
     assert not Run(load_suite(str(suite)), "parity", "nope", 0).failure(out)
@@ -165,7 +170,7 @@ def test_status_of_known_encodings_does_not_load_torch(tiny, tmp_path):
     assert "'torch'" not in done.stdout
 
 
-def test_watching_does_not_wait_for_paused_runs_of_other_encodings(tiny, tmp_path, capsys):
+def test_watching_does_not_wait_for_paused_runs_of_other_encodings(tiny, tmp_path):
     suite, out = tiny(encodings=["nope"], seeds=[0]), tmp_path / "runs"
     loaded = load_suite(str(suite))
     for spec in loaded.tasks:
@@ -173,6 +178,6 @@ def test_watching_does_not_wait_for_paused_runs_of_other_encodings(tiny, tmp_pat
     left = Run(loaded, "copying", "rope", 0).folder(out)
     left.mkdir(parents=True)
     (left / "checkpoint.safetensors").touch()
-    assert [row["state"] for row in rows(capsys, suite, out).values()].count("paused") == 1
-    code, shown, _ = run_command(capsys, "status", suite, "--out", out, "--watch", "--every", 3600)  # waiting would never end
+    assert [row["state"] for row in rows(suite, out).values()].count("paused") == 1
+    code, shown, _ = run_command("status", suite, "--out", out, "--watch", "--every", 3600)  # waiting would never end
     assert code == 0 and "paused" in shown

@@ -75,18 +75,18 @@ def test_members_of_an_array_that_were_cancelled_before_they_started(tmp_path, s
 
 
 @pytest.mark.parametrize("accounts", [None, "7|RUNNING|0:0|60|n1|cpu=1\n"])
-def test_cancelled_jobs_are_not_submitted_again(tiny, tmp_path, site, capsys, accounts):
+def test_cancelled_jobs_are_not_submitted_again(tiny, tmp_path, site, accounts):
     """Without accounting, or while it lags behind."""
     suite, site.accounts = tiny(), accounts
     loaded = load_suite(str(suite))
     site.queue(submitted(tmp_path, plan_runs(loaded), cluster(runs_per_job=1)))
-    assert "4 jobs cancelled" in printed(capsys, "cancel", suite, "--out", tmp_path)
+    assert "4 jobs cancelled" in printed("cancel", suite, "--out", tmp_path)
     found = Queue.read(tmp_path, loaded)
     for status in found.all_statuses(tmp_path).values():
         assert status.reason == f"job {status.job} was cancelled" and not found.worth_resending(status.job)
 
 
-def test_a_suite_is_edited_while_its_jobs_wait(tiny, tmp_path, site, capsys):
+def test_a_suite_is_edited_while_its_jobs_wait(tiny, tmp_path, site):
     """They would train the version before, and the results folder takes only one."""
     before = load_suite(str(tiny()))
     site.queue(submitted(tmp_path, plan_runs(before), cluster(runs_per_job=1)))
@@ -94,16 +94,16 @@ def test_a_suite_is_edited_while_its_jobs_wait(tiny, tmp_path, site, capsys):
     (cluster_file := tmp_path / "cluster.yaml").write_text("{partition: p, time_minutes: 60}")
     command = "run", suite, "--on", cluster_file, "--out", tmp_path
     for how in ("--detach", "--dry-run"):
-        code, _, said = run_command(capsys, *command, how)
+        code, _, said = run_command(*command, how)
         assert code == 2
         assert (
             f"jobs 7 in the queue are of suite tiny with fingerprint {before.fingerprint}" in said and "lprime cancel" in said
         )
-    shown = printed(capsys, "status", suite, "--out", tmp_path)
+    shown = printed("status", suite, "--out", tmp_path)
     assert "2 runs: 2 missing" in shown and "parity" not in shown
-    assert "4 jobs cancelled" in printed(capsys, "cancel", suite, "--out", tmp_path)
-    assert "2 runs in 1 job" in printed(capsys, *command, "--dry-run")
-    assert "2 runs: 2 missing" in printed(capsys, "status", suite, "--out", tmp_path)
+    assert "4 jobs cancelled" in printed("cancel", suite, "--out", tmp_path)
+    assert "2 runs in 1 job" in printed(*command, "--dry-run")
+    assert "2 runs: 2 missing" in printed("status", suite, "--out", tmp_path)
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def naps(monkeypatch):
     return slept
 
 
-def test_a_damaged_result_ends_its_run_and_no_other(tiny, tmp_path, site, naps, monkeypatch, capsys):
+def test_a_damaged_result_ends_its_run_and_no_other(tiny, tmp_path, site, naps, monkeypatch):
     suite, out = tiny(), tmp_path / "runs"
     (cluster_file := tmp_path / "cluster.yaml").write_text("{partition: p, time_minutes: 60}")
     damaged, *others = plan_runs(load_suite(str(suite)))
@@ -134,7 +134,7 @@ def test_a_damaged_result_ends_its_run_and_no_other(tiny, tmp_path, site, naps, 
         return Launched([], len(runs), [])
 
     monkeypatch.setattr(executor, "launch", launch)
-    code, said, _ = run_command(capsys, "run", suite, "--on", cluster_file, "--out", out)
+    code, said, _ = run_command("run", suite, "--on", cluster_file, "--out", out)
     assert code == 1
     assert (
         "1 of 4 runs lost their jobs" in said and f"{damaged}: {damaged.folder(out)}/result.json is not a whole result" in said
@@ -143,12 +143,12 @@ def test_a_damaged_result_ends_its_run_and_no_other(tiny, tmp_path, site, naps, 
     for file in out.rglob("*.json"):
         file.unlink()
     damaged.folder(out).rmdir()
-    code, said, _ = run_command(capsys, "run", suite, "--on", cluster_file, "--out", out, "--json")
+    code, said, _ = run_command("run", suite, "--on", cluster_file, "--out", out, "--json")
     assert code == 1 and [row["task"] for row in json.loads(said)["lost"]] == [damaged.task]
 
 
 @pytest.mark.parametrize("detach", [True, False])
-def test_a_condition_that_is_refused_after_another_was_submitted(tiny, tmp_path, site, naps, monkeypatch, capsys, detach):
+def test_a_condition_that_is_refused_after_another_was_submitted(tiny, tmp_path, site, naps, monkeypatch, detach):
     """The jobs of the others are followed, and its runs are submitted later."""
     conditions = {"encodings": ["nope", "t5"], "seeds": [0], "conditions": {"learning_rate": ["x0.5", "x2"]}}
     suite, out, asked = tiny(vary=conditions), tmp_path / "runs", []
@@ -175,7 +175,7 @@ def test_a_condition_that_is_refused_after_another_was_submitted(tiny, tmp_path,
         out,
         *(["--detach"] if detach else []),
     ]
-    code, said, _ = run_command(capsys, *command)
+    code, said, _ = run_command(*command)
     assert code == 1 and "2 runs of suite tiny-learning_rate-x2 not yet submitted: a limit of the site is reached" in said
     assert ("2 of 4 runs are queued, 2 not" if detach else "4 of 4 runs failed") in said
     assert asked == ["learning_rate-x0.5", "learning_rate-x2"] + ([] if detach else ["learning_rate-x2"])
@@ -209,7 +209,7 @@ def test_runs_that_slurm_refuses_again_and_again(tmp_path, site, naps, monkeypat
     assert all(printed.count(str(error)) == 1 for error in set(errors)), "said once"
 
 
-def test_cancel_and_logs_of_the_conditions_of_a_suite(tiny, tmp_path, site, capsys):
+def test_cancel_and_logs_of_the_conditions_of_a_suite(tiny, tmp_path, site):
     vary = {"encodings": ["nope", "t5"], "seeds": [0], "conditions": {"learning_rate": ["x0.5", "x2"]}}
     suite = tiny(vary=vary)
     jobs = [submitted(tmp_path, plan_runs(one), id=id) for one, id in zip(load_suites(str(suite), True), "78", strict=True)]
@@ -217,24 +217,24 @@ def test_cancel_and_logs_of_the_conditions_of_a_suite(tiny, tmp_path, site, caps
     for job in jobs:
         job.logs(0)[0].write_text(f"the log of {job.job}")
     place = "--out", tmp_path
-    shown = printed(capsys, "logs", suite, "--vary", *place, "--encoding", "t5")
+    shown = printed("logs", suite, "--vary", *place, "--encoding", "t5")
     assert "the log of 7" in shown and "the log of 8" in shown
-    assert printed(capsys, "cancel", suite, *place).endswith("in the queue; --vary cancels those of its conditions\n")
-    shown = printed(capsys, "cancel", suite, "--vary", *place)
+    assert printed("cancel", suite, *place).endswith("in the queue; --vary cancels those of its conditions\n")
+    shown = printed("cancel", suite, "--vary", *place)
     assert f"2 jobs cancelled; to resume their runs: lprime run {suite} --vary --out {tmp_path} --on …" in shown
     assert not site.queued
 
 
-def test_slurm_is_asked_about_submitted_suites_only(tiny, tmp_path, site, monkeypatch, capsys):
+def test_slurm_is_asked_about_submitted_suites_only(tiny, tmp_path, site, monkeypatch):
     """Nor does a user without a name, as in some containers, end the status of local runs."""
     submitted(tmp_path, plan_runs(load_suite(str(suite := tiny()))))
     monkeypatch.setattr(commands.os, "getuid", lambda: 10**9)
     site.asked.clear()
-    assert "4 runs: 4 missing" in printed(capsys, "status", suite, "--out", tmp_path / "local")
+    assert "4 runs: 4 missing" in printed("status", suite, "--out", tmp_path / "local")
     assert not site.asked
-    shown = printed(capsys, "status", suite, "--out", tmp_path)
+    shown = printed("status", suite, "--out", tmp_path)
     assert "SLURM was not asked about the jobs: user id 1000000000 has no name on this machine" in shown
-    assert "user id 1000000000 has no name" in refused(capsys, "cancel", suite, "--out", tmp_path)
+    assert "user id 1000000000 has no name" in refused("cancel", suite, "--out", tmp_path)
 
 
 def test_records_of_a_job_are_read_once_for_all_of_its_runs(tmp_path, site, monkeypatch):

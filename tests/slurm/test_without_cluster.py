@@ -9,13 +9,12 @@ import pytest
 from commands import printed, run_command
 from grids import write_encoding
 from stand_ins import SUITE, Site, cluster, queue, submitted
+from support import new_registry
 
-from bench.plugins import registry
 from bench.result import EncodingRecord
 from bench.runs.executor import Event
 from bench.runs.run import CHECKPOINT, RESULT, Run, plan_runs
 from bench.runs.run_lock import lock_run
-from bench.runs.shared_training import trained_as
 from bench.sealed.request import SealedCode
 from bench.suites.suite import load_suite
 from lprime.cli.selection import try_encodings
@@ -48,7 +47,7 @@ def test_a_retried_run_that_loses_its_job_has_not_failed(tmp_path, monkeypatch):
     assert lost.status(other, tmp_path).state == "failed"
 
 
-def test_a_run_whose_submission_has_no_job_yet_is_shown_without_one(tiny, tmp_path, monkeypatch, capsys):
+def test_a_run_whose_submission_has_no_job_yet_is_shown_without_one(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(commands, "run_command", Site())
     runs = plan_runs(load_suite(str(tiny())))
     with monkeypatch.context() as earlier:
@@ -56,7 +55,7 @@ def test_a_run_whose_submission_has_no_job_yet_is_shown_without_one(tiny, tmp_pa
         runs[1].fail(tmp_path, "the error of the run that is retried")
     (submitted(tmp_path, runs).folder / JOB).unlink()
     runs[0].fail(tmp_path, "an error")
-    first, *others = json.loads(printed(capsys, "status", tmp_path / "tiny.yaml", "--out", tmp_path, "--json"))
+    first, *others = json.loads(printed("status", tmp_path / "tiny.yaml", "--out", tmp_path, "--json"))
     assert (first["state"], first["reason"]) == ("failed", "an error")
     assert all(row["state"] == "missing" and not row.keys() & {"job", "reason"} for row in others)
 
@@ -77,14 +76,14 @@ def test_submissions_that_a_launcher_deletes_meanwhile_are_not_listed(tmp_path, 
         load_submissions(tmp_path, SUITE.name)
 
 
-def test_status_of_a_failed_run_shows_nothing_of_other_runs(tiny, tmp_path, monkeypatch, capsys):
+def test_status_of_a_failed_run_shows_nothing_of_other_runs(tiny, tmp_path, monkeypatch):
     """All runs of a job print to one log."""
     monkeypatch.setattr(commands, "run_command", Site())
     failed, *_ = runs = plan_runs(load_suite(str(tiny())))
     log, _ = submitted(tmp_path, runs).logs(0)
     log.write_text("a line of another run")
     failed.fail(tmp_path, "an error")
-    shown = printed(capsys, "status", tmp_path / "tiny.yaml", "--out", tmp_path)
+    shown = printed("status", tmp_path / "tiny.yaml", "--out", tmp_path)
     assert f"{failed}: an error" in shown and "another run" not in shown
 
 
@@ -224,9 +223,8 @@ def test_a_job_keeps_the_weights_that_others_share_with_a_plugin(tmp_path, monke
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     mine = write_encoding(tmp_path / "shared_one.py")
     submission = submitted(tmp_path, plan_runs(SUITE, try_encodings([str(mine), f"finetuned({mine})"]), ["parity"], [0]))
-    monkeypatch.setattr(registry, "loaded", registry.Loaded())
-    trained_as.cache_clear()
-    assert JobWorker(submission, 0).pool.keep_weights == ["shared_one"]
+    with new_registry():
+        assert JobWorker(submission, 0).pool.keep_weights == ["shared_one"]
 
 
 def test_variables_with_options_do_not_change_what_slurm_is_asked(monkeypatch):
@@ -278,7 +276,7 @@ def test_the_sites_limits_on_jobs(monkeypatch, given, largest, most):
     assert commands.job_limits(SimpleNamespace(account=None, qos=None, max_jobs=None)) == (1001, None)
 
 
-def test_a_detached_launch_tells_of_earlier_failures(tmp_path, tiny, monkeypatch, capsys):
+def test_a_detached_launch_tells_of_earlier_failures(tmp_path, tiny, monkeypatch):
     suite, site, out = tiny(seeds=[0], encodings=["nope"]), tmp_path / "site.yaml", tmp_path / "runs"
     site.write_text("{partition: main, time_minutes: 60}\n")
     failed, held = plan_runs(load_suite(str(suite)))
@@ -291,7 +289,7 @@ def test_a_detached_launch_tells_of_earlier_failures(tmp_path, tiny, monkeypatch
     monkeypatch.setattr(SlurmExecutor, "check", lambda *_: None)
     monkeypatch.setattr(SlurmExecutor, "execute", execute)
     for full, words in ((False, "all jobs are queued"), (True, "0 of 1 runs are queued, 1 not: run the command again")):
-        code, said, _ = run_command(capsys, "run", suite, "--on", site, "--out", out, "--detach")
+        code, said, _ = run_command("run", suite, "--on", site, "--out", out, "--detach")
         assert code == 1 and words in said and "1 failed before" in said and f"{failed}: the old error" in said
-        code, said, _ = run_command(capsys, "run", suite, "--on", site, "--out", out, "--detach", "--json")
+        code, said, _ = run_command("run", suite, "--on", site, "--out", out, "--detach", "--json")
         assert code == 1 and json.loads(said)["not_queued"] == full

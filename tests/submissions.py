@@ -5,8 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-from support import ROOT, suite_dict
+from support import ROOT, new_registry, suite_dict
 
 from bench.check import CheckOutcome, Report
 from bench.check.checks import load_checks
@@ -80,8 +79,7 @@ def make_submission(folder: Path, suite: Suite) -> Path:
 
 def make_submission_apart(folder: Path, suite: Suite) -> Path:
     """The same, without leaving a plugin loaded in this process."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(registry, "loaded", registry.Loaded())
+    with new_registry():
         return make_submission(folder, suite)
 
 
@@ -150,8 +148,8 @@ def publish_as(runs: list[Result], name: str, board: Path) -> Path:
 # --- findings
 
 
-def findings_of(folder: Path, **more) -> dict[str, CheckOutcome]:
-    return {f.check: f for f in verify_submission(folder, SUITE, **more).findings}
+def findings_of(folder: Path, suite: Suite = SUITE, **more) -> dict[str, CheckOutcome]:
+    return {f.check: f for f in verify_submission(folder, suite, **more).findings}
 
 
 def fault_of(folder: Path, check: str, **more) -> str:

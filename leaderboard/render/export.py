@@ -3,15 +3,17 @@
 import csv
 import io
 import json
-import math
 import os
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from bench.files import folder_atomic, write_atomic
 from bench.result import RANKING_CLASSES, SOURCE_KINDS, LengthScore, Result
+from leaderboard.stats.scores import length_weights, without_guessing
 from tasks import InputError, unknown
 
 if TYPE_CHECKING:
@@ -38,19 +40,10 @@ class ExportColumn(NamedTuple):
     """Path of an attribute of ``Entry``, or a function of it."""
 
 
-def corrected(accuracy: float, chance: float) -> float:
-    """Accuracy with guessing taken out, as ``stats.scores.without_guessing``."""
-    return (accuracy - chance) / (1 - chance)
-
-
 def length_weight(entry: Entry) -> float:
-    """Octaves from the test length before, or L, to this one, as a share of those from L to the longest; 0 for l ≤ L.
-
-    The same as ``stats.scores.length_weights``.
-    """
-    base, lengths = entry.run.train_length, [score.length for score in entry.run.scores]
-    before = max([base, *(n for n in lengths if n < entry.at.length)])
-    return max(0.0, math.log(entry.at.length / before)) / math.log(lengths[-1] / base)
+    """The weight of a row's length in the score of its run."""
+    lengths = [score.length for score in entry.run.scores]
+    return float(length_weights(np.array(lengths), entry.run.train_length)[lengths.index(entry.at.length)])
 
 
 COLUMNS = {
@@ -116,11 +109,11 @@ COLUMNS = {
     "count": ExportColumn(int, "number of test examples", "at.count"),
     "tokens": ExportColumn(int, "number of answer tokens", "at.tokens"),
     "chance": ExportColumn(float, "exact match expected of guessing", "at.chance"),
-    "exact_score": ExportColumn(float, "(exact − chance) / (1 − chance)", lambda e: corrected(e.at.exact, e.at.chance)),
+    "exact_score": ExportColumn(float, "(exact − chance) / (1 − chance)", lambda e: without_guessing(e.at.exact, e.at.chance)),
     "token_score": ExportColumn(
         float,
         "(token − token_chance) / (1 − token_chance); null where unknown",
-        lambda e: None if e.at.token_chance is None else corrected(e.at.token, e.at.token_chance),
+        lambda e: None if e.at.token_chance is None else without_guessing(e.at.token, e.at.token_chance),
     ),
     "weight": ExportColumn(
         float,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.files import write_atomic
+from bench.measure.card import Card, CostAt, Declared, Measured
 from bench.plugins.registry import is_built_in
 from bench.result import EncodingRecord, LengthScore, Result, Timings, write_result
 from bench.runs.run import FAILURE, Failure
@@ -69,7 +70,7 @@ def result(
         "loss": [(10, 2.0), (800, 0.1)],
         "scores": scores,
         "parameters": {"model": 100_000, "encoding": 0},
-        "timings": Timings(step_ms=10.0, train_s=8.0, evaluate_s=1.0, total_s=9.0),
+        "timings": timings(10),
         "data_hash": f"hash of {task}",
         "versions": {"torch": "2.13.0"},
         "device": "cpu",
@@ -78,6 +79,10 @@ def result(
         "finished": "2025-01-01T00:00:09Z",
     }
     return Result.model_validate(content | changes)
+
+
+def timings(step_ms: float, **changes: Any) -> Timings:
+    return Timings.model_validate({"step_ms": step_ms, "train_s": 8.0, "evaluate_s": 1.0, "total_s": 9.0} | changes)
 
 
 def record(name: str, **changes: Any) -> EncodingRecord:
@@ -92,6 +97,21 @@ def record(name: str, **changes: Any) -> EncodingRecord:
         "source_sha256": "0123456789abcdef",
     }
     return EncodingRecord.model_validate(content | changes)
+
+
+def a_card(**changes: Any) -> Card:
+    """A card with everything, and changes of what was measured."""
+    declared = Declared(
+        authors="A, B", formula="s = q·k | <b>", past="goes on", provenance="the paper", hooks=["bias"], shift_invariant=True,
+        random=False, source="port", lengths="",
+    )  # fmt: skip
+    measured = Measured(
+        properties={"unique": True, "linear": False},
+        costs=[CostAt(length=23, step_ms=26.04, step_ratio=1.25, peak_mb=19.6, peak_ratio=1.1)],
+        suite="small", task="copying", source_sha256="0123456789abcdef", versions={"torch": "2"}, device="cpu (X)", threads=1,
+        commit=None, cpu_share=0.99, finished="2026-01-01T00:00:00+00:00",
+    )  # fmt: skip
+    return Card(declared=declared, measured=measured.model_copy(update=changes))
 
 
 def full(of: Suite, curves: Mapping[str, Sequence[float]], **changes: Any) -> list[Result]:
