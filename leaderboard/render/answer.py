@@ -92,9 +92,12 @@ def leaders(grid: Grid, rows: Sequence[Row], lead: Sequence[Row], show: Show) ->
 
 
 def seeds_text(grid: Grid, encodings: Iterable[str] | None = None) -> str:
-    """Seeds of those of these encodings, or of all, that have run on every task, or of all where none has: ``5 seeds``,
-    ``2 to 4 of 5 seeds so far``, ``5 to 10 seeds``, or ``3 to 10 seeds so far`` where some lack seeds and others have more than
-    asked. The seeds asked for where nothing has run."""
+    """How many seeds have run: ``5 seeds``, ``2 to 4 of 5 seeds so far``, ``5 to 10 seeds``, or ``3 to 10 seeds so far`` where
+    some lack seeds and others have more than the suite asks for. Encodings without some task count only where none has all.
+
+    Arguments:
+        encodings: whose seeds; None counts those of all.
+    """
     tasks, asked = [column.task for column in grid.columns], len(grid.seeds)
     names = grid.encodings if encodings is None else encodings
     cells = [[len(grid.runs.get((task, name), ())) for task in tasks] for name in names]
