@@ -50,7 +50,8 @@ def relative_costs(suite: str, cards: Mapping[str, Card]) -> dict[str, RelativeC
     for name, card in cards.items():
         if card.measured and card.measured.suite == suite and (measured := card.measured.costs):
             first, last = measured[0], measured[-1]
-            costs[name] = RelativeCost(first.step_ratio, last.step_ratio, last.peak_ratio, card.measured.busy)
+            ratios = first.step_ratio, last.step_ratio, last.peak_ratio
+            costs[name] = RelativeCost(*ratios, card.measured.busy, card.measured.device)
     return costs
 
 

@@ -57,6 +57,8 @@ class RelativeCost:
     """Peak memory, at the longest length measured (at L, the model itself dominates)."""
     busy: bool
     """Whether the machine was busy with something else."""
+    device: str = ""
+    """Where it was measured; ratios on other processors differ."""
 
 
 @dataclass(frozen=True)

@@ -270,14 +270,27 @@ def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
         priced = all(row.name in grid.costs for row in rows if row.record)
         where = "in ms, on the pages of encodings, " if priced else ""
         lines.append(f"Step times {where}come from different machines and are not comparable: {'; '.join(devices)}.")
-    by_device: dict[str, set[str]] = {}
-    for run in (run for one in (grid, *grid.conditions.values()) for run in one.all_runs):
-        by_device.setdefault(run.device, set()).add(run.encoding.name)
-    if len(by_device) > 1 and grid.conditions:
-        most = max(by_device, key=lambda device: len(by_device[device]))
-        others = [f"{listed(sorted(map(escape, by_device[d])))} on {escape(d)}" for d in sorted(by_device) if d != most]
-        lines.append(
-            f"Runs in the suite and under its conditions are of different processors, whose rounding differs: some of "
-            f"{'; '.join(others)}; the others on {escape(most)}."
-        )
+    runs = [(run.device, run.encoding.name) for one in (grid, *grid.conditions.values()) for run in one.all_runs]
+    if grid.conditions and (apart := apart_by_device(runs)):
+        what = "Runs in the suite and under its conditions are of different processors, whose rounding differs: some of"
+        lines.append(f"{what} {apart}.")
+    if apart := apart_by_device([(cost.device, row.name) for row in rows if (cost := grid.costs.get(row.name))]):
+        what = "Relative costs were measured on different processors, where they are not the same:"
+        lines.append(f"{what} {apart}.")
     return lines
+
+
+def apart_by_device(measured: Sequence[tuple[str, str]]) -> str:
+    """``a and b on X; the others on Y``; empty for a single device.
+
+    Arguments:
+        measured: a device and the name of an encoding each.
+    """
+    names: dict[str, set[str]] = {}
+    for device, name in measured:
+        names.setdefault(device, set()).add(name)
+    if len(names) < 2:
+        return ""
+    most = max(names, key=lambda device: len(names[device]))
+    others = [f"{listed(sorted(map(escape, names[d])))} on {escape(d)}" for d in sorted(names) if d != most]
+    return f"{'; '.join(others)}; the others on {escape(most)}"

@@ -233,6 +233,20 @@ def test_cautions():
     assert "- Step times come from different machines and are not comparable: NVIDIA H200, 1 thread; cpu, 1 thread." in text
 
 
+def test_cautions_name_what_was_measured_and_run_on_other_processors():
+    names = ["nope", "rope", "t5"]
+    of = suite(seeds=[0], encodings=names)
+    runs = full(of, dict.fromkeys(names, CURVE))
+    costs = {name: RelativeCost(1, 1, 1, False, "cpu (A)") for name in names}
+    made = replace(only_grid(of, runs), costs=costs)
+    assert "## Cautions" not in whole_board([made])
+    text = whole_board([replace(made, costs=costs | {"t5": RelativeCost(2, 2, 1, False, "cpu (B)")})])
+    assert "different processors, where they are not the same: t5 on cpu (B); the others on cpu (A)." in text
+    elsewhere = [run.model_copy(update={"device": "cpu (B)"}) for run in runs if run.encoding.name == "rope"]
+    text = whole_board([replace(made, conditions={"width-128": only_grid(of, elsewhere)})])
+    assert "whose rounding differs: some of rope on cpu (B); the others on cpu." in text
+
+
 def written_text(of, out):
     return "\n".join(path.read_text() for path in board.write_board(of, out)[1])
 
