@@ -37,9 +37,10 @@ def test_local_and_published_rows_share_a_table(folders):
 
 def test_costs_are_those_of_the_suite_on_which_they_were_measured():
     cost = SimpleNamespace(step_ratio=1.5, peak_ratio=1.2)
-    measured = SimpleNamespace(suite="small", costs=[cost, SimpleNamespace(step_ratio=2.5, peak_ratio=3.5)], busy=False)
+    costs = [cost, SimpleNamespace(step_ratio=2.5, peak_ratio=3.5)]
+    measured = SimpleNamespace(suite="small", costs=costs, busy=False, device="cpu (A)")
     found = {"rope": SimpleNamespace(measured=measured), "nope": SimpleNamespace(measured=None)}
-    assert cards.relative_costs("small", found) == {"rope": RelativeCost(1.5, 2.5, 3.5, False)}
+    assert cards.relative_costs("small", found) == {"rope": RelativeCost(1.5, 2.5, 3.5, False, "cpu (A)")}
     assert cards.relative_costs("standard", found) == {}
 
 
