@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .plan import FULL, QUICK, SECTIONS, Plan
+from .plan import FULL, QUICK, SECTIONS
 
 PAGE = Path(__file__).parents[1] / "SPEED.md"
 
@@ -16,13 +16,6 @@ def speed(
     quick: Annotated[bool, typer.Option("--quick", help="A smoke run of seconds, whose numbers mean nothing.")] = False,
     only: Annotated[
         list[str] | None, typer.Option(metavar="SECTION", help=f"Measure only these: {', '.join(SECTIONS)} (repeatable).")
-    ] = None,
-    encodings: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Encodings whose growth with T is measured (repeatable) [default: all]."),
-    ] = None,
-    into: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="With --only: replace those sections in this file of numbers.")
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="All numbers [default: runs/speed.json].")] = None,
     page: Annotated[Path | None, typer.Option(metavar="FILE", help="The page [default: bench/SPEED.md].")] = None,
@@ -40,21 +33,12 @@ def speed(
     for name in only or []:
         if name not in SECTIONS:
             raise unknown("section", name, SECTIONS)
-    if into and not only:
-        raise InputError("--into replaces single sections; expected --only SECTION with it")
-    if render and (only or quick or encodings or into or out):
+    if render and (only or quick or out):
         raise InputError("--from measures nothing; expected only --page with it")
-    if into and (out or encodings):
-        raise InputError(f"--into replaces whole sections of one file; expected no {'--out' if out else '--encodings'} with it")
-    plan = choose_encodings(QUICK if quick else FULL, encodings)
     if render:
         record = read_record(render)
-    elif into:
-        before = read_record(into)  # fails before minutes of work rather than after
-        record = before.replace_sections(only or [], measure_sections(plan, only or []))
-        write_atomic(into, record.model_dump_json(indent=1) + "\n")
     else:
-        record = measure_sections(plan, only or SECTIONS)
+        record = measure_sections(QUICK if quick else FULL, only or SECTIONS)
         default = Path("runs/speed-partial.json" if record.partial else "runs/speed.json")
         write_atomic(out or default, record.model_dump_json(indent=1) + "\n")
     print(render_terminal(record))
@@ -62,17 +46,6 @@ def speed(
         print(f"not the numbers of a full run, so {PAGE.name} stays as it is; --page FILE writes them to another page")
     else:
         write_atomic(page or PAGE, render_page(record))
-
-
-def choose_encodings(plan: Plan, encodings: list[str] | None) -> Plan:
-    """The plan with only these encodings in section ``growth``."""
-    if not encodings:
-        return plan
-    from dataclasses import replace
-
-    from bench.plugins.registry import get_encoding
-
-    return replace(plan, encodings=tuple(get_encoding(name).info.name for name in encodings))
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -23,9 +23,6 @@ def render_page(record: Speed) -> str:
         f"{record.date}, on {record.device}, {record.threads} thread of {record.cores} cores; {versions}. It took "
         f"{record.took_s / 60:.1f} minutes and had {percent(record.cpu_share)} of a core."
     )
-    if record.renewed:
-        renewed = ", ".join(f"`--only {name}` on {date}" for name, date in record.renewed.items())
-        head += f" Measured again alone: {renewed}."
     tables = [
         part for t in [*goals_table(record), *all_tables(record)] for part in (f"## {t.title}", t.text, format_table(t, "pipe"))
     ]

@@ -6,7 +6,6 @@ from typing import Literal
 import numpy as np
 
 from bench.result import Record
-from tasks import InputError
 
 from .plan import SECTIONS
 
@@ -130,11 +129,9 @@ class Profile(Record):
 class Speed(Record):
     """Results of one run of ``make speed``."""
 
-    format: Literal[4] = 4
+    format: Literal[5] = 5
     quick: bool
     """A smoke run: its numbers mean nothing."""
-    some_encodings: bool = False
-    """Growth was measured for some encodings only."""
     date: str
     took_s: float
     cpu_share: float
@@ -143,8 +140,6 @@ class Speed(Record):
     cores: int
     threads: int
     versions: dict[str, str]
-    renewed: dict[str, str] = {}
-    """Section that was re-measured alone → time of that measurement."""
     steps: list[Step] = []
     evaluation: list[Evaluation] = []
     memory: list[Memory] = []
@@ -155,18 +150,5 @@ class Speed(Record):
 
     @property
     def partial(self) -> bool:
-        """Whether these are numbers of a smoke run, or of some sections or encodings only."""
-        return self.quick or self.some_encodings or not all(getattr(self, section) for section in SECTIONS)
-
-    def replace_sections(self, sections: Sequence[str], newer: "Speed") -> "Speed":
-        """A copy with some sections of a newer run.
-
-        Raises:
-            InputError: the runs were made on different devices or with different versions.
-        """
-        for what in ("quick", "device", "cores", "threads", "versions"):
-            before, now = getattr(self, what), getattr(newer, what)
-            if before != now:
-                raise InputError(f"sections cannot be measured again: {what} was {before}, and is {now}; run all of them")
-        dates = self.renewed | {section: newer.date for section in sections}
-        return self.model_copy(update={section: getattr(newer, section) for section in sections} | {"renewed": dates})
+        """Whether these are numbers of a smoke run, or of some sections only."""
+        return self.quick or not all(getattr(self, section) for section in SECTIONS)

@@ -43,7 +43,6 @@ def measure_sections(plan: Plan, sections: Sequence[str]) -> Speed:
     measured |= {name: measure(plan) for name, measure in in_subprocesses.items() if name in sections}
     return Speed(
         quick=plan.quick,
-        some_encodings=plan.encodings is not None,
         date=started,
         took_s=round(time.perf_counter() - wall, 1),
         cpu_share=round(cpu_share, 4),

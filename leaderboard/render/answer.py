@@ -127,9 +127,9 @@ def cost(rows: Sequence[Row], show: Show) -> str:
         return ""
     free, text = [row for row in rows if within_noise(row)], ""
     if free:
-        added = [f"{show(row)} {columns.PARAMETERS.text(row)}" for row in free if row.parameters != (0, 0)]
-        text = f"no measurably longer steps with {listed([show(row) for row in free])}, and no parameters"
-        text += f" (but {listed(added)}). " if added else ". "
+        added = [f"{show(row)} ({columns.PARAMETERS.text(row)})" for row in free if row.parameters != (0, 0)]
+        text = f"no measurably longer steps with {listed([show(row) for row in free])}; "
+        text += f"parameters only with {listed(added)}. " if added else "no parameters. "
     if dear := [row for row in rows if row not in free]:
         ends = f", at L → at {COST_MULTIPLES[-1]} L" if any(row.step_time_past is not None for row in dear) else ""
         text += f"Relative to {BASE}{ends}: {'; '.join(f'{show(row)} {price(row)}' for row in dear)}."

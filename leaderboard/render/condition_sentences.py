@@ -58,7 +58,8 @@ def leaders_elsewhere(order: Robustness, lead: Sequence[str], everywhere: Sequen
     ]
     text += f" Below all of them under every condition: {listed(below)}." if below else ""
     absent = [safe(name) for name in lead if name not in everywhere]
-    return text + (f" Not under every condition ran {listed(absent)}." if absent else "")
+    lacking = f" {listed(absent)} {'has' if len(absent) == 1 else 'have'} not run under every condition." if absent else ""
+    return text + lacking
 
 
 def tuned(order: Robustness, safe: Safe) -> str:
@@ -81,4 +82,4 @@ def tuned(order: Robustness, safe: Safe) -> str:
 def repeated(held: Iterable[OrderComparison]) -> str:
     """What it means that the order holds."""
     least = min((one.pairs for one in held if one.pairs), key=lambda pairs: pairs.same / pairs.total)
-    return f"of their pairs that the test separates in the suite, {least.same} of {least.total} or more again, none reversed"
+    return f"of {least.total} pairs separated in the suite, the test separates at least {least.same} again and reverses none"

@@ -111,12 +111,12 @@ class OrderComparison:
     @property
     def flagged(self) -> list[str]:
         """Encodings that have not learned every task under the condition."""
-        return [name for name, row in zip(self.encodings, self.learned, strict=True) if not row.all()]
+        return list(itertools.compress(self.encodings, ~np.all(self.learned, axis=1)))
 
     @property
     def base_flagged(self) -> list[str]:
         """Encodings that have not learned every task in the suite."""
-        return [name for name, row in zip(self.encodings, self.base_learned, strict=True) if not row.all()]
+        return list(itertools.compress(self.encodings, ~np.all(self.base_learned, axis=1)))
 
     def tau_among(self, names: Collection[str]) -> float:
         """``tau`` over these encodings only."""

@@ -13,7 +13,6 @@ from bench.speed.page import render_page
 from bench.speed.plan import SECTIONS
 from bench.speed.record import Growth, Speed, Spread, Step
 from bench.speed.tables import speedups
-from tasks import InputError
 
 
 def spread(value: float) -> Spread:
@@ -104,16 +103,8 @@ def test_quick_run_from_end_to_end(tmp_path, monkeypatch, capsys):
     assert (
         "not the numbers of a full run, so SPEED.md stays" in capsys.readouterr().out and command.PAGE.read_bytes() == published
     )
-    full = made.model_copy(update={"quick": False, "some_encodings": False})
+    full = made.model_copy(update={"quick": False})
     assert not full.partial and full.model_copy(update={"growth": []}).partial
-    assert made.some_encodings and full.model_copy(update={"some_encodings": True}).partial
-    command.main(["--quick", "--only", "growth", "--into", str(out), "--page", str(shown)])
-    again = Speed.model_validate_json(out.read_bytes())
-    assert again.growth != made.growth and list(again.renewed) == ["growth"]
-    assert again.model_copy(update={"growth": made.growth, "renewed": {}}) == made
-    assert "Measured again alone: `--only growth` on 20" in shown.read_text()
-    with pytest.raises(InputError, match="threads was 1, and is 2; run all of them"):
-        made.replace_sections(["growth"], again.model_copy(update={"threads": 2}))
 
 
 # --- bad input
@@ -123,10 +114,6 @@ def test_quick_run_from_end_to_end(tmp_path, monkeypatch, capsys):
     ("arguments", "message"),
     [
         (["--only", "step"], "did you mean 'steps'"),
-        (["--encodings", "ropee", "--quick"], "rope"),
-        (["--into", "other.json"], "expected --only SECTION with it"),
-        (["--only", "growth", "--encodings", "rope", "--into", "other.json"], "expected no --encodings with it"),
-        (["--only", "memory", "--into", "other.json"], "other.json does not hold the numbers of make speed"),
         (["--from", "missing.json"], "cannot read missing.json"),
         (["--from", "other.json"], "other.json does not hold the numbers of make speed"),
         (["--quik"], "--quik"),

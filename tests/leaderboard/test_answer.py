@@ -10,6 +10,7 @@ from synthetic_results import full, only_grid, record, result, suite
 
 from leaderboard.data.grid import RelativeCost, build_grids
 from leaderboard.render.answer import answer, seeds_text
+from leaderboard.render.front_page import not_run
 from leaderboard.stats import resolution
 from leaderboard.stats.summary import summarise
 
@@ -50,7 +51,7 @@ def test_leaders_their_cost_and_those_clearly_below_are_named():
     )
     tasks = "parity a and b (up to .609); sorting a and b (up to .805). Without any one task a is first."
     assert f"- **By task**: the highest scores, and others within .020: {tasks} No task is tested by itself.\n" in text
-    free = "no measurably longer steps with b, and no parameters. Relative to nope, at L → at 4 L: a "
+    free = "no measurably longer steps with b; no parameters. Relative to nope, at L → at 4 L: a "
     assert f"{free}1.50 → 1 times the step time, 1 times the memory there, 40 parameters.\n" in text
     alone = answer(replace(grid, costs={}), summarise(replace(grid, costs={})))
     assert "**Clearly below**" in alone and "**Cost**" not in alone, "without nope there is no relative time"
@@ -79,6 +80,23 @@ def test_leaders_that_are_second_hand_are_marked():
     of_b = {"encoding": record("b", source="second-hand")}
     text = said(of, [run.model_copy(update=of_b) if run.encoding.name == "b" else run for run in runs])
     assert " and b ≈ (.701 [.661, .741]). ≈: written from what others say of it, so it may" in text
+
+
+def test_leaders_with_fewer_seeds_than_others_are_marked():
+    of = suite(encodings=["a", "b"])
+    runs = runs_of(of, {"a": (0.95, 0.6), "b": (0.95, 0.59)})
+    assert "seeds)" not in said(of, runs)
+    text = said(of, [run for run in runs if (run.encoding.name, run.seed) != ("b", 2)])
+    assert ", 2 seeds). The test separates no two" in text
+
+
+def test_built_in_encodings_that_have_not_run_are_listed():
+    of = suite(encodings=["a", "b"])
+    grid = replace(only_grid(of, runs_of(of, {"b": (0.9, 0.6)})), past={"c|": "falls", "b": "same", "a": "rises"})
+    assert not_run(grid).startswith("**Not run yet**: 2 of the 3 encodings known here") and not_run(grid).endswith(
+        ": a, c&#124;."
+    )
+    assert not_run(replace(grid, past={"b": "same"})) == ""
 
 
 def test_seeds_are_counted_before_every_task_has_run():

@@ -1,6 +1,7 @@
 """Numbers from inside the models against the score: the correlation, its test, and what is left out."""
 
 import itertools
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,9 @@ from scipy.stats import kendalltau
 from synthetic_results import full, only_grid, result, suite
 
 from bench.probe.record import ProbeRecord, Value
+from leaderboard.render.association_text import association_sentence
 from leaderboard.render.publish import PublishedBoard
-from leaderboard.stats.association import LEAST, MEASURES, adjusted_ps, association, lowest_error
+from leaderboard.stats.association import LEAST, MEASURES, Check, adjusted_ps, association, lowest_error
 
 NAMES = ("nope", "rope", "alibi", "t5", "fire", "cope", "fox", "da")
 TASKS = ("parity", "sorting")
@@ -100,6 +102,16 @@ def test_groups_of_encodings_are_left_out_one_at_a_time():
     assert without.means[0] == pytest.approx(1) and found.means[0] < 0.6
     kept = [n for n, name in enumerate(found.encodings) if name not in ("nope", "da")]
     assert without.ps.tolist() == adjusted_ps(found.values[kept], found.scores[kept]).tolist()
+
+
+def test_a_measure_that_is_significant_only_without_some_encodings_is_named():
+    found = association(replace(grid(), probes=records()))
+    place = list(MEASURES).index("entropy")
+    unsure = replace(found, ps=np.where(np.arange(len(MEASURES)) == place, 0.5, 0.001), checks=())
+    assert "1 other measure shows no significant correlation." in association_sentence(unsure)
+    checks = (Check("one training", ("ntk", "yarn"), found.means, found.ps),)
+    only = r"no significant correlation \(attention that spreads less .* only without ntk and yarn\)\."
+    assert re.search(only, association_sentence(replace(unsure, checks=checks)))
 
 
 def test_the_position_is_read_at_the_best_layer():

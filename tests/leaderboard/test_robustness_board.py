@@ -49,7 +49,7 @@ def test_the_board_says_where_the_order_holds():
     board = board_of(varied(**{TWICE: BASE | {"rope": 0.9}, "width-128": SWAPPED}))
     assert "The highest score is nope's and rope's with learning rate × 2; alibi's with width" in board
     board = board_of(varied(BASE | {"fire": 0.95}, **{TWICE: BASE}))
-    assert "Not under every condition ran fire." in board
+    assert " fire has not run under every condition." in board
 
 
 def test_encodings_that_have_not_learned_every_task_under_a_condition_are_marked():
