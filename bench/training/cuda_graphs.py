@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 
 from .batches import Batch
 from .model import Decoder
+from .side_stream import side_stream
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ def cuda_graph(function: StaticFunction) -> tuple[list[Tensor], Callable[[], Any
         torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     # The outer block restores the current stream: after a failed recording torch does not.
-    with constants, torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
+    with constants, torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph), side_stream():
         outputs = function()
 
     return outputs, partial(replay, graph, constants)

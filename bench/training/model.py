@@ -17,8 +17,8 @@ from bench.suites.suite import ModelSpec
 from tasks import InputError
 
 from .batches import Batch
+from .layers import LayerNorm, Linear
 from .layout import Layout
-from .linear import Linear
 
 MAX_CACHED_SHAPES = 64
 """Number of shapes whose position tables are cached."""
@@ -34,10 +34,10 @@ class Block(nn.Module):
     def __init__(self, spec: ModelSpec):
         super().__init__()
         self.heads = spec.heads
-        self.attention_norm = nn.LayerNorm(spec.width)
+        self.attention_norm = LayerNorm(spec.width)
         self.qkv = Linear(spec.width, 3 * spec.width)
         self.out = Linear(spec.width, spec.width)
-        self.mlp_norm = nn.LayerNorm(spec.width)
+        self.mlp_norm = LayerNorm(spec.width)
         self.up = Linear(spec.width, spec.mlp_width)
         self.down = Linear(spec.mlp_width, spec.width)
 
@@ -103,7 +103,7 @@ class Decoder(nn.Module):
         self.causal, self.shows_tokens = causal, shows_tokens
         self.embedding = nn.Embedding(symbols, spec.width)
         self.blocks = nn.ModuleList(Block(spec) for _ in range(spec.layers))
-        self.norm = nn.LayerNorm(spec.width)
+        self.norm = LayerNorm(spec.width)
         self.head = nn.Linear(spec.width, symbols, bias=False)
         self.init(spec)
         self.encoding = make_encoding()

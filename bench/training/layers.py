@@ -1,0 +1,108 @@
+"""Linear maps and layer norms of many rows, each fast on its device.
+
+On a CPU, torch multiplies float32 matrices with MKL, which uses 256-bit vectors on processors that are not from Intel. oneDNN,
+also in torch, uses the widest vectors of any processor: with AVX-512 it is twice as fast. It compiles a kernel for every number
+of rows and keeps the last 1,024, so a training step rounds its numbers of rows up: see ``bench.training.batches``.
+
+On a GPU a step is hundreds of short kernels. Here autocast's conversions after a product are part of the product, and gradients
+of weights are computed on a second stream, see ``bench.training.side_stream``.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .side_stream import aside, recording
+
+ONEDNN = torch.backends.mkldnn.is_available()
+
+
+class Linear(nn.Linear):
+    """``torch.nn.Linear`` without a bias."""
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__(inputs, outputs, bias=False)
+
+    def forward(self, x: Float[Tensor, "N I"]) -> Float[Tensor, "N O"]:
+        device = x.device.type
+        if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+            return LowPrecisionLinear.apply(x, self.weight, torch.get_autocast_dtype(device))
+        if ONEDNN and device == "cpu" and x.dtype == torch.float32:
+            return OneDNNLinear.apply(x, self.weight)
+        return F.linear(x, self.weight)
+
+
+class LowPrecisionLinear(torch.autograd.Function):
+    """The product in autocast's precision; the gradients are in that of x and of the weight, without a conversion."""
+
+    @staticmethod
+    def forward(ctx, x, weight, dtype):
+        ctx.dtypes = x.dtype, weight.dtype
+        x, weight = x.to(dtype), weight.to(dtype)
+        ctx.save_for_backward(x, weight)
+        return F.linear(x, weight)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        (x, weight), (x_dtype, weight_dtype) = ctx.saved_tensors, ctx.dtypes
+        with aside(gradient, x):
+            dweight = product_in(gradient.t(), x, weight_dtype)
+        return product_in(gradient, weight, x_dtype) if ctx.needs_input_grad[0] else None, dweight, None
+
+
+def product_in(a: Float[Tensor, "N K"], b: Float[Tensor, "K M"], dtype: torch.dtype) -> Float[Tensor, "N M"]:
+    """a·b in another precision than that of a and b, without rounding to theirs."""
+    return torch.mm(a, b, out_dtype=dtype) if a.device.type == "cuda" else a.to(dtype) @ b.to(dtype)
+
+
+class LayerNorm(nn.LayerNorm):
+    """``torch.nn.LayerNorm``."""
+
+    def forward(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
+        if recording():
+            return RecordedLayerNorm.apply(x, self.weight, self.bias, self.eps)
+        return super().forward(x)
+
+
+class RecordedLayerNorm(torch.autograd.Function):
+    """Layer norm whose parameters get their gradients aside: torch's kernel for these uses a sixteenth of a large GPU."""
+
+    @staticmethod
+    def forward(ctx, x, weight, bias, eps):
+        out, mean, inverse_deviation = torch.native_layer_norm(x, weight.shape, weight, bias, eps)
+        ctx.save_for_backward(x, mean, inverse_deviation, weight, bias)
+        return out
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        def gradients(*wanted: bool) -> tuple[Tensor, ...]:
+            x, *saved = ctx.saved_tensors
+            return torch.ops.aten.native_layer_norm_backward(gradient, x, saved[2].shape, *saved, wanted)
+
+        with aside(gradient, *ctx.saved_tensors):
+            _, dweight, dbias = gradients(False, True, True)
+        return gradients(True, False, False)[0], dweight, dbias, None
+
+
+def product(a: Float[Tensor, "N I"], b: Float[Tensor, "O I"]) -> Float[Tensor, "N O"]:
+    """a·bᵀ; both may be transposed views."""
+    return torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
+
+
+class OneDNNLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight):
+        ctx.save_for_backward(x, weight)
+        return product(x, weight)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        x, weight = ctx.saved_tensors
+        dx = product(gradient, weight.t()) if ctx.needs_input_grad[0] else None
+        # The kernel is faster with the smaller side as rows.
+        wide = weight.shape[0] > weight.shape[1]
+        return dx, product(x.t(), gradient.t()).t() if wide else product(gradient.t(), x.t())

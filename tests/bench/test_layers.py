@@ -1,0 +1,37 @@
+"""Linear maps and layer norms of the model against torch's in float64."""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from bench.training.layers import LayerNorm, Linear, RecordedLayerNorm
+
+
+@pytest.mark.parametrize(("inputs", "outputs"), [(64, 256), (256, 64), (16, 16)])
+@pytest.mark.parametrize("rows", [1, 37, 128])
+@pytest.mark.parametrize(("low", "tolerance"), [(False, 1e-4), (True, 1e-2)])
+def test_products_are_those_of_torch(inputs, outputs, rows, low, tolerance):
+    linear, x = Linear(inputs, outputs), torch.randn(rows, inputs, requires_grad=True)
+    weight, exact = linear.weight.detach().double().requires_grad_(), x.detach().double().requires_grad_()
+    with torch.autocast("cpu", torch.bfloat16, enabled=low):
+        result = linear(x)
+    expected, gradient = exact @ weight.T, torch.randn(rows, outputs)
+    result.backward(gradient.to(result.dtype))
+    expected.backward(gradient.double())
+    assert (result.dtype, x.grad.dtype) == (torch.bfloat16 if low else torch.float32, torch.float32)
+    for ours, theirs in ((result, expected), (x.grad, exact.grad), (linear.weight.grad, weight.grad)):
+        assert (ours.double() - theirs).norm() <= tolerance * theirs.norm()
+
+
+def test_a_recorded_layer_norm_is_that_of_torch():
+    norm, x, gradient = LayerNorm(16), torch.randn(37, 16, requires_grad=True), torch.randn(37, 16)
+    torch.nn.init.normal_(norm.weight)
+    torch.nn.init.normal_(norm.bias)
+    found = RecordedLayerNorm.apply(x, norm.weight, norm.bias, norm.eps)
+    exact = [part.detach().double().requires_grad_() for part in (x, norm.weight, norm.bias)]
+    expected = F.layer_norm(exact[0], (16,), *exact[1:], norm.eps)
+    torch.testing.assert_close(found.double(), expected, atol=1e-5, rtol=1e-5)
+    found.backward(gradient)
+    expected.backward(gradient.double())
+    for ours, theirs in zip((x, norm.weight, norm.bias), exact, strict=True):
+        torch.testing.assert_close(ours.grad.double(), theirs.grad, atol=1e-5, rtol=1e-5)
