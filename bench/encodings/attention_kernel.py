@@ -24,6 +24,12 @@ MIN_REMAINDER = 7
 FUSED = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 """What ``scaled_dot_product_attention`` calls on a CPU. It takes ``is_causal`` together with a bias, so that no masked copy of
 the bias is made, and it skips later keys."""
+EFFICIENT = torch.ops.aten._scaled_dot_product_efficient_attention
+"""What ``scaled_dot_product_attention`` calls on a GPU if there is a bias. It, too, takes ``is_causal`` together with a bias."""
+ALIGNED = 8
+"""Strides of what ``EFFICIENT`` reads are multiples of 16 bytes, here for any dtype."""
+ONE_BLOCK = 64
+"""Tokens up to which ``EFFICIENT`` is faster without a bias, too: the kernel for long sequences fills its blocks of 128."""
 
 
 def attention(
@@ -47,9 +53,15 @@ def attention(
         return ShortAttention.apply(q, k, v, bias, scale, causal)
     more = max(0, q.shape[-1] - width) if on_cpu else 0
     v = F.pad(v, (0, more)) if more else v  # the CPU's fused kernel takes only equal widths
-    if bias is None:
+    if not on_cpu and (bias is not None or count <= ONE_BLOCK) and fits(q, k, v, every=ALIGNED):
+        if bias is not None:
+            # The kernel leaves the bias's gradient at later keys unwritten; here it becomes 0.
+            bias = torch.where(later_keys(count, q.device), 0, bias) if causal and bias.requires_grad else bias
+            bias = aligned_rows(bias).expand(*q.shape[:2], -1, -1)
+        out = EFFICIENT(q, k, v, bias, compute_log_sumexp=True, is_causal=causal, scale=scale)[0]
+    elif bias is None:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
-    elif on_cpu and causal and fits(q, k, v):
+    elif on_cpu and causal and fits(q, k, v) and not torch.is_autocast_enabled("cpu"):
         bias = bias if bias.stride(-1) == 1 else bias.contiguous()
         out = FUSED(q, k, v, is_causal=True, attn_mask=bias, scale=scale)[0]
     else:
@@ -60,10 +72,21 @@ def attention(
     return out[..., :width] if more else out
 
 
-def fits(*qkv: Float[Tensor, "B H T e"]) -> bool:
-    """Whether ``FUSED`` takes these tensors, which it does not check itself."""
+def fits(*qkv: Float[Tensor, "B H T e"], every: int = 1) -> bool:
+    """Whether a fused kernel takes these tensors, which it does not check itself.
+
+    Arguments:
+        every: of which widths and strides must be multiples.
+    """
     same = len({(x.dtype, x.shape[-1]) for x in qkv}) == 1
-    return same and all(x.stride(-1) == 1 for x in qkv) and not torch.is_autocast_enabled("cpu")
+    sizes = [size for x in qkv for size in (x.shape[-1], *x.stride()[:-1])]
+    return same and all(x.stride(-1) == 1 for x in qkv) and not any(size % every for size in sizes)
+
+
+def aligned_rows(bias: Float[Tensor, "*B H T T"]) -> Float[Tensor, "*B H T T"]:
+    """The same bias in memory whose rows begin at multiples of ``ALIGNED``."""
+    count = bias.shape[-1]
+    return F.pad(bias, (0, -count % ALIGNED))[..., :count] if count % ALIGNED else bias.contiguous()
 
 
 @cache
