@@ -25,7 +25,7 @@ FUSED = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 """What ``scaled_dot_product_attention`` calls on a CPU. It takes ``is_causal`` together with a bias, so that no masked copy of
 the bias is made, and it skips later keys."""
 EFFICIENT = torch.ops.aten._scaled_dot_product_efficient_attention
-"""What ``scaled_dot_product_attention`` calls on a GPU if there is a bias. It, too, takes ``is_causal`` together with a bias."""
+"""What ``scaled_dot_product_attention`` calls on a GPU if there is a bias. It takes ``is_causal`` as well."""
 ALIGNED = 8
 """Strides of what ``EFFICIENT`` reads are multiples of 16 bytes, here for any dtype."""
 ONE_BLOCK = 64

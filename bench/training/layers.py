@@ -1,4 +1,4 @@
-"""Linear maps and layer norms of many rows, each fast on its device.
+"""Embeddings, linear maps and layer norms of many rows, each fast on its device.
 
 On a CPU, torch multiplies float32 matrices with MKL, which uses 256-bit vectors on processors that are not from Intel. oneDNN,
 also in torch, uses the widest vectors of any processor: with AVX-512 it is twice as fast. It compiles a kernel for every number
@@ -9,13 +9,40 @@ of weights are computed on a second stream, see ``bench.training.side_stream``.
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .side_stream import aside, recording
 
 ONEDNN = torch.backends.mkldnn.is_available()
+
+
+class Embedding(nn.Embedding):
+    """``torch.nn.Embedding``."""
+
+    def forward(self, ids: Int[Tensor, " N"]) -> Float[Tensor, "N D"]:
+        return super().forward(ids) if ids.device.type == "cpu" else RepeatableEmbedding.apply(ids, self.weight)
+
+
+class RepeatableEmbedding(torch.autograd.Function):
+    """An embedding whose gradient is a product with one-hot rows, for a small vocabulary.
+
+    On a GPU torch sorts the ids instead. That takes longer, and the sums of thousands of rows differ from call to call.
+    """
+
+    @staticmethod
+    def forward(ctx, ids, weight):
+        ctx.save_for_backward(ids)
+        ctx.symbols = len(weight)
+        return F.embedding(ids, weight)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        (ids,) = ctx.saved_tensors
+        one_hot = ids == torch.arange(ctx.symbols, device=ids.device)[:, None]
+        return None, one_hot.to(gradient.dtype) @ gradient
 
 
 class Linear(nn.Linear):

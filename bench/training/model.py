@@ -17,7 +17,7 @@ from bench.suites.suite import ModelSpec
 from tasks import InputError
 
 from .batches import Batch
-from .layers import LayerNorm, Linear
+from .layers import Embedding, LayerNorm, Linear
 from .layout import Layout
 
 MAX_CACHED_SHAPES = 64
@@ -101,7 +101,7 @@ class Decoder(nn.Module):
     ):
         super().__init__()
         self.causal, self.shows_tokens = causal, shows_tokens
-        self.embedding = nn.Embedding(symbols, spec.width)
+        self.embedding = Embedding(symbols, spec.width)
         self.blocks = nn.ModuleList(Block(spec) for _ in range(spec.layers))
         self.norm = LayerNorm(spec.width)
         self.head = nn.Linear(spec.width, symbols, bias=False)

@@ -1,10 +1,10 @@
-"""Linear maps and layer norms of the model against torch's in float64."""
+"""Embeddings, linear maps and layer norms of the model against torch's in float64."""
 
 import pytest
 import torch
 from torch.nn import functional as F
 
-from bench.training.layers import LayerNorm, Linear, RecordedLayerNorm
+from bench.training.layers import LayerNorm, Linear, RecordedLayerNorm, RepeatableEmbedding
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(64, 256), (256, 64), (16, 16)])
@@ -35,3 +35,13 @@ def test_a_recorded_layer_norm_is_that_of_torch():
     expected.backward(gradient.double())
     for ours, theirs in zip((x, norm.weight, norm.bias), exact, strict=True):
         torch.testing.assert_close(ours.grad.double(), theirs.grad, atol=1e-5, rtol=1e-5)
+
+
+def test_a_repeatable_embedding_is_that_of_torch():
+    ids, weight, gradient = torch.randint(0, 7, (37,)), torch.randn(9, 16, requires_grad=True), torch.randn(37, 16)
+    exact = weight.detach().double().requires_grad_()
+    found, expected = RepeatableEmbedding.apply(ids, weight), F.embedding(ids, exact)
+    assert torch.equal(found.double(), expected)
+    found.backward(gradient)
+    expected.backward(gradient.double())
+    torch.testing.assert_close(weight.grad.double(), exact.grad, atol=1e-5, rtol=1e-5)
