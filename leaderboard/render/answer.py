@@ -12,7 +12,7 @@ from leaderboard.figures.cost import NOISE
 from leaderboard.figures.highlight import REFERENCES
 from leaderboard.format import FLAG, MOST_LISTED, SECOND_HAND, listed, number_range, reach_text, share, times
 from leaderboard.stats.association import association
-from leaderboard.stats.robustness import robustness
+from leaderboard.stats.robustness import order_elsewhere, robustness
 from leaderboard.stats.rows import Classes, Row
 from leaderboard.stats.scores import DIGITS
 from leaderboard.stats.significance import RISK
@@ -53,7 +53,8 @@ def sentences(grid: Grid, classes: Classes, show: Show, safe: Safe = escape) -> 
     found += [("Inside the models", association_sentence(goes, safe))] if (goes := association(grid)) else []
     found += [(f"At {FAR} L", carried(grid, rows, show, safe))]
     order = robustness(grid)
-    found += [("Measured", scope(grid, safe)), ("Elsewhere", elsewhere(order, [row.name for row in lead], safe))]
+    others = order_elsewhere(grid)
+    found += [("Measured", scope(grid, safe)), ("Elsewhere", elsewhere(order, others, [row.name for row in lead], safe))]
     found += [("Learning rate", tuned(order, safe))] if order else []
     return [(topic, text) for topic, text in found if text]
 

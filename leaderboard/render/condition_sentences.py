@@ -1,4 +1,4 @@
-"""Sentences on the suite's conditions above a board's first table: under which the order holds, and who is first there."""
+"""Sentences above a board's first table: under which conditions and in which suites the order holds, and who is first there."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
@@ -12,16 +12,23 @@ from leaderboard.stats.robustness import Robustness
 from leaderboard.stats.scores import FUZZ
 from tasks import plural
 
-from .robustness_text import condition_list, first_words, reversed_text, unlearned_words
+from .robustness_text import condition_list, first_words, other_suites, reversed_text, unlearned_words
 
 Safe = Callable[..., str]
 
 
-def elsewhere(order: Robustness | None, lead: Sequence[str], safe: Safe) -> str:
-    """Under which conditions of the suite the order holds, of those that decide it, and what becomes of the leaders there."""
+def elsewhere(order: Robustness | None, others: Sequence[OrderComparison], lead: Sequence[str], safe: Safe) -> str:
+    """Under which conditions, and in which other suites, the order holds, and what becomes of the leaders there."""
+    parts = [text for text in (under_conditions(order, lead, safe), other_suites(others, safe)) if text]
+    text = " ".join(parts) or "the order may differ."
+    return text[0].lower() + text[1:]
+
+
+def under_conditions(order: Robustness | None, lead: Sequence[str], safe: Safe) -> str:
+    """Under which conditions of the suite the order holds, of those that decide it; empty if none does."""
     decided = [one for one in order.comparisons if one.holds is not None] if order else []
     if not (order and decided):
-        return "the order may differ."
+        return ""
     (_, everywhere), *_ = order.by_conditions.items()
     parts = []
     if held := [one for one in decided if one.holds]:

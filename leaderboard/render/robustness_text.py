@@ -200,20 +200,28 @@ def robustness_tables(found: Robustness) -> list[str]:
 
 def elsewhere_words(found: Sequence[OrderComparison]) -> str:
     """How the order agrees with that of other suites, as sentences."""
+    bracketed = "; in brackets its 95 % interval by stratified bootstrap" if any(one.interval for one in found) else ""
+    return f"{other_suites(found)} τ is Kendall's τ-b of the overall scores{bracketed}."
+
+
+def other_suites(found: Sequence[OrderComparison], safe: Callable[[str], str] = escape) -> str:
+    """A sentence or two on each other suite.
+
+    Arguments:
+        safe: makes a name safe for the output.
+    """
     text = []
     for one in found:
-        count = len(one.encodings)
-        start = f"In suite `{one.condition}` the same {count} encodings are in an order with τ = {tau_text(one)} to this one"
+        order = f"the same {len(one.encodings)} encodings are in an order with τ = {tau_text(one)} to this one"
+        sentence = f"In suite {safe(one.condition)} {order}"
         if one.pairs is None:
-            text.append(f"{start}; there are too few seeds for a test.")
+            text.append(f"{sentence}; there are too few seeds for a test.")
             continue
         turned = plural(len(one.pairs.reversed), "pair")
         text.append(
-            f"{start}. Of the {one.pairs.total} pairs separated here, the test separates {one.pairs.same} there in the same "
-            f"direction and {turned} the other way round{f' ({reversed_text(one.pairs)})' if one.pairs.reversed else ''}."
+            f"{sentence}. Of the {one.pairs.total} pairs separated here, the test separates {one.pairs.same} there in the same "
+            f"direction and {turned} the other way round{f' ({reversed_text(one.pairs, safe)})' if one.pairs.reversed else ''}."
         )
-    bracketed = "; in brackets its 95 % interval by stratified bootstrap" if any(one.interval for one in found) else ""
-    text.append(f"τ is Kendall's τ-b of the overall scores{bracketed}.")
     return " ".join(text)
 
 

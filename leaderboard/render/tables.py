@@ -270,6 +270,10 @@ def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
         priced = all(row.name in grid.costs for row in rows if row.record)
         where = "in ms, on the pages of encodings, " if priced else ""
         lines.append(f"Step times {where}come from different machines and are not comparable: {'; '.join(devices)}.")
+    timed = {run.device for row in rows if row.name not in grid.costs for run in row.runs}
+    if any(not device.startswith("cpu") for device in timed):
+        what = "Step times are those of the runs, which do not record whether several shared a GPU"
+        lines.append(f"{what}: then steps take longer, by a factor that depends on the encoding.")
     runs = [(run.device, run.encoding.name) for one in (grid, *grid.conditions.values()) for run in one.all_runs]
     if grid.conditions and (apart := apart_by_device(runs)):
         what = "Runs in the suite and under its conditions are of different processors, whose rounding differs: some of"

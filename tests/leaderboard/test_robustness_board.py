@@ -147,6 +147,8 @@ def test_the_order_is_compared_with_other_suites():
     rows = cells(shown, "## Is the order the same in other suites?")
     assert [row["encoding"] for row in rows] == ["rope", "t5", "alibi", "fire"]
     assert "Of the 6 pairs separated here, the test separates 3 there in the same direction and 3 pairs the other way" in shown
+    (short,) = (line for line in shown.split("## Overall")[0].splitlines() if "**Elsewhere**" in line)
+    assert "in suite large the same 4 encodings are in an order with τ = " in short and "3 pairs the other way round" in short
     (back,) = rb.order_elsewhere(boards["large"][0])
     assert back.tau == found.tau and back.condition == "small"
     one_seed = attach_others({"small": [small], "large": [only_grid(large, [r for r in runs if r.seed == 0])]})
