@@ -21,6 +21,7 @@ from tasks import plural
 
 from . import columns
 from .association_text import association_sentence
+from .cautions import shared_gpu
 from .condition_sentences import elsewhere, tuned
 from .markdown import escape
 
@@ -48,7 +49,7 @@ def sentences(grid: Grid, classes: Classes, show: Show, safe: Safe = escape) -> 
     if not rows:
         return []
     lead = [row for row in rows if row.tier == 1] if sum(row.tier is not None for row in rows) > 1 else rows[:1]
-    found = [leaders(grid, rows, lead, show), ("By task", by_task(grid, rows, show, safe)), ("Cost", cost(lead, show))]
+    found = [leaders(grid, rows, lead, show), ("By task", by_task(grid, rows, show, safe)), ("Cost", cost(grid, lead, show))]
     found += [("Clearly below", below(rows, lead, show)), ("By design past L", designs(grid, lead, show, safe))]
     found += [("Inside the models", association_sentence(goes, safe))] if (goes := association(grid)) else []
     found += [(f"At {FAR} L", carried(grid, rows, show, safe))]
@@ -122,7 +123,7 @@ def mark(row: Row) -> str:
     return "".join(f" {sign}" for sign, shown in ((SECOND_HAND, row.second_hand), (FLAG, row.flagged)) if shown)
 
 
-def cost(rows: Sequence[Row], show: Show) -> str:
+def cost(grid: Grid, rows: Sequence[Row], show: Show) -> str:
     """What the rows to choose from cost, relative to ``BASE``: first those whose steps are no longer."""
     if all(row.step_time is None for row in rows):
         return ""
@@ -133,8 +134,8 @@ def cost(rows: Sequence[Row], show: Show) -> str:
         text += f"parameters only with {listed(added)}. " if added else "no parameters. "
     if dear := [row for row in rows if row not in free]:
         ends = f", at L → at {COST_MULTIPLES[-1]} L" if any(row.step_time_past is not None for row in dear) else ""
-        text += f"Relative to {BASE}{ends}: {'; '.join(f'{show(row)} {price(row)}' for row in dear)}."
-    return text.rstrip()
+        text += f"Relative to {BASE}{ends}: {'; '.join(f'{show(row)} {price(row)}' for row in dear)}. "
+    return (text + shared_gpu(grid, rows)).rstrip()
 
 
 def within_noise(row: Row) -> bool:

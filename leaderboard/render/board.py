@@ -27,6 +27,7 @@ from leaderboard.stats.summary import summarise
 
 from . import columns, robustness_text, tables
 from .answer import answer
+from .cautions import caution_lines
 from .columns import TableColumn
 from .explanation import EXPLANATION, OTHER_VERSION, experiment_setup, signs
 from .markdown import code, escape, heading_anchor, linked_name, themed_picture
@@ -225,7 +226,7 @@ def detail_sections(grid: Grid, classes: Classes, file: BoardFile, alts: Mapping
         parts += [f"## {stretched.TITLE}", stretched.TEXT, file.figure(alts[stretched.STEM], stretched.STEM)]
     if lines := tables.unfinished_runs(grid, rows):
         parts += ["## Failed, diverged and missing runs", tables.bullets(lines)]
-    if lines := tables.cautions(grid, rows):
+    if lines := caution_lines(grid, rows):
         parts += ["## Cautions", tables.bullets(lines)]
     return [*parts, "## Encodings", tables.encodings_table(rows)]
 

@@ -12,7 +12,8 @@ from leaderboard.stats import significance
 from leaderboard.stats.compare import EncodingComparison, TaskComparison
 
 from . import columns
-from .tables import machines, unfinished_runs
+from .cautions import machines
+from .tables import unfinished_runs
 from .task_metrics import CELL_TEXT, IN_DISTRIBUTION, REACH
 
 COLOURS = {"A": "cyan", "B": "magenta"}

@@ -23,6 +23,7 @@ from tasks import InputError
 
 from . import html_data, html_table, tables
 from .answer import answer
+from .cautions import caution_lines
 from .explanation import ABOUT, EXPLANATION, TITLE, experiment_setup
 from .html_encoding import INDEX, page_address, render_html_encoding
 from .html_template import GENERATOR, content_security_policy, fill_template, markdown_to_html, page_style, web_file
@@ -112,7 +113,7 @@ def render_html_page(suites: Mapping[str, Sequence[Grid]]) -> str:
 def board_section(index: int, key: str, heading: str, grid: Grid, classes: Classes) -> str:
     """One version of a suite, readable without script: the setup, the table, and failed runs."""
     rows = all_rows(classes)
-    unfinished, cautions = tables.unfinished_runs(grid, rows), tables.cautions(grid, rows)
+    unfinished, cautions = tables.unfinished_runs(grid, rows), caution_lines(grid, rows)
     about = f"<p>{escape(printable(grid.suite.about, 1000))}</p>" if grid.suite else ""
     about += markdown_to_html(answer(grid, classes))
     parts = [f'<section class="board" data-board="{index}" data-key="{key}"><h2>{heading}</h2>{about}']

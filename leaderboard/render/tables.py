@@ -5,13 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from bench.result import Result
 from leaderboard.data.grid import Column, Grid
 from leaderboard.format import ABSENT, FLAG, SECOND_HAND, VISIBLE_CHANCE, listed, reach_text, seed_list, share, signed
 from leaderboard.stats import scores as st
 from leaderboard.stats.resolution import CEILING, FLOOR, Resolution
 from leaderboard.stats.rows import Cell, Row
-from tasks import plural
 
 from . import columns, task_metrics
 from .columns import TableColumn, task_column
@@ -239,62 +237,3 @@ def unfinished_runs(grid: Grid, rows: Sequence[Row], show: Callable[..., str] = 
         who = f"all {len(found)} encodings" if len(found) == len(rows) > 1 else listed(found, len(found))
         lines.append(f"missing: {who} on {absent_runs}")
     return lines
-
-
-def machines(runs: Sequence[Result], show: Callable[..., str] = escape) -> list[str]:
-    """The devices and thread counts of runs, each once."""
-    return [f"{show(device)}, {plural(threads, 'thread')}" for device, threads in sorted({(r.device, r.threads) for r in runs})]
-
-
-def cautions(grid: Grid, rows: Sequence[Row]) -> list[str]:
-    """One line for each reason why the runs of a table are less comparable than they look."""
-    lines, changed = [], []
-    for row in rows:
-        seeds: dict[tuple[str, str], set[int]] = {}
-        for run in row.runs:
-            record = run.encoding
-            seeds.setdefault((record.source_sha256, str(sorted(record.settings.items()))), set()).add(run.seed)
-        if len(seeds) > 1:
-            which = "; ".join(map(seed_list, sorted(map(sorted, seeds.values()))))
-            changed.append(f"{escape(row.name)} ({which})")
-    if changed:
-        what = "Several versions of source or settings (a seed is in two if its tasks ran with different ones)"
-        lines.append(f"{what}: {', '.join(changed)}.")
-    versions = {tuple(sorted(r.versions.items())) for r in grid.all_runs}
-    if len(versions) > 1:
-        mixed = sorted({package for v in versions for package, _ in set(v).symmetric_difference(min(versions))})
-        lines.append(f"Runs used different versions of {escape(', '.join(mixed))}.")
-    if len({r.device.startswith("cpu") for r in grid.all_runs}) > 1:
-        lines.append("Some runs trained in fp32 on CPU, others in bf16 on a GPU.")
-    if len(devices := machines(grid.all_runs)) > 1:
-        priced = all(row.name in grid.costs for row in rows if row.record)
-        where = "in ms, on the pages of encodings, " if priced else ""
-        lines.append(f"Step times {where}come from different machines and are not comparable: {'; '.join(devices)}.")
-    timed = {run.device for row in rows if row.name not in grid.costs for run in row.runs}
-    if any(not device.startswith("cpu") for device in timed):
-        what = "Step times are those of the runs, which do not record whether several shared a GPU"
-        lines.append(f"{what}: then steps take longer, by a factor that depends on the encoding.")
-    runs = [(run.device, run.encoding.name) for one in (grid, *grid.conditions.values()) for run in one.all_runs]
-    if grid.conditions and (apart := apart_by_device(runs)):
-        what = "Runs in the suite and under its conditions are of different processors, whose rounding differs: some of"
-        lines.append(f"{what} {apart}.")
-    if apart := apart_by_device([(cost.device, row.name) for row in rows if (cost := grid.costs.get(row.name))]):
-        what = "Relative costs were measured on different processors, where they are not the same:"
-        lines.append(f"{what} {apart}.")
-    return lines
-
-
-def apart_by_device(measured: Sequence[tuple[str, str]]) -> str:
-    """``a and b on X; the others on Y``; empty for a single device.
-
-    Arguments:
-        measured: a device and the name of an encoding each.
-    """
-    names: dict[str, set[str]] = {}
-    for device, name in measured:
-        names.setdefault(device, set()).add(name)
-    if len(names) < 2:
-        return ""
-    most = max(names, key=lambda device: len(names[device]))
-    others = [f"{listed(sorted(map(escape, names[d])))} on {escape(d)}" for d in sorted(names) if d != most]
-    return f"{'; '.join(others)}; the others on {escape(most)}"

@@ -231,7 +231,7 @@ def test_cautions():
     text = whole_board([only_grid(of, runs)])
     assert "settings (a seed is in two if its tasks ran with different ones): nope (seeds 0, 1; seed 1)." in text
     assert "- Step times come from different machines and are not comparable: NVIDIA H200, 1 thread; cpu, 1 thread." in text
-    assert "do not record whether several shared a GPU" in text
+    assert text.count("runs that may have shared a GPU") == 2, "in the answer and among the cautions"
 
 
 def test_cautions_name_what_was_measured_and_run_on_other_processors():
