@@ -25,11 +25,12 @@ FUSED = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 """What ``scaled_dot_product_attention`` calls on a CPU. It takes ``is_causal`` together with a bias, so that no masked copy of
 the bias is made, and it skips later keys."""
 EFFICIENT = torch.ops.aten._scaled_dot_product_efficient_attention
-"""What ``scaled_dot_product_attention`` calls on a GPU if there is a bias. It takes ``is_causal`` as well."""
+"""What ``scaled_dot_product_attention`` calls on a GPU if there is a bias. That function refuses a bias together with
+``is_causal``; this one takes both, and skips later keys."""
 ALIGNED = 8
-"""Strides of what ``EFFICIENT`` reads are multiples of 16 bytes, here for any dtype."""
+"""Elements of which widths and strides of its inputs must be multiples: 16 bytes in bf16."""
 ONE_BLOCK = 64
-"""Tokens up to which ``EFFICIENT`` is faster without a bias, too: the kernel for long sequences fills its blocks of 128."""
+"""Tokens up to which it is faster even without a bias, because flash attention works on blocks of 128."""
 
 
 def attention(
@@ -53,12 +54,8 @@ def attention(
         return ShortAttention.apply(q, k, v, bias, scale, causal)
     more = max(0, q.shape[-1] - width) if on_cpu else 0
     v = F.pad(v, (0, more)) if more else v  # the CPU's fused kernel takes only equal widths
-    if not on_cpu and (bias is not None or count <= ONE_BLOCK) and fits(q, k, v, every=ALIGNED):
-        if bias is not None:
-            # The kernel leaves the bias's gradient at later keys unwritten; here it becomes 0.
-            bias = torch.where(later_keys(count, q.device), 0, bias) if causal and bias.requires_grad else bias
-            bias = aligned_rows(bias).expand(*q.shape[:2], -1, -1)
-        out = EFFICIENT(q, k, v, bias, compute_log_sumexp=True, is_causal=causal, scale=scale)[0]
+    if not on_cpu and (bias is not None or count <= ONE_BLOCK) and efficient_takes(q, k, v):
+        out = efficient_attention(q, k, v, bias, scale, causal)
     elif bias is None:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
     elif on_cpu and causal and fits(q, k, v) and not torch.is_autocast_enabled("cpu"):
@@ -72,15 +69,37 @@ def attention(
     return out[..., :width] if more else out
 
 
-def fits(*qkv: Float[Tensor, "B H T e"], every: int = 1) -> bool:
-    """Whether a fused kernel takes these tensors, which it does not check itself.
+def fits(*qkv: Float[Tensor, "B H T e"]) -> bool:
+    """Whether a fused kernel takes these tensors, which it does not check itself."""
+    return len({(x.dtype, x.shape[-1]) for x in qkv}) == 1 and all(x.stride(-1) == 1 for x in qkv)
 
-    Arguments:
-        every: of which widths and strides must be multiples.
-    """
-    same = len({(x.dtype, x.shape[-1]) for x in qkv}) == 1
-    sizes = [size for x in qkv for size in (x.shape[-1], *x.stride()[:-1])]
-    return same and all(x.stride(-1) == 1 for x in qkv) and not any(size % every for size in sizes)
+
+def efficient_takes(*qkv: Float[Tensor, "B H T e"]) -> bool:
+    """Whether ``EFFICIENT`` does, which has kernels for bf16 from NVIDIA's Ampere (2020) on."""
+    numbers = [n for x in qkv for n in (x.shape[-1], *x.stride()[:-1], x.storage_offset())]
+    return fits(*qkv) and not any(n % ALIGNED for n in numbers) and qkv[0].dtype != torch.float64 and is_ampere(qkv[0].device)
+
+
+@cache
+def is_ampere(device: torch.device) -> bool:
+    """Whether a GPU is of that generation or a later one; true for torch's device without data, ``meta``."""
+    return device.type != "cuda" or torch.cuda.get_device_capability(device) >= (8, 0)
+
+
+def efficient_attention(
+    q: Float[Tensor, "B H T d"],
+    k: Float[Tensor, "B H T d"],
+    v: Float[Tensor, "B H T d"],
+    bias: Float[Tensor, "*B H T T"] | None,
+    scale: float,
+    causal: bool,
+) -> Float[Tensor, "B H T d"]:
+    """Attention by ``EFFICIENT``."""
+    if bias is not None:
+        if causal and bias.requires_grad:  # the kernel leaves its gradient at later keys unwritten; here it becomes 0
+            bias = torch.where(later_keys(bias.shape[-1], bias.device), 0, bias)
+        bias = aligned_rows(bias).expand(*q.shape[:2], -1, -1)
+    return EFFICIENT(q, k, v, bias, compute_log_sumexp=True, is_causal=causal, scale=scale)[0]
 
 
 def aligned_rows(bias: Float[Tensor, "*B H T T"]) -> Float[Tensor, "*B H T T"]:

@@ -15,7 +15,7 @@ from .shared_training import steps_to_make
 
 CPU_FLOPS, GPU_FLOPS = 4e10, 1e13
 """FLOP/s of a training step: measured on one core of an AMD EPYC, guessed for a GPU that several runs share. Runs of
-``standard``, ten at a time on an H200, took 1.8 times as long as guessed."""
+``standard``, ten at a time on an H200, took 1.6 times as long as guessed."""
 GPU_STEP_S = 0.008
 """Minimum step time on such a GPU, however small the model: a guess."""
 MOST_RESULTS = 20

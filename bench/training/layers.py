@@ -4,8 +4,8 @@ On a CPU, torch multiplies float32 matrices with MKL, which uses 256-bit vectors
 also in torch, uses the widest vectors of any processor: with AVX-512 it is twice as fast. It compiles a kernel for every number
 of rows and keeps the last 1,024, so a training step rounds its numbers of rows up: see ``bench.training.batches``.
 
-On a GPU a step is hundreds of short kernels. Here autocast's conversions after a product are part of the product, and gradients
-of weights are computed on a second stream, see ``bench.training.side_stream``.
+On a GPU a step is hundreds of short kernels. Here a product writes float32 itself where autocast would convert it in another
+kernel, and gradients of weights are computed on a second stream, see ``bench.training.side_stream``.
 """
 
 import torch
@@ -13,13 +13,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .side_stream import aside, recording
+from .side_stream import has_side_stream, on_side_stream
 
 ONEDNN = torch.backends.mkldnn.is_available()
 
 
 class Embedding(nn.Embedding):
-    """``torch.nn.Embedding``."""
+    """``torch.nn.Embedding``, with a gradient on a GPU that is the same in every call."""
 
     def forward(self, ids: Int[Tensor, " N"]) -> Float[Tensor, "N D"]:
         return super().forward(ids) if ids.device.type == "cpu" else RepeatableEmbedding.apply(ids, self.weight)
@@ -61,40 +61,41 @@ class Linear(nn.Linear):
 
 
 class LowPrecisionLinear(torch.autograd.Function):
-    """The product in autocast's precision; the gradients are in that of x and of the weight, without a conversion."""
+    """Multiplies in autocast's dtype, and writes gradients directly in the dtypes of x and the weight."""
 
     @staticmethod
     def forward(ctx, x, weight, dtype):
-        ctx.dtypes = x.dtype, weight.dtype
-        x, weight = x.to(dtype), weight.to(dtype)
-        ctx.save_for_backward(x, weight)
-        return F.linear(x, weight)
+        ctx.x_dtype = x.dtype
+        low_x, low_weight = x.to(dtype), weight.to(dtype)
+        ctx.save_for_backward(low_x, weight, low_weight)
+        return F.linear(low_x, low_weight)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, gradient):
-        (x, weight), (x_dtype, weight_dtype) = ctx.saved_tensors, ctx.dtypes
-        with aside(gradient, x):
-            dweight = product_in(gradient.t(), x, weight_dtype)
-        return product_in(gradient, weight, x_dtype) if ctx.needs_input_grad[0] else None, dweight, None
+        x, weight, low_weight = ctx.saved_tensors
+        with on_side_stream(weight, gradient, x):
+            dweight = product_in(weight.dtype, gradient.t(), x)
+        return product_in(ctx.x_dtype, gradient, low_weight) if ctx.needs_input_grad[0] else None, dweight, None
 
 
-def product_in(a: Float[Tensor, "N K"], b: Float[Tensor, "K M"], dtype: torch.dtype) -> Float[Tensor, "N M"]:
-    """a·b in another precision than that of a and b, without rounding to theirs."""
+def product_in(dtype: torch.dtype, a: Float[Tensor, "N K"], b: Float[Tensor, "K M"]) -> Float[Tensor, "N M"]:
+    """``a @ b`` with the result in ``dtype``, not rounded to the inputs' dtype first."""
     return torch.mm(a, b, out_dtype=dtype) if a.device.type == "cuda" else a.to(dtype) @ b.to(dtype)
 
 
 class LayerNorm(nn.LayerNorm):
-    """``torch.nn.LayerNorm``."""
+    """``torch.nn.LayerNorm``, with its parameters' gradients on the second stream where there is one."""
 
     def forward(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
-        if recording():
-            return RecordedLayerNorm.apply(x, self.weight, self.bias, self.eps)
+        if has_side_stream():
+            return RecordedLayerNorm.apply(x.to(self.weight.dtype), self.weight, self.bias, self.eps)
         return super().forward(x)
 
 
 class RecordedLayerNorm(torch.autograd.Function):
-    """Layer norm whose parameters get their gradients aside: torch's kernel for these uses a sixteenth of a large GPU."""
+    """A layer norm for recordings. At width 256, torch's kernel for the parameters' gradients occupies 8 of an H200's 132
+    multiprocessors, so others can run meanwhile."""
 
     @staticmethod
     def forward(ctx, x, weight, bias, eps):
@@ -105,11 +106,13 @@ class RecordedLayerNorm(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, gradient):
-        def gradients(*wanted: bool) -> tuple[Tensor, ...]:
-            x, *saved = ctx.saved_tensors
-            return torch.ops.aten.native_layer_norm_backward(gradient, x, saved[2].shape, *saved, wanted)
+        x, *saved = ctx.saved_tensors
+        weight = saved[2]
 
-        with aside(gradient, *ctx.saved_tensors):
+        def gradients(*wanted: bool) -> tuple[Tensor, ...]:
+            return torch.ops.aten.native_layer_norm_backward(gradient, x, weight.shape, *saved, wanted)
+
+        with on_side_stream(weight, gradient, x, *saved):
             _, dweight, dbias = gradients(False, True, True)
         return gradients(True, False, False)[0], dweight, dbias, None
 

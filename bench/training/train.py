@@ -1,8 +1,8 @@
 """The training loop and its loss, with one recipe for every encoding.
 
 Besides weights and optimizer, all state is in ``TrainingState``, and randomness depends only on (seed, step). A run that is
-interrupted and resumed at any step therefore repeats the uninterrupted run bit for bit. (On a GPU the encoding must not add in
-varying order, as torch's ``index_add_`` does.)
+interrupted and resumed at any step therefore repeats the uninterrupted run bit for bit. On a GPU, some encodings differ in the
+last bits: torch's ``scatter_add``, and its attention with a bias and more than 128 tokens, add in varying order.
 """
 
 import hashlib

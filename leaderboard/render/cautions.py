@@ -40,6 +40,8 @@ def caution_lines(grid: Grid, rows: Sequence[Row]) -> list[str]:
         priced = all(row.name in grid.costs for row in rows if row.record)
         where = "in ms, on the pages of encodings, " if priced else ""
         lines.append(f"Step times {where}come from different machines and are not comparable: {'; '.join(devices)}.")
+    if dirty := sum((run.commit or "").endswith("-dirty") for run in grid.all_runs):
+        lines.append(f"The code of {dirty:,} of {plural(len(grid.all_runs), 'run')} had uncommitted changes.")
     if note := shared_gpu(grid, rows):
         lines.append(note)
     runs = [(run.device, run.encoding.name) for one in (grid, *grid.conditions.values()) for run in one.all_runs]

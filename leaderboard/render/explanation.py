@@ -83,7 +83,7 @@ EXPLANATION = f"""\
   *Scaled*: derived from L and L′. Where the two differ, both can run: `x`, and `x_scaled`; a row is what has run.
 - **Parameters**: those of the encoding alone. **Step time**: the time of forward and backward pass at L relative to
   {BASE}'s, measured side by side with it on one task (its name, and times at longer lengths, are on the encoding's page),
-  accurate to some {ACCURACY}; where that was not measured, from the timings of runs on an idle machine: medians over seeds,
+  accurate to some {ACCURACY}; where that was not measured, from the timings of the runs: medians over seeds,
   geometric mean over tasks. *l > L*: at the longest length measured. {BUSY} marks times measured while the machine was busy
   with other work, and the process had less than {100 * QUIET:.0f} % of a core. Ratios depend on the processor too: of 52
   encodings, 12 were 9 to 22 % slower, relative to {BASE}, on one of Intel than on one of AMD. **Memory**, relative to {BASE}'s:

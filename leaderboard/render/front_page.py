@@ -53,7 +53,7 @@ def render_front_page(suites: Mapping[str, Sequence[Grid]], archived: Sequence[s
         if i:
             parts += [escape(grid.suite.about, 1000) if grid.suite else "", "Numbers of different suites do not compare."]
             parts += [answer(grid, summarise(grid), file.encoding.as_markdown)]
-            parts.append(f"[All tables and figures]({file.link(file.paths.details)})")
+            parts += [f"[All tables and figures]({file.link(file.paths.details)})", not_run(grid)]
         else:
             parts += [*front_sections(grid, summarise(grid), file), recipe_links(grid), not_run(grid)]
     if pages:
@@ -75,13 +75,11 @@ def archive_line(archived: Sequence[str]) -> str:
 
 def not_run(grid: Grid) -> str:
     """The built-in encodings without a run; empty if there are none. Every built-in encoding has a card, so all are known."""
-    missing = sorted(set(grid.past) - set(grid.encodings))
+    missing, known = sorted(set(grid.past) - set(grid.encodings)), len(grid.past)
     if not missing:
         return ""
-    return (
-        f"**Not run yet**: {len(missing)} of the {len(grid.past)} encodings known here, so a better one may be among them: "
-        f"{', '.join(map(escape, missing))}."
-    )
+    names = f": {', '.join(map(escape, missing))}" if len(missing) < known / 2 else ""
+    return f"**Not run yet**: {len(missing)} of the {known} encodings known here, so a better one may be among them{names}."
 
 
 def recipe_links(grid: Grid) -> str:

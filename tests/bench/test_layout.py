@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import tasks
 from bench import encodings
 from bench.encodings import attention_kernel
-from bench.encodings.attention_kernel import attention, softmax
+from bench.encodings.attention_kernel import ALIGNED, attention, efficient_attention, efficient_takes, softmax
 from bench.plugins.registry import get_encoding
 from bench.training import batches
 from bench.training.batches import as_batch
@@ -89,6 +89,61 @@ def test_fused_attention_with_a_bias_equals_that_with_a_masked_bias_bit_for_bit(
     for ours, theirs in zip(*(torch.autograd.grad(out.square().sum(), [q, k, v]) for out in outputs), strict=True):
         assert torch.equal(ours, theirs)
     assert torch.equal(bias, before)
+
+
+class GPUKernel(torch.autograd.Function):
+    """In place of torch's kernel for GPUs, whose gradient of a bias is left unwritten at later keys."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, bias, causal, scale):
+        ctx.save_for_backward(q, k, v, bias)
+        ctx.options = causal, scale
+        return GPUKernel.plain(q, k, v, bias, causal, scale)
+
+    @staticmethod
+    def plain(q, k, v, bias, causal, scale):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=masked(bias) if causal else bias, scale=scale)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        with torch.enable_grad():
+            inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+            *qkv, bias = torch.autograd.grad(GPUKernel.plain(*inputs, *ctx.options), inputs, gradient)
+        later = torch.ones(bias.shape[-2:], dtype=torch.bool).triu(1)
+        return *qkv, bias.masked_fill(later, math.nan) if ctx.options[0] else bias, None, None
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("shape", ["1 1 T T", "1 H T T", "B H T T", "last axis first"])
+@pytest.mark.parametrize("count", [5, 16, 67])
+def test_a_gpus_kernel_gets_aligned_rows_and_gives_the_bias_its_gradient(count, shape, causal, monkeypatch):
+    q, k, v, raw = leaves(*[(2, 3, count, 8)] * 3, (2, count, 3, count) if shape == "last axis first" else (2, 3, count, count))
+    sizes = {"B": 2, "H": 3, "T": count, "1": 1}
+    bias = raw.transpose(1, 2).mT if shape == "last axis first" else raw[tuple(slice(sizes[s]) for s in shape.split())]
+
+    def kernel(q, k, v, bias, compute_log_sumexp, is_causal, scale):
+        assert bias.stride(-1) == 1 and not any(n % ALIGNED for n in bias.stride()[:-1]) and compute_log_sumexp
+        return (GPUKernel.apply(q, k, v, bias, is_causal, scale),)
+
+    monkeypatch.setattr(attention_kernel, "EFFICIENT", kernel)
+    found = efficient_attention(q, k, v, bias, 0.3, causal)
+    expected = F.scaled_dot_product_attention(q, k, v, attn_mask=masked(bias) if causal else bias, scale=0.3)
+    weights = torch.randn_like(found)
+    pairs = zip(*(torch.autograd.grad((out * weights).sum(), [q, k, v, raw]) for out in (found, expected)), strict=True)
+    for ours, theirs in [(found, expected), *pairs]:
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_a_gpus_kernel_takes_whole_vectors_of_16_bytes_only():
+    def tensors(width=16, dtype=torch.bfloat16, count=9):
+        return tuple(torch.zeros(2, count, 3, width, dtype=dtype).transpose(1, 2) for _ in range(3))
+
+    q, k, v = tensors()
+    assert efficient_takes(q, k, v) and efficient_takes(*tensors(dtype=torch.float32))
+    assert not efficient_takes(*tensors(12)) and not efficient_takes(*tensors(dtype=torch.float64))
+    assert not efficient_takes(q, k, tensors(8)[0]) and not efficient_takes(q.float(), k, v)
+    assert not efficient_takes(*(x[..., 4:12] for x in (q, k, v))), "rows begin in the middle of a vector"
+    assert not efficient_takes(q, k.mT.contiguous().mT, v), "the last axis is not contiguous"
 
 
 @pytest.mark.parametrize("count", [16, 96])

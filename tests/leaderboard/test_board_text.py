@@ -227,10 +227,11 @@ def test_cautions():
     runs = full(of, {"nope": CURVE})
     assert "## Cautions" not in whole_board([only_grid(of, runs)])
     runs[0] = runs[0].model_copy(update={"device": "NVIDIA H200"})
-    runs[1] = runs[1].model_copy(update={"encoding": record("nope", source_sha256="fedcba")})
+    runs[1] = runs[1].model_copy(update={"encoding": record("nope", source_sha256="fedcba"), "commit": "0" * 40 + "-dirty"})
     text = whole_board([only_grid(of, runs)])
     assert "settings (a seed is in two if its tasks ran with different ones): nope (seeds 0, 1; seed 1)." in text
     assert "- Step times come from different machines and are not comparable: NVIDIA H200, 1 thread; cpu, 1 thread." in text
+    assert f"- The code of 1 of {len(runs)} runs had uncommitted changes." in text
     assert text.count("runs that may have shared a GPU") == 2, "in the answer and among the cautions"
 
 
