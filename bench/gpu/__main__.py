@@ -29,7 +29,7 @@ class Size:
     past: str
     """Suite at whose longest test length encodings are compared too."""
     steps: tuple[tuple[str, str], ...]
-    """Suites and tasks whose steps are timed."""
+    """Suites and tasks whose steps are timed; on a GPU with the libraries' models compiled, too."""
     step_rounds: int
     """Turns of each model, of which each gives two times."""
     packed: tuple[str, ...]
@@ -43,8 +43,6 @@ class Size:
     """Settings of its tasks to try."""
     grid: tuple[tuple[str, ...], tuple[str, ...], tuple[int, ...]]
     """Its encodings, tasks and seeds."""
-    compiled: tuple[tuple[str, str], ...]
-    """Suites and tasks whose steps are timed with the libraries' models compiled."""
 
 
 TASKS = ("copying", "addition", "parity", "key_retrieval", "sorting")
@@ -62,7 +60,6 @@ FULL = Size(
     suite="standard",
     candidates=STANDARD,
     grid=(GRID, TASKS, (0, 1, 2)),
-    compiled=tuple((suite, "copying") for suite in SUITES),
 )
 BEGIN_S = 30.0
 """Seconds that must be left to begin a measurement of steps or packed runs, or a round of trials for the calibration."""
@@ -78,7 +75,6 @@ QUICK = Size(
     suite="quick",
     candidates=SMOKE,
     grid=(("nope",), ("parity",), (0,)),
-    compiled=(),
 )
 
 
@@ -169,8 +165,8 @@ def gpu(
         pack(suite, mps=False)
     names = [name for name in size.encodings or catalogue() if ("equality", name) not in known]
     comparing = bool(names) and time.monotonic() < end and "equality" in asked
-    uncompiled = [(suite, task) for suite, task in size.compiled if ("steps", f"{label(suite)} {task} compiled") not in known]
-    wanted = "steps" in asked and time.monotonic() + BEGIN_S < end
+    uncompiled = [(suite, task) for suite, task in size.steps if ("steps", f"{label(suite)} {task} compiled") not in known]
+    wanted = device.type == "cuda" and "steps" in asked and time.monotonic() + BEGIN_S < end
     with compiling(uncompiled if wanted else [], device) as started:
         if comparing:  # while the libraries' models are compiled
             measure_equality(names, device.type, size.equality_steps, size.past, max(1, cores - 1), end, keep)
