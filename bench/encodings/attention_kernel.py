@@ -77,12 +77,12 @@ def fits(*qkv: Float[Tensor, "B H T e"]) -> bool:
 def efficient_takes(*qkv: Float[Tensor, "B H T e"]) -> bool:
     """Whether ``EFFICIENT`` does, which has kernels for bf16 from NVIDIA's Ampere (2020) on."""
     numbers = [n for x in qkv for n in (x.shape[-1], *x.stride()[:-1], x.storage_offset())]
-    return fits(*qkv) and not any(n % ALIGNED for n in numbers) and qkv[0].dtype != torch.float64 and is_ampere(qkv[0].device)
+    return fits(*qkv) and not any(n % ALIGNED for n in numbers) and qkv[0].dtype != torch.float64 and ampere_or_later(qkv[0].device)
 
 
 @cache
-def is_ampere(device: torch.device) -> bool:
-    """Whether a GPU is of that generation or a later one; true for torch's device without data, ``meta``."""
+def ampere_or_later(device: torch.device) -> bool:
+    """Whether a GPU is of that generation; true for torch's device without data, ``meta``."""
     return device.type != "cuda" or torch.cuda.get_device_capability(device) >= (8, 0)
 
 

@@ -94,8 +94,7 @@ class LayerNorm(nn.LayerNorm):
 
 
 class RecordedLayerNorm(torch.autograd.Function):
-    """A layer norm for recordings. At width 256, torch's kernel for the parameters' gradients occupies 8 of an H200's 132
-    multiprocessors, so others can run meanwhile."""
+    """A layer norm for recordings. Torch's kernel for the parameters' gradients leaves most of a large GPU to others."""
 
     @staticmethod
     def forward(ctx, x, weight, bias, eps):

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from bench.training.layers import LayerNorm, Linear, RecordedLayerNorm, RepeatableEmbedding
+from bench.training.layers import Embedding, LayerNorm, Linear, RecordedLayerNorm, RepeatableEmbedding
 
 
 @pytest.mark.parametrize(("inputs", "outputs"), [(64, 256), (256, 64), (16, 16)])
@@ -46,3 +46,5 @@ def test_a_repeatable_embedding_is_that_of_torch():
     found.backward(gradient)
     expected.backward(gradient.double())
     torch.testing.assert_close(weight.grad.double(), exact.grad, atol=1e-5, rtol=1e-5)
+    used = [Embedding(9, 16, device=device)(ids.to(device)).grad_fn.name() for device in ("cpu", "meta")]
+    assert used == ["EmbeddingBackward0", "RepeatableEmbeddingBackward"], "on every device but a CPU"
