@@ -77,7 +77,8 @@ def fits(*qkv: Float[Tensor, "B H T e"]) -> bool:
 def efficient_takes(*qkv: Float[Tensor, "B H T e"]) -> bool:
     """Whether ``EFFICIENT`` does, which has kernels for bf16 from NVIDIA's Ampere (2020) on."""
     numbers = [n for x in qkv for n in (x.shape[-1], *x.stride()[:-1], x.storage_offset())]
-    return fits(*qkv) and not any(n % ALIGNED for n in numbers) and qkv[0].dtype != torch.float64 and ampere_or_later(qkv[0].device)
+    kernel_exists = qkv[0].dtype != torch.float64 and ampere_or_later(qkv[0].device)
+    return fits(*qkv) and kernel_exists and not any(n % ALIGNED for n in numbers)
 
 
 @cache
