@@ -14,8 +14,8 @@ from tasks import InputError
 from .files import write_atomic
 
 RESULT = "result.json"
-SEED_FOLDER = re.compile(r"seed-(0|[1-9][0-9]*)")
-"""The last part of ``run_path``, with the seed as its group."""
+RUN_FOLDER = re.compile(r"seed-(0|[1-9][0-9]*)(?:-rate-([0-9.e-]+))?")
+"""The last part of ``run_path``, with the seed and the learning rate as its groups."""
 TENTHS = 10
 """Parts of an answer by which ``LengthScore.first_wrong`` counts."""
 QUIET = 0.9
@@ -135,9 +135,14 @@ class Result(Record):
     suite_version: int
     fingerprint: str
     """Fingerprint of the suite: results with different fingerprints are never ranked together."""
+    score_is: str = "exact+token"
+    """See ``bench.suites.suite.Suite.score``. The default is that of results from before this field."""
     task: str
     variant: str
+    task_sha256: str = ""
+    """Hash of the task's source. Empty in results from before this field."""
     train_length: int
+    """L of this run: that of the suite, times the factor of its block."""
     longest_seen: int
     """Longest length seen in training; above ``train_length`` only for encodings with a declared extra stage."""
     trained_as: str = ""
@@ -151,6 +156,8 @@ class Result(Record):
     code that is not built in are ranked."""
     encoding: EncodingRecord
     seed: int
+    learning_rate: float | None = None
+    """The learning rate, in suites that sweep it; None: the suite has only one."""
     status: Literal["done", "diverged"]
     """``diverged``: loss or gradient became infinite or NaN; all scores are zero."""
     steps: int
@@ -181,7 +188,7 @@ class Result(Record):
 
     @property
     def path(self) -> str:
-        return run_path(self.suite, self.task, self.encoding.name, self.seed)
+        return run_path(self.suite, self.task, self.encoding.name, self.seed, self.learning_rate)
 
     @property
     def in_distribution(self) -> list[LengthScore]:
@@ -198,9 +205,10 @@ class Result(Record):
         return inside, past
 
 
-def run_path(suite: str, task: str, encoding: str, seed: int | str) -> str:
+def run_path(suite: str, task: str, encoding: str, seed: int | str, learning_rate: float | None = None) -> str:
     """The identity of a run, which is also its folder below the results folder."""
-    return f"{suite}/{task}/{encoding}/seed-{seed}"
+    rate = "" if learning_rate is None else f"-rate-{learning_rate:g}"
+    return f"{suite}/{task}/{encoding}/seed-{seed}{rate}"
 
 
 def write_result(folder: Path, result: Result) -> None:
@@ -238,6 +246,8 @@ def reading(place: Path | str, fault: str, advice: str = "") -> Iterator[None]:
     except OSError as error:
         raise InputError(f"cannot read {place}: {error.strerror or error}") from error
     except ValidationError as error:
+        if all(one["type"] == "extra_forbidden" for one in error.errors()):  # it may be a valid record
+            fault, advice = "was written by another version of lprime", "keep it, and read it with that version"
         raise InputError(f"{place} {fault} ({first_fault(error)}){advice and f'; {advice}'}") from error
 
 

@@ -22,7 +22,7 @@ from typing import IO, Literal, TypeVar
 
 from bench.files import try_lock, write_atomic
 from bench.result import Record, reading
-from bench.runs.run import Run
+from bench.runs.run import Run, RunKey
 from bench.runs.worker import RunRequest
 from bench.sealed.request import SealedCode, SealedRequest
 from bench.suites.suite import Suite
@@ -59,7 +59,7 @@ class Plan(Record):
     cluster: Cluster
     sources: dict[str, Source]
     """By encoding."""
-    runs: list[tuple[str, str, int]]
+    runs: list[RunKey]
     """Task, encoding, seed."""
     failed_before: list[str]
     """By run: time of its failure before this submission, which retries it; empty if it had not failed."""
@@ -110,7 +110,7 @@ class Job(Record):
 class Beat(Record):
     """Progress of one active run, as reported by its job."""
 
-    run: tuple[str, str, int]
+    run: RunKey
     step: int
     rate: float
     """Training steps per second."""

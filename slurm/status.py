@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
-from bench.result import SEED_FOLDER
+from bench.result import RUN_FOLDER
 from bench.runs.heartbeat import Heartbeat, read_heartbeat
-from bench.runs.run import Run, plan_runs
+from bench.runs.run import Run, RunKey, plan_runs
 from bench.suites.suite import Suite
 from tasks import InputError
 
@@ -18,7 +18,7 @@ from .commands import JobInfo
 from .job import EXIT_REASONS
 from .records import Beat, Progress, Submission, folder_hash, job_name_prefix, load_submissions
 
-Key = tuple[str, str, int]
+Key = RunKey
 """Task, encoding, seed."""
 State = Literal["done", "diverged", "failed", "running", "queued", "paused", "missing"]
 STATES: tuple[State, ...] = get_args(State)
@@ -212,8 +212,9 @@ def runs_on_disk(suite: Suite, out: Path) -> Iterator[Key]:
     """Runs of this suite's tasks that have a folder; only the names of folders are read."""
     for spec in suite.tasks:
         for encoding in subfolders(task_folder := f"{out}/{suite.name}/{spec.task}"):
-            seeds = map(SEED_FOLDER.fullmatch, subfolders(f"{task_folder}/{encoding}"))
-            yield from ((spec.task, encoding, seed) for seed in sorted(int(match[1]) for match in seeds if match))
+            found = map(RUN_FOLDER.fullmatch, subfolders(f"{task_folder}/{encoding}"))
+            places = sorted((int(match[1]), float(match[2] or 0)) for match in found if match)
+            yield from ((spec.task, encoding, seed, rate or None) for seed, rate in places)
 
 
 def subfolders(folder: str) -> list[str]:

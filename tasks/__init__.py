@@ -5,6 +5,7 @@ Independent of the other packages.
 To add a task, add a file here: every ``Task`` subclass with its own ``name`` is registered under that name.
 """
 
+import hashlib
 import importlib
 import inspect
 import pkgutil
@@ -16,7 +17,7 @@ from .splits import content_hash, test_set, train_batch
 
 __all__ = [
     "BOS", "EOS", "PAD", "SEP", "Examples", "InputError", "Task", "Vocabulary",
-    "catalogue", "content_hash", "get", "plural", "test_set", "title", "train_batch", "unknown",
+    "catalogue", "content_hash", "get", "plural", "source_sha256", "test_set", "title", "train_batch", "unknown",
 ]  # fmt: skip
 
 
@@ -33,6 +34,12 @@ def catalogue() -> dict[str, type[Task]]:
                     raise TypeError(f"two tasks are named {cls.name!r}: {by_name[cls.name]} and {cls}")
                 by_name[cls.name] = cls
     return dict(sorted(by_name.items()))
+
+
+@cache
+def source_sha256(cls: type[Task]) -> str:
+    """Hash of the source of a task's module."""
+    return hashlib.sha256(inspect.getsource(inspect.getmodule(cls) or cls).encode()).hexdigest()
 
 
 def title(name: str) -> str:

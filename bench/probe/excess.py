@@ -29,7 +29,7 @@ def applies(run: Run) -> bool:
 def measure(subject: Subject) -> list[Value]:
     assert isinstance(subject.task, Language)
     values = []
-    for length in subject.run.suite.test_lengths(subject.task.name):
+    for length in subject.run.recipe_suite.test_lengths(subject.task.name):
         examples = subject.examples(length, EXAMPLES)
         words = np.delete(examples.tokens[:, 1 : length + 3], 1, 1)  # without <bos>, <sep> and <eos>
         first = subject.task.first_word

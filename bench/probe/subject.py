@@ -37,12 +37,12 @@ class Subject:
 
     @cached_property
     def task(self) -> tasks.Task:
-        return self.run.suite.make_task(self.run.task)
+        return self.run.recipe_suite.make_task(self.run.task)
 
     @property
     def train_length(self) -> int:
         """L."""
-        return self.run.suite.spec(self.run.task).train_length
+        return self.run.train_length
 
     @property
     def past(self) -> int:
@@ -52,7 +52,7 @@ class Subject:
     @property
     def lengths(self) -> list[int]:
         """At most six of the test lengths: L, the longest, and some between them, evenly spaced in log l; and one below L."""
-        tested = np.array(self.run.suite.test_lengths(self.run.task))
+        tested = np.array(self.run.recipe_suite.test_lengths(self.run.task))
         wanted = np.geomspace(self.train_length, tested[-1], MOST_LENGTHS - 1)
         chosen = {int(tested[np.abs(np.log(tested / length)).argmin()]) for length in wanted}
         below = tested[tested < self.train_length]

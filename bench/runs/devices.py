@@ -1,8 +1,10 @@
 """This machine: the cores and GPUs that runs can use, and what results say of it."""
 
+import math
 import os
 import platform
 import subprocess
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -16,8 +18,32 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 def available_cores() -> int:
-    """Cores that this process may use; all of the machine's where the system does not say (macOS)."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may use, as affinity and the quota of its container allow; all of the machine's on macOS."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, math.ceil(min(cores, cpu_quota())))
+
+
+def cpu_quota(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float:
+    """CPUs that the cgroups of this process may use at a time, those above it included; infinite without a quota."""
+    try:
+        groups = [line.split(":", 2) for line in own.read_text().splitlines()]
+    except OSError:
+        return math.inf
+    quotas = [math.inf]
+    for _, controllers, path in groups:
+        top = root / "cpu" if "cpu" in controllers.split(",") else root  # version 1, or 2
+        folder = top / path.lstrip("/")
+        for place in (folder, *folder.parents):
+            with suppress(OSError, ValueError):
+                if top is root:
+                    quota, period = (place / "cpu.max").read_text().split()
+                else:
+                    quota, period = ((place / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+                if quota != "max" and int(quota) > 0:
+                    quotas.append(int(quota) / int(period))
+            if place == root:
+                break
+    return min(quotas)
 
 
 def visible_gpus(by_uuid: bool = False) -> list[str]:

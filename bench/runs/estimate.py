@@ -79,7 +79,7 @@ def measured_time(suite: Suite, task: str, out: Path, device: str) -> TaskTime |
 
 def guessed_time(suite: Suite, task: str, device: str) -> TaskTime:
     """Estimate from the FLOPs of training and evaluation."""
-    generator, spec, recipe = suite.make_task(task), suite.spec(task), suite.recipe_for(task)
+    generator, spec, recipe = suite.make_task(task), suite.spec(task), suite.recipe_for(task)  # of a block without factors
     rate = CPU_FLOPS if device == "cpu" else GPU_FLOPS
     symbols = len(generator.vocabulary.symbols)
 

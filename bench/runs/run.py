@@ -1,8 +1,10 @@
-"""A run: one task, one encoding and one seed of a suite. Its state is read from the files in its folder and nowhere else.
+"""A run: one task, one encoding, one learning rate and one seed of a suite.
+
+Its state is read from the files in its folder and nowhere else.
 
 ::
 
-    <out>/<suite>/<task>/<encoding>/seed-<n>/
+    <out>/<suite>/<task>/<encoding>/seed-<n>/         or seed-<n>-rate-<r>, if the suite sweeps the learning rate
         result.json               finished
         failure.json              failed; run again only with --retry-failed
         checkpoint.safetensors    started
@@ -13,7 +15,7 @@
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,8 +27,8 @@ from pydantic import BaseModel
 
 from bench.files import write_atomic
 from bench.result import RESULT, Result, read_result, reading, run_path
-from bench.suites.suite import Suite
-from tasks import InputError
+from bench.suites.suite import Recipe, Suite
+from tasks import InputError, catalogue, source_sha256
 
 from .run_lock import is_locked
 
@@ -36,7 +38,10 @@ WEIGHTS = "weights.safetensors"
 FAILURE = "failure.json"
 CHECKPOINT_EVERY_S = 10.0
 """Seconds between checkpoints of a run, unless the user or the cluster file says otherwise."""
-RunState = Literal["done", "diverged", "failed", "running", "paused", "missing"]
+RunKey = tuple[str, str, int, float | None]
+"""Task, encoding, seed and learning rate."""
+MOST_SEED = 2**31 - 1
+RunState = Literal["done", "diverged", "failed", "running", "paused", "missing", "unreadable"]
 
 
 class Failure(BaseModel):
@@ -69,21 +74,37 @@ def read_failure(path: Path | str) -> Failure | None:
 
 @dataclass(frozen=True)
 class Run:
-    """One cell of a suite's grid: task, encoding and seed."""
+    """One cell of a suite's grid: task, encoding, seed and learning rate."""
 
     suite: Suite = field(hash=False)  # holds lists; equality still compares it
     task: str
     encoding: str
     seed: int
+    learning_rate: float | None = None
+    """None if the suite has only that of its recipe."""
 
     def __str__(self) -> str:
         condition = f"{self.suite.condition}: " if self.suite.condition else ""
-        return f"{condition}{self.task} {self.encoding} seed {self.seed}"
+        rate = "" if self.learning_rate is None else f" rate {self.learning_rate:g}"
+        return f"{condition}{self.task} {self.encoding} seed {self.seed}{rate}"
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        """Task, encoding and seed."""
-        return self.task, self.encoding, self.seed
+    def key(self) -> RunKey:
+        return self.task, self.encoding, self.seed, self.learning_rate
+
+    @property
+    def recipe_suite(self) -> Suite:
+        """The suite with the learning rate, lengths and steps of this run: all numbers of a run come from it."""
+        return self.suite.at(self.seed, self.learning_rate)
+
+    @property
+    def train_length(self) -> int:
+        """L of this run."""
+        return self.recipe_suite.spec(self.task).train_length
+
+    @property
+    def recipe(self) -> Recipe:
+        return self.recipe_suite.recipe_for(self.task)
 
     @property
     def path(self) -> str:
@@ -93,20 +114,22 @@ class Run:
     @property
     def identity(self) -> dict[str, Any]:
         """The fields that identify the run in its records, except the encoding."""
-        suite, spec = self.suite, self.suite.spec(self.task)
+        suite, spec = self.suite, self.recipe_suite.spec(self.task)
         return {
             "suite": suite.name,
             "suite_version": suite.version,
             "fingerprint": suite.fingerprint,
+            "score_is": suite.score,
             "task": self.task,
             "variant": spec.variant,
             "train_length": spec.train_length,
             "seed": self.seed,
+            "learning_rate": self.learning_rate,
         }
 
     @property
     def steps(self) -> int:
-        return self.suite.recipe_for(self.task).steps
+        return self.recipe.steps
 
     @property
     def extra_steps(self) -> int:
@@ -114,7 +137,7 @@ class Run:
         from bench.plugins.registry import get_encoding  # loads torch
         from bench.training.train import stage_steps
 
-        return stage_steps(self.suite.recipe_for(self.task), get_encoding(self.encoding).stage)
+        return stage_steps(self.recipe, get_encoding(self.encoding).stage)
 
     def folder(self, out: Path) -> Path:
         return out / self.path
@@ -123,7 +146,7 @@ class Run:
         """The run's result, or None if it is not finished.
 
         Raises:
-            InputError: the file is damaged, or belongs to another run or another version of the suite.
+            InputError: the file is damaged, or belongs to another run, another version of the suite or of the task.
         """
         file = f"{out}/{self.path}/{RESULT}"  # Path is slow, and most of a grid of thousands may not exist yet
         if not os.path.exists(file):
@@ -133,6 +156,11 @@ class Run:
             raise InputError(
                 f"{file} was made by suite {self.suite.name} with fingerprint {result.fingerprint}, the suite now has "
                 f"{self.suite.fingerprint}; keep the two apart with another --out"
+            )
+        same_source = result.task_sha256 in ("", source_sha256(catalogue()[self.task]))
+        if not same_source and result.data_hash != self.recipe_suite.data_hash(self.task):
+            raise InputError(
+                f"{file} was tested on other examples than task {self.task} has now; keep the two apart with another --out"
             )
         return result
 
@@ -146,9 +174,12 @@ class Run:
         return failure if failure and failure.of(self.suite) else None
 
     def state(self, out: Path) -> RunState:
-        """State of the run, read from its folder."""
-        if result := self.result(out):
-            return result.status
+        """State of the run, read from its folder. A result that cannot be used is ``unreadable``; ``result`` says why."""
+        try:
+            if result := self.result(out):
+                return result.status
+        except InputError:
+            return "unreadable"
         folder = self.folder(out)
         if not folder.exists():
             return "missing"
@@ -177,23 +208,43 @@ def now() -> str:
 
 
 def plan_runs(
-    suite: Suite, encodings: Sequence[str] | None = None, tasks: Sequence[str] | None = None, seeds: Sequence[int] | None = None
+    suite: Suite,
+    encodings: Sequence[str] | None = None,
+    tasks: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
+    rates: Sequence[float] | None = None,
 ) -> list[Run]:
-    """The runs of a suite, or of the given part of it: all tasks and encodings of one seed before the next seed.
+    """The runs of a suite, or of the given part of it: everything of one seed before the next seed.
 
     Raises:
-        InputError: a task that is not in the suite, or a bad seed. (Encodings are checked when they run.)
+        InputError: a task that is not in the suite, a bad seed, or a learning rate for a suite that sweeps none. (Encodings are
+            checked when they run.)
     """
+    if rates and not suite.learning_rates:
+        raise InputError(f"suite {suite.name} has one learning rate; expected no other, got {rates[0]:g}")
     for task in tasks or []:
         suite.spec(task)
     for seed in seeds or []:
         check_seed(seed)
     return [
-        Run(suite, task, encoding, seed)
+        Run(suite, task, encoding, seed, rate)
         for seed in dict.fromkeys(seeds or suite.seeds)
+        for rate in dict.fromkeys(rates or suite.learning_rates or [None])
         for task in dict.fromkeys(tasks or [t.task for t in suite.tasks])
         for encoding in dict.fromkeys(encodings or suite.encoding_names)
     ]
+
+
+def read_results(runs: Iterable[Run], out: Path) -> tuple[dict[Run, Result], dict[Run, str]]:
+    """The results of the finished runs, and for each result that cannot be used why that is."""
+    finished, unreadable = {}, {}
+    for run in runs:
+        try:
+            if result := run.result(out):
+                finished[run] = result
+        except InputError as error:
+            unreadable[run] = str(error)
+    return finished, unreadable
 
 
 def by_suite(runs: Sequence[Run]) -> list[list[Run]]:
@@ -205,9 +256,9 @@ def by_suite(runs: Sequence[Run]) -> list[list[Run]]:
 
 
 def check_seed(seed: object) -> None:
-    """Refuse a seed that is not an integer, or is negative, with an ``InputError``."""
-    if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
-        raise InputError(f"a seed must be a whole number of 0 or more, got {seed!r}")
+    """Refuse a seed that is not an integer in 0 … ``MOST_SEED``, with an ``InputError``."""
+    if not isinstance(seed, Integral) or isinstance(seed, bool) or not 0 <= seed <= MOST_SEED:
+        raise InputError(f"a seed must be a whole number from 0 to {MOST_SEED}, got {seed!r}")
 
 
 def refuse_extra_seeds(suite: Suite, seeds: Sequence[int], allowed: bool) -> None:

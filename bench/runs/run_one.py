@@ -15,9 +15,8 @@ from bench.plugins.source_hash import source_hash
 from bench.result import EncodingRecord, Parameters, Result, Timings, first_fault, write_result
 from bench.training.evaluate import evaluate, zero_scores
 from bench.training.model import count_parameters
-from bench.training.profiler import phase
 from bench.training.train import median_step_ms
-from tasks import InputError, content_hash
+from tasks import InputError, source_sha256
 
 from .devices import device_name, package_versions, resolve_device
 from .git_commit import current_commit
@@ -134,19 +133,19 @@ class Session:
         self.control.report(self.training.state.step)
 
     def train_and_evaluate(self) -> Result:
-        run, suite, training = self.run, self.run.suite, self.training
+        run, suite, training = self.run, self.run.recipe_suite, self.training
         task, test_sets = suite.make_task(run.task), suite.test_sets(run.task)
         self.train()
-        state, stage, length = training.state, training.model.encoding.stage, suite.spec(run.task).train_length
+        state, stage = training.state, training.model.encoding.stage
         start = time.monotonic()
         if state.diverged:
             scores = zero_scores(task, test_sets)
         else:
-            with phase("evaluation"):
-                scores = evaluate(training.model, task, test_sets, suite.test_seed, self.before_batch)
+            scores = evaluate(training.model, task, test_sets, suite.test_seed, self.before_batch)
         return Result(
             **run.identity,
-            longest_seen=task.longest if stage and stage.longer else length,
+            task_sha256=source_sha256(type(task)),
+            longest_seen=task.longest if stage and stage.longer else run.train_length,
             encoding=self.encoding,
             status="diverged" if state.diverged else "done",
             steps=state.step,
@@ -160,7 +159,7 @@ class Session:
                 total_s=round(training.elapsed(), 3),
                 cpu_share=state.cpu_share,
             ),
-            data_hash=content_hash(test_sets.values()),
+            data_hash=suite.data_hash(run.task),
             versions=self.versions,
             device=device_name(self.device),
             threads=torch.get_num_threads(),

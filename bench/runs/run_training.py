@@ -14,7 +14,6 @@ from bench.plugins.source_hash import source_hash
 from bench.suites.suite import Suite
 from bench.training.model import Decoder, build_decoder
 from bench.training.optimizer import FlatAdamW
-from bench.training.profiler import phase
 from bench.training.train import Stopped, TrainingState, derive_seed, stage_steps, train
 
 from .checkpoint import load_checkpoint, save_checkpoint
@@ -38,7 +37,7 @@ class Control:
 
 
 def encoding_setup(suite: Suite, name: str) -> Setup:
-    """Sizes and vocabulary that encodings are built with, for one task of a suite."""
+    """Sizes and vocabulary that encodings are built with, for one task of a suite (of a run: its ``recipe_suite``)."""
     task, model, length = suite.make_task(name), suite.model, suite.spec(name).train_length
     return Setup(
         layers=model.layers,
@@ -56,7 +55,7 @@ def encoding_setup(suite: Suite, name: str) -> Setup:
 
 def build_model(run: Run) -> Decoder:
     """The run's model before training; it depends only on suite, task, encoding and seed."""
-    setup = encoding_setup(run.suite, run.task)
+    setup = encoding_setup(run.recipe_suite, run.task)
     return build_decoder(run.suite.model, get_encoding(run.encoding), setup, derive_seed("init", run.seed))
 
 
@@ -65,7 +64,7 @@ class Training:
 
     def __init__(self, run: Run, out: Path, device: torch.device, control: Control):
         self.run, self.folder, self.device, self.control = run, run.folder(out), device, control
-        self.recipe = run.suite.recipe_for(run.task)
+        self.recipe = run.recipe
         self.model = build_model(run).to(device)
         self.optimizer = FlatAdamW(self.model, self.recipe)
         self.state = TrainingState(started=now())
@@ -142,9 +141,9 @@ class Training:
 
     def train(self) -> None:
         """Train from the present state to the end; saves regularly, and at the end."""
-        spec, task = self.run.suite.spec(self.run.task), self.run.suite.make_task(self.run.task)
+        run, task = self.run, self.run.recipe_suite.make_task(self.run.task)
         cpu, wall = time.process_time(), time.perf_counter()
-        train(self.model, self.optimizer, task, spec.train_length, self.recipe, self.run.seed, self.state, self.after_step)
+        train(self.model, self.optimizer, task, run.train_length, self.recipe, run.seed, self.state, self.after_step)
         # Waiting for a GPU or for other threads is not CPU time: only a single CPU thread shows how busy the machine is.
         # A stage after a shared training is too short to measure it.
         if self.device.type == "cpu" and torch.get_num_threads() == 1 and self.state.cpu_share is None:
@@ -154,8 +153,7 @@ class Training:
     def save(self) -> None:
         start = time.monotonic()
         self.state.total_s = self.elapsed()
-        with phase("checkpoint"):
-            save_checkpoint(self.folder, self.model, self.optimizer, self.state, self.identity)
+        save_checkpoint(self.folder, self.model, self.optimizer, self.state, self.identity)
         self.last_save = time.monotonic()
         self.save_duration = self.last_save - start
 

@@ -50,6 +50,7 @@ class RunRequest:
     task: str
     encoding: str
     seed: int
+    learning_rate: float | None = None
     plugins: tuple[str, ...] = ()
     """References to load first, if the encoding is neither built in nor installed."""
     source: str = ""
@@ -71,7 +72,7 @@ class RunRequest:
         return cls(suite, *run.key, registry.references(encoding), source_hash(encoding))
 
     def run(self) -> Run:
-        return Run(Suite.model_validate_json(self.suite), self.task, self.encoding, self.seed)
+        return Run(Suite.model_validate_json(self.suite), self.task, self.encoding, self.seed, self.learning_rate)
 
     def execute(
         self,

@@ -36,7 +36,7 @@ class SealedModel(SealedProcess):
     """
 
     def __init__(self, run: Run, code: Code):
-        super().__init__("bench.sealed.child", code, suite=run.suite.model_dump_json(), task=run.task, seed=run.seed)
+        super().__init__("bench.sealed.child", code, suite=run.recipe_suite.model_dump_json(), task=run.task, seed=run.seed)
         self.in_stage = self.before_stage = False
         self.asked, self.kept = 0, list[tuple[dict[str, np.ndarray], dict[str, Any], Tensor]]()
         self.choice = np.random.default_rng()
@@ -49,7 +49,7 @@ class SealedModel(SealedProcess):
 
     def take(self, run: Run, arrays: dict[str, np.ndarray]) -> None:
         """Build the weights from the process's parameters, of which only those of the encoding count."""
-        setup = encoding_setup(run.suite, run.task)
+        setup = encoding_setup(run.recipe_suite, run.task)
         bare = build_decoder(run.suite.model, NoPE, setup, derive_seed("init", run.seed))
         weights = dict(bare.named_parameters())
         extra = {name: array for name, array in arrays.items() if name not in weights}

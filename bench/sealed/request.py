@@ -75,7 +75,7 @@ class SealedRequest(RunRequest):
 
         share = self.code.encoding.stage_share
         stage = Stage(share) if share else None
-        return finish(run, out, run.steps + stage_steps(run.suite.recipe_for(run.task), stage), report, make)
+        return finish(run, out, run.steps + stage_steps(run.recipe, stage), report, make)
 
 
 def sealed_result(run: Run, sealed: SealedCode, report: Callable[[int], None]) -> Result:
@@ -88,7 +88,6 @@ def sealed_result(run: Run, sealed: SealedCode, report: Callable[[int], None]) -
 
     from bench.runs.devices import device_name, package_versions
     from bench.runs.git_commit import current_commit
-    from tasks import content_hash
 
     from .process import Code, SealedError
     from .run import run_sealed
@@ -112,7 +111,7 @@ def sealed_result(run: Run, sealed: SealedCode, report: Callable[[int], None]) -
             evaluate_s=round(found.evaluate_s, 3),
             total_s=round(time.monotonic() - start, 3),
         ),
-        data_hash=content_hash(run.suite.test_sets(run.task).values()),
+        data_hash=run.recipe_suite.data_hash(run.task),
         versions=package_versions(),
         device=device_name(torch.device("cpu")),
         threads=torch.get_num_threads(),

@@ -55,8 +55,8 @@ def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step
         SealedError: the code failed or broke the protocol.
         InputError: there is no sandbox.
     """
-    spec, task, recipe = run.suite.spec(run.task), run.suite.make_task(run.task), run.suite.recipe_for(run.task)
-    test_sets, state, start = run.suite.test_sets(run.task), TrainingState(), time.monotonic()
+    spec, task, recipe = run.recipe_suite.spec(run.task), run.recipe_suite.make_task(run.task), run.recipe
+    test_sets, state, start = run.recipe_suite.test_sets(run.task), TrainingState(), time.monotonic()
     with SealedModel(run, code) as model:
         audit = Audit(recipe.steps, stage_steps(recipe, model.encoding.stage), np.random.default_rng())
         optimizer = FlatAdamW(model, recipe)  # type: ignore[arg-type]

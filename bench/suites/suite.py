@@ -9,7 +9,7 @@ import math
 import os
 import re
 import shlex
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -95,6 +95,14 @@ class TaskSpec(Section):
     recipe: dict[str, Any] = {}
 
 
+class Block(Section):
+    """What the runs of one seed have in common: factors of the suite's training lengths, steps and batch."""
+
+    train_length: Annotated[float, Field(gt=0, le=16)] = 1
+    steps: Annotated[float, Field(gt=0, le=16)] = 1
+    batch: Annotated[float, Field(gt=0, le=16)] = 1
+
+
 class Suite(Section):
     """A benchmark: model, recipe, tasks, test lengths, seeds, and the encodings that run by default."""
 
@@ -111,6 +119,12 @@ class Suite(Section):
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST)]
     encodings: Annotated[list[EncodingName], Field(min_length=1, max_length=MOST)]
     tasks: Annotated[list[TaskSpec], Field(min_length=1, max_length=MOST)]
+    score: Literal["exact", "exact+token", "bits"] = "exact"
+    """What is ranked: exact match, its mean with token accuracy (protocol 2), or log-likelihood."""
+    learning_rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(max_length=MOST)] = []
+    """The learning rates that every encoding is trained with, in place of the recipe's. Empty: only that one."""
+    blocks: Annotated[list[Block], Field(max_length=MOST)] = []
+    """Seed s has block s mod the number of blocks, so every encoding meets the same ones. Empty: all seeds are alike."""
     vary: Vary | None = None
     condition: str = ""
     """Which condition of another suite this is, such as ``learning_rate-x2``; empty: none."""
@@ -170,6 +184,11 @@ class Suite(Section):
         generator = self.make_task(task)
         return {n: generators.test_set(generator, n, self.test_examples, self.test_seed) for n in self.test_lengths(task)}
 
+    @cache  # noqa: B019
+    def data_hash(self, task: str) -> str:
+        """Hash of all test examples of a task."""
+        return generators.content_hash(self.test_sets(task).values())
+
     @cached_property
     def conditions(self) -> dict[str, "Suite"]:
         """Condition, such as ``learning_rate-x2`` → its suite.
@@ -180,10 +199,33 @@ class Suite(Section):
         found = derive(self.model_dump(), self.vary) if self.vary else {}
         return {name: validated(Suite, content, f"suite {content['name']}") for name, content in found.items()}
 
+    def at(self, seed: int, learning_rate: float | None) -> "Suite":
+        """The suite with the recipe and the lengths of one seed's block and of one learning rate."""
+        return self._at(seed % len(self.blocks) if self.blocks else 0, learning_rate)
+
+    @cache  # noqa: B019 (a suite lives as long as the process)
+    def _at(self, place: int, learning_rate: float | None) -> "Suite":
+        block = self.blocks[place] if self.blocks else Block()
+        specs = []
+        for spec in self.tasks:
+            own = self.recipe_for(spec.task)
+            recipe = {"steps": round(own.steps * block.steps), "batch": round(own.batch * block.batch)}
+            if learning_rate is not None:
+                recipe["learning_rate"] = learning_rate
+            length = max(1, round(spec.train_length * block.train_length))
+            specs.append(spec.model_copy(update={"train_length": length, "recipe": spec.recipe | recipe}))
+        return self.model_copy(update={"tasks": specs, "blocks": [], "learning_rates": []})
+
+    def __hash__(self) -> int:
+        return id(self)
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash of everything that can change a number of a run; excludes ``about`` and the lists of seeds and encodings."""
-        content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings", "vary", "condition"})
+        content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings", "vary", "condition", "learning_rates"})
+        for field, before in {"score": "exact+token", "blocks": []}.items():  # suites from before these fields keep theirs
+            if content[field] == before:
+                del content[field]
         content["protocol"] = PROTOCOL
         content["task_versions"] = {s.task: generators.catalogue()[s.task].version for s in self.tasks}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.result import RESULT, SEED_FOLDER, Result, read_result
+from bench.result import RESULT, RUN_FOLDER, Result, read_result
 from bench.runs.run import FAILURE, Failure, read_failure
 from bench.suites.suite import Suite, is_shipped, load_suite, suite_command
 from tasks import InputError
@@ -83,7 +83,7 @@ def run_files(folder: Path, name: str) -> Iterator[tuple[Path, tuple[str, str, s
     """Sorted files of that name in run folders, each with (suite, task, encoding, seed-n); all other files are ignored."""
     for path in sorted(folder.glob(f"*/*/seed-*/{name}")):
         task, encoding, seed = path.relative_to(folder).parts[:3]
-        if SEED_FOLDER.fullmatch(seed) and not task.startswith(".") and not encoding.startswith("."):
+        if RUN_FOLDER.fullmatch(seed) and not task.startswith(".") and not encoding.startswith("."):
             yield path, (folder.name, task, encoding, seed)
 
 

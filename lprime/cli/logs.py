@@ -47,7 +47,7 @@ def logs(
         encoding = full_name(str(encoding))
         if encoding not in (encodings := dict.fromkeys([*suites[0].encoding_names, *ran])):
             raise unknown(f"encoding among the runs of suite {suite}", encoding, encodings)
-    wanted = (task, encoding, seed)
+    wanted = (task, encoding, seed, None)
     chosen = [run for run in known if all(w in (None, k) for w, k in zip(wanted, run.key, strict=True))]
     runs = {run: known[run] for run in chosen if run.key in known[run].latest or run.failure(out)}
     if not runs:

@@ -21,6 +21,9 @@ def run(
     encoding: Encodings = None,
     task: Tasks = None,
     seed: Seeds = None,
+    rate: Annotated[
+        list[float] | None, typer.Option(metavar="R", help="A learning rate; by default all of the suite. Repeatable.")
+    ] = None,
     extra_seeds: Annotated[
         bool, typer.Option("--extra-seeds", help="Allow seeds that the suite does not have; a board counts them too.")
     ] = False,
@@ -34,13 +37,8 @@ def run(
         bool, typer.Option("--keep-weights", help="Keep the weights of all runs, not only of trainings that others share.")
     ] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed runs again.")] = False,
-    profile: Annotated[bool, typer.Option("--profile", help="Profile one run by phase; keep no result.")] = False,
     on: On = None,
     detach: Annotated[bool, typer.Option("--detach", help="With --on: return once all jobs are queued.")] = False,
-    track: Annotated[
-        str | None,
-        typer.Option(metavar="tensorboard|trackio|wandb", help="Also record each finished run with this tracker, offline."),
-    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would run, its time, and with --on the script and the cost.")
     ] = False,
@@ -51,12 +49,10 @@ def run(
     from bench.files import check_writable
     from bench.result import RESULT
     from bench.runs.progress import SilentProgress, progress_display, say
-    from bench.runs.run import CHECKPOINT_EVERY_S, plan_runs, refuse_extra_seeds
+    from bench.runs.run import CHECKPOINT_EVERY_S, plan_runs, read_results, refuse_extra_seeds
     from bench.runs.shared_training import steps_to_make
-    from bench.runs.tracking import recorder
     from bench.suites.suite import load_suite, load_suites
     from leaderboard.data.collect import run_files
-    from tasks import InputError
 
     from .run_report import Outcome
 
@@ -65,20 +61,13 @@ def run(
         "--workers": workers if not from_shell or from_shell.name == "COMMANDLINE" else None,  # not $LPRIME_WORKERS
         "--device": device,
         "--checkpoint-every": checkpoint_every,
-        "--profile": profile or None,
     }
     cluster = load_on(on, detach, [option for option, value in local.items() if value is not None])
     device, every = device or "auto", CHECKPOINT_EVERY_S if checkpoint_every is None else checkpoint_every
     out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
-    for option, given in {"--json": as_json, "--dry-run": dry_run, "--track": track}.items():
-        if profile and given:
-            raise InputError(f"--profile trains a run and prints a table; expected it without {option}")
-    if track and detach:
-        raise InputError("--track records runs as they end; expected it without --detach")
-    recording = recorder(track, out)
     suites = load_suites(suite, vary)
     names = try_encodings(expand(encoding) if encoding else suites[0].encodings)
-    runs = [r for one in suites for r in plan_runs(one, names, task, seed)]
+    runs = [r for one in suites for r in plan_runs(one, names, task, seed, rate)]
     refuse_extra_seeds(suites[0], seed or (), extra_seeds)
     try_settings(runs)
     if vary:
@@ -87,23 +76,22 @@ def run(
         from bench.runs.devices import resolve_device
 
         device = resolve_device(device).type
-    if profile:
-        return print_profile(runs[0], device)
     if not dry_run:
         check_writable(out)
-    finished = {r: result for r in runs if (result := r.result(out))}
+    finished, unreadable = read_results(runs, out)
     retried = {s.name: retried_on_cluster(out, s) for s in suites} if cluster else {}
     failed = {
         r: failure
         for r in runs
         if r not in finished
+        and r not in unreadable
         and r.key not in retried.get(r.suite.name, ())
         and (failure := r.failure(out))
         and r.state(out) == "failed"
     }
     where = out / suites[0].name if len(suites) == 1 else out
     skipped = {} if retry_failed else failed
-    todo = [r for r in runs if r not in finished and r not in skipped]
+    todo = [r for r in runs if r not in finished and r not in skipped and r not in unreadable]
     outcome = Outcome(suite, vary, out, runs, todo, {r: failure.error for r, failure in skipped.items()}, finished)
     with ExitStack() as stack:
         stdout = sys.stdout
@@ -111,6 +99,8 @@ def run(
             stack.enter_context(redirect_stdout(sys.stderr if as_json else stack.enter_context(open(os.devnull, "w"))))
         attention = (lambda text: print(text, file=stdout, flush=True)) if quiet and not as_json else say
         warn_of_changes(finished, out, attention)
+        for reason in unreadable.values():
+            attention(f"not used: {reason}")
         if not todo:
             say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {where}")
         elif dry_run:
@@ -133,7 +123,7 @@ def run(
                 tally = outcome.tally = progress.tally
                 try:
                     with progress:
-                        executor.execute(todo, out, recording(progress.on_event))
+                        executor.execute(todo, out, progress.on_event)
                 except KeyboardInterrupt:
                     go_on = f"the jobs continue: {outcome.command('status')}"
                     others = go_on if cluster else "the others are saved; re-run to resume"
@@ -146,7 +136,7 @@ def run(
             say(f"the board: {outcome.command('board')}")
     if as_json:
         print_json(outcome.as_dict())
-    return outcome.code
+    return outcome.code or int(bool(unreadable))
 
 
 def load_on(on: str | None, detach: bool, local: list[str]):
@@ -207,26 +197,6 @@ def executor_for(cluster, detach: bool, workers: int | None, device: str, checkp
     from bench.runs.pool import local_pool
 
     return local_pool(workers, device, checkpoint_every_s=checkpoint_every_s, keep_weights=keep)
-
-
-def print_profile(run, device: str) -> int:
-    """Execute one run here, on one thread, and print the time of each phase."""
-    import torch
-    from tabulate import tabulate
-
-    from bench.plugins.loading import one_line_errors
-    from bench.plugins.registry import get_encoding
-    from bench.runs.profile_run import PROFILE_HEADER, profile_rows, profile_run
-    from bench.runs.progress import say
-
-    torch.set_num_threads(1)
-    say(f"profile of {run} on suite {run.suite.name}: no result is kept")
-    with one_line_errors(get_encoding(run.encoding)):
-        table = profile_rows(*profile_run(run, device))
-    print(tabulate(table, headers=PROFILE_HEADER, colalign=("left", "right", "right", "right"), disable_numparse=True))
-    if device != "cpu" and torch.cuda.is_available():
-        say("on a GPU, forward and backward may be one CUDA graph, counted as backward")
-    return 0
 
 
 def warn_of_changes(finished: dict, out: Path, say) -> None:
