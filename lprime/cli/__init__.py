@@ -26,7 +26,6 @@ from . import (
     show,
     status,
     submit,
-    verify,
 )
 
 app = typer.Typer(
@@ -72,7 +71,6 @@ for module in (
     new,
     check,
     submit,
-    verify,
 ):
     name = module.__name__.rpartition(".")[2]
     app.command("list" if module is listing else name)(getattr(module, name))
@@ -90,8 +88,8 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         code = app(arguments, prog_name="lprime", standalone_mode=False)
         print(end="", flush=True)  # at the interpreter's exit, an error could not be answered
-    except KeyboardInterrupt:
-        sys.exit(130)
+    except KeyboardInterrupt as stopped:
+        sys.exit(143 if type(stopped).__name__ == "Terminated" else 130)
     except BrokenPipeError:  # `lprime list suites | true`
         discard_output()
         sys.exit(1)

@@ -2,39 +2,35 @@
 
 from pathlib import Path
 
-from .options import Out, Suite, Vary, runs_folder
+from .options import Out, Suite, runs_folder
 
 END_WITHIN_S = 60.0
 """Time that the jobs are given to save their runs and leave the queue."""
 
 
-def cancel(suite: Suite, vary: Vary = False, out: Out = Path("runs")) -> None:
+def cancel(suite: Suite, out: Out = Path("runs")) -> None:
     """Cancel a suite's cluster jobs. Their runs are saved: lprime run resumes them."""
     import time
 
-    from bench.suites.suite import load_suites, suite_command
+    from bench.suites.suite import load_suite, suite_command
     from slurm import commands
-    from slurm.records import Submission
     from slurm.status import Queue
     from tasks import InputError, plural
 
-    suites, folder = load_suites(suite, vary), runs_folder(out)
-    submissions: dict[str, Submission] = {}
-    live: dict[str, str] = {}  # id → name
-    for queue in [Queue.read(folder, one, need=False) for one in suites]:
-        if queue.no_answer:
-            raise InputError(queue.no_answer)
-        submissions |= {s.plan.name: s for s in queue.submissions}
-        live |= {id: name for id, (name, _) in queue.live.items() if name in submissions}
+    loaded, folder = load_suite(suite), runs_folder(out)
+    queue = Queue.read(folder, loaded, need=False)
+    if queue.no_answer:
+        raise InputError(queue.no_answer)
+    submissions = {s.plan.name: s for s in queue.submissions}
+    live = {id: name for id, (name, _) in queue.live.items() if name in submissions}
     if not live:
-        hint = "; --vary cancels those of its conditions" if suites[0].conditions else ""
-        print(f"no job of suite {suite} under {folder} is in the queue{hint}")
+        print(f"no job of suite {suite} under {folder} is in the queue")
         return
     commands.cancel_jobs(sorted({id.split("_")[0] for id in live}))
     for name in set(live.values()):
         submissions[name].mark_cancelled()
     deadline = time.monotonic() + END_WITHIN_S  # until then, lprime run would count their runs as running
-    while time.monotonic() < deadline and any(live.keys() & Queue.read(folder, one, need=False).live.keys() for one in suites):
+    while time.monotonic() < deadline and live.keys() & Queue.read(folder, loaded, need=False).live.keys():
         time.sleep(1)
-    command = suite_command("run", suite, *["--vary"] * vary, out=out)
+    command = suite_command("run", suite, out=out)
     print(f"{plural(len(live), 'job')} cancelled; to resume their runs: {command} --on …")

@@ -1,6 +1,7 @@
 """``lprime check``: check an encoding against the rules."""
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +13,11 @@ from .options import Json, Markdown, Quiet, check_positive, finding_printer, pri
 def check(
     encoding: Annotated[
         str,
-        typer.Argument(metavar="ENCODING", help="A file, package.module:Class, or a name.", autocompletion=complete_encoding),
+        typer.Argument(
+            metavar="ENCODING",
+            help="A file, package.module:Class, a name, or the folder of a submission.",
+            autocompletion=complete_encoding,
+        ),
     ],
     as_json: Json = False,
     quiet: Quiet = False,
@@ -35,7 +40,12 @@ def check(
     Exit code 1 if a check failed, 2 if the encoding cannot be loaded or its hooks cannot be called.
     """
     from bench.check import check_encoding
+    from leaderboard.submission.folder import is_submission, read_submission
 
+    path: list[str] = []
+    if is_submission(encoding):
+        found = read_submission(Path(encoding))
+        encoding, path = found.reference, found.path
     check_positive("--time-limit", time_limit)
     check_positive("--memory-limit", memory_limit)
     refuse_unwritable(markdown)
@@ -46,5 +56,6 @@ def check(
         on_finding=finding_printer(as_json, quiet),
         sandbox=sandbox,
         say=lambda text: print(text, file=sys.stderr),
+        path=path,
     )
     return print_report(report, as_json, quiet, markdown)

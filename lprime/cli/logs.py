@@ -6,13 +6,12 @@ from typing import Annotated
 import typer
 
 from .completion import complete_encoding, complete_task
-from .options import Json, Out, Suite, Vary, print_json, runs_folder
+from .options import Json, Out, Suite, print_json, runs_folder
 from .read_results import full_name
 
 
 def logs(
     suite: Suite,
-    vary: Vary = False,
     task: Annotated[
         str | None, typer.Option(metavar="NAME", help="Only runs of this task.", autocompletion=complete_task)
     ] = None,
@@ -29,23 +28,21 @@ def logs(
     The log of a run is that of its latest job. Failures on this machine are shown too.
     """
     from bench.runs.run import Run
-    from bench.suites.suite import load_suites
+    from bench.suites.suite import load_suite
     from slurm.status import Queue, runs_on_disk
     from slurm.status_text import read_logs
     from tasks import InputError, unknown
 
-    suites, out = load_suites(suite, vary), runs_folder(out)
-    known: dict[Run, Queue] = {}
-    for queue in [Queue.read(out, one, need=False) for one in suites]:
-        keys = dict.fromkeys([*queue.latest, *runs_on_disk(queue.suite, out)])
-        known |= {Run(queue.suite, *key): queue for key in keys}
-    tasks = dict.fromkeys([*(spec.task for spec in suites[0].tasks), *(run.task for run in known)])
+    loaded, out = load_suite(suite), runs_folder(out)
+    queue = Queue.read(out, loaded, need=False)
+    known = {Run(loaded, *key): queue for key in dict.fromkeys([*queue.latest, *runs_on_disk(loaded, out)])}
+    tasks = dict.fromkeys([*(spec.task for spec in loaded.tasks), *(run.task for run in known)])
     ran = dict.fromkeys(run.encoding for run in known)
     if task not in (None, *tasks):
         raise unknown(f"task of suite {suite}", str(task), tasks)
     if encoding not in (None, *ran):
         encoding = full_name(str(encoding))
-        if encoding not in (encodings := dict.fromkeys([*suites[0].encoding_names, *ran])):
+        if encoding not in (encodings := dict.fromkeys([*loaded.encoding_names, *ran])):
             raise unknown(f"encoding among the runs of suite {suite}", encoding, encodings)
     wanted = (task, encoding, seed, None)
     chosen = [run for run in known if all(w in (None, k) for w, k in zip(wanted, run.key, strict=True))]

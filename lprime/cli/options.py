@@ -30,13 +30,29 @@ Tasks = Annotated[
     typer.Option("--task", metavar="NAME", autocompletion=complete_task, help="Only these tasks (repeatable)."),
 ]
 Seeds = Annotated[list[int] | None, typer.Option("--seed", metavar="N", help="Only these seeds (repeatable).")]
-Vary = Annotated[
-    bool, typer.Option("--vary", help="Instead of the suite itself, all its conditions (see bench/suites/vary.py).")
+Rates = Annotated[
+    list[float] | None,
+    typer.Option("--rate", metavar="R", help="Only these learning rates (repeatable), in suites that sweep it."),
 ]
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of your runs.")]
+
+
+def folder(text: str) -> Path:
+    """The value of ``--out``; an empty one would be the current folder."""
+    if not str(text).strip():
+        raise typer.BadParameter("is empty; expected a folder, such as runs")
+    return Path(text)
+
+
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", parser=folder, help="Folder of your runs.")]
 OutOrShared = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", help="Folder of your runs [default: runs].", show_default=False),
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        envvar="LPRIME_OUT",
+        parser=folder,
+        help="Folder of your runs [default: runs].",
+    ),
 ]
 """``Out`` of a command that also takes ``On``: the cluster file may say where runs are."""
 On = Annotated[str | None, typer.Option("--on", metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")]
@@ -68,14 +84,14 @@ def runs_folder(out: Path) -> Path:
     """``--out`` as an absolute path, which need not exist.
 
     Raises:
-        InputError: it is a file.
+        InputError: it is a file, or a link to nothing.
     """
     from tasks import InputError
 
-    out = out.expanduser().resolve()
-    if os.path.exists(out) and not os.path.isdir(out):
-        raise InputError(f"--out {out} is a file; expected the folder of the runs, such as runs")
-    return out
+    if os.path.lexists(out) and not os.path.isdir(out):
+        what = "a link to nothing" if os.path.islink(out) and not os.path.exists(out) else "a file"
+        raise InputError(f"--out {out} is {what}; expected the folder of the runs, such as runs")
+    return out.expanduser().resolve()
 
 
 def command_line(*words: object) -> str:

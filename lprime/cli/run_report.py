@@ -7,7 +7,7 @@ from typing import Any
 
 from bench.result import Result
 from bench.runs.progress import Tally
-from bench.runs.run import FAILURE, Run
+from bench.runs.run import FAILURE, Run, read_results
 from bench.suites.suite import suite_command
 
 MOST_SHOWN = 10
@@ -24,12 +24,13 @@ class Outcome:
     """
 
     suite: str
-    vary: bool
     out: Path
     runs: Sequence[Run]
     todo: Sequence[Run]
     skipped: Mapping[Run, str]
     finished: Mapping[Run, Result]
+    unreadable: Mapping[Run, str]
+    """Runs whose result cannot be used, and why."""
     tally: Tally | None = None
     held: Sequence[Run] | None = None
     """Runs that are not in the queue yet, with ``--detach``."""
@@ -38,7 +39,7 @@ class Outcome:
 
     def command(self, name: str) -> str:
         """The command ``name`` for these runs."""
-        return suite_command(name, self.suite, *["--vary"] * (self.vary and name != "board"), out=self.out)
+        return suite_command(name, self.suite, out=self.out)
 
     @property
     def failed(self) -> dict[Run, str]:
@@ -53,18 +54,21 @@ class Outcome:
         """Runs whose loss was not finite, and the step of that."""
         lost = self.lost  # results that cannot be read are among them
         todo = [run for run in self.todo if self.tally and run not in lost]
-        ended = dict(self.finished) | {run: result for run in todo if (result := run.result(self.out))}
+        ended = dict(self.finished) | read_results(todo, self.out)[0]
         return {run: result.steps for run, result in ended.items() if result.status == "diverged"}
 
     @property
     def code(self) -> int:
         """Exit code. A diverged run is a result."""
-        return 1 if self.failed or self.lost or self.held or (self.skipped and not self.preview) else 0
+        locked = self.tally and self.tally.locked
+        skipped = self.skipped and not self.preview
+        return int(bool(self.failed or self.lost or self.held or self.unreadable or locked or skipped))
 
     def attention(self) -> Iterator[str]:
         """Lines that are printed even with ``--quiet``."""
         count = len(self.todo)
         yield from self.preview
+        yield from (f"not used: {reason}" for reason in self.unreadable.values())
         if self.held:
             queued, held = count - len(self.held), len(self.held)
             yield f"{queued} of {count} runs are queued, {held} not: run the command again when there is room"
@@ -98,7 +102,8 @@ class Outcome:
 
         def listed(runs: Mapping[Run, Any], key: str) -> list[dict[str, Any]]:
             return [
-                {"suite": r.suite.name, "task": r.task, "encoding": r.encoding, "seed": r.seed, key: v} for r, v in runs.items()
+                {"suite": r.suite.name, **dict(zip(("task", "encoding", "seed", "learning_rate"), r.key, strict=True)), key: v}
+                for r, v in runs.items()
             ]
 
         lost = self.lost
@@ -106,10 +111,11 @@ class Outcome:
             "suite": self.suite,
             "out": str(self.out),
             "runs": len(self.runs),
-            "done": sum(run not in lost and run.result(self.out) is not None for run in self.runs),
+            "done": len(read_results([run for run in self.runs if run not in lost], self.out)[0]),
             "failed": listed({**self.skipped, **self.failed}, "reason"),
             "lost": listed(lost, "reason"),
             "diverged": listed(self.diverged, "step"),
+            "unreadable": listed(self.unreadable, "reason"),
             "preview": list(self.preview),
             "not_queued": len(self.held or ()),
             "in_another_process": self.tally.locked if self.tally else 0,

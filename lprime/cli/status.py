@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Encodings, Json, Out, Seeds, Suite, Tasks, Vary, check_positive, print_json, runs_folder
+from .options import Encodings, Json, Out, Seeds, Suite, Tasks, check_positive, print_json, runs_folder
 
 if TYPE_CHECKING:
     from bench.runs.run import Run
@@ -20,7 +20,6 @@ DAY_S = 86400
 
 def status(
     suite: Suite,
-    vary: Vary = False,
     encoding: Encodings = None,
     task: Tasks = None,
     seed: Seeds = None,
@@ -34,7 +33,7 @@ def status(
     States are done, diverged, failed, running, queued, paused and missing.
     """
     from bench.runs.run import plan_runs
-    from bench.suites.suite import load_suites
+    from bench.suites.suite import load_suite
     from slurm.status import Queue, unfinished
     from slurm.status_text import empty_folder_hint, status_rows, status_text
     from tasks import InputError, unknown
@@ -45,19 +44,19 @@ def status(
     check_positive("--every", every, DAY_S)
     if watch and as_json:
         raise InputError("expected --watch or --json, got both")
-    suites, out = load_suites(suite, vary), runs_folder(out)
-    refuse_unknown(suites[0], out)
+    loaded, out = load_suite(suite), runs_folder(out)
+    refuse_unknown(loaded, out)
 
     given = encoding or []
     named = [full_name(name) for name in given if expand([name]) == [name]]  # not a group
     wanted = {"encoding": [full_name(name) for name in expand(given)], "task": task, "seed": seed}
     asked = {field: values for field, values in wanted.items() if values}
 
-    def read_statuses() -> "list[tuple[Queue, dict[Run, Status]]]":
-        queues = [Queue.read(out, one, need=False) for one in suites]
-        found = [(queue, queue.all_statuses(out)) for queue in queues]
+    def read_statuses() -> "tuple[Queue, dict[Run, Status]]":
+        queue = Queue.read(out, loaded, need=False)
+        statuses = queue.all_statuses(out)
         for field, values in asked.items():
-            known = {str(getattr(run, field)): run for _, statuses in found for run in statuses}
+            known = {str(getattr(run, field)): run for run in statuses}
             for value in map(str, values):
                 if value not in known and (field != "encoding" or value in named):
                     raise unknown(f"{field} among the runs of suite {suite}", value, known)
@@ -65,36 +64,33 @@ def status(
         def is_asked(run: "Run") -> bool:
             return all(getattr(run, field) in values for field, values in asked.items())
 
-        chosen = [(queue, {run: s for run, s in statuses.items() if is_asked(run)}) for queue, statuses in found]
-        if not any(statuses for _, statuses in chosen):
+        chosen = {run: status for run, status in statuses.items() if is_asked(run)}
+        if not chosen:
             raise InputError(f"suite {suite} has no run with {' and '.join(f'this {field}' for field in asked)}")
-        return chosen
+        return queue, chosen
 
     if as_json:
-        if nothing := empty_folder_hint(suites[0].name, out):
+        if nothing := empty_folder_hint(loaded.name, out):
             print(f"lprime: {nothing}", file=sys.stderr)
-        print_json([row for _, statuses in read_statuses() for row in status_rows(statuses)])
+        print_json(status_rows(read_statuses()[1]))
     elif watch:
         from rich.live import Live
 
-        def ended():
+        def ended() -> bool:
             # Do not wait for abandoned runs of encodings outside the suite.
-            ours = [{run.key for run in plan_runs(queue.suite)} | set(queue.latest) for queue, _ in found]
-            return not any(
-                unfinished({run: status for run, status in statuses.items() if run.key in keys or status.state == "running"})
-                for keys, (_, statuses) in zip(ours, found, strict=True)
-            )
+            ours = {run.key for run in plan_runs(loaded)} | set(queue.latest)
+            return not unfinished({run: s for run, s in statuses.items() if run.key in ours or s.state == "running"})
 
-        found = read_statuses()
-        with Live(status_text(found, out, not asked), auto_refresh=False, vertical_overflow="visible") as live:
+        queue, statuses = read_statuses()
+        with Live(status_text([(queue, statuses)], out, not asked), auto_refresh=False, vertical_overflow="visible") as live:
             while not ended():
                 time.sleep(every)
-                found = read_statuses()
-                live.update(status_text(found, out, not asked), refresh=True)
+                queue, statuses = read_statuses()
+                live.update(status_text([(queue, statuses)], out, not asked), refresh=True)
     else:
         from rich.console import Console
 
-        Console(soft_wrap=True, highlight=False, markup=False).print(status_text(read_statuses(), out, not asked))
+        Console(soft_wrap=True, highlight=False, markup=False).print(status_text([read_statuses()], out, not asked))
 
 
 def refuse_unknown(suite: "LoadedSuite", out: Path) -> None:

@@ -1,41 +1,34 @@
-"""``lprime submit``: write an encoding and its runs into a folder for a pull request."""
+"""``lprime submit``: write an encoding's source and description into a folder for a pull request."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .options import OfSuite, Out, command_line
+from .options import OfSuite, command_line
 
 
 def submit(
     encoding: Annotated[str, typer.Argument(metavar="ENCODING", help="A file, package.module:Class, or a plugin's name.")],
     suite: OfSuite,
-    out: Out = Path("runs"),
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Parent of the new folder.")] = Path(
         "leaderboard/submissions"
     ),
-    title: Annotated[str, typer.Option(metavar="TEXT", help="Title of the paper [default: as in info].")] = "",
     author: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="An author (repeatable) [default: as in info].")
     ] = None,
-    paper: Annotated[str, typer.Option(metavar="URL", help="Link to the paper [default: as in info].")] = "",
     licence: Annotated[str, typer.Option(metavar="SPDX", help="Licence of the source.")] = "Apache-2.0",
     note: Annotated[str, typer.Option(metavar="TEXT", help="A remark for readers.")] = "",
-    check: Annotated[
-        Path | None, typer.Option("--check", metavar="FILE", help="Output of lprime check --json [default: check now].")
+    results: Annotated[
+        Path | None, typer.Option("--results", metavar="FILE", help="A CSV of your own results, shown and never used.")
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an existing submission.")] = False,
 ) -> None:
-    """Write your encoding into a folder for a pull request.
-
-    The folder has its source, its runs of all tasks and seeds of the suite, and its check report.
-    """
-    from bench.runs.progress import say
+    """Write your encoding into a folder for a pull request: its source, its description, and the suite."""
     from bench.suites.suite import load_suite
     from leaderboard.submission.submit import About, write_submission
 
-    about, loaded = About(title, author or (), paper, licence, note), load_suite(suite)
-    place = write_submission(encoding, loaded, out, to, about, check, replace, say)
-    verify = command_line("verify", place, *([] if loaded.name == suite else ["--suite", suite]))
-    print(f"written to {place}, under {licence}; rules: leaderboard/RULES.md; maintainers will run: {verify}")
+    place = write_submission(encoding, load_suite(suite), to, About(author or (), licence, note), results, replace)
+    print(f"written to {place}, under {licence}; rules: leaderboard/RULES.md")
+    print(f"maintainers will run: {command_line('check', place)}")
+    print(f"                 and: {command_line('run', suite, '--encoding', place, '--sealed')}")
