@@ -44,6 +44,7 @@ lint: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python .ci/bounds
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .

@@ -11,10 +11,10 @@ SCRIPT = ".ci/verify-submissions"
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A checkout whose ``lprime verify`` passes the folders that hold a file ``good``, and says what it was called with."""
+    """A checkout whose ``lprime check`` passes the folders that hold a file ``good``, and says what it was called with."""
     lprime = tmp_path / ".venv/bin/lprime"
     lprime.parent.mkdir(parents=True)
-    lprime.write_text('#!/bin/sh\necho "$@"; test -e "$2/good"\n')
+    lprime.write_text('#!/bin/sh\necho "$@"; test -e "$3/good"\n')
     lprime.chmod(0o755)
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / SCRIPT, tmp_path / SCRIPT)
@@ -28,8 +28,8 @@ def checkout(tmp_path):
 @pytest.mark.parametrize(
     ("files", "code", "expected"),
     [
-        (["leaderboard/submissions/mine/good"], 0, "verify leaderboard/submissions/mine"),
-        (["leaderboard/submissions/a b/good", "leaderboard/submissions/bad/x/y"], 1, "verify leaderboard/submissions/bad"),
+        (["leaderboard/submissions/mine/good"], 0, "check --sandbox leaderboard/submissions/mine"),
+        (["leaderboard/submissions/a b/good", "leaderboard/submissions/bad/x/y"], 1, "check --sandbox leaderboard/submissions/bad"),
         (["leaderboard/submissions/mine/good", SCRIPT], 2, f"also changes:\n{SCRIPT}"),
         (["leaderboard/submissions/README.md"], 2, "no submission in"),
         (

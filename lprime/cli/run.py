@@ -29,6 +29,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would run, its time, and with --on the script and the cost.")
     ] = False,
+    checkpoint_every: Annotated[float | None, typer.Option(metavar="S", min=0, hidden=True)] = None,
     detach: Annotated[bool, typer.Option("--detach", help="With --on: return once all jobs are queued.", hidden=True)] = False,
     keep_weights: Annotated[bool, typer.Option("--keep-weights", help="Keep the weights of all runs.", hidden=True)] = False,
     sealed: Annotated[
@@ -40,7 +41,7 @@ def run(
 ) -> int:
     """Train and test a suite's grid. Re-running the command resumes; finished runs are skipped.
 
-    Also: --keep-weights; with --on, --detach; for submissions, --sealed.
+    Also: --keep-weights; --checkpoint-every S; with --on, --detach; for submissions, --sealed.
     """
     from bench.files import check_writable
     from bench.runs.progress import SilentProgress, progress_display, say
@@ -103,7 +104,7 @@ def run(
         else:
             signal.signal(signal.SIGTERM, stop_like_ctrl_c)
             keep = {r.encoding for r in todo} if keep_weights else None
-            executor = executor_for(cluster, detach, workers, device or "", keep, code)
+            executor = executor_for(cluster, detach, workers, device or "", keep, code, checkpoint_every)
             if cluster:
                 executor.check(todo, out)
             say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
@@ -199,7 +200,9 @@ def preview(todo: list, out: Path, cluster, workers: int | None, device: str) ->
     return local_dry_run(todo, out, device, local_pool(workers, device).workers)
 
 
-def executor_for(cluster, detach: bool, workers: int | None, device: str, keep: set[str] | None, code):
+def executor_for(
+    cluster, detach: bool, workers: int | None, device: str, keep: set[str] | None, code, checkpoint_every_s: float | None
+):
     """The executor of a grid: local processes, or jobs on a cluster.
 
     Arguments:
@@ -218,7 +221,8 @@ def executor_for(cluster, detach: bool, workers: int | None, device: str, keep: 
         return local_executor(code, workers)
     from bench.runs.pool import local_pool
 
-    return local_pool(workers, device, keep_weights=keep)
+    every = {} if checkpoint_every_s is None else {"checkpoint_every_s": checkpoint_every_s}
+    return local_pool(workers, device, keep_weights=keep, **every)
 
 
 def warn_of_changes(finished: dict, out: Path, say) -> None:

@@ -122,7 +122,7 @@ def test_a_result_in_the_wrong_place_is_refused(finished):
     wrong.parent.mkdir()
     wrong.write_text(path.read_text())
     try:
-        for command in (["run", suite, "--seed", 7, "--extra-seeds"], ["board", suite]):
+        for command in (["run", suite, "--seed", 7], ["board", suite]):
             assert "copying" in (line := refused(*command, "--out", out)) and "result" in line
     finally:
         wrong.unlink()

@@ -113,8 +113,8 @@ def write_result(out: Path, run: Run, status: str) -> None:
 
 
 def test_printed_commands_are_quoted(here):
-    outcome = run_report.Outcome("my suite.yaml", True, Path("a b"), [], [], {}, {})
-    assert outcome.command("status") == "lprime status 'my suite.yaml' --vary --out 'a b'"
+    outcome = run_report.Outcome("my suite.yaml", Path("a b"), [], [], {}, {}, {})
+    assert outcome.command("status") == "lprime status 'my suite.yaml' --out 'a b'"
     assert outcome.command("board") == "lprime board 'my suite.yaml' --out 'a b'"
 
 

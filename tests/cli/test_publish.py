@@ -192,39 +192,6 @@ def test_without_results_the_board_says_so_and_links_to_earlier_ones(published):
     assert lines("board", "--check", "--board", board) == [f"1 files under {board} match the 1 result files"]
 
 
-def test_conditions_without_results_are_refused(tmp_path):
-    nowhere = tmp_path / "nowhere"
-    said = refused("publish", "small", "--vary", "--out", nowhere, "--board", tmp_path / "board")
-    command = f"lprime run small --vary --out {nowhere}"
-    assert f"no results of a condition of suite small under {nowhere}; run `{command}` first" in said
-    assert not (tmp_path / "board").exists()
-
-
-def test_an_encoding_that_ran_under_no_condition_is_refused(tiny, tmp_path):
-    of = tiny(vary={"encodings": ["nope", "rope"], "seeds": [0], "conditions": {"steps": ["x2"]}})
-    condition = load_suite(str(of)).conditions["steps-x2"]
-    store(tmp_path / "runs", full(condition, {"nope": (1, 1, 0.5, 0.1)}))
-    command = ("publish", of, "--vary", "--out", tmp_path / "runs", "--board", tmp_path / "board", "--encoding", "nope")
-    said = refused(*command, "--encoding", "rope")
-    assert "unknown encoding with results of a condition of suite" in said and "'rope'; did you mean 'nope'?" in said
-    assert not (tmp_path / "board").exists()
-
-
-def test_a_part_of_a_condition_is_not_published(tiny, tmp_path):
-    of = tiny(vary={"encodings": ["nope", "rope"], "seeds": [0, 1], "conditions": {"steps": ["x2"]}})
-    condition = load_suite(str(of)).conditions["steps-x2"]
-    runs = full(condition, {"nope": (1, 1, 0.5, 0.1), "rope": (1, 1, 0.4, 0.1)})
-    store(tmp_path / "runs", [run for run in runs if (run.encoding.name, run.seed) != ("rope", 1)])
-    command = ("publish", of, "--vary", "--out", tmp_path / "runs", "--board", tmp_path / "board", "--no-measure")
-    said, tasks = lines(*command), len(condition.tasks)
-    assert said[0] == f"{condition.name}: rope lacks {tasks} of {2 * tasks} runs; not published before all are there"
-    results = tmp_path / "board" / "results" / condition.name
-    assert [path.name for path in results.iterdir()] == ["nope.jsonl"]
-    store(tmp_path / "runs", runs)
-    lines(*command)
-    assert sorted(path.name for path in results.iterdir()) == ["nope.jsonl", "rope.jsonl"]
-
-
 def test_bad_input_is_one_line(published, tmp_path):
     out, board = published
     assert "unknown suite 'smal'; did you mean 'small'" in refused("publish", "smal", "--out", out, "--board", board)

@@ -1,21 +1,8 @@
-"""A submission for the tests of ``lprime verify``, and Chromium for those of the HTML page."""
+"""Chromium for the tests of the HTML page."""
 
 import shutil
-from pathlib import Path
 
 import pytest
-from submissions import NAME, SUITE, make_submission_apart
-
-
-@pytest.fixture(scope="session")
-def honest(tmp_path_factory) -> Path:
-    return make_submission_apart(tmp_path_factory.mktemp("honest"), SUITE)
-
-
-@pytest.fixture
-def folder(honest, tmp_path) -> Path:
-    """A copy that a test may change."""
-    return Path(shutil.copytree(honest, tmp_path / NAME))
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,117 @@
+"""Submissions: what `lprime submit` writes, what is refused when one is read, and sealed runs of it."""
+
+import json
+import os
+
+import pytest
+from support import lprime, suite
+
+from bench.plugins import registry
+from bench.runs.run import plan_runs
+from leaderboard.submission.folder import SUBMISSION, is_submission, read_submission
+from leaderboard.submission.sealed_runs import local_executor, refuse_other_results, sealed_code
+from leaderboard.submission.submit import About, write_submission
+from tasks import InputError
+
+SOURCE = """
+from bench.encodings import ALiBi, Info
+
+
+class Mine(ALiBi):
+    info = Info(
+        name="mine", family="bias", title="Mine", authors="Ada", year=2026, link="https://example.org/mine", formula="s",
+        past="goes on", provenance="none", source="own variant",
+    )
+""".replace(
+    "from bench.encodings import ALiBi, Info", "from bench.encodings import Info\nfrom bench.encodings.alibi import ALiBi"
+)
+
+
+@pytest.fixture
+def folder(tmp_path, fresh_registry):
+    (tmp_path / "mine.py").write_text(SOURCE)
+    return write_submission(str(tmp_path / "mine.py"), suite(), tmp_path / "submissions", About(note="A first try."))
+
+
+def change(folder, **values):
+    content = json.loads((folder / SUBMISSION).read_text()) | values
+    (folder / SUBMISSION).write_text(json.dumps(content))
+
+
+def test_a_submission_is_source_description_and_suite(folder, tmp_path):
+    assert sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()) == ["source/mine.py", SUBMISSION]
+    found = read_submission(folder)
+    assert is_submission(str(folder)) and not is_submission(str(tmp_path))
+    assert found.submission.encoding.name == "mine" and found.submission.suite == "tiny" and found.submission.authors == ["Ada"]
+    assert found.sources == {"mine.py": SOURCE.encode()}
+    assert registry.get_encoding(found.reference).info.name == "mine"
+    before = found.record.source_sha256
+    (folder / "source/mine.py").write_text(SOURCE + "# changed\n")
+    assert read_submission(folder).record.source_sha256 != before
+
+
+def test_a_table_of_the_authors_results_is_kept_and_not_read(tmp_path, fresh_registry):
+    (tmp_path / "mine.py").write_text(SOURCE)
+    (tmp_path / "own.csv").write_text("task,exact\ncopying,2.0\n")
+    place = write_submission(str(tmp_path / "mine.py"), suite(), tmp_path, results=tmp_path / "own.csv")
+    assert (place / "results.csv").read_text() == "task,exact\ncopying,2.0\n"
+    assert read_submission(place).submission.encoding.name == "mine"
+    with pytest.raises(InputError, match="exists already; replace it with --replace"):
+        write_submission(str(tmp_path / "mine.py"), suite(), tmp_path)
+    with pytest.raises(InputError, match="is not a readable CSV file"):
+        write_submission(str(tmp_path / "mine.py"), suite(), tmp_path, results=tmp_path, replace=True)
+
+
+def test_built_in_encodings_and_bad_texts_are_not_submitted(tmp_path, fresh_registry):
+    with pytest.raises(InputError, match="rope is built in"):
+        write_submission("rope", suite(), tmp_path)
+    (tmp_path / "mine.py").write_text(SOURCE.replace('Mine"', '<b>Mine</b>"'))
+    with pytest.raises(InputError, match="mine cannot be submitted: title contains"):
+        write_submission(str(tmp_path / "mine.py"), suite(), tmp_path / "to")
+    assert not (tmp_path / "to" / "mine").exists()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda f: change(f, plugin="rope"), "the name 'rope' is that of a built-in encoding"),
+        (lambda f: change(f, note="<script>"), "note contains markdown or HTML"),
+        (lambda f: change(f, file="other.py"), "other.py should contain the encoding"),
+        (lambda f: change(f, more=1), "is not a submission .more: Extra inputs"),
+        (lambda f: (f / SUBMISSION).write_text('{"format": 2, "format": 2}'), "a key occurs twice"),
+        (lambda f: (f / SUBMISSION).write_text("[" * 100_000), "is not a submission"),
+        (lambda f: (f / SUBMISSION).unlink(), "has no submission.json; expected a folder written by `lprime submit`"),
+        (lambda f: (f / "weights.bin").write_bytes(b"x"), "'weights.bin' is not expected in a submission"),
+        (lambda f: (f / "source/link.py").symlink_to("/etc/passwd"), "'source/link.py' is not expected in a submission, or is a link"),
+        (lambda f: os.mkfifo(f / "source/pipe.py"), "'source/pipe.py' is not expected"),
+        (lambda f: (f / "source/big.py").write_bytes(b"#" * (2**18 + 1)), "has more than 262,144 bytes"),
+        (lambda f: [(f / f"source/m{n}.py").write_text("") for n in range(70)], "has more than 64 source files"),
+        (lambda f: f.rename(f.with_name("other")), "of the folder is 'other'; expected 'mine'"),
+    ],
+)  # fmt: skip
+def test_a_folder_that_is_no_submission(folder, spoil, message):
+    spoil(folder)
+    place = folder if folder.exists() else folder.with_name("other")
+    with pytest.raises(InputError, match=message):
+        read_submission(place)
+
+
+@pytest.mark.sandbox
+def test_sealed_runs_of_a_submission_are_recorded_as_sealed(folder, tmp_path):
+    out, one = tmp_path / "runs", suite(recipe={"steps": 4, "batch": 4, "warmup_steps": 1}, test_examples=4)
+    code, found = sealed_code(read_submission(folder), out), {}
+    runs = plan_runs(one, ["mine"], [one.tasks[0].task], [0])
+    (folder / "source/mine.py").write_text("raise SystemExit('changed after it was read')")
+    local_executor(code, 1).execute(runs, out, lambda event: found.setdefault(event.kind, event.text))
+    result = runs[0].result(out)
+    assert result and result.sealed and result.encoding.source_sha256 == code.encoding.source_sha256, found
+    refuse_other_results(runs, code, out)
+    path = runs[0].folder(out) / "result.json"
+    path.write_text(path.read_text().replace('"sealed": true', '"sealed": false'))
+    with pytest.raises(InputError, match="has a result that is not of a sealed run"):
+        refuse_other_results(runs, code, out)
+
+
+def test_the_commands_refuse_what_is_no_submission(tmp_path):
+    done = lprime("run", "quick", "--sealed", "--encoding", "rope", cwd=tmp_path)
+    assert done.returncode == 2 and "--sealed runs one submission; expected --encoding FOLDER" in done.stderr
