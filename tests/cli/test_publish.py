@@ -10,7 +10,6 @@ from support import lprime
 from synthetic_results import CURVE, full, result, store, store_failure, suite
 
 from bench.measure import measure_card
-from bench.suites.suite import load_suite
 from leaderboard.figures import board_figures
 from leaderboard.render.publish import MANIFEST, PublishedBoard, read_published_board
 
