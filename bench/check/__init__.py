@@ -2,17 +2,15 @@
 
 ::
 
-    here (run_checks.py)                       a process in the sandbox (child_process.py)
-    source_rules, syntax_rules   judged.py     loads the plugin, tries its hooks (interface.py), runs the other checks
-    learning, sealed run         judged.py     bench/sealed: two further processes, which only compute
+    contract.py     info, form of the hooks, no writes into arguments, tokens, position ids
+    causality.py    no output depends on later tokens, on where a sequence ends, or on other rows of the batch
+    state.py        no state between passes, equal seeds give equal numbers, the state dict is the whole state
+    numbers.py      finite numbers, a gradient for every parameter, devices, cost, and a short training that learns
+    unusual.py      what a maintainer should look at in the source; never a fault of an honest encoding
 
-A check is a function that returns what it found, or raises ``Fault`` or ``Undecided``. Those of hooks take a ``Subject``, which
-has models of the encoding and sequences of the suites. They are decorated with
-``@encoding_check(name, expected=…, advice=…)``. Those with ``@judged_check`` take a ``Judged`` and never share a process with
-the plugin. All are in the modules of ``checks.MODULES``.
-
-The checks of hooks find mistakes and shortcuts, and name the place. Code that is made to deceive them could, since it runs in
-their process; what it cannot deceive are the rules for source and the judge. ``report.py`` formats the findings.
+``run_checks.py`` runs them in a process in a sandbox (``child_process.py``), if this machine has one. A check is a function of
+a ``Subject`` that returns what it found, or raises ``Fault``. The checks find mistakes. Code made to deceive them could; what
+excludes cheats are sealed runs (``bench.sealed``) and a reader of the source.
 """
 
 from .report import CheckOutcome, Report

@@ -1,4 +1,4 @@
-"""Causality: outputs must not depend on later tokens, nor on where the sequence ends."""
+"""Causality: outputs must not depend on later tokens, on where the sequence ends, or on other rows of the batch."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+import tasks
+from bench.training.batches import as_batch
 from bench.training.model import Decoder
 
 from .checks import Fault, encoding_check
@@ -15,6 +17,8 @@ from .subject import Case, Subject, hidden_states, mode, rows_differ
 
 BATCH = 64
 """Sequences per forward pass."""
+PADDING = 5
+"""Number of padding tokens appended to each row."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +46,12 @@ def spread(count: int, width: int) -> list[int]:
 
 
 def changed_sequences(subject: Subject) -> Iterable[ChangedSequences]:
-    """Every position at L and at L′ on one task; some at every length up to L′, on other tasks and in other suites."""
+    """Every position at L on one task; some at L′, at many lengths up to L′, on other tasks and in other suites."""
     main = subject.main
     train, longest = main.setup.train_tokens, main.setup.longest_tokens
     for training in (True, False):
         yield ChangedSequences(main, train, train, range(train - 1), training)
-        yield ChangedSequences(main, longest, longest, range(longest - 1), training)
+        yield ChangedSequences(main, longest, longest, spread(16, longest), training)
         yield ChangedSequences(main, train, longest, spread(8, train), training)
         yield ChangedSequences(main, longest, longest, spread(8, longest), training, autocast=True)
         for case in subject.cases[1:]:
@@ -56,7 +60,7 @@ def changed_sequences(subject: Subject) -> Iterable[ChangedSequences]:
         for case in subject.other_cases:
             for width in (case.setup.train_tokens, min(2 * case.setup.train_tokens, case.setup.longest_tokens)):
                 yield ChangedSequences(case, width, width, spread(3, width), training)
-    for width in range(2, longest):
+    for width in range(2, longest, max(1, longest // 24)):
         yield ChangedSequences(main, width, width, Random(width).sample(range(width - 1), min(3, width - 1)), training=False)
 
 
@@ -144,7 +148,7 @@ def check_cutting(subject: Subject) -> str:
             for announced_length in (setup.train_tokens, setup.longest_tokens):
                 tokens = case.sequences(2, announced_length, seed=0)
                 whole = hidden_states(model, tokens, announced_length, training)
-                for size in range(1, announced_length) if case is subject.main else spread(5, announced_length):
+                for size in spread(12 if case is subject.main else 4, announced_length):
                     size = max(1, size)
                     cut = hidden_states(model, tokens[:, :size], announced_length, training)
                     tried += 1
@@ -155,3 +159,52 @@ def check_cutting(subject: Subject) -> str:
                             f"{int(wrong.any(0).nonzero()[0])} changes when the sequence is cut after {size} tokens"
                         )
     return f"the same after each of {tried} cuts"
+
+
+@encoding_check(
+    "batches",
+    expected="the output of a sequence depends neither on the other rows of the batch, their number and order, nor on padding",
+    advice="compute along T only, never across B; only random draws may differ from row to row",
+)
+def check_batches(subject: Subject) -> str:
+    case, model, random = subject.main, subject.model(), subject.cls.info.random
+    for training in (True, False):
+        for width in (case.setup.train_tokens, case.setup.longest_tokens):
+            where = f"{mode(training)}, {width} tokens"
+            tokens, others = case.sequences(6, width, seed=0), case.sequences(6, width, seed=100)
+            output = hidden_states(model, tokens, training=training)
+            others[2] = tokens[2]
+            if rows_differ(output[2], hidden_states(model, others, training=training)[2]).any():
+                raise Fault(f"{where}: the output of a row changes with the content of other rows")
+            if random:
+                continue
+            short = tokens[:, : width - PADDING]
+            padded = torch.cat([short, torch.full((6, PADDING), tasks.PAD)], 1)
+            without, with_padding = (
+                hidden_states(model, part, width, training)[:, : width - PADDING] for part in (short, padded)
+            )
+            if rows_differ(without, with_padding).any():
+                raise Fault(f"{where}: padding after a sequence changes its output")
+            if rows_differ(output[:1], hidden_states(model, tokens[:1], training=training)).any():
+                raise Fault(f"{where}: the output of a row changes with the number of rows")
+            order = [3, 0, 5, 4, 1, 2]
+            if rows_differ(output[order], hidden_states(model, tokens[order], training=training)).any():
+                raise Fault(f"{where}: the output of a row changes with its place in the batch")
+    if random:
+        return "the same with other rows (the encoding draws random numbers)"
+    compare_padded_buckets(subject)
+    return "the same alone, with other rows, in another order and with padding"
+
+
+def compare_padded_buckets(subject: Subject) -> None:
+    """Training splits a batch into padded buckets of similar lengths; evaluation does not."""
+    for case in subject.cases:
+        model = subject.model(case).eval()
+        examples = tasks.train_batch(case.task, case.suite.spec(case.task.name).train_length, 32, 0, 0)
+        with torch.inference_mode():
+            split, whole = (
+                model.target_states(as_batch(examples, buckets), case.setup.train_tokens, torch.Generator().manual_seed(0))
+                for buckets in (8, 1)
+            )
+        if rows_differ(split, whole).any():
+            raise Fault(f"{case}: outputs change with the padding of the batch")

@@ -5,19 +5,15 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .report import CheckOutcome
 
-MODULES = (
-    "declaration", "interface", "devices", "finite_numbers", "position_ids", "causality", "batch_independence", "statefulness",
-    "hook_contract", "trainings", "judged",
-)  # fmt: skip
+MODULES = ("contract", "causality", "state", "numbers")
 
 
 class Fault(Exception):
@@ -39,10 +35,6 @@ class Blocking(Fault):
 
 class Undecided(Exception):
     """A check could not decide, for example because it needs a GPU."""
-
-
-class Skipped(Exception):
-    """A check could not run because another one, which it depends on, failed."""
 
 
 class TimeUp(BaseException):
@@ -78,26 +70,22 @@ class Check:
     """What to do if it fails."""
     run: Callable[[Any], str]
     """Takes the subject and returns what was found; any exception it raises, ``Fault`` or other, fails the check."""
-    judged: bool = False
-    """Whether it is made outside of the process that runs the encoding's code; it takes a ``Judged``, others a ``Subject``."""
 
-    def finding(self, outcome: Mapping[str, Any]) -> CheckOutcome:
-        """The finding of this check with an outcome as ``run_check`` returns it."""
-        return CheckOutcome(check=self.name, expected=self.expected, **outcome)
-
-
-def register(checks: list[Check], name: str, expected: str, advice: str, judged: bool = False) -> Callable:
-    """A decorator that appends a function to ``checks``."""
-
-    def decorate(run: Callable[[Any], str]) -> Callable[[Any], str]:
-        checks.append(Check(name, expected, advice, run, judged))
-        return run
-
-    return decorate
+    def outcome(self, status: str, found: str, advice: str = "", seconds: float = 0.0) -> CheckOutcome:
+        return CheckOutcome(check=self.name, expected=self.expected, status=status, found=found, advice=advice, seconds=seconds)  # type: ignore[arg-type]
 
 
 CHECKS: list[Check] = []
-encoding_check: Callable[..., Callable] = partial(register, CHECKS)
+
+
+def encoding_check(name: str, expected: str, advice: str) -> Callable:
+    """A decorator that registers a function as a check."""
+
+    def decorate(run: Callable[[Any], str]) -> Callable[[Any], str]:
+        CHECKS.append(Check(name, expected, advice, run))
+        return run
+
+    return decorate
 
 
 def load_checks() -> list[Check]:
@@ -107,14 +95,14 @@ def load_checks() -> list[Check]:
     return sorted(CHECKS, key=lambda c: MODULES.index(c.run.__module__.rpartition(".")[2]))
 
 
-def run_check(check: Check, subject: Any, files: Collection[str] = ()) -> tuple[dict[str, Any], bool]:
+def run_check(check: Check, subject: Any, files: Collection[str] = ()) -> tuple[CheckOutcome, bool]:
     """Run one check.
 
     Arguments:
         files: source files of the plugin, in which an error is located.
 
     Returns:
-        Its status, what it found, what to do, and its seconds; whether the checks after it are worth running.
+        Its outcome; whether the checks after it are worth running.
     """
     start, go_on = time.monotonic(), True
     status, advice = "failed", check.advice
@@ -124,13 +112,11 @@ def run_check(check: Check, subject: Any, files: Collection[str] = ()) -> tuple[
         found, advice, go_on = str(fault), fault.advice or check.advice, not isinstance(fault, Blocking)
     except Undecided as undecided:
         found, status, advice = str(undecided), "undecided", ""
-    except Skipped as skipped:
-        found, status, advice = str(skipped), "not run", ""
     except (Exception, SystemExit, TimeUp) as error:
         where, kind = place_of(error, files), "" if isinstance(error, TimeUp) else f"{type(error).__name__}: "
         found = f"{where}: {kind}{' '.join(str(error).split()):.500}".removeprefix(": ").removesuffix(": ")
         advice, go_on = "correct that line, then run the checks again", False
-    return {"status": status, "found": found, "advice": advice, "seconds": round(time.monotonic() - start, 2)}, go_on
+    return check.outcome(status, found, advice, round(time.monotonic() - start, 2)), go_on
 
 
 def place_of(error: BaseException, files: Collection[str]) -> str:

@@ -52,11 +52,10 @@ def run_all_checks(channel: Channel, order: dict[str, Any]) -> None:
     channel.send("tried")
     with time_limit(order["time_limit_s"], order["late"]):
         for check in checks:
-            finding, go_on = run_check(check, subject, subject.own_files)
-            channel.send("finding", finding=finding)
+            outcome, go_on = run_check(check, subject, subject.own_files)
+            channel.send("finding", finding=outcome.model_dump())
             if not go_on:
-                channel.send("stopped")
-                return
+                break
     channel.send("done")
 
 

@@ -1,4 +1,4 @@
-"""Interface: the model can construct the encoding and call its hooks, which return what they should.
+"""Form of the hooks: the model can construct the encoding and call its hooks, which return what they should.
 
 ``try_hooks`` does this once, before all checks and before a grid: a plugin that cannot work is refused in one line, which says
 where in its file and what to do. No check could say anything else about it.
@@ -6,7 +6,7 @@ where in its file and what to do. No check could say anything else about it.
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -16,14 +16,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.encodings import HOOKS, At, Encoding, Wrapper, hooks
-from bench.training.model import build_decoder, shown_setup
+from bench.encodings import HOOKS, At, Encoding, Wrapper
+from bench.training.model import shown_setup
 from tasks import InputError
 
-from .checks import Blocking, Fault, TimeUp, encoding_check, place_of, time_limit
-from .hook_contract import ARGUMENTS, NO_WRITES, given_tensors, named_parts
-from .subject import Case, Subject, hidden_states, plugin_classes, rows_differ
+from .checks import Blocking, Fault, TimeUp, place_of, time_limit
+from .subject import Case, Subject, plugin_classes
 
+ARGUMENTS = {
+    "positions": ("tokens", "at"),
+    "prepare": ("at",),
+    "embed": ("x", "at"),
+    "rotate": ("q", "k", "at"),
+    "bias": ("q", "k", "at"),
+    "attend": ("q", "k", "v", "bias", "at"),
+}
+"""What the model passes to each hook."""
+NO_WRITES = "create new tensors instead of writing into arguments (no x += …, x.mul_(), x[…] = …)"
 WIDE = (torch.float32, torch.float64)
 MODULE = vars(nn.Module()).keys()
 """Attributes that torch gives to every module."""
@@ -192,6 +201,26 @@ class Caller:
             raise Blocking(f"{where} returns {kind}", advice)
 
 
+def given_tensors(hook: str, arguments: Sequence[Any]) -> dict[str, Tensor]:
+    """The tensors that a hook is given, those of ``at`` included, each under an expression for it."""
+    given = dict(zip(ARGUMENTS[hook], arguments, strict=True))
+    at = given.pop("at")
+    given |= {"at.ids": at.ids, "at.shared": at.shared, "at.h": at.source and at.source()}
+    return {name: tensor for expression, value in given.items() for name, tensor in named_parts(expression, value)}
+
+
+def named_parts(name: str, value: Any, kind: type | tuple[type, ...] = Tensor) -> Iterator[tuple[str, Any]]:
+    """The tensors inside a value, or parts of another kind, each with an expression for it."""
+    if isinstance(value, kind):
+        yield name, value
+    elif isinstance(value, (list, tuple)):
+        for n, part in enumerate(value):
+            yield from named_parts(f"{name}[{n}]", part, kind)
+    elif isinstance(value, Mapping):
+        for key, part in value.items():
+            yield from named_parts(f"{name}[{key!r}]", part, kind)
+
+
 def version(tensor: Tensor) -> int:
     """How often a tensor was written into, where torch counts it."""
     return 0 if tensor.is_inference() else tensor._version
@@ -199,36 +228,6 @@ def version(tensor: Tensor) -> int:
 
 def describe_argument(name: str, value: Any) -> str:
     return f"{name} {list(value.shape)}" if isinstance(value, Tensor) else name
-
-
-@encoding_check(
-    "interface",
-    expected="every hook returns what the table in bench/encodings/base.py says, for 1, 3, 4 and 6 heads, float32 and float64, "
-    "and at least one of them changes the attention",
-    advice="compare shape and dtype of what the hook returns with its annotation in bench.encodings.Encoding",
-)
-def check_interface(subject: Subject) -> str:
-    case = subject.main
-    if plugin_classes(subject.cls) and not {*hooks(subject.cls)} - {"positions", "prepare"} and not subject.cls.stage:
-        raise Fault(
-            "overrides none of embed, rotate, bias and attend, so it is NoPE", f"override one of {', '.join(HOOKS[2:])}"
-        )
-    for heads in (1, 3, 4, 6):
-        for dtype in (torch.float32, torch.float64):
-            for width in (1, 2, case.setup.train_tokens, case.setup.longest_tokens):
-                try:
-                    require_hook_outputs(subject, case, heads, dtype, width)
-                except Fault as fault:
-                    where = f" (with {heads} heads, {str(dtype).removeprefix('torch.')}, {width} tokens)"
-                    raise Blocking(f"{fault}{where}", fault.advice) from None
-    spec = case.suite.model.model_copy(update={"heads": 4, "width": 64})
-    model = build_decoder(spec, subject.cls, replace(case.setup, heads=4, head_width=16, width=64), 0)
-    tokens = case.sequences(2, case.setup.train_tokens, seed=0)
-    single = hidden_states(model, tokens)
-    double = hidden_states(model.double(), tokens)
-    if double.dtype != torch.float64 or rows_differ(single, double.float(), 1e-3).any():
-        raise Fault("a model in float64 gives other outputs than in float32")
-    return "all hooks return what they should, in every layer"
 
 
 def require_hook_outputs(subject: Subject, case: Case, heads: int, dtype: torch.dtype, width: int) -> None:

@@ -1,8 +1,7 @@
-"""Findings of checks as text, JSON and markdown."""
+"""Findings of checks as records and as text."""
 
-import re
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 from bench.result import Record
 
@@ -35,9 +34,7 @@ class CheckOutcome(Record):
 class Report(Record):
     """Findings of all checks of one encoding."""
 
-    kind: ClassVar[str] = "Check"
-    """Heading of its page."""
-    format: Literal[1] = 1
+    format: Literal[2] = 2
     encoding: str
     ranking: str
     source_sha256: str
@@ -48,6 +45,8 @@ class Report(Record):
     """ISO 8601, UTC."""
     seconds: float
     findings: list[CheckOutcome]
+    unusual: list[str] = []
+    """What a maintainer should look at in the source, a line each."""
 
     @property
     def passed(self) -> bool:
@@ -58,28 +57,3 @@ class Report(Record):
         others = [f"{status}: {', '.join(names[status])}" for status in ("failed", "undecided", "not run") if names[status]]
         passed = f"{len(names['passed'])} of {len(self.findings)} checks passed in {self.seconds:.0f} s"
         return "; ".join([f"{self.encoding}: {passed}", *others])
-
-    def markdown(self) -> str:
-        """A page with a table. Text of the plugin is escaped and cannot break out of its cell."""
-        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
-        lines = [
-            f"# {self.kind} of {escape_cell(self.encoding)}",
-            "",
-            f"{escape_cell(self.summary())}. Ranking class {escape_cell(self.ranking)}, source "
-            f"`{escape_cell(self.source_sha256)}`.",
-            f"{escape_cell(versions)}; {escape_cell(self.device)}; {escape_cell(self.finished)}.",
-            "",
-            "| check | result | expected | found | what to do | s |",
-            "|---|---|---|---|---|---:|",
-        ]
-        for f in self.findings:
-            cells = [f.check, f.status, f.expected, f.found, f.advice, f"{f.seconds:.1f}"]
-            lines.append(f"| {' | '.join(map(escape_cell, cells))} |")
-        return "\n".join(lines) + "\n"
-
-
-def escape_cell(text: str) -> str:
-    """Escape text so that markdown shows it literally, on one line."""
-    plain = "".join(c if c.isprintable() else " " for c in text)
-    escaped = re.sub(r"([\\`*_\[\]|#~])", r"\\\1", " ".join(plain.split()))
-    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -1,8 +1,7 @@
-"""Run the checks: those of the hooks in a sandboxed process, the judge's here."""
+"""Run the checks in a process in a sandbox."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.plugins import registry
@@ -13,12 +12,12 @@ from bench.sealed.process import Code, SealedError, SealedProcess
 from bench.sealed.sandbox import sandbox_fault
 from tasks import InputError, unknown
 
-from .checks import Check, load_checks, run_check
-from .judged import Judged
+from .checks import Check, load_checks
 from .report import CheckOutcome, Report
+from .unusual import unusual_lines
 
 TIME_LIMIT_S = 300.0
-"""Ten times the time of a slow encoding on an idle machine."""
+"""Twenty times the time of a slow encoding on an idle machine."""
 LOAD_LIMIT_S = 60.0
 """For loading Python, torch and the plugin, before the first check."""
 GRACE_S = 5.0
@@ -26,7 +25,7 @@ GRACE_S = 5.0
 MEMORY_LIMIT_GB = 4.0
 RESERVED_GIB = 2
 """Address space that libraries reserve without using it."""
-AFTER_CAUSALITY = ("cutting", "batches", "sealed run")
+AFTER_CAUSALITY = ("cutting", "batches")
 """Checks that mostly fail too if an output depends on later tokens."""
 
 
@@ -44,7 +43,7 @@ def check_encoding(
 
     Arguments:
         reference: a name, a file or an import path; see ``bench.plugins.registry.get_encoding``.
-        memory_limit_gb: GiB that a process may hold.
+        memory_limit_gb: GiB that the process may hold.
         only: names of checks; all by default.
         on_finding: called with each finding as it arrives.
         path: folders to search for modules before all others.
@@ -69,46 +68,31 @@ def check_encoding(
     )
     findings: dict[str, CheckOutcome] = {}
 
-    def failed(name: str) -> bool:
-        return name in findings and findings[name].status == "failed"
-
     def add(finding: CheckOutcome) -> None:
-        if finding.check in AFTER_CAUSALITY and finding.status == "failed" and failed("causality"):
+        causality = findings.get("causality")
+        if finding.check in AFTER_CAUSALITY and finding.status == "failed" and causality and causality.status == "failed":
             finding = finding.model_copy(update={"advice": "pass causality first: this may follow from what it found"})
         findings[finding.check] = finding
         on_finding(finding)
 
-    def judge(names: Sequence[str], judged: Judged) -> None:
-        for check in checks:
-            if check.name in names:
-                fields, worthwhile = run_check(check, judged)
-                add(check.finding(fields))
-                if not worthwhile:
-                    break
-
-    report, go_on = run_hook_checks(code, [c for c in checks if not c.judged], add, time_limit_s)
-    judged = Judged(report.encoding, code, [source.files for source in sources])
-    judge(["source"], judged)
-    if go_on:
-        judge(["learning", "sealed run"], judged)
+    report = run_in_process(code, checks, add, time_limit_s)
     for check in checks:
         if check.name not in findings:
-            found = "cannot be judged before the failed check is passed"
-            add(check.finding({"status": "not run", "found": found, "advice": "", "seconds": 0.0}))
+            add(check.outcome("not run", "not run before the failed check is passed"))
+    unusual = [line for source in sources for line in unusual_lines(source.files)]
     ordered = [findings[check.name] for check in checks]
-    return report.model_copy(update={"finished": now(), "seconds": round(time.monotonic() - start, 1), "findings": ordered})
+    seconds = round(time.monotonic() - start, 1)
+    return report.model_copy(update={"finished": now(), "seconds": seconds, "findings": ordered, "unusual": unusual})
 
 
-def run_hook_checks(
-    code: Code, checks: Sequence[Check], add: Callable[[CheckOutcome], None], time_limit_s: float
-) -> tuple[Report, bool]:
-    """Run the checks of the hooks in a sandboxed process.
+def run_in_process(code: Code, checks: Sequence[Check], add: Callable[[CheckOutcome], None], time_limit_s: float) -> Report:
+    """Run the checks in a sandboxed process, whose messages are read as untrusted data.
 
     Arguments:
         add: called with each finding.
 
     Returns:
-        A report without findings; whether all checks have run.
+        A report without findings.
 
     Raises:
         InputError: the encoding cannot be loaded, or its hooks cannot be called.
@@ -124,39 +108,27 @@ def run_hook_checks(
                 kind, _, values = process.receive_any()
                 if kind == "refused":
                     raise InputError(str(values.get("text")))
-                if kind == "encoding" and report is None:
-                    with untrusted():
+                try:
+                    if kind == "encoding" and report is None:
                         report = Report(**values, finished="", seconds=0.0, findings=[])
-                    process.limit_time(time_limit_s + GRACE_S, late)
-                elif kind == "finding" and pending:
-                    with untrusted():
-                        finding = pending[0].finding(values["finding"])
-                    del pending[0]
-                    add(finding)
-                elif kind in ("stopped", "done") and report:
-                    return report, kind == "done" and not pending
+                        process.limit_time(time_limit_s + GRACE_S, late)
+                    elif kind == "finding" and pending:
+                        fields = {key: values["finding"][key] for key in ("status", "found", "advice", "seconds")}
+                        finding = pending[0].outcome(**fields)
+                        del pending[0]
+                        add(finding)
+                    elif kind == "done" and report:
+                        return report
+                except (LookupError, TypeError, ValueError):
+                    raise SealedError("sent a message with wrong fields") from None
                 tried |= kind == "tried"
     except SealedError as error:
         # Before all checks, the hooks are tried; if that ends the process, the check of the interface has failed.
         culprit = next((check for check in pending if tried or check.name == "interface"), None)
         if report is None or culprit is None:
             raise InputError(f"{code.reference} cannot be checked: {error}") from None
-        advice = "fix this first; the other checks were not run"
-        add(culprit.finding({"status": "failed", "found": str(error), "advice": advice, "seconds": 0.0}))
-        return report, False
-
-
-@contextmanager
-def untrusted() -> Iterator[None]:
-    """Report a message with wrong fields in one line: the code of a plugin may have written it.
-
-    Raises:
-        SealedError: the message has other fields than expected.
-    """
-    try:
-        yield
-    except (LookupError, TypeError, ValueError):
-        raise SealedError("sent a message with wrong fields") from None
+        add(culprit.outcome("failed", str(error), "fix this first; the other checks were not run"))
+        return report
 
 
 def plugin_sources(reference: str, path: Sequence[str] = ()) -> list[Source]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 
 import torch
 from jaxtyping import Float, Int
@@ -18,8 +18,8 @@ from bench.suites.suite import Suite, load_suite, shipped
 from bench.training.model import Decoder, build_decoder
 from tasks import Task
 
-MAIN_SUITE = "small"
-"""Most checks use its models."""
+LENGTHS = {"test_at": [0.5, 1, 1.5, 2], "vary": None, "learning_rates": [], "blocks": []}
+"""Changes of a shipped suite: tests to 2 L, because checks try every length."""
 TOLERANCE = 1e-4
 """Absolute and relative tolerance for equal outputs, which have unit scale; float32 rounding gives some 1e-6."""
 
@@ -56,12 +56,25 @@ def example_tokens(cls: type[Task], variant: str, longest: int, length: int, see
     return tuple(tasks.test_set(cls(variant, longest), length, 1, seed).tokens[0].tolist())
 
 
-def suites_of_other_depths() -> list[Suite]:
-    """For every number of layers that ``MAIN_SUITE`` does not have, the first shipped suite with it."""
-    main, by_layers = load_suite(MAIN_SUITE), dict[int, Suite]()
-    for suite in map(load_suite, shipped()):
+@cache
+def suites_to_check() -> list[Suite]:
+    """Suite ``small`` at short lengths, and for every other number of layers the first shipped suite with it."""
+    by_layers: dict[int, Suite] = {}
+    for suite in (load_suite("small"), *map(load_suite, shipped())):
         by_layers.setdefault(suite.model.layers, suite)
-    return [suite for layers, suite in by_layers.items() if layers != main.model.layers]
+    specs = {
+        suite.name: [spec.model_dump() | {"test_at": None} for spec in suite.tasks if is_ranked(spec.task)]
+        for suite in by_layers.values()
+    }
+    return [
+        Suite.model_validate(suite.model_dump() | LENGTHS | {"tasks": specs[suite.name]})
+        for suite in by_layers.values()
+        if specs[suite.name]
+    ]
+
+
+def is_ranked(task: str) -> bool:
+    return tasks.catalogue()[task].ranked
 
 
 @dataclass
@@ -74,8 +87,8 @@ class Subject:
     """
 
     cls: type[Encoding]
-    suite: Suite = field(default_factory=lambda: load_suite(MAIN_SUITE))
-    other_suites: Sequence[Suite] = field(default_factory=suites_of_other_depths)
+    suite: Suite = field(default_factory=lambda: suites_to_check()[0])
+    other_suites: Sequence[Suite] = field(default_factory=lambda: suites_to_check()[1:])
 
     @cached_property
     def cases(self) -> list[Case]:

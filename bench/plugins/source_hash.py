@@ -8,6 +8,7 @@ from pathlib import Path
 
 from bench import encodings
 from bench.encodings import Encoding, Wrapper, attention_kernel, compose
+from tasks import InputError
 
 from . import registry
 from .loading import Source
@@ -66,3 +67,16 @@ def closure(cls: type[Encoding]) -> tuple[dict[str, Path], dict[str, Source]]:
 def content(file: Path) -> bytes:
     """Content of a built-in file when first read: a running process keeps using the code that it loaded."""
     return file.read_bytes()
+
+
+def plugin_files(plugin: type[Encoding]) -> dict[str, bytes]:
+    """A plugin's own files, by path below one folder.
+
+    Raises:
+        InputError: they are in several folders.
+    """
+    sources = closure(plugin)[1].values()
+    roots = sorted({str(source.root) for source in sources})
+    if len(roots) != 1:
+        raise InputError(f"the files of {plugin.info.name} are in {' and '.join(roots)}; expected all in one folder")
+    return {path: data for source in sources for path, data in source.files.items()}

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from bench.check.source_rules import plugin_files
 from bench.encodings import Encoding, Wrapper
 from bench.files import folder_atomic
 from bench.plugins import registry
 from bench.plugins.registry import get_encoding
+from bench.plugins.source_hash import plugin_files
 from bench.result import first_fault
 from bench.runs.run_one import encoding_record
 from bench.suites.suite import Suite

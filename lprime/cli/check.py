@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from .completion import complete_encoding
-from .options import Json, Markdown, Quiet, check_positive, finding_printer, print_report, refuse_unwritable
+from .options import Json, Quiet, check_positive, finding_printer, print_report, printable
 
 
 def check(
@@ -21,7 +21,6 @@ def check(
     ],
     as_json: Json = False,
     quiet: Quiet = False,
-    markdown: Markdown = None,
     time_limit: Annotated[
         float, typer.Option(metavar="S", help="Seconds for the checks of hooks, and for each process of the sealed run.")
     ] = 300,
@@ -43,12 +42,11 @@ def check(
     from leaderboard.submission.folder import is_submission, read_submission
 
     path: list[str] = []
-    if is_submission(encoding):
+    if submitted := is_submission(encoding):
         found = read_submission(Path(encoding))
         encoding, path = found.reference, found.path
     check_positive("--time-limit", time_limit)
     check_positive("--memory-limit", memory_limit)
-    refuse_unwritable(markdown)
     report = check_encoding(
         encoding,
         time_limit,
@@ -58,4 +56,8 @@ def check(
         say=lambda text: print(text, file=sys.stderr),
         path=path,
     )
-    return print_report(report, as_json, quiet, markdown)
+    if submitted and not as_json:
+        print(f"\n{'unusual' if report.unusual else 'nothing unusual'} in its source:")
+        for line in report.unusual:
+            print(f"      {printable(line)}")
+    return print_report(report, as_json, quiet)

@@ -68,7 +68,6 @@ Workers = Annotated[
 Published = Annotated[bool, typer.Option("--published", help="Read the published results instead of your runs.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only what needs attention.")]
-Markdown = Annotated[Path | None, typer.Option("--markdown", metavar="FILE", help="Also write the report to a file.")]
 
 
 def check_positive(option: str, value: float, most: float = float("inf")) -> None:
@@ -94,6 +93,11 @@ def runs_folder(out: Path) -> Path:
     return out.expanduser().resolve()
 
 
+def printable(text: str) -> str:
+    """Text of a stranger without control and format characters, which could move the cursor or hide other text."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def command_line(*words: object) -> str:
     """A command to show to the user, quoted for the shell."""
     return shlex.join(["lprime", *map(str, words)])
@@ -117,30 +121,15 @@ def finding_printer(as_json: bool, quiet: bool) -> Callable[[Any], None]:
 
     def print_finding(finding: Any) -> None:
         if not as_json and (finding.status in ("failed", "undecided") or (finding.status == "passed" and not quiet)):
-            print("\n".join(finding.lines()), flush=True)
+            print("\n".join(map(printable, finding.lines())), flush=True)
 
     return print_finding
 
 
-def refuse_unwritable(markdown: Path | None) -> None:
-    """Refuse the file of a report before the checks rather than after them."""
-    from bench.files import check_writable
-    from tasks import InputError
-
-    if markdown is not None:
-        if markdown.is_dir():
-            raise InputError(f"--markdown {markdown} is a folder; expected a file, such as check.md")
-        check_writable(markdown.parent)
-
-
-def print_report(report: Any, as_json: bool, quiet: bool, markdown: Path | None) -> int:
-    """Print the end of a report of checks, and write it to a file. Returns the exit code of the command."""
-    from bench.files import write_atomic
-
-    if markdown is not None:
-        write_atomic(markdown, report.markdown())
+def print_report(report: Any, as_json: bool, quiet: bool) -> int:
+    """Print the end of a report of checks. Returns the exit code of the command."""
     if as_json:
         print(report.model_dump_json(indent=1))
     elif not (quiet and report.passed):
-        print(f"\n{report.summary()}")
+        print(f"\n{printable(report.summary())}")
     return 0 if report.passed else 1

@@ -1,8 +1,6 @@
-"""The cheats in ``tests/plugins/cheats``: by name, as subjects of checks, and as text."""
+"""The cheats in ``tests/plugins/cheats``: by name, and as subjects of checks."""
 
-import re
 from functools import cache
-from pathlib import Path
 
 import pytest
 import torch
@@ -40,30 +38,3 @@ def fault_of(check: str, subject: object) -> str:
     with pytest.raises(Fault) as caught:
         CHECKS[check].run(subject)
     return str(caught.value)
-
-
-TEXTS = {
-    '"{1001 numbers}"': ", ".join(map(str, range(1001))).replace("0, ", "0,\n        "),
-    '"{a number of 30 digits}"': "1" * 30,
-    '"{6001 letters}"': "\n".join(['"""', *["a" * 60] * 100, '"""']),
-    "{variation selector}": "\ufe01",
-    "{Hangul filler}": "\u3164",
-    "{200 blanks}": " " * 200,
-    "kqzvbnma = enum.auto()": "\n    ".join(f"weight{n:02}{'x' * 100} = enum.auto()" for n in range(80)),
-}
-
-
-def source_of(name: str) -> dict[str, bytes]:
-    """The text of one cheat, with the beginning of its file."""
-    text = Path(reference(name).rpartition(":")[0]).read_text()
-    start = re.search(r"^class |^# ---", text, re.MULTILINE).start()
-    body = re.search(rf"^class {name}\(.*?(?=^class |^# ---|\Z)", text, re.MULTILINE | re.DOTALL)[0]
-    text = text[:start] + "".join(part for part in helpers(text) if part.split("(")[0].removeprefix("class ") in body) + body
-    for mark, value in TEXTS.items():
-        text = text.replace(mark, value)
-    return {"cheat.py": text.encode(), "cheat_base.py": b""}
-
-
-def helpers(text: str) -> list[str]:
-    """The classes of a file that are no cheats."""
-    return re.findall(r"^class \w+\((?!Cheat).*?(?=^class |^# ---|\Z)", text, re.MULTILINE | re.DOTALL)

@@ -9,14 +9,14 @@ import pytest
 import torch
 from cheat_files import CHECKS, TINY, make_subject
 from commands import run_command
-from markdown_it import MarkdownIt
+from support import ROOT
 
-from bench.check import CheckOutcome, Report, check_encoding, judged, run_checks
+from bench.check import Report, check_encoding, run_checks
 from bench.check.checks import run_check, time_limit
 from bench.check.subject import Subject
+from bench.check.unusual import unusual_lines
 from bench.plugins.registry import get_encoding
 from bench.sealed import sandbox
-from bench.sealed.process import SealedError
 from tasks import InputError
 
 torch.set_num_threads(1)
@@ -28,9 +28,8 @@ pytestmark = pytest.mark.usefixtures("fresh_registry")
 
 
 def test_a_verdict_that_cannot_be_had_is_not_ok():
-    finding, go_on = run_check(CHECKS["devices"], make_subject("SolvesRealPrompts"))
-    assert finding["found"].startswith("cannot be decided without a GPU: ") and go_on
-    shown = CheckOutcome(check="devices", expected="", **finding)
+    shown, go_on = run_check(CHECKS["devices"], make_subject("SolvesRealPrompts"))
+    assert shown.found.startswith("cannot be decided without a GPU: ") and go_on
     assert [line[:12] for line in shown.lines()] == ["  ?   devices"[:12]]
     report = Report(**dict.fromkeys(TEXTS, "x"), versions={}, seconds=1, findings=[shown])
     assert report.passed and report.summary() == "x: 0 of 1 checks passed in 1 s; undecided: devices"
@@ -44,7 +43,7 @@ HONEST = ["randomised(t5)", "interpolated(rope)", "finetuned(yarn)", "DeclaresTa
 def test_honest_encodings_pass(name):
     subject = make_subject(name)
     for check in CHECKS.values():
-        if check.name != "cost" and not check.judged:
+        if check.name not in ("cost", "learning"):  # slow, and of larger models
             assert check.run(subject)
 
 
@@ -53,28 +52,15 @@ def test_an_unknown_check_is_bad_input():
         check_encoding("nope", only=["interfce"])
 
 
-def test_a_sealed_run_that_fails_is_not_repeated(monkeypatch):
-    def fails(*_):
-        runs.append(1)
-        raise SealedError("too slow")
-
-    runs, report = [], Report(**dict.fromkeys(TEXTS, "x"), versions={}, seconds=1, findings=[])
-    monkeypatch.setattr(run_checks, "run_hook_checks", lambda *_: (report, True))
-    monkeypatch.setattr(judged, "run_sealed", fails)
-    first, second = check_encoding("nope", only=["learning", "sealed run"], sandbox=False).findings
-    assert (first.status, first.found, len(runs)) == ("failed", "the sealed run ended: too slow", 1)
-    assert (second.status, second.found) == ("not run", "cannot be judged before the failed check is passed")
-
-
 @pytest.mark.parametrize(("status", "advice"), [("passed", "use at.announced_length"), ("failed", "pass causality first")])
 def test_what_follows_from_a_causality_fault_points_to_it(status, advice, monkeypatch):
-    def run_hook_checks(code, checks, add, time_limit_s):
+    def run_in_process(code, checks, add, time_limit_s):
         for check, outcome in zip(checks, (status, "failed"), strict=True):
-            add(check.finding({"status": outcome, "found": "", "advice": check.advice, "seconds": 0.0}))
-        return report, True
+            add(check.outcome(outcome, "", check.advice))
+        return report
 
     report = Report(**dict.fromkeys(TEXTS, "x"), versions={}, seconds=1, findings=[])
-    monkeypatch.setattr(run_checks, "run_hook_checks", run_hook_checks)
+    monkeypatch.setattr(run_checks, "run_in_process", run_in_process)
     _, cutting = check_encoding("nope", only=["causality", "cutting"], sandbox=False).findings
     assert cutting.advice.startswith(advice)
 
@@ -103,23 +89,19 @@ class Table(Encoding):
 
 
 @pytest.mark.sandbox
-def test_the_command_stops_at_an_error_and_reports_as_json_and_markdown(tmp_path, monkeypatch):
+def test_the_command_stops_at_an_error_and_reports_as_json(tmp_path, monkeypatch):
     """The error is one that only training raises; ``tests/cli/test_mistakes.py`` has those that the first call raises."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "table.py").write_text(BREAKS)
-    code, printed, err = run_command("check", "table.py", "--sandbox", "--json", "--markdown", "report.md")
+    code, printed, err = run_command("check", "table.py", "--sandbox", "--json")
     assert code == 1, err
     report = Report.model_validate_json(printed)
     assert [f.check for f in report.findings] == list(CHECKS)
     assert report.encoding == "table" and not report.passed
-    statuses = {f.check: f.status for f in report.findings}
-    assert statuses.pop("source") == "passed"
-    assert list(statuses.values()) == ["passed"] * 2 + ["failed"] + ["not run"] * (len(CHECKS) - 4)
-    failed = report.findings[2]
-    assert (failed.check, failed.found) == ("devices", "table.py, line 8: RuntimeError: it <broke>")
+    assert [f.status for f in report.findings] == ["passed", "failed"] + ["not run"] * (len(CHECKS) - 2)
+    failed = report.findings[1]
+    assert (failed.check, failed.found) == ("mutation", "table.py, line 8: RuntimeError: it <broke>")
     assert failed.advice.startswith("correct that line")
-    text = (tmp_path / "report.md").read_text()
-    assert "it &lt;broke&gt;" in text and text.count("\n| ") == len(CHECKS) + 1
 
 
 HEADER = ("encoding", {**dict.fromkeys(TEXTS[:4], "x"), "versions": {}})
@@ -129,7 +111,7 @@ FORGED = [
     ("encoding", HEADER[1] | {"findings": []}),
     ("finding", {}),
     ("finding", {"finding": {"status": "splendid"}}),
-    ("finding", {"finding": {"check": "source", "status": "passed", "found": "", "advice": "", "seconds": 0}}),
+    ("finding", {"finding": {"status": "passed", "found": "", "advice": ""}}),
 ]
 
 
@@ -158,9 +140,42 @@ def test_a_hook_that_does_not_return_is_reported_with_its_line(tmp_path):
     subject = Subject(get_encoding(str(tmp_path / "table.py")), suite=TINY, other_suites=[])
     subject.model()  # imports and suites take their time
     with time_limit(2, "too late"):
-        finding, go_on = run_check(CHECKS["batches"], subject, subject.own_files)
-    assert finding["status"] == "failed" and not go_on
-    assert re.fullmatch(r"table\.py, line (8|9|10): too late", finding["found"])
+        shown, go_on = run_check(CHECKS["batches"], subject, subject.own_files)
+    assert shown.status == "failed" and not go_on
+    assert re.fullmatch(r"table\.py, line (8|9|10): too late", shown.found)
+
+
+def test_escape_codes_of_a_plugin_are_not_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "table.py").write_text(BREAKS.replace("it <broke>", "\\x1b[2J ALL CHECKS PASSED \\u202e"))
+    code, printed, _ = run_command("check", "table.py", "--unsafe")
+    assert code == 1 and "\\x1b[2J ALL CHECKS PASSED \\u202e" in printed
+    assert "\x1b" not in printed and "\u202e" not in printed
+
+
+UNUSUAL = {
+    "x = eval('1')": "line 1: eval",
+    "import subprocess as s": "line 1: imports subprocess (standard library)",
+    "import einops": "line 1: imports einops (other package)",
+    "def f(setup): return setup.longest_tokens": "line 1: uses longest_tokens",
+    "x = 'a\u200bb'": "line 1: an invisible character (U+200B)",
+    r"x = '\x41'": "line 1: escapes in",
+    "x = '" + "a" * 201 + "'": "line 1: a string of 201 characters",
+    "x = b'1'": "line 1: bytes",
+    "x = [" + "1, " * 301 + "]": ": 301 numbers",
+    "def f(x: Float[Tensor, 'S']): isinstance(x, Float[Tensor, 'S'])": "line 1: isinstance",
+    "x = (": ": is not Python in UTF-8 (SyntaxError)",
+}
+
+
+@pytest.mark.parametrize("source", UNUSUAL)
+def test_unusual_source_is_listed_for_the_reader(source):
+    assert any(UNUSUAL[source] in line for line in unusual_lines({"a.py": source.encode()}))
+
+
+def test_the_template_and_plain_encodings_have_nothing_unusual():
+    for name in ("bench/plugins/template.py", "bench/encodings/alibi.py", "bench/encodings/kerple.py"):
+        assert unusual_lines({name: (ROOT / name).read_bytes()}) == []
 
 
 READS = """
@@ -195,22 +210,6 @@ def test_without_a_sandbox_the_command_says_so_or_refuses(tmp_path, monkeypatch)
     assert code == 2 and err.startswith("without a sandbox, so the code has your rights: there is none\n") and "reads.py" in err
     code, _, err = run_command("check", "reads.py", "--sandbox")
     assert code == 2 and err.count("\n") == 1 and "but there is none; --unsafe runs it with your rights" in err
-
-
-def test_text_cannot_break_out_of_a_table_cell():
-    evil = "a | b <img src=x> [link](https://x.y) `code` **bold** \n\n# head \x1b[31m & \u202e ~~gone~~ \\"
-    finding = CheckOutcome(check="c", status="failed", expected=evil, found=evil, advice=evil, seconds=0.1)
-    texts = dict.fromkeys(TEXTS, evil)
-    report = Report(**texts, versions={evil: evil}, seconds=1, findings=[finding])
-    tokens = MarkdownIt().enable("table").parse(report.markdown())
-    inside = {child.type for token in tokens if token.type == "inline" for child in token.children}
-    assert inside <= {"text", "text_special", "softbreak", "code_inline"}
-    assert sum(token.type == "tr_open" for token in tokens) == 2
-    assert sum(token.type == "heading_open" for token in tokens) == 1
-    shown = next(t for t in tokens if t.type == "inline" and "img" in t.content and "|" in t.content)
-    assert "<img src=x> [link](https://x.y)" in "".join(child.content for child in shown.children)
-    assert not any(ord(c) < 32 and c != "\n" for c in report.markdown())
-    assert "FAIL" in "\n".join(finding.lines())
 
 
 def test_reports_with_unknown_fields_are_refused():

@@ -17,14 +17,6 @@ class Weights(enum.Enum):
     uhbygvtf = enum.auto()
 
 
-class HoldsWeightsInNames(Cheat):
-    LETTERS = "abcdefghijklmnopqrstuvwxyz"
-
-    def embed(self, x, at):
-        numbers = [self.LETTERS.index(letter) / 26 for weight in Weights for letter in weight.name]
-        return x * x.new_tensor(numbers).mean()
-
-
 class ComparesRowsWithAMargin(Cheat):
     """Task-aware in secret: marks each token with how often it has occurred, odd or even."""
 

@@ -1,18 +1,23 @@
-"""Statefulness: no state may carry over between forward passes, and the state dict must be the whole state of a model."""
+"""State: none may carry over between forward passes, equal seeds give equal numbers, and the state dict is the whole state."""
 
 import pickle
 import random
-from collections.abc import Mapping
 
 import numpy as np
 import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from bench.training.model import Decoder
+from bench.encodings.compose import training_form
+from bench.training.model import build_decoder
+from bench.training.optimizer import FlatAdamW
+from bench.training.train import TrainingState, train
 
 from .checks import Fault, encoding_check
 from .subject import Subject, hidden_states, mode, rows_differ
+
+SHARED_STEPS = 5
+"""Steps in which a training that is declared to be another's is compared with it."""
 
 
 @encoding_check(
@@ -112,17 +117,22 @@ def check_state_dict(subject: Subject) -> str:
     return f"the same outputs; tensors of the encoding: {count or 'none'}"
 
 
-def model_tensors(model: Decoder) -> dict[str, tuple[Tensor, bool]]:
-    """Copies of parameters and buffers, and whether they are trained."""
-    named = (*model.named_parameters(), *model.named_buffers())
-    return {name: (tensor.detach().clone(), tensor.requires_grad) for name, tensor in named}
-
-
-def changed_tensors(before: Mapping[str, tuple[Tensor, bool]], after: Mapping[str, tuple[Tensor, bool]]) -> list[str]:
-    """Names of tensors that were added, removed or changed."""
-    return sorted(
-        name
-        for name in before.keys() | after.keys()
-        if name not in before or name not in after or before[name][1] != after[name][1]
-        or not torch.equal(before[name][0], after[name][0])
-    )  # fmt: skip
+@encoding_check(
+    "sharing",
+    expected=f"an encoding that declares its training to be another's has its losses, bit for bit, in {SHARED_STEPS} steps",
+    advice="correct or delete trained_as",
+)
+def check_shared_training(subject: Subject) -> str:
+    form, case = training_form(subject.cls), subject.main
+    if form is subject.cls:
+        return "shares none"
+    length = case.suite.spec(case.task.name).train_length
+    recipe = case.suite.recipe.model_copy(update={"steps": SHARED_STEPS, "warmup_steps": 1})
+    curves = []
+    for cls in (subject.cls, form):
+        model, state = build_decoder(case.suite.model, cls, case.setup, 0), TrainingState()
+        train(model, FlatAdamW(model, recipe), case.task, length, recipe, 0, state)
+        curves.append(state.loss[:SHARED_STEPS])
+    if curves[0] != curves[1]:
+        raise Fault(f"it says that it is trained as {form.info.name}, but the losses differ")
+    return f"trained as {form.info.name}: {SHARED_STEPS} equal losses"
