@@ -1,4 +1,4 @@
-"""``lprime check`` applies the rules of ``lprime verify`` on texts and source, so that they fail before the runs."""
+"""``lprime check``: info, settings and names, by the rules of the board, so that they fail before the runs."""
 
 import re
 from dataclasses import replace
@@ -8,13 +8,12 @@ from types import SimpleNamespace
 import pytest
 from support import ROOT
 
-from bench.check.checks import Fault, load_checks, run_check
-from bench.check.declaration import check_declaration
+from bench.check.checks import Fault
+from bench.check.contract import check_declaration
 from bench.check.interface import misspelt_names
-from bench.check.judged import Judged
 from bench.check.run_checks import plugin_sources
-from bench.check.source_rules import source_faults
 from bench.check.subject import Subject
+from bench.check.unusual import unusual_lines
 from bench.encodings import Stage
 from bench.plugins.registry import get_encoding
 from bench.sealed.judge import SealedModel
@@ -83,7 +82,7 @@ REFUSED = [
     [("{}", *case) for case in REFUSED]
     + [(around, *case) for around in ("{}(rate=2.0)", "randomised({})") for case in (TITLE, NAME, LENGTHS)],
 )
-def test_texts_that_verify_refuses(tmp_path, around, text, other, message):
+def test_texts_that_the_board_refuses(tmp_path, around, text, other, message):
     assert message in fault_of(make_subject(tmp_path, text, other, around))
 
 
@@ -91,34 +90,6 @@ def test_texts_that_verify_refuses(tmp_path, around, text, other, message):
 @pytest.mark.parametrize("more", ['source="own variant"', 'lengths="clip = L/2, scaled"', 'lengths="k" * 60', 'lengths=""'])
 def test_valid_sources_and_length_settings_pass(tmp_path, around, more):
     assert check_declaration(make_subject(tmp_path, '"o"', f'"o", {more}', around))
-
-
-LINES = {
-    "import einops": "curve_of_plain.py, line 1: imports einops, which is not allowed",
-    "def curve():\n    from scipy.special import erf": (
-        "curve_of_plain.py, line 2: imports from scipy.special, which is not allowed"
-    ),
-    "# sl\u200bow": "curve_of_plain.py contains an invisible character (U+200B)",
-    "raise RuntimeError": "2 files follow the rules",
-    "class A:\n    def __init__(self, setup, *, rate: float = 1 / 3): ...": (
-        "curve_of_plain.py, line 2: the default of rate is not a literal such as 0.5, so it is unknown if no code is run"
-    ),
-    "class A:\n    def __init__(self, setup, *, rate: float = -0.5, on=True): ...": "2 files follow the rules",
-    "import numpy, jaxtyping, math": "2 files follow the rules",
-    "import bench.encodings.nothing": "curve_of_plain.py, line 1: imports bench.encodings.nothing, which does not exist",
-}
-
-
-@pytest.mark.parametrize(
-    ("around", "line"),
-    [("{}", line) for line in LINES] + [(around, "import einops") for around in ("{}:Plain(rate=2.0)", "randomised({})")],
-)
-def test_the_source_of_a_file_and_its_neighbours_is_read_without_running_it(tmp_path, around, line):
-    (tmp_path / "curve_of_plain.py").write_text(f"{line}\n")
-    (tmp_path / "plain.py").write_text(PLAIN.replace("class", "import curve_of_plain\nclass"))
-    judged = Judged("plain", Code(""), [s.files for s in plugin_sources(around.format(tmp_path / "plain.py"))])
-    finding, _ = run_check(next(check for check in load_checks() if check.name == "source"), judged)
-    assert finding["found"] == LINES[line]
 
 
 def test_a_member_is_used_by_properties_and_class_methods_too(tmp_path):
@@ -151,7 +122,7 @@ def test_installed_packages_follow_the_same_rules(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tests/plugins/lprime_recency"))
     (source,) = plugin_sources("lprime_recency.encoding:Recency")
     assert set(source.files) == {f"lprime_recency/{name}.py" for name in ("__init__", "curve", "encoding")}
-    assert source_faults(source.files) == []
+    assert unusual_lines(source.files) == []
     subject = Subject(get_encoding("lprime_recency.encoding:Recency"))
     assert check_declaration(subject).startswith("recency")
     monkeypatch.setattr(subject.cls, "info", replace(subject.cls.info, title="<b>Recency"))
@@ -169,10 +140,6 @@ def test_the_share_of_a_further_stage_is_limited(tmp_path, share, refused):
         assert "its further stage takes" in fault_of(subject) and "at most 0.01" in fault_of(subject)
     else:
         assert "ranking longer" in check_declaration(subject)
-
-
-HARNESS = ("__init__.py", "base.py", "compose.py", "attention_kernel.py")
-"""Files of ``bench/encodings`` that define no encoding."""
 
 
 @pytest.mark.parametrize(
@@ -195,10 +162,3 @@ def test_check_and_judge_refuse_the_same_stages(tmp_path, stage, ranking, plugin
             SealedModel.stage(judged)
     else:
         assert SealedModel.stage(judged) == stage
-
-
-def test_built_in_files_and_the_template_follow_the_rules_for_source():
-    folder = ROOT / "bench/encodings"
-    files = [path for path in folder.glob("*.py") if path.name not in HARNESS] + [ROOT / "bench/plugins/template.py"]
-    assert len(files) > 40
-    assert [fault for path in files for fault in source_faults({path.name: path.read_bytes()})] == []

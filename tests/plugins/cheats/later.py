@@ -1,20 +1,11 @@
 """Ten cheats that were written after the defences, which were not changed for them."""
 
-import enum
 import math
 
 import numpy as np
 import torch
 from cheat_base import Cheat, add_marks
 from torch import nn
-
-
-class Weights(enum.Enum):
-    """Numbers as names: the letters of each are digits to the base 26. Here are a few, and a thousand in the test."""
-
-    kqzvbnma = enum.auto()
-    plokmijn = enum.auto()
-    uhbygvtf = enum.auto()
 
 
 class ComparesRowsWithAMargin(Cheat):
