@@ -31,6 +31,10 @@ Count = Annotated[int, Field(ge=1, le=2**31)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
+Precision = Literal["fp32 on cpu, bf16 autocast on cuda", "fp32"]
+"""Of training and evaluation; ``fp32`` is the same on every device, without TF32."""
+
+
 def both_sides(multiples: list[float]) -> list[float]:
     """Refuse multiples of L that are all ≤ 1 or all > 1."""
     if not (any(x <= 1 for x in multiples) and any(x > 1 for x in multiples)):
@@ -81,7 +85,7 @@ class Recipe(Section):
     """Of the matrices of the layers and the head; not of token embeddings, norms or the encoding's parameters."""
     clip_norm: Annotated[float, Field(gt=0)]
     lengths: Literal["uniform 1..L", "L"]
-    precision: Literal["fp32 on cpu, bf16 autocast on cuda"]
+    precision: Precision
 
 
 class TaskSpec(Section):
