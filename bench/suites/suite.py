@@ -28,6 +28,7 @@ PROTOCOL = 3
 # Upper bounds are far beyond sensible values: they catch typos before these exhaust the memory.
 Size = Annotated[int, Field(ge=1, le=2**16)]
 Count = Annotated[int, Field(ge=1, le=2**31)]
+Rate = Annotated[float, Field(gt=0)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -77,7 +78,7 @@ class Recipe(Section):
     steps: Count
     batch: Count
     """Examples per step."""
-    learning_rate: Annotated[float, Field(gt=0)]
+    learning_rate: Rate
     warmup_steps: Annotated[int, Field(ge=0)]
     schedule: Literal["cosine to zero"]
     betas: Annotated[list[Beta], Field(min_length=2, max_length=2)]
@@ -116,12 +117,19 @@ class Suite(Section):
     encodings: Annotated[list[EncodingName], Field(min_length=1, max_length=MOST)]
     tasks: Annotated[list[TaskSpec], Field(min_length=1, max_length=MOST)]
     vary: Vary | None = None
+    score: Literal["exact", "exact+token"] = "exact"
+    """What the score past L counts: exact match, or the mean of exact match and token accuracy, as before protocol 3."""
+    learning_rates: Annotated[list[Rate], Field(min_length=1, max_length=MOST)] | None = None
+    """Peaks that are tried for every encoding and task; by default only the recipe's."""
     condition: str = ""
     """Which condition of another suite this is, such as ``learning_rate-x2``; empty: none."""
 
     @model_validator(mode="after")
     def consistent(self) -> "Suite":
-        refuse_duplicates({"seeds": self.seeds, "encodings": self.encodings, "tasks": [t.task for t in self.tasks]})
+        lists = {"seeds": self.seeds, "encodings": self.encodings, "learning_rates": self.learning_rates or []}
+        refuse_duplicates(lists | {"tasks": [t.task for t in self.tasks]})
+        if self.learning_rates and self.vary and "learning_rate" in self.vary.conditions:
+            raise ValueError("vary.conditions.learning_rate has no effect in a suite with learning_rates; expected one of them")
         for spec in self.tasks:
             if spec.task not in generators.catalogue():
                 raise unknown("task", spec.task, generators.catalogue())
@@ -155,13 +163,13 @@ class Suite(Section):
 
     @cached_property
     def encoding_names(self) -> list[str]:
-        """The encodings by their full names, as in results: ``rope(base=500000)`` becomes ``rope(base=500000.0)``. Runs no code
-        of plugins."""
-        if all(name.isidentifier() for name in self.encodings):
-            return self.encodings  # names without settings are full names; avoids importing torch
-        from bench.plugins.declared import declared_name
+        """The encodings by their full names, as in results: ``rope(base=500000)`` becomes ``rope(base=500000.0)``.
 
-        return [declared_name(name) for name in self.encodings]
+        Loads encodings whose names have settings, and plugins.
+        """
+        from bench.plugins.names import full_name
+
+        return [full_name(name) for name in self.encodings]
 
     def longest(self, task: str) -> int:
         return self.test_lengths(task)[-1]
@@ -186,8 +194,10 @@ class Suite(Section):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of everything that can change a number of a run; excludes ``about`` and the lists of seeds and encodings."""
-        content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings", "vary", "condition"})
+        """Hash of everything that can change a number of a run; excludes ``about`` and the lists of what runs."""
+        lists = {"seeds", "encodings", "learning_rates", "vary", "condition"}
+        old = {"score"} if self.score == "exact+token" else set()  # as in suites from before there was this field
+        content = self.model_dump(mode="json", exclude={"about"} | lists | old)
         content["protocol"] = PROTOCOL
         content["task_versions"] = {s.task: generators.catalogue()[s.task].version for s in self.tasks}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
