@@ -1,6 +1,5 @@
 """Learned embeddings of a digit's place within its number."""
 
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn

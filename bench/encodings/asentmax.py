@@ -1,6 +1,5 @@
 """Sparse attention: α-entmax in place of the softmax, with a scale that each token chooses and that grows with the keys."""
 
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

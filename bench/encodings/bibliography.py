@@ -10,7 +10,7 @@ from .base import Info
 
 @cache
 def bibliography() -> dict[str, dict[str, Any]]:
-    """Name of an encoding → the fields of ``Info`` that its class does not declare. A composition has only those that differ."""
+    """Name → the fields of ``Info`` that no class declares. A variant or composition has only those that differ."""
     return tomllib.loads((resources.files(__package__) / "bibliography.toml").read_text(encoding="utf-8"))
 
 

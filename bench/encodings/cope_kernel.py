@@ -5,7 +5,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 
-
 def stack_padded(x: Float[Tensor, "B H T e"], keys: int) -> Float[Tensor, "B*H keys e"]:
     """Stack heads and rows into one contiguous batch of matrices, padded with rows of zeros."""
     b, h, t, e = x.shape

@@ -1,6 +1,5 @@
 """RoPE that is dropped after training: a short stage at the training lengths lets the model do without positions."""
 
-
 from torch import Tensor
 
 from .base import At, Stage

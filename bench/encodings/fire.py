@@ -1,6 +1,5 @@
 """A bias computed by a small network from the distance, normalised by the query's position."""
 
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn

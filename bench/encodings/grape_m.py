@@ -1,6 +1,5 @@
 """RoPE whose frequencies are learned."""
 
-
 from torch import Tensor, nn
 
 from .base import At, Encoding

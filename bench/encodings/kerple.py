@@ -1,6 +1,5 @@
 """Biases that are learned kernels of the distance: logarithmic and power."""
 
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn

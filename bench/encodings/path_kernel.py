@@ -6,7 +6,6 @@ from torch import Tensor
 from torch.linalg import solve_triangular
 from torch.nn import functional as F
 
-
 MULTIPLE = 8
 """Tokens are padded to a multiple: products of odd sizes take up to twice as long on a CPU."""
 NORM_EPS = 1e-6

@@ -1,6 +1,5 @@
 """RoPE at positions that the model predicts from content."""
 
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn

@@ -98,7 +98,7 @@ def halves_swapped(x: Tensor) -> Tensor:
 
 
 class SelectiveRoPE(Selective):
-    """φ is a causal convolution of x over four tokens, separate for each pair. It starts as NoPE: the phase is 0.0009 after 35 tokens."""
+    """φ is a causal convolution of x over four tokens, separate for each pair. It starts as NoPE, near 0."""
 
     info = published(
         "selective_rope",

@@ -1,6 +1,5 @@
 """Fixed sinusoids, added to the token embeddings."""
 
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor

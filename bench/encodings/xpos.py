@@ -1,6 +1,5 @@
 """RoPE with an exponential decay per channel pair."""
 
-
 import torch
 from torch import Tensor
 

@@ -28,7 +28,6 @@ PROTOCOL = 3
 # Upper bounds are far beyond sensible values: they catch typos before these exhaust the memory.
 Size = Annotated[int, Field(ge=1, le=2**16)]
 Count = Annotated[int, Field(ge=1, le=2**31)]
-Rate = Annotated[float, Field(gt=0)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -78,7 +77,7 @@ class Recipe(Section):
     steps: Count
     batch: Count
     """Examples per step."""
-    learning_rate: Rate
+    learning_rate: Annotated[float, Field(gt=0)]
     warmup_steps: Annotated[int, Field(ge=0)]
     schedule: Literal["cosine to zero"]
     betas: Annotated[list[Beta], Field(min_length=2, max_length=2)]
@@ -116,17 +115,17 @@ class Suite(Section):
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST)]
     encodings: Annotated[list[EncodingName], Field(min_length=1, max_length=MOST)]
     tasks: Annotated[list[TaskSpec], Field(min_length=1, max_length=MOST)]
+    score: Literal["exact", "exact+token", "bits"] = "exact"
+    """What is ranked: exact match, its mean with token accuracy (protocol 2), or log-likelihood."""
+    learning_rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(max_length=MOST)] = []
+    """The learning rates that every encoding is trained with, in place of the recipe's. Empty: only that one."""
     vary: Vary | None = None
-    score: Literal["exact", "exact+token"] = "exact"
-    """What the score past L counts: exact match, or the mean of exact match and token accuracy, as before protocol 3."""
-    learning_rates: Annotated[list[Rate], Field(min_length=1, max_length=MOST)] | None = None
-    """Peaks that are tried for every encoding and task; by default only the recipe's."""
     condition: str = ""
     """Which condition of another suite this is, such as ``learning_rate-x2``; empty: none."""
 
     @model_validator(mode="after")
     def consistent(self) -> "Suite":
-        lists = {"seeds": self.seeds, "encodings": self.encodings, "learning_rates": self.learning_rates or []}
+        lists = {"seeds": self.seeds, "encodings": self.encodings, "learning_rates": self.learning_rates}
         refuse_duplicates(lists | {"tasks": [t.task for t in self.tasks]})
         if self.learning_rates and self.vary and "learning_rate" in self.vary.conditions:
             raise ValueError("vary.conditions.learning_rate has no effect in a suite with learning_rates; expected one of them")
@@ -165,9 +164,11 @@ class Suite(Section):
     def encoding_names(self) -> list[str]:
         """The encodings by their full names, as in results: ``rope(base=500000)`` becomes ``rope(base=500000.0)``.
 
-        Loads encodings whose names have settings, and plugins.
+        Loads plugins, and encodings whose names have settings.
         """
-        from bench.plugins.names import full_name
+        if all(name.isidentifier() for name in self.encodings):
+            return self.encodings  # names without settings are full names; avoids importing torch
+        from bench.plugins.registry import full_name
 
         return [full_name(name) for name in self.encodings]
 
@@ -194,10 +195,11 @@ class Suite(Section):
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of everything that can change a number of a run; excludes ``about`` and the lists of what runs."""
-        lists = {"seeds", "encodings", "learning_rates", "vary", "condition"}
-        old = {"score"} if self.score == "exact+token" else set()  # as in suites from before there was this field
-        content = self.model_dump(mode="json", exclude={"about"} | lists | old)
+        """Hash of everything that can change a number of a run; excludes ``about`` and the lists of seeds and encodings."""
+        content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings", "vary", "condition", "learning_rates"})
+        for field, before in {"score": "exact+token"}.items():  # suites from before these fields keep theirs
+            if content[field] == before:
+                del content[field]
         content["protocol"] = PROTOCOL
         content["task_versions"] = {s.task: generators.catalogue()[s.task].version for s in self.tasks}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -72,7 +72,7 @@ def derive(content: dict[str, Any], vary: Vary) -> dict[str, dict[str, Any]]:
         content: of the suite that is varied.
 
     Raises:
-        InputError: a condition equal to the suite or to another condition.
+        InputError: a condition equal to the suite or to another condition, or two with one name.
     """
     suites = {}
     contents = {f"suite {content['name']}": content}
@@ -81,6 +81,8 @@ def derive(content: dict[str, Any], vary: Vary) -> dict[str, dict[str, Any]]:
             new = copy.deepcopy(content)
             change(new, field, value)
             condition = f"{field}-{value if isinstance(value, str) else f'{value:.12g}'}"
+            if condition in suites:
+                raise InputError(f"suite {content['name']}: two conditions are named {condition}")
             if same := [name for name, other in contents.items() if other == new]:
                 raise InputError(f"suite {content['name']}: condition {field}: {value} is the same as {same[0]}")
             contents[condition] = dict(new)

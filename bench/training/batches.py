@@ -1,7 +1,7 @@
 """Examples as tensors, for training and evaluation: input tokens, target tokens, and the rows that predict them.
 
-The model works on packed rows: the tokens of all examples, one after the other, without padding. Attention needs a rectangle, so
-a ``Layout`` maps rows to the cells of a padded batch.
+The model works on packed rows: the tokens of all examples, one after the other, without padding. Attention needs a rectangle,
+so a ``Layout`` maps rows to the cells of a padded batch.
 """
 
 from collections.abc import Sequence
