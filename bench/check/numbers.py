@@ -15,7 +15,7 @@ import tasks
 from bench.encodings.nope import NoPE
 from bench.measure.cost import cost_setup, extra_parameters, measure_costs
 from bench.training.model import Decoder, build_decoder, count_parameters
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, forward_backward, train
 
 from .checks import Blocking, Fault, Undecided, encoding_check, place_of
@@ -178,7 +178,7 @@ def check_learning(subject: Subject) -> str:
     )
     case, recipe, state = Case.of_task(suite, "copying"), suite.recipe_for("copying"), TrainingState()
     model = build_decoder(suite.model, subject.cls, case.setup, 0)
-    train(model, FlatAdamW(model, recipe), case.task, LENGTH, recipe, 0, state)
+    train(model, AdamW(model, recipe), case.task, LENGTH, recipe, 0, state)
     if state.diverged:
         raise Fault(f"the loss is not finite at step {state.step}")
     losses = [loss for step, loss in state.loss if step <= STEPS]  # an extra stage may be on longer sequences

@@ -13,7 +13,7 @@ from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.suites.suite import Suite
 from bench.training.model import Decoder, build_decoder
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import Stopped, TrainingState, derive_seed, stage_steps, train
 
 from .checkpoint import load_checkpoint, save_checkpoint
@@ -56,7 +56,8 @@ def encoding_setup(suite: Suite, name: str) -> Setup:
 def build_model(run: Run) -> Decoder:
     """The run's model before training; it depends only on suite, task, encoding and seed."""
     setup = encoding_setup(run.recipe_suite, run.task)
-    return build_decoder(run.suite.model, get_encoding(run.encoding), setup, derive_seed("init", run.seed))
+    seed = derive_seed("init", run.seed)
+    return build_decoder(run.suite.model, get_encoding(run.encoding), setup, seed, run.recipe.precision)
 
 
 class Training:
@@ -66,7 +67,7 @@ class Training:
         self.run, self.folder, self.device, self.control = run, run.folder(out), device, control
         self.recipe = run.recipe
         self.model = build_model(run).to(device)
-        self.optimizer = FlatAdamW(self.model, self.recipe)
+        self.optimizer = AdamW(self.model, self.recipe)
         self.state = TrainingState(started=now())
         self.start = self.last_save = self.last_report = time.monotonic()
         self.earlier_s = self.save_duration = 0.0
@@ -135,8 +136,9 @@ class Training:
                 if name.replace("base.", "") != other_name.replace("base.", ""):
                     raise ValueError(f"{self.run.encoding} does not train as {other.run.encoding}: {name}, {other_name}")
                 ours.copy_(theirs)
-        for name, moments in other.optimizer.moments.items():
-            self.optimizer.moments[name] = {key: value.clone() for key, value in moments.items()}
+        moments = zip(self.optimizer.moments().values(), other.optimizer.moments().values(), strict=True)
+        for ours, theirs in moments:
+            ours.copy_(theirs)
         self.state = replace(other.state, started=self.state.started, loss=list(other.state.loss))
 
     def train(self) -> None:

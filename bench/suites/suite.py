@@ -31,6 +31,10 @@ Count = Annotated[int, Field(ge=1, le=2**31)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
+Precision = Literal["fp32 on cpu, bf16 autocast on cuda", "fp32"]
+"""Of training and evaluation; ``fp32`` is the same on every device, without TF32."""
+
+
 def both_sides(multiples: list[float]) -> list[float]:
     """Refuse multiples of L that are all ≤ 1 or all > 1."""
     if not (any(x <= 1 for x in multiples) and any(x > 1 for x in multiples)):
@@ -81,7 +85,7 @@ class Recipe(Section):
     """Of the matrices of the layers and the head; not of token embeddings, norms or the encoding's parameters."""
     clip_norm: Annotated[float, Field(gt=0)]
     lengths: Literal["uniform 1..L", "L"]
-    precision: Literal["fp32 on cpu, bf16 autocast on cuda"]
+    precision: Precision
 
 
 class TaskSpec(Section):
@@ -131,7 +135,10 @@ class Suite(Section):
 
     @model_validator(mode="after")
     def consistent(self) -> "Suite":
-        refuse_duplicates({"seeds": self.seeds, "encodings": self.encodings, "tasks": [t.task for t in self.tasks]})
+        lists = {"seeds": self.seeds, "encodings": self.encodings, "learning_rates": self.learning_rates}
+        refuse_duplicates(lists | {"tasks": [t.task for t in self.tasks]})
+        if self.learning_rates and self.vary and "learning_rate" in self.vary.conditions:
+            raise ValueError("vary.conditions.learning_rate has no effect in a suite with learning_rates; expected one of them")
         for spec in self.tasks:
             if spec.task not in generators.catalogue():
                 raise unknown("task", spec.task, generators.catalogue())
@@ -165,13 +172,15 @@ class Suite(Section):
 
     @cached_property
     def encoding_names(self) -> list[str]:
-        """The encodings by their full names, as in results: ``rope(base=500000)`` becomes ``rope(base=500000.0)``. Runs no code
-        of plugins."""
+        """The encodings by their full names, as in results: ``rope(base=500000)`` becomes ``rope(base=500000.0)``.
+
+        Loads plugins, and encodings whose names have settings.
+        """
         if all(name.isidentifier() for name in self.encodings):
             return self.encodings  # names without settings are full names; avoids importing torch
-        from bench.plugins.declared import declared_name
+        from bench.plugins.registry import full_name
 
-        return [declared_name(name) for name in self.encodings]
+        return [full_name(name) for name in self.encodings]
 
     def longest(self, task: str) -> int:
         return self.test_lengths(task)[-1]

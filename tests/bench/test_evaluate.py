@@ -18,7 +18,7 @@ from bench.training import evaluate as module
 from bench.training.batches import Batch
 from bench.training.evaluate import evaluate, zero_scores
 from bench.training.model import Decoder
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, train
 from tasks import EOS, SEP
 
@@ -37,7 +37,7 @@ def trained(request) -> Decoder:
     """A model that sorts some examples correctly and others not, at many lengths."""
     recipe = recipe_of(steps=160, batch=32, learning_rate=5e-3, warmup_steps=20)
     model = task_model(request.param, SORTING, SORTING_LENGTH, heads=4)
-    train(model, FlatAdamW(model, recipe), SORTING, SORTING_LENGTH, recipe, 0, TrainingState())
+    train(model, AdamW(model, recipe), SORTING, SORTING_LENGTH, recipe, 0, TrainingState())
     return model.eval()
 
 

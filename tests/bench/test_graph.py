@@ -21,7 +21,7 @@ from bench.plugins.registry import get_encoding
 from bench.training.batches import EIGHTHS, IGNORED, as_batch, few_shapes_batch
 from bench.training.cuda_graphs import CopyOnce, GraphedStep
 from bench.training.model import Decoder
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, answer_loss, graphed_step, train
 
 LENGTH = 5
@@ -53,7 +53,7 @@ class WithoutRecording(GraphedStep):
 def trained(name: str, graphs=None, steps: int = STEPS) -> tuple[Decoder, TrainingState, object]:
     model, recipe, state = task_model(name, TASK, LENGTH), recipe_of(steps=steps), TrainingState()
     made = graphs(model) if graphs else None
-    train(model, FlatAdamW(model, recipe), TASK, LENGTH, recipe, 0, state, graphs=made)
+    train(model, AdamW(model, recipe), TASK, LENGTH, recipe, 0, state, graphs=made)
     return model, state, made
 
 
@@ -136,7 +136,7 @@ def test_recorded_steps_train_like_plain_steps(name):
 def test_the_extra_stage_has_its_own_recording(caplog):
     model, recipe = task_model("finetuned(rope)", TASK, LENGTH), recipe_of(steps=200, batch=2)
     graphs = graphed_step(model, recomputed)
-    train(model, FlatAdamW(model, recipe), TASK, LENGTH, recipe, 0, TrainingState(), graphs=graphs)
+    train(model, AdamW(model, recipe), TASK, LENGTH, recipe, 0, TrainingState(), graphs=graphs)
     replays = Counter()
     for (tokens, *_), recording in graphs.recordings.items():
         replays[tokens] += recording.replays

@@ -13,8 +13,7 @@ from plugin_files import ONE, written
 from support import new_registry, suite_dict
 
 from bench.plugins import registry
-from bench.plugins.declared import declared_name
-from bench.plugins.loading import find_module
+from bench.plugins.loading import read_source
 from bench.plugins.references import encoding_chain
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
@@ -72,7 +71,7 @@ def test_a_wrapper_may_come_from_a_file(here):
 def test_an_import_path_is_found_in_the_current_folder(here, files):
     for file in files:
         written(here / "some_package" / file, "in_a_package")
-    assert declared_name("some_package.part:Mine") == "in_a_package", "for commands that only read"
+    assert {*read_source("some_package.part:Mine").files} == {f"some_package/{file}" for file in files}, "without running it"
     try:
         assert get_encoding("some_package.part:Mine").info.name == "in_a_package"
         assert registry.references(get_encoding("in_a_package")) == ("some_package.part:Mine",)
@@ -93,10 +92,9 @@ def test_a_module_that_does_not_exist_is_answered_with_the_nearest_match_and_not
         ("wholee.fading", "; did you mean 'whole.fading'?"),
         ("whole.fading.x", ""),
         ("plain", ""),
-        ("", ""),
     ]:
         with pytest.raises(InputError, match=re.escape(f"Python finds no file of a module {name!r}{hint}") + "$"):
-            find_module(name)
+            read_source(f"{name}:Mine")
 
 
 def test_show_accepts_a_file(here):

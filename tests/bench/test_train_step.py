@@ -18,7 +18,7 @@ from bench.training import batches
 from bench.training import train as module
 from bench.training.batches import as_batch
 from bench.training.model import Decoder
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, forward_backward, learning_rate, queue_update, train
 from tasks import EOS, Examples
 
@@ -111,7 +111,7 @@ def test_training_announces_the_length_of_l_for_every_batch():
             announced.append(at.announced_length)
 
     model, recipe = task_model(Spy, TASK, LENGTH), recipe_of(steps=2, batch=1)
-    train(model, FlatAdamW(model, recipe), TASK, LENGTH, recipe, 0, TrainingState())
+    train(model, AdamW(model, recipe), TASK, LENGTH, recipe, 0, TrainingState())
     assert set(announced) == {TASK.tokens(LENGTH)}
     assert min(tasks.train_batch(TASK, LENGTH, 1, 0, step).sizes[0] for step in range(2)) < TASK.tokens(LENGTH)
 
@@ -166,7 +166,7 @@ def test_learning_rate_without_warmup_or_without_decay():
 def test_only_the_matrices_of_the_model_decay(name):
     model = tiny_model(name)
     before = {n: p.detach().clone() for n, p in model.named_parameters()}
-    optimizer = FlatAdamW(model, recipe_of(learning_rate=0.5, weight_decay=0.2))
+    optimizer = AdamW(model, recipe_of(learning_rate=0.5, weight_decay=0.2))
     optimizer.clip(1.0)
     optimizer.step()  # without gradients, so that weights change by decay only
     moved = {n for n, p in model.named_parameters() if not torch.equal(p, before[n])}
@@ -179,7 +179,7 @@ def test_only_the_matrices_of_the_model_decay(name):
 @pytest.mark.parametrize("broken", ["loss", "gradient"])
 def test_no_update_where_loss_or_gradient_is_not_finite(broken):
     model = task_model("t5", TASK, LENGTH)
-    optimizer = FlatAdamW(model, recipe_of(learning_rate=0.5))
+    optimizer = AdamW(model, recipe_of(learning_rate=0.5))
 
     def update(factor: float = 1.0, shown: float = 0.0) -> list[float]:
         optimizer.zero_grad()
@@ -205,7 +205,7 @@ def test_training_equals_torchs_adamw_with_clipping():
     recipe = recipe_of(steps=3, warmup_steps=1, clip_norm=0.05, learning_rate=0.01, betas=[0.8, 0.7])
     trained, model = (task_model("t5", TASK, LENGTH, seed=1) for _ in range(2))
     state = TrainingState()
-    train(trained, FlatAdamW(trained, recipe), TASK, LENGTH, recipe, 4, state)
+    train(trained, AdamW(trained, recipe), TASK, LENGTH, recipe, 4, state)
     parameters = dict(model.named_parameters())
     decayed = [n for n, p in parameters.items() if p.ndim == 2 and not n.startswith(("embedding", "encoding"))]
     groups = [
@@ -238,7 +238,7 @@ def test_loss_curve_contains_the_mean_of_each_logging_interval(monkeypatch):
         return loss
 
     monkeypatch.setattr(module, "forward_backward", spy)
-    train(model, FlatAdamW(model, recipe), TASK, LENGTH, recipe, 0, state, lambda state: calls.append(state.step))
+    train(model, AdamW(model, recipe), TASK, LENGTH, recipe, 0, state, lambda state: calls.append(state.step))
     assert [step for step, _ in state.loss] == [*range(2, 45, 2), 45]
     expected = [sum(values[n : n + 2]) / len(values[n : n + 2]) for n in range(0, 45, 2)]
     assert [loss for _, loss in state.loss] == pytest.approx(expected)
@@ -256,7 +256,7 @@ def test_a_non_finite_loss_ends_the_run():
     model, state, calls = task_model("nope", TASK, LENGTH), TrainingState(), []
 
     def train_on() -> None:
-        optimizer = FlatAdamW(model, recipe)
+        optimizer = AdamW(model, recipe)
         train(model, optimizer, TASK, LENGTH, recipe, 0, state, lambda state: calls.append((state.step, state.diverged)))
 
     train_on()
@@ -285,6 +285,6 @@ class InfiniteGradient(NoPE):
 def test_a_run_that_diverges_in_its_first_step_keeps_its_weights(encoding):
     recipe, model, state = recipe_of(steps=1), task_model(encoding, TASK, LENGTH), TrainingState()
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    train(model, FlatAdamW(model, recipe), TASK, LENGTH, recipe, 0, state)
+    train(model, AdamW(model, recipe), TASK, LENGTH, recipe, 0, state)
     assert (state.step, state.diverged, state.loss) == (0, True, [])
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())

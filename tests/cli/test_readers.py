@@ -10,7 +10,7 @@ from plugin_files import source_of_one
 from support import suite_dict
 from synthetic_results import CURVE, full, store
 
-from bench.plugins.declared import declared_name
+from bench.plugins.registry import full_name as declared_name
 from bench.plugins.registry import get_encoding
 from bench.runs.pool import LocalPool
 from bench.runs.run import plan_runs
