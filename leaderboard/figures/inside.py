@@ -1,7 +1,6 @@
 """Figures of probes (``bench.probe``): of a suite, for the page "Inside the models", and of one encoding, for its own page."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np

@@ -11,7 +11,7 @@ from bench.probe.record import ProbeRecord
 from leaderboard.data.grid import Grid
 from leaderboard.figures.inside import ALTS, Records, of
 from leaderboard.figures.inside_files import encoding_path, has_figure, suite_path, suite_stems
-from leaderboard.format import ABSENT, listed
+from leaderboard.format import listed
 from leaderboard.stats.association import association
 from tasks import plural
 

@@ -63,10 +63,10 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, form: st
     Raises:
         InputError: there are none, or none of a given suite.
     """
-    from leaderboard.results.probes import probe_frame, read_local, read_published
     import pyarrow as pa  # type: ignore[import-untyped]
 
     from leaderboard.render.export import write_table
+    from leaderboard.results.probes import probe_frame, read_local, read_published
     from lprime.api.tables import suite_name
     from tasks import InputError, unknown
 

@@ -19,8 +19,8 @@ def probe(
         list[str],
         typer.Argument(
             metavar="[NAME]... SUITE",
-            help="Probes (all by default): position, distance, growth, similarity, context, needle, excess. The last argument is "
-            "the suite.",
+            help="Probes (all by default): position, distance, growth, similarity, context, needle, excess. The last one is the "
+            "suite.",
             show_default=False,
         ),
     ],
@@ -105,8 +105,10 @@ def show(records: "list[ProbeRecord]") -> None:
 
     console = Console()
     for title, frame in summaries(probe_frame(records)):
-        table = Table("encoding", *frame.columns, title=title, title_justify="left", box=None)
-        for name, row in frame.iterrows():
+        wide = frame.shape[1] > frame.shape[0]
+        console.print(f"[bold]{title}[/]")
+        table = Table("" if wide else "encoding", *(frame.index if wide else frame.columns), box=None)
+        for name, row in (frame.T if wide else frame).iterrows():
             table.add_row(name, *("–" if value != value else f"{value:.3g}" for value in row))
         console.print(table)
     for note in sorted({f"{record.encoding}, {record.probe}: {record.note}" for record in records if record.note}):

@@ -91,8 +91,8 @@ def publish_suite(suite_or_name, out: Path, to: Path, encodings: list[str]) -> N
     """Publish one suite's runs and its probes."""
     from bench.suites.suite import Suite
     from leaderboard.data.collect import find_suite
-    from leaderboard.results.probes import of_runs, publish_probes, read_local
     from leaderboard.data.store import RESULTS, publish_runs, read_runs
+    from leaderboard.results.probes import of_runs, publish_probes, read_local
     from leaderboard.submission.claims import submitted_results
     from tasks import plural
 

@@ -154,7 +154,9 @@ def show_plan(findings: "list[Finding]", out: Path) -> None:
         for suite in finding.grids.values():
             runs = plan_runs(suite, tasks=finding.tasks(suite))
             done = sum(run.result(out) is not None for run in runs)
-            settings = f"{', '.join(suite.encoding_names)}; {', '.join(finding.tasks(suite))}; {plural(len(suite.seeds), 'seed')}"
+            settings = (
+                f"{', '.join(suite.encoding_names)}; {', '.join(finding.tasks(suite))}; {plural(len(suite.seeds), 'seed')}"
+            )
             print(f"  suite {suite.name}: {plural(len(runs), 'run')}, {done} of them done ({settings})")
 
 
