@@ -1,8 +1,8 @@
 """Whether a published finding is reproduced: its claim as one test, its parts, and the verdict.
 
-Means over seeds are compared with Welch's standard error and degrees of freedom, seeds that fail or succeed with exact tests. The
-claim is tested as a whole: by the mean of its parts' differences, or, if its parts are not all differences, by the weakest part
-(an intersection–union test). A single part refutes the claim only after Holm's correction for the number of parts.
+Means over seeds are compared with Welch's standard error and degrees of freedom, seeds that fail or succeed with exact tests.
+The claim is tested as a whole: by the mean of its parts' differences, or, if its parts are not all differences, by the weakest
+part (an intersection–union test). A single part refutes the claim only after Holm's correction for the number of parts.
 """
 
 import math
@@ -22,8 +22,8 @@ REPRODUCED, DIRECTION, NOT, OPEN = "reproduced", "direction only", "not reproduc
 CANNOT, WITHDRAWN = "setting cannot test it", "withdrawn"
 NOT_RUN, STALE = "not run", "not run since its rule changed"
 RULES = {
-    REPRODUCED: "the claim is significant at one-sided 2.5 %, every part is on its side, and no published difference is further "
-    "away than the tolerance",
+    REPRODUCED: "the claim is significant at one-sided 2.5 %, every part is on its side, and no published difference is "
+    "further away than the tolerance",
     DIRECTION: "the same, but a published difference is further away than the tolerance",
     OPEN: "the claim is neither significant nor refuted",
     NOT: "the opposite of the claim, or of one part after Holm's correction, is significant at one-sided 2.5 %",

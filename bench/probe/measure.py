@@ -87,8 +87,8 @@ def measure_runs(runs: Sequence[Run], out: Path, probes: Iterable[str], workers:
 def runner(runs: Sequence[Run], count: int) -> Iterator[Callable[..., Callable[[], Any]]]:
     """A function that starts a call ``function(run, *arguments)`` and returns a function that waits for its value.
 
-    Calls run in ``count`` processes with one thread each. A process that has loaded a plugin makes no other call. With one process
-    and without plugins, calls run here.
+    Calls run in ``count`` processes with one thread each. A process that has loaded a plugin makes no other call. With one
+    process and without plugins, calls run here.
     """
     if count == 1 and all(is_built_in(run.encoding) for run in runs):
         yield lambda run, function, *arguments: lambda: function(run, *arguments)

@@ -37,8 +37,8 @@ def render_findings(findings: Iterable[Finding], outcomes: Mapping[str, Outcome]
         "# What we could and could not reproduce",
         f"Findings of the literature, run with this code on a CPU: {', '.join(counts)}. The models are small and the trainings "
         "short, so a finding that is not reproduced here need not be wrong; each section lists how our setting differs.",
-        "Each rule was committed before its runs, unless its section says otherwise. Intervals are 95 %, over seeds. A claim is "
-        "tested as a whole:",
+        "Each rule was committed before its runs, unless its section says otherwise. Intervals are 95 %, over seeds. A claim "
+        "is tested as a whole:",
         "\n".join(rules),
         markdown_table(["claim", "source", "verdict"], rows, left=3),
         *(section(finding, one, outcomes.get(finding.name)) for finding, one in judged),

@@ -136,8 +136,8 @@ def make_runs(finding: "Finding", runs: "list[Run]", out: Path, workers: int | N
         raise InputError(f"finding {finding.name}: {len(failed)} runs failed, the first: {failed[0].run}: {failed[0].text}")
     if locked := progress.tally.locked:
         raise InputError(
-            f"finding {finding.name}: {locked} of its runs are in progress in another process; run this command again when they "
-            "have ended"
+            f"finding {finding.name}: {locked} of its runs are in progress in another process; run this command again when "
+            "they have ended"
         )
 
 
@@ -154,10 +154,8 @@ def show_plan(findings: "list[Finding]", out: Path) -> None:
         for suite in finding.grids.values():
             runs = plan_runs(suite, tasks=finding.tasks(suite))
             done = sum(run.result(out) is not None for run in runs)
-            settings = (
-                f"{', '.join(suite.encoding_names)}; {', '.join(finding.tasks(suite))}; {plural(len(suite.seeds), 'seed')}"
-            )
-            print(f"  suite {suite.name}: {plural(len(runs), 'run')}, {done} of them done ({settings})")
+            names, tasks = ", ".join(suite.encoding_names), ", ".join(finding.tasks(suite))
+            print(f"  suite {suite.name}: {plural(len(runs), 'run')}, {done} of them done ({names}; {tasks})")
 
 
 def as_row(finding: "Finding", verdict: str) -> dict[str, Any]:
