@@ -7,7 +7,7 @@ longest.
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from statistics import median
 from typing import TypeVar, get_args
 
 import numpy as np
@@ -40,12 +40,10 @@ SIZES = {"64x3": (64, 3, 4), "128x4": (128, 4, 4), "256x6": (256, 6, 8)}
 
 
 def suite_of(size: str, task: str, length: int | None = None, low: bool = False, batch: int | None = None) -> Suite:
-    """Suite ``small`` with one task, at another size.
+    """Suite ``small`` with one task at another size; in bf16 on a GPU if ``low``, else in fp32.
 
     Arguments:
-        length: L, of which all examples are then; None: that of ``small``, with lengths 1 to L mixed.
-        low: bf16 on a GPU; otherwise fp32.
-        batch: examples of a step; None: those of ``small``.
+        length, batch: of all examples, and examples of a step, in place of those of ``small``.
     """
     suite, (width, layers, heads) = load_suite("small"), SIZES[size]
     changes: dict[str, object] = {"precision": PRECISIONS[0 if low else -1]}
@@ -57,11 +55,7 @@ def suite_of(size: str, task: str, length: int | None = None, low: bool = False,
 
 
 class Ours:
-    """One encoding's training by the real loop, a few steps at a time.
-
-    Arguments:
-        graphs: record steps as CUDA graphs, on a GPU.
-    """
+    """One encoding's training by the real loop, a few steps at a time; on a GPU as CUDA graphs if ``graphs``."""
 
     def __init__(self, suite: Suite, encoding: str, device: torch.device = CPU, graphs: bool = True):
         self.suite, self.name = suite, suite.tasks[0].task
@@ -85,33 +79,20 @@ class Ours:
         return score.exact
 
 
-@dataclass(frozen=True)
-class LibraryModel:
-    """One model of a library."""
-
-    who: str
-    encoding: str
-    """Our name of its positional encoding."""
-    module: nn.Module
-    logits: Callable[[Int[Tensor, "B T"]], Float[Tensor, "B T V"]]
-    generates: bool = False
-    """Whether it has ``generate()`` with a KV cache."""
+Rival = tuple[str, str, nn.Module]
+"""Name of a model, our name of its positional encoding, and the module."""
 
 
 class Theirs:
-    """Training of a library's model with torch's fused AdamW.
+    """Training of a library's model with torch's fused AdamW; if ``compiled``, for examples padded to one width."""
 
-    Arguments:
-        compiled: ``torch.compile`` it, for examples padded to one width.
-    """
-
-    def __init__(self, model: LibraryModel, suite: Suite, device: torch.device = CPU, compiled: bool = False):
+    def __init__(self, module: nn.Module, suite: Suite, device: torch.device = CPU, compiled: bool = False):
         (spec,) = suite.tasks
         self.task, self.length, self.recipe = suite.make_task(spec.task), spec.train_length, suite.recipe_for(spec.task)
         self.low = device.type == "cuda" and self.recipe.precision == PRECISIONS[0]
-        self.module, self.device, self.step = model.module.to(device).train(), device, 0
+        self.module, self.device, self.step = module.to(device).train(), device, 0
         self.width = self.task.tokens(self.length) if compiled else None
-        self.logits = torch.compile(model.logits, dynamic=False) if compiled else model.logits
+        self.model = torch.compile(self.module, dynamic=False) if compiled else self.module
         options = {"lr": self.recipe.learning_rate, "betas": tuple(self.recipe.betas), "weight_decay": self.recipe.weight_decay}
         self.optimizer = torch.optim.AdamW(self.module.parameters(), fused=True, **options)
 
@@ -141,7 +122,7 @@ class Theirs:
         self.optimizer.zero_grad()
         ids, labels = (part.to(self.device, non_blocking=True) for part in (ids, labels))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.low):
-            logits = self.logits(ids)
+            logits = logits_of(self.model, ids)
         loss = F.cross_entropy(logits.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
         loss.backward()
         nn.utils.clip_grad_norm_(self.module.parameters(), self.recipe.clip_norm)
@@ -149,22 +130,20 @@ class Theirs:
         return loss.detach()
 
 
-def right_padded(examples: Examples, width: int | None = None) -> tuple[Int[Tensor, "B T-1"], Int[Tensor, "B T-1"]]:
-    """Input tokens, and for each the next token if it belongs to the answer, else ``IGNORED``.
+def logits_of(model: nn.Module, ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+    found = model(ids)
+    return found if isinstance(found, Tensor) else found.logits  # Hugging Face returns more
 
-    Arguments:
-        width: tokens to pad to; None: those of the longest example.
-    """
+
+def right_padded(examples: Examples, width: int | None = None) -> tuple[Int[Tensor, "B T-1"], Int[Tensor, "B T-1"]]:
+    """Input tokens, and for each the next token if it belongs to the answer, else ``IGNORED``; padded to ``width`` tokens."""
     more = (0, max(0, (width or 0) - examples.tokens.shape[1]))
     tokens, counts = F.pad(torch.from_numpy(examples.tokens), more, value=PAD), F.pad(torch.from_numpy(examples.targets), more)
     return tokens[:, :-1], tokens[:, 1:].masked_fill(~counts[:, 1:], IGNORED)
 
 
-def library_models(suite: Suite) -> list[LibraryModel]:
-    """Models of x-transformers and Hugging Face transformers for the suite's task, initialised from a fixed seed.
-
-    x-transformers has every reference encoding. Of Hugging Face, GPT-2 has learned positions and Llama RoPE.
-    """
+def library_models(suite: Suite) -> list[Rival]:
+    """Models for the suite's task: all references of x-transformers; of Hugging Face GPT-2 (learned) and Llama (RoPE)."""
     import transformers
     import x_transformers
 
@@ -180,6 +159,7 @@ def library_models(suite: Suite) -> list[LibraryModel]:
     }
     common = {
         "vocab_size": symbols, "bos_token_id": BOS, "eos_token_id": EOS, "pad_token_id": PAD, "tie_word_embeddings": False,
+        "use_cache": False,
     }  # fmt: skip
     configs = {
         ("GPT-2", "learned"): transformers.GPT2Config(
@@ -193,7 +173,7 @@ def library_models(suite: Suite) -> list[LibraryModel]:
             **common,
         ),
     }  # fmt: skip
-    models = []
+    models = list[Rival]()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         for encoding, own in options.items():
@@ -203,39 +183,26 @@ def library_models(suite: Suite) -> list[LibraryModel]:
             )  # fmt: skip
             positions = {"use_abs_pos_emb": encoding == "learned", "max_seq_len": tokens}
             module = x_transformers.TransformerWrapper(num_tokens=symbols, attn_layers=layers, **positions)
-            models.append(LibraryModel("x-transformers", encoding, module, module))
+            models.append(("x-transformers", encoding, module))
         for key, config in configs.items():
-            module = transformers.AutoModelForCausalLM.from_config(config)
-            models.append(LibraryModel(*key, module, hugging_face_logits(module), generates=True))
+            models.append((*key, transformers.AutoModelForCausalLM.from_config(config)))
     return models
 
 
-def hugging_face_logits(module: nn.Module) -> Callable[[Tensor], Tensor]:
-    return lambda ids: module(input_ids=ids, use_cache=False).logits
+def take_turns(contestants: Mapping[K, Callable[[], object]], rounds: int, steps: int = 1) -> dict[K, float]:
+    """Median ms of a step of every contestant, whose calls make ``steps`` and end when a GPU's work is done.
 
-
-def take_turns(
-    contestants: Mapping[K, Callable[[], object]], rounds: int, seconds: float = 0.0, wait: Callable[[], None] = lambda: None
-) -> dict[K, list[float]]:
-    """Seconds of every call of every contestant, after one that is not counted.
-
-    Arguments:
-        rounds, seconds: it ends once both are reached. The order moves by one each round, so that drift affects all alike.
-        wait: called at the end of each call and timed with it: on a GPU, until its work is done.
+    The first call is not counted. The order moves by one each round, so that drift affects all alike.
     """
     names, times = list(contestants), {name: list[float]() for name in contestants}
     for call in contestants.values():
         call()
-    wait()
-    start, number = time.perf_counter(), 0
-    while number < rounds or time.perf_counter() - start < seconds:
+    for number in range(rounds):
         for name in names[number % len(names) :] + names[: number % len(names)]:
             before = time.perf_counter()
             contestants[name]()
-            wait()
             times[name].append(time.perf_counter() - before)
-        number += 1
-    return times
+    return {name: 1e3 * median(own) / steps for name, own in times.items()}
 
 
 def machine(device: torch.device, commit: str | None, quick: bool) -> str:
@@ -247,11 +214,7 @@ def machine(device: torch.device, commit: str | None, quick: bool) -> str:
 
 
 def versus(rows: pd.DataFrame, column: str) -> str:
-    """Markdown: our ms, and in brackets the fastest other contestant over ours; a row an encoding.
-
-    Arguments:
-        rows: columns ``encoding``, ``who``, ``ms`` and ``column``, whose values are the table's columns.
-    """
+    """Markdown: a row an encoding, a column each value of ``column``: our ms, and the fastest other contestant over ours."""
     ours = rows[rows.who == OURS].pivot(index="encoding", columns=column, values="ms")
     others = rows[~rows.who.str.startswith(OURS)].groupby(["encoding", column]).ms.min().unstack()
     ratio = (others / ours).reindex(index=ours.index, columns=ours.columns)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +19,7 @@ from typing import Annotated, Any
 import pandas as pd
 import torch
 import typer
-from common import CPU, OURS, REFERENCES, LibraryModel, Ours, Theirs, library_models, machine, suite_of, take_turns, versus
+from common import CPU, OURS, REFERENCES, Ours, Theirs, library_models, machine, suite_of, take_turns, versus
 
 import tasks
 from bench.files import write_atomic
@@ -35,30 +36,29 @@ TURN = 4
 
 def main(
     quick: Annotated[bool, typer.Option("--quick", help="A smoke run of a minute, whose numbers mean nothing.")] = False,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="All numbers.")] = Path("runs/cpu.json"),
-    page: Annotated[Path | None, typer.Option(metavar="FILE", help="The page [default: benchmarks/CPU.md].")] = None,
 ) -> None:
     """Measure our speed next to x-transformers and Hugging Face transformers."""
     torch.set_num_threads(1)
+    timed, tested = (SAME_SIZE[:1], SAME_SIZE[:1]) if quick else (TASKS, SAME_SIZE)
     record = {
         "machine": machine(CPU, None, quick),
-        "steps": [row for task in (SAME_SIZE[:1] if quick else TASKS) for row in time_steps(task, quick)],
-        "evaluation": [row for task in SAME_SIZE[: 1 if quick else None] for row in time_evaluation(task, quick)],
-        "run": run_overhead(quick),
+        "steps": [row for task in timed for row in time_steps(task, quick)],
+        "evaluation": [row for task in tested for row in time_evaluation(task, quick)],
+        "run": run_overhead(tested),
     }
-    write_atomic(out, json.dumps(record, indent=1) + "\n")
     print(text := render(record))
-    if page or not quick:
-        write_atomic(page or Path(__file__).parent / "CPU.md", text)
+    if not quick:
+        write_atomic(Path("runs/cpu.json"), json.dumps(record, indent=1) + "\n")
+        write_atomic(Path(__file__).parent / "CPU.md", text)
 
 
 def time_steps(task: str, quick: bool) -> list[dict[str, Any]]:
     """Median ms of a training step of each contestant at the shapes of suite ``small``."""
     suite, turn = suite_of("64x3", task, batch=4 if quick else None), 1 if quick else TURN
     contestants: dict[tuple[str, str], Ours | Theirs] = {(name, OURS): Ours(suite, name) for name in REFERENCES}
-    contestants |= {(model.encoding, model.who): Theirs(model, suite) for model in library_models(suite)}
+    contestants |= {(encoding, who): Theirs(module, suite) for who, encoding, module in library_models(suite)}
     calls = {key: partial(one.steps, turn) for key, one in contestants.items()}
-    return as_rows(task, take_turns(calls, 1 if quick else 5, 0 if quick else 20), turn)
+    return as_rows(task, take_turns(calls, 1 if quick else 15, turn))
 
 
 def time_evaluation(task: str, quick: bool) -> list[dict[str, Any]]:
@@ -67,23 +67,21 @@ def time_evaluation(task: str, quick: bool) -> list[dict[str, Any]]:
     generator = suite.make_task(task)
     examples = tasks.test_set(generator, generator.longest, 4 if quick else suite.test_examples, suite.test_seed)
     calls = {(name, OURS): partial(Ours(suite, name).evaluate, examples) for name in REFERENCES}
-    models = [model for model in library_models(suite) if model.generates]
-    calls |= {(model.encoding, model.who): partial(generated_match, model, examples) for model in models}
-    return as_rows(task, take_turns(calls, 1 if quick else 3), 1)
+    for who, encoding, module in library_models(suite):
+        if hasattr(module, "generate"):
+            calls[encoding, who] = partial(generated_match, module, examples)
+    return as_rows(task, take_turns(calls, 1 if quick else 3))
 
 
-def as_rows(task: str, times: dict[tuple[str, str], list[float]], turn: int) -> list[dict[str, Any]]:
-    return [
-        {"task": task, "encoding": encoding, "who": who, "ms": 1e3 * statistics.median(seconds) / turn}
-        for (encoding, who), seconds in times.items()
-    ]
+def as_rows(task: str, ms: dict[tuple[str, str], float]) -> list[dict[str, Any]]:
+    return [{"task": task, "encoding": encoding, "who": who, "ms": value} for (encoding, who), value in ms.items()]
 
 
-def generated_match(model: LibraryModel, examples: Examples) -> float:
+def generated_match(module: torch.nn.Module, examples: Examples) -> float:
     """Share of examples, all of one size, for which greedy decoding generates exactly the answer and ``<eos>``."""
-    model.module.eval()
+    module.eval()
     start, tokens = int(examples.answer_start[0]), torch.from_numpy(examples.tokens)
-    written = model.module.generate(  # type: ignore[operator]
+    written = module.generate(  # type: ignore[operator]
         input_ids=tokens[:, :start], attention_mask=torch.ones_like(tokens[:, :start]), max_new_tokens=tokens.shape[1] - start,
         do_sample=False, use_cache=True, eos_token_id=EOS, pad_token_id=PAD,
     )[:, start:]  # fmt: skip
@@ -92,13 +90,13 @@ def generated_match(model: LibraryModel, examples: Examples) -> float:
     return float((written == tokens[:, start:]).all(1).float().mean())
 
 
-def run_overhead(quick: bool) -> dict[str, float]:
+def run_overhead(chosen: Sequence[str]) -> dict[str, float]:
     """Seconds of ``lprime run`` outside training and evaluation, with one worker, and the worker's peak memory in MiB."""
     with tempfile.TemporaryDirectory() as scratch:
-        chosen = [f"--task={task}" for task in SAME_SIZE[: 1 if quick else None]]
-        command = [sys.executable, "-m", "lprime", "run", "quick", *chosen, "--encoding=nope", "--seed=0", "--workers=1"]
+        options = [*(f"--task={task}" for task in chosen), "--encoding=nope", "--seed=0", "--workers=1", "--device=cpu"]
+        command = [sys.executable, "-m", "lprime", "run", "quick", *options, f"--out={scratch}"]
         start = time.time()
-        subprocess.run([*command, "--device=cpu", f"--out={scratch}"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         files = sorted(Path(scratch).rglob(RESULT), key=lambda path: path.stat().st_mtime)
         timings, ends = [read_result(path).timings for path in files], [path.stat().st_mtime for path in files]
     rest = [end - begin - own.train_s - own.evaluate_s for begin, end, own in zip([start, *ends], ends, timings, strict=False)]

@@ -1,7 +1,7 @@
 """A plain decoder with PyTorch's FlexAttention, for ALiBi and T5's bias: what a GPU user writes without a library."""
 
 import torch
-from common import LibraryModel
+from common import Rival
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -43,8 +43,8 @@ class FlexDecoder(nn.Module):
         return self.head(self.norms[-1](x))
 
 
-def flex_model(suite: Suite, encoding: str, device: torch.device) -> LibraryModel:
+def flex_model(suite: Suite, encoding: str, device: torch.device) -> Rival:
     """The model for the suite's task, for examples padded to the width of length L."""
     task, length = suite.make_task(suite.tasks[0].task), suite.tasks[0].train_length
     module = FlexDecoder(suite, len(task.vocabulary), encoding, task.tokens(length) - 1, device)
-    return LibraryModel("FlexAttention", encoding, module, module)
+    return "FlexAttention", encoding, module

@@ -1,12 +1,5 @@
 """``python benchmarks/gpu.py``: what a GPU computes, and how fast. Calls of some minutes continue each other.
 
-::
-
-    equality    every encoding: loss, gradient and first losses in fp32 against the CPU; CUDA graphs against plain steps
-    steps       training steps by size, next to x-transformers, Hugging Face transformers and FlexAttention, compiled too
-    catalogue   every encoding at 256x6 and 1,024 tokens: step relative to NoPE, peak memory
-    packed      several trainings at a time
-
 The numbers of a case are lines of ``<out>/gpu.jsonl``, and the page ``<out>/GPU.md`` is written after each. ``--quick`` tries
 everything on a CPU at a hundredth of the size.
 """
@@ -21,7 +14,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from statistics import median
 from typing import Annotated, Any
 
 import torch
@@ -36,10 +28,12 @@ from bench import encodings
 from bench.files import write_atomic
 from bench.runs.estimate import step_flops
 from bench.runs.worker import end_with_parent
-from tasks import InputError, unknown
+from tasks import InputError
 
 QUICK_BATCH = 2
 """Examples of a step on a CPU."""
+ENCODINGS = {"cuda": tuple(encodings.catalogue()), "cpu": ("nope", "randomised(rope)")}
+SIZES_ON = {"cuda": tuple(SIZES), "cpu": tuple(SIZES)[:1]}
 Rows = list[dict[str, Any]]
 Cases = Iterator[tuple[str, Callable[[], Rows]]]
 """Name of each case, and the function that measures it."""
@@ -48,23 +42,19 @@ Cases = Iterator[tuple[str, Callable[[], Rows]]]
 def main(
     minutes: Annotated[float, typer.Option(min=0, help="Stop after so many minutes.")] = 8.0,
     out: Annotated[Path, typer.Option(metavar="DIR", help="Numbers and page; continued.")] = Path("gpu"),
-    part: Annotated[list[str] | None, typer.Option(metavar="PART", help="Only this part (repeatable).")] = None,
     commit: Annotated[str | None, typer.Option(metavar="HASH", help="Commit of the code, where git does not know it.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="On the CPU, whose numbers mean nothing.")] = False,
 ) -> None:
     """Compare a GPU with the CPU, and measure its speed."""
     end = time.monotonic() + 60 * minutes
-    for name in part or []:
-        if name not in PARTS:
-            raise unknown("part", name, PARTS)
     if not (quick or torch.cuda.is_available()):
         raise InputError("no CUDA device was found; --quick tries the command on a CPU")
     device, path = CPU if quick else torch.device("cuda"), out / "gpu.jsonl"
     out.mkdir(parents=True, exist_ok=True)
     keep(path, "machine", "", [{"text": machine(device, commit, quick)}])
-    for name in part or PARTS:
+    for name, cases_of in PARTS.items():
         known = {row["case"] for row in read(path) if row["part"] == name}
-        cases = {case: measure for case, measure in PARTS[name](device) if case not in known}
+        cases = {case: measure for case, measure in cases_of(device) if case not in known}
         processes = os.cpu_count() or 1 if name == "equality" and not quick else 1
         with ProcessPoolExecutor(processes, get_context("spawn"), end_with_parent) as pool:
             jobs = {pool.submit(attempt, measure): case for case, measure in cases.items()}
@@ -77,17 +67,13 @@ def main(
     print((out / "GPU.md").read_text())
 
 
-def attempt(measure: Callable[[], Rows]) -> Rows:
+def attempt(measure: Callable[[], Rows], **where: str) -> Rows:
     """The numbers of a case, or its error."""
     torch.set_num_threads(1)
     try:
         return measure()
     except Exception as error:  # of an encoding, a library or the compiler
-        return [{"error": one_line(error)}]
-
-
-def one_line(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]
+        return [{**where, "error": f"{type(error).__name__}: {' '.join(str(error).split())}"[:200]}]
 
 
 def keep(path: Path, part: str, case: str, rows: Rows) -> None:
@@ -101,23 +87,14 @@ def keep(path: Path, part: str, case: str, rows: Rows) -> None:
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
-def names(device: torch.device) -> tuple[str, ...]:
-    """The encodings to measure, and on a CPU two of them."""
-    return tuple(encodings.catalogue()) if device.type == "cuda" else ("nope", "randomised(rope)")
-
-
-def sizes(device: torch.device) -> tuple[str, ...]:
-    return tuple(SIZES)[: None if device.type == "cuda" else 1]
-
-
 def equality_cases(device: torch.device) -> Cases:
     steps, batch = (50, None) if device.type == "cuda" else (3, QUICK_BATCH)
-    for name in names(device):
+    for name in ENCODINGS[device.type]:
         yield name, partial(compare, name, device, steps, batch)
 
 
 def step_cases(device: torch.device) -> Cases:
-    for size in sizes(device):
+    for size in SIZES_ON[device.type]:
         for name in REFERENCES:
             for low in (False, True) if device.type == "cuda" else (False,):
                 yield f"{size} {name} {'bf16' if low else 'fp32'}", partial(time_steps, size, name, low, device)
@@ -129,36 +106,32 @@ def time_steps(size: str, name: str, low: bool, device: torch.device) -> Rows:
     suite = suite_of(size, "copying", low=low, batch=None if on_gpu else QUICK_BATCH)
     contestants: dict[str, Ours | Theirs] = {OURS: Ours(suite, name, device)}
     contestants[f"{OURS}, not recorded"] = Ours(suite, name, device, graphs=False)
-    models = [(one, compiled) for one in library_models(suite) for compiled in (False, True)[: 1 + on_gpu]]
-    models += [(flex_model(suite, name, device), True)] if name in ("alibi", "t5") and on_gpu else []
+    rivals = [(*one, compiled) for one in library_models(suite) if one[1] == name for compiled in (False, True)[: 1 + on_gpu]]
+    rivals += [(*flex_model(suite, name, device), True)] if name in ("alibi", "t5") and on_gpu else []
     where, rows = {"encoding": name, "size": f"{size} {'bf16' if low else 'fp32'}"}, Rows()
-    for model, compiled in models:
-        who = f"{model.who}{', compiled' * compiled}"
-        if model.encoding == name:
-            try:
-                (theirs := Theirs(model, suite, device, compiled)).steps(2)
-                contestants[who] = theirs
-            except Exception as error:  # of a library or the compiler
-                rows.append({**where, "who": who, "left_out": one_line(error)})
+    for library, _, module, compiled in rivals:
+        who, theirs = f"{library}{', compiled' * compiled}", Theirs(module, suite, device, compiled)
+        failed = attempt(lambda theirs=theirs: theirs.steps(2) and [], who=who)
+        rows += failed
+        contestants |= {} if failed else {who: theirs}
     return rows + [{**where, "who": who, "ms": ms} for who, ms in turns(contestants, device).items()]
 
 
 def turns(contestants: dict[str, Any], device: torch.device) -> dict[str, float]:
     """Median ms of a step of each contestant."""
-    count, rounds, wait = (10, 8, torch.cuda.synchronize) if device.type == "cuda" else (1, 1, lambda: None)
-    times = take_turns({who: partial(one.steps, count) for who, one in contestants.items()}, rounds, wait=wait)
-    return {who: 1e3 * median(seconds) / count for who, seconds in times.items()}
+    count, rounds = (10, 8) if device.type == "cuda" else (1, 1)
+    return take_turns({who: partial(one.steps, count) for who, one in contestants.items()}, rounds, count)
 
 
 def catalogue_cases(device: torch.device) -> Cases:
-    for name in names(device):
+    for name in ENCODINGS[device.type]:
         yield name, partial(time_encoding, name, device)
 
 
 def time_encoding(name: str, device: torch.device) -> Rows:
     """Step over NoPE's at 1,024 tokens, and peak MiB of a step and of a test at twice the length, in bf16."""
     length, batch, tested = (510, 16, 64) if device.type == "cuda" else (6, QUICK_BATCH, QUICK_BATCH)
-    suite = suite_of(sizes(device)[-1], "copying", length, low=True, batch=batch)
+    suite = suite_of(SIZES_ON[device.type][-1], "copying", length, low=True, batch=batch)
     rivals = {who: Ours(suite, who, device) for who in dict.fromkeys(("nope", name))}
     ms, one = turns(rivals, device), rivals[name]
     found = {"ms": ms[name], "over_nope": ms[name] / ms["nope"]}
@@ -172,7 +145,7 @@ def time_encoding(name: str, device: torch.device) -> Rows:
 
 
 def packed_cases(device: torch.device) -> Cases:
-    for size in sizes(device):
+    for size in SIZES_ON[device.type]:
         for count in (1, 4, 16) if device.type == "cuda" else (1, 2):
             yield f"{size} {count}", partial(time_packed, size, count, device)
 

@@ -1,7 +1,5 @@
-"""``python benchmarks/slurm_grid.py``: time the launcher's and the readers' commands on large, half-finished grids.
-
-All results are copies of the result of one real run of each task. Nothing is submitted. Needs an idle machine.
-"""
+"""``python benchmarks/slurm_grid.py``: time commands on large, half-finished grids, whose results are copies of one real run of
+each task. Nothing is submitted. Needs an idle machine."""
 
 import os
 import subprocess
@@ -14,9 +12,11 @@ from typing import Annotated
 import typer
 import yaml
 
-ENCODINGS = ("nope", "t5", "rope", "alibi", "learned", "sinusoidal", "randomised(rope)", "fire")
-RUNS_PER_SEED = 5 * len(ENCODINGS)
-"""Five tasks."""
+from bench.result import RESULT, read_result
+from bench.runs.run import plan_runs
+from bench.suites.suite import load_suite
+
+SIZES = [1_000, 10_000, 100_000]
 COMMANDS = {
     "status": ["status", "big.yaml"],
     "run --dry-run": ["run", "big.yaml", "--on", "site.yaml", "--dry-run"],
@@ -25,14 +25,9 @@ COMMANDS = {
 }
 
 
-def main(
-    runs: Annotated[
-        list[int] | None,
-        typer.Option(min=2 * RUNS_PER_SEED, help="Runs of a grid (repeatable) [default: 1000, 10000, 100000]."),
-    ] = None,
-) -> None:
+def main(runs: Annotated[list[int], typer.Option(min=80, help="Of a grid (repeatable).")] = SIZES) -> None:
     """Time the commands that read the state of a large grid."""
-    for count in runs or (1_000, 10_000, 100_000):
+    for count in runs:
         with tempfile.TemporaryDirectory() as scratch:
             total, done = write_large_grid(Path(scratch), count)
             times = [f"{name} {time_command(Path(scratch), command):.2f}" for name, command in COMMANDS.items()]
@@ -40,24 +35,16 @@ def main(
 
 
 def write_large_grid(folder: Path, runs: int) -> tuple[int, int]:
-    """Write ``big.yaml``, ``site.yaml`` and, in ``folder/runs``, the results of every other seed.
-
-    Returns:
-        Number of runs, and of those with results.
-    """
-    from bench.result import RESULT, read_result
-    from bench.runs.run import plan_runs
-    from bench.suites.suite import load_suite
-
-    content = load_suite("quick").model_dump(mode="json")
-    content |= {"name": "big", "encodings": list(ENCODINGS), "seeds": list(range(runs // RUNS_PER_SEED))}
-    content["recipe"] |= {"steps": 20, "warmup_steps": 5}
-    (folder / "big.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    """Write ``big.yaml``, ``site.yaml`` and the results of every other seed; returns the numbers of runs and of results."""
+    suite = load_suite("quick")
+    seeds = list(range(runs // (len(suite.tasks) * len(suite.encodings))))
+    recipe = suite.recipe.model_copy(update={"steps": 20, "warmup_steps": 5})
+    suite = suite.model_copy(update={"name": "big", "seeds": seeds, "recipe": recipe})
+    (folder / "big.yaml").write_text(yaml.safe_dump(suite.model_dump(mode="json")), encoding="utf-8")
     (folder / "site.yaml").write_text(yaml.safe_dump({"partition": "main", "time_minutes": 60, "runs_per_job": 1}))
-    planned = plan_runs(load_suite(str(folder / "big.yaml")))
     time_command(folder, ["run", "big.yaml", "--encoding=nope", "--seed=0", "--workers=1"])
-    first = {run.task: run for run in planned if (run.encoding, run.seed) == ("nope", 0)}
-    templates = {task: read_result(run.folder(folder / "runs") / RESULT) for task, run in first.items()}
+    templates = {path.parts[-4]: read_result(path) for path in (folder / "runs").rglob(RESULT)}
+    planned = plan_runs(load_suite(str(folder / "big.yaml")))
     finished = [run for run in planned if run.seed % 2 == 0]
     for run in finished:
         template = templates[run.task]
