@@ -1,8 +1,8 @@
 # make quickstart: environment, the quick suite, the board.   make test: environment, tests.
 # make lint: formatting, types, import rules.
 # make test-slurm: tests of the launcher on a real SLURM, which it starts on this machine; as root, on Debian or Ubuntu.
-# make speed: our speed next to other libraries'; some 20 minutes on an otherwise idle machine.
-# make speed-slurm: time of the launcher's commands on a grid of 10,000 runs; a minute on an otherwise idle machine.
+# make speed: our speed next to other libraries'; some 10 minutes on an otherwise idle machine.
+# make speed-slurm: time of commands on grids of 1,000 to 100,000 runs; some minutes on an otherwise idle machine.
 PYTHON ?= python3
 BIN := .venv/bin
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
@@ -34,10 +34,10 @@ test-slurm: .venv/.dev
 	{ code=$$?; for c in $$TESTCLUSTERS-*; do $(TESTCLUSTER) logs $$c; done; exit $$code; }
 
 speed: .venv/.dev
-	$(BIN)/python -m bench.speed
+	$(BIN)/python benchmarks/cpu.py
 
 speed-slurm: .venv/.runtime
-	$(BIN)/python -m slurm.benchmarks.large_grid
+	$(BIN)/python benchmarks/slurm_grid.py
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

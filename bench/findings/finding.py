@@ -49,10 +49,13 @@ from bench.suites.suite import Suite, load_suite
 from bench.suites.yaml_config import Section, read_yaml, validated, yaml_files
 from tasks import unknown
 
+from .planned import Planned
 from .reading import Measure, Reading
 
 Samples = Mapping[str, Mapping[int, float]]
 """Label → seed → number."""
+NO_RULE = ("minutes", "tried", "withdrawn", "objection")
+"""Fields that do not decide how numbers are judged."""
 
 
 class Source(Section):
@@ -102,7 +105,7 @@ class Expectation(Section):
 
 
 class Finding(Section):
-    """One finding. Everything but ``minutes`` and ``tried`` is its rule, which must be committed before its runs."""
+    """One finding. Everything but ``NO_RULE`` is its rule, which must be committed before its runs."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]{0,63}$")]
     """The name of its file."""
@@ -126,6 +129,14 @@ class Finding(Section):
     expect: Annotated[list[Expectation], Field(min_length=1)]
     tolerance: float = 0.0
     """Largest distance of a difference from the published one, if there are published numbers, for "reproduced"."""
+    success: float | None = None
+    """A seed succeeds if its number is at least this; seeds that succeed are counted, and counts compared by exact tests."""
+    planned: Planned | None = None
+    """Power, computed before the runs."""
+    withdrawn: str = ""
+    """Why the verdict is withdrawn until another rule has been run."""
+    objection: str = ""
+    """What the authors would object to, on one line."""
     tried: str = ""
     """What was tried where the finding is not reproduced, and what we believe."""
 
@@ -163,8 +174,10 @@ class Finding(Section):
     @cached_property
     def rule(self) -> str:
         """Hash of everything that decides the verdict."""
-        unused = set() if self.probes else {"probes"}  # rules of findings without them keep their hash
-        content = self.model_dump(mode="json", exclude={"minutes", "tried"} | unused)
+        later = {name for name in ("probes", "success", "planned") if not getattr(self, name)}  # older rules keep their hash
+        content = self.model_dump(mode="json", exclude=set(NO_RULE) | later)
+        if self.measure and not self.measure.above_chance:
+            del content["measure"]["above_chance"]
         content["fingerprints"] = {key: suite.fingerprint for key, suite in self.grids.items()}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -185,14 +198,6 @@ class Finding(Section):
                 whole = {seed: runs for seed, runs in by_seed.items() if len(runs) == len(tasks)}
                 numbers[label] = {seed: self.measure.of(runs) for seed, runs in whole.items()}  # type: ignore[union-attr]
         return {label: values for label, values in numbers.items() if values}
-
-    def samples_elsewhere(self, records: Sequence[ProbeRecord]) -> Samples:
-        """The same numbers from probes of another suite's runs, the mean over all its tasks."""
-        tasks = {record.task for record in records}
-        found = {
-            label: read_probes(self.probes[probe], name, tasks, records) for label, (probe, _, name) in self.labels.items()
-        }
-        return {label: values for label, values in found.items() if values}
 
     def compute(self) -> Samples:
         """Run the finding's own code for each seed."""

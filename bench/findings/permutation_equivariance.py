@@ -1,6 +1,6 @@
 """Distance between f(permuted tokens) and permuted f(tokens) of a model without encoding, with and without the causal mask."""
 
-from bench.probe.theorem import permutation_errors
+from .theorem import permutation_errors
 
 
 def measure(seed: int) -> dict[str, float]:

@@ -19,6 +19,8 @@ class Measure(Section):
     to: Annotated[float, Field(gt=0)]
     tasks: list[str] = []
     """Tasks of the suite; empty: all."""
+    above_chance: bool = False
+    """Guessing is taken out: a score s with chance c counts as (s − c)/(1 − c)."""
 
     def of(self, runs: list[Result]) -> float:
         """The number of one seed, from its runs, one a task."""
@@ -29,7 +31,12 @@ class Measure(Section):
         at = [s for s in run.scores if self.past < s.length / run.train_length <= self.to]
         if not at:
             raise InputError(f"{run.path}: no test length l with {self.past:g} < l/L ≤ {self.to:g}")
-        return sum(getattr(s, self.score) for s in at) / len(at)
+        scores = [(getattr(s, self.score), s.chance if self.score == "exact" else s.token_chance) for s in at]
+        if not self.above_chance:
+            return fmean(score for score, _ in scores)
+        if any(chance is None for _, chance in scores):
+            raise InputError(f"{run.path} does not record the chance of a token; run it again")
+        return fmean((score - chance) / (1 - chance) for score, chance in scores)
 
 
 class Quantity(Section):

@@ -13,7 +13,7 @@ from tasks import Examples
 
 from .reading import Attention, read_attention
 from .record import Value
-from .subject import Subject, as_tokens, predicting
+from .subject import CELLS, Subject, as_tokens, batches, predicting
 
 VERSION = 1
 EXAMPLES = 8
@@ -23,27 +23,28 @@ def measure(subject: Subject) -> list[Value]:
     values = []
     for length in sorted({subject.train_length, subject.past, subject.task.longest}):
         examples = subject.examples(length, EXAMPLES)
-        asked = predicting(examples)
-        for layer, found in distances(subject, examples, length).items():
-            for quantity, by_place in found.items():
-                by_head = by_place.transpose(1, 2)[asked].mean(0).tolist()
-                values += [Value(quantity, value, length, layer, head) for head, value in enumerate(by_head)]
+        for (layer, quantity), by_place in distances(subject, examples, length).items():
+            by_head = by_place.mean(0).tolist()
+            values += [Value(quantity, value, length, layer, head) for head, value in enumerate(by_head)]
     return values
 
 
-def distances(subject: Subject, examples: Examples, length: int) -> dict[int, dict[str, Float[Tensor, "B H T"]]]:
-    """Layer → quantity → normalised distance of every query; without layers whose attention has no weights."""
-    found: dict[int, dict[str, Tensor]] = {}
+def distances(subject: Subject, examples: Examples, length: int) -> dict[tuple[int, str], Float[Tensor, "places H"]]:
+    """(layer, quantity) → normalised distance of every asked query; without layers whose attention has no weights."""
+    found: dict[tuple[int, str], list[Tensor]] = {}
+    announced, generator = subject.context(length)
+    for part in batches(examples, 2 * CELLS):  # in single precision, so twice as many as growth
+        asked = predicting(part)
 
-    def use(attention: Attention) -> None:
-        if attention.weights is None:
-            return
-        count = attention.weights.shape[-1]
-        place = torch.arange(count)
-        share = (place[:, None] - place) / (place[:, None] + 1)
-        mean = (attention.weights * share).sum(-1) / attention.weights.sum(-1)
-        peak = (place - attention.weights.argmax(-1)) / (place + 1)
-        found[attention.layer] = {"peak_distance": peak, "mean_distance": mean}
+        def use(attention: Attention, asked: Tensor = asked) -> None:
+            if attention.weights is None:
+                return
+            place = torch.arange(attention.weights.shape[-1])
+            share = (place[:, None] - place) / (place[:, None] + 1)
+            mean = (attention.weights * share).sum(-1) / attention.weights.sum(-1)
+            peak = (place - attention.weights.argmax(-1)) / (place + 1)
+            for quantity, by_place in (("peak_distance", peak), ("mean_distance", mean)):
+                found.setdefault((attention.layer, quantity), []).append(by_place.transpose(1, 2)[asked])
 
-    read_attention(subject.model, as_tokens(examples), *subject.context(length), use)
-    return found
+        read_attention(subject.model, as_tokens(part), announced, generator, use)
+    return {key: torch.cat(parts) for key, parts in found.items()}

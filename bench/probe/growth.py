@@ -21,12 +21,10 @@ import torch
 
 from .reading import Attention, read_attention
 from .record import Value
-from .subject import Subject, as_tokens, predicting
+from .subject import Subject, as_tokens, batches, predicting
 
 VERSION = 2
 EXAMPLES = 16
-CELLS = 2**21
-"""Largest number of tokens² of a batch, which bounds the memory."""
 SINK = 0.3
 MEANS = ("entropy", "largest_weight", "logit_range")
 QUANTITIES = (*MEANS, "first_token", "output_std")
@@ -49,11 +47,8 @@ def measure(subject: Subject) -> list[Value]:
 def by_layer(subject: Subject, length: int) -> dict[int, dict[str, float]]:
     """Layer → quantity → its mean at one length."""
     found: dict[int, list[dict[str, torch.Tensor]]] = {}
-    examples = subject.examples(length, EXAMPLES)
-    batch = max(1, CELLS // examples.tokens.shape[1] ** 2)
     announced, generator = subject.context(length)
-    for start in range(0, EXAMPLES, batch):
-        part = examples.rows(slice(start, start + batch))
+    for part in batches(subject.examples(length, EXAMPLES)):
         asked = predicting(part)
 
         def use(attention: Attention, asked: torch.Tensor = asked) -> None:

@@ -42,6 +42,8 @@ class ProbeRecord(Record):
     train_length: int
     encoding: str
     seed: int
+    learning_rate: float | None = None
+    """None in records of suites without a sweep."""
     source_sha256: str
     """Hash of the encoding's source, as in ``Result``."""
     device: str = ""

@@ -4,9 +4,10 @@ For each layer the minimum over pairs of heads, one of each model, of (1/rows) �
 answer is predicted, on the same examples, in nats: 0 for equal attention, at most ln 2. The published code
 (``src/analyzers/attention_kl_analyzer.py``) compares only heads i < j, and ``KLDivLoss(log p, m)`` computes KL(m‖p), so
 that its numbers pass ln 2; here all pairs of heads are compared, by JSD = H((P + Q)/2) − (H(P) + H(Q))/2. The baseline is
-another seed of the same encoding. Models of one seed share their first weights and are more alike: see ``mean_divergences``.
+another seed of the same encoding. Models of one seed share their first weights and are more alike.
 """
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -17,7 +18,9 @@ from .subject import Subject, as_tokens, predicting
 
 VERSION = 1
 EXAMPLES = 10
-Rows = dict[int, list[Float[Tensor, "R H T"]]]
+PLACES = 128
+"""Most places asked in one example, evenly spaced; a text has an answer token at every place."""
+Rows = dict[int, list[Float[np.ndarray, "R H T"]]]
 """Length → the attention of each layer at the asked places."""
 
 
@@ -26,12 +29,12 @@ def read_rows(subject: Subject) -> Rows:
     rows: Rows = {}
     for length in dict.fromkeys((subject.train_length, subject.past)):
         examples = subject.examples(length, EXAMPLES)
-        asked, layers = predicting(examples), list[Tensor]()
+        asked, layers = predicting(examples, PLACES), list[np.ndarray]()
 
-        def use(attention: Attention, asked: Tensor = asked, layers: list[Tensor] = layers) -> None:
+        def use(attention: Attention, asked: Tensor = asked, layers: list[np.ndarray] = layers) -> None:
             if attention.weights is not None:
                 weights = attention.weights.transpose(1, 2)[asked].double().clamp_min(0)
-                layers.append(weights / weights.sum(-1, keepdim=True))
+                layers.append((weights / weights.sum(-1, keepdim=True)).numpy())
 
         read_attention(subject.model, as_tokens(examples), *subject.context(length), use)
         if len(layers) == len(subject.model.blocks):
@@ -42,7 +45,7 @@ def read_rows(subject: Subject) -> Rows:
 def compare(one: Rows, other: Rows, name: str) -> list[Value]:
     """The divergence of two models' attention, by length and layer; ``name`` is that of the other one."""
     return [
-        Value("divergence", float(divergences(p, q).min()), length, layer, at=name)
+        Value("divergence", float(divergences(torch.from_numpy(p), torch.from_numpy(q)).min()), length, layer, at=name)
         for length in one
         if length in other
         for layer, (p, q) in enumerate(zip(one[length], other[length], strict=True))

@@ -1,6 +1,7 @@
 """A trained run that probes examine: its weights, its held-out examples, and the context in which its model was tested."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +27,8 @@ from tasks import Examples, InputError
 from tasks.base import stream
 
 MOST_LENGTHS = 6
+CELLS = 2**21
+"""Largest number of tokens² of a batch whose attention is read, which bounds the memory."""
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,26 @@ def as_tokens(examples: Examples) -> Int[Tensor, "B T"]:
     return torch.from_numpy(np.ascontiguousarray(examples.tokens))
 
 
-def predicting(examples: Examples) -> Bool[Tensor, "B T"]:
-    """True where the next token is part of the answer."""
-    targets = torch.from_numpy(examples.targets)
-    return torch.nn.functional.pad(targets[:, 1:], (0, 1))
+def batches(examples: Examples, cells: int = CELLS) -> Iterator[Examples]:
+    """The examples in batches of at most ``cells`` tokens²."""
+    size = max(1, cells // examples.tokens.shape[1] ** 2)
+    for start in range(0, len(examples), size):
+        yield examples.rows(slice(start, start + size))
+
+
+def predicting(examples: Examples, most: int | None = None) -> Bool[Tensor, "B T"]:
+    """True where the next token is part of the answer.
+
+    Arguments:
+        most: places of each example, evenly spaced; None: all.
+    """
+    asked = torch.nn.functional.pad(torch.from_numpy(examples.targets)[:, 1:], (0, 1))
+    if most is not None:
+        for row in asked:
+            places = row.nonzero()[:, 0]
+            row[:] = False
+            row[places[torch.linspace(0, len(places) - 1, min(most, len(places))).long()]] = True
+    return asked
 
 
 def train(run: Run, out: Path) -> None:

@@ -1,17 +1,14 @@
 """Figures of probes (``bench.probe``): of a suite, for the page "Inside the models", and of one encoding, for its own page."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
-from statistics import mode
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
 import tasks
-from bench.probe.loss import Loss
 from bench.probe.record import ProbeRecord
-from bench.probe.tables import layers_of, lengths_of, mean, mean_divergences
+from leaderboard.data.probes import layers_of, lengths_of, mean, mean_divergences
 from leaderboard.format import printable
 
 from .inside_panels import Heat, Line, Lines, draw_heats, draw_lines
@@ -229,29 +226,6 @@ def excess(records: Records, theme: Theme) -> "Figure":
     return draw_lines("Language: nats a token above the optimum", panels, theme, "nats", ["0 is the true distribution"])
 
 
-def losses_by_size(found: Sequence[Loss]) -> list[Lines]:
-    """Panels by width at the commonest number of layers, and by layers at the commonest width."""
-    panels = []
-    for task, (size, other) in product(dict.fromkeys(one.task for one in found), (("width", "layers"), ("layers", "width"))):
-        own = [one for one in found if one.task == task]
-        usual = mode(value for _, value in sorted({(getattr(one, size), getattr(one, other)) for one in own}))
-        lines = {}
-        for name in sorted({one.encoding for one in own}):
-            sizes = {getattr(one, size): one.mean for one in own if one.encoding == name and getattr(one, other) == usual}
-            lines[name] = points(dict(sorted(sizes.items())))
-        if several := {name: line for name, line in lines.items() if len(line[0]) > 1}:
-            panels.append(Lines(tasks.title(task), several, f"{size} ({other}: {usual})", sizes=True))
-    return panels
-
-
-def loss(panels: Sequence[Lines], theme: Theme) -> "Figure":
-    title, note = (
-        "Loss within the training length by size of the model",
-        "mean over the seeds that all sizes of an encoding have",
-    )
-    return draw_lines(title, panels, theme, "nats per answer token, l ≤ L", [note])
-
-
 # --- the figure of an encoding
 
 
@@ -290,5 +264,4 @@ ALTS = {
     "needle": "Accuracy by depth of the needle and length, one panel per encoding",
     "growth": "Entropy, largest weight and other numbers of the attention by length",
     "excess": "Nats a token above the optimum by length and by position",
-    "loss": "Loss within the training length by size of the model (width or layers), panels by task",
 }

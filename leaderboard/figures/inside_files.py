@@ -4,9 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bench.probe.loss import SIZES, losses, of_common_seeds
-from bench.result import Result
-from bench.suites.suite import Suite
 from leaderboard.data.file_names import IMAGES, PAGES, page_name
 from leaderboard.data.grid import Grid
 from leaderboard.stats.association import association
@@ -14,8 +11,7 @@ from leaderboard.stats.association import association
 from .association import STEM as ASSOCIATION
 from .association import draw_association
 from .canvas import file_name, render_svgs
-from .inside import SUITE_FIGURES, Records, divergences, encoding_figure, loss, losses_by_size, of, split
-from .inside_panels import Lines
+from .inside import SUITE_FIGURES, Records, divergences, encoding_figure, of, split
 from .theme import Theme
 
 if TYPE_CHECKING:
@@ -27,19 +23,6 @@ FOLDER = "inside"
 def suite_stems(records: Records) -> list[str]:
     """The figures that a suite's records allow."""
     return [probe for probe in SUITE_FIGURES if of(records, probe) and (probe != "similarity" or divergences(records))]
-
-
-def grid_results(versions: Sequence[Grid]) -> list[tuple[Suite, Result]]:
-    """Results of a suite's newest version and of its conditions on the size."""
-    if not versions or versions[0].suite is None:
-        return []
-    grids = [versions[0], *(g for name, g in versions[0].conditions.items() if name.split("-")[0] in SIZES)]
-    return [(grid.suite, run) for grid in grids if grid.suite for run in grid.all_runs]
-
-
-def loss_panels(versions: Sequence[Grid]) -> list[Lines]:
-    """The panels of the figure ``loss``; none without runs of several sizes."""
-    return losses_by_size(losses(of_common_seeds(grid_results(versions))))
 
 
 def suite_path(suite: str, stem: str, look: str) -> str:
@@ -70,8 +53,6 @@ def figure_files(probes: Mapping[str, Records], suites: Mapping[str, Sequence[Gr
             add(partial(suite_path, suite, ASSOCIATION), partial(draw_association, goes))
         for stem in suite_stems(records):
             add(partial(suite_path, suite, stem), partial(SUITE_FIGURES[stem], records))
-        if panels := loss_panels(suites.get(suite, ())):
-            add(partial(suite_path, suite, "loss"), partial(loss, panels))
         for encoding in split(records, "encoding"):
             if encoding in paged and has_figure(records, encoding):
                 add(partial(encoding_path, suite, encoding), partial(encoding_figure, records, encoding))

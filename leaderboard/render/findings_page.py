@@ -7,58 +7,49 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from bench.findings.finding import Finding
-from leaderboard.data.outcomes import Outcome
+from bench.findings.outcome import Outcome
+from bench.findings.verdict import NOT_RUN, RULES, STALE, WITHDRAWN, Judgement, verdict_of
 from leaderboard.format import ABSENT
 from leaderboard.stats.scores import mean_interval
-from leaderboard.stats.verdict import RULES, VERDICTS, Part, judge
 from tasks import plural
 
 from .markdown import code, escape, heading_anchor, link, markdown_table
 
 FINDINGS = "findings.md"
-NOT_RUN = "not run"
-STALE = "not run since its rule changed"
 DECIMALS = 1e-4, 1e5
 """Half-widths in this range are shown without an exponent."""
 
 
 def render_findings(findings: Iterable[Finding], outcomes: Mapping[str, Outcome]) -> str:
     """The whole page; findings without an outcome are listed as not run."""
-    judged = [(finding, *verdict_of(finding, outcomes.get(finding.name))) for finding in findings]
-    found = Counter(verdict for _, verdict, _ in judged)
-    order = (*reversed(VERDICTS), NOT_RUN, STALE)
-    counts = [f"{found[v]} {v}" for v in order if v in VERDICTS or found[v]]
-    judged.sort(key=lambda one: order.index(one[1]))
+    judged = [(finding, verdict_of(finding, outcomes.get(finding.name))) for finding in findings]
+    found = Counter(one.verdict for _, one in judged)
+    order = (*RULES, NOT_RUN, STALE)
+    counts = [f"{found[v]} {v}" for v in order if found[v]]
+    judged.sort(key=lambda one: order.index(one[1].verdict))
     rows = [
-        [f"[{escape(f.claim, 300)}](#{heading_anchor(f.name)})", escape(f.source.paper.split(",")[0]), verdict]
-        for f, verdict, _ in judged
+        [f"[{escape(f.claim, 300)}](#{heading_anchor(f.name)})", escape(f.source.paper.split(",")[0]), one.verdict]
+        for f, one in judged
     ]
-    rules = [f"- **{verdict}**: {RULES[verdict]}." for verdict in reversed(VERDICTS)]
+    rules = [f"- **{verdict}**: {rule}." for verdict, rule in RULES.items() if found[verdict]]
     rules += [f"- **{NOT_RUN}**: its rule is committed, and no outcome is recorded yet."] * (found[NOT_RUN] > 0)
     parts = [
         "# What we could and could not reproduce",
         f"Findings of the literature, run with this code on a CPU: {', '.join(counts)}. The models are small and the trainings "
         "short, so a finding that is not reproduced here need not be wrong; each section lists how our setting differs.",
-        "Each rule was committed before its runs, unless its section says otherwise. Intervals are 95 %, over seeds. A finding "
-        "gets the worst verdict among its parts, so with many parts one may fail by chance:",
+        "Each rule was committed before its runs, unless its section says otherwise. Intervals are 95 %, over seeds. A claim "
+        "is tested as a whole:",
         "\n".join(rules),
         markdown_table(["claim", "source", "verdict"], rows, left=3),
-        *(section(finding, verdict, parts, outcomes.get(finding.name)) for finding, verdict, parts in judged),
+        *(section(finding, one, outcomes.get(finding.name)) for finding, one in judged),
         "A finding is one YAML file: [CONTRIBUTING.md](../../CONTRIBUTING.md#a-new-finding).",
     ]
     return "\n\n".join(parts) + "\n"
 
 
-def verdict_of(finding: Finding, outcome: Outcome | None) -> tuple[str, list[Part]]:
-    """The verdict and its parts; no parts without an outcome of the present rule."""
-    if outcome is None or outcome.rule != finding.rule:
-        return (NOT_RUN if outcome is None else STALE), []
-    return judge(finding, outcome.samples)
-
-
-def section(finding: Finding, verdict: str, parts: list[Part], outcome: Outcome | None) -> str:
+def section(finding: Finding, judgement: Judgement, outcome: Outcome | None) -> str:
     """One finding in full."""
-    source = finding.source
+    source, verdict, parts = finding.source, judgement.verdict, judgement.parts
     unchecked = " The claim is taken from second-hand descriptions; its numbers were not checked in the paper."
     tolerance = f"; tolerance {finding.tolerance:g}" if source.numbers else ""
     seeds = {*finding.seeds, *(seed for suite in finding.grids.values() for seed in suite.seeds)}
@@ -71,6 +62,10 @@ def section(finding: Finding, verdict: str, parts: list[Part], outcome: Outcome 
         f"- Numbers: {escape(finding.unit, 300)}; {plural(len(seeds), 'seed')}{tolerance}. "
         f"`lprime reproduce {finding.name}`, {finding.minutes:g} minutes of one core.",
     ]
+    if judgement.verdict == WITHDRAWN:
+        lines.append(f"- Withdrawn: {escape(finding.withdrawn, 500)}.")
+    if finding.objection:
+        lines.append(f"- Objection: {escape(finding.objection, 500)}.")
     if finding.tried:
         lines.append(f"- Notes: {escape(finding.tried, 2000)}")
     text = "\n\n".join([*lines[:2], "\n".join(lines[2:])])

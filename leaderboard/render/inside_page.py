@@ -4,22 +4,20 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from bench.findings.finding import Finding, shipped_findings
-from bench.probe.loss import losses
+from bench.findings.finding import shipped_findings
+from bench.findings.outcome import Outcome
+from bench.findings.verdict import verdict_of
 from bench.probe.record import ProbeRecord
-from bench.probe.tables import Table, loss_tables, tables
 from leaderboard.data.grid import Grid
-from leaderboard.data.outcomes import Outcome
 from leaderboard.figures.inside import ALTS, Records, of
-from leaderboard.figures.inside_files import encoding_path, grid_results, has_figure, loss_panels, suite_path, suite_stems
-from leaderboard.format import ABSENT, listed
+from leaderboard.figures.inside_files import encoding_path, has_figure, suite_path, suite_stems
+from leaderboard.format import listed
 from leaderboard.stats.association import association
-from leaderboard.stats.verdict import VERDICTS, Part, judge
 from tasks import plural
 
 from .association_text import association_section, places_sentence
-from .findings_page import FINDINGS, interval, verdict_of
-from .markdown import escape, folded, heading_anchor, link, markdown_table, themed_picture
+from .findings_page import FINDINGS
+from .markdown import escape, heading_anchor, link, markdown_table, themed_picture
 
 INSIDE = "INSIDE.md"
 ABOUT = """\
@@ -28,15 +26,7 @@ context past L used, and what happens to the attention as sequences grow? These 
 published runs, read by hooks from outside (`lprime probe`; each probe is described in its file in
 [bench/probe](../../bench/probe)). The models are small and the data synthetic: an order that is not found here is not
 refuted there."""
-FOUND = f"""\
-What papers found, and whether these models show it. The rules are those of the [reproductions]({FINDINGS}), which have the
-published numbers next to ours. On the suite that a rule names, it was committed before the runs that it judges. Other suites
-are judged by the same rules from all their published seeds; some of these numbers were known when the rules were written. Parts
-of a claim that are not seen are listed, with our number ± half of its 95 % interval over seeds."""
-THEOREM = """\
-Kazemnejad et al. 2023 prove that a causal model without encoding can recover absolute and relative positions. Here the proof is
-a computation, with weights that are constructed by hand: [theorem.py](../../bench/probe/theorem.py). `lprime probe theorem`
-prints:"""
+FOUND = f"What papers found, and whether these models show it, by the rules of the [reproductions]({FINDINGS})."
 HEADINGS = {
     "position": "Where is the position?",
     "distance": "How far back does each head look?",
@@ -45,7 +35,6 @@ HEADINGS = {
     "needle": "Needle by depth and length",
     "growth": "What changes as sequences grow?",
     "excess": "Language, against the known optimum",
-    "loss": "Loss within the training length",
 }
 """Probe → heading, in the order of the page."""
 
@@ -59,42 +48,22 @@ def render_inside(probes: Mapping[str, Records], suites: Mapping[str, Sequence[G
         outcomes: finding → outcome.
     """
     parts = ["# Inside the models", "[← the board](README.md)", ABOUT]
-    if table := found_table(probes, outcomes):
+    if table := found_table(outcomes):
         parts += ["## What was found", FOUND, table]
     for suite, records in probes.items():
         parts += suite_sections(suite, records, suites.get(suite, ()))
-    return "\n\n".join([*parts, *theorem_section()]) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
-def found_table(probes: Mapping[str, Records], outcomes: Mapping[str, Outcome]) -> str:
-    """Claims of papers about the insides of models, with the verdict on each suite; empty without any."""
-    found = [finding for finding in shipped_findings() if finding.probes]
-    verdicts = [suite_verdicts(finding, probes, outcomes.get(finding.name)) for finding in found]
-    suites = [suite for suite in probes if any(suite in one for one in verdicts)]
+def found_table(outcomes: Mapping[str, Outcome]) -> str:
+    """Claims of papers about the insides of models, with the verdicts; empty without any."""
     rows = []
-    for finding, by_suite in zip(found, verdicts, strict=True):
-        claim = f"[{escape(finding.claim, 300)}]({FINDINGS}#{heading_anchor(finding.name)})"
-        paper = link(finding.source.paper.split(",")[0], finding.source.link)
-        rows.append([claim, paper, *(by_suite.get(suite, ABSENT) for suite in suites)])
-    header = ["claim", "paper", *(f"suite {escape(suite)}" for suite in suites)]
-    return markdown_table(header, rows, left=len(header)) if suites else ""
-
-
-def suite_verdicts(finding: Finding, probes: Mapping[str, Records], outcome: Outcome | None) -> dict[str, str]:
-    """Suite → verdict: of the outcome on the finding's own suite, of the published probes on others with all labels."""
-    own = next(iter(finding.grids.values())).name
-    found = {own: verdict_text(*verdict_of(finding, outcome))}
-    needed = {label for one in finding.expect for label in one.labels}
-    for suite, records in probes.items():
-        if suite != own and needed <= (samples := finding.samples_elsewhere(records)).keys():
-            found[suite] = verdict_text(*judge(finding, samples))
-    return found
-
-
-def verdict_text(verdict: str, parts: Sequence[Part]) -> str:
-    """The verdict, with the parts that are not seen."""
-    unseen = [f"{escape(p.text)}: {interval(p.estimate, p.half_width)}" for p in parts if p.verdict in VERDICTS[:2]]
-    return f"**{verdict}**" + (f" ({'; '.join(unseen)})" if unseen else "")
+    for finding in shipped_findings():
+        if finding.probes and finding.name in outcomes:
+            claim = f"[{escape(finding.claim, 300)}]({FINDINGS}#{heading_anchor(finding.name)})"
+            paper = link(finding.source.paper.split(",")[0], finding.source.link)
+            rows.append([claim, paper, verdict_of(finding, outcomes[finding.name]).verdict])
+    return markdown_table(["claim", "paper", "verdict"], rows, left=3) if rows else ""
 
 
 def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> list[str]:
@@ -109,13 +78,8 @@ def suite_sections(suite: str, records: Records, versions: Sequence[Grid]) -> li
     parts = [f"## Suite {escape(suite)}", f"Suite version {number}.{measured}{again}"]
     if versions and (goes := association(versions[0])):
         parts += association_section(suite, goes)
-    found = tables(records)
     for stem in sorted(suite_stems(records), key=list(HEADINGS).index):
         parts += [f"### {HEADINGS[stem]}", picture(suite, stem)]
-        parts += [folded_table(table) for table in found if table.probe == stem]
-    if within := losses(grid_results(versions)):
-        parts += [f"### {HEADINGS['loss']}", *([picture(suite, "loss")] if loss_panels(versions) else [])]
-        parts += map(folded_table, loss_tables(within))
     return parts
 
 
@@ -142,37 +106,18 @@ def encoding_picture(suite: str, encoding: str) -> str:
     return themed_picture(alt, lambda look: f"../{encoding_path(suite, encoding, look)}")
 
 
-def folded_table(table: Table) -> str:
-    """A table behind its title."""
-    rows = [[escape(cell) if cell else "" for cell in row] for row in table.rows]
-    body = markdown_table(list(map(escape, table.header)), rows)
-    return folded(escape(table.title, 200), body)
-
-
-def theorem_section() -> list[str]:
-    from bench.probe.theorem import permutation_errors, report, run_theorem
-
-    return ["## The theorem, with numbers", THEOREM, f"```\n{report(run_theorem(), permutation_errors())}\n```"]
-
-
 def inside_section(encoding: str, probes: Mapping[str, Records], suites: Mapping[str, Sequence[Grid]]) -> str:
-    """The end of an encoding's page; empty without records and losses. Arguments as for ``render_inside``."""
+    """The end of an encoding's page; empty without records. Arguments as for ``render_inside``."""
     parts = []
     for suite, records in probes.items():
         own = [record for record in records if record.encoding == encoding]
-        within = losses(pair for pair in grid_results(suites.get(suite, ())) if pair[1].encoding.name == encoding)
-        if not (own or within):
+        if not own:
             continue
-        if own:
-            parts.append(f"## How it works inside, suite {escape(suite)}")
-            parts.append(f"What is measured, and what other encodings do: [Inside the models](../{INSIDE}).")
-            goes = association(versions[0]) if (versions := suites.get(suite)) else None
-            parts += [places] if goes and (places := places_sentence(goes, encoding)) else []
-        else:
-            parts.append(f"## Loss within the training length, suite {escape(suite)}")
-            parts.append(f"Its models were not probed. What probes of others found: [Inside the models](../{INSIDE}).")
+        parts.append(f"## How it works inside, suite {escape(suite)}")
+        parts.append(f"What is measured, and what other encodings do: [Inside the models](../{INSIDE}).")
+        goes = association(versions[0]) if (versions := suites.get(suite)) else None
+        parts += [places] if goes and (places := places_sentence(goes, encoding)) else []
         parts += [encoding_picture(suite, encoding)] if has_figure(records, encoding) else []
-        parts += map(folded_table, [*tables(own), *loss_tables(within)])
     return "\n" + "\n\n".join(parts) + "\n" if parts else ""
 
 

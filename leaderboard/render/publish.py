@@ -21,17 +21,18 @@ from importlib import metadata
 from pathlib import Path
 
 from bench.findings.finding import shipped_findings
+from bench.findings.outcome import Outcome, published_outcomes, read_outcomes
 from bench.probe.record import ProbeRecord
 from leaderboard import ARCHIVE
 from leaderboard.data.cards import Card, read_cards, with_cards
 from leaderboard.data.conditions import attach_conditions, attach_others
 from leaderboard.data.file_names import IMAGES, PAGES
 from leaderboard.data.grid import Grid
-from leaderboard.data.outcomes import Outcome, published_outcomes, read_outcomes
-from leaderboard.data.probes import PROBES, with_probes
+from leaderboard.data.probes import with_probes
 from leaderboard.data.record_files import read_file, write_if_changed
 from leaderboard.data.store import RESULTS, published_grids
 from leaderboard.figures import board_figures, encoding_figure, inside_files
+from leaderboard.results.probes import PROBES
 from leaderboard.stats.summary import summarise
 from tasks import InputError
 

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 from bench.probe.record import ProbeRecord
-from bench.probe.tables import lengths_of, mean
 from leaderboard.data.grid import Column, Grid, once_per_grid
+from leaderboard.data.probes import lengths_of, mean
 
 from .orders import kendall_tau
 from .scores import FUZZ

@@ -63,8 +63,10 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, form: st
     Raises:
         InputError: there are none, or none of a given suite.
     """
-    from leaderboard.data.probes import probe_table, read_local, read_published
+    import pyarrow as pa  # type: ignore[import-untyped]
+
     from leaderboard.render.export import write_table
+    from leaderboard.results.probes import probe_frame, read_local, read_published
     from lprime.api.tables import suite_name
     from tasks import InputError, unknown
 
@@ -81,5 +83,5 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, form: st
         if name not in found:
             raise unknown("suite with probes", name, found)
     records = [record for name in names for record in found[name]]
-    rows = write_table(probe_table(records), form, to, force)
+    rows = write_table(pa.Table.from_pandas(probe_frame(records), preserve_index=False), form, to, force)
     print(f"{rows:,} rows of {len(records):,} probes written to {to}")

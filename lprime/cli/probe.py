@@ -1,6 +1,5 @@
 """``lprime probe``: what trained models do inside."""
 
-import os
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
@@ -8,16 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Encodings, Json, On, OutOrShared, Tasks, Workers, print_json
+from .options import Encodings, Json, On, OutOrShared, Tasks, Workers
 
 if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
-
     from bench.probe.record import ProbeRecord
-    from bench.probe.similarity import Rows
     from bench.runs.run import Run
-
-LOSS, THEOREM = "loss", "theorem"
 
 
 def probe(
@@ -25,9 +19,8 @@ def probe(
         list[str],
         typer.Argument(
             metavar="[NAME]... SUITE",
-            help="Probes (all by default): position, distance, growth, similarity, context, needle, excess; or loss: the loss "
-            "within L by length and size, of finished runs. The last one is the suite. `lprime probe theorem` needs none: "
-            "positions without an encoding, by weights constructed by hand.",
+            help="Probes (all by default): position, distance, growth, similarity, context, needle, excess. The last one "
+            "is the suite.",
             show_default=False,
         ),
     ],
@@ -44,10 +37,10 @@ def probe(
 ) -> int:
     """Measure what trained models do inside, and train those that are missing.
 
-    Results are files next to the runs' own, probe-<name>.json; what is measured already is read from them.
+    Numbers are files next to the runs' own, probe-<name>.json, and `lprime export --probes` writes them as one table. What is
+    measured already is read from these files.
     """
-    from bench.plugins.registry import is_built_in
-    from bench.probe.measure import PROBES, SIMILARITY, VERSIONS, measure_similarity, read_rows
+    from bench.probe.measure import VERSIONS, applies, measure_runs
     from bench.runs.run import plan_runs
     from bench.suites.suite import load_suite
     from slurm.cluster import load_cluster
@@ -58,38 +51,27 @@ def probe(
     if dry_run and as_json:
         raise InputError("--dry-run shows text; expected it without --json")
     *names, suite_name = arguments
-    if (names, suite_name) == ([], THEOREM):
-        return print_theorem(as_json)
-    if suite_name in (*VERSIONS, LOSS):
+    if suite_name in VERSIONS:
         raise InputError(f"expected lprime probe NAME SUITE: the suite comes last, got {suite_name!r}")
     for name in names:
-        if name == THEOREM:
-            raise InputError("the probe theorem needs no suite and no other probe; expected lprime probe theorem")
-        if name not in (*VERSIONS, LOSS):
-            raise unknown("probe", name, (*VERSIONS, LOSS))
+        if name not in VERSIONS:
+            raise unknown("probe", name, VERSIONS)
     suite = load_suite(suite_name)
     out = load_cluster(on).results_folder(out, dry_run) if on else out or Path("runs")
-    if LOSS in names:
-        if len(names) > 1:
-            raise InputError("the probe loss reads finished runs and measures nothing; ask for it alone")
-        if seed or dry_run:
-            raise InputError(f"the probe loss reads all finished runs; expected no {'--seed' if seed else '--dry-run'} with it")
-        return print_losses(suite, out, try_encodings(expand(encoding)) if encoding else None, task, as_json)
     runs = plan_runs(suite, try_encodings(expand(encoding) if encoding else suite.encodings), task, seed or suite.seeds[:1])
     chosen = [name for name in VERSIONS if name in (names or VERSIONS)]
-    runs = [run for run in runs if any(name == SIMILARITY or PROBES[name].applies(run) for name in chosen)]
+    runs = [run for run in runs if any(applies(name, run) for name in chosen)]
     if not runs:
         raise InputError(f"{', '.join(chosen)}: defined for none of the chosen tasks of suite {suite.name}")
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
         code = train_missing(suite_name, runs, workers, out, on, dry_run)
         if dry_run:
             return code
-        runs = [run for run in runs if run.result(out)]
-        records = measure_all(runs, out, [name for name in chosen if name != SIMILARITY], workers)
-        if SIMILARITY in chosen:
-            built_in = all(is_built_in(run.encoding) for run in runs)
-            records += measure_similarity(runs, out, read_rows if built_in else read_rows_apart)
-    show(records, as_json)
+        records = measure_runs([run for run in runs if run.result(out)], out, chosen, workers)
+    if as_json:
+        print("[" + ",\n".join(record.model_dump_json() for record in records) + "]")
+    else:
+        show(records)
     return code
 
 
@@ -114,136 +96,20 @@ def train_missing(suite: str, runs: "list[Run]", workers: int | None, out: Path,
     return app([*words, *["--dry-run"] * dry_run], standalone_mode=False) or 0
 
 
-def measure_all(runs: "list[Run]", out: Path, probes: list[str], workers: int | None) -> "list[ProbeRecord]":
-    """The records of all runs, measured in worker processes."""
-    import torch
+def show(records: "list[ProbeRecord]") -> None:
+    """A small table of each probe and task, and why numbers are missing."""
+    from rich.console import Console
+    from rich.table import Table
 
-    from bench.plugins.registry import is_built_in
-    from bench.probe.measure import is_measured, measure_run
-    from bench.runs.devices import available_cores
-    from bench.runs.progress import say
-    from bench.runs.shared_training import weights_file
-    from bench.runs.worker import RunRequest
-    from tasks import plural
+    from leaderboard.results.probes import probe_frame, summaries
 
-    torch.set_num_threads(1)  # as in the workers, so that numbers are the same
-    todo = [run for run in runs if not is_measured(run, out, probes)]
-    if without := sum(not weights_file(run, out).exists() for run in todo):
-        say(f"{plural(without, 'finished run')} without stored weights: trained again")
-    count = min(workers or available_cores(), len(todo))
-    plugins = not all(is_built_in(run.encoding) for run in todo)
-    if count > 1 or plugins:
-        with process_pool(count, plugins) as pool:
-            jobs = [pool.submit(measure_request, RunRequest.of(run), out, probes) for run in todo]
-            for run, job in zip(todo, jobs, strict=True):
-                say(f"{run}: {job.result():.1f} s")
-    return [record for run in runs for record in measure_run(run, out, probes)]
-
-
-def process_pool(count: int, plugins: bool) -> "ProcessPoolExecutor":
-    """Processes with one thread each. One that has loaded a plugin measures nothing else."""
-    from concurrent.futures import ProcessPoolExecutor
-    from multiprocessing import get_context
-
-    from bench.runs.worker import end_with_parent
-
-    os.environ["OMP_NUM_THREADS"] = "1"  # read by the processes when they import torch
-    return ProcessPoolExecutor(count, get_context("spawn"), end_with_parent, max_tasks_per_child=1 if plugins else None)
-
-
-def read_rows_apart(run: "Run", out: Path) -> "Rows":
-    """``read_rows`` in a process of its own, which plugins of other runs have not touched."""
-    import torch
-
-    from bench.runs.worker import RunRequest
-
-    with process_pool(1, plugins=True) as pool:
-        rows = pool.submit(read_rows_request, RunRequest.of(run), out).result()
-    return {length: [torch.from_numpy(layer) for layer in layers] for length, layers in rows.items()}
-
-
-def read_rows_request(request, out: Path) -> dict:
-    """``read_rows`` in this process, as arrays."""
-    import torch
-
-    from bench.probe.measure import read_rows
-
-    torch.set_num_threads(1)
-    request.load_encoding()
-    return {length: [layer.numpy() for layer in layers] for length, layers in read_rows(request.run(), out).items()}
-
-
-def measure_request(request, out: Path, probes: list[str]) -> float:
-    """Measure one run in this process; returns the seconds it took."""
-    import time
-
-    import torch
-
-    from bench.probe.measure import measure_run
-
-    torch.set_num_threads(1)
-    start = time.perf_counter()
-    request.load_encoding()
-    measure_run(request.run(), out, probes)
-    return time.perf_counter() - start
-
-
-def show(records: "list[ProbeRecord]", as_json: bool) -> None:
-    if as_json:
-        print("[" + ",\n".join(record.model_dump_json() for record in records) + "]")
-        return
-    from bench.probe.tables import tables
-
-    print_tables(tables(records))
-
-
-def print_tables(tables) -> None:
-    from tabulate import tabulate
-
-    for table in tables:
-        print(f"{table.title}\n")
-        columns = ["left"] + ["right"] * (len(table.header) - 1)
-        print(tabulate(table.rows, headers=wrapped(table.header), colalign=columns, disable_numparse=True) + "\n")
-
-
-def wrapped(header: list[str]) -> list[str]:
-    """Titles with a line break after each comma, which keeps columns narrow."""
-    return [title.replace(", ", ",\n").replace(": ", ":\n") for title in header]
-
-
-def print_losses(suite, out: Path, encodings: list[str] | None, tasks: list[str] | None, as_json: bool) -> int:
-    from bench.probe.loss import losses, sizes_of
-    from bench.probe.tables import loss_tables
-    from leaderboard.data.collect import no_results, read_results
-    from tasks import unknown
-
-    for name in tasks or []:
-        suite.spec(name)
-    found = losses((own, result) for own in sizes_of(suite) for result in read_results(out / own.name))
-    if not found:
-        raise no_results(suite, out / suite.name)
-    for kind, given in (("task", tasks), ("encoding", encodings)):
-        known = dict.fromkeys(getattr(x, kind) for x in found)
-        if given and known.keys().isdisjoint(given):
-            raise unknown(f"{kind} with results", given[0], known)
-        found = [x for x in found if not given or getattr(x, kind) in given]
-    if as_json:
-        print_json([x._asdict() for x in found])
-    else:
-        print_tables(loss_tables(found))
-    return 0
-
-
-def print_theorem(as_json: bool) -> int:
-    import torch
-
-    from bench.probe.theorem import permutation_errors, report, run_theorem
-
-    torch.set_num_threads(1)
-    found, permuted = run_theorem(), permutation_errors()
-    numbers = {"errors": found.errors, "permuted": {"with mask": permuted[True], "without mask": permuted[False]}}
-    if as_json:
-        print_json(numbers)
-    else:
-        print(report(found, permuted))
-    return 0
+    console = Console()
+    for title, frame in summaries(probe_frame(records)):
+        wide = frame.shape[1] > frame.shape[0]
+        console.print(f"[bold]{title}[/]")
+        table = Table("" if wide else "encoding", *(frame.index if wide else frame.columns), box=None)
+        for name, row in (frame.T if wide else frame).iterrows():
+            table.add_row(name, *("–" if value != value else f"{value:.3g}" for value in row))
+        console.print(table)
+    for note in sorted({f"{record.encoding}, {record.probe}: {record.note}" for record in records if record.note}):
+        console.print(note, markup=False, highlight=False)

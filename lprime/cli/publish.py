@@ -47,8 +47,8 @@ def publish_suite(suite_or_name, out: Path, to: Path, encodings: list[str]) -> N
     """Publish one suite's runs and its probes."""
     from bench.suites.suite import Suite
     from leaderboard.data.collect import find_suite
-    from leaderboard.data.probes import publish_probes
-    from leaderboard.data.store import publish_runs
+    from leaderboard.data.store import RESULTS, publish_runs, read_runs
+    from leaderboard.results.probes import of_runs, publish_probes, read_local
     from tasks import plural
 
     suite = suite_or_name if isinstance(suite_or_name, Suite) else find_suite(suite_or_name, out)
@@ -56,5 +56,10 @@ def publish_suite(suite_or_name, out: Path, to: Path, encodings: list[str]) -> N
     more = f", {done.failures} failed without a result" if done.failures else ""
     more += f", {done.unverified} unverified" if done.unverified else ""
     print(f"{done.suite}: {plural(done.added, 'run')} added, {done.kept} published before{more}")
-    if suite and (count := publish_probes(suite, out, to, encodings)):
+    if suite is None:
+        return
+    runs = [run for run in read_runs(to / RESULTS / suite.name) if run.fingerprint == suite.fingerprint]
+    known = {(r.fingerprint, r.task, r.encoding.name, r.seed, r.encoding.source_sha256) for r in runs}
+    records = [r for r in of_runs(read_local(out / suite.name), known) if not encodings or r.encoding in encodings]
+    if count := publish_probes(suite.name, records, to):
         print(f"{suite.name}: {plural(count, 'probe')} published")

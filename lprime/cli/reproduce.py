@@ -14,22 +14,18 @@ from .options import Json, Out, Workers, print_json
 
 if TYPE_CHECKING:
     from bench.findings.finding import Finding
+    from bench.findings.outcome import Outcome
     from bench.probe.record import ProbeRecord
     from bench.runs.run import Run
-    from leaderboard.data.outcomes import Outcome
 
 
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME …]", help="Findings to run; none: list all.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Run all findings.")] = False,
-    max_minutes: Annotated[
-        float | None,
-        typer.Option(metavar="N", min=0, help="With --all: the cheapest, up to so many minutes of one core in total."),
-    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the runs, their minutes and the power.")] = False,
     workers: Workers = None,
     out: Out = Path("runs"),
     as_json: Json = False,
-    publish: Annotated[bool, typer.Option("--publish", help="Add the outcomes to the published board, and render it.")] = False,
+    publish: Annotated[bool, typer.Option("--publish", help="Add the outcomes to the published board.")] = False,
 ) -> int:
     """Run findings of the literature and compare our numbers with the published ones.
 
@@ -37,68 +33,48 @@ def reproduce(
     reproduced.
     """
     from bench.findings.finding import load_finding, shipped_findings
-    from leaderboard.data.outcomes import OUTCOMES, published_outcomes, read_outcomes, write_outcomes
-    from leaderboard.render.findings_page import verdict_of
-    from tasks import InputError, plural
+    from bench.findings.outcome import OUTCOMES, published_outcomes, read_outcomes, write_outcomes
+    from bench.findings.verdict import NOT, verdict_of
+    from tasks import InputError
 
-    if publish and not names and not everything:
-        raise InputError("expected names of findings, or --all, with --publish")
-    if (everything and names) or (max_minutes is not None and not everything):
-        raise InputError("expected names of findings, or --all, with --max-minutes if only some of them should run")
     place = published_outcomes(PUBLISHED)
-    if publish and not place.parent.is_dir():
-        raise InputError(f"nothing is published under {PUBLISHED}; --publish needs a checkout")
+    if publish and not (names and place.parent.is_dir()):
+        raise InputError(f"--publish adds outcomes of the named findings to {PUBLISHED}; expected a name, and a checkout")
     found = [load_finding(name) for name in names] if names else shipped_findings()
-    known = read_outcomes(published_outcomes(published_folder())) | read_outcomes(out / OUTCOMES)
-    if not names and not everything:
-        show_list(found, known, as_json)
+    if dry_run:
+        show_plan(found, out)
         return 0
-    chosen, total = [], 0.0
+    if not names:
+        show_list(found, read_outcomes(published_outcomes(published_folder())) | read_outcomes(out / OUTCOMES), as_json)
+        return 0
+    code, rows = 0, []
     for finding in found:
-        if max_minutes is None or total + finding.minutes <= max_minutes:
-            chosen.append(finding)
-            total += finding.minutes
-    if not chosen:
-        cheapest = f"the cheapest finding, {found[0].name}, takes {found[0].minutes:g}"
-        raise InputError(f"--max-minutes {max_minutes:g} is too few: {cheapest}")
-    verdicts, rows = [], []
-    for finding in chosen:
-        measured = read_outcomes(out / OUTCOMES)
-        outcome = measured.get(finding.name)
-        if not (outcome and is_current(finding, outcome)):
-            with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
-                outcome = measure(finding, out, workers)
-            write_outcomes(out / OUTCOMES, measured | {finding.name: outcome})
-        if publish:
-            write_outcomes(place, read_outcomes(place) | {finding.name: outcome})
-        verdicts.append(verdict_of(finding, outcome)[0])
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
+            known = read_outcomes(out / OUTCOMES).get(finding.name)
+            outcome = known if known and is_current(finding, known) else measure(finding, out, workers)
+        for path in [out / OUTCOMES] + [place] * publish:
+            write_outcomes(path, read_outcomes(path) | {finding.name: outcome})
+        judgement = verdict_of(finding, outcome)
+        code = max(code, int(judgement.verdict == NOT))
         if as_json:
-            rows.append(as_row(finding, outcome))
+            parts = [vars(part) for part in judgement.parts]
+            rows.append({**as_row(finding, judgement.verdict), "p": judgement.p, "samples": outcome.samples, "parts": parts})
         else:
             show(finding, outcome)
     if as_json:
         print_json(rows)
-    if publish:
-        from leaderboard.render.publish import render_published
-
-        count = plural(len(render_published(PUBLISHED)), "file")
-        print(f"{count} written under {PUBLISHED}", file=sys.stderr if as_json else sys.stdout)
-    return 1 if "not reproduced" in verdicts else 0
+    return code
 
 
 def is_current(finding: "Finding", outcome: "Outcome") -> bool:
-    """Whether code would give the same numbers again: same rule, same clean checkout, same torch. Runs are read again in any
-    case, and resume by themselves."""
-    if not finding.code:
-        return False
+    """Whether a finding's code would give the same numbers again. Those of runs are read again, because runs resume."""
     import torch
 
     from bench.runs.git_commit import current_commit
 
     commit = current_commit()
-    if commit is None or commit.endswith("-dirty"):
-        return False
-    return (outcome.rule, outcome.commit, outcome.versions) == (finding.rule, commit, {"torch": torch.__version__})
+    same = (outcome.rule, outcome.commit, outcome.versions) == (finding.rule, commit, {"torch": torch.__version__})
+    return bool(finding.code and same and commit and not commit.endswith("-dirty"))
 
 
 def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
@@ -109,14 +85,11 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
     """
     import torch
 
-    from bench.result import read_result
+    from bench.findings.outcome import Outcome
+    from bench.probe.measure import measure_runs
+    from bench.result import RESULT, read_result
     from bench.runs.git_commit import current_commit
-    from bench.runs.pool import local_pool
-    from bench.runs.progress import progress_display, say
-    from bench.runs.run import RESULT, now, plan_runs
-    from bench.runs.shared_training import steps_to_make
-    from leaderboard.data.outcomes import Outcome
-    from tasks import InputError
+    from bench.runs.run import now, plan_runs
 
     start = time.monotonic()
     torch.set_num_threads(1)  # as in the workers
@@ -124,27 +97,17 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
         samples, minutes = finding.compute(), (time.monotonic() - start) / 60
     else:
         runs = {key: plan_runs(suite, tasks=finding.tasks(suite)) for key, suite in finding.grids.items()}
-        for suite_runs in runs.values():
-            if todo := [run for run in suite_runs if not run.result(out)]:
-                say(f"{finding.name}: {len(todo)} runs to do, results under {out / todo[0].suite.name}")
-                pool = local_pool(workers, "auto", keep_weights={run.encoding for run in todo} if finding.probes else None)
-                with (progress := progress_display(todo, steps_to_make(todo, out))):
-                    pool.execute(todo, out, progress.on_event)
-                if failed := progress.tally.failed:
-                    raise InputError(
-                        f"finding {finding.name}: {len(failed)} runs failed, the first: {failed[0].run}: {failed[0].text}"
-                    )
-                if locked := progress.tally.locked:
-                    raise InputError(
-                        f"finding {finding.name}: {locked} of its runs are in progress in another process; run this command "
-                        "again when they have ended"
-                    )
+        for own in runs.values():
+            make_runs(finding, own, out, workers)
         results = {key: [read_result(run.folder(out) / RESULT) for run in own] for key, own in runs.items()}
+        records: dict[str, list[ProbeRecord]] = {key: [] for key in runs}
+        wanted = {reading.probe for reading in finding.probes.values()}
+        for key, own in runs.items() if wanted else ():
+            for seed in sorted({run.seed for run in own}):  # attention is compared between runs of one seed
+                records[key] += measure_runs([run for run in own if run.seed == seed], out, wanted, workers)
         seconds = sum(r.timings.total_s for own in results.values() for r in own)
-        if finding.probes:
-            records = {key: probe_records(finding, own, out, workers) for key, own in runs.items()}
-            seconds += sum(record.seconds for own in records.values() for record in own)
-        samples, minutes = finding.samples(records if finding.probes else results), seconds / 60
+        seconds += sum(record.seconds for own in records.values() for record in own)
+        samples, minutes = finding.samples(records if wanted else results), seconds / 60
     return Outcome(
         rule=finding.rule,
         samples={label: dict(by_seed) for label, by_seed in samples.items()},
@@ -155,52 +118,72 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
     )
 
 
-def probe_records(finding: "Finding", runs: "list[Run]", out: Path, workers: int | None) -> "list[ProbeRecord]":
-    """The records that a finding reads, measured where they are missing; attention is compared between runs of one seed."""
-    from bench.probe.measure import PROBES, SIMILARITY, measure_similarity
+def make_runs(finding: "Finding", runs: "list[Run]", out: Path, workers: int | None) -> None:
+    """Make the missing ones of a suite's runs."""
+    from bench.runs.pool import local_pool
+    from bench.runs.progress import progress_display, say
+    from bench.runs.shared_training import steps_to_make
+    from tasks import InputError
 
-    from .probe import measure_all
+    todo = [run for run in runs if not run.result(out)]
+    if not todo:
+        return
+    say(f"{finding.name}: {len(todo)} runs to do, results under {out / todo[0].suite.name}")
+    pool = local_pool(workers, "auto", keep_weights={run.encoding for run in todo} if finding.probes else None)
+    with (progress := progress_display(todo, steps_to_make(todo, out))):
+        pool.execute(todo, out, progress.on_event)
+    if failed := progress.tally.failed:
+        raise InputError(f"finding {finding.name}: {len(failed)} runs failed, the first: {failed[0].run}: {failed[0].text}")
+    if locked := progress.tally.locked:
+        raise InputError(
+            f"finding {finding.name}: {locked} of its runs are in progress in another process; run this command again when "
+            "they have ended"
+        )
 
-    wanted = {reading.probe for reading in finding.probes.values()}
-    records = measure_all(runs, out, [name for name in PROBES if name in wanted], workers)
-    if SIMILARITY in wanted:
-        for seed in sorted({run.seed for run in runs}):
-            records += measure_similarity([run for run in runs if run.seed == seed], out)
-    return records
+
+def show_plan(findings: "list[Finding]", out: Path) -> None:
+    """Minutes, power and missing runs of findings."""
+    from bench.runs.run import plan_runs
+    from tasks import plural
+
+    for finding in findings:
+        power = f", power {finding.planned.power:.0%}" if finding.planned else ""
+        print(f"{finding.name}: {finding.minutes:g} minutes of one core{power}")
+        if finding.code:
+            print(f"  code bench/findings/{finding.code}.py, {plural(len(finding.seeds), 'seed')}")
+        for suite in finding.grids.values():
+            runs = plan_runs(suite, tasks=finding.tasks(suite))
+            done = sum(run.result(out) is not None for run in runs)
+            names, tasks = ", ".join(suite.encoding_names), ", ".join(finding.tasks(suite))
+            print(f"  suite {suite.name}: {plural(len(runs), 'run')}, {done} of them done ({names}; {tasks})")
+
+
+def as_row(finding: "Finding", verdict: str) -> dict[str, Any]:
+    """One finding as a JSON object."""
+    return {
+        "name": finding.name,
+        "claim": finding.claim,
+        "source": finding.source.paper,
+        "minutes": finding.minutes,
+        "verdict": verdict,
+        "why": finding.withdrawn or finding.objection,
+    }
 
 
 def show_list(findings: "list[Finding]", known: "dict[str, Outcome]", as_json: bool) -> None:
     from rich.console import Console
-    from rich.padding import Padding
+    from rich.table import Table
 
-    from leaderboard.render.findings_page import verdict_of
+    from bench.findings.verdict import verdict_of
 
-    verdicts = {f.name: verdict_of(f, known.get(f.name))[0] for f in findings}
+    judged = [(finding, verdict_of(finding, known.get(finding.name)).verdict) for finding in findings]
     if as_json:
-        rows = [
-            {"name": f.name, "claim": f.claim, "source": f.source.paper, "minutes": f.minutes, "verdict": verdicts[f.name]}
-            for f in findings
-        ]
-        print_json(rows)
+        print_json([as_row(*one) for one in judged])
         return
-    console = Console(highlight=False)
-    for f in findings:
-        console.print(f"[bold]{f.name}[/], {f.minutes:g} min: {verdicts[f.name]}")
-        console.print(Padding(f"{f.claim} [dim]{f.source.paper.split(',')[0]}[/]", (0, 0, 0, 2)))
-
-
-def as_row(finding: "Finding", outcome: "Outcome") -> dict[str, Any]:
-    """One finding as a JSON object."""
-    from leaderboard.render.findings_page import verdict_of
-
-    verdict, parts = verdict_of(finding, outcome)
-    return {
-        "name": finding.name,
-        "claim": finding.claim,
-        "verdict": verdict,
-        "samples": outcome.samples,
-        "parts": [vars(part) for part in parts],
-    }
+    table = Table("finding", "minutes", "verdict", "why, or what may be objected", box=None)
+    for finding, verdict in judged:
+        table.add_row(finding.name, f"{finding.minutes:g}", verdict, finding.withdrawn or finding.objection)
+    Console(highlight=False).print(table)
 
 
 def show(finding: "Finding", outcome: "Outcome") -> None:
@@ -208,18 +191,17 @@ def show(finding: "Finding", outcome: "Outcome") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from leaderboard.render.findings_page import interval, number, verdict_of
+    from bench.findings.verdict import verdict_of
 
-    verdict, parts = verdict_of(finding, outcome)
-    console, source = Console(), finding.source
-    console.print(f"\n[bold]{finding.name}[/]: {finding.claim}", highlight=False)
+    judgement, console, source = verdict_of(finding, outcome), Console(highlight=False), finding.source
+    console.print(f"\n[bold]{finding.name}[/]: {finding.claim}")
     second_hand = " (second-hand)" if source.second_hand else ""
-    console.print(
-        f"  published: {source.paper}; {source.where}{second_hand}\n  their setting: {source.setting}", highlight=False
-    )
-    console.print("  ours differs: " + "; ".join(finding.differences), highlight=False)
-    table = Table("part of the claim", "published", f"ours: {finding.unit}", "verdict", box=None)
-    for part in parts:
-        table.add_row(part.text, number(part.published), interval(part.estimate, part.half_width), part.verdict)
+    console.print(f"  published: {source.paper}; {source.where}{second_hand}\n  their setting: {source.setting}")
+    console.print("  ours differs: " + "; ".join(finding.differences))
+    table = Table("part of the claim", "published", f"ours: {finding.unit}", "p", "verdict", box=None)
+    for part in judgement.parts:
+        published = "" if part.published is None else f"{part.published:.3g}"
+        half = "" if part.half_width is None else f" ± {part.half_width:.2g}"
+        table.add_row(part.text, published, f"{part.estimate:.3g}{half}", f"{part.p:.2g}", part.verdict)
     console.print(table)
-    console.print(f"  verdict: [bold]{verdict}[/]", highlight=False)
+    console.print(f"  verdict: [bold]{judgement.verdict}[/]" + (f" ({judgement.why})" if judgement.why else ""))

@@ -14,12 +14,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.encodings.nope import NoPE
+from bench.findings.theorem import permutation_errors, run_theorem
 from bench.probe import context, distance, excess, growth, needle, similarity
 from bench.probe.position import probe_errors
 from bench.probe.reading import Attention, read_attention, read_states
 from bench.probe.record import Value
 from bench.probe.subject import Subject
-from bench.probe.theorem import permutation_errors, run_theorem
 from bench.runs.run import Run
 from bench.runs.run_training import build_model
 from bench.suites.suite import Suite

@@ -26,10 +26,9 @@ from torch import Tensor
 
 from bench.encodings import Setup
 from bench.encodings.nope import NoPE
+from bench.probe.reading import Attention, read_attention, read_states
 from bench.suites.suite import ModelSpec
 from bench.training.model import Block, Decoder
-
-from .reading import Attention, read_attention, read_states
 
 SYMBOLS, WIDTH, HEADS = 12, 24, 2
 HALF, HEAD_WIDTH = WIDTH // 2, WIDTH // HEADS
@@ -172,29 +171,3 @@ def permutation_errors(seed: int = 0) -> dict[bool, float]:
         states, permuted = model(tokens, length), model(tokens[:, order], length)
         errors[causal] = float((permuted - states[:, order]).abs().max() / states.abs().max())
     return errors
-
-
-def bound(error: float) -> str:
-    """``< 1e-9``: the power of ten above an error, which does not depend on the machine's rounding down to 1e-9."""
-    return f"< 1e{max(-9, math.floor(math.log10(max(error, 1e-300))) + 1)}"
-
-
-def report(check: TheoremCheck, permuted: dict[bool, float]) -> str:
-    """The worked numbers as text."""
-    shown = [0, 1, 2, 3, check.positions // 2, check.positions - 1]
-    lines = [
-        f"Decoder of 2 layers without positional encoding, weights by hand, up to {check.positions} tokens, float64. "
-        "Layers and heads count from 0.",
-        "",
-        "token i   1/(i + 1)   read from the stream   weight on i, i-1, i-2 (head 0)   weight on i, i-1, i-2 (head 1)",
-    ]
-    for i in shown:
-        weights = ["  ".join(f"{h[i, j]:.4f}" if j >= 0 else "   –  " for j in (i, i - 1, i - 2)) for h in check.attention]
-        read = abs(float(check.read[i]))
-        lines.append(f"{i:7d}   {1 / (i + 1):9.6f}   {read:20.9f}   {weights[0]:>30}   {weights[1]:>30}")
-    lines += ["", f"Largest deviation over {SEQUENCES} random sequences:"]
-    lines += [f"  {claim}: {bound(error)}" for claim, error in check.errors.items()]
-    lines += ["", "Permuted tokens, random weights, no encoding; hidden states against the permuted ones (relative):"]
-    for causal, error in permuted.items():
-        lines.append(f"  {'with' if causal else 'without'} the causal mask: {bound(error) if error < 1e-3 else f'{error:.2f}'}")
-    return "\n".join(lines)

@@ -1,12 +1,13 @@
 """Outcomes of findings: the numbers that ``lprime reproduce`` measured, one record a finding. Verdicts follow from them."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from bench.result import Record
+from pydantic import TypeAdapter
 
-from .record_files import read_by_name, write_by_name
-from .store import RESULTS
+from bench.files import write_atomic
+from bench.result import Record, reading
 
 OUTCOMES = "findings.json"
 
@@ -26,13 +27,21 @@ class Outcome(Record):
     versions: dict[str, str]
 
 
+def published_outcomes(folder: Path) -> Path:
+    """The file of outcomes of a published board."""
+    return folder / "results" / OUTCOMES
+
+
 def read_outcomes(path: Path) -> dict[str, Outcome]:
     """Finding → outcome; empty without the file.
 
     Raises:
         InputError: a broken file.
     """
-    return read_by_name(path, Outcome, "does not hold outcomes of findings", "delete it to measure them again")
+    if not path.exists():
+        return {}
+    with reading(path, "does not hold outcomes of findings", "delete it to measure them again"):
+        return TypeAdapter(dict[str, Outcome]).validate_json(path.read_bytes())
 
 
 def write_outcomes(path: Path, outcomes: Mapping[str, Outcome]) -> None:
@@ -41,9 +50,5 @@ def write_outcomes(path: Path, outcomes: Mapping[str, Outcome]) -> None:
     Raises:
         InputError: the file cannot be written.
     """
-    write_by_name(path, outcomes)
-
-
-def published_outcomes(folder: Path) -> Path:
-    """The file of outcomes of a published board."""
-    return folder / RESULTS / OUTCOMES
+    rows = [f"{json.dumps(name)}: {outcomes[name].model_dump_json()}" for name in sorted(outcomes)]
+    write_atomic(path, "{\n" + ",\n".join(rows) + "\n}\n")

@@ -1,23 +1,26 @@
-"""Published findings: files, numbers read from runs, verdicts, the page, and the command."""
+"""Published findings: files, numbers read from runs, verdicts, and the command."""
 
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from commands import printed, refused, run_command
-from scipy.stats import ttest_ind
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import fisher_exact, ttest_ind
 
+from bench.findings import theorem
 from bench.findings.finding import Finding, Source, shipped_findings
-from bench.findings.reading import Reading
+from bench.findings.outcome import OUTCOMES, Outcome, read_outcomes
+from bench.findings.planned import Planned
+from bench.findings.reading import Measure, Reading
+from bench.findings.verdict import NOT_RUN, STALE, holm, judge, verdict_of
 from bench.plugins.registry import get_encoding
-from bench.probe import theorem
 from bench.probe.record import ProbeRecord, Value
+from bench.result import LengthScore
 from bench.suites.yaml_config import validated
-from leaderboard.data.outcomes import OUTCOMES, Outcome, read_outcomes
-from leaderboard.format import ABSENT
-from leaderboard.render.findings_page import NOT_RUN, STALE, interval, render_findings
-from leaderboard.stats.verdict import judge
 from tasks import InputError
 
 SOURCE = Source(
@@ -47,7 +50,8 @@ def test_every_finding_is_valid_and_its_rule_ignores_what_was_tried():
     for one in found:
         assert one.grids or one.code
         content = one.model_dump(exclude_unset=True)
-        assert Finding.model_validate(content | {"tried": "more", "minutes": 99.0}).rule == one.rule
+        changes = {"tried": "more", "minutes": 99.0, "withdrawn": "unfair", "objection": "small"}
+        assert Finding.model_validate(content | changes).rule == one.rule
         assert Finding.model_validate(content | {"tolerance": 9.0}).rule != one.rule
 
 
@@ -56,48 +60,123 @@ def test_a_misspelt_key_inside_a_mapping_is_named():
         validated(Finding, {"name": "one", "probes": {"to_nope": {"lenght": "train"}}}, "finding one")
 
 
+FAR, NEAR, WIDE = (0.90, 0.91, 0.92), (0.60, 0.61, 0.62), (0.20, 0.90, 0.10)
+LOW = (0.40, 0.41, 0.42)
+
+
 @pytest.mark.parametrize(
     ("a", "b", "verdict"),
     [
-        ((0.90, 0.91, 0.92), (0.40, 0.41, 0.42), "reproduced"),
-        ((0.60, 0.61, 0.62), (0.40, 0.41, 0.42), "in order only"),  # .2 instead of .5 ± .1
-        ((0.20, 0.90, 0.10), (0.40, 0.01, 0.42), "not decided"),
-        ((0.40, 0.41, 0.42), (0.60, 0.61, 0.62), "not reproduced"),
-        ((0.9,), (0.4,), "not decided"),  # no interval
-        ((), (0.4, 0.5), "not decided"),
+        (FAR, LOW, "reproduced"),
+        (NEAR, LOW, "direction only"),  # .2 instead of .5 ± .1
+        (WIDE, (0.40, 0.01, 0.42), "inconclusive"),
+        (LOW, NEAR, "not reproduced"),
+        ((0.9,), (0.4,), "inconclusive"),  # no interval
+        ((), (0.4, 0.5), "inconclusive"),
     ],
 )
-def test_an_order_is_judged_by_welchs_interval(a, b, verdict):
-    found, (part,) = judge(finding(), samples(a=a, b=b))
-    assert found == part.verdict == verdict
+def test_a_difference_is_judged_by_welchs_test(a, b, verdict):
+    found = judge(finding(), samples(a=a, b=b))
+    (part,) = found.parts
+    assert found.verdict == part.verdict == verdict
     if min(len(a), len(b)) > 1:
         expected = ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
         assert np.allclose([part.estimate - part.half_width, part.estimate + part.half_width], expected)
+        assert part.p == pytest.approx(ttest_ind(a, b, equal_var=False, alternative="greater").pvalue)
+        assert part.p_against == pytest.approx(ttest_ind(a, b, equal_var=False, alternative="less").pvalue)
 
 
 @pytest.mark.parametrize(
     ("expect", "a", "b", "verdict"),
     [
-        ({"same": ["a", "b"], "within": 0.1}, (0.50, 0.51, 0.52), (0.50, 0.52, 0.51), "reproduced"),
-        ({"same": ["a", "b"], "within": 0.1}, (0.50, 0.51, 0.52), (0.90, 0.92, 0.91), "not reproduced"),
-        ({"same": ["a", "b"], "within": 0.01}, (0.50, 0.51, 0.52), (0.50, 0.52, 0.51), "not decided"),
+        ({"same": ["a", "b"], "within": 0.1}, (0.50, 0.51, 0.52), (0.50, 0.52, 0.51), "direction only"),  # published: .5
+        ({"same": ["a", "b"], "within": 0.1}, (0.50, 0.51, 0.52), FAR, "not reproduced"),
+        ({"same": ["a", "b"], "within": 0.01}, (0.50, 0.51, 0.52), (0.50, 0.52, 0.51), "inconclusive"),
         ({"at_most": {"a": 0.1}}, (0.01, 0.02), (), "reproduced"),
         ({"at_most": {"a": 0.1}}, (0.01, 0.2), (), "not reproduced"),
-        ({"at_most": {"a": 0.1}}, (), (), "not decided"),
-        ({"more": ["b"], "than": 0.3}, (), (0.5, 0.51, 0.49), "in order only"),  # .2 above .3; published: .1 above
+        ({"at_most": {"a": 0.1}}, (), (), "inconclusive"),
+        ({"more": ["b"], "than": 0.3}, (), (0.5, 0.51, 0.49), "direction only"),  # published: .4
         ({"more": ["b"], "than": 0.3, "by": 0.4}, (), (0.5, 0.51, 0.49), "not reproduced"),
-        ({"more": 0.55, "than": ["b"]}, (), (0.5, 0.51, 0.49), "in order only"),  # .05 below .55; published: .15 below
+        ({"more": 0.55, "than": ["b"]}, (), (0.5, 0.51, 0.49), "direction only"),
         ({"more": 0.45, "than": ["b"]}, (), (0.5, 0.51, 0.49), "not reproduced"),
     ],
 )
 def test_other_expectations(expect, a, b, verdict):
-    one = finding(expect=[expect], tolerance=0.05)
-    assert judge(one, samples(a=a, b=b))[0] == verdict
+    assert judge(finding(expect=[expect], tolerance=0.05), samples(a=a, b=b)).verdict == verdict
 
 
-def test_a_finding_has_the_worst_verdict_of_its_parts():
-    one = finding(expect=[{"more": ["a"], "than": ["b"]}, {"more": ["b"], "than": ["a"]}])
-    assert judge(one, samples(a=(0.9, 0.91, 0.92), b=(0.4, 0.41, 0.42)))[0] == "not reproduced"
+def test_the_whole_claim_is_one_test_and_a_part_refutes_it_after_holms_correction():
+    """Nine true parts of 90 % power: each alone may be undecided, their mean is not."""
+    labels = [f"b{n}" for n in range(9)]
+    one = finding(expect=[{"more": ["a"], "than": labels}], source=SOURCE.model_copy(update={"numbers": {}}))
+    numbers = {"a": (0.6, 0.5, 0.7)} | {label: (0.3, 0.3, 0.31) for label in labels} | {"b0": (0.5, 0.6, 0.4)}
+    found = judge(one, samples(**numbers))
+    assert found.parts[0].verdict == "inconclusive" and found.verdict == "reproduced"
+    means = [np.mean(numbers[label]) for label in labels]
+    variance = np.var(numbers["a"], ddof=1) / 3 + sum(np.var(numbers[label], ddof=1) / 3 for label in labels) / 81
+    assert 0 < found.p < 0.025 and (0.6 - np.mean(means)) / variance**0.5 > 4
+    opposite = judge(one, samples(**numbers | {"b0": (0.7, 0.71, 0.72)}))
+    assert opposite.verdict == "inconclusive", "one part is on the other side, and does not refute the claim"
+    assert judge(one, samples(**numbers | {"a": (0.6, 0.61, 0.6), "b0": (0.7, 0.71, 0.7)})).verdict == "not reproduced"
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
+def test_holm(ps):
+    """The definition: adjusted p ≤ α exactly for the parts that the step-down procedure rejects."""
+    adjusted = holm(ps)
+    for alpha in (0.01, 0.2, 0.6):
+        rejected = set()
+        for rank, n in enumerate(sorted(range(len(ps)), key=lambda n: ps[n])):
+            if ps[n] * (len(ps) - rank) > alpha:
+                break
+            rejected.add(n)
+        assert {n for n, p in enumerate(adjusted) if p <= alpha} == rejected
+
+
+def test_seeds_that_succeed_are_counted_and_compared_exactly():
+    numbers = samples(a=(0.99, 0.97, 0.98, 1.0, 0.2, 0.96), b=(0.0, 0.1, 0.99, 0.0, 0.1, 0.2))
+    (part,) = judge(finding(success=0.95), numbers).parts
+    assert part.p == pytest.approx(fisher_exact([[5, 1], [1, 5]], alternative="greater").pvalue) and part.half_width is None
+    (part,) = judge(finding(success=0.95, expect=[{"more": ["a"], "than": 0.5}]), numbers).parts
+    assert part.p == pytest.approx(sum(math.comb(6, k) for k in (5, 6)) / 2**6)
+    (part,) = judge(finding(success=0.95, expect=[{"more": 0.5, "than": ["b"]}]), numbers).parts
+    assert part.p == pytest.approx(sum(math.comb(6, k) for k in (0, 1)) / 2**6)
+
+
+def test_a_setting_without_power_and_a_withdrawn_rule_are_not_judged():
+    outcome = outcome_of(finding())
+    planned = {"difference": 0.5, "spread": 0.1, "seeds": 5, "source": "seeds 100 to 104"}
+    assert finding(planned=planned).planned.power > 0.99
+    assert verdict_of(finding(), outcome).verdict == "reproduced"
+    weak = verdict_of(finding(planned=planned | {"difference": 0.0, "spread": 0.0}), outcome)
+    assert (weak.verdict, weak.why) == ("setting cannot test it", "power 0%: seeds 100 to 104")
+    withdrawn = verdict_of(finding(withdrawn="unfair"), outcome)
+    assert (withdrawn.verdict, withdrawn.why) == ("withdrawn", "unfair")
+    assert verdict_of(finding(tolerance=0.2), outcome).verdict == STALE and verdict_of(finding(), None).verdict == NOT_RUN
+
+
+def test_planned_power_is_the_share_of_simulated_tests_that_find_the_difference():
+    draw = np.random.default_rng(0)
+    planned = Planned(difference=1.0, spread=0.8, seeds=6, source="s")
+    a, b = (draw.normal(mean, 0.8, (4000, 6)) for mean in (1, 0))
+    share = (ttest_ind(a, b, axis=1, alternative="greater").pvalue < 0.025).mean()
+    assert planned.power == pytest.approx(share, abs=0.02)
+
+
+def outcome_of(one: Finding) -> Outcome:
+    numbers = samples(a=FAR, b=LOW)
+    return Outcome(rule=one.rule, samples=numbers, minutes=1, finished="2026-01-01", commit=None, versions={})
+
+
+def test_guessing_is_taken_out():
+    scores = [
+        {"length": n, "exact": e, "token": e, "count": 10, "tokens": 10, "chance": 0.5, "token_chance": 0.2}
+        for n, e in ((4, 1.0), (8, 0.75))
+    ]
+    run = SimpleNamespace(scores=[LengthScore(**score) for score in scores], train_length=4, path="p")
+    assert Measure(score="exact", past=1, to=2).of_run(run) == 0.75
+    assert Measure(score="exact", past=1, to=2, above_chance=True).of_run(run) == 0.5
+    assert Measure(score="token", past=0, to=2, above_chance=True).of_run(run) == pytest.approx((1 + 0.55 / 0.8) / 2)
 
 
 @pytest.mark.parametrize(
@@ -119,27 +198,6 @@ def test_contradictory_findings_are_refused(changes, message):
         finding(**changes)
 
 
-def test_an_estimate_has_as_many_decimals_as_its_half_width():
-    shown = [interval(*pair) for pair in ((-1.7e-05, 0.0019), (-0.0151, 0.0354), (0.0216, 0.08), (569.3, 27.4), (3.6, 270.2))]
-    assert shown == ["0.0000 ± 0.0019", "-0.015 ± 0.035", "0.022 ± 0.080", "569 ± 27", "4 ± 270"]
-    shown = [interval(*pair) for pair in ((2.47e-07, 1.31e-07), (3.2e30, 1.1e29), (0.5, 0.0), (-0.0, 0.0))]
-    assert shown == ["2.47e-07 ± 1.3e-07", "3.2e+30 ± 1.1e+29", "0.5 ± 0", "0 ± 0"]
-    assert interval(0.5, None) == interval(0.5, math.inf) == "0.5" and interval(math.nan, 0.02) == ABSENT
-
-
-def test_the_page_shows_each_verdict_and_ignores_outcomes_of_another_rule():
-    outcome = Outcome(
-        rule=finding().rule, samples=samples(a=(0.9, 0.91, 0.92), b=(0.4, 0.41, 0.42)), minutes=1, finished="2026-01-01",
-        commit=None, versions={},
-    )  # fmt: skip
-    page = render_findings([finding()], {"one": outcome})
-    assert "1 reproduced, 0 in order only" in page and "0.500 ± 0.023" in page and "| 0.9" in page
-    stale = outcome.model_copy(update={"rule": "another"})
-    assert STALE in render_findings([finding()], {"one": stale}) and NOT_RUN in render_findings([finding()], {})
-    shipped = render_findings(shipped_findings(), {})
-    assert "; 5 seeds; tolerance 0.05. `lprime reproduce binary_majority`" in shipped and "; 0 seeds" not in shipped
-
-
 def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # no checkout: the verdicts of others are those installed
     monkeypatch.setattr("bench.runs.git_commit.current_commit", lambda: "one")
@@ -150,6 +208,8 @@ def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, mo
     listed = json.loads(printed("reproduce", *out))
     assert {row["verdict"] for row in listed if row["name"] in names} == {"reproduced"}
     assert {row["verdict"] for row in listed if row["name"] not in names} != {NOT_RUN}
+    planned = printed("reproduce", names[0], "rope_base_addition", "--dry-run")
+    assert "rope_base_addition: 6 minutes of one core" in planned and "6 runs, 0 of them done (rope(base=3.0), rope" in planned
     first = read_outcomes(tmp_path / OUTCOMES)
     printed("reproduce", *names, *out)
     assert read_outcomes(tmp_path / OUTCOMES) == first, "not measured again"
@@ -178,7 +238,7 @@ def test_a_finding_about_probes_is_trained_measured_and_judged(tmp_path, monkeyp
     code, text, _ = run_command("reproduce", "one", "--out", tmp_path, "--workers", "1", "--json")
     (shown,) = json.loads(text, parse_constant=pytest.fail)
     assert [part["estimate"] for part in shown["parts"][1:]] == [None], "not NaN, which is no JSON"
-    assert (code, shown["verdict"]) == (0, "not decided")  # one seed
+    assert (code, shown["verdict"]) == (0, "inconclusive")  # one seed
     assert shown["samples"].keys() == {"far/nope", "far/alibi", "alike/alibi"}  # nothing of nope's likeness to itself
     folder = tmp_path / one.grids["x"].name / "sorting" / "alibi" / "seed-3"
     values = json.loads((folder / "probe-distance.json").read_text())["values"]

@@ -1,0 +1,1 @@
+"""Results as data frames: of runs, of probes."""

@@ -1,0 +1,141 @@
+"""Records of probes (``bench.probe``), of local runs and published ones, and their numbers as a data frame.
+
+::
+
+    <out>/<suite>/<task>/<encoding>/seed-<n>/probe-<name>.json     of local runs
+    <folder>/probes/<suite>/<encoding>.jsonl                       published, one record per line
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bench.files import write_atomic
+from bench.probe.record import ProbeRecord, Value, file_of, read_record
+from bench.result import reading
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PROBES = "probes"
+HIDDEN_STATES = "position"
+"""The probe of hidden states, of which layer 0 is the input."""
+COLUMNS = {
+    "suite": "name of the suite",
+    "suite_version": "version of the suite",
+    "fingerprint": "hash of everything that can change a number of a run; rows with different fingerprints do not compare",
+    "task": "name of the task",
+    "variant": "variant of the task",
+    "train_length": "L, in the task's units",
+    "encoding": "name of the encoding",
+    "seed": "seed of the run",
+    "learning_rate": "learning rate of the run; empty where the suite has one only",
+    "source_sha256": "hash of the encoding's source",
+    "probe": "name of the probe: see bench/probe",
+    "version": "version of the probe; rows with different versions do not compare",
+    "quantity": "what was measured",
+    "value": "the number; empty where it does not exist",
+    "length": "length of the examples, in the task's units; empty if it is of several",
+    "layer": "layer, from 1, as in figures; of hidden states (probe position), 0 is the input and n the end of the n-th layer",
+    "head": "head, from 0; empty for a mean over heads",
+    "at": "further coordinate: eighth of the prompt, position, or the other run of a comparison",
+}
+"""Column of ``probe_frame`` → what it holds."""
+SHOWN = {
+    "position": ("chance", "error", "untrained"),
+    "distance": ("mean_distance", "peak_distance"),
+    "growth": ("slope of entropy", "slope of largest_weight", "slope of logit_range", "slope of output_std", "first_token"),
+    "context": ("accuracy", "accuracy_cut", "nll", "nll_cut"),
+    "needle": ("accuracy",),
+    "excess": ("excess",),
+    "similarity": ("divergence",),
+}
+"""Probe → the quantities that a summary shows."""
+RunKey = tuple[str, str, str, int, str]
+"""Fingerprint, task, encoding, seed and source hash of a run."""
+
+
+def read_local(folder: Path) -> list[ProbeRecord]:
+    """The records of all runs in one suite's folder, by task, encoding, seed and probe.
+
+    Raises:
+        InputError: a damaged file.
+    """
+    found = (read_record(path) for path in sorted(folder.glob(f"*/*/seed-*/{file_of('*')}")))
+    return [record for record in found if record]
+
+
+def read_published(folder: Path, suite: str = "*") -> dict[str, list[ProbeRecord]]:
+    """Suite → its published records, by encoding, task, seed and probe; of all suites, or of one.
+
+    Raises:
+        InputError: a damaged line.
+    """
+    places = sorted(path for path in (folder / PROBES).glob(suite) if path.is_dir())
+    return {place.name: list(read_lines(place)) for place in places}
+
+
+def read_lines(place: Path) -> Iterator[ProbeRecord]:
+    for path in sorted(place.glob("[!.]*.jsonl")):
+        for number, line in enumerate(path.read_bytes().splitlines(), 1):
+            with reading(f"{path}, line {number},", "is not a whole probe", "restore it from git"):
+                yield ProbeRecord.model_validate_json(line)
+
+
+def publish_probes(suite: str, records: Iterable[ProbeRecord], folder: Path) -> int:
+    """Publish records of a suite; they replace earlier ones of the same runs and probes. Returns how many there are.
+
+    Arguments:
+        records: those of published runs alone, see ``of_runs``.
+    """
+    new, stored = list(records), read_published(folder, suite).get(suite, [])
+    for encoding in sorted({record.encoding for record in new}):
+        own = {(r.task, r.seed, r.learning_rate or 0.0, r.probe): r for r in [*stored, *new] if r.encoding == encoding}
+        path = folder / PROBES / suite / f"{encoding}.jsonl"  # a name that its published runs have shown to be safe
+        write_atomic(path, "".join(own[key].model_dump_json() + "\n" for key in sorted(own)))
+    return len(new)
+
+
+def of_runs(records: Iterable[ProbeRecord], runs: Collection[RunKey]) -> list[ProbeRecord]:
+    """The records that belong to these runs, each probe in its newest version."""
+    found = [r for r in records if (r.fingerprint, r.task, r.encoding, r.seed, r.source_sha256) in runs]
+    newest: dict[str, int] = {}
+    for record in found:
+        newest[record.probe] = max(record.version, newest.get(record.probe, 0))
+    return [record for record in found if record.version == newest[record.probe]]
+
+
+def as_shown(record: ProbeRecord) -> Sequence[Value]:
+    """The values of a record with its layers counted as in figures: stored ones count from 0, also those of attention."""
+    if record.probe == HIDDEN_STATES:
+        return record.values
+    return [value if value.layer is None else value._replace(layer=value.layer + 1) for value in record.values]
+
+
+def probe_frame(records: Iterable[ProbeRecord]) -> "pd.DataFrame":
+    """One row per number, with what it is of: see ``COLUMNS``."""
+    import pandas as pd
+
+    own = [name for name in COLUMNS if name not in Value._fields]
+    rows = [(*(getattr(record, name) for name in own), *value) for record in records for value in as_shown(record)]
+    frame = pd.DataFrame(rows, columns=[*own, *Value._fields])
+    return frame.astype({name: "Int64" for name in ("length", "layer", "head")} | {"value": float, "learning_rate": float})
+
+
+def summaries(frame: "pd.DataFrame") -> Iterator[tuple[str, "pd.DataFrame"]]:
+    """Title and table of each probe and task: a row an encoding, the mean over seeds, heads and layers of each quantity at the
+    shortest shown length and the longest one. Hidden states are shown by layer, similarity by the other encoding at L."""
+    for (probe, task), own in frame.groupby(["probe", "task"], sort=False):
+        own = own[own.quantity.isin(SHOWN[probe])]
+        own = own.assign(length=own.length.fillna(0), encoding=own.encoding.astype(str))
+        if probe == "similarity":
+            own = own[own.length == own.train_length]
+            columns = own["at"].str.replace(r" seed \d+$", "", regex=True)
+        else:
+            past = own.groupby("quantity").length.transform("max")
+            own = own[(own.length == own.train_length) | (own.length == past)]
+            columns = own.quantity + own.length.map(lambda n: f", l = {n}" if n else "")
+            if probe == HIDDEN_STATES:
+                columns += own.layer.map(lambda k: f", layer {k}", na_action="ignore").fillna("")
+        table = own.assign(column=columns).pivot_table("value", "encoding", "column", sort=False)
+        yield f"{probe}, {task}", table

@@ -1,1 +1,0 @@
-"""Benchmarks of the launcher; not part of the wheel."""
