@@ -166,6 +166,10 @@ class Result(Record):
     """Loss curve: step, and mean training loss since the previous entry."""
     scores: Annotated[list[LengthScore], Field(min_length=1)]
     """One per test length, ascending."""
+    further: dict[str, list[LengthScore]] = {}
+    """Scores on the task's further test sets, by their name: see ``tasks.Task.further_tests``."""
+    symbols: Annotated[int, Field(ge=0)] = 0
+    """Size of the vocabulary. 0 in results from before this field."""
     parameters: Parameters
     timings: Timings
     data_hash: str

@@ -138,10 +138,13 @@ class Session:
         self.train()
         state, stage = training.state, training.model.encoding.stage
         start = time.monotonic()
-        if state.diverged:
-            scores = zero_scores(task, test_sets)
-        else:
-            scores = evaluate(training.model, task, test_sets, suite.test_seed, self.before_batch)
+        further = task.further_tests(list(test_sets), run.train_length, suite.test_examples, suite.test_seed)
+        scores, *more = [
+            zero_scores(task, sets)
+            if state.diverged
+            else evaluate(training.model, task, sets, suite.test_seed, self.before_batch)
+            for sets in (test_sets, *further.values())
+        ]
         return Result(
             **run.identity,
             task_sha256=source_sha256(type(task)),
@@ -151,6 +154,8 @@ class Session:
             steps=state.step,
             loss=state.loss,
             scores=scores,
+            further=dict(zip(further, more, strict=True)),
+            symbols=len(task.vocabulary),
             parameters=Parameters(model=count_parameters(training.model), encoding=count_parameters(training.model.encoding)),
             timings=Timings(
                 step_ms=round(median_step_ms(state), 3),

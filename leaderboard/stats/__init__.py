@@ -1,1 +1,11 @@
-"""Statistics of the board: scores, intervals, significance tests and ranks; no formatting or drawing."""
+"""Statistics of the board: from the frame of runs to a frame with one row per encoding. Nothing here is formatted.
+
+::
+
+    scores.py       score of each run: exact match beyond L, chance-corrected, averaged over log length
+    rates.py        which learning rate counts, for each encoding, task and seed
+    ranks.py        blocks: intervals, a test of all pairs, rank intervals, P(first) under random weights of tasks
+    rows.py         the frame of rows
+    reliability.py  how far the order can be trusted, for each suite
+    transfer.py     the comparison of synthetic tasks with text
+"""

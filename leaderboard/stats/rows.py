@@ -1,155 +1,147 @@
-"""What the board knows of an encoding: one ``Row`` per encoding, with one ``Cell`` per task. Shapes: S runs, N lengths."""
+"""The frame of rows: one row per encoding of a suite, with everything that pages, terminal and web page show."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Mapping
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 
-from bench.result import EncodingRecord, Result
-from leaderboard.data.grid import Column
+import tasks
+from bench.result import RANKING_CLASSES
 
-from . import scores as st
+from . import ranks
+from .rates import with_choice
+from .scores import GATE, curve, length_limit, scored
 
-
-@dataclass(frozen=True)
-class Cell:
-    """One encoding on one task. Numbers are None without a run."""
-
-    column: Column
-    runs: tuple[Result, ...]
-    expected: tuple[int, ...]
-    """Seeds of the suite."""
-    failed: tuple[int, ...]
-    """Seeds that failed and have no result."""
-    exact: Float[np.ndarray, "S N"]
-    """Exact match of each run at each test length."""
-    cells: Float[np.ndarray, "S N"]
-    """Score of each run at each test length: see ``scores.cell_scores``."""
-    scores: Float[np.ndarray, " S"]
-    """Score of each run, over all lengths l > L."""
-    score: tuple[float, float | None] | None
-    """Mean score over seeds and half-width of its interval, for which two runs say too little."""
-    tokens: Float[np.ndarray, " S"]
-    """Token accuracy of each run past L, averaged like its score; guessing taken out where its level is known."""
-    nll: Float[np.ndarray, " S"]
-    """Negative log-likelihood of an answer token past L, averaged alike; NaN where unknown."""
-    in_distribution: float | None
-    """Mean exact match over runs and test lengths l ≤ L."""
-    reach: st.Reach | None
-
-    @property
-    def state(self) -> Literal["done", "failed", "missing"]:
-        return "done" if self.runs else "failed" if self.failed else "missing"
-
-    @property
-    def seeds(self) -> tuple[int, ...]:
-        return tuple(run.seed for run in self.runs)
-
-    @property
-    def absent(self) -> tuple[int, ...]:
-        """Missing seeds: expected, without a result or a failure."""
-        return tuple(s for s in self.expected if s not in self.seeds and s not in self.failed)
-
-    @property
-    def asked(self) -> int:
-        """Number of seeds: expected, finished or failed."""
-        return len({*self.expected, *self.seeds, *self.failed})
-
-    @property
-    def flagged(self) -> bool:
-        return self.in_distribution is not None and not st.passes_gate(self.in_distribution)
-
-    @property
-    def by_length(self) -> Float[np.ndarray, " N"]:
-        """Exact match at each test length, mean over seeds."""
-        return self.exact.mean(0)
+ABOUT = ("family", "ranking", "source", "year", "title", "link", "lengths")
+"""Columns of the frame of runs that describe the encoding; the newest run decides."""
+BASE = "nope"
+LOCAL = " (local)"
+"""Suffix of the name of an encoding whose local runs stand beside published ones."""
 
 
-@dataclass(frozen=True)
-class Versus:
-    """Comparison of a row with another."""
+class Board:
+    """One suite's results: the scored runs of its newest fingerprint, and the frame of rows.
 
-    name: str
-    """Name of the other row."""
-    improvement: float
-    """Probability that a run of the row scores above a run of the other."""
-    interval: tuple[float, float] | None
-    """Interval of ``improvement``; None if either has a single run on a task."""
-    p: float
-    """p of ``significance.separation_ps``, adjusted for all pairs of encodings on the board."""
-    separated: Literal["above", "below"] | None
-    """Position relative to the other row, if the test separates them."""
+    Arguments:
+        runs: frame of runs of one suite.
+        costs: encoding × ``step_time``, ``step_time_past``, ``memory``, relative to NoPE.
+    """
+
+    def __init__(self, runs: pd.DataFrame, costs: pd.DataFrame | None = None):
+        newest = runs.sort_values(["suite_version", "finished"]).iloc[-1]
+        self.suite, self.version, self.fingerprint = newest["suite"], newest["suite_version"], newest["fingerprint"]
+        kept = scored(runs[runs["fingerprint"] == self.fingerprint].reset_index(drop=True))
+        self.all_runs = with_choice(kept)
+        """All runs, with the columns of ``scored`` and ``chosen``."""
+        self.runs = self.all_runs[self.all_runs["chosen"]]
+        ranked = [task for task in kept["task"].unique() if is_ranked(task)]
+        self.tasks = sorted(ranked or kept["task"].unique(), key=order_of_task)
+        self.encodings = sorted(kept["encoding"].unique())
+        self.seeds = sorted(kept["seed"].unique())
+        self.scores = self.cube(self.runs)
+        """Score of each encoding, block and task, NaN without a run: [R, B, T]."""
+        self.blocks = np.where(np.isnan(self.scores).any(2), np.nan, self.scores.mean(2))
+        """Mean over tasks of each encoding and block, NaN where a task lacks: [R, B]."""
+        self.centred = ranks.centred(self.blocks)
+        self.rows = self.make_rows(costs)
+
+    def cube(self, runs: pd.DataFrame, column: str = "score") -> Float[np.ndarray, "R B T"]:
+        table = runs.pivot_table(index=["encoding", "seed"], columns="task", values=column, aggfunc="mean", observed=True)
+        index = pd.MultiIndex.from_product([self.encodings, self.seeds])
+        values = table.reindex(index=index, columns=self.tasks).to_numpy(float)
+        return values.reshape(len(self.encodings), len(self.seeds), len(self.tasks))
+
+    def make_rows(self, costs: pd.DataFrame | None) -> pd.DataFrame:
+        """One row per encoding, classes in order, best score first, incomplete encodings last."""
+        newest = self.all_runs.sort_values("finished").groupby("encoding", observed=True)[[*ABOUT]].last()
+        rows = newest.reindex(self.encodings)
+        runs = self.all_runs.groupby("encoding", observed=True)
+        rows["parameters_low"], rows["parameters_high"] = runs["encoding_parameters"].min(), runs["encoding_parameters"].max()
+        trained_longer = runs["longest_seen"].max() > runs["train_length"].max()
+        rows.loc[trained_longer & (rows["ranking"] == "standard"), "ranking"] = "longer"
+        complete = ~np.isnan(self.blocks)
+        rows["blocks"], rows["complete"] = complete.sum(1), complete.any(1)
+        rows["missing"] = [", ".join(np.array(self.tasks)[np.isnan(one).all(0)]) for one in self.scores]
+        with np.errstate(all="ignore"):
+            rows["score"] = np.clip(means(self.centred), 0, 1)
+            rows["rate_low"], rows["rate_high"] = self.by_rate()
+        for task, values in zip(self.tasks, np.moveaxis(self.scores, 2, 0), strict=True):
+            rows[f"score.{task}"] = means(values)
+            rows[[f"low.{task}", f"high.{task}"]] = ranks.interval(values)
+        within = self.cube(self.runs, "within")
+        for name, column in {"within": "within", "token": "token_score", "nll": "nll_beyond"}.items():
+            values = self.cube(self.runs, column)
+            for t, task in enumerate(self.tasks):
+                rows[f"{name}.{task}"] = means(values[..., t])
+        of_task = means(within.swapaxes(1, 2).reshape(-1, within.shape[1])).reshape(len(rows), -1)
+        rows["within"] = np.where(rows["complete"], of_task.mean(1), np.nan)
+        rows["fails_within"] = [", ".join(np.array(self.tasks)[one < GATE - 1e-9]) for one in np.nan_to_num(of_task, nan=1.0)]
+        rows = rows.join(self.limits())
+        rows = rows.join(costs) if costs is not None else rows
+        rows = rows.reindex(columns=[*rows.columns, *({"step_time", "step_time_past", "memory"} - set(rows.columns))])
+        return self.with_ranks(rows.reset_index(names="encoding"))
+
+    def by_rate(self) -> tuple[np.ndarray, np.ndarray]:
+        """Lowest and highest mean score of each encoding over the learning rates that have all tasks; NaN with one rate."""
+        swept = self.all_runs[self.all_runs["learning_rate"].notna()]
+        table = swept.pivot_table(index=["encoding", "learning_rate"], columns="task", values="score", observed=True)
+        overall = table.reindex(columns=self.tasks).mean(axis=1, skipna=False).groupby(level=0)
+        low, high = overall.min().reindex(self.encodings), overall.max().reindex(self.encodings)
+        return low.to_numpy(float), high.to_numpy(float)
+
+    def limits(self) -> pd.DataFrame:
+        """Length limit of each encoding and task, with its mark."""
+        found: dict[str, dict[str, object]] = {}
+        for (encoding, task), group in self.runs.groupby(["encoding", "task"], observed=True):
+            at, values = curve(group)
+            limit, mark = length_limit(at, values.mean(0))
+            found.setdefault(encoding, {}).update({f"limit.{task}": limit, f"limit_mark.{task}": mark})
+        return pd.DataFrame.from_dict(found, orient="index")
+
+    def with_ranks(self, rows: pd.DataFrame) -> pd.DataFrame:
+        """Rows in the order of the board, with intervals and ranks; the classes have a ranking each."""
+        self.ps = np.full((len(rows), len(rows)), np.nan)
+        columns = ("low", "high", "rank", "rank_low", "rank_high", "p_first", "weighted_low", "weighted_high")
+        rows = rows.assign(**dict.fromkeys(columns, np.nan))
+        for kind in rows["ranking"].unique():
+            places = np.flatnonzero((rows["ranking"] == kind) & rows["complete"])
+            if not len(places):
+                continue
+            blocks = self.blocks[places]
+            scores = rows["score"].to_numpy()[places]
+            rows.loc[places, ["low", "high"]] = ranks.interval(self.centred[places])
+            ps = self.ps[np.ix_(places, places)] = ranks.pair_ps(blocks)
+            rows.loc[places, "rank"] = pd.Series(-scores.round(3)).rank(method="min").to_numpy()
+            tested = (~np.isnan(blocks)).sum(1) > 1
+            intervals = ranks.rank_intervals(scores, ps).astype(float)
+            rows.loc[places, ["rank_low", "rank_high"]] = np.where(tested[:, None], intervals, np.nan)
+            first, weighted = ranks.under_random_weights(self.scores[places])
+            rows.loc[places, "p_first"] = first
+            rows.loc[places, ["weighted_low", "weighted_high"]] = weighted
+        kinds = {kind: n for n, kind in enumerate(RANKING_CLASSES)}
+        order = np.lexsort([rows["encoding"], -rows["score"].fillna(-1).round(3), rows["ranking"].map(kinds).fillna(9)])
+        self.order = order
+        self.ps = self.ps[np.ix_(order, order)]
+        self.difference, self.half_width = (one[np.ix_(order, order)] for one in ranks.differences(self.blocks))
+        self.equal = ranks.practically_equal(self.blocks)[np.ix_(order, order)]
+        return rows.iloc[order].reset_index(drop=True)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One encoding over all tasks. Means over tasks are None unless every task has a run."""
-
-    name: str
-    record: EncodingRecord | None
-    """Record in its latest run; None without any run."""
-    ranking: str
-    cells: Mapping[str, Cell]
-    iqm: float | None
-    """Interquartile mean of the scores of all runs."""
-    iqm_interval: tuple[float, float] | None
-    """None also if a task has a single run, like every other interval."""
-    score: float | None
-    """Mean over tasks of the mean score over runs: what rows are ordered by, and what is tested."""
-    interval: tuple[float, float] | None
-    """Interval of ``score``."""
-    reach: st.Reach | None
-    """Geometric mean over tasks."""
-    in_distribution: float | None
-    """Mean over tasks."""
-    parameters: tuple[int, int] | None
-    """Parameters of the encoding alone: minimum and maximum over tasks (some tables grow with L or L′)."""
-    step_time: float | None
-    """Relative to NoPE: measured side by side if available, otherwise from the timings of the runs."""
-    step_time_past: float | None
-    """Step time relative to NoPE at the longest length measured; None if not measured."""
-    memory: float | None
-    """Peak memory of a training step past L relative to NoPE; None if not measured."""
-    busy: bool
-    """Whether all step times were taken while the machine was busy with something else."""
-    tier: int | None = None
-    """None where nothing could be tested: see ``significance.tiers``."""
-    places: tuple[int, int] | None = None
-    """The best and the worst place among the tested rows of its table that the tests leave open."""
-    below: Versus | None = None
-    """Comparison with the next tested row."""
-    against: Versus | None = None
-    """Comparison with ``ANCHOR``."""
-    ps: Mapping[str, float] = field(default_factory=dict)
-    """Name of each row that it was compared with, of any table → p, as in ``Versus``."""
-
-    @property
-    def scores(self) -> list[Float[np.ndarray, " S"]]:
-        return [cell.scores for cell in self.cells.values()]
-
-    @property
-    def runs(self) -> list[Result]:
-        return [run for cell in self.cells.values() for run in cell.runs]
-
-    @property
-    def flagged(self) -> bool:
-        return any(cell.flagged for cell in self.cells.values())
-
-    @property
-    def second_hand(self) -> bool:
-        return self.record is not None and self.record.source == "second-hand"
-
-    @property
-    def complete(self) -> bool:
-        return self.score is not None
+def means(values: Float[np.ndarray, "R B"]) -> Float[np.ndarray, " R"]:
+    """Mean over blocks; NaN without any."""
+    known = ~np.isnan(values)
+    return np.where(known.any(1), np.nansum(values, 1) / np.maximum(known.sum(1), 1), np.nan)
 
 
-Classes = Mapping[str, Sequence[Row]]
-"""Ranking class → its rows, as ``summarise`` returns them."""
+def is_ranked(task: str) -> bool:
+    """Whether boards rank by a task; by one that is not in the catalogue too."""
+    known = tasks.catalogue().get(task)
+    return known is None or known.ranked
 
 
-def all_rows(classes: Classes) -> list[Row]:
-    """Rows in the order of the tables."""
-    return [row for rows in classes.values() for row in rows]
+TASKS: Mapping[str, int] = {name: n for n, name in enumerate(("copying", "addition", "parity", "key_retrieval", "sorting"))}
+
+
+def order_of_task(task: str) -> tuple[int, str]:
+    return TASKS.get(task, len(TASKS)), task

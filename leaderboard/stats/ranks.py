@@ -1,0 +1,173 @@
+"""Blocks: intervals, a test of all pairs of encodings, rank intervals, and who is first under random weights of tasks.
+
+A block is a seed with its batch order, lengths and steps, shared by all encodings. The unit is the mean over tasks of one
+encoding in one block, minus the mean of all encodings in that block. Shapes: R encodings, B blocks, T tasks, P pairs, K
+replicates.
+``benchmarks/error_rates.py`` measures the errors and the power of the test.
+"""
+
+import warnings
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import stdtrit
+
+ALPHA = 0.05
+"""Family-wise error rate: the largest probability of any false difference on a whole board, by design."""
+LEVEL = 0.95
+EQUAL = 0.03
+"""Two encodings are practically equal if the 90 % interval of their difference is within ± this."""
+REPLICATES, CHUNK = 20_000, 250
+"""Replicates of the bootstraps, and how many are handled at once, which bounds the memory."""
+PRIOR = 8
+"""Degrees of freedom of the pooled variance in the variance of an encoding's blocks: as many as nine blocks have."""
+FUZZ = 1e-9
+
+
+def centred(blocks: Float[np.ndarray, "R B"]) -> Float[np.ndarray, "R B"]:
+    """Block means without what all encodings share in a block (how hard it is); NaN where a block lacks.
+
+    The shared part is that of an additive fit, encoding + block, so that encodings with other blocks compare. Its mean over
+    blocks is 0: with the same blocks for all, means of encodings stay.
+    """
+    values, shared = blocks, np.zeros(blocks.shape[1])
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a block without any encoding
+        for _ in range(100):
+            step = np.nan_to_num(np.nanmean(values - np.nanmean(values, axis=1, keepdims=True), axis=0))
+            shared, values = shared + step, values - step
+            if np.abs(step).max() < FUZZ:
+                break
+    return blocks - (shared - shared.mean())
+
+
+def moderated(
+    blocks: Float[np.ndarray, "R B"],
+) -> tuple[Float[np.ndarray, " R"], Float[np.ndarray, " R"], Int[np.ndarray, " R"]]:
+    """Mean, variance of a block, and number of blocks of each encoding.
+
+    Three blocks say little about their own variance, and three equal ones would make t infinite. So the variance is averaged
+    with the pooled variance of all encodings, which counts as ``PRIOR`` degrees of freedom (Smyth 2004, Statistical
+    Applications in Genetics and Molecular Biology 3).
+    """
+    counts = (~np.isnan(blocks)).sum(1)
+    means = np.nanmean(blocks, axis=1)
+    squares = np.nansum((blocks - means[:, None]) ** 2, axis=1)
+    pooled = squares.sum() / max(1, (counts - 1).sum())
+    return means, (PRIOR * pooled + squares) / (PRIOR + counts - 1), counts
+
+
+def interval(values: Float[np.ndarray, "R B"]) -> Float[np.ndarray, "R 2"]:
+    """95 % Student-t interval of each encoding's mean over blocks, within 0 … 1; NaN with a single block on the whole board."""
+    means, variances, counts = moderated(values)
+    if (counts < 2).all():
+        return np.full((len(values), 2), np.nan)
+    half = stdtrit(PRIOR + counts - 1, (1 + LEVEL) / 2) * np.sqrt(variances / counts)
+    bounds = np.clip(np.stack([means - half, means + half], 1), 0, 1)
+    return np.where((counts > 1)[:, None], bounds, np.nan)
+
+
+def pair_ps(blocks: Float[np.ndarray, "R B"], seed: int = 0) -> Float[np.ndarray, "R R"]:
+    """Adjusted p of each pair of encodings: of the hypothesis that their true mean scores are equal. NaN for single blocks.
+
+    A step-down maximum test (Romano & Wolf 2005, JASA 100): the probability that any pair with equal means has p ≤ ``ALPHA`` is
+    about ``ALPHA``, whatever the other pairs are. The statistic of a pair is its difference over its standard error. The joint
+    distribution under the hypotheses is a wild bootstrap: residuals of the blocks with random signs (Liu 1988, Annals of
+    Statistics 16), drawn for all encodings at once.
+
+    Arguments:
+        blocks: mean over tasks of each encoding in each block; NaN where a block is not complete.
+    """
+    found = np.full((len(blocks), len(blocks)), np.nan)
+    rows = np.flatnonzero((~np.isnan(blocks)).sum(1) > 1)
+    first, second = np.triu_indices(len(rows), 1)
+    if not len(first):
+        return found
+    values = centred(blocks[rows])
+    means, variances, counts = moderated(values)
+    observed = t_of(means[:, None], variances[:, None], counts, first, second)[:, 0]
+    rng = np.random.default_rng(seed)
+    residuals = np.nan_to_num((values - means[:, None]) / np.sqrt(counts * (counts - 1))[:, None])  # with the mean's variance
+    order, beyond = np.argsort(observed, kind="stable"), np.zeros(len(observed), int)
+    squares = (values - means[:, None]) ** 2
+    sums = np.nansum(squares, axis=1) * counts / (counts - 1)
+    for _ in range(REPLICATES // CHUNK):
+        drawn = np.einsum("rb,rbk->rk", residuals, rng.choice(np.array([-1.0, 1.0]), (*residuals.shape, CHUNK)))
+        left = np.maximum(sums[:, None] - counts[:, None] * drawn**2, 0)  # squares of the flipped residuals about their mean
+        pooled = left.sum(0) / (counts - 1).sum()
+        own = (PRIOR * pooled + left) / (PRIOR + counts - 1)[:, None]
+        beyond += (
+            np.maximum.accumulate(t_of(drawn, own, counts, first, second)[order]) >= observed[order][:, None] - FUZZ
+        ).sum(1)
+    adjusted = np.empty(len(observed))
+    adjusted[order] = np.maximum.accumulate(((1 + beyond) / (1 + REPLICATES // CHUNK * CHUNK))[::-1])[::-1]
+    found[rows[first], rows[second]] = found[rows[second], rows[first]] = adjusted
+    return found
+
+
+def t_of(
+    means: Float[np.ndarray, "R K"],
+    variances: Float[np.ndarray, "R K"],
+    counts: Int[np.ndarray, " R"],
+    first: Int[np.ndarray, " P"],
+    second: Int[np.ndarray, " P"],
+) -> Float[np.ndarray, "P K"]:
+    """|t| of each pair."""
+    of_means = variances / counts[:, None]
+    return np.abs(means[first] - means[second]) / np.sqrt(np.maximum(of_means[first] + of_means[second], FUZZ**2))
+
+
+def differences(
+    blocks: Float[np.ndarray, "R B"], level: float = LEVEL
+) -> tuple[Float[np.ndarray, "R R"], Float[np.ndarray, "R R"]]:
+    """Difference of each pair (row minus column), and the half-width of its interval; NaN where it cannot be tested."""
+    means, variances, counts = moderated(centred(blocks))
+    of_means = np.where(counts > 1, variances / counts, np.nan)
+    freedom = PRIOR + counts[:, None] + counts - 2
+    half = stdtrit(freedom, (1 + level) / 2) * np.sqrt(of_means[:, None] + of_means)
+    return means[:, None] - means, half
+
+
+def practically_equal(blocks: Float[np.ndarray, "R B"]) -> Bool[np.ndarray, "R R"]:
+    """Whether the 90 % interval of a pair's difference is within ± ``EQUAL`` (two one-sided tests at 5 %)."""
+    difference, half = differences(blocks, 0.9)
+    return np.abs(difference) + half <= EQUAL
+
+
+def rank_intervals(scores: Float[np.ndarray, " R"], ps: Float[np.ndarray, "R R"]) -> Int[np.ndarray, "R 2"]:
+    """Best and worst rank of each encoding that is compatible with the tests, for all at once.
+
+    From 1 + the number of encodings that are significantly better, to the number of encodings − the number significantly worse.
+    These are simultaneous confidence sets for all true ranks (Mogstad, Romano, Shaikh & Wilhelm 2024, Review of Economic
+    Studies).
+    """
+    better = (ps <= ALPHA) & (scores[:, None] > scores)  # row better than column
+    return np.stack([1 + better.sum(0), len(scores) - better.sum(1)], 1)
+
+
+def under_random_weights(
+    scores: Float[np.ndarray, "R B T"], seed: int = 0
+) -> tuple[Float[np.ndarray, " R"], Int[np.ndarray, "R 2"]]:
+    """Probability to be first, and 95 % interval of the rank, under uniformly random weights of tasks and resampled blocks.
+
+    Arguments:
+        scores: NaN where a block is not complete; every encoding has one that is.
+    """
+    rng, (count, blocks, tasks) = np.random.default_rng(seed), scores.shape
+    known, filled = (~np.isnan(scores).any(2)).astype(float), np.nan_to_num(scores)
+    plain = filled.sum(1) / known.sum(1)[:, None]
+    ranks = np.zeros((count, count), int)
+    for _ in range(REPLICATES // CHUNK):
+        drawn = rng.multinomial(blocks, np.full(blocks, 1 / blocks), CHUNK).astype(float)  # [K B]
+        total = drawn @ known.T  # [K R]
+        means = np.einsum("kb,rbt->krt", drawn, filled) / np.maximum(total, 1)[..., None]
+        means = np.where((total > 0)[..., None], means, plain)  # none of its blocks was drawn
+        overall = np.einsum("krt,kt->kr", means, rng.dirichlet(np.ones(tasks), CHUNK))
+        places = (-overall).argsort(1, kind="stable").argsort(1)
+        for place in range(count):
+            ranks[:, place] += (places == place).sum(0)
+    shares = ranks / ranks.sum(1, keepdims=True)
+    reached = shares.cumsum(1)
+    low = 1 + (reached < (1 - LEVEL) / 2).sum(1)
+    high = 1 + (reached < (1 + LEVEL) / 2 - FUZZ).sum(1)
+    return shares[:, 0], np.stack([low, np.minimum(high, count)], 1)
