@@ -186,7 +186,7 @@ DAMAGES = {
     "state is no mapping": change_metadata(state=[1, 2]),
     "state of another version": change_metadata(state={"steps": 3}),
     "weight missing": rename_tensor("model/head.weight", "model/heap.weight"),
-    "moment missing": rename_tensor("exp_avg/decayed", "exp_avg/decoyed"),
+    "moment missing": rename_tensor("exp_avg/head.weight", "exp_avg/decoyed"),
 }
 
 
