@@ -16,7 +16,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import tasks
 from bench.encodings.dape_kernel import parts
-from bench.gpu.equality import recomputed
 from bench.plugins.registry import get_encoding
 from bench.training.batches import EIGHTHS, IGNORED, as_batch, few_shapes_batch
 from bench.training.cuda_graphs import CopyOnce, GraphedStep
@@ -27,6 +26,19 @@ from bench.training.train import TrainingState, answer_loss, graphed_step, train
 LENGTH = 5
 TASKS = {name: tasks.get(name, longest=2 * LENGTH) for name in tasks.catalogue()}
 TASK = TASKS["copying"]
+
+
+def recomputed(function):
+    """In place of ``cuda_graph`` where there is no GPU: every replay computes again."""
+    outputs = function()
+
+    def replay() -> None:
+        for old, new in zip(outputs, function(), strict=True):
+            old.copy_(new)
+
+    return outputs, replay
+
+
 STEPS = 20
 
 
