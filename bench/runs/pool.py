@@ -28,7 +28,7 @@ MALLOC = ":".join(
 new pages and page tables take 5 to 10 % of its time. Linux only."""
 RUNS_PER_GPU = 2
 """Workers that share a GPU unless the user says how many: one computes while the other starts or evaluates. More of them gain
-nothing without NVIDIA's Multi-Process Service, see ``bench/gpu/h200/GPU.md``."""
+nothing without NVIDIA's Multi-Process Service, see ``benchmarks/GPU.md``."""
 BLOCKED_SIGNALS = {signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2}
 """Signals sent to every process of a terminal or a cluster job. Workers start with them blocked, even during imports; only
 the pool reacts to them and stops its workers."""

@@ -46,7 +46,7 @@ def results_of(folder: Path) -> dict[str, bytes]:
 
 def test_the_wheel_has_all_published_results_its_addresses_and_a_readme_with_links_there(wheel):
     assert results_of(wheel / "leaderboard") == results_of(ROOT / "leaderboard") != {}
-    assert (wheel / "lprime/py.typed").exists() and not (wheel / "bench/speed").exists()
+    assert (wheel / "lprime/py.typed").exists() and not (wheel / "benchmarks").exists()
     (metadata,) = wheel.glob("*.dist-info/METADATA")
     message = email.message_from_bytes(metadata.read_bytes())
     assert "Repository, https://x.y/lab/lprime" in message.get_all("Project-URL")
