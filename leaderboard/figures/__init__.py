@@ -1,1 +1,1 @@
-"""Static figures of the board, drawn with matplotlib."""
+"""Five figures, each one SVG that reads on white and on black: overview, curves by task, one encoding, learning rates, cost."""

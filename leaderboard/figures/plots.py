@@ -1,0 +1,223 @@
+"""The figures of the board: each takes a ``Board`` and returns a matplotlib figure."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+import tasks
+from leaderboard.stats.rows import Board
+from leaderboard.stats.scores import curve
+
+from .style import FAINT, INK, SMALL, colour, end_labels, heading, headline, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_LINES = 5
+"""Coloured lines in one panel; all others are grey."""
+CELLS = ("#d9e6f5", "#b5cfec", "#7fabdd", "#3f7fc4", "#1f5a9e")
+"""Fills of length limits, from 1 L to 8 L."""
+DARK_TEXT, LIGHT_TEXT = "#1f2328", "#ffffff"
+
+
+def overview(board: Board, rows: pd.DataFrame, references: pd.DataFrame, title: str) -> "Figure":
+    """A row per encoding: gloss, score with interval and the band over learning rates, length limits by task, step time."""
+    shown = pd.concat([rows, references])
+    count, wide = len(shown), len(board.tasks)
+    figure, (names, scores, limits, costs) = new_figure(0.9 + 0.36 * count, ncols=4, width_ratios=[2.7, 2.2, 0.68 * wide, 0.9])
+    places = np.arange(count)[::-1] - np.repeat([0, 0.7], [len(rows), len(references)])
+    for axes in (names, scores, limits, costs):
+        axes.set_ylim(places[-1] - 0.6, count - 0.4)
+        axes.set_yticks([])
+        axes.grid(False)
+        axes.spines[["left", "bottom"]].set_visible(False)
+        if len(references) and len(rows):
+            axes.axhline(places[len(rows)] + 0.85, color=FAINT, lw=0.8)
+    for axes in (names, costs):
+        axes.set_xticks([])
+        axes.set_xlim(0, 1)
+    for y, row in zip(places, shown.itertuples(), strict=True):
+        ink = colour(row.encoding)
+        names.text(0, y + 0.2, row.encoding, weight="bold", va="center", color=ink)
+        names.text(0, y - 0.24, row.gloss, va="center", fontsize=SMALL, color=INK)
+        scores.plot([row.rate_low, row.rate_high], [y, y], color=ink, alpha=0.3, lw=8, solid_capstyle="butt")
+        scores.plot([row.low, row.high], [y, y], color=ink, lw=2)
+        scores.plot(row.score, y, "o", color=ink, ms=6)
+        costs.text(0.5, y, f"{row.step_time:.2f}" if np.isfinite(row.step_time) else "", ha="center", va="center", color=INK)
+    scores.grid(True, axis="x")
+    heading(scores, "Score beyond L")
+    length_cells(limits, board.tasks, shown, places)
+    heading(costs, "Step time")
+    headline(figure, title)
+    return figure
+
+
+def length_cells(axes: "Axes", names: Sequence[str], shown: pd.DataFrame, places: np.ndarray) -> None:
+    """Length limits as cells, darker the longer."""
+    axes.set_xlim(-0.5, len(names) - 0.5)
+    heading(axes, "Half right up to … × L")
+    axes.set_xticks(range(len(names)), [short_title(task) for task in names])
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, pad=1)
+    for x, task in enumerate(names):
+        for y, limit, mark in zip(places, shown[f"limit.{task}"], shown[f"limit_mark.{task}"], strict=True):
+            if not np.isfinite(limit):
+                continue
+            depth = int(np.clip(np.log2(max(limit, 1)) / 3 * len(CELLS), 0, len(CELLS) - 1))
+            axes.barh(y, 0.94, 0.76, x - 0.47, color=CELLS[depth], lw=0)
+            text = f"{mark if isinstance(mark, str) else ''}{limit:.{1 if limit < 9.95 else 0}f}"
+            axes.text(x, y, text, ha="center", va="center", color=LIGHT_TEXT if depth > 2 else DARK_TEXT, fontsize=SMALL)
+
+
+def short_title(task: str) -> str:
+    return {"key_retrieval": "Retrieval"}.get(task, tasks.title(task))
+
+
+def curves(board: Board, highlighted: Sequence[str], title: str, only: Sequence[str] = (), others: bool = True) -> "Figure":
+    """Chance-corrected exact match by relative length, a panel per task: ``MOST_LINES`` coloured encodings, the others grey.
+
+    Arguments:
+        only: these tasks; by default all.
+        others: draw the other encodings, grey.
+    """
+    chosen = [task for task in board.tasks if not only or task in only]
+    columns = min(3, len(chosen))
+    count = -(-len(chosen) // columns)
+    figure, axes = new_figure(0.5 + (3.9 if len(chosen) == 1 else 2.6 * count), nrows=count, ncols=columns, sharey=True)
+    for panel, task in zip(axes, chosen, strict=False):
+        draw_curves(panel, board, task, highlighted[:MOST_LINES], others)
+    for panel in axes[len(chosen) :]:
+        panel.set_axis_off()
+    if len(chosen) < len(axes):
+        lines = ["dotted: the training length L", "shaded: lowest to highest seed", *["grey: all other encodings"] * others]
+        where = {"va": "center", "transform": axes[-1].transAxes}
+        axes[-1].text(0.05, 0.6, "\n".join(lines), fontsize=SMALL, linespacing=1.6, color=INK, **where)
+    headline(figure, title)
+    return figure
+
+
+def draw_curves(axes: "Axes", board: Board, task: str, highlighted: Sequence[str], others: bool = True) -> None:
+    labels, grey = [], []
+    own = board.runs[board.runs["task"] == task]
+    axes.set_ylim(-0.05, 1.05)
+    for encoding, runs in own.groupby("encoding", observed=True):
+        at, values = curve(runs)
+        mean = values.mean(0)
+        if encoding in highlighted:
+            ink = colour(str(encoding))
+            axes.plot(at, mean, color=ink, lw=2, zorder=3)
+            if len(values) > 1:
+                axes.fill_between(at, values.min(0), values.max(0), color=ink, alpha=0.12, lw=0)
+            labels.append((float(mean[-1]), str(encoding)))
+        else:
+            grey += [*zip(at, mean, strict=True), (np.nan, np.nan)]
+    if others and grey:
+        axes.plot(*np.array(grey).T, color=FAINT, lw=0.8, zorder=1)
+    axes.axvline(1, color=INK, lw=0.8, ls=":")
+    heading(axes, tasks.title(task))
+    if len(own):
+        first, last = own["length"].iloc[0][[0, -1]] / own["train_length"].iloc[0]
+        length_axis(axes, first, last)
+        end_labels(axes, labels, last)
+
+
+def length_axis(axes: "Axes", first: float, last: float) -> None:
+    """Relative lengths on a logarithmic axis, with room for names behind the last one."""
+    axes.set_xscale("log", base=2)
+    ticks = [tick for tick in ((1, 4, 16, 64) if last > 8 else (0.5, 1, 2, 4, 8)) if first <= tick <= last * 1.01]
+    axes.set_xticks(ticks, ["L" if tick == 1 else f"{tick:g} L" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlim(first * 0.95, last * (last / first) ** 0.7)
+
+
+def one_encoding(board: Board, encoding: str) -> "Figure":
+    """The curves of one encoding next to the best encoding and to NoPE."""
+    best = board.rows.iloc[0]["encoding"]
+    return curves(board, list(dict.fromkeys([encoding, best, "nope"])), f"{encoding}: exact match by test length", others=False)
+
+
+def rates(board: Board, highlighted: Sequence[str]) -> "Figure":
+    """Score by learning rate, mean over tasks and seeds: what tuning changes."""
+    figure, (axes,) = new_figure(3.6)
+    swept = board.all_runs[board.all_runs["learning_rate"].notna()]
+    table = swept.pivot_table(index=["encoding", "learning_rate"], columns="task", values="score", observed=True)
+    overall = table.reindex(columns=board.tasks).mean(axis=1, skipna=False).dropna()
+    known, labels = sorted(swept["learning_rate"].unique()), []
+    axes.set_xscale("log", base=2)
+    axes.set_ylim(0, 1)
+    for encoding, values in overall.groupby(level=0):
+        x, y, name = values.index.get_level_values(1).to_numpy(float), values.to_numpy(), str(encoding)
+        strong = name in list(highlighted)[:MOST_LINES]
+        axes.plot(x, y, color=colour(name) if strong else FAINT, lw=2 if strong else 0.8, marker="o", ms=4 if strong else 0)
+        labels += [(float(y[-1]), name)] if strong and x[-1] == known[-1] else []
+    axes.set_xticks(known, [f"{rate:g}" for rate in known])
+    axes.minorticks_off()
+    axes.set_xlim(known[0] * 0.9, known[-1] * (known[-1] / known[0]) ** 0.3)
+    axes.set_xlabel("learning rate")
+    end_labels(axes, labels, float(known[-1]))
+    headline(figure, "Score beyond the training length by learning rate")
+    return figure
+
+
+def cost(board: Board, highlighted: Sequence[str]) -> "Figure":
+    """Score against step time, with the encodings that no other one beats in both."""
+    figure, (axes,) = new_figure(4.0)
+    rows = board.rows[board.rows["complete"] & board.rows["step_time"].notna() & (board.rows["ranking"] == "standard")]
+    front = rows[[not ((rows["step_time"] <= r.step_time) & (rows["score"] > r.score)).any() for r in rows.itertuples()]]
+    front = front.sort_values("step_time")
+    axes.plot(front["step_time"], front["score"], color=INK, lw=1, ls="--", drawstyle="steps-post", zorder=1)
+    strong = rows["encoding"].isin([*highlighted, *front["encoding"]])
+    axes.plot(rows["step_time"][~strong], rows["score"][~strong], "o", color=FAINT, ms=5, zorder=2)
+    for row in rows[strong].itertuples():
+        axes.plot(row.step_time, row.score, "o", color=colour(row.encoding), ms=7, zorder=3)
+    axes.set_xscale("log", base=2)
+    low, high = rows["step_time"].min() * 0.9, rows["step_time"].max() * 1.2
+    ticks = [tick for tick in (0.8, 1, 1.2, 1.5, 2, 3, 4, 6, 8) if low <= tick <= high]
+    axes.set_xticks(ticks, [f"{tick:g}×" for tick in ticks])
+    axes.minorticks_off()
+    axes.set_xlim(low, high)
+    axes.set_ylim(0, 1)
+    axes.set_xlabel("time of a training step on one CPU thread, relative to nope")
+    points = [(float(row.step_time), float(row.score), row.encoding) for row in rows[strong].itertuples()]
+    name_points(axes, points, list(zip(rows["step_time"], rows["score"], strict=True)))
+    headline(figure, "Score beyond the training length against cost; dashed: nothing is both faster and better")
+    return figure
+
+
+def name_points(axes: "Axes", points: Iterable[tuple[float, float, str]], taken: Iterable[tuple[float, float]]) -> None:
+    """Write names next to points, where they cover neither points nor other names, with a thin line if that is far.
+
+    Arguments:
+        points: x, y and name.
+        taken: x and y of all points.
+    """
+    figure = axes.figure
+    size = np.array([figure.get_figwidth(), figure.get_figheight()]) * 72 * axes.get_position().size  # points of the axes
+    (left, right), (bottom, top) = np.log(axes.get_xlim()), axes.get_ylim()
+
+    def at(x: float, y: float) -> np.ndarray:
+        return np.array([(np.log(x) - left) / (right - left), (y - bottom) / (top - bottom)]) * size
+
+    boxes = [(1, np.concatenate([at(x, y) - 3, at(x, y) + 3])) for x, y in taken]
+    for x, y, name in sorted(points, key=lambda point: -point[1]):
+        place, extent = at(x, y), np.array([len(name) * 0.62 * SMALL, 1.1 * SMALL])
+        offsets = [(dx, dy) for dy in (0, 14, -14, 28, -28, 42, -42) for dx in (8, -8 - extent[0])]
+
+        def box(offset: tuple[float, float], place: np.ndarray = place, extent: np.ndarray = extent) -> np.ndarray:
+            corner = place + np.array(offset) - [0, extent[1] / 2]
+            return np.concatenate([corner, corner + extent])
+
+        def crossed(offset: tuple[float, float]) -> int:
+            a = box(offset)
+            outside = 9 * int(a[0] < 0 or a[2] > size[0] * 1.05 or a[3] > size[1])
+            return outside + sum(w for w, b in boxes if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3])
+
+        best = min(offsets, key=crossed)
+        boxes.append((5, box(best)))
+        line = {"arrowstyle": "-", "color": colour(name), "lw": 0.6, "shrinkA": 0, "shrinkB": 3} if best[1] else None
+        axes.annotate(
+            name, (x, y), xytext=best, textcoords="offset points", va="center", fontsize=SMALL, color=colour(name), arrowprops=line
+        )

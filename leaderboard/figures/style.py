@@ -1,0 +1,109 @@
+"""What all figures share: one colour for each encoding everywhere, sizes, and SVGs whose bytes depend on the numbers alone."""
+
+import colorsys
+import hashlib
+import io
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH_IN = 9.2
+"""Inches; shown at the 884 pixels of GitHub's column of text, so that a point is 4/3 pixels."""
+SMALL, NORMAL, LARGE = 9, 9.5, 11.5
+"""Sizes of text in points; none is smaller, since 9 points are 12 pixels."""
+INK, FAINT = "#757a82", "#9aa0a866"
+"""Text and lines: this grey has the same contrast, 4.3, to white and to GitHub's black."""
+COLOURS = {
+    "nope": "#7d858f", "sinusoidal": "#bf8700", "learned": "#9a6700", "t5": "#1a7f37", "alibi": "#0969da", "rope": "#cf222e",
+    "hard_alibi": "#8250df", "kerple_log": "#1b7c83", "fire": "#d4602a", "dape(kerple_log)": "#bf3989", "sandwich": "#4a9a2f",
+    "cope": "#a06ff5", "stick_breaking": "#3f8de0", "fox": "#dd6b1f", "yarn": "#c4384a", "rope_partial": "#dd57a3",
+    "ssmax(nope)": "#0a8f6c", "logn(nope)": "#6e7f00",
+}  # fmt: skip
+"""Encodings that most figures show; others get a colour from their name."""
+SETTINGS = {
+    "svg.hashsalt": "lprime", "svg.fonttype": "none", "font.size": NORMAL, "font.family": "DejaVu Sans", "text.color": INK,
+    "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.spines.top": False,
+    "axes.spines.right": False, "xtick.labelsize": SMALL, "ytick.labelsize": SMALL, "axes.labelsize": SMALL,
+    "axes.grid": True, "grid.color": FAINT, "grid.linewidth": 0.6, "text.parse_math": False,
+}  # fmt: skip
+LUMINANCE = 0.19
+"""Of colours made from names, so that they contrast with white and with black alike."""
+
+
+def colour(encoding: str) -> str:
+    """The colour of an encoding: fixed for well-known ones, else a hue from its name."""
+    if encoding in COLOURS:
+        return COLOURS[encoding]
+    hue = int(hashlib.sha256(encoding.encode()).hexdigest()[:6], 16) / 2**24
+    found = (colorsys.hls_to_rgb(hue, lightness / 100, 0.65) for lightness in range(20, 80))
+    best = min(found, key=lambda rgb: abs(luminance(rgb) - LUMINANCE))
+    return "#" + "".join(f"{round(255 * part):02x}" for part in best)
+
+
+def luminance(rgb: tuple[float, float, float]) -> float:
+    """Relative luminance of an sRGB colour, as WCAG 2 defines it; parts are from 0 to 1."""
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in rgb]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def new_figure(height: float, **grid) -> "tuple[Figure, list[Axes]]":
+    """A figure of the page's width and its axes, row by row.
+
+    Arguments:
+        height: inches.
+        grid: arguments of ``Figure.subplots``.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(SETTINGS):
+        figure = Figure(figsize=(WIDTH_IN, height), layout="constrained")
+        axes = figure.subplots(squeeze=False, **grid)
+    return figure, list(axes.ravel())
+
+
+def headline(figure: "Figure", text: str) -> None:
+    """The title of a figure, which says what it shows."""
+    figure.suptitle(text, x=0.01, ha="left", weight="bold", fontsize=LARGE, color=INK)
+
+
+def heading(axes: "Axes", text: str) -> None:
+    """The title of a panel."""
+    axes.set_title(text, loc="left", fontsize=NORMAL, weight="bold", color=INK)
+
+
+def as_svg(figure: "Figure") -> bytes:
+    """The figure as SVG with a transparent background, the same bytes for the same numbers; coordinates have two decimals."""
+    import matplotlib
+
+    out = io.BytesIO()
+    with matplotlib.rc_context(SETTINGS):
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    shorter = re.sub(rb'(?<= )(?:d|x|y)="[^"]*"', lambda found: re.sub(rb"(\.\d\d)\d+", rb"\1", found.group()), out.getvalue())
+    return re.sub(rb"[ \t]+\n", b"\n", shorter)
+
+
+def end_labels(axes: "Axes", labels: list[tuple[float, str]], x: float) -> None:
+    """Names at the ends of lines, each with a thin line to the value there, moved apart where they would overlap.
+
+    Arguments:
+        labels: value at the end of the line, and encoding.
+        x: where the lines end, in data coordinates.
+    """
+    low, high = axes.get_ylim()
+    height = axes.get_position().height * axes.figure.get_figheight() * 72  # points, before the layout
+    gap = 1.25 * SMALL * (high - low) / max(height, 1)
+    ordered, places = sorted(labels), []
+    for value, _ in ordered:
+        places.append(max(value, places[-1] + gap) if places else value)
+    overflow = max(0.0, places[-1] - high) if places else 0.0
+    for place, (value, name) in zip(places, ordered, strict=True):
+        ink = colour(name)
+        line = {"arrowstyle": "-", "color": ink, "lw": 0.6, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate(
+            name, (x, value), xytext=(16, (place - overflow - value) / gap * 1.25 * SMALL), textcoords="offset points",
+            va="center", color=ink, fontsize=SMALL, arrowprops=line, annotation_clip=False,
+        )  # fmt: skip
