@@ -1,14 +1,21 @@
 """The columns of the board: one list, from which markdown, terminal, web page and JSON take key, title, format and help."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 import tasks
+from leaderboard.results.facts import family_title
+
+from .text import printable
 
 DASH = "–"
+TERMINAL, PAGE, WEB = "terminal", "page", "web"
+"""Views: the terminal, markdown pages of suites and encodings, the web page."""
+EVERYWHERE = (TERMINAL, PAGE, WEB)
+SCORE = "exact match beyond L, chance-corrected (0 is chance, 1 is perfect), averaged over octaves of length, then over tasks"
 
 
 class Column(NamedTuple):
@@ -17,10 +24,11 @@ class Column(NamedTuple):
     key: str
     title: str
     show: Callable[[Any], str]
-    """Text of a row, which has the columns of the frame as attributes by ``row[key]``."""
+    """Text of a row of the frame."""
     help: str
-    narrow: bool = True
-    """Whether the terminal and the front page show it; pages of a suite and the web page show all."""
+    views: Sequence[str] = EVERYWHERE
+    value: Callable[[Any], Any] | None = None
+    """What the web page sorts by; by default the frame's column ``key``. Numbers are aligned to the right."""
     numeric: bool = True
 
 
@@ -36,14 +44,13 @@ def ratio(value: Any) -> str:
     return DASH if value is None or not np.isfinite(value) else f"{value:.2f}"
 
 
-def span(low: Any, high: Any, digits: int = 3) -> str:
+def span(low: Any, high: Any, digits: int = 2) -> str:
     """``.73–.78``."""
-    if low is None or not np.isfinite(low):
-        return DASH
-    return f"{number(low, digits)}–{number(high, digits)}"
+    return DASH if low is None or not np.isfinite(low) else f"{number(low, digits)}–{number(high, digits)}"
 
 
 def rank(row: Any, low: str = "rank_low", high: str = "rank_high") -> str:
+    """``3`` or ``1–8``."""
     if not np.isfinite(row[low]):
         return DASH
     first, last = int(row[low]), int(row[high])
@@ -68,58 +75,73 @@ def signs(row: Any) -> str:
     return (" ⚑" if row["fails_within"] else "") + (" ≈" if row["source"] == "second-hand" else "")
 
 
-def columns_of(names: list[str]) -> list[Column]:
+def columns_of(names: Sequence[str]) -> list[Column]:
     """The columns of a suite with these tasks, in order."""
-    score = "exact match beyond L, chance-corrected (0 is chance, 1 is perfect), averaged over octaves of length, then over tasks"
+    titles = {task: tasks.title(task).lower() for task in names}
     fixed = [
-        Column("rank", "rank", rank, "with 95 % confidence, for all rows at once, the true rank is in this interval"),
-        Column("encoding", "encoding", lambda r: r["encoding"] + signs(r), "⚑ fails a task within L; ≈ not checked against the "
-               "authors' paper or code", numeric=False),
-        Column("score", "score", lambda r: number(r["score"]), score),
-        Column("interval", "95 %", lambda r: span(r["low"], r["high"], 2), "95 % interval of the score over blocks (seeds)"),
-        Column("rates", "by rate", lambda r: span(r["rate_low"], r["rate_high"], 2), "score at the worst and at the best "
-               "learning rate", narrow=False),
-        Column("p_first", "P(first)", lambda r: number(r["p_first"], 2), "probability to be first under random weights of the tasks"),
-        Column("weighted", "rank, any weights", lambda r: rank(r, "weighted_low", "weighted_high"), "95 % interval of the rank under "
-               "random weights of the tasks and resampled blocks", narrow=False),
+        Column("rank_low", "rank", rank, "with 95 % confidence, for all rows at once, the true rank is in this interval"),
+        Column("encoding", "encoding", lambda r: printable(r["encoding"]) + signs(r), "⚑ fails a task even within the training "
+               "length; ≈ not checked against the authors' paper or code", numeric=False),
+        Column("score", "score", lambda r: number(r["score"]), SCORE),
+        Column("low", "95 %", lambda r: span(r["low"], r["high"]), "95 % interval of the score over blocks (seeds)"),
+        Column("rate_low", "by rate", lambda r: span(r["rate_low"], r["rate_high"]), "score at the worst and at the best learning "
+               "rate", (PAGE, WEB)),
+        Column("p_first", "P(first)", lambda r: number(r["p_first"], 2), "probability to be first under random weights of tasks"),
+        Column("weighted_low", "rank, any weights", lambda r: rank(r, "weighted_low", "weighted_high"), "95 % interval of the rank "
+               "under random weights of tasks and resampled blocks", (WEB,)),
     ]  # fmt: skip
     by_task = [
-        Column(f"score.{task}", tasks.title(task).lower(), lambda r, t=task: number(r[f"score.{t}"], 2), f"score on {task}")
-        for task in names
+        Column(f"score.{task}", title, lambda r, t=task: number(r[f"score.{t}"], 2), f"score on {task}")
+        for task, title in titles.items()
     ]
     limits = [
-        Column(f"limit.{task}", f"{tasks.title(task).lower()} to", lambda r, t=task: limit(r, t), f"length limit on {task}: fewer "
-               "than half of the answers are right (chance-corrected) beyond this multiple of L", narrow=False)
-        for task in names
+        Column(f"limit.{task}", f"{title} to", lambda r, t=task: limit(r, t), f"length limit on {task}: beyond this multiple of L, "
+               "fewer than half of the answers are right (chance-corrected)", (WEB,))
+        for task, title in titles.items()
     ]  # fmt: skip
+    kinds = {
+        "within": "exact match within the training length",
+        "token": "token accuracy beyond L, chance-corrected,",
+        "nll": "loss beyond L, nats per answer token,",
+    }
     details = [
-        Column(f"{kind}.{task}", f"{tasks.title(task).lower()}, {title}", lambda r, k=f"{kind}.{task}": number(r[k], 2),
-               f"{meaning} on {task}", narrow=False)
-        for kind, title, meaning in (("within", "within", "exact match within L"), ("token", "tokens", "token accuracy beyond L, "
-                                     "chance-corrected"), ("nll", "loss", "loss beyond L, nats an answer token"))
-        for task in names
-    ]  # fmt: skip
+        Column(f"{kind}.{task}", f"{title}, {kind}", lambda r, k=f"{kind}.{task}": number(r[k], 2), f"{meaning} on {task}", (WEB,))
+        for kind, meaning in kinds.items()
+        for task, title in titles.items()
+    ]
     costs = [
         Column("step_time", "step time", lambda r: ratio(r["step_time"]), "time of a training step at L on one CPU thread, relative "
                "to nope"),
-        Column("step_time_past", "at 4 L", lambda r: ratio(r["step_time_past"]), "the same at 4 L", narrow=False),
-        Column("memory", "memory", lambda r: ratio(r["memory"]), "peak memory of a step at 4 L, relative to nope", narrow=False),
-        Column("parameters", "parameters", parameters, "parameters of the encoding", narrow=False),
-        Column("blocks", "blocks", lambda r: str(int(r["blocks"])), "seeds with all tasks"),
-        Column("family", "family", lambda r: r["family"], "family of the encoding", narrow=False, numeric=False),
-        Column("source", "source", lambda r: r["source"], "what the code was compared with", narrow=False, numeric=False),
-        Column("lengths", "length settings", lambda r: r["lengths"] or DASH, "settings that are lengths in tokens", narrow=False,
-               numeric=False),
+        Column("step_time_past", "at 4 L", lambda r: ratio(r["step_time_past"]), "the same at 4 L", (PAGE, WEB)),
+        Column("memory", "memory", lambda r: ratio(r["memory"]), "peak memory of a step at 4 L, relative to nope", (WEB,)),
+        Column("parameters_high", "parameters", parameters, "parameters of the encoding in this suite", (WEB,)),
+        Column("blocks", "blocks", lambda r: str(int(r["blocks"])), "seeds that have all tasks", (PAGE, WEB)),
+        Column("family", "family", lambda r: family_title(r["family"]), "family of the encoding", (WEB,), numeric=False),
+        Column("source", "compared with", lambda r: r["source"] or DASH, "what the code was compared with", (WEB,), numeric=False),
     ]  # fmt: skip
-    return [*fixed, *by_task, *limits, *costs, *details]
+    return [*fixed, *by_task, *costs, *limits, *details]
+
+
+def of_task(task: str) -> list[Column]:
+    """The columns of the page of a task."""
+    every = {column.key: column for column in columns_of([task])}
+    own = Column(f"low.{task}", "95 %", lambda r: span(r[f"low.{task}"], r[f"high.{task}"]), "95 % interval of the score over blocks")
+    renamed = {f"score.{task}": "score", f"limit.{task}": "half right to × L", f"within.{task}": "within L"}
+    keys = ("encoding", f"score.{task}", own.key, f"limit.{task}", f"within.{task}", "step_time")
+    found = [own if key == own.key else every[key] for key in keys]
+    return [column._replace(title=renamed.get(column.key, column.title)) for column in found]
+
+
+def shown(names: Sequence[str], view: str, rows: pd.DataFrame) -> list[Column]:
+    """The columns of a view, without those that no row has a value for."""
+    return [c for c in columns_of(names) if view in c.views and any(c.show(row) not in (DASH, "") for _, row in rows.iterrows())]
 
 
 def plain_row(row: pd.Series) -> dict[str, Any]:
     """A row as plain data, for JSON: None where a value is unknown."""
 
     def plain(value: Any) -> Any:
-        if isinstance(value, np.generic):
-            value = value.item()
+        value = value.item() if isinstance(value, np.generic) else value
         return None if isinstance(value, float) and not np.isfinite(value) else value
 
-    return {key: plain(value) for key, value in row.items()}
+    return {str(key): plain(value) for key, value in row.items()}

@@ -1,32 +1,63 @@
 """What the published board shows, read once: suites with results, costs, facts about encodings, findings."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import pandas as pd
 
-from leaderboard.results import read_published
+from leaderboard.results import read_local, read_published, together
 from leaderboard.results.cards import read_cards, relative_costs
 from leaderboard.results.facts import fact
 from leaderboard.results.store import published_suites
 from leaderboard.stats.rows import LOCAL, Board, is_ranked
-from tasks import InputError
+from tasks import InputError, unknown
 
 MAIN = "small"
 """The suite of the front page."""
-REFERENCES = ("kerple_log", "alibi", "nope", "t5", "rope", "sinusoidal")
-LEADERS = 8
 
 
-def build_board(runs: pd.DataFrame, folder: Path) -> Board:
-    """The board of one suite's runs, with costs and facts."""
-    suite = runs["suite"].iloc[0]
-    costs = relative_costs(folder, suite)
-    # Times of different machines do not compare: local encodings have no cost.
+def build_board(runs: pd.DataFrame, folder: Path | None) -> Board:
+    """The board of one suite's runs, with published costs and with facts.
+
+    Arguments:
+        folder: the published board; None leaves costs out, since times of different machines do not compare.
+    """
+    costs = relative_costs(folder, runs["suite"].iloc[0]) if folder else pd.DataFrame()
     board = Board(runs, costs[["step_time", "step_time_past", "memory"]] if len(costs) else None)
     board.rows["gloss"] = [fact(name.removesuffix(LOCAL), "gloss") for name in board.rows["encoding"]]
     return board
+
+
+def local_board(suite: str, out: Path) -> Board:
+    """The board of your own runs.
+
+    Raises:
+        InputError: there are none.
+    """
+    runs = read_local(out, suite)
+    if not len(runs):
+        raise InputError(f"no results of suite {suite} under {out / suite}; run `lprime run {suite}` first, or use --published")
+    return build_board(runs, None)
+
+
+def joint_board(suite: str, out: Path | None, folder: Path) -> Board:
+    """The published board with your own runs of the suite, if any, marked as local.
+
+    Arguments:
+        out: folder of your runs; None leaves them out.
+
+    Raises:
+        InputError: nothing of the suite is published.
+    """
+    published = read_published(folder, suite)
+    if not len(published):
+        raise unknown("published suite", suite, published_suites(folder))
+    if out is None or not len(local := read_local(out, suite)):
+        return build_board(published, folder)
+    local["encoding"] += LOCAL
+    return build_board(together(published, local), folder)
 
 
 @dataclass
@@ -34,42 +65,50 @@ class Published:
     """The published board of a folder."""
 
     folder: Path
-    names: list[str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.names = published_suites(self.folder)
-        if not self.names:
-            raise InputError(f"nothing is published under {self.folder}; `lprime publish SUITE` adds finished runs")
 
     @cached_property
-    def boards(self) -> dict[str, Board]:
-        """Suite → board, the main suite first; conditions of a suite, and suites that boards do not rank, are left out."""
-        found = {}
-        for name in sorted(self.names, key=lambda name: (name != MAIN, name)):
-            if any(name.startswith(f"{other}-") for other in self.names if other != name):
+    def boards(self) -> Mapping[str, Board]:
+        """Suite → board, the main suite first; conditions of a suite, and suites that boards do not rank, are left out.
+
+        Raises:
+            InputError: there are none.
+        """
+        found, names = {}, published_suites(self.folder)
+        for name in sorted(names, key=lambda name: (name != MAIN, name)):
+            if any(name.startswith(f"{other}-") for other in names):
                 continue
             runs = read_published(self.folder, name)
             if len(runs) and any(is_ranked(task) for task in runs["task"].unique()):
                 found[name] = build_board(runs, self.folder)
+        if not found:
+            raise InputError(f"nothing is published under {self.folder}; `lprime publish SUITE` adds finished runs")
         return found
 
     @cached_property
-    def main(self) -> Board:
-        return next(iter(self.boards.values()))
-
-    @cached_property
-    def cards(self) -> dict:
+    def cards(self) -> Mapping:
         return read_cards(self.folder)
 
+    @cached_property
+    def findings(self) -> Sequence[Mapping[str, str]]:
+        """Published findings with their verdicts, as the columns of the page of findings."""
+        from bench.findings.finding import shipped_findings
+        from bench.findings.outcome import published_outcomes, read_outcomes
+        from bench.findings.verdict import RULES, verdict_of
 
-def leaders(board: Board, most: int = LEADERS) -> pd.DataFrame:
-    """The rows of the main class that may be first (rank interval from 1), best score first; at most ``most``."""
-    rows = board.rows[(board.rows["ranking"] == "standard") & board.rows["complete"]]
-    first = rows[rows["rank_low"] == 1] if rows["rank_low"].notna().any() else rows
-    return first.head(most)
-
-
-def references(board: Board) -> pd.DataFrame:
-    """Well-known encodings that are not among the leaders."""
-    shown = set(leaders(board)["encoding"])
-    return board.rows[board.rows["encoding"].isin(REFERENCES) & ~board.rows["encoding"].isin(shown) & board.rows["complete"]]
+        outcomes = read_outcomes(published_outcomes(self.folder))
+        order, rows = [*RULES], []
+        for finding in shipped_findings() if outcomes else ():
+            judged = verdict_of(finding, outcomes.get(finding.name))
+            rows.append(
+                {
+                    "claim": finding.claim,
+                    "paper": finding.source.paper.split(",")[0],
+                    "link": finding.source.link,
+                    "setting": finding.source.setting,
+                    "verdict": judged.verdict,
+                    "numbers": [(part.text, part.published, part.estimate, part.half_width) for part in judged.parts],
+                    "why": judged.why or finding.objection,
+                    "file": finding.name,
+                }
+            )
+        return sorted(rows, key=lambda row: order.index(row["verdict"]) if row["verdict"] in order else len(order))

@@ -1,6 +1,7 @@
 """What the bibliography says of built-in encodings: gloss, authors' code, fused attention, KV cache. Reading it needs no torch."""
 
 import tomllib
+from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,12 +27,40 @@ def fact(name: str, field: str) -> str:
     return str(known.get(name, {}).get(field) or known.get(base_of(name), {}).get(field, ""))
 
 
-def bibtex(name: str, info: Any) -> str:
+def known(name: str) -> bool:
+    """Whether the bibliography has an entry of that name, or of its wrapper."""
+    return name in facts() or base_of(name) in facts()
+
+
+def bibtex(name: str, about: Mapping[str, Any]) -> str:
     """A BibTeX entry of an encoding's paper.
 
     Arguments:
-        info: has title, authors, year and link.
+        about: title, authors, year and link.
     """
-    key = f"{base_of(name)}{info.year}"
-    authors = " and ".join(part.strip() for part in info.authors.split(","))
-    return f"@misc{{{key},\n  title = {{{info.title}}},\n  author = {{{authors}}},\n  year = {{{info.year}}},\n  url = {{{info.link}}}\n}}"
+    key = f"{base_of(name)}{about['year']}"
+    authors = " and ".join(part.strip() for part in about["authors"].split(","))
+    fields = {"title": f"{{{about['title']}}}", "author": authors, "year": about["year"], "url": about["link"]}
+    return f"@misc{{{key},\n" + "".join(f"  {field} = {{{value}}},\n" for field, value in fields.items()) + "}"
+
+
+FAMILIES = {
+    "none": "none", "absolute": "absolute", "relative": "relative", "bias": "score bias", "rotary": "rotary",
+    "scaling": "scaling", "contextual": "by content", "ids": "position ids", "training": "extra stage",
+    "task-aware": "task-aware",
+}  # fmt: skip
+"""Family → its title, on pages and on the command line."""
+CLASSES = {
+    "standard": "Trained at lengths up to L",
+    "longer": "Saw longer lengths in training",
+    "task-aware": "Uses what tokens mean",
+}
+"""Ranking class → heading of its table."""
+
+
+def family_title(name: str) -> str:
+    return FAMILIES.get(name, name)
+
+
+def class_title(name: str) -> str:
+    return CLASSES.get(name, f"Ranking class {name}")

@@ -1,18 +1,14 @@
 """Results as a data frame, and tasks as datasets."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.result import Result
 from bench.runs.run import check_seed
 from bench.suites.suite import is_shipped, load_suite, shipped
-from leaderboard import archived_boards, published_folder
-from leaderboard.data.cards import read_cards, with_declarations
-from leaderboard.data.collect import read_results
-from leaderboard.data.grid import age
-from leaderboard.data.store import RESULTS, read_runs, suite_folders
-from leaderboard.render.export import results_table
+from leaderboard import published_folder
+from leaderboard.export import tidy
+from leaderboard.results import read_local, read_published
 from tasks import InputError, unknown
 
 if TYPE_CHECKING:
@@ -42,65 +38,47 @@ def results(
     Raises:
         InputError: no such suite, no results, or a broken file.
     """
-    name = suite_name(suite) if suite else None
-    if isinstance(published, str | Path):
-        folders = [Path(published)]
-    else:
-        board = published_folder()
-        folders = [board, *archived_boards(board)] if published else []
-    found = {
-        "published": [run for folder in folders for run in published_runs(folder, name)],
-        "local": local_runs(Path(out), name) if out is not None else [],
-    }
-    everything = [run for runs in found.values() for run in runs]
-    if not everything:
-        places = ", ".join(map(str, [*folders, *([out] if out is not None else [])]))
-        if name and name == str(suite) and not is_shipped(name):
-            raise unknown("suite", name, shipped())
-        raise InputError(f"no results{f' of suite {name}' if name else ''} in {places or 'no folder'}")
-    chosen = newest_fingerprints(everything, version)
-    kept = {origin: [run for run in runs if run.fingerprint in chosen] for origin, runs in found.items()}
-    return as_frame(kept)
+    from lprime.cli.read_results import suite_name
+
+    names = [suite_name(suite)] if suite else None
+    board = None if published is False else published_folder() if published is True else Path(published)
+    runs = read_runs(names, out=Path(out) if out is not None else None, board=board)
+    versions = runs if version is None else runs[runs["suite_version"] == version]
+    if not len(versions):
+        known = sorted(set(runs["suite_version"]))
+        raise InputError(f"no results of version {version}; expected one of: {', '.join(map(str, known))}")
+    newest = versions.sort_values(["suite_version", "finished"], kind="stable").groupby("suite")["fingerprint"].last()
+    frame = tidy(versions[versions["fingerprint"].isin(newest)].reset_index(drop=True))
+    frame.insert(0, "origin", frame.pop("origin"))
+    return frame
 
 
-def suite_name(suite: str | Path) -> str:
-    """The name of a suite that may be given as the path of its YAML file."""
-    text = str(suite)
-    return load_suite(text).name if text.endswith((".yaml", ".yml")) else text
-
-
-def published_runs(folder: Path, suite: str | None) -> list[Result]:
-    places = suite_folders(folder) if suite is None else [folder / RESULTS / suite]
-    return with_declarations((run for place in places for run in read_runs(place)), read_cards(folder))
-
-
-def local_runs(out: Path, suite: str | None) -> list[Result]:
-    folders = sorted(path for path in out.glob("*") if path.is_dir()) if suite is None else [out / suite]
-    return [run for folder in folders for run in read_results(folder)]
-
-
-def newest_fingerprints(runs: Sequence[Result], version: int | None) -> set[str]:
-    """The fingerprint of each suite's newest runs, of that version if given.
-
-    Raises:
-        InputError: no runs of that version.
-    """
-    found = [run for run in runs if version in (None, run.suite_version)]
-    if not found:
-        versions = sorted({run.suite_version for run in runs})
-        raise InputError(f"no results of version {version}; expected one of: {', '.join(map(str, versions))}")
-    return set({run.suite: run.fingerprint for run in sorted(found, key=age)}.values())  # the last of a suite is its newest
-
-
-def as_frame(runs: Mapping[str, Sequence[Result]]) -> "pd.DataFrame":
-    """The tidy table of some runs; see ``results``.
+def read_runs(suites: Sequence[str] | None, out: Path | None, board: Path | None) -> "pd.DataFrame":
+    """The frame of published runs and of your own, of some suites or of all.
 
     Arguments:
-        runs: origin, ``published`` or ``local`` → its runs.
+        out: folder of your runs; None leaves them out.
+        board: folder of the published board; None leaves it out.
+
+    Raises:
+        InputError: no results, or none of a suite, with the nearest match.
     """
-    frame = results_table([run for own in runs.values() for run in own]).to_pandas()
-    frame.insert(0, "origin", [origin for origin, own in runs.items() for run in own for _ in run.scores])
-    return frame
+    import pandas as pd
+
+    from leaderboard.results.store import published_suites
+
+    known = set(published_suites(board)) if board else set()
+    known |= {path.parents[3].name for path in out.glob("*/*/*/seed-*/result.json")} if out else set()
+    for name in suites or ():
+        if name not in known and not is_shipped(name):
+            raise unknown("suite with results", name, known) if known else unknown("suite", name, shipped())
+    frames = [read_published(board, name) for name in sorted(suites or known)] if board else []
+    frames += [read_local(out, name) for name in sorted(suites or known)] if out else []
+    found = [frame for frame in frames if len(frame)]
+    if not found:
+        places = ", ".join(str(place) for place in (board, out) if place is not None)
+        raise InputError(f"no results{f' of suite {suites[0]}' if suites else ''} in {places or 'no folder'}")
+    return pd.concat(found, ignore_index=True)
 
 
 def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 10_000, seed: int = 0) -> "DatasetDict":

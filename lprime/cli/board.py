@@ -1,4 +1,4 @@
-"""``lprime board``: render the leaderboard from results."""
+"""``lprime board``: the leaderboard of a suite, from results."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,74 +8,65 @@ import typer
 from leaderboard import PUBLISHED, published_folder
 
 from .options import Board, Json, Out, print_json
-from .read_results import read_grids
+from .read_results import damage_noted, suite_name, suites_with_results
 
 
 def board(
-    suite: Annotated[str | None, typer.Argument(metavar="SUITE", help="One suite [default: all with ranked results].")] = None,
+    suite: Annotated[str | None, typer.Argument(metavar="SUITE", help="One suite [default: all with results].")] = None,
     out: Out = Path("runs"),
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; check that the published board matches its results.")
     ] = False,
     html: Annotated[
-        Path | None,
-        typer.Option("--html", metavar="DIR", help="Write DIR/index.html instead: an interactive page."),
+        Path | None, typer.Option("--html", metavar="DIR", help="Write DIR/index.html instead: an interactive page.")
     ] = None,
     published: Annotated[
-        bool,
-        typer.Option(
-            "--published", help="Add your runs, marked (local), to the published board; with --html, published results only."
-        ),
+        bool, typer.Option("--published", help="The published board, with your runs marked (local); --html leaves them out.")
     ] = False,
     to: Board = PUBLISHED,
     as_json: Json = False,
-) -> None:
-    """Render the board of a suite as markdown with figures, and print its first table and the answer; or all as one page.
+) -> int:
+    """Print the board of a suite, and below it the verdict; or write it as an interactive page, which works offline.
 
-    The HTML page works offline.
+    Exit code 1: a damaged result was skipped.
     """
     from tasks import InputError
 
-    if as_json and (check or html):
-        raise InputError(f"expected --json or {'--check' if check else '--html'}, got both")
-    if html is not None:
-        if check:
-            raise InputError("expected --check or --html, got both")
-        from leaderboard.data.cards import read_cards
-        from leaderboard.data.collect import read_results
-        from leaderboard.data.conditions import attach_conditions, with_conditions
-        from leaderboard.data.probes import with_probes
-        from leaderboard.data.store import RESULTS, read_runs
-        from leaderboard.render.html_page import write_html_page
-
-        grids = read_grids([suite] if suite else None, to if published else out, published)
-        grids = with_probes(grids, published_folder(to)) if published else grids
-        place, read = (published_folder(to) / RESULTS, read_runs) if published else (out, read_results)
-        if suite:
-            shown = {name: [with_conditions(newest, place, read), *older] for name, (newest, *older) in grids.items()}
-        else:
-            shown = attach_conditions(grids)
-        print(f"written to {write_html_page(shown, html, read_cards(published_folder(to)) if published else {})}")
-        return
+    given = [name for name, one in (("--json", as_json), ("--check", check), ("--html", html is not None)) if one]
+    if len(given) > 1:
+        raise InputError(f"expected one of --json, --check and --html, got {' and '.join(given)}")
     if check:
-        if published:
-            raise InputError("expected --check or --published, got both")
-        if suite:
-            raise InputError(f"--check compares the whole published board; expected it without a suite, got {suite!r}")
+        if suite or published:
+            raise InputError(f"--check compares the whole published board; expected it alone, got {suite or '--published'!r}")
         from leaderboard.render.publish import check_rendered
 
         print(check_rendered(to))
-        return
-    from rich.console import Console
+        return 0
+    from leaderboard.render.published import Published, joint_board, local_board
+    from leaderboard.results.local import local_failures
 
-    from bench.suites.suite import suite_command
-    from leaderboard.data.conditions import suites_with_boards
-    from leaderboard.render.board import write_board
-    from leaderboard.render.board_text import board_dict, print_board
+    folder = published_folder(to)
+    name = suite_name(suite) if suite else None
+    with damage_noted() as damage:
+        if published and not name:
+            boards = list(Published(folder).boards.values())
+        elif published and name:
+            boards = [joint_board(name, out if html is None else None, folder)]
+        else:
+            boards = [local_board(one, out) for one in ([name] if name else suites_with_results(out))]
+    if html is not None:
+        from leaderboard.render.web import write_page
 
-    names = [suite] if suite else suites_with_boards(out)
-    boards = [write_board(name, out, published_folder(to) if published else None) for name in names]
-    if as_json:
-        return print_json([board_dict(*one) for one in boards])
-    for name, (grid, pages) in zip(names, boards, strict=True):
-        print_board(grid, pages, suite_command("status", name, out=out), Console())
+        print(f"written to {write_page(boards, html)}")
+    elif as_json:
+        from leaderboard.render.terminal import board_dict
+
+        print_json([board_dict(one) for one in boards])
+    else:
+        from rich.console import Console
+
+        from leaderboard.render.terminal import print_board
+
+        for one in boards:
+            print_board(one, local_failures(out, one.suite), f"lprime status {one.suite}", Console())
+    return int(bool(damage))

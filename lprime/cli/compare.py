@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaderboard import PUBLISHED
+from leaderboard import PUBLISHED, published_folder
 
 from .completion import complete_encoding
 from .options import Board, Json, OfSuite, Out, print_json
-from .read_results import full_name, read_grids
+from .read_results import damage_noted, full_name, suite_name
 
 if TYPE_CHECKING:
-    from leaderboard.data.grid import Grid
+    from leaderboard.stats.rows import Board as Rows
 
 
 def compare(
@@ -25,70 +25,48 @@ def compare(
     ] = False,
     board: Board = PUBLISHED,
     as_json: Json = False,
-) -> None:
-    """Compare the results of two encodings.
+) -> int:
+    """Say which of two encodings is better, with the interval of the difference and its p.
 
-    They are yours, published ones, or one of each.
-
-    Shows accuracy by length, intervals, cost, and whether the board's test separates the two. An encoding of which you have no
-    runs is read from the published board; next to it, yours is marked (local).
+    They are yours, published ones, or one of each: an encoding of which you have no runs is read from the published board;
+    next to it, yours is marked (local). Exit code 1: a damaged result was skipped.
     """
-    from leaderboard.stats.compare import compare_encodings
+    from leaderboard.render.terminal import comparison, print_comparison
 
-    grids, names = find_pair(suite, (full_name(a), full_name(b)), out, board, published)
-    comparison = compare_encodings(grids, *names)
+    with damage_noted() as damage:
+        rows, names = find_pair(suite_name(suite), (full_name(a), full_name(b)), out, published_folder(board), published)
+    found = comparison(rows, *names)
     if as_json:
-        print_json(comparison.as_dict())
-        return
-    from rich.console import Console
+        print_json(found)
+    else:
+        from rich.console import Console
 
-    from leaderboard.render.compare_text import print_comparison
+        print_comparison(found, Console())
+    return int(bool(damage))
 
-    print_comparison(comparison, Console())
 
-
-def find_pair(
-    suite: str, names: tuple[str, str], out: Path, board: Path, published: bool
-) -> "tuple[list[Grid], tuple[str, str]]":
-    """Grids with results of both encodings where there are some, and the names of the encodings in them.
+def find_pair(suite: str, names: tuple[str, str], out: Path, board: Path, published: bool) -> "tuple[Rows, tuple[str, str]]":
+    """A board with results of both encodings where there are some, and the names of the encodings in it.
 
     Raises:
-        InputError: no such suite, no results, or a broken file.
+        InputError: no results of the suite.
     """
-    from leaderboard.data.collect import NoResults
-    from leaderboard.data.grid import LOCAL
-    from leaderboard.data.local_runs import with_local_runs
-    from tasks import InputError
+    from leaderboard.render.published import build_board, joint_board, local_board
+    from leaderboard.results import read_local
+    from leaderboard.results.store import published_suites
+    from leaderboard.stats.rows import LOCAL
 
-    def encodings_of(grids: "list[Grid]") -> set[str]:
-        return {encoding for grid in grids for _, encoding in grid.runs}
-
-    def read_published() -> "list[Grid]":
-        (found,) = read_grids([suite], board, published=True).values()
-        return found
-
-    if published:
-        grids = read_published()
-        if encodings_of(grids).issuperset(names):
-            return grids, names
-    try:
-        (ours,) = read_grids([suite], out, published=False).values()
-    except NoResults as nothing:
-        try:
-            return read_published(), names
-        except InputError as error:
-            raise error if published else nothing from None
-    local = encodings_of(ours)
-    if local.issuperset(names) and not published:
-        return ours, names
-    try:
-        both = with_local_runs(suite, out, board)
-    except NoResults:  # nothing is published: the comparison names what is missing
-        return (grids if published else ours), names
-    theirs = encodings_of(both)
+    local = read_local(out, suite)
+    ours = set(local["encoding"])
+    if suite not in published_suites(board):
+        return local_board(suite, out), names
+    if ours.issuperset(names) and not published:
+        return build_board(local, None), names
+    both = joint_board(suite, out, board)
+    theirs = set(both.rows["encoding"])
 
     def shown(name: str) -> str:
-        wanted = (name, name + LOCAL) if published or name not in local else (name + LOCAL, name)
+        wanted = (name, name + LOCAL) if published else (name + LOCAL, name)
         return next((one for one in wanted if one in theirs), name)
 
     return both, (shown(names[0]), shown(names[1]))

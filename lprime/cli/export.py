@@ -9,7 +9,7 @@ from leaderboard import PUBLISHED, published_folder
 
 from .completion import complete_suite
 from .options import SUITE_HELP, Board, Out, Published
-from .read_results import read_grids
+from .read_results import damage_noted, suite_name
 
 
 def export(
@@ -37,24 +37,26 @@ def export(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
     probes: Annotated[bool, typer.Option("--probes", help="Numbers of lprime probe instead: one row per number.")] = False,
-) -> None:
-    """Write all results as one tidy table.
+) -> int:
+    """Write all results as one tidy table, with one row per run and test length.
 
-    It has one row per run and test length.
+    Exit code 1: a damaged result was skipped.
     """
-    from leaderboard.render.export import format_of, refuse_occupied, results_table, write_table
+    from leaderboard.export import format_of, refuse_occupied, tidy, write_table
+    from lprime.api.tables import read_runs
 
     form = format_of(to, form)
     refuse_occupied(form, to, force)
     if probes:
-        return export_probes(suite, board if published else out, published, form, to, force)
-    grids = [grid for versions in read_grids(suite, board if published else out, published).values() for grid in versions]
-    runs = [run for grid in grids for run in grid.all_runs]
-    rows = write_table(results_table(runs), form, to, force)
-    names = ", ".join(dict.fromkeys(grid.name for grid in grids))
+        export_probes(suite, board if published else out, published, form, to, force)
+        return 0
+    place = {"out": None, "board": published_folder(board)} if published else {"out": out, "board": None}
+    with damage_noted() as damage:
+        runs = read_runs([suite_name(one) for one in suite] if suite else None, **place)
+    rows = write_table(tidy(runs), form, to, force)
+    names = ", ".join(runs["suite"].unique())
     print(f"{rows:,} rows of {len(runs):,} {'run' if len(runs) == 1 else 'runs'} ({names}) written to {to}")
-    if failed := sum(len(grid.failures) for grid in grids):
-        print(f"{failed:,} failed {'run has' if failed == 1 else 'runs have'} no result, and so no rows")
+    return int(bool(damage))
 
 
 def export_probes(suites: list[str] | None, out: Path, published: bool, form: str, to: Path, force: bool) -> None:
@@ -63,11 +65,8 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, form: st
     Raises:
         InputError: there are none, or none of a given suite.
     """
-    import pyarrow as pa  # type: ignore[import-untyped]
-
-    from leaderboard.render.export import write_table
-    from leaderboard.results.probes import probe_frame, read_local, read_published
-    from lprime.api.tables import suite_name
+    from leaderboard.export import write_table
+    from leaderboard.results.probes import COLUMNS, probe_frame, read_local, read_published
     from tasks import InputError, unknown
 
     if published:
@@ -83,5 +82,5 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, form: st
         if name not in found:
             raise unknown("suite with probes", name, found)
     records = [record for name in names for record in found[name]]
-    rows = write_table(pa.Table.from_pandas(probe_frame(records), preserve_index=False), form, to, force)
+    rows = write_table(probe_frame(records), form, to, force, COLUMNS)
     print(f"{rows:,} rows of {len(records):,} probes written to {to}")

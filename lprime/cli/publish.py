@@ -8,7 +8,7 @@ import typer
 from leaderboard import PUBLISHED
 
 from .options import Board, Out
-from .read_results import full_name
+from .read_results import full_name, suite_name
 
 
 def publish(
@@ -24,16 +24,16 @@ def publish(
 ) -> None:
     """Publish a suite's finished runs, and render the board."""
     from bench.measure.measure_card import measure_cards, with_catalogue
-    from leaderboard.data.cards import read_cards, write_cards
-    from leaderboard.data.store import read_store
     from leaderboard.render.publish import render_published
+    from leaderboard.results import read_published
+    from leaderboard.results.cards import read_cards, write_cards
     from tasks import InputError, plural
 
     if suite is None and encoding:
         raise InputError("--encoding needs a suite; expected lprime publish SUITE --encoding")
     if suite is not None:
         publish_suite(suite, out, to, [full_name(name) for name in encoding or ()])
-        names = {run.encoding.name for runs in read_store(to).values() for run in runs}
+        names = set(read_published(to)["encoding"])
         cards = read_cards(to)
         for name in sorted(names):
             cards = measure_cards([name], cards, measure)
@@ -43,23 +43,19 @@ def publish(
     print(f"{plural(len(changed), 'file')} written under {to}" if changed else f"everything under {to} is up to date")
 
 
-def publish_suite(suite_or_name, out: Path, to: Path, encodings: list[str]) -> None:
+def publish_suite(suite: str, out: Path, to: Path, encodings: list[str]) -> None:
     """Publish one suite's runs and its probes."""
-    from bench.suites.suite import Suite
-    from leaderboard.data.collect import find_suite
-    from leaderboard.data.store import RESULTS, publish_runs, read_runs
+    from leaderboard.results import read_published
     from leaderboard.results.probes import of_runs, publish_probes, read_local
+    from leaderboard.results.store import publish
     from tasks import plural
 
-    suite = suite_or_name if isinstance(suite_or_name, Suite) else find_suite(suite_or_name, out)
-    done = publish_runs(suite_or_name, out, to, encodings)
+    name = suite_name(suite)
+    done = publish(name, out, to, encodings)
     more = f", {done.failures} failed without a result" if done.failures else ""
-    more += f", {done.unverified} unverified" if done.unverified else ""
     print(f"{done.suite}: {plural(done.added, 'run')} added, {done.kept} published before{more}")
-    if suite is None:
-        return
-    runs = [run for run in read_runs(to / RESULTS / suite.name) if run.fingerprint == suite.fingerprint]
-    known = {(r.fingerprint, r.task, r.encoding.name, r.seed, r.encoding.source_sha256) for r in runs}
-    records = [r for r in of_runs(read_local(out / suite.name), known) if not encodings or r.encoding in encodings]
-    if count := publish_probes(suite.name, records, to):
-        print(f"{suite.name}: {plural(count, 'probe')} published")
+    runs = read_published(to, name)
+    known = set(runs[["fingerprint", "task", "encoding", "seed", "source_sha256"]].itertuples(index=False, name=None))
+    records = [r for r in of_runs(read_local(out / name), known) if not encodings or r.encoding in encodings]
+    if count := publish_probes(name, records, to):
+        print(f"{name}: {plural(count, 'probe')} published")

@@ -1,49 +1,34 @@
-"""Read results for commands: those of your runs, or the published ones."""
+"""Read results for commands: names of suites and encodings, and warnings of damaged results."""
 
-from collections.abc import Iterable
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from leaderboard import archived_boards, published_folder
-
-if TYPE_CHECKING:
-    from leaderboard.data.grid import Grid
 
 
-def read_grids(suites: Iterable[str] | None, out: Path, published: bool) -> "dict[str, list[Grid]]":
-    """Name of a suite → its grids, newest version first; None reads all suites that have results.
+def suite_name(suite: str | Path) -> str:
+    """The name of a suite that may be given as the path of its YAML file."""
+    text = str(suite)
+    if not text.endswith((".yaml", ".yml")):
+        return text
+    from bench.suites.suite import load_suite
+
+    return load_suite(text).name
+
+
+def suites_with_results(out: Path) -> list[str]:
+    """Names of the suites that have finished runs under ``out``, sorted.
 
     Raises:
-        InputError: no such suite, no results, a broken file, or results that contradict each other.
+        InputError: there are none.
     """
-    from lprime.api.tables import suite_name
+    from tasks import InputError
 
-    if not published:
-        from leaderboard.data.collect import NoResults, collect, suites_with_results
-
-        asked = {suite_name(suite): suite for suite in suites or suites_with_results(out)}  # a suite and its file are one
-        try:
-            return {name: collect(suite, out) for name, suite in asked.items()}
-        except NoResults as error:
-            raise NoResults(f"{error}, or use --published") from None
-
-    from leaderboard.data.cards import read_cards, with_cards
-    from leaderboard.data.store import published_grids
-    from tasks import InputError, unknown
-
-    out = published_folder(out)
-    grids = with_cards(published_grids(out), read_cards(out))
-    if not grids:
-        archived = ", ".join(f"--board {place}" for place in archived_boards(out))
-        raise InputError(
-            f"nothing is published under {out}; expected results/<suite>/<encoding>.jsonl as lprime publish writes them"
-            + (f"; earlier versions: {archived}" if archived else "")
-        )
-    names = dict.fromkeys(map(suite_name, suites or grids))
-    for name in names:
-        if name not in grids:
-            raise unknown("published suite", name, grids)
-    return {name: grids[name] for name in names}
+    found = sorted({path.parents[3].name for path in out.glob("*/*/*/seed-*/result.json")})
+    if not found:
+        raise InputError(f"no results under {out}; `lprime run SUITE` writes them, or use --published")
+    return found
 
 
 def full_name(name: str) -> str:
@@ -55,3 +40,20 @@ def full_name(name: str) -> str:
     from bench.plugins.registry import full_name as stored_name
 
     return stored_name(name)
+
+
+@contextmanager
+def damage_noted() -> Iterator[list[str]]:
+    """Print results that are skipped because they are damaged, a line each, and return them."""
+    from leaderboard.results import Damaged
+
+    found: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", Damaged)
+        yield found
+    for one in caught:
+        if issubclass(one.category, Damaged):
+            found.append(str(one.message))
+            print(f"lprime: {one.message}", file=sys.stderr)
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

@@ -18,7 +18,7 @@ def expand(names: list[str]) -> list[str]:
     if not any(name == "all" or name.startswith("family:") for name in names):
         return names
     from bench.encodings import catalogue
-    from leaderboard.format import family_title
+    from leaderboard.results.facts import family_title
     from tasks import unknown
 
     families: dict[str, list[str]] = {}

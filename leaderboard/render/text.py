@@ -1,0 +1,25 @@
+"""Text of strangers, such as names of encodings, made safe for markdown, tables and terminals."""
+
+import re
+
+from bench.text_rules import STRUCTURAL, invisible_character
+
+
+def printable(text: str, limit: int = 200) -> str:
+    """One line of visible text: control and format characters become ``�``, and long text is cut."""
+    shown = "".join("�" if not c.isspace() and invisible_character(c) else c for c in text)
+    shown = " ".join(shown.split()) or "(blank)"
+    return shown if len(shown) <= limit else shown[: limit - 1] + "…"
+
+
+def markdown(text: str) -> str:
+    """Text that markdown shows as it is."""
+    return STRUCTURAL.sub(lambda found: f"\\{found.group()}", printable(str(text), 2000))
+
+
+def code(text: str) -> str:
+    """Text as code, also within a table."""
+    shown = printable(text).replace("|", "\\|")
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+    pad = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
