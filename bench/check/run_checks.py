@@ -8,8 +8,8 @@ from bench.plugins import registry
 from bench.plugins.loading import Source, read_source
 from bench.plugins.references import is_file, map_references, parts, references_in
 from bench.runs.run import now
-from bench.sealed.process import Code, SealedError, SealedProcess
-from bench.sealed.sandbox import sandbox_fault
+from bench.sealed.process import SealedError, SealedProcess
+from bench.sealed.sandbox import Code, sandbox_fault
 from tasks import InputError, unknown
 
 from .checks import Check, load_checks

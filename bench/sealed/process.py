@@ -3,48 +3,29 @@
 import os
 import socket
 import subprocess
-import threading
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 
 from .channel import Channel, ChannelError
-from .sandbox import start_sandboxed
+from .sandbox import Code, start_sandboxed
 
 STDERR_BYTES = 4096
-"""Bytes of the end of stderr that are kept."""
+"""Bytes of the end of stderr that are read."""
 
 
 class SealedError(Exception):
     """The sealed process broke the protocol, or failed; one line."""
 
 
-@dataclass(frozen=True)
-class Code:
-    """The code that is judged."""
-
-    reference: str
-    """As for ``lprime run --encoding``."""
-    readable: Sequence[Path] = ()
-    """Its files and folders."""
-    path: Sequence[str] = ()
-    """Folders to search for modules before all others."""
-    unsafe: bool = False
-    """Run without a sandbox."""
-    seconds: float = 3600.0
-    """Limit of the wall time of its process, and of the processor time."""
-    gib: float = 8.0
-    """Limit of its memory."""
-    ranking: str | None = None
-    """The ranking class that it must declare; None: any."""
-
-
 class SealedProcess:
-    """A process that runs ``python -m <module> FD`` and gets an order first. A context manager: it ends the process.
+    """A process that runs code by a module's ``serve(channel, order)``. A context manager: it ends the process.
+
+    Arguments:
+        order: for the module, with the reference of the code.
 
     Raises:
         SealedError: the process ended.
@@ -53,25 +34,15 @@ class SealedProcess:
 
     def __init__(self, module: str, code: Code, **order: Any):
         self.code = code
+        self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
         ours, theirs = socket.socketpair()
         with theirs:
-            descriptor = theirs.fileno()
-            arguments = [module, str(descriptor)]
-            self.process = start_sandboxed(arguments, code.readable, code.path, [descriptor], code.unsafe)
-        self.written = b""
-        self.reader = threading.Thread(target=self.read_stderr, daemon=True)
-        self.reader.start()
+            arguments = ["bench.sealed.child", str(theirs.fileno()), module]
+            self.process = start_sandboxed(arguments, code, theirs.fileno(), self.stderr)
         self.channel = Channel(ours)
         self.limit_time(code.seconds)
         limits: dict[str, Any] = {"seconds": code.seconds, "gib": code.gib, "sandboxed": not code.unsafe}
         self.send("order", reference=code.reference, **limits, **order)
-
-    def read_stderr(self) -> None:
-        """Keep the end of what the process writes to stderr; unread, a full pipe would stop it."""
-        assert self.process.stderr
-        with self.process.stderr as pipe:
-            while part := os.read(pipe.fileno(), 2**16):
-                self.written = (self.written + part)[-STDERR_BYTES:]
 
     def limit_time(self, seconds: float, failure: str = "") -> None:
         """Limit the process to ``seconds`` from now; ``failure`` is the fault when they are over."""
@@ -113,8 +84,9 @@ class SealedProcess:
             self.process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             return fault
-        self.reader.join(timeout=2)
-        last = self.written.decode(errors="replace").strip().splitlines()[-1:]
+        end = os.fstat(self.stderr.fileno()).st_size
+        self.stderr.seek(max(0, end - STDERR_BYTES))
+        last = self.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
         return f"{fault} (exit code {self.process.returncode}{': ' + last[0][:300] if last else ''})"
 
     def __enter__(self) -> Self:
@@ -124,4 +96,4 @@ class SealedProcess:
         self.channel.connection.close()
         self.process.kill()  # in a sandbox, everything that it started ends with it
         self.process.wait()
-        self.reader.join(timeout=2)  # longer only if something else holds the pipe, which it then closes
+        self.stderr.close()

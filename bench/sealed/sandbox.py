@@ -12,8 +12,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 from tasks import InputError
 
@@ -28,35 +30,42 @@ MOST_PROCESSES = 64
 """Threads included. Counted for the user, but in the sandbox's own user namespace."""
 
 
-def start_sandboxed(
-    arguments: Sequence[str],
-    readable: Sequence[Path] = (),
-    path: Sequence[str] = (),
-    pass_fds: Sequence[int] = (),
-    unsafe: bool = False,
-) -> subprocess.Popen:
-    """Start ``python -m arguments…`` in a sandbox.
+@dataclass(frozen=True)
+class Code:
+    """Code that nobody vouches for."""
 
-    Arguments:
-        readable: files and folders that it can read at their own paths, in addition to Python, its packages and this code.
-        path: folders to search for modules before all others.
-        unsafe: start it without a sandbox, with the caller's rights.
+    reference: str
+    """As for ``lprime run --encoding``."""
+    readable: Sequence[Path] = ()
+    """Its files and folders. The sandbox shows them at their own paths, in addition to Python, its packages and this code."""
+    path: Sequence[str] = ()
+    """Folders to search for modules before all others."""
+    unsafe: bool = False
+    """Run without a sandbox, with the caller's rights."""
+    seconds: float = 3600.0
+    """Limit of the wall time of its process, and of the processor time."""
+    gib: float = 8.0
+    """Limit of its memory."""
+
+
+def start_sandboxed(arguments: Sequence[str], code: Code, descriptor: int, stderr: IO[bytes]) -> subprocess.Popen:
+    """Start ``python -m arguments…`` in a sandbox with some code and an open socket.
 
     Raises:
         InputError: bubblewrap is not installed, or may not make namespaces here.
     """
     command = [sys.executable, "-P", "-m", *arguments]
-    search = os.pathsep.join(dict.fromkeys([*path, *filter(None, sys.path), str(HOME)]))
+    search = os.pathsep.join(dict.fromkeys([*code.path, *filter(None, sys.path), str(HOME)]))
     environment = {"PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-    if not unsafe:
-        command = [*bubblewrap(readable, environment), *command]
+    if not code.unsafe:
+        command = [*bubblewrap(code.readable, environment), *command]
     return subprocess.Popen(
         command,
-        pass_fds=pass_fds,
+        pass_fds=[descriptor],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=os.environ | environment if unsafe else {"PATH": os.defpath},
+        stderr=stderr,
+        env=os.environ | environment if code.unsafe else {"PATH": os.defpath},
         start_new_session=True,
     )
 
@@ -73,7 +82,7 @@ def sandbox_fault() -> str:
 
 
 def bubblewrap(readable: Sequence[Path], environment: dict[str, str]) -> list[str]:
-    """The words before a command that run it in a sandbox; arguments as for ``start_sandboxed``.
+    """The words before a command that run it in a sandbox, where it sees some files and folders.
 
     Raises:
         InputError: there is no sandbox on this machine.
