@@ -59,7 +59,10 @@ class Channel:
     def read(self, size: int, deadline: float | None) -> bytes:
         parts, missing = [], size
         while missing:
-            self.connection.settimeout(None if deadline is None else max(0.01, deadline - time.monotonic()))
+            wait = None if deadline is None else deadline - time.monotonic()
+            if wait is not None and wait <= 0:  # also if bytes still arrive, one by one
+                raise ChannelError("no answer in time")
+            self.connection.settimeout(wait)
             try:
                 part = self.connection.recv(min(missing, CHUNK))
             except TimeoutError:

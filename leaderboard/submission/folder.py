@@ -26,7 +26,7 @@ from bench.encodings import classes
 from bench.plugins.references import encoding_chain
 from bench.result import EncodingRecord, Record, first_fault
 from bench.text_rules import NAME, link_fault, pattern_fault, plain_text_fault, settings_fault
-from leaderboard.data.file_names import page_name
+from leaderboard.results.file_names import page_name
 from tasks import InputError
 
 SUBMISSION, SOURCE, RESULTS = "submission.json", "source", "results.csv"

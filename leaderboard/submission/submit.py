@@ -16,7 +16,7 @@ from bench.plugins.source_hash import plugin_files
 from bench.result import first_fault
 from bench.runs.run_one import encoding_record
 from bench.suites.suite import Suite
-from leaderboard.data.file_names import page_name
+from leaderboard.results.file_names import page_name
 from tasks import InputError
 
 from .folder import LIMITS, RESULTS, SOURCE, SUBMISSION, Submission, read_submission

@@ -213,9 +213,12 @@ def test_messages_are_read_as_untrusted_data():
             theirs.sendall(data)
             with pytest.raises(ChannelError, match=message):
                 channel.receive(60 if data else 0.1)
+        theirs.sendall(with_size(b"x" * 16)[:12])
+        with pytest.raises(ChannelError, match="no answer in time"):
+            channel.receive(0)  # bytes that have arrived do not extend the time
         theirs.close()
         with pytest.raises(ChannelError, match="its process ended"):
-            channel.receive(1)
+            channel.read(100, None)
 
 
 def test_without_bubblewrap_nothing_runs(monkeypatch):
