@@ -19,7 +19,8 @@ from bench.training.model import build_decoder
 from bench.training.train import derive_seed
 from tasks import Examples
 
-from .process import SealedError, SealedProcess
+from .channel import SealedError
+from .process import SealedProcess
 from .sandbox import Code
 
 
@@ -49,7 +50,7 @@ class SealedModel(SealedProcess):
         super().__init__("bench.sealed.served_model", code, **order)
         self.in_stage = False
         try:
-            self.take(run, *self.receive("ready"))
+            self.take(run, *self.answer("ready"))
         except BaseException:
             self.__exit__()
             raise
@@ -95,7 +96,7 @@ class SealedModel(SealedProcess):
         self.push_weights()
         values = {"announced_length": announced_length, "generator": generator.initial_seed(), "in_stage": self.in_stage}
         self.send("gradients", vars(examples), **values)
-        arrays, _ = self.receive("gradients")
+        arrays, _ = self.answer("gradients")
         loss = arrays.pop("loss", np.zeros(0))
         shapes = {name: tuple(p.shape) for name, p in self.weights.items()}
         if loss.shape != (1,) or any(shapes.get(name) != array.shape for name, array in arrays.items()):
@@ -120,7 +121,7 @@ class SealedModel(SealedProcess):
         """
         values = {"announced_length": announced_length, "generator": seed, "before_stage": before_stage}
         self.send("logits", {"tokens": tokens, "cells": cells}, **values)
-        found = self.receive("logits")[0].get("logits", np.zeros(0))
+        found = self.answer("logits")[0].get("logits", np.zeros(0))
         if found.shape != (len(cells), self.symbols):
             raise SealedError(f"logits have shape {found.shape}, expected {(len(cells), self.symbols)}")
         return torch.from_numpy(found.astype(np.float32))

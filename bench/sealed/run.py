@@ -17,8 +17,8 @@ from bench.training.train import TrainingState, stage_steps, train
 from tasks import InputError
 
 from .audit import Audit
+from .channel import SealedError
 from .judge import SealedModel
-from .process import SealedError
 from .request import SealedCode
 from .reveal import Revealed
 
