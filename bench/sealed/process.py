@@ -12,6 +12,8 @@ import numpy as np
 from .channel import Channel, SealedError
 from .sandbox import Code, start_sandboxed
 
+GRACE_S = 10.0
+"""Processor time beyond the limit of wall time, so that the judge ends a process that only computes, and says why."""
 STDERR_BYTES = 4096
 """Bytes of the end of stderr that are read."""
 
@@ -36,7 +38,7 @@ class SealedProcess(Channel):
             self.process = start_sandboxed(arguments, code, theirs.fileno(), self.stderr)
         super().__init__(ours)
         self.limit_time(code.seconds, f"still running after {code.seconds:.0f} s, the limit")
-        limits: dict[str, Any] = {"seconds": code.seconds, "gib": code.gib, "sandboxed": not code.unsafe}
+        limits: dict[str, Any] = {"seconds": code.seconds + GRACE_S, "gib": code.gib, "sandboxed": not code.unsafe}
         self.send("order", reference=code.reference, **limits, **order)
 
     def limit_time(self, seconds: float, failure: str) -> None:

@@ -5,7 +5,7 @@ import time
 import numpy as np
 import torch
 
-from bench.result import Result
+from bench.result import EncodingRecord, Result
 from bench.runs.devices import package_versions
 from bench.runs.git_commit import current_commit
 from bench.runs.run import Run, now
@@ -19,24 +19,27 @@ from tasks import InputError
 from .audit import Audit
 from .channel import SealedError
 from .judge import SealedModel
-from .request import SealedCode
 from .reveal import Revealed
+from .sandbox import Code
 
 
-def run_sealed(run: Run, code: SealedCode, control: Control = Control()) -> Result:
+def run_sealed(run: Run, code: Code, encoding: EncodingRecord, control: Control = Control()) -> Result:
     """Train and test one run. Times include the messages between the processes, so there is no step time.
+
+    Arguments:
+        encoding: what the result says of the encoding.
 
     Raises:
         InputError: the code failed, broke the protocol or was found to compute something else; or there is no sandbox.
         Stopped: ``control.should_stop`` returned True.
     """
     start, state = time.monotonic(), TrainingState(started=now())
-    fields = {"encoding": code.encoding, "sealed": not code.unsafe, "versions": package_versions(), "commit": current_commit()}
+    fields = {"encoding": encoding, "sealed": not code.unsafe, "versions": package_versions(), "commit": current_commit()}
     try:
         with SealedModel(run, code) as model:
-            if model.declared.ranking != code.encoding.ranking:
+            if model.declared.ranking != encoding.ranking:
                 raise SealedError(
-                    f"the code declares ranking {model.declared.ranking!r}, and its submission {code.encoding.ranking!r}"
+                    f"the code declares ranking {model.declared.ranking!r}, and its submission {encoding.ranking!r}"
                 )
             audit = train_recorded(run, model, state, control)
             state.step_ms = []  # they include the messages

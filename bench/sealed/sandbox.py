@@ -43,7 +43,7 @@ class Code:
     unsafe: bool = False
     """Run without a sandbox, with the caller's rights."""
     seconds: float = 3600.0
-    """Limit of the wall time of its process, and of the processor time."""
+    """Limit of the wall time of its process; its processor time has a limit a little above."""
     gib: float = 8.0
     """Limit of its memory."""
 

@@ -132,7 +132,7 @@ def audit(name: str) -> str:
     """What the judge finds in a sealed run of one task."""
     code = sealed_code(name)
     try:
-        run_sealed(Run(SHORT, SHORT.tasks[0].task, code.encoding.name, 0), code)
+        run_sealed(Run(SHORT, SHORT.tasks[0].task, code.encoding.name, 0), code, code.encoding)
     except InputError as error:
         return str(error)
     return ""

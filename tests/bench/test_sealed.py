@@ -39,7 +39,8 @@ ADDITION = {"task": "addition", "variant": "reversed", "train_length": 4}
 @pytest.mark.parametrize("encoding", ["finetuned(rope)", "randomised(rope)", "asentmax"])
 def test_a_sealed_run_has_the_result_of_any_other(encoding, tmp_path):
     run = Run(SUITE, "copying", encoding, 0)
-    found, expected = run_sealed(run, sealed_code(encoding)), run_one(run, tmp_path, "cpu")
+    code = sealed_code(encoding)
+    found, expected = run_sealed(run, code, code.encoding), run_one(run, tmp_path, "cpu")
     assert found.sealed and not expected.sealed and found.timings.step_ms == 0
     for ours, theirs in zip(found.scores, expected.scores, strict=True):
         assert ours.nll == pytest.approx(theirs.nll, rel=1e-5)
