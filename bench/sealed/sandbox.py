@@ -1,9 +1,10 @@
 """A process without network, environment, or files but those it needs to read; nothing that it starts outlives it.
 
-Uses bubblewrap (Debian and Fedora package ``bubblewrap``), which needs no root: new namespaces for mounts, network, processes,
-users, host name and inter-process communication, a read-only view of Python and of this repository's code, and a ``/tmp`` of
-its own that is lost. Limits of memory, processor time, processes and file sizes are set in the process before it loads the
-code, and hard.
+Uses bubblewrap (Debian and Fedora package ``bubblewrap``, 0.8 or newer), which needs no root: new namespaces for mounts,
+network, processes, users, host name and inter-process communication, a read-only view of Python and of this repository's code,
+and a ``/tmp`` of its own that is lost. The process has no capabilities and can make no user namespace, also if root starts it:
+root could otherwise mount a read-only folder again as writable. Limits of memory, processor time, processes and file sizes are
+set in the process before it loads the code, and hard.
 """
 
 import os
@@ -20,6 +21,8 @@ from typing import IO
 from tasks import InputError
 
 GIB = 2**30
+ISOLATED = ("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL", "--die-with-parent", "--new-session")
+"""Options of every sandbox."""
 SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
 """What an interpreter reads from the system."""
 HOME = Path(__file__).resolve().parents[2]
@@ -76,9 +79,10 @@ def sandbox_fault() -> str:
     program = shutil.which("bwrap")
     if program is None:
         return "bubblewrap is not installed (apt-get install bubblewrap)"
-    probe = [program, "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"]
+    probe = [program, *ISOLATED, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"]
     tried = subprocess.run(probe, capture_output=True, text=True)
-    return "" if tried.returncode == 0 else f"bubblewrap cannot make namespaces here: {tried.stderr.strip()[:200]}"
+    said = tried.stderr.strip()[:200]
+    return "" if tried.returncode == 0 else f"bubblewrap (0.8 or newer) cannot make namespaces here: {said}"
 
 
 def bubblewrap(readable: Sequence[Path], environment: dict[str, str]) -> list[str]:
@@ -99,7 +103,7 @@ def bubblewrap(readable: Sequence[Path], environment: dict[str, str]) -> list[st
     binds = [word for path in dict.fromkeys([*shown, *readable]) for word in ("--ro-bind-try", str(path), str(path))]
     sets = [word for name, value in environment.items() for word in ("--setenv", name, value)]
     return [
-        shutil.which("bwrap") or "", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", *sets,
+        shutil.which("bwrap") or "", *ISOLATED, "--clearenv", *sets,
         "--tmpfs", "/tmp", *binds, "--proc", "/proc", "--dev", "/dev", "--dir", here, "--chdir", here, "--",
     ]  # fmt: skip
 
