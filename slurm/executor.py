@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.runs.dry_run import span
 from bench.runs.executor import Event
 from bench.runs.progress import say
 from bench.runs.run import Run, by_suite
@@ -54,14 +53,8 @@ class SlurmExecutor:
         """For sealed runs of one encoding.
 
         Raises:
-            InputError: SLURM does not answer, the cluster file names something that the site does not have, or a run would not
-                end within the time limit of a job.
+            InputError: SLURM does not answer, or the cluster file names something that the site does not have.
         """
-        if code.expected_s > (most := 60 * cluster.time_minutes - cluster.save_before_s):
-            raise InputError(
-                f"a sealed run starts again if it is interrupted, and its submitter's took up to {span(code.expected_s)}; "
-                f"time_minutes leaves {span(most)}, expected more"
-            )
         commands.check_cluster(cluster)
         return cls(cluster, sources={name: Source(plugins=[], sha256=code.encoding.source_sha256, sealed=code)})
 

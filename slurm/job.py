@@ -162,7 +162,7 @@ class JobWorker:
         """Write this job's progress to the shared folder. An error is only logged."""
         self.written = time.monotonic()
         beats = [
-            Beat(run=(run.task, run.encoding, run.seed), step=step, rate=(step - first) / max(1e-9, then - since))
+            Beat(run=run.key, step=step, rate=(step - first) / max(1e-9, then - since))
             for run, (first, since, step, then) in self.beats.items()
         ]
         progress = Progress(

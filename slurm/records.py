@@ -60,7 +60,7 @@ class Plan(Record):
     sources: dict[str, Source]
     """By encoding."""
     runs: list[RunKey]
-    """Task, encoding, seed."""
+    """Task, encoding, seed and learning rate."""
     failed_before: list[str]
     """By run: time of its failure before this submission, which retries it; empty if it had not failed."""
     shares: list[list[int]]
@@ -89,7 +89,7 @@ class Plan(Record):
         source = self.sources[run.encoding]
         if source.sealed:
             return SealedRequest.of_run(run, source.sealed)
-        return RunRequest(self.suite_json, run.task, run.encoding, run.seed, tuple(source.plugins), source.sha256)
+        return RunRequest(self.suite_json, *run.key, tuple(source.plugins), source.sha256)
 
     @cached_property
     def suite_json(self) -> str:
