@@ -1,6 +1,7 @@
 """``lprime run --dry-run --on``: what would be submitted, and its estimated cost, as lines of text. Nothing is written."""
 
 import math
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -11,10 +12,9 @@ from tasks import plural
 
 from . import commands
 from .cluster import Cluster
-from .launch import check_encoding_files, plan_submissions, refuse_other_versions
 from .records import records_folder
 from .status import Queue
-from .submit import sbatch_script
+from .submit import check_encoding_files, job_script, log_options, plan_submissions, refuse_other_versions
 
 RUN_GB = 0.7
 """Memory that a process takes that trains ``small`` on a CPU, at most (``make speed``)."""
@@ -31,7 +31,7 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     check_encoding_files(runs, cluster)
     queue = Queue.read(out, runs[0].suite, need=False)
     refuse_other_versions(queue)
-    taken = queue.taken()
+    taken = queue.taken(out)
     todo = [run for run in runs if run.key not in taken]
     if not todo:
         return [f"nothing to submit: {plural(len(runs), 'run')} in the queue already"]
@@ -52,8 +52,10 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     price = f"{hours * cluster.gpus:.{digits}f} GPU-hours, " if cluster.gpus else ""
     price += f"{hours * cluster.cpus_per_job:.{digits}f} CPU-hours"
     later = f"; {plural(len(held), 'run')} later" if held else ""
+    folder = records_folder(out, runs[0].suite.name) / plans[0].token
     return [
-        sbatch_script(plans[0], records_folder(out, runs[0].suite.name) / plans[0].token),
+        job_script(plans[0], folder),
+        f"submitted by: sbatch {shlex.join(log_options(plans[0], folder))}",
         f"{plural(len(todo) - len(held), 'run')} in {plural(len(jobs), 'job')}, {plural(len(plans), 'array')} "
         f"of at most {max(len(plan.shares) for plan in plans)}{later}",
         f"{plural(cluster.at_once, 'run')} at a time in a job; {time_of_a_run(found, out)}",

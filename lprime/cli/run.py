@@ -73,15 +73,10 @@ def run(
     if not dry_run:
         check_writable(out)
     finished, unreadable = read_results(runs, out)
-    retried = retried_on_cluster(out, loaded) if cluster else set()
     failed = {
         r: failure
         for r in runs
-        if r not in finished
-        and r not in unreadable
-        and r.key not in retried
-        and (failure := r.failure(out))
-        and r.state(out) == "failed"
+        if r not in finished and r not in unreadable and (failure := r.failure(out)) and r.state(out) == "failed"
     }
     skipped = {} if retry_failed else failed
     todo = [r for r in runs if r not in finished and r not in skipped and r not in unreadable]
@@ -177,15 +172,6 @@ def sealed_submission(encodings: Sequence[str] | None, out: Path, unsafe: bool):
         raise InputError(f"--sealed runs one submission; expected --encoding FOLDER as `lprime submit` writes it, got {given}")
     found = read_submission(Path(encodings[0]))  # type: ignore[index]
     return [found.submission.encoding.name], sealed_code(found, out, unsafe=unsafe)
-
-
-def retried_on_cluster(out: Path, suite) -> set:
-    """Keys of the runs that have not failed since they were submitted to a cluster; failures from before are obsolete."""
-    from slurm.records import load_submissions
-    from slurm.status import Queue
-
-    latest = Queue(suite, load_submissions(out, suite.name), live={}).latest
-    return {key for key, (submission, _, place) in latest.items() if not submission.plan.failed(place)}
 
 
 def preview(todo: list, out: Path, cluster, workers: int | None, device: str) -> list[str]:

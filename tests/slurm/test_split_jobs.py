@@ -16,9 +16,9 @@ from bench.runs.run import Run, plan_runs
 from bench.suites.suite import Suite
 from bench.suites.yaml_config import validated
 from slurm.cluster import Cluster
-from slurm.split_jobs import split_into_arrays, split_into_shares
 from slurm.status import Status
-from slurm.status_text import hours_left
+from slurm.submit import split_into_shares
+from slurm.text import hours_left
 
 SUITE = validated(Suite, suite_dict(), "suite")
 
@@ -59,15 +59,6 @@ def test_runs_per_job_is_the_size_of_shares(count, size, most):
     expected = max(size, -(-count // most)) if most else size
     assert {len(share) for share in shares[:-1]} <= {expected}
     assert len(shares) <= (most or count)
-
-
-@given(st.integers(0, 5000), st.integers(1, 1001))
-def test_no_array_exceeds_the_sites_limit(count, largest):
-    shares = [[place] for place in range(count)]
-    parts = split_into_arrays(shares, largest)
-    assert list(chain(*parts)) == shares
-    assert all(1 <= len(part) <= largest for part in parts)
-    assert len(parts) == -(-count // largest)
 
 
 def test_estimates_come_from_results_of_the_same_kind(tmp_path):
