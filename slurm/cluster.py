@@ -85,6 +85,8 @@ class Cluster(Section):
     def consistent(self) -> "Cluster":
         for option, value in self.sbatch.items():
             name = option.lstrip("-").replace("-", "_")
+            if not re.fullmatch(r"[a-z_]+", name) or "\n" in str(value):
+                raise ValueError(f"sbatch.{option}: expected one line, and a name as in sbatch's manual, got {value!r:.80}")
             if name in RESERVED or (name == "gres" and "gpu" in str(value)):
                 raise ValueError(f"sbatch.{option} is set by lprime; expected an option without its own key in this file")
         if self.mps and not self.gpus:

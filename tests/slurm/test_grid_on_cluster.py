@@ -36,7 +36,7 @@ def test_preempted_several_times(cluster, tmp_path):
     grid.submit()
     reached: list[int] = []
     for number in range(1, 4):
-        wait_until("more steps", lambda n=number: grid.starts() == {0: n} and grid.trained(max([0, *reached]) + 5))
+        wait_until("more steps", lambda n=number, at=max([0, *reached]): grid.starts() == {0: n} and grid.trained(at + 5))
         reached += grid.steps()
         slurm("sbatch", "-W", "-p", "high", "-N", "2", "-c", "2", "--output=/dev/null", "--wrap", "sleep 1")
     grid.finish()

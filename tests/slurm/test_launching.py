@@ -137,11 +137,11 @@ def test_runs_beyond_the_limit_are_submitted_later(cluster, tmp_path):
 
 
 def test_the_launchers_environment_has_no_effect(cluster, tmp_path, monkeypatch):
-    """Variables as inside of another job, sbatch's own variables, and modules named like ours in the working directory. The names
-    of folders have a meaning for the shell or sbatch."""
+    """Variables as inside of another job, sbatch's own variables, and modules named like ours in the working directory. The
+    names of folders have a meaning for the shell or sbatch."""
     (tmp_path / "tasks.py").write_text("raise ImportError('the wrong one')")
     monkeypatch.chdir(tmp_path)
-    grid = Grid(tmp_path / "a \"grid\" of 100 %j's $(touch x)", short("leaky"), {"runs_per_job": 4, "time_minutes": 11})
+    grid = Grid(tmp_path / 'a "grid" of 100 %j\'s $(touch x)', short("leaky"), {"runs_per_job": 4, "time_minutes": 11})
     misleading = {
         "SLURM_JOB_ID": "1",
         "SLURM_ARRAY_TASK_ID": "3",
