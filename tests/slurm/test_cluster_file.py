@@ -70,7 +70,7 @@ def test_a_dry_run_needs_neither_the_shared_folder_nor_its_variable(tmp_path, mo
     assert f"caution: shared_folder {tmp_path}/x does not exist here yet\n" in preview("quick", "--on", cluster)
     one = "quick", "--task", "copying", "--encoding", "nope", "--seed", 0, "--on", cluster
     shown = printed("probe", "position", *one, "--dry-run"), preview(*one, "--keep-weights")
-    missing, run = (re.sub(r"\b[0-9a-f]{14}\b", "launch", text) for text in shown)
+    missing, run = (re.sub(r"\b[0-9a-f]{12}\b", "launch", text) for text in shown)
     assert "#SBATCH" in missing and missing == run, "what is missing is trained as a run is"
     assert [path.name for path in tmp_path.iterdir()] == ["cluster.yaml"], "nothing is written"
 

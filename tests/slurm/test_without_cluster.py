@@ -164,7 +164,7 @@ def test_a_job_that_never_gets_to_a_step_gives_up(tmp_path, worker, sealed):
     runs = plan_runs(SUITE, ["nope"], ["parity"])
     texts = dict.fromkeys(("family", "title", "link", "source_sha256"), "")
     record = EncodingRecord(name="nope", ranking="longer", year=0, stage_share=0, settings={}, **texts)
-    code = SealedCode(folder="", reference="", path=[], encoding=record, seconds=60)
+    code = SealedCode(reference="", encoding=record)
     sources = SlurmExecutor.of_sealed(cluster(), "nope", code).sources if sealed else {}
     job_of = submitted(tmp_path, runs, sources=sources)
     for start in range(1, job.MOST_IDLE_STARTS + 1):
