@@ -66,9 +66,10 @@ def call(command: Sequence[str], environment: dict[str, str], stdin: str = "") -
     Raises:
         NoAnswer: it is not installed, or does not answer in time.
     """
-    options = {"capture_output": True, "text": True, "errors": "replace", "timeout": ANSWER_WITHIN_S}
     try:
-        return subprocess.run(command, input=stdin, env=environment, **options)
+        return subprocess.run(
+            command, input=stdin, env=environment, capture_output=True, text=True, errors="replace", timeout=ANSWER_WITHIN_S
+        )
     except FileNotFoundError:
         raise NoAnswer(f"{command[0]} was not found; --on is for a login node of a cluster with SLURM") from None
     except subprocess.TimeoutExpired:

@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.runs.dry_run import span, time_of_a_run
@@ -12,9 +12,10 @@ from tasks import plural
 
 from . import commands
 from .cluster import Cluster
-from .records import records_folder
+from .records import Source, records_folder
+from .script import job_script, log_options
 from .status import Queue
-from .submit import check_encoding_files, job_script, log_options, plan_submissions, refuse_other_versions
+from .submit import NO_SOURCES, check_encoding_files, plan_submissions, refuse_other_versions
 
 RUN_GB = 0.7
 """Memory that a process takes that trains ``small`` on a CPU, at most (``make speed``)."""
@@ -22,13 +23,14 @@ SLOW_ON_CPU_S = 2 * 3600.0
 """Estimated time of a run on a CPU from which on a partition without GPUs is named."""
 
 
-def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
+def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster, sources: Mapping[str, Source] = NO_SOURCES) -> list[str]:
     """What would be submitted: script, jobs and estimated cost.
 
     Arguments:
         runs: of one suite.
+        sources: as for ``launch``.
     """
-    check_encoding_files(runs, cluster)
+    check_encoding_files([run for run in runs if run.encoding not in sources], cluster)
     queue = Queue.read(out, runs[0].suite, need=False)
     refuse_other_versions(queue)
     taken = queue.taken(out)
@@ -41,7 +43,7 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
         in_queue = len(commands.queued_jobs([commands.current_user()]))
     except commands.NoAnswer as error:
         unchecked = [f"no SLURM here ({str(error).partition(';')[0]}): the cluster's names and limits were not checked"]
-    plans, held = plan_submissions(todo, out, cluster, in_queue)
+    plans, held = plan_submissions(todo, out, cluster, in_queue, sources=sources)
     if not plans:
         return ["nothing to submit now: the site's limit on your jobs in the queue is reached"]
     found = estimate(todo, out, cluster.device)

@@ -15,7 +15,7 @@ from tasks import InputError, plural
 
 from . import commands
 from .cluster import Cluster
-from .dry_run import cautions
+from .dry_run import cautions, dry_run
 from .records import Source
 from .status import Queue, Status
 from .submit import check_encoding_files, launch
@@ -52,6 +52,10 @@ class SlurmExecutor:
     def of_sealed(cls, cluster: Cluster, name: str, code: SealedCode) -> "SlurmExecutor":
         """For sealed runs of one encoding."""
         return cls(cluster, sources={name: Source(plugins=[], sha256=code.encoding.source_sha256, sealed=code)})
+
+    def dry_run(self, runs: Sequence[Run], out: Path) -> list[str]:
+        """What ``execute`` would submit, as lines of text."""
+        return dry_run(runs, out, self.cluster, self.sources)
 
     def check(self, runs: Sequence[Run], out: Path) -> None:
         """Refuse what can be refused before anything is written, and say what does not suit the runs.

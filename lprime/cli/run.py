@@ -95,7 +95,7 @@ def run(
         if not todo:
             say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
         elif dry_run:
-            outcome.preview = preview(todo, out, cluster, workers, device or "")
+            outcome.preview = preview(todo, out, cluster, workers, device or "", code)
         else:
             signal.signal(signal.SIGTERM, stop_like_ctrl_c)
             keep = {r.encoding for r in todo} if keep_weights else None
@@ -174,12 +174,10 @@ def sealed_submission(encodings: Sequence[str] | None, out: Path, unsafe: bool):
     return [found.submission.encoding.name], sealed_code(found, out, unsafe=unsafe)
 
 
-def preview(todo: list, out: Path, cluster, workers: int | None, device: str) -> list[str]:
+def preview(todo: list, out: Path, cluster, workers: int | None, device: str, code) -> list[str]:
     """What would run, as lines of text: on a cluster the script and the cost, here the time."""
     if cluster:
-        from slurm.dry_run import dry_run
-
-        return dry_run(todo, out, cluster)
+        return executor_for(cluster, False, workers, device, None, code, None).dry_run(todo, out)
     from bench.runs.dry_run import local_dry_run
     from bench.runs.pool import local_pool
 

@@ -16,7 +16,8 @@ from bench.runs.run import plan_runs
 from bench.suites.suite import load_suite
 from slurm import commands
 from slurm.cluster import example_clusters, load_cluster
-from slurm.submit import job_script, log_options, plan_submissions
+from slurm.script import job_script, log_options
+from slurm.submit import plan_submissions
 from tasks import InputError
 
 
