@@ -19,8 +19,6 @@ from .submit import NO_SOURCES, check_encoding_files, plan_submissions, refuse_o
 
 RUN_GB = 0.7
 """Memory that a process takes that trains ``small`` on a CPU, at most (``make speed``)."""
-SLOW_ON_CPU_S = 2 * 3600.0
-"""Estimated time of a run on a CPU from which on a partition without GPUs is named."""
 
 
 def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster, sources: Mapping[str, Source] = NO_SOURCES) -> list[str]:
@@ -89,10 +87,3 @@ def cautions(runs: Sequence[Run], out: Path, cluster: Cluster) -> Iterator[str]:
             f"caution: the longest run takes {span(longest)}, a job at most {span(60 * cluster.time_minutes)}: it is "
             f"requeued {plural(requeues, 'time')}; raise time_minutes if the site allows it"
         )
-    if not cluster.gpus and longest > SLOW_ON_CPU_S:
-        on_gpu = max(estimate(runs, out, "cuda").seconds.values())
-        if on_gpu < longest / 10:
-            yield (
-                f"caution: without a GPU a run takes up to {span(longest)}, on one about {span(on_gpu)}: set "
-                f"gpus_per_job, and a partition that has some in place of {cluster.partition}"
-            )

@@ -62,8 +62,6 @@ def job_script(plan: Plan, folder: Path) -> str:
         "array": f"0-{len(plan.shares) - 1}%{cluster.jobs_at_once or len(plan.shares)}" if len(plan.shares) > 1 else None,
         "signal": f"USR2@{cluster.save_before_s}",
         "requeue": True,
-        "mail-user": cluster.email,
-        "mail-type": cluster.email_on if cluster.email else None,
         **{name.lstrip("-"): value for name, value in cluster.sbatch.items()},
     }
     given = {name: value for name, value in options.items() if value is not None and value is not False}

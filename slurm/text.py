@@ -4,18 +4,17 @@ import os
 import statistics
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.runs.estimate import estimate
 from bench.runs.heartbeat import Heartbeat
 from bench.runs.progress import format_duration
 from bench.runs.run import FAILURE, Run
 from tasks import plural
 
-from .status import STATES, Queue, Status, unfinished
+from .status import STATES, Queue, Status
 
 MOST_ROWS = 20
 """Maximum number of rows shown of a list; the others are only counted."""
@@ -64,7 +63,7 @@ def status_text(queue: Queue, statuses: dict[Run, Status], out: Path, whole: boo
     parts = [
         state_table(statuses),
         f"\n{plural(len(statuses), 'run')}: {counts}{f'; {hint}' if hint else ''}",
-        *(job_lines(queue, statuses, out) if whole else ()),
+        *(job_lines(queue) if whole else ()),
         *running_lines(statuses),
         *reason_lines(statuses),
     ]
@@ -96,8 +95,8 @@ def empty_folder_hint(suite: str, out: Path) -> str:
     return "" if os.path.isdir(f"{out}/{suite}") else f"nothing of suite {suite} is in {out}"
 
 
-def job_lines(queue: Queue, statuses: dict[Run, Status], out: Path) -> list[str]:
-    """Jobs in the queue, hours used, and an estimate of the hours left."""
+def job_lines(queue: Queue) -> list[str]:
+    """Jobs in the queue, and hours used."""
     if not queue.submissions:
         return []
     if queue.no_answer:
@@ -113,22 +112,7 @@ def job_lines(queue: Queue, statuses: dict[Run, Status], out: Path) -> list[str]
     elif any(hours):
         gpu, cpu = hours
         lines.append(f"used so far: {f'{gpu:.2f} GPU-hours, ' if gpu else ''}{cpu:.2f} CPU-hours")
-    if todo := unfinished(statuses):
-        lines.append(hours_left(queue, statuses, todo, out))
     return lines
-
-
-def hours_left(queue: Queue, statuses: dict[Run, Status], todo: Sequence[Run], out: Path) -> str:
-    """Estimated hours of the unfinished runs."""
-    cluster = queue.submissions[-1].plan.cluster
-    found = estimate(todo, out, cluster.device)
-    seconds = sum(found.seconds[run] * (1 - min(1.0, statuses[run].step / run.steps)) for run in todo)
-    kind, devices = ("GPU", cluster.gpus) if cluster.gpus else ("CPU", cluster.cpus_per_job)
-    hours = seconds * devices / cluster.at_once / 3600
-    line = f"left: about {hours:.2f} {kind}-hours{' (guessed)' if found.guessed else ''}"
-    if at_once := sum(status.state == "running" for status in statuses.values()):
-        line += f", {format_duration(seconds / at_once)} at {plural(at_once, 'run')} at a time"
-    return line
 
 
 def running_lines(statuses: dict[Run, Status]) -> list[str]:

@@ -27,21 +27,6 @@ def write_cluster(folder: Path, **changes: object) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", example_clusters())
-def test_every_example_is_valid(name):
-    cluster = load_cluster(name)
-    assert cluster.at_once >= 1
-    assert load_cluster(str(example_clusters()[name])) == cluster
-    assert example_clusters()[name].read_text().startswith("#"), "an example says what it is for"
-
-
-def test_the_examples_cover_common_sites():
-    clusters = {name: load_cluster(name) for name in example_clusters()}
-    assert clusters["gpu-packed"].gpus and clusters["gpu-packed"].at_once > clusters["gpu-packed"].gpus
-    assert all(clusters[name].gpus == 0 for name in ("one-partition", "preemptible", "cpu-only"))
-    assert (clusters["modules"].partition, clusters["modules"].gpus_per_job) == ("gpu,gpu-long", "a100:1")
-
-
 def test_results_must_be_in_the_shared_folder(tmp_path, monkeypatch):
     cluster = load_cluster(str(write_cluster(tmp_path, shared_folder="${SHARED}/lprime")))
     monkeypatch.delenv("SHARED", raising=False)
@@ -102,12 +87,6 @@ def test_runs_that_do_not_suit_the_cluster_are_named(tmp_path, monkeypatch, runs
     assert 5 * 3600 < shortest < longest < 20 * 3600 and job >= longest
     (times,) = re.search(r"a job at most 4:00 hours: it is requeued (\d) times; raise time_minutes", shown).groups()
     assert int(times) == math.ceil(longest / (4 * 3600 - 90)) - 1
-    (on_gpu,) = map(
-        seconds_in, re.search(rf"without a GPU a run takes up to .* on one about {SPAN}: set gpus_per_job", shown).groups()
-    )
-    assert on_gpu < longest / 10
-    suits = preview("long.yaml", "--on", write_cluster(tmp_path, time_minutes=240, gpus_per_job="h100:1"))
-    assert "caution" not in suits and "GPU-hours" in suits
 
 
 def test_too_many_runs_at_a_time_are_named_and_do_not_make_a_grid_cheaper(tmp_path, monkeypatch):
@@ -177,7 +156,7 @@ def options_in(script: str) -> dict[str, str]:
 
 def test_a_cluster_file_as_options_of_sbatch(tmp_path):
     sbatch = {"--exclude": "n7", "nice": 5, "exclusive": True, "oversubscribe": False, "gres": "lscratch:9"}
-    more = {"partition": ["a", "b"], "email": "ada@example.org", "email_on": ["END", "FAIL"], "gpus_per_job": "h100:2"}
+    more = {"partition": ["a", "b"], "gpus_per_job": "h100:2"}
     sizes = {"cpus_per_job": 6, "memory_gb": 1.5, "jobs_at_once": 1, "runs_per_job": 1, "mps": True}
     cluster = load_cluster(str(write_cluster(tmp_path, sbatch=sbatch, **sizes, **more)))
     assert (cluster.gpus, cluster.at_once, cluster.device) == (2, 2, "cuda")
@@ -187,7 +166,6 @@ def test_a_cluster_file_as_options_of_sbatch(tmp_path):
     assert found == {
         **{"partition": "a,b", "time": "60", "mem": "1536M", "nodes": "1", "ntasks-per-node": "1", "cpus-per-task": "6"},
         **{"gpus-per-node": "h100:2", "array": "0-1%1", "signal": "USR2@90", "requeue": ""},
-        **{"mail-user": "ada@example.org", "mail-type": "END,FAIL"},
         **{"exclude": "n7", "nice": "5", "exclusive": "", "gres": "lscratch:9"},
     }
     assert "srun --unbuffered --cpus-per-task=6 " in script and "nvidia-cuda-mps-control -d" in script

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from itertools import chain
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,9 +15,7 @@ from bench.runs.run import Run, plan_runs
 from bench.suites.suite import Suite
 from bench.suites.yaml_config import validated
 from slurm.cluster import Cluster
-from slurm.status import Status
 from slurm.submit import split_into_shares
-from slurm.text import hours_left
 
 SUITE = validated(Suite, suite_dict(), "suite")
 
@@ -82,6 +79,4 @@ def test_estimates_come_from_results_of_the_same_kind(tmp_path):
     first, shared, *others = estimate(more, tmp_path / "runs", "cpu").seconds.values()
     assert first == 20.0 and 0 < shared < 5.0, "a shared training is made once; the others only evaluate"
     assert others == [first, shared]
-    queue = SimpleNamespace(submissions=[SimpleNamespace(plan=SimpleNamespace(cluster=cluster()))])
-    assert "about 0.01 CPU-hours" in hours_left(queue, dict.fromkeys(more, Status("queued")), more, tmp_path / "runs")
     assert estimate([copying], tmp_path / "runs", "cuda").seconds[copying] != pytest.approx(20.0), "another kind of device"

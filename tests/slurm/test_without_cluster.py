@@ -59,7 +59,7 @@ def test_a_launch_adopts_or_deletes_what_a_killed_launcher_left_and_forgets_earl
     runs[2].fail(tmp_path, "an error")
     launched = launch(runs, tmp_path, cluster())
     assert launched.already == 1 and [s.plan.runs for s in launched.submissions] == [[run.key for run in runs[1:]]]
-    assert [s.job for s in load_submissions(tmp_path, "tiny")] == ["7", "9"]
+    assert {s.job for s in load_submissions(tmp_path, "tiny")} == {"7", "9"}
     assert not refused.folder.exists() and not runs[2].failure(tmp_path)
     assert len(scripts) == 1
 
