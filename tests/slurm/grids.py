@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import yaml
 from support import lprime, results, start_lprime, suite_dict
 
-PATIENCE_S = 600
+PATIENCE_S = 240
 T = TypeVar("T")
 
 

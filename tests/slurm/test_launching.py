@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from grids import PATIENCE_S, Grid, short, slurm, wait_until
+from grids import PATIENCE_S, Grid, paced, short, slurm, wait_until
 from support import results
 
 from slurm.records import load_submissions
@@ -90,13 +90,14 @@ def test_the_launcher_ends_while_it_submits(cluster, tmp_path, point, how):
 
 def test_two_jobs_of_the_same_runs(cluster, tmp_path):
     """As after records are lost: a launcher submits the runs again. Their locks keep the jobs apart."""
-    grid = Grid(tmp_path / "grid", short("twice", 300), {"runs_per_job": 2, "cpus_per_job": 1})
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "twice"), {"runs_per_job": 2, "cpus_per_job": 1})
     grid.submit()
     wait_until("a run", lambda: grid.trained(1))
     hidden = grid.records()[0].rename(tmp_path / "hidden")
-    assert "submitted in 2 jobs" in grid.submit()
+    assert "2 runs submitted in 1 job" in grid.submit()
+    wait_until("the second job", lambda: grid.starts() == {0: 1})
     grid.finish()
-    assert grid.states() == ["done"] * 4
+    assert grid.states() == ["done"] * 2
     assert results(grid.out) == grid.local()
     assert hidden.exists()
     logs = "".join(path.read_text() for path in hidden.glob("*.log")) + grid.log()
