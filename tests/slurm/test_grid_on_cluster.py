@@ -4,8 +4,8 @@ import re
 
 import pytest
 import yaml
-from grids import Grid, paced, slurm, wait_until
-from support import ROOT, results
+from grids import Grid, paced, short, slurm, wait_until, write_encoding
+from support import ROOT, lprime, results
 
 pytestmark = pytest.mark.slurm
 TASK = {"task": "parity", "variant": "answer", "train_length": 4}
@@ -14,7 +14,7 @@ TASK = {"task": "parity", "variant": "answer", "train_length": 4}
 def test_the_quick_grid_equals_that_of_one_process(cluster, tmp_path):
     """All of ``quick``, 6 × 5 runs, with fewer steps."""
     suite = yaml.safe_load((ROOT / "bench/suites/quick.yaml").read_text())
-    suite["recipe"] |= {"steps": 80, "warmup_steps": 10}
+    suite["recipe"] |= {"steps": 20, "warmup_steps": 5}
     grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 8, "time_minutes": 30})
     done = grid.lprime("run", "--on", grid.cluster_file)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -86,3 +86,19 @@ def test_a_time_limit_shorter_than_a_run(cluster, tmp_path):
     grid.finish()
     assert results(grid.out) == grid.local()
     assert "the time limit is near: saved, and back into the queue" in grid.log()
+
+
+@pytest.mark.sandbox
+def test_sealed_runs_of_a_submission(cluster, tmp_path):
+    grid = Grid(tmp_path / "grid", short("judged", 20, tasks=[TASK], seeds=[0]))
+    mine = write_encoding(tmp_path / "mine.py")
+    mine.write_text(mine.read_text().replace("https://example.org", "https://example.org/mine"))
+    done = lprime("submit", mine, "--suite", grid.suite_file, "--to", tmp_path / "submissions")
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "submissions").rglob("submission.json")
+    sealed = ("--sealed", "--encoding", folder.parent, "--on", grid.cluster_file)
+    assert "1 run in 1 job" in grid.lprime("run", *sealed, "--dry-run").stdout
+    done = grid.lprime("run", *sealed)
+    assert done.returncode == 0, done.stdout + done.stderr + grid.log()
+    (result,) = results(grid.out).values()
+    assert result["sealed"] is True and result["encoding"]["name"] == "mine"

@@ -64,7 +64,7 @@ def launcher_at(point: str, tmp_path: Path) -> Iterator[tuple[Grid, subprocess.P
 
 @pytest.mark.parametrize(
     ("point", "how"),
-    [("asking", "alone"), ("asking", "with sbatch"), ("answered", "alone"), ("answered", "with sbatch"), ("asking", "Ctrl-C")],
+    [("asking", "alone"), ("asking", "with sbatch"), ("answered", "alone"), ("asking", "Ctrl-C")],
 )
 def test_the_launcher_ends_while_it_submits(cluster, tmp_path, point, how):
     """The next one submits what SLURM does not have. An sbatch that outlives its launcher may add jobs, which do nothing."""
