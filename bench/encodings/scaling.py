@@ -8,7 +8,9 @@ from torch import Tensor, nn
 
 from .base import At, Info, Wrapper
 
-ENTRIES = ("ssmax(nope)", "ssmax(rope)", "logn(nope)", "logn(rope)")
+ENTRIES = (
+    *(f"{wrapper}({name})" for wrapper in ("ssmax", "logn") for name in ("nope", "rope", "hard_alibi", "kerple_log", "kerple_power")),
+)
 
 
 def log_keys(q: Float[Tensor, "B H T d"]) -> Float[Tensor, "T 1"]:
