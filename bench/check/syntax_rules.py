@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator
 from types import ModuleType
 from typing import Any
 
-
 MODULES = (
     "__future__", "abc", "cmath", "collections", "collections.abc", "contextlib", "dataclasses", "enum", "fractions",
     "functools", "itertools", "math", "numbers", "statistics", "typing",

@@ -39,9 +39,10 @@ def trained_loss(name: str, causal: bool, seed: int) -> float:
     optimizer = AdamW(model, recipe)
     for step in range(STEPS):
         optimizer.zero_grad()
-        loss_of(model, task, BATCH, f"masked_language_{seed}", step).backward()
+        loss = loss_of(model, task, BATCH, f"masked_language_{seed}", step)
+        loss.backward()
         optimizer.set_rate(learning_rate(recipe, step))
-        optimizer.update(loss, recipe.clip_norm)
+        optimizer.update(loss.detach(), recipe.clip_norm)
     with torch.inference_mode():
         model.eval().cache.clear()
         return loss_of(model, task, TESTED, "masked_language_test", 0).item()

@@ -25,9 +25,11 @@ class AdamW(torch.optim.AdamW):
         self.named: Mapping[str, nn.Parameter] = dict(model.named_parameters())
         decayed = {n: p for n, p in self.named.items() if p.ndim == 2 and n.startswith(("blocks.", "head."))}
         others = [p for n, p in self.named.items() if n not in decayed]
-        groups = [{"params": [*decayed.values()]}, {"params": others, "weight_decay": 0.0}]
-        options = {"lr": recipe.learning_rate, "betas": tuple(recipe.betas), "weight_decay": recipe.weight_decay}
-        super().__init__(groups, **options, fused=True)
+        groups = [
+            {"params": [*decayed.values()], "weight_decay": recipe.weight_decay},
+            {"params": others, "weight_decay": 0.0},
+        ]
+        super().__init__(groups, lr=recipe.learning_rate, betas=(recipe.betas[0], recipe.betas[1]), fused=True)
         for parameter in self.named.values():  # as torch would at the first step, so that a checkpoint has all of it before
             zeros = {key: torch.zeros_like(parameter) for key in ("exp_avg", "exp_avg_sq")}
             self.state[parameter] = {"step": torch.zeros((), device=parameter.device)} | zeros
