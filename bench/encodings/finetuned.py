@@ -1,6 +1,7 @@
 """A short extra training stage at longer lengths, for encodings that are stretched past L."""
 
-from .base import Info, Stage, Wrapper
+from .base import Stage, Wrapper
+from .bibliography import published
 
 # Interpolation uses one scale for all lengths past L, as in the paper, so that the scale tuned at L′ is the one tested.
 ENTRIES = ("finetuned(yarn)", "finetuned(interpolated(rope,fixed=True))", "finetuned(rope)")
@@ -13,17 +14,11 @@ class Finetuned(Wrapper):
     short sequences too, as in the paper.
     """
 
-    info = Info(
-        name="finetuned",
+    info = published(
+        "finetuned",
         family="training",
-        title="Extending Context Window of Large Language Models via Positional Interpolation",
-        authors="Chen, Wong, Chen, Tian",
-        year=2023,
-        link="https://arxiv.org/abs/2306.15595",
         formula="1 % more training steps, at lengths 1 … L′",
         past="lengths up to L′ are seen in the extra stage",
-        provenance="idea of this paper and of YaRN (about 0.1 % of the training there); share and lengths are our choice",
-        source="own variant",
         lengths="extra stage at lengths 1 … L′, scaled",
         shift_invariant=True,
         ranking="longer",

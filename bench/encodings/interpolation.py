@@ -5,7 +5,8 @@ from torch import Tensor
 
 from tasks import InputError
 
-from .base import At, Info, Setup, Wrapper
+from .base import At, Setup, Wrapper
+from .bibliography import published
 
 ENTRIES = ("interpolated(rope)", "interpolated(rope_scaled)", "interpolated(sinusoidal)", "interpolated(alibi)")
 
@@ -23,18 +24,11 @@ class Interpolated(Wrapper):
     With ``fixed``, ids are p·L/L′ for every N > L, as in the paper, which tunes for one chosen length.
     """
 
-    info = Info(
-        name="interpolated",
+    info = published(
+        "interpolated",
         family="ids",
-        title="Extending Context Window of Large Language Models via Positional Interpolation",
-        authors="Chen, Wong, Chen, Tian",
-        year=2023,
-        link="https://arxiv.org/abs/2306.15595",
         formula="p ← p·L/N when N > L",
         past="ids stay in the trained range, at untrained fractions",
-        provenance="transformers, rope type `linear`, and jquesnelle/yarn; N is the length of each test, without tuning, as in "
-        "yarn's dynamic form (around `alibi`: Al-Khateeb et al. 2023, arXiv 2310.13017, from memory)",
-        source="port",
         lengths="s = N/L (fixed: L′/L)",
         shift_invariant=True,
     )

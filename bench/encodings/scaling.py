@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .base import At, Info, Wrapper
+from .base import At, Wrapper
+from .bibliography import published
 
 ENTRIES = (
     *(f"{wrapper}({name})" for wrapper in ("ssmax", "logn") for name in ("nope", "rope", "hard_alibi", "kerple_log", "kerple_power")),
@@ -24,21 +25,16 @@ class SSMax(Wrapper):
     s is initialised so that the scale is 1 on average over the queries of the training length.
     """
 
-    info = Info(
-        name="ssmax",
+    info = published(
+        "ssmax",
         family="scaling",
-        title="Scalable-Softmax Is Superior for Attention",
-        authors="Nakanishi",
-        year=2025,
-        link="https://arxiv.org/abs/2501.19399",
         formula="q_i ← s_h·ln(i + 1)·q_i",
         past="the scale grows with ln n",
-        provenance="notes on the paper; no code of the author was found; s starts at 1/mean ln n, n ≤ L (paper: 0.168, from "
-        "memory, which is this rule at L = 1024)",
-        source="second-hand",
         lengths="s starts at L/ln L!, from L",
         shift_invariant=True,
     )
+
+    combined_with = ("rope",)
 
     def __init__(self, setup):
         super().__init__(setup)
@@ -56,20 +52,16 @@ class LogN(Wrapper):
     With ``only_past`` the factor is at least 1, so that training equals that of the wrapped encoding.
     """
 
-    info = Info(
-        name="logn",
+    info = published(
+        "logn",
         family="scaling",
-        title="从熵不变性看Attention的Scale操作 (Attention's scale from the invariance of entropy)",
-        authors="Su",
-        year=2021,
-        link="https://kexue.fm/archives/8823",
         formula="q_i ← ln(i + 1)/ln L·q_i",
         past="the scale grows with ln n",
-        provenance="the blog post, from memory; with `only_past`, the code of Qwen (QwenLM/Qwen-Audio, modeling_qwen.py)",
-        source="second-hand",
         lengths="ln L in the denominator, from L",
         shift_invariant=True,
     )
+
+    combined_with = ("rope",)
 
     @classmethod
     def trained_as(cls):

@@ -1,5 +1,6 @@
 """Properties that every encoding must have, whatever its formula; encodings of the catalogue are tested automatically."""
 
+import dataclasses
 import importlib
 import sys
 from dataclasses import replace
@@ -15,6 +16,7 @@ from bench import encodings
 from bench.check.checks import load_checks, run_check
 from bench.check.subject import Subject
 from bench.encodings import Encoding, Wrapper
+from bench.encodings.bibliography import bibliography
 from bench.encodings.nope import NoPE
 from bench.plugins.registry import get_encoding
 from bench.suites.suite import Suite, validated
@@ -170,3 +172,19 @@ class Widened(NoPE):
 def test_wider_queries_and_keys_keep_the_scale():
     tokens = random_tokens(2, 9)
     assert close(run(tiny_model(Widened), tokens), run(tiny_model("nope"), tokens))
+
+
+def test_the_bibliography_is_complete():
+    """Every row of the board has a gloss; no entry is left of an encoding that is gone."""
+    for name, cls in encodings.catalogue().items():
+        info = cls.info
+        assert 1 <= len(info.gloss.split()) <= 8 and info.fused and info.cache and info.checkpoint, name
+        assert not info.code or info.code.startswith("https://"), name
+    assert bibliography().keys() == encodings.classes().keys() | {name for name in encodings.catalogue() if "(" in name}
+    fields = {field for entry in bibliography().values() for field in entry}
+    assert fields <= {field.name for field in dataclasses.fields(encodings.Info)} - {"name", "formula", "family"}
+
+
+def test_compositions_of_our_own_are_labelled_so():
+    sources = {name: encodings.catalogue()[name].info.source for name in ("ssmax(nope)", "ssmax(rope)", "randomised(fire)")}
+    assert sources == {"ssmax(nope)": "own variant", "ssmax(rope)": "second-hand", "randomised(fire)": "port"}

@@ -13,7 +13,7 @@ from bench.runs.run import Run
 from bench.runs.run_one import run_one
 from bench.suites.suite import Suite, validated
 from bench.training.evaluate import evaluate
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, learning_rate, stage_steps, train
 
 TASK = tasks.get("copying", "repeat", 12)
@@ -61,7 +61,7 @@ def test_the_stage_follows_the_recipe_at_lengths_up_to_the_longest(monkeypatch):
             if state.step == 200:
                 weights.update({n.replace("encoding.base", "encoding"): p.clone() for n, p in model.named_parameters()})
 
-        train(model, FlatAdamW(model, recipe), TASK, 4, recipe, 0, state, after)
+        train(model, AdamW(model, recipe), TASK, 4, recipe, 0, state, after)
         models[name] = weights
         lengths = dict(calls)
         assert all(lengths[step] == 4 for step in range(200))

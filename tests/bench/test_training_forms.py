@@ -16,7 +16,7 @@ from bench.encodings.ntk import NTK
 from bench.encodings.scaling import SSMax
 from bench.plugins.registry import get_encoding
 from bench.runs.shared_training import trained_as
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, train
 
 WRAPPERS = [cls.info.name for cls in encodings.classes().values() if issubclass(cls, encodings.Wrapper)]
@@ -70,7 +70,7 @@ def test_declarations_are_not_inherited_by_encodings_that_may_train_differently(
 
 def train_some(name: str, steps: int = 6):
     model, recipe, state = task_model(name, TASK, 8, seed=3), recipe_of(steps=steps), TrainingState()
-    train(model, FlatAdamW(model, recipe), TASK, 8, recipe, 5, state)
+    train(model, AdamW(model, recipe), TASK, 8, recipe, 5, state)
     return model, state
 
 
