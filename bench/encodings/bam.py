@@ -1,13 +1,12 @@
 """Attention as a Bayesian prior over distances: a generalised Gaussian whose shape, scale and place are learned."""
 
-from dataclasses import replace
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from .alibi import slopes
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 from .scaling import log_keys
 
 EPSILON = 1e-5
@@ -19,18 +18,11 @@ class BAM(Encoding):
     It starts as ALiBi: β = 1, μ = 0 and a the logarithm of ALiBi's slopes.
     """
 
-    info = Info(
-        name="bam",
+    info = published(
+        "bam",
         family="bias",
-        title="Bayesian Attention Mechanism: A Probabilistic Framework for Positional Encoding and Context Length Extrapolation",
-        authors="Bianchessi, Aguirre, Barros, Kupssinskü",
-        year=2025,
-        link="https://arxiv.org/abs/2505.22842",
         formula="s_ij = q_i·k_j/√d − e^a·(|j − i − (e^μ − e^−μ)| + ε)^β, ε = 10⁻⁵; a, β, μ learned per head",
         past="the bias goes on as a power of the distance",
-        provenance="ArthurSBianchessi/BAM, models/bam.py with the defaults of train.py (shape 1, scale by ALiBi's slopes, place 0, "
-        "all trained, one prior for all layers)",
-        source="official code",
         shift_invariant=True,
     )
 
@@ -52,12 +44,11 @@ class BAM(Encoding):
 class BAMSSMax(BAM):
     """BAM with scores and prior scaled by s_h·ln(i + 1), s learned per head and layer, 1 at the start."""
 
-    info = replace(
-        BAM.info,
-        name="bam_ssmax",
+    info = published(
+        "bam_ssmax",
+        like=BAM.info,
         formula="s_ij = s_h·ln(i + 1)·(q_i·k_j/√d − e^a·(|j − i − (e^μ − e^−μ)| + ε)^β)",
         past="the bias goes on as a power of the distance, and the scale grows with ln n",
-        provenance="ArthurSBianchessi/BAM, models/bam_ssmax.py with its defaults (ssmax_prior and seq_scale on)",
     )
 
     def __init__(self, setup):

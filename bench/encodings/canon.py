@@ -5,7 +5,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import At, Info, Wrapper
+from .base import At, Wrapper
+from .bibliography import published
 
 ENTRIES = ("canon(nope)", "canon(rope)")
 TAPS = 4
@@ -14,17 +15,11 @@ TAPS = 4
 class Canon(Wrapper):
     """x_t ← x_t + Σ_m w_m·x_{t−m}, m = 0 … 3, with w learned for each channel and layer."""
 
-    info = Info(
-        name="canon",
+    info = published(
+        "canon",
         family="convolution",
-        title="Physics of Language Models: Part 4.1, Architecture Design and the Magic of Canon Layers",
-        authors="Allen-Zhu",
-        year=2025,
-        link="https://arxiv.org/abs/2512.17351",
         formula="x_t ← x_t + Σ_m w_m·x_{t−m}, m = 0 … 3, per channel and layer",
         past="unchanged: the convolution sees four tokens",
-        provenance="notes on Canon-A, which is after the norm; here before it, since `embed` is the hook that sees each layer's input",
-        source="second-hand",
         lengths="4 tokens, as published",
         shift_invariant=True,
     )

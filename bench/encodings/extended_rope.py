@@ -5,7 +5,7 @@ All of these train as ``rope``, and equal ``rope`` up to the training length.
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -15,6 +15,7 @@ from tasks import InputError
 
 from .attention import masked_softmax, scores
 from .base import At
+from .bibliography import published
 from .compose import with_settings
 from .rope import RoPE, rotate_pairs
 
@@ -41,42 +42,43 @@ class ExtendedRoPE(RoPE):
     def extends(self, at: At) -> bool:
         return at.announced_length > self.setup.train_tokens
 
+    def prepare(self, at: At) -> tuple[Any, ...]:
+        """Up to L as ``rope``. Past L: factors of the queries [T, 1]; for each piece, cos and sin of queries and of keys
+        [T, d/2], and its pairs."""
+        if not self.extends(at):
+            return super().prepare(at)
+        index = torch.arange(at.positions.shape[-1], device=at.positions.device, dtype=torch.float64)
+        thetas = self.thetas(at).to(index.device)
+
+        def turn(positions: Float[Tensor, " T"]) -> tuple[Tensor, Tensor]:
+            angles = positions[:, None] * thetas
+            return angles.cos().float(), angles.sin().float()
+
+        pieces = [(turn(query), turn(key), pairs) for query, key, pairs in self.pieces(index, at)]
+        return self.query_scale(index)[:, None], pieces
+
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         return (q, k) if self.extends(at) else super().rotate(q, k, at)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, at: At) -> Float[Tensor, "B H T d"]:
         if not self.extends(at):
             return super().attend(q, k, v, bias, at)
-        index = torch.arange(q.shape[-2], device=q.device, dtype=torch.float64)
-        thetas = self.thetas(at).to(q.device)
-        q = q * self.query_scale(index)[:, None].to(q.dtype)
-
-        def rotated(x: Tensor, positions: Tensor) -> Tensor:
-            angles = positions[:, None] * thetas
-            return rotate_pairs(x, angles.cos().float(), angles.sin().float())
-
-        s = None
-        for query, key, pairs in self.pieces(index, at):
-            own = scores(rotated(q, query), rotated(k, key), self.setup)
-            s = own if s is None else torch.where(pairs, own, s)
+        factors, pieces = at.shared
+        q, s = q * factors.to(q.dtype), torch.empty(())
+        for n, (query, key, pairs) in enumerate(pieces):
+            own = scores(rotate_pairs(q, *query), rotate_pairs(k, *key), self.setup)
+            s = torch.where(pairs, own, s) if n else own
         return masked_softmax(s, bias, at) @ v
 
 
 class ReRoPE(ExtendedRoPE):
     """Distances beyond w are w: r ← min(r, w), with queries scaled by max(1, ln(i + 1)/ln L)."""
 
-    info = replace(
-        RoPE.info,
-        name="rerope",
-        title="Transformer升级之路：12、无限外推的ReRoPE (ReRoPE)",
-        authors="Su",
-        year=2023,
-        link="https://kexue.fm/archives/9708",
+    info = published(
+        "rerope",
+        like=RoPE.info,
         formula="`rope` with distance min(i − j, w) past L, w = L/2, and q_i·max(1, ln(i + 1)/ln L)",
         past="no distance exceeds w",
-        provenance="bojone/rerope, rerope_patch.py, which scales queries by the logarithm too; w = L/2 is our choice, its "
-        "README has w = 512 … 2048 at L = 4096",
-        source="official code",
         lengths="w = L/2, scaled",
     )
 
@@ -106,12 +108,11 @@ class ReRoPE(ExtendedRoPE):
 class LeakyReRoPE(ReRoPE):
     """Distances beyond w grow by 1/k a token: r ← w + (r − w)/k, with k such that the last distance is L."""
 
-    info = replace(
-        ReRoPE.info,
-        name="leaky_rerope",
+    info = published(
+        "leaky_rerope",
+        like=ReRoPE.info,
         formula="`rope` with distance w + (i − j − w)/k from w on past L, w = L/2, k = (n − w)/(L − w) at n tokens",
         past="no distance exceeds L",
-        provenance="bojone/rerope, leaky_rerope_patch.py, where k is a constant (16); here it follows from the announced length",
         lengths="w = L/2, k from n and L, scaled",
     )
 
@@ -128,17 +129,11 @@ class LeakyReRoPE(ReRoPE):
 class SelfExtend(ReRoPE):
     """Distances beyond w are counted in groups of G tokens: ⌊i/G⌋ − ⌊j/G⌋ + w − w/G, with G such that L′ stays within L."""
 
-    info = replace(
-        RoPE.info,
-        name="self_extend",
-        title="LLM Maybe LongLM: Self-Extend LLM Context Window Without Tuning",
-        authors="Jin, Han, Yang, Jiang, Liu, Chang, Chen, Hu",
-        year=2024,
-        link="https://arxiv.org/abs/2401.01325",
+    info = published(
+        "self_extend",
+        like=RoPE.info,
         formula="`rope` with distance ⌊i/G⌋ − ⌊j/G⌋ + w − w/G from w on past L, w = L/4, G = ⌈(n − w)/(L − w)⌉",
         past="distances stay within L",
-        provenance="datamllab/LongLM, self_extend_patch/Llama.py, without its optional scaling of queries (scale_base, off there); "
-        "w = 1024 of 4096 and G = 8 there, here from L and n",
         lengths="w = L/4, G from n and L, scaled",
     )
 
@@ -160,26 +155,20 @@ class SelfExtend(ReRoPE):
 
 
 class DualChunk(ExtendedRoPE):
-    """Chunks of 5L/8 tokens: usual distances inside a chunk and to the chunk before, one constant distance to earlier chunks."""
+    """Chunks of 5L/8 tokens: usual distances in a chunk and to the chunk before, one constant distance to earlier chunks."""
 
-    info = replace(
-        RoPE.info,
-        name="dual_chunk",
-        title="Training-Free Long-Context Scaling of Large Language Models",
-        authors="An, Huang, Zhang, Gong, Qiu, Zhou, Kong",
-        year=2024,
-        link="https://arxiv.org/abs/2402.17463",
+    info = published(
+        "dual_chunk",
+        like=RoPE.info,
         formula="`rope` past L with key j at j mod c; query i at i mod c in its chunk, min(i mod c + c, s) in the one before, "
         "min(2c − 1, s) in earlier ones; c = 5L/8, s = 3L/4",
         past="distances stay within 3L/4",
-        provenance="HKUNLP/ChunkLlama, chunkllama_attn_replace.py (chunk size 3L/4, local window L/8), without its scale of "
-        "cos and sin by 1 + 0.05 ln(n/L)",
         lengths="c = 5L/8, s = 3L/4, as published",
     )
 
     @classmethod
     def trained_as(cls):
-        return with_settings(RoPE, {k: v for k, v in cls.chosen.items() if k == "base"})
+        return with_settings(RoPE, cls.chosen)
 
     def pieces(self, index, at):
         size = self.setup.train_tokens * 3 // 4

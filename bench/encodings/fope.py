@@ -1,13 +1,13 @@
 """RoPE whose pairs turn by a sum of frequencies in place of one."""
 
 import math
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from .base import At
+from .bibliography import published
 from .rope import RoPE, rotate_pairs
 
 DEVIATION = 0.3
@@ -15,21 +15,16 @@ DEVIATION = 0.3
 
 
 class FoPE(RoPE):
-    """Half of the pairs at most are rotated, each by fixed random mixtures of the cosines and sines of all frequencies of at least
-    one turn within L. The other pairs are multiplied by the same constant map at every position."""
+    """At most half of the pairs are rotated, each by a fixed random mixture of all frequencies with a full turn within L.
 
-    info = replace(
-        RoPE.info,
-        name="fope",
-        title="Fourier Position Embedding: Enhancing Attention's Periodic Extension for Length Generalization",
-        authors="Hua, Jiang, Ding, Li, Zhao, Wu, Zhou",
-        year=2024,
-        link="https://arxiv.org/abs/2412.17739",
+    The other pairs are mapped in the same way at every position.
+    """
+
+    info = published(
+        "fope",
+        like=RoPE.info,
         formula="pair t: x·C_t(i) + rotated(x)·S_t(i), C_t(i) = Σ_u c_tu·cos(i·θ_u) over θ_u ≥ 2π/L, c = 1 + noise at u = t",
         past="no frequency has an untrained phase",
-        provenance="OpenMOSS/rope_pp, modeling_llama_fope.py, a port of the authors' code (separate coefficients for heads, sine and "
-        "cosine, not learned, identity + N(0, 0.3²), frequencies under 2π/L left out, other pairs with cos = sin = 1)",
-        source="port",
         lengths="θ ≥ 2π/L, from L; base 10000, as published",
         shift_invariant=False,
     )

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .attention import masked, masked_softmax, scores
-from .base import At, Info, Wrapper
+from .base import At, Wrapper
+from .bibliography import published
 
 ENTRIES = (
     "adaptive_temperature(nope)",
@@ -22,21 +23,15 @@ FIT = (-0.037, 0.481, -2.3, 4.917, -1.791)
 class AdaptiveTemperature(Wrapper):
     """Attention recomputed with an inverse temperature that depends on its entropy, in tests beyond L only.
 
-    β(H) = max(1, −0.037·H⁴ + 0.481·H³ − 2.3·H² + 4.917·H − 1.791) for H > 0.5, otherwise 1; H is the entropy of the query's weights.
+    β(H) = max(1, −0.037·H⁴ + 0.481·H³ − 2.3·H² + 4.917·H − 1.791) for H > 0.5, otherwise 1; H is the entropy of the query's
+    weights in nats. β is not differentiated: it is meant for inference.
     """
 
-    info = Info(
-        name="adaptive_temperature",
+    info = published(
+        "adaptive_temperature",
         family="scaling",
-        title="Softmax is not Enough (for Sharp Size Generalisation)",
-        authors="Veličković, Perivolaropoulos, Barbero, Pascanu",
-        year=2024,
-        link="https://arxiv.org/abs/2410.01104",
         formula="softmax(β(H_i)·s_i), H_i the entropy of softmax(s_i), β a polynomial of degree 4, at least 1",
         past="attention is sharpened where its entropy is above 0.5",
-        provenance="deep-spin/asentmax, sparse_gemma.py, adaptive_temperature_softmax, with the paper's coefficients; the paper uses it "
-        "at inference, here beyond L",
-        source="port",
         shift_invariant=True,
     )
 
@@ -48,7 +43,7 @@ class AdaptiveTemperature(Wrapper):
         if at.announced_length <= self.setup.train_tokens:
             return super().attend(q, k, v, bias, at)
         s = masked(scores(q, k, self.setup), bias, at).float()
-        p = s.softmax(-1)
+        p = s.detach().softmax(-1)
         entropy = -(p * (p + 1e-9).log()).sum(-1, keepdim=True)
         fit = torch.zeros_like(entropy)
         for coefficient in FIT:
@@ -60,17 +55,11 @@ class AdaptiveTemperature(Wrapper):
 class NormAfter(Wrapper):
     """A layer norm over each head's output, so that its size does not shrink as attention spreads over more keys."""
 
-    info = Info(
-        name="norm_after",
+    info = published(
+        "norm_after",
         family="scaling",
-        title="On Vanishing Variance in Transformer Length Generalization",
-        authors="Li, Ye, Kim, Chen",
-        year=2025,
-        link="https://arxiv.org/abs/2504.02827",
         formula="o_i ← LayerNorm(o_i) over the d channels of each head, gain and bias learned per head and layer",
         past="the size of an output does not depend on the number of keys",
-        provenance="the abstract: layer normalisation after the attention outputs; per head is our choice",
-        source="second-hand",
         shift_invariant=True,
     )
 
@@ -85,20 +74,13 @@ class NormAfter(Wrapper):
 
 
 class ScaleInvariant(Wrapper):
-    """Scores scaled and shifted by distance so that, for Gaussian scores, every octave of distance gets the same total attention."""
+    """Scores scaled and shifted by distance: for Gaussian scores, every octave of distance gets the same total attention."""
 
-    info = Info(
-        name="scale_invariant",
+    info = published(
+        "scale_invariant",
         family="scaling",
-        title="Scale-invariant attention",
-        authors="Anson, Wang, Aitchison",
-        year=2025,
-        link="https://arxiv.org/abs/2505.17083",
         formula="a(r)·s_ij + m(r), a(r)² = 2 ln(1 + r/τ) + 1, m(r) = 1 − a(r)², τ = 10",
         past="scale and shift go on with the logarithm of the distance",
-        provenance="the abstract, and a and m derived from its two conditions (for unit Gaussian scores E e^s ∝ 1/(1 + r/τ), and the "
-        "weighted mean of s constant), with a(0) = 1 and m(0) = 0; τ = 10 from memory",
-        source="second-hand",
         lengths="τ = 10, as published",
         shift_invariant=True,
     )

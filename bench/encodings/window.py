@@ -3,15 +3,14 @@
 An encoding that a window reproduces does not use far text; it only does not suffer from it.
 """
 
-from dataclasses import replace
-
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from tasks import InputError
 
-from .base import At, Info, Wrapper
+from .base import At, Wrapper
+from .bibliography import published
 
 ENTRIES = (
     "window(nope)",
@@ -28,20 +27,14 @@ HIDDEN = -1e4
 class Window(Wrapper):
     """The wrapped encoding where each query sees its last w tokens, itself included; w = ``share``·L.
 
-    With ``tests_only`` the window is applied to test lengths beyond L only: it shows what a trained model loses without far tokens.
+    With ``tests_only`` the window applies to lengths beyond L only: it shows what a trained model loses without far tokens.
     """
 
-    info = Info(
-        name="window",
+    info = published(
+        "window",
         family="window",
-        title="Longformer: The Long-Document Transformer",
-        authors="Beltagy, Peters, Cohan",
-        year=2020,
-        link="https://arxiv.org/abs/2004.05150",
         formula="s_ij = q_i·k_j/√d only over keys with i − j < w, w = L",
         past="unchanged: every query sees w tokens",
-        provenance="sliding window without dilation or global tokens, as in Mistral's attention; w follows from L",
-        source="paper only",
         lengths="w = L, scaled",
         shift_invariant=True,
     )
@@ -71,19 +64,12 @@ class Window(Wrapper):
 class Sink(Window):
     """``window`` where every query also sees the first four tokens."""
 
-    info = replace(
-        Window.info,
-        name="sink",
-        title="Efficient Streaming Language Models with Attention Sinks",
-        authors="Xiao, Tian, Chen, Han, Lewis",
-        year=2024,
-        link="https://arxiv.org/abs/2309.17453",
+    info = published(
+        "sink",
+        like=Window.info,
         formula="s_ij = q_i·k_j/√d only over keys with i − j < w or j < 4, w = L",
         past="unchanged: every query sees w tokens and the first four",
-        provenance="mit-han-lab/streaming-llm keeps four first tokens; it also counts positions inside the cache, which is not done here",
-        source="paper only",
         lengths="w = L, scaled; 4 first tokens, as published",
-        shift_invariant=False,
     )
 
     def visible(self, distances: Int[Tensor, "T T"], keys: Int[Tensor, " T"]) -> Bool[Tensor, "T T"]:

@@ -8,6 +8,8 @@ from golden import Pass, assert_rows, build, cases, load
 from helpers import attention, context, make_encoding, oracle, perturbed, qkv
 from torch.nn import functional as F
 
+from bench.encodings import At
+
 L = 12
 
 
@@ -57,8 +59,11 @@ def slow(q, k, v, score):
     return out
 
 
+WINDOWS = [("window(nope)", L, 0), ("window(nope,share=0.25)", 3, 0), ("sink(nope)", L, 4)]
+
+
 @oracle("window(nope)", "window(nope,share=0.25)", "sink(nope)", against="a loop over pairs")
-@pytest.mark.parametrize(("name", "width", "first"), [("window(nope)", L, 0), ("window(nope,share=0.25)", 3, 0), ("sink(nope)", L, 4)])
+@pytest.mark.parametrize(("name", "width", "first"), WINDOWS)
 def test_window_hides_all_but_the_last_tokens(name, width, first):
     q, k, v = qkv(2, 30, rows=1)
     expected = slow(q, k, v, lambda h, i, j, s: s if i - j < width or j < first else None)
@@ -69,7 +74,8 @@ def test_window_hides_all_but_the_last_tokens(name, width, first):
 def test_window_of_rope_in_tests_is_rope_up_to_l_and_the_window_beyond():
     for length, same_as in ((L, "rope"), (30, "window(rope)")):
         q, k, v = qkv(2, length)
-        ours, other = (attention(make_encoding(n, 2, train_tokens=L), q, k, v) for n in ("window(rope,tests_only=True)", same_as))
+        names = "window(rope,tests_only=True)", same_as
+        ours, other = (attention(make_encoding(name, 2, train_tokens=L), q, k, v) for name in names)
         torch.testing.assert_close(ours, other, rtol=0, atol=0)
     assert (attention(make_encoding("rope", 2, train_tokens=L), q, k, v) - other).abs().max() > 1e-3
 
@@ -110,7 +116,7 @@ def test_scale_invariant_attention():
         square = 2 * math.log(1 + (i - j) / 10) + 1
         return math.sqrt(square) * s + 1 - square
 
-    torch.testing.assert_close(attention(encoding, q, k, v).double(), slow(q.double(), k.double(), v.double(), score), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(attention(encoding, q, k, v), slow(q, k, v, score), atol=1e-5, rtol=1e-5)
     gauss = torch.randn(1_000_000, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for r in (0, 10, 90):  # E exp(a·s + m) falls as 1/(1 + r/τ), so every octave of r has the same total
         square = 2 * math.log(1 + r / 10) + 1
@@ -134,20 +140,27 @@ def test_fope_turns_pairs_by_sums_of_frequencies():
                     sum(float(c[kind, h, u, t]) * wave(i * theta) for u, theta in enumerate(kept)) if t < outputs else 1.0
                     for kind, wave in enumerate((math.cos, math.sin))
                 ]
-                a, b = float(q[0, h, i, t]), float(q[0, h, i, t + 8])
-                assert float(ours[0, h, i, t]) == pytest.approx(a * waves[0] - b * waves[1], abs=1e-5)
-                assert float(ours[0, h, i, t + 8]) == pytest.approx(a * waves[1] + b * waves[0], abs=1e-5)
+                a, b = q[0, h, i, t].item(), q[0, h, i, t + 8].item()
+                assert ours[0, h, i, t].item() == pytest.approx(a * waves[0] - b * waves[1], abs=1e-5)
+                assert ours[0, h, i, t + 8].item() == pytest.approx(a * waves[1] + b * waves[0], abs=1e-5)
 
 
-@oracle("random_floats(rope)", "random_floats(alibi)", "random_floats(sinusoidal)", "pose(rope)", against="the distribution of the ids")
+@oracle("random_floats(rope)", "random_floats(alibi)", "random_floats(sinusoidal)", against="the distribution of the ids")
+@oracle("pose(rope)", against="dwzhu-pku/PoSE, its cut and gap")
 def test_random_ids():
     encoding = make_encoding("random_floats(rope)", 2, train_tokens=L, longest_tokens=120)
     ids = context(encoding, L, L).positions
-    assert ids.shape == (L,) and (ids.diff() > 0).all() and 0 <= ids.min() and ids.max() <= 120
+    assert ids.shape == (L,) and (ids.diff() > 0).all() and ids.min() >= 0 and ids.max() <= 120
     assert ids.max() > L  # beyond the training length with probability 1 − (12/120)¹²
     pose = make_encoding("pose(rope)", 2, train_tokens=L, longest_tokens=120)
-    steps = context(pose, L, L).positions.diff()
-    assert (steps >= 1).all() and (steps > 1).sum() <= 1 and steps.sum() <= 119
+    gaps = (
+        torch.stack(
+            [pose.positions(torch.zeros(1, L), At(L, generator=torch.Generator().manual_seed(n))).diff() for n in range(300)]
+        )
+        - 1
+    )
+    assert (gaps >= 0).all() and ((gaps > 0).sum(1) <= 1).all() and gaps.sum(1).max() in range(100, 120 - L + 1)
+    assert gaps.sum(0).nonzero().flatten().tolist() == list(range((L + 1) // 2))  # the cut is in the first half
     torch.testing.assert_close(context(pose, 60, 60).positions, torch.arange(60))
 
 
@@ -162,10 +175,12 @@ def test_canon_is_a_causal_convolution():
 
 @oracle("ssmax(hard_alibi)", "ssmax(kerple_log)", "ssmax(kerple_power)", against="queries scaled by hand")
 @oracle("logn(hard_alibi)", "logn(kerple_log)", "logn(kerple_power)", against="queries scaled by hand")
-@pytest.mark.parametrize("inner", ["hard_alibi", "kerple_log", "kerple_power"])
+@oracle("ssmax(rope,start=1.0)", against="queries scaled by hand")
+@pytest.mark.parametrize("inner", ["hard_alibi", "kerple_log", "kerple_power", "rope"])
 def test_scaling_leaves_the_bias(inner):
     q, k, v = qkv(2, 30)
     log_n = torch.arange(1, 31, dtype=q.dtype).log()[:, None]
-    for wrapper, scale in (("ssmax", log_n * L / math.lgamma(L + 1)), ("logn", log_n / math.log(L))):
-        ours = attention(make_encoding(f"{wrapper}({inner})", 2, train_tokens=L), q, k, v)
+    scales = {"ssmax({})": log_n * L / math.lgamma(L + 1), "ssmax({},start=1)": log_n, "logn({})": log_n / math.log(L)}
+    for name, scale in scales.items():
+        ours = attention(make_encoding(name.format(inner), 2, train_tokens=L), q, k, v)
         torch.testing.assert_close(ours, attention(make_encoding(inner, 2, train_tokens=L), q * scale.to(q.dtype), k, v))
