@@ -152,6 +152,8 @@ class Stage:
     longer: bool = True
     """Lengths are drawn from 1 … L′ and announced as L′, in the tests too. False: lengths and announced lengths stay those of
     training and testing."""
+    encoding_only: bool = False
+    """Only the encoding's own parameters are trained; the model's stay as they are."""
 
     def faults(self, ranking: str, plugin: bool) -> Iterator[str]:
         """What the rules do not allow about it, given the encoding's ranking class and whether it is a plugin."""

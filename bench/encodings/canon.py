@@ -17,7 +17,7 @@ class Canon(Wrapper):
 
     info = published(
         "canon",
-        family="convolution",
+        family="relative",
         formula="x_t ← x_t + Σ_m w_m·x_{t−m}, m = 0 … 3, per channel and layer",
         past="unchanged: the convolution sees four tokens",
         lengths="4 tokens, as published",

@@ -32,7 +32,7 @@ class Window(Wrapper):
 
     info = published(
         "window",
-        family="window",
+        family="bias",
         formula="s_ij = q_i·k_j/√d only over keys with i − j < w, w = L",
         past="unchanged: every query sees w tokens",
         lengths="w = L, scaled",

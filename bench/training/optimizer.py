@@ -42,17 +42,20 @@ class AdamW(torch.optim.AdamW):
         for group in self.param_groups:
             group["lr"] = learning_rate
 
-    def update(self, loss: Float[Tensor, ""], clip_norm: float) -> Float[Tensor, " 2"]:
+    def update(self, loss: Float[Tensor, ""], clip_norm: float, encoding_only: bool = False) -> Float[Tensor, " 2"]:
         """Clip the gradients and step, without waiting for the GPU; no step if the loss or a gradient is infinite or NaN.
 
         Arguments:
             clip_norm: largest joint norm of all gradients.
+            encoding_only: leave all parameters but the encoding's as they are.
 
         Returns:
             The loss, and 1.0 if there was no step, else 0.0.
         """
-        for parameter in self.named.values():
-            if parameter.grad is None:
+        for name, parameter in self.named.items():
+            if encoding_only and not name.startswith("encoding."):
+                parameter.grad = None  # torch skips it
+            elif parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         norm = nn.utils.clip_grad_norm_(self.named.values(), clip_norm)
         self.found_inf = 1 - (loss + norm).isfinite().float()  # read by the fused kernel: 1.0 leaves everything as it is

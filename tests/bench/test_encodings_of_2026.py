@@ -5,10 +5,13 @@ import math
 import pytest
 import torch
 from golden import Pass, assert_rows, build, cases, load
-from helpers import attention, context, make_encoding, oracle, perturbed, qkv
+from helpers import attention, context, make_encoding, oracle, perturbed, qkv, recipe_of, task_model
 from torch.nn import functional as F
 
+import tasks
 from bench.encodings import At
+from bench.training.optimizer import AdamW
+from bench.training.train import TrainingState, train
 
 L = 12
 
@@ -162,6 +165,24 @@ def test_random_ids():
     assert (gaps >= 0).all() and ((gaps > 0).sum(1) <= 1).all() and gaps.sum(1).max() in range(100, 120 - L + 1)
     assert gaps.sum(0).nonzero().flatten().tolist() == list(range((L + 1) // 2))  # the cut is in the first half
     torch.testing.assert_close(context(pose, 60, 60).positions, torch.arange(60))
+
+
+@oracle("head_scale(nope)", against="queries scaled by hand; the numbers are all that its stage trains")
+def test_head_scale_is_tuned_alone_after_training():
+    task, recipe = tasks.get("copying", "unique", 6), recipe_of(steps=200)
+
+    def trained(name: str):
+        model = task_model(name, task, 3)
+        train(model, AdamW(model, recipe), task, 3, recipe, 0, TrainingState())
+        return model
+
+    ours, plain = trained("head_scale(nope)"), dict(trained("nope").named_parameters())
+    assert (ours.encoding.s - 1).abs().max() > 0
+    for name, parameter in ours.named_parameters():
+        assert name == "encoding.s" or torch.equal(parameter, plain[name]), name
+    encoding, (q, k, v) = perturbed(make_encoding("head_scale(nope)", 2)), qkv(2, 20)
+    expected = attention(make_encoding("nope", 2), q * encoding.s[1, :, None, None], k, v)
+    torch.testing.assert_close(attention(encoding, q, k, v, layer=1), expected)
 
 
 @oracle("canon(nope)", "canon(rope)", against="torch.nn.functional.conv1d")
