@@ -70,7 +70,8 @@ class Info:
     random: bool = False
     """Draws random numbers from ``at.generator``."""
     ranking: RankingClass = "standard"
-    """``longer``: trains on lengths past L; ``task-aware``: uses what the tokens are or mean. Others see no tokens."""
+    """``longer``: trains on lengths past L, or at their position ids (``pose``); ``task-aware``: uses what the tokens are or
+    mean. Others see no tokens."""
     gloss: str = ""
     """The idea in at most eight plain words."""
     code: str = ""
