@@ -39,8 +39,8 @@ class FoPE(RoPE):
 
     def prepare(self, at: At) -> tuple[Tensor, Tensor]:
         angles = at.positions[..., None].double() * self.kept.to(at.positions.device)
-        waves = torch.stack([angles.cos(), angles.sin()]).float()
-        mixed = torch.einsum("c...tu,chuo->c...hto", waves, self.coefficients.to(waves.device))
+        waves = torch.stack([angles.cos(), angles.sin()])  # in float64, which autocast does not touch
+        mixed = torch.einsum("c...tu,chuo->c...hto", waves, self.coefficients.to(waves)).float()
         rest = mixed.new_ones(*mixed.shape[:-1], self.setup.head_width // 2 - mixed.shape[-1])
         cos, sin = torch.cat([mixed, rest], -1)
         return cos, sin
