@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from golden import Pass, assert_rows, build, cases, load
@@ -83,7 +84,7 @@ def test_window_of_rope_in_tests_is_rope_up_to_l_and_the_window_beyond():
     assert (attention(make_encoding("rope", 2, train_tokens=L), q, k, v) - other).abs().max() > 1e-3
 
 
-@oracle("adaptive_temperature(nope)", "adaptive_temperature(rope)", against="a loop over pairs")
+@oracle("adaptive_temperature(nope)", "adaptive_temperature(rope)", against="a loop over pairs with the listing's np.polyval")
 def test_adaptive_temperature_sharpens_flat_attention_beyond_l():
     encoding = make_encoding("adaptive_temperature(nope)", 2, train_tokens=L)
     q, k, v = (x.double() for x in qkv(2, 30, rows=1))
@@ -92,7 +93,7 @@ def test_adaptive_temperature_sharpens_flat_attention_beyond_l():
         for i in range(30):
             s = torch.stack([q[0, h, i] @ k[0, h, j] for j in range(i + 1)]) / math.sqrt(q.shape[3])
             entropy = torch.distributions.Categorical(logits=s).entropy().item()
-            fit = -0.037 * entropy**4 + 0.481 * entropy**3 - 2.3 * entropy**2 + 4.917 * entropy - 1.791
+            fit = np.polyval([-0.037, 0.481, -2.3, 4.917, -1.791], entropy)
             out[0, h, i] = (s * (max(fit, 1.0) if entropy > 0.5 else 1.0)).softmax(0) @ v[0, h, : i + 1]
     torch.testing.assert_close(attention(encoding, q, k, v).double(), out, atol=1e-5, rtol=1e-5)
     inside = [x[:, :, :L] for x in (q, k, v)]
