@@ -36,7 +36,7 @@ def number(value: Any, digits: int = 3) -> str:
     """``.760``, ``1.000``; a dash where it is unknown."""
     if value is None or not np.isfinite(value):
         return DASH
-    text = f"{value:.{digits}f}"
+    text = f"{value:z.{digits}f}"
     return text.removeprefix("0") if text.startswith("0.") else text
 
 
@@ -83,7 +83,7 @@ def columns_of(names: Sequence[str]) -> list[Column]:
         Column("encoding", "encoding", lambda r: printable(r["encoding"]) + signs(r), "⚑ fails a task even within the training "
                "length; ≈ not checked against the authors' paper or code", numeric=False),
         Column("score", "score", lambda r: number(r["score"]), SCORE),
-        Column("low", "95 %", lambda r: span(r["low"], r["high"]), "95 % interval of the score over blocks (seeds)"),
+        Column("low", "95\u00a0%", lambda r: span(r["low"], r["high"]), "95 % interval of the score over blocks (seeds)"),
         Column("rate_low", "by rate", lambda r: span(r["rate_low"], r["rate_high"]), "score at the worst and at the best learning "
                "rate", (PAGE, WEB)),
         Column("p_first", "P(first)", lambda r: number(r["p_first"], 2), "probability to be first under random weights of tasks"),
@@ -125,7 +125,7 @@ def columns_of(names: Sequence[str]) -> list[Column]:
 def of_task(task: str) -> list[Column]:
     """The columns of the page of a task."""
     every = {column.key: column for column in columns_of([task])}
-    own = Column(f"low.{task}", "95 %", lambda r: span(r[f"low.{task}"], r[f"high.{task}"]), "95 % interval of the score over blocks")
+    own = Column(f"low.{task}", "95\u00a0%", lambda r: span(r[f"low.{task}"], r[f"high.{task}"]), "95 % interval of the score over blocks")
     renamed = {f"score.{task}": "score", f"limit.{task}": "half right to × L", f"within.{task}": "within L"}
     keys = ("encoding", f"score.{task}", own.key, f"limit.{task}", f"within.{task}", "step_time")
     found = [own if key == own.key else every[key] for key in keys]
@@ -134,7 +134,8 @@ def of_task(task: str) -> list[Column]:
 
 def shown(names: Sequence[str], view: str, rows: pd.DataFrame) -> list[Column]:
     """The columns of a view, without those that no row has a value for."""
-    return [c for c in columns_of(names) if view in c.views and any(c.show(row) not in (DASH, "") for _, row in rows.iterrows())]
+    every = [row for _, row in rows.iterrows()]
+    return [c for c in columns_of(names) if view in c.views and any(c.show(row) not in (DASH, "") for row in every)]
 
 
 def plain_row(row: pd.Series) -> dict[str, Any]:

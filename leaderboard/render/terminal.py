@@ -36,14 +36,14 @@ def print_board(board: Board, failed: pd.DataFrame, status: str, console: Consol
     counts = f"{plural(len(board.rows), 'encoding')}, {plural(len(board.tasks), 'task')}, {blocks_text(board)}"
     parts: list[Text | Table] = [Text(f"Suite {printable(board.suite)}, version {board.version}: {counts}", style="bold")]
     complete = board.rows[board.rows["complete"]]
-    every, hidden = columns_of(board.tasks), set[str]()
-    for kind, group in (complete if len(complete) else board.rows).groupby("ranking", sort=False):
-        columns = shown(board.tasks, TERMINAL, group)
-        fitting = fit(columns, group, console.width)
-        hidden |= {column.title for column in columns if column not in fitting}
+    rows = complete if len(complete) else board.rows
+    columns = shown(board.tasks, TERMINAL, rows)
+    fitting = fit(columns, rows, console.width)
+    for kind, group in rows.groupby("ranking", sort=False):
         parts += [Text(f"\n{class_title(str(kind))}", style="bold"), table_of(fitting, group)]
-    more = len([c for c in every if TERMINAL not in c.views])
-    named = f"{', '.join(c.title for c in every if c.title in hidden)}, and {more} more" if hidden else str(more)
+    hidden = [column.title for column in columns if column not in fitting]
+    more = len([column for column in columns_of(board.tasks) if TERMINAL not in column.views])
+    named = f"{', '.join(hidden)}, and {more} more" if hidden else str(more)
     parts.append(Text(f"\nHidden columns: {named}; --json and --html show all.", style="dim"))
     if any(complete["fails_within"]):
         parts.append(Text("⚑ fails a task even within the training length", style="dim"))
@@ -67,25 +67,28 @@ def blocks_text(board: Board) -> str:
 
 def fit(columns: Sequence[Column], rows: pd.DataFrame, width: int) -> list[Column]:
     """The columns that fit into the width, the most important ones first; the scores of all tasks or of none."""
+    every = [row for _, row in rows.iterrows()]
     tasks_too = [column for column in columns if column.key.startswith("score.")]
     first = [column for key in FIRST for column in columns if column.key == key]
     rest = [[column] for column in columns if column not in first and column not in tasks_too]
     chosen: list[Column] = first[:2]
+    width += GAP
+    taken = {column.key: column_width(column, every) + GAP for column in columns}
     for group in [*([column] for column in first[2:]), tasks_too, *rest]:
-        needed = sum(column_width(column, rows) + GAP for column in [*chosen, *group]) - GAP
+        needed = sum(taken[column.key] for column in [*chosen, *group])
         chosen += group if needed <= width else []
     return [column for column in columns if column in chosen]
 
 
-def column_width(column: Column, rows: pd.DataFrame) -> int:
-    return max(len(text) for text in [*column.title.split(), *(column.show(row) for _, row in rows.iterrows())])
+def column_width(column: Column, rows: Sequence[pd.Series]) -> int:
+    return max(len(text) for text in [*column.title.split(" "), *map(column.show, rows)])
 
 
 def table_of(columns: Sequence[Column], rows: pd.DataFrame) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     for column in columns:
         justify: Any = "right" if column.numeric else "left"
-        table.add_column(Text("\n".join(column.title.split())), justify=justify, vertical="bottom", no_wrap=True)
+        table.add_column(Text("\n".join(column.title.split(" "))), justify=justify, vertical="bottom", no_wrap=True)
     for _, row in rows.iterrows():
         style = "bold" if row["encoding"].endswith(LOCAL) else ""
         table.add_row(*(Text(column.show(row)) for column in columns), style=style)
@@ -167,22 +170,31 @@ def winner_text(found: dict[str, Any]) -> str:
 def print_comparison(found: dict[str, Any], console: Console) -> None:
     """Print a comparison: who wins, scores by task, exact match by length."""
     a, b = found["a"], found["b"]
-    names = [Text(printable(row["encoding"]), style="bold") for row in (a, b)]
-    table = Table("task", *names, box=None, pad_edge=False, padding=(0, GAP, 0, 0))
-    for row_title, key, low, high in [("all", "score", "low", "high")] + [
-        (tasks.title(task), f"score.{task}", f"low.{task}", f"high.{task}") for task in found["tasks"]
-    ]:
-        cells = [f"{number(row[key])}  {span(row[low], row[high])}" for row in (a, b)]
-        table.add_row(Text(row_title), *map(Text, cells))
+    names = [printable(row["encoding"], 30) for row in (a, b)]
+    table = grid_of("", *names)
+    keys = {"all": ("score", "low", "high")}
+    keys |= {tasks.title(task): (f"score.{task}", f"low.{task}", f"high.{task}") for task in found["tasks"]}
+    for title, (score, low, high) in keys.items():
+        cells = [f"{number(row[score])}  {span(row[low], row[high])}" for row in (a, b)]
+        table.add_row(title, *cells)
     parts: list[Text | Table] = [Text(winner_text(found), style="bold"), Text("\nScore beyond L, 95 % interval"), table]
     for task, own in found["tasks"].items():
         lengths = sorted({at for curve_of in own.values() for at in curve_of})
         room = max(1, (console.width - 24) // 6)
         step = -(-len(lengths) // room)
         kept = lengths[::-1][::step][::-1]
-        grid = Table(f"{tasks.title(task)}, × L", *(f"{at:.3g}" for at in kept), box=None, pad_edge=False, padding=(0, 1, 0, 0))
-        for row in (a, b):
+        grid = grid_of(f"{tasks.title(task)}, × L", *(f"{at:.3g}" for at in kept))
+        for name, row in zip(names, (a, b), strict=True):
             values = own.get(row["encoding"], {})
-            grid.add_row(Text(printable(row["encoding"], 20)), *(number(values.get(at), 2) for at in kept))
+            grid.add_row(Text(name), *(number(values.get(at), 2) for at in kept))
         parts += [Text(""), grid]
     console.print(*parts, sep="\n", highlight=False, markup=False, emoji=False)
+
+
+def grid_of(first: str, *titles: str) -> Table:
+    """An empty table: a column of names, and columns of numbers."""
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    table.add_column(Text(first), no_wrap=True)
+    for title in titles:
+        table.add_column(Text(title), justify="right", no_wrap=True)
+    return table

@@ -81,7 +81,7 @@ def curve(runs: pd.DataFrame, column: str = "exact") -> tuple[Float[np.ndarray, 
     """
     first = runs.iloc[0]
     at, found = first["length"] / first["train_length"], []
-    for run in runs.itertuples():
+    for run in runs[["length", "train_length", "chance", column]].itertuples():
         own = getattr(run, column)
         own = without_guessing(own, run.chance) if column == "exact" else own
         found.append(np.interp(np.log(at), np.log(run.length / run.train_length), own))
