@@ -16,7 +16,7 @@ Word = Annotated[str, Field(pattern=r"^[^\s'\"\\]{1,200}$")]
 
 RESERVED = (
     *("partition", "account", "qos", "constraint", "time", "cpus_per_task", "gpus_per_node", "mem", "array", "nodes"),
-    *("ntasks_per_node", "job_name", "output", "error", "open_mode", "requeue", "signal", "mail_user", "mail_type"),
+    *("ntasks_per_node", "job_name", "output", "error", "open_mode", "requeue", "signal"),
     *("ntasks", "gpus", "gpus_per_task", "gpus_per_socket", "mem_per_cpu", "mem_per_gpu", "no_requeue"),
 )
 """sbatch options that lprime sets itself, most of them from other keys, and options that contradict those."""
@@ -65,10 +65,6 @@ class Cluster(Section):
     checkpoint_every_s: Annotated[float, Field(ge=0)] = 30
     save_before_s: Annotated[int, Field(ge=5, le=3600)] = 90
     """Seconds before the time limit at which a job saves its runs and requeues itself."""
-    email: Word | None = None
-    """Address to which SLURM reports the events ``email_on`` of whole arrays."""
-    email_on: Annotated[Word, BeforeValidator(joined)] = "END,FAIL"
-    """Events as in sbatch's ``--mail-type``, one or a list."""
     sbatch: dict[str, str | int | bool] = {}
     """More options of sbatch, without leading dashes: ``{reservation: lab, exclude: node07, exclusive: true}``. Apart from
     account, QOS and constraint, sbatch's environment variables (``SBATCH_RESERVATION``) are ignored."""
@@ -85,6 +81,8 @@ class Cluster(Section):
     def consistent(self) -> "Cluster":
         for option, value in self.sbatch.items():
             name = option.lstrip("-").replace("-", "_")
+            if not re.fullmatch(r"[a-z_]+", name) or "\n" in str(value):
+                raise ValueError(f"sbatch.{option}: expected one line, and a name as in sbatch's manual, got {value!r:.80}")
             if name in RESERVED or (name == "gres" and "gpu" in str(value)):
                 raise ValueError(f"sbatch.{option} is set by lprime; expected an option without its own key in this file")
         if self.mps and not self.gpus:

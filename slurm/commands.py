@@ -60,27 +60,29 @@ class JobInfo:
     cpus: int = 0
 
 
+def call(command: Sequence[str], environment: dict[str, str], stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Call a command.
+
+    Raises:
+        NoAnswer: it is not installed, or does not answer in time.
+    """
+    try:
+        return subprocess.run(
+            command, input=stdin, env=environment, capture_output=True, text=True, errors="replace", timeout=ANSWER_WITHIN_S
+        )
+    except FileNotFoundError:
+        raise NoAnswer(f"{command[0]} was not found; --on is for a login node of a cluster with SLURM") from None
+    except subprocess.TimeoutExpired:
+        raise NoAnswer(f"{command[0]} did not answer within {ANSWER_WITHIN_S} s; try again later") from None
+
+
 def run_command(*command: str) -> str:
     """The output of a command.
 
     Raises:
         NoAnswer: it is not installed, fails, or does not answer in time.
     """
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(OPTION_VARIABLES)}
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=ANSWER_WITHIN_S,
-            stdin=subprocess.DEVNULL,
-            env=environment,
-        )
-    except FileNotFoundError:
-        raise NoAnswer(f"{command[0]} was not found; --on is for a login node of a cluster with SLURM") from None
-    except subprocess.TimeoutExpired:
-        raise NoAnswer(f"{command[0]} did not answer within {ANSWER_WITHIN_S} s; try again later") from None
+    done = call(command, {key: value for key, value in os.environ.items() if not key.startswith(OPTION_VARIABLES)})
     if done.returncode:
         lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
         message = re.sub(r"^\w+: (error|fatal): ", "", lines[-1])
@@ -106,6 +108,31 @@ def current_user() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         raise InputError(f"user id {os.getuid()} has no name on this machine; SLURM needs one (see `getent passwd`)") from None
+
+
+def run_sbatch(options: Sequence[str], script: str, cluster: Cluster) -> str:
+    """Submit a script; the id of the job or array.
+
+    Raises:
+        InputError: SLURM refuses the job, or does not answer.
+    """
+    environment = {key: value for key, value in os.environ.items() if not overrides_cluster_file(key, cluster)}
+    done = call(["sbatch", "--parsable", *options], environment, script)
+    if done.returncode:
+        raise explain_refusal(done.stderr, cluster)
+    return done.stdout.strip().split(";")[0]  # a federation adds the cluster's name
+
+
+def overrides_cluster_file(variable: str, cluster: Cluster) -> bool:
+    """Whether an environment variable would override a key of the cluster file.
+
+    SLURM sets variables inside a job, and sbatch's variables take precedence over a script's options. Of these only account,
+    QOS and constraint are kept, if the file does not set them.
+    """
+    if variable.startswith("SLURM_"):
+        return variable != "SLURM_CONF"
+    given = {f"SBATCH_{key.upper()}": getattr(cluster, key) for key in ("account", "qos", "constraint")}
+    return variable.startswith("SBATCH_") and given.get(variable, variable) is not None
 
 
 def explain_refusal(message: str, cluster: Cluster) -> InputError:
@@ -199,13 +226,6 @@ def queued_jobs(users: Iterable[str]) -> dict[str, tuple[str, JobInfo]]:
         id, state, reason, node, left, owner, name = line.split("|", 6)
         jobs[id] = (name, JobInfo(id, state, reason, node, left, owner))
     return jobs
-
-
-def array_ids(name: str, owner: str) -> list[str]:
-    """Ids of the job arrays with this name, from the queue and the accounting."""
-    queued = {id.split("_")[0] for id, (job_name, _) in queued_jobs([owner]).items() if job_name == name}
-    known = try_command("sacct", "-n", "-X", "-P", "-S", "now-30days", "-u", owner, f"--name={name}", "-o", "JobID").split()
-    return sorted(queued | {id.split("_")[0] for id in known}, key=int)
 
 
 def accounted_jobs(ids: Sequence[str]) -> dict[str, JobInfo] | None:

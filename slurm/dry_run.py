@@ -1,7 +1,8 @@
 """``lprime run --dry-run --on``: what would be submitted, and its estimated cost, as lines of text. Nothing is written."""
 
 import math
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from bench.runs.dry_run import span, time_of_a_run
@@ -11,27 +12,26 @@ from tasks import plural
 
 from . import commands
 from .cluster import Cluster
-from .launch import check_encoding_files, plan_submissions, refuse_other_versions
-from .records import records_folder
+from .records import Source, records_folder
+from .script import job_script, log_options
 from .status import Queue
-from .submit import sbatch_script
+from .submit import NO_SOURCES, check_encoding_files, plan_submissions, refuse_other_versions
 
 RUN_GB = 0.7
 """Memory that a process takes that trains ``small`` on a CPU, at most (``make speed``)."""
-SLOW_ON_CPU_S = 2 * 3600.0
-"""Estimated time of a run on a CPU from which on a partition without GPUs is named."""
 
 
-def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
+def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster, sources: Mapping[str, Source] = NO_SOURCES) -> list[str]:
     """What would be submitted: script, jobs and estimated cost.
 
     Arguments:
         runs: of one suite.
+        sources: as for ``launch``.
     """
-    check_encoding_files(runs, cluster)
+    check_encoding_files([run for run in runs if run.encoding not in sources], cluster)
     queue = Queue.read(out, runs[0].suite, need=False)
     refuse_other_versions(queue)
-    taken = queue.taken()
+    taken = queue.taken(out)
     todo = [run for run in runs if run.key not in taken]
     if not todo:
         return [f"nothing to submit: {plural(len(runs), 'run')} in the queue already"]
@@ -41,7 +41,7 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
         in_queue = len(commands.queued_jobs([commands.current_user()]))
     except commands.NoAnswer as error:
         unchecked = [f"no SLURM here ({str(error).partition(';')[0]}): the cluster's names and limits were not checked"]
-    plans, held = plan_submissions(todo, out, cluster, in_queue)
+    plans, held = plan_submissions(todo, out, cluster, in_queue, sources=sources)
     if not plans:
         return ["nothing to submit now: the site's limit on your jobs in the queue is reached"]
     found = estimate(todo, out, cluster.device)
@@ -52,8 +52,10 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster) -> list[str]:
     price = f"{hours * cluster.gpus:.{digits}f} GPU-hours, " if cluster.gpus else ""
     price += f"{hours * cluster.cpus_per_job:.{digits}f} CPU-hours"
     later = f"; {plural(len(held), 'run')} later" if held else ""
+    folder = records_folder(out, runs[0].suite.name) / plans[0].token
     return [
-        sbatch_script(plans[0], records_folder(out, runs[0].suite.name) / plans[0].token),
+        job_script(plans[0], folder),
+        f"submitted by: sbatch {shlex.join(log_options(plans[0], folder))}",
         f"{plural(len(todo) - len(held), 'run')} in {plural(len(jobs), 'job')}, {plural(len(plans), 'array')} "
         f"of at most {max(len(plan.shares) for plan in plans)}{later}",
         f"{plural(cluster.at_once, 'run')} at a time in a job; {time_of_a_run(found, out)}",
@@ -85,10 +87,3 @@ def cautions(runs: Sequence[Run], out: Path, cluster: Cluster) -> Iterator[str]:
             f"caution: the longest run takes {span(longest)}, a job at most {span(60 * cluster.time_minutes)}: it is "
             f"requeued {plural(requeues, 'time')}; raise time_minutes if the site allows it"
         )
-    if not cluster.gpus and longest > SLOW_ON_CPU_S:
-        on_gpu = max(estimate(runs, out, "cuda").seconds.values())
-        if on_gpu < longest / 10:
-            yield (
-                f"caution: without a GPU a run takes up to {span(longest)}, on one about {span(on_gpu)}: set "
-                f"gpus_per_job, and a partition that has some in place of {cluster.partition}"
-            )

@@ -6,20 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.runs.dry_run import span
 from bench.runs.executor import Event
 from bench.runs.progress import say
-from bench.runs.run import Run, by_suite
+from bench.runs.run import Run
 from bench.runs.worker import summarize_result
 from bench.sealed.request import SealedCode
 from tasks import InputError, plural
 
 from . import commands
 from .cluster import Cluster
-from .dry_run import cautions
-from .launch import check_encoding_files, launch
+from .dry_run import cautions, dry_run
 from .records import Source
 from .status import Queue, Status
+from .submit import check_encoding_files, launch
 
 ASK_SLURM_EVERY_S = 20.0
 """Files are read more often; SLURM's controller serves a whole site."""
@@ -51,19 +50,12 @@ class SlurmExecutor:
 
     @classmethod
     def of_sealed(cls, cluster: Cluster, name: str, code: SealedCode) -> "SlurmExecutor":
-        """For sealed runs of one encoding.
-
-        Raises:
-            InputError: SLURM does not answer, the cluster file names something that the site does not have, or a run would not
-                end within the time limit of a job.
-        """
-        if code.expected_s > (most := 60 * cluster.time_minutes - cluster.save_before_s):
-            raise InputError(
-                f"a sealed run starts again if it is interrupted, and its submitter's took up to {span(code.expected_s)}; "
-                f"time_minutes leaves {span(most)}, expected more"
-            )
-        commands.check_cluster(cluster)
+        """For sealed runs of one encoding."""
         return cls(cluster, sources={name: Source(plugins=[], sha256=code.encoding.source_sha256, sealed=code)})
+
+    def dry_run(self, runs: Sequence[Run], out: Path) -> list[str]:
+        """What ``execute`` would submit, as lines of text."""
+        return dry_run(runs, out, self.cluster, self.sources)
 
     def check(self, runs: Sequence[Run], out: Path) -> None:
         """Refuse what can be refused before anything is written, and say what does not suit the runs.
@@ -72,34 +64,30 @@ class SlurmExecutor:
             InputError: compute nodes would not see an encoding's file; there is no SLURM here; the cluster file names something
                 that the site does not have.
         """
-        check_encoding_files(runs, self.cluster)
+        check_encoding_files([run for run in runs if run.encoding not in self.sources], self.cluster)
         commands.check_cluster(self.cluster)
-        for own in by_suite(runs):
-            for line in cautions(own, out, self.cluster):
-                say(line)
+        for line in cautions(runs, out, self.cluster):
+            say(line)
 
     def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
         """See ``Executor``; call ``check`` before. Ctrl-C does not affect the jobs.
 
+        Arguments:
+            runs: of one suite.
+
         Raises:
             InputError: SLURM refuses the first jobs. Once there are some, runs that are refused are held.
         """
-        watches = [Watch(self, own, out, on_event) for own in by_suite(runs)]
-        for watch in watches:
-            try:
-                watch.submit(list(watch.open))
-            except InputError as error:
-                if not any(other.sends for other in watches):
-                    raise
-                watch.hold(error)
+        watch = Watch(self, runs, out, on_event)
+        watch.submit(runs)
         if self.watch:
-            until_all_ended(watches, self.poll_every_s)
+            watch.until_all_ended()
         else:
-            self.held = [run for watch in watches for run in watch.held]
+            self.held = list(watch.held)
 
 
 class Watch:
-    """Submits runs of one suite and follows their progress, from the shared folder and SLURM's answers."""
+    """Submits runs and follows their progress, from the shared folder and SLURM's answers."""
 
     def __init__(self, executor: SlurmExecutor, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]):
         self.executor, self.out, self.on_event = executor, out, on_event
@@ -108,15 +96,13 @@ class Watch:
         self.suite = runs[0].suite
         self.held: dict[Run, None] = {}
         """Runs to submit as soon as the site's limits allow."""
-        self.refusals = 0
-        """Number of consecutive attempts to submit them that failed."""
         self.sends: Counter[Run] = Counter()
         self.started: set[Run] = set()
         self.lost_since: dict[Run, float] = {}
-        """Time since which a run has no job, or files that cannot be read."""
+        """Time since which a run has no job, or a result that cannot be read."""
         self.asked = self.submitted = 0.0
         """Times of the last query to SLURM and of the last submission."""
-        self.wait_reasons = ""
+        self.wait_reasons: list[str] = []
         self.queue: Queue | None = None
 
     def submit(self, runs: Sequence[Run]) -> None:
@@ -125,63 +111,62 @@ class Watch:
         if launched.already:
             say(f"{plural(launched.already, 'run')} in the queue already, or running")
         if submissions := launched.submissions:
-            count, ids = sum(len(s.plan.runs) for s in submissions), ", ".join(str(s.job) for s in submissions)
-            say(f"{plural(count, 'run')} submitted in {plural(launched.jobs, 'job')}: {ids}")
+            count, jobs = sum(len(s.plan.runs) for s in submissions), sum(len(s.plan.shares) for s in submissions)
+            say(f"{plural(count, 'run')} submitted in {plural(jobs, 'job')}: {', '.join(s.job for s in submissions)}")
         if launched.held and set(launched.held) != set(self.held):
             say(f"{plural(len(launched.held), 'run')} not yet submitted: {launched.why}")
         self.held = dict.fromkeys(launched.held)
         self.sends.update(run for run in runs if run not in self.held)
         self.submitted, self.queue = time.monotonic(), None
 
-    def hold(self, error: InputError) -> None:
-        say(f"{plural(len(self.open), 'run')} of suite {self.suite.name} not yet submitted: {error}")
-        self.held, self.submitted = dict(self.open), time.monotonic()
-
     def submit_held(self) -> None:
-        """Submit the held runs. Once no other run is left to wait for and SLURM still refuses them, they are given up.
+        """Submit the held runs. If SLURM refuses them and no other run is left to wait for, they are given up.
 
         Raises:
             InputError: not this time.
         """
         try:
             self.submit(list(self.held))
-            self.refusals = 0
         except commands.NoAnswer:  # the controller may be down for long
             raise
         except InputError as error:
-            self.refusals += 1
-            if self.refusals < MOST_SENDS or len(self.held) < len(self.open):
+            if len(self.held) < len(self.open):
                 raise
             for run in self.held:
                 self.end(Event("lost", run, text=str(error)))
             self.held = {}
 
-    def poll(self) -> None:
-        """Check every open run once, except runs that are held and so have no job.
+    def until_all_ended(self) -> None:
+        said = ""
+        while self.open:
+            text = ""
+            try:
+                self.poll()
+                if self.held and time.monotonic() - self.submitted > ASK_SLURM_EVERY_S:
+                    self.submit_held()
+            except InputError as error:
+                text = str(error)
+            if text and text != said:
+                say(f"{text}; jobs and this command continue")
+            said = text
+            if self.open:
+                time.sleep(ASK_SLURM_EVERY_S if text else self.executor.poll_every_s)
 
-        A run whose files stay unreadable is given up: they are damaged. A network file system may also fail for a moment.
-        """
+    def poll(self) -> None:
+        """Check every open run once, except runs that are held and so have no job."""
         if self.queue is None or time.monotonic() - self.asked > ASK_SLURM_EVERY_S:
             self.queue, self.asked = Queue.read(self.out, self.suite), time.monotonic()
             self.log_wait_reasons(self.queue)
-        self.queue.progress.clear()
         for run in [run for run in self.open if run not in self.held]:
-            try:
-                status = self.queue.status(run, self.out)
-            except InputError as error:
-                if time.monotonic() - self.lost_since.setdefault(run, time.monotonic()) >= LOST_AFTER_S:
-                    self.end(Event("lost", run, text=str(error)))
-            else:
-                self.report(run, status, self.queue)
+            self.report(run, self.queue.status(run, self.out), self.queue)
 
     def log_wait_reasons(self, queue: Queue) -> None:
         """Log SLURM's reasons when they change: some of them need action."""
-        waits = Counter(info.reason for _, info in queue.live.values() if info.state == "PENDING")
-        text = ", ".join(f"{count} for {reason}" for reason, count in sorted(waits.items()) if reason not in ("None", ""))
-        reasons = ", ".join(sorted(waits))
-        if text and reasons != self.wait_reasons:
+        waits = queue.wait_reasons()
+        text = ", ".join(f"{count} for {reason}" for reason, count in sorted(waits.items()))
+        if text and sorted(waits) != self.wait_reasons:
             say(f"jobs wait: {text}")
-        self.wait_reasons = reasons
+        self.wait_reasons = sorted(waits)
 
     def report(self, run: Run, status: Status, queue: Queue) -> None:
         if status.state in ("done", "diverged"):
@@ -203,36 +188,20 @@ class Watch:
     def handle_lost_job(self, run: Run, status: Status, queue: Queue) -> None:
         """Resubmit a run that lost its job, or give it up, once the loss is certain."""
         since = self.lost_since.setdefault(run, time.monotonic())
-        # The loss is certain once SLURM, queried after the job disappeared, reports a reason.
-        if time.monotonic() - since < (0 if status.reason and self.asked > since else LOST_AFTER_S):
+        # The loss is certain once SLURM, queried after the job disappeared, reports a reason. A network file system may fail to
+        # read a result for a moment.
+        certain = status.reason and status.state != "unreadable" and self.asked > since
+        if time.monotonic() - since < (0 if certain else LOST_AFTER_S):
             return
         del self.lost_since[run]
         if status.state == "running":
             self.end(Event("locked", run))
-        elif queue.worth_resending(status.job) and self.sends[run] < MOST_SENDS:
+        elif status.state != "unreadable" and queue.worth_resending(status.job) and self.sends[run] < MOST_SENDS:
             say(f"{run} lost its job and is submitted again{f': {status.reason}' if status.reason else ''}")
             self.held[run] = None
         else:
             self.end(Event("lost", run, text=status.reason or "its jobs ended without a result; see lprime logs"))
 
     def end(self, event: Event) -> None:
-        del self.open[event.run]
+        self.open.pop(event.run)
         self.on_event(event)
-
-
-def until_all_ended(watches: Sequence[Watch], poll_every_s: float) -> None:
-    said: set[str] = set()
-    while active := [watch for watch in watches if watch.open]:
-        errors = set()
-        for watch in active:
-            try:
-                watch.poll()
-                if watch.held and time.monotonic() - watch.submitted > ASK_SLURM_EVERY_S:
-                    watch.submit_held()
-            except InputError as error:
-                errors.add(str(error))
-        for text in sorted(errors - said):
-            say(f"{text}; jobs and this command continue")
-        said = errors
-        if any(watch.open for watch in active):
-            time.sleep(ASK_SLURM_EVERY_S if errors else poll_every_s)

@@ -1,7 +1,7 @@
-"""One job on its node: processes its share of the runs, several at a time.
+"""``python -m slurm.job FOLDER``: one job on its node. It processes its share of a submission's runs, several at a time.
 
-The only state is in checkpoints and results; submitit's pickle holds just a path. Every start, including those of requeued or
-duplicate jobs, begins by reading which runs are unfinished.
+The only state is in checkpoints and results. Every start, including those of requeued or duplicate jobs, begins by reading
+which runs are unfinished.
 """
 
 import os
@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -23,7 +23,7 @@ from bench.runs.run_lock import is_locked
 from tasks import InputError
 
 from . import commands
-from .records import Beat, Plan, Progress, Submission
+from .records import Starts, Submission
 
 REQUEUE, NO_MPS, UNSAVED, NO_GPU, NOT_SHARED, NOT_IMPORTABLE, NOWHERE = 93, 94, 95, 96, 97, 98, 99
 EXIT_REASONS = {
@@ -39,7 +39,6 @@ EXIT_REASONS = {
 END_SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
 """SIGTERM: preempted or cancelled; SIGUSR2: the time limit is near (sbatch's ``--signal``)."""
 SAVE_WITHIN_S = 30.0
-PROGRESS_EVERY_S = 5.0
 RETRY_LOCKED_S = 10.0
 """Time between two attempts to execute runs that another process has locked."""
 RETRY_REQUEUE_S = 5.0
@@ -50,32 +49,14 @@ MOST_IDLE_STARTS = 10
 of sealed runs, which have no checkpoints, only an end."""
 
 
-class JobEntryPoint:
-    """The callable that submitit pickles. The index of its share is the array task id, which SLURM sets on the node."""
-
-    def __init__(self, folder: str):
-        self.folder = folder
-
-    def __call__(self) -> None:
-        code = JobWorker(Submission(Path(self.folder)), int(os.environ.get("SLURM_ARRAY_TASK_ID", 0))).run()
-        if code:
-            sys.exit(code)
-
-    def checkpoint(self) -> object:
-        """Called by submitit to requeue the job if a signal arrives before ``JobWorker`` handles signals."""
-        from submitit.helpers import DelayedSubmission
-
-        return DelayedSubmission(JobEntryPoint(self.folder))
-
-
 class JobWorker:
     """Processes one share of a submission."""
 
     def __init__(self, submission: Submission, share: int):
         self.submission, self.share = submission, share
-        self.plan: Plan = submission.plan
+        self.plan = submission.plan
         self.out = Path(self.plan.out)
-        self.places = {self.plan.run(place): place for place in self.plan.shares[share]}  # indices in the plan
+        self.runs = [self.plan.run(place) for place in self.plan.shares[share]]
         cluster = self.plan.cluster
         self.pool = LocalPool(
             workers=cluster.at_once,
@@ -85,12 +66,10 @@ class JobWorker:
             request=self.plan.request,
             keep_weights=self.plan.keep_weights,
         )
-        before = submission.progress(share)
-        self.starts = before.starts + 1 if before else 1
-        self.idle_starts = before.idle_starts + 1 if before else 1
-        self.beats: dict[Run, tuple[int, float, int, float]] = {}
-        """By run: first reported step and its time, last reported step and its time."""
-        self.written = 0.0
+        before = submission.starts(share)
+        self.starts, self.idle_starts = before.count + 1, before.idle + 1
+        self.first_steps: dict[Run, int] = {}
+        """First step that each run reported."""
 
     def run(self) -> int:
         """Process the whole share. Returns the exit code."""
@@ -98,21 +77,20 @@ class JobWorker:
             signal.signal(number, self.on_end_signal)
         if self.idle_starts > MOST_IDLE_STARTS:
             return self.give_up(NOWHERE)
+        self.write_starts()
         if gpus := self.plan.cluster.gpus:
             visible = visible_gpus(self.plan.cluster.mps)
             if len(visible) < gpus:
                 return self.give_up(NO_GPU)
             self.pool.gpus = visible
-        self.write_progress()
         retries = 0
         while todo := self.unfinished():
             free = [run for run in todo if not is_locked(run.folder(self.out))]
             progress = PlainProgress(free)
             if free:
-                say(f"{len(free)} of {len(self.places)} runs of this job to do, start {self.starts} on {platform.node()}")
+                say(f"{len(free)} of {len(self.runs)} runs of this job to do, start {self.starts} on {platform.node()}")
                 self.pool.execute(free, self.out, self.listener(progress))
-            unsaved = [event.run for event in progress.tally.failed if not self.plan.failed(self.places[event.run])]
-            if unsaved:
+            if any(not event.run.failure(self.out) for event in progress.tally.failed):
                 return self.give_up(UNSAVED)
             if locked_runs := self.unfinished():
                 if retries == MOST_RETRIES:
@@ -120,62 +98,46 @@ class JobWorker:
                     break
                 retries += 1
                 time.sleep(RETRY_LOCKED_S)
-        self.write_progress()
         return 0
 
     def unfinished(self) -> list[Run]:
-        """Runs of the share without a result and without a failure in this submission.
+        """Runs of the share without a result and without a failure.
 
         One whose result is damaged is among them: it fails, with the reason, and the others go on.
         """
 
-        def ended(run: Run, place: int) -> bool:
+        def ended(run: Run) -> bool:
             try:
-                return self.plan.failed(place) or run.result(self.out) is not None
+                return run.failure(self.out) is not None or run.result(self.out) is not None
             except InputError:
                 return False
 
-        return [run for run, place in self.places.items() if not ended(run, place)]
+        return [run for run in self.runs if not ended(run)]
 
     def listener(self, progress: PlainProgress) -> Callable[[Event], None]:
-        """Return a callback that logs events and regularly writes the progress to the shared folder."""
+        """Return a callback that logs events and notes progress."""
 
         def on_event(event: Event) -> None:
             progress.on_event(event)
-            now = time.monotonic()
             if event.kind == "step":
-                if event.run not in self.beats:
+                if event.run not in self.first_steps:
                     say(f"{event.run}: at step {event.step}")
-                first, since, *_ = self.beats.get(event.run, (event.step, now, 0, 0.0))
-                self.beats[event.run] = (first, since, event.step, now)
-                if event.step > first and not self.plan.sources[event.run.encoding].sealed:  # those have no checkpoints
-                    self.idle_starts = 0
-            elif event.kind != "started":
-                self.beats.pop(event.run, None)
+                first = self.first_steps.setdefault(event.run, event.step)
+                sealed = self.plan.sources[event.run.encoding].sealed  # has no checkpoints
+                moved = event.step > first and not sealed
+            else:
+                moved = event.kind != "started"
+            if moved and self.idle_starts:
                 self.idle_starts = 0
-            if now - self.written > PROGRESS_EVERY_S:
-                self.write_progress()
+                self.write_starts()
 
         return on_event
 
-    def write_progress(self) -> None:
-        """Write this job's progress to the shared folder. An error is only logged."""
-        self.written = time.monotonic()
-        beats = [
-            Beat(run=(run.task, run.encoding, run.seed), step=step, rate=(step - first) / max(1e-9, then - since))
-            for run, (first, since, step, then) in self.beats.items()
-        ]
-        progress = Progress(
-            node=os.environ.get("SLURMD_NODENAME", platform.node()),
-            starts=self.starts,
-            idle_starts=self.idle_starts,
-            at=time.time(),
-            beats=beats,
-        )
+    def write_starts(self) -> None:
         try:
-            self.submission.write_progress(self.share, progress)
+            self.submission.write_starts(self.share, Starts(count=self.starts, idle=self.idle_starts))
         except InputError as error:
-            say(f"progress was not written: {error}")
+            say(f"progress is not written: {error}")
 
     def give_up(self, code: int) -> int:
         say(f"stopped: {EXIT_REASONS[code]}")
@@ -189,7 +151,6 @@ class JobWorker:
         """
         for other in END_SIGNALS:
             signal.signal(other, signal.SIG_IGN)  # SLURM signals again when a job is requeued
-        self.write_progress()
         self.pool.stop()
         id, why = commands.own_job_id(), "the time limit is near" if number == signal.SIGUSR2 else "preempted"
         while True:
@@ -205,3 +166,12 @@ class JobWorker:
                 sys.exit(REQUEUE)
             say(f"{why}: saved, but not back in the queue: trying again until the end")
             time.sleep(RETRY_REQUEUE_S)
+
+
+def main(arguments: Sequence[str]) -> int:
+    (folder,) = arguments
+    return JobWorker(Submission(Path(folder)), int(os.environ.get("SLURM_ARRAY_TASK_ID", 0))).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

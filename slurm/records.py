@@ -3,22 +3,22 @@
 ::
 
     <out>/<suite>/.slurm/
-        lock                     held while jobs are submitted, by the launcher and by sbatch
-        <token>/                 one submission: an array of jobs
-            plan.json            the runs, one share for each job
-            job.json             SLURM's id of the array, once sbatch has answered
-            cancelled            exists if ``lprime cancel`` has cancelled the jobs
-            progress/<n>.json    progress of the job with share n, written by it
-            <id>_<n>_0_log.out   its output, next to submitit's files
+        lock                 held by the launcher while it submits jobs
+        <token>/             one submission: an array of jobs
+            plan.json        the runs, one share for each job
+            job              SLURM's id of the array, once sbatch has answered
+            cancelled        exists if ``lprime cancel`` has cancelled the jobs
+            starts-<n>.json  how often the job with share n has started
+            <id>_<n>.log     its output
 """
 
-import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Literal, TypeVar
+from typing import Literal
+
+from pydantic import ValidationError
 
 from bench.files import try_lock, write_atomic
 from bench.result import Record, reading
@@ -30,10 +30,8 @@ from tasks import InputError
 
 from .cluster import Cluster
 
-HOME, LOCK, PLAN, JOB, CANCELLED, PROGRESS = ".slurm", "lock", "plan.json", "job.json", "cancelled", "progress"
+HOME, LOCK, PLAN, JOB, CANCELLED = ".slurm", "lock", "plan.json", "job", "cancelled"
 LOCK_WAIT_S = 120.0
-
-R = TypeVar("R", bound=Record)
 
 
 class Source(Record):
@@ -46,9 +44,9 @@ class Source(Record):
 
 
 class Plan(Record):
-    """One submission. Jobs read it on their nodes; their pickles hold only its path."""
+    """One submission. Jobs read it on their nodes."""
 
-    format: Literal[2] = 2
+    format: Literal[3] = 3
     token: str
     """Unique; the end of the jobs' name."""
     created: str
@@ -60,9 +58,7 @@ class Plan(Record):
     sources: dict[str, Source]
     """By encoding."""
     runs: list[RunKey]
-    """Task, encoding, seed."""
-    failed_before: list[str]
-    """By run: time of its failure before this submission, which retries it; empty if it had not failed."""
+    """Task, encoding, seed and learning rate."""
     shares: list[list[int]]
     """By job: indices into ``runs``."""
     keep_weights: list[str]
@@ -71,11 +67,7 @@ class Plan(Record):
     @property
     def name(self) -> str:
         """Name of the jobs in SLURM."""
-        return f"{job_name_prefix(self.suite.name)}{self.token}"
-
-    def job_id(self, array: str, share: int) -> str:
-        """SLURM's id of one job: ``123_4``, or ``123`` if it is the only one."""
-        return f"{array}_{share}" if len(self.shares) > 1 else array
+        return f"lprime-{self.suite.name}-{self.token}"
 
     def run(self, place: int) -> Run:
         return Run(self.suite, *self.runs[place])
@@ -89,44 +81,19 @@ class Plan(Record):
         source = self.sources[run.encoding]
         if source.sealed:
             return SealedRequest.of_run(run, source.sealed)
-        return RunRequest(self.suite_json, run.task, run.encoding, run.seed, tuple(source.plugins), source.sha256)
+        return RunRequest(self.suite_json, *run.key, tuple(source.plugins), source.sha256)
 
     @cached_property
     def suite_json(self) -> str:
         return self.suite.model_dump_json()
 
-    def failed(self, place: int) -> bool:
-        """Whether a run failed in this submission; failures before it do not count."""
-        failure = self.run(place).failure(Path(self.out))
-        return failure is not None and failure.finished != self.failed_before[place]
 
+class Starts(Record):
+    """Starts of a job: requeued jobs start again."""
 
-class Job(Record):
-    """The array's id in SLURM."""
-
-    id: str
-
-
-class Beat(Record):
-    """Progress of one active run, as reported by its job."""
-
-    run: RunKey
-    step: int
-    rate: float
-    """Training steps per second."""
-
-
-class Progress(Record):
-    """Progress of a job."""
-
-    node: str
-    starts: int
-    """Number of starts: requeued jobs start again."""
-    idle_starts: int
+    count: int = 0
+    idle: int = 0
     """Number of consecutive starts without progress, including this one."""
-    at: float
-    """Time of writing, Unix time."""
-    beats: list[Beat]
 
 
 class Submission:
@@ -134,33 +101,39 @@ class Submission:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        self.recorded_job: str | None = None
+        self.recorded_job = ""
 
     @cached_property
     def plan(self) -> Plan:
-        return read_record(self.folder / PLAN, Plan)
+        with reading(self.folder / PLAN, "is damaged", f"cancel its jobs, if any, and delete {self.folder}"):
+            return Plan.model_validate_json((self.folder / PLAN).read_bytes())
 
     @property
-    def job(self) -> str | None:
-        """SLURM's id of the array; None until it is recorded. It never changes, so it is read once."""
-        path = self.folder / JOB
-        if self.recorded_job is None and path.exists():
-            self.recorded_job = read_record(path, Job).id
+    def job(self) -> str:
+        """SLURM's id of the array; empty until it is recorded. It never changes, so it is read once."""
+        with suppress(OSError):
+            self.recorded_job = self.recorded_job or (self.folder / JOB).read_text().strip()
         return self.recorded_job
 
+    def write_job(self, id: str) -> None:
+        write_atomic(self.folder / JOB, f"{id}\n")
+
     def job_of(self, share: int) -> str:
-        """SLURM's id of one job, see ``Plan.job_id``."""
-        return self.plan.job_id(str(self.job), share)
+        """SLURM's id of one job: ``123_4``, or ``123`` if it is the only one."""
+        return f"{self.job}_{share}" if len(self.plan.shares) > 1 else self.job
 
-    def logs(self, share: int) -> list[Path]:
-        """Files of a job's output: stdout, then stderr."""
-        return [self.folder / f"{self.job_of(share)}_0_log.{kind}" for kind in ("out", "err")]
+    def log(self, share: int) -> Path:
+        """File of a job's output."""
+        return self.folder / f"{self.job_of(share)}.log"
 
-    def progress(self, share: int) -> Progress | None:
+    def starts(self, share: int) -> Starts:
         try:
-            return read_record(self.folder / PROGRESS / f"{share}.json", Progress)
-        except InputError:
-            return None  # not started, or its folder was deleted
+            return Starts.model_validate_json((self.folder / f"starts-{share}.json").read_bytes())
+        except (OSError, ValidationError):
+            return Starts()
+
+    def write_starts(self, share: int, starts: Starts) -> None:
+        write_atomic(self.folder / f"starts-{share}.json", starts.model_dump_json() + "\n")
 
     @property
     def cancelled(self) -> bool:
@@ -170,26 +143,6 @@ class Submission:
         """For sites whose accounting does not say so."""
         with suppress(OSError):  # the jobs are cancelled, even if the disk is full
             (self.folder / CANCELLED).touch()
-
-    def write_job(self, id: str) -> None:
-        write_atomic(self.folder / JOB, Job(id=id).model_dump_json() + "\n")
-
-    def write_progress(self, share: int, progress: Progress) -> None:
-        write_atomic(self.folder / PROGRESS / f"{share}.json", progress.model_dump_json() + "\n")
-
-
-def read_record(path: Path, kind: type[R]) -> R:
-    """Read a record's file.
-
-    Raises:
-        InputError: it cannot be read or is damaged.
-    """
-    with reading(path, "is damaged", f"cancel its jobs, if any, and delete {path.parent}"):
-        return kind.model_validate_json(path.read_bytes())
-
-
-def job_name_prefix(suite: str) -> str:
-    return f"lprime-{suite}-"
 
 
 def records_folder(out: Path, suite: str) -> Path:
@@ -210,14 +163,11 @@ def load_submissions(out: Path, suite: str) -> list[Submission]:
 
 
 @contextmanager
-def submitting(folder: Path) -> Iterator[IO[bytes]]:
-    """Lock the submission of a suite's jobs; yields the locked file.
-
-    sbatch inherits the file and with it the lock, so the lock is held while an sbatch process is running, even if its
-    launcher has died.
+def submitting(folder: Path) -> Iterator[None]:
+    """Lock the submission of a suite's jobs.
 
     Raises:
-        InputError: the folder cannot be written, or another launcher holds the lock for too long.
+        InputError: the folder cannot be written or has no locks, or another launcher holds the lock for too long.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -229,14 +179,9 @@ def submitting(folder: Path) -> Iterator[IO[bytes]]:
             locked = try_lock(lock, LOCK_WAIT_S)
         except OSError as error:
             raise InputError(
-                f"{folder} is on a file system without locks ({error.strerror}), where jobs could be submitted twice; "
+                f"{folder} is on a file system without locks ({error.strerror}), where two jobs could work on one run; "
                 f"expected --out on one that has them (Lustre: mounted with flock)"
             ) from None
         if not locked:
             raise InputError(f"another launcher has been submitting jobs of this suite for {LOCK_WAIT_S:.0f} s; try again")
-        yield lock
-
-
-def folder_hash(out: Path) -> str:
-    """Six hexadecimal digits that identify a results folder in the names of jobs."""
-    return hashlib.sha256(os.fsencode(out)).hexdigest()[:6]
+        yield

@@ -1,6 +1,7 @@
 """The state of every run: files in the shared folder merged with SLURM's answers."""
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,14 +17,14 @@ from tasks import InputError
 from . import commands
 from .commands import JobInfo
 from .job import EXIT_REASONS
-from .records import Beat, Progress, Submission, folder_hash, job_name_prefix, load_submissions
+from .records import Submission, load_submissions
 
-Key = RunKey
-"""Task, encoding, seed."""
-State = Literal["done", "diverged", "failed", "running", "queued", "paused", "missing"]
+State = Literal["done", "diverged", "failed", "running", "queued", "paused", "missing", "unreadable"]
 STATES: tuple[State, ...] = get_args(State)
 NOT_ENDED = ("RUNNING", "PENDING", "REQUEUED", "COMPLETING", "SUSPENDED")
 """Accounting states of jobs in the queue, and for a while of jobs that have left it: the accounting lags behind."""
+AT_WORK = ("RUNNING", "COMPLETING")
+"""States of jobs on a node."""
 NOT_RESENT = ("CANCELLED", "OUT_OF_MEMORY")
 """States of jobs whose runs are not submitted again automatically."""
 END_REASONS = {
@@ -64,23 +65,21 @@ class Queue:
     suite: Suite
     submissions: list[Submission]
     live: dict[str, tuple[str, JobInfo]]
-    """Pending and running jobs of this suite and folder: id → name, job."""
+    """Pending and running jobs of these submissions: id → name, job."""
     jobs_of_user: int = 0
     """Number of jobs of this user in the queue."""
     no_answer: str = ""
     """Why SLURM did not answer, if it did not."""
-    progress: dict[str, Progress | None] = field(default_factory=dict)
-    """By job: its progress file, which is read once for all of its runs; clear this to read it again."""
-    latest: dict[Key, tuple[Submission, int, int]] = field(init=False)
-    """Run → the last submission that contains it, and the indices of its share and of the run in the plan. Submissions of
-    earlier versions of the suite do not count."""
+    latest: dict[RunKey, tuple[Submission, int]] = field(init=False)
+    """Run → the last submission that contains it, and the index of its share. Submissions of earlier versions of the suite do
+    not count."""
 
     def __post_init__(self) -> None:
         self.latest = {}
         for submission in filter(self.is_current, self.submissions):
             for share, places in enumerate(submission.plan.shares):
                 for place in places:
-                    self.latest[submission.plan.runs[place]] = (submission, share, place)
+                    self.latest[submission.plan.runs[place]] = (submission, share)
 
     @classmethod
     def read(cls, out: Path, suite: Suite, need: bool = True) -> "Queue":
@@ -102,8 +101,8 @@ class Queue:
             if need:
                 raise
             return cls(suite, submissions, {}, no_answer=str(error))
-        names, prefix = {s.plan.name for s in submissions}, f"{job_name_prefix(suite.name)}{folder_hash(out)}"
-        live = {id: (name, info) for id, (name, info) in jobs.items() if name in names or name.startswith(prefix)}
+        names = {s.plan.name for s in submissions}
+        live = {id: (name, info) for id, (name, info) in jobs.items() if name in names}
         return cls(suite, submissions, live, sum(info.user == me for _, info in jobs.values()))
 
     def is_current(self, submission: Submission) -> bool:
@@ -118,13 +117,14 @@ class Queue:
         others = [Run(self.suite, *key) for key in runs_on_disk(self.suite, out) if key not in known]
         return statuses | {run: s for run, s in self.statuses(others, out).items() if s.state != "missing"}
 
-    def taken(self) -> set[Key]:
+    def taken(self, out: Path) -> set[RunKey]:
         """Runs that a job in the queue will finish."""
         taken = set()
         for submission in self.submissions:
             for share, places in enumerate(submission.plan.shares):
                 if submission.job and submission.job_of(share) in self.live:
-                    taken |= {submission.plan.runs[place] for place in places if not submission.plan.failed(place)}
+                    runs = map(submission.plan.run, places)
+                    taken |= {run.key for run in runs if not run.failure(out)}
         return taken
 
     @cached_property
@@ -157,36 +157,31 @@ class Queue:
         return info is None or not (info.state in NOT_RESENT or info.exit_code in EXIT_REASONS)
 
     def status(self, run: Run, out: Path) -> Status:
-        last = self.latest.get(run.key)
-        if last is None:
-            state = run.state(out)
-            failure = run.failure(out) if state == "failed" else None
-            heartbeat = read_heartbeat(run.folder(out)) if state == "running" else None
-            return Status(state, heartbeat=heartbeat, reason=failure.error if failure else "")
-        if result := run.result(out):
-            return Status(result.status)
-        submission, share, place = last
-        id = submission.job_of(share) if submission.job else ""  # being submitted, or its launcher was killed meanwhile
-        failure = run.failure(out)
-        if failure and submission.plan.failed(place):  # otherwise it was submitted again since
-            return Status("failed", job=id, reason=failure.error)
-        if id not in self.live:
-            state = run.state(out)
-            if state == "running":
-                return Status(state, heartbeat=read_heartbeat(run.folder(out)))  # in another process
-            return Status("missing" if state == "failed" else state, job=id, reason=self.end_reason(id))
-        info = self.live[id][1]
-        if id not in self.progress:
-            self.progress[id] = submission.progress(share)
-        progress = self.progress[id]
-        beat = next((b for b in progress.beats if b.run == run.key), None) if progress else None
-        heartbeat = None
-        if progress and beat:
-            heartbeat = read_heartbeat(run.folder(out)) or as_heartbeat(run, progress, beat)
-            if info.state == "RUNNING":
-                return Status("running", id, progress.node, info.time_left, heartbeat)
-        reason = "" if info.state in ("RUNNING", "COMPLETING") else info.reason
-        return Status("queued", id, info.node, info.time_left, heartbeat, reason)
+        try:
+            if result := run.result(out):
+                return Status(result.status)
+            state, failure = run.state(out), run.failure(out)
+        except InputError as error:
+            return Status("unreadable", reason=str(error))
+        submission, share = self.latest.get(run.key, (None, 0))
+        # Without an id, it is being submitted, or its launcher was killed.
+        job = submission.job_of(share) if submission and submission.job else ""
+        info = self.live[job][1] if job in self.live else None
+        if state == "failed" and failure:
+            return Status("failed", job, reason=failure.error)
+        if state == "running":
+            heartbeat = read_heartbeat(run.folder(out))
+            if info is None or info.state != "RUNNING":
+                return Status("running", heartbeat=heartbeat)  # in another process
+            return Status("running", job, info.node, info.time_left, heartbeat)
+        if info is None:
+            return Status(state, job, reason=self.end_reason(job) if job else "")
+        return Status("queued", job, info.node, info.time_left, reason="" if info.state in AT_WORK else info.reason)
+
+    def wait_reasons(self) -> Counter[str]:
+        """Why jobs wait, with the number of jobs."""
+        waits = Counter(info.reason for _, info in self.live.values() if info.state == "PENDING")
+        return Counter({reason: count for reason, count in waits.items() if reason not in ("None", "")})
 
     def statuses(self, runs: Iterable[Run], out: Path) -> dict[Run, Status]:
         return {run: self.status(run, out) for run in runs}
@@ -199,16 +194,11 @@ class Queue:
         return sum(j.gpus * j.seconds for j in jobs) / 3600, sum(j.cpus * j.seconds for j in jobs) / 3600
 
 
-def as_heartbeat(run: Run, progress: Progress, beat: Beat) -> Heartbeat:
-    """A run's progress as its job has reported it."""
-    return Heartbeat(step=beat.step, steps=max(run.steps, beat.step), rate=max(0.0, beat.rate), at=progress.at)
-
-
 def unfinished(statuses: dict[Run, Status]) -> Sequence[Run]:
-    return [run for run, status in statuses.items() if status.state not in ("done", "diverged", "failed")]
+    return [run for run, status in statuses.items() if status.state not in ("done", "diverged", "failed", "unreadable")]
 
 
-def runs_on_disk(suite: Suite, out: Path) -> Iterator[Key]:
+def runs_on_disk(suite: Suite, out: Path) -> Iterator[RunKey]:
     """Runs of this suite's tasks that have a folder; only the names of folders are read."""
     for spec in suite.tasks:
         for encoding in subfolders(task_folder := f"{out}/{suite.name}/{spec.task}"):

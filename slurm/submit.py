@@ -1,147 +1,226 @@
-"""``python -m slurm.submit FOLDER``: submit the jobs of one submission to SLURM with submitit and record their id, or print
-why SLURM refuses them.
+"""Submit runs: split them into jobs, write the plan of each array of jobs, and give SLURM its script.
 
-This is a separate process so that it completes even if its launcher is killed. Its standard input, which sbatch inherits, is
-the launcher's lock file: the lock is released only after all of them have ended, when SLURM has every job in its queue.
+A run is submitted at least once. Its lock and its result make a second job harmless: it waits, or finds nothing to do. A
+launcher that was killed leaves a plan without an id. The next one finds the array in the queue by its name, or deletes the
+plan; a job whose plan is gone ends at once.
 """
 
-import io
-import math
-import pickle
-import shlex
-import sys
-from collections.abc import Sequence
-from contextlib import redirect_stderr
+import os
+import platform
+import shutil
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
 
-from bench.files import write_atomic
+from bench.files import folder_atomic
+from bench.plugins import registry
+from bench.plugins.references import is_file, parts
+from bench.plugins.registry import get_encoding
+from bench.plugins.source_hash import source_hash
+from bench.runs.estimate import estimate
+from bench.runs.run import FAILURE, Run, now
+from bench.runs.shared_training import group_by_training, shared_trainings
 from tasks import InputError
 
 from . import commands
 from .cluster import Cluster
-from .job import NO_MPS, NOT_IMPORTABLE, NOT_SHARED, REQUEUE, JobEntryPoint
-from .records import Plan, Submission
+from .records import PLAN, Plan, Source, Submission, records_folder, submitting
+from .script import job_script, log_options
+from .status import Queue
 
-NEVER = 10**6
-"""Timeouts after which submitit gives a job up: never, since our jobs give up by themselves when they make no progress."""
-MPS = (
-    "export CUDA_MPS_PIPE_DIRECTORY=$(mktemp -d) CUDA_MPS_LOG_DIRECTORY=$(mktemp -d)\n"
-    'nvidia-cuda-mps-control -d || { echo "lprime: NVIDIA\'s Multi-Process Service does not start on $(hostname)" >&2; '
-    f"exit {NO_MPS}; }}"
-)
-STOP_MPS = "echo quit | nvidia-cuda-mps-control >/dev/null; "
-ON_EXIT = (
-    "trap 'code=$?; {stop_mps}[ $code -ne "
-    f"{REQUEUE} ] || "
-    'scontrol requeue "${{SLURM_ARRAY_JOB_ID:+${{SLURM_ARRAY_JOB_ID}}_}}${{SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}}"\' EXIT'
-)
-"""A job in a container that has no ``scontrol`` asks its batch script, which runs outside, to put it back into the queue."""
+NO_SOURCES: Mapping[str, Source] = MappingProxyType({})
+TIME_LIMIT_FRACTION = 0.8
+"""Jobs are planned to end within this fraction of the time limit: estimates err, and imports take time."""
 
 
-def python_command(cluster: Cluster) -> str:
-    """The interpreter, quoted for the shell. ``-P``: modules in the working directory are not imported."""
-    return f"{cluster.python or shlex.quote(sys.executable)} -P"
+@dataclass
+class Launched:
+    """Outcome of a launch."""
+
+    submissions: list[Submission]
+    already: int
+    """Number of runs that were already queued or running."""
+    held: list[Run]
+    """Runs that could not be submitted now."""
+    why: str = ""
+    """Why runs are held."""
 
 
-def submitit_parameters(cluster: Cluster, name: str, folder: Path) -> dict[str, Any]:
-    """Convert the cluster file to submitit's parameters."""
-    python, quoted = python_command(cluster), shlex.quote(str(folder))
-    setup = [
-        f'test -r {quoted}/plan.json || {{ echo "lprime: {folder} is not visible on $(hostname)" >&2; exit {NOT_SHARED}; }}',
-        *cluster.setup,
-        *([MPS] if cluster.mps else []),
-        ON_EXIT.format(stop_mps=STOP_MPS if cluster.mps else ""),
-        f'{python} -c "import slurm.job, submitit" || {{ echo "lprime: python cannot import lprime on $(hostname)" >&2; '
-        f"exit {NOT_IMPORTABLE}; }}",
-    ]
-    chosen: dict[str, Any] = {
-        "job_name": name,
-        "partition": cluster.partition,
-        "account": cluster.account,
-        "qos": cluster.qos,
-        "constraint": cluster.constraint,
-        "time": cluster.time_minutes,
-        "mem": f"{math.ceil(cluster.memory_gb * 1024)}M",  # 0 would mean all of the node's
-        "nodes": 1,
-        "ntasks_per_node": 1,
-        "cpus_per_task": cluster.cpus_per_job,
-        "gpus_per_node": cluster.gpus_per_job or None,
-        "signal_delay_s": cluster.save_before_s,
-        "mail_user": cluster.email,
-        "mail_type": cluster.email_on if cluster.email else None,
-        "array_parallelism": cluster.jobs_at_once or 10**6,
-        "setup": setup,
-        # srun of SLURM 22.05 to 23.02 does not inherit the CPUs of its job.
-        "srun_args": [f"--cpus-per-task={cluster.cpus_per_job}", *cluster.srun_args],
-        # submitit writes True as an option without a value, but False as "=False".
-        "additional_parameters": {"requeue": True}
-        | {key.lstrip("-"): value for key, value in cluster.sbatch.items() if value is not False},
-    }
-    given = {key: value for key, value in chosen.items() if value is not None}
-    return given | {"wckey": None}  # by default submitit's own, which a site that checks keys refuses
+def launch(
+    runs: Sequence[Run], out: Path, cluster: Cluster, keep_weights: bool = False, sources: Mapping[str, Source] = NO_SOURCES
+) -> Launched:
+    """Submit the runs that are in no job yet, as many as the site's limits allow.
 
-
-def sbatch_script(plan: Plan, folder: Path) -> str:
-    """The script that sbatch would receive."""
-    from submitit.slurm.slurm import _make_sbatch_string
-
-    count = len(plan.shares) if len(plan.shares) > 1 else None
-    command = f"{python_command(plan.cluster)} -u -m submitit.core._submit {shlex.quote(str(folder))}"
-    return _make_sbatch_string(command, folder, map_count=count, **submitit_parameters(plan.cluster, plan.name, folder))
-
-
-def submit_jobs(submission: Submission) -> None:
-    """Submit one array of jobs, or one job, and record its id.
+    Arguments:
+        runs: of one suite. Reports of their earlier failures are deleted.
+        keep_weights: whether all runs keep their weights, and not only those whose training others share.
+        sources: sources of encodings that are not to be loaded here.
 
     Raises:
-        InputError: sbatch refused it.
+        InputError: SLURM does not answer, refuses all jobs, or has jobs of another version of this suite.
     """
-    from submitit.core.utils import FailedJobError, FailedSubmissionError
-    from submitit.slurm.slurm import SlurmExecutor
+    suite = runs[0].suite
+    with submitting(records_folder(out, suite.name)):
+        queue = Queue.read(out, suite)
+        adopt_or_delete(queue)
+        refuse_other_versions(queue)
+        taken = queue.taken(out)
+        # A held run may have been finished by another launcher's job.
+        todo = [run for run in runs if run.key not in taken and not run.result(out)]
+        plans, held = plan_submissions(todo, out, cluster, queue.jobs_of_user, keep_weights, sources) if todo else ([], [])
+        why = "the site's limit on your jobs in the queue is reached" if held else ""
+        launched = Launched([], sum(run.key in taken for run in runs), held, why)
+        for number, plan in enumerate(plans):
+            try:
+                launched.submissions.append(submit_plan(plan, out))
+            except InputError as refused:
+                if not launched.submissions:
+                    raise
+                launched.held = [run for other in plans[number:] for run in other.all_runs] + held
+                launched.why = str(refused)
+                break
+        return launched
 
-    plan, folder = submission.plan, submission.folder
-    executor = SlurmExecutor(folder, max_num_timeout=NEVER, python=python_command(plan.cluster))
-    executor.update_parameters(**submitit_parameters(plan.cluster, plan.name, folder))
-    entry_point = JobEntryPoint(str(folder))
-    try:
-        with redirect_stderr(io.StringIO()):  # submitit prints the errors that it raises
-            if len(plan.shares) > 1:
-                jobs = executor.submit_array([entry_point] * len(plan.shares))
-            else:
-                jobs = [executor.submit(entry_point)]
-    except (FailedJobError, FailedSubmissionError) as error:
-        raise commands.explain_refusal(str(error), plan.cluster) from None
-    submission.write_job(jobs[0].job_id.split("_")[0])
+
+def adopt_or_delete(queue: Queue) -> None:
+    """Complete the submissions of launchers that were killed: record the id if SLURM has the jobs, else delete the plan."""
+    for submission in [s for s in queue.submissions if not s.job]:
+        if ids := [id for id, (name, _) in queue.live.items() if name == submission.plan.name]:
+            submission.write_job(ids[0].split("_")[0])
+        else:
+            shutil.rmtree(submission.folder)
+            queue.submissions.remove(submission)
 
 
-def adopt_jobs(submission: Submission, id: str) -> None:
-    """Complete a submission whose launcher died after sbatch accepted it: write the pickles its jobs need, then record its id.
+def refuse_other_versions(queue: Queue) -> None:
+    """Check that no job in the queue trains the suite as it was before its file was edited.
 
     Raises:
-        InputError: the disk is full; the submission is left for the next launcher.
+        InputError: there are such jobs.
     """
-    from submitit.core.utils import DelayedSubmission
-
-    plan, folder = submission.plan, submission.folder
-    delayed = DelayedSubmission(JobEntryPoint(str(folder)))
-    delayed.set_timeout(plan.cluster.time_minutes, NEVER)
-    for share in range(len(plan.shares)):
-        path = folder / f"{plan.job_id(id, share)}_submitted.pkl"
-        if not path.exists():
-            write_atomic(path, pickle.dumps(delayed), sync=False)
-    submission.write_job(id)
+    names = {name for name, _ in queue.live.values()}
+    if old := [s for s in queue.submissions if s.plan.name in names and not queue.is_current(s)]:
+        raise InputError(
+            f"jobs {', '.join(s.job for s in old)} in the queue are of suite {queue.suite.name} with fingerprint "
+            f"{old[0].plan.suite.fingerprint}, the suite now has {queue.suite.fingerprint}; lprime cancel them first, or keep "
+            "the two apart with another --out"
+        )
 
 
-def main(arguments: Sequence[str]) -> int:
-    submission = Submission(Path(arguments[0]))
+def plan_submissions(
+    runs: Sequence[Run],
+    out: Path,
+    cluster: Cluster,
+    in_queue: int,
+    keep_weights: bool = False,
+    sources: Mapping[str, Source] = NO_SOURCES,
+) -> tuple[list[Plan], list[Run]]:
+    """One plan per array of jobs, and the runs whose jobs exceed the site's limit. Writes nothing.
+
+    Arguments:
+        in_queue: number of jobs of this user in the queue.
+    """
+    suite = runs[0].suite
+    largest, most = commands.job_limits(cluster)
+    runs = group_by_training(runs)  # so that most runs of one training are in one job
+    all_shares = split_into_shares(runs, cluster, estimate(runs, out, cluster.device).seconds, most)
+    room = len(all_shares) if most is None else max(0, most - in_queue)
+    held = [runs[place] for share in all_shares[room:] for place in share]
+    names = dict.fromkeys(run.encoding for run in runs)
+    shared = shared_trainings(names)
+    sources = {name: sources.get(name) or encoding_source(name) for name in names}
+    plans: list[Plan] = []
+    for start in range(0, min(room, len(all_shares)), largest):
+        shares = all_shares[start : min(start + largest, room)]
+        chosen = [runs[place] for share in shares for place in share]
+        places = iter(range(len(chosen)))
+        plans.append(
+            Plan(
+                token=uuid.uuid4().hex[:12],
+                created=f"{now()} on {platform.node()}, array {len(plans):04}",
+                user=commands.current_user(),
+                out=str(out),
+                suite=suite,
+                cluster=cluster,
+                sources={run.encoding: sources[run.encoding] for run in chosen},
+                runs=[run.key for run in chosen],
+                shares=[[next(places) for _ in share] for share in shares],
+                keep_weights=[name for name in names if keep_weights or name in shared],
+            )
+        )
+    return plans, held
+
+
+def split_into_shares(
+    runs: Sequence[Run], cluster: Cluster, seconds: Mapping[Run, float], most_jobs: int | None = None
+) -> list[list[int]]:
+    """One share of the runs per job: indices into ``runs``, in order.
+
+    Arguments:
+        seconds: estimated time of each run.
+        most_jobs: maximum number of shares, which take longer than planned if necessary.
+    """
+    if cluster.runs_per_job:
+        size = max(cluster.runs_per_job, -(-len(runs) // most_jobs) if most_jobs else 0)
+        return [list(range(start, min(start + size, len(runs)))) for start in range(0, len(runs), size)]
+    planned = 60 * min(cluster.job_minutes, TIME_LIMIT_FRACTION * cluster.time_minutes)
+    shares = fill_shares(runs, planned, cluster.at_once, seconds)
+    while most_jobs and len(shares) > most_jobs:
+        planned *= max(1.05, len(shares) / most_jobs)
+        shares = fill_shares(runs, planned, cluster.at_once, seconds)
+    return shares
+
+
+def fill_shares(runs: Sequence[Run], planned: float, at_once: int, seconds: Mapping[Run, float]) -> list[list[int]]:
+    """Shares of about ``planned`` seconds each, if ``at_once`` runs are processed at a time."""
+    shares: list[list[int]] = []
+    total = float("inf")
+    for place, run in enumerate(runs):
+        takes = seconds[run] / at_once
+        if total + takes > planned and not (shares and len(shares[-1]) < at_once):
+            shares.append([])
+            total = 0.0
+        shares[-1].append(place)
+        total += takes
+    return shares
+
+
+def check_encoding_files(runs: Sequence[Run], cluster: Cluster) -> None:
+    """Check that compute nodes can read the runs' encodings, before calling SLURM or writing files.
+
+    Raises:
+        InputError: an encoding's file is outside of the shared folder.
+    """
+    for name in dict.fromkeys(run.encoding for run in runs):
+        for reference in filter(is_file, encoding_source(name).plugins):
+            cluster.in_shared_folder(Path(parts(reference)[0]), "encoding file")
+
+
+def encoding_source(name: str) -> Source:
+    """References of an encoding with absolute paths, and the current hash of its source."""
+    encoding = get_encoding(name)
+    references = registry.references(encoding)
+    plugins = [os.path.abspath(ref) if ".py" in ref and not os.path.isabs(ref) else ref for ref in references]
+    return Source(plugins=plugins, sha256=source_hash(encoding))
+
+
+def submit_plan(plan: Plan, out: Path) -> Submission:
+    """Write a plan, submit its jobs and record their id.
+
+    Raises:
+        InputError: sbatch refused; the plan is deleted again.
+    """
+    submission = Submission(records_folder(out, plan.suite.name) / plan.token)
+    with folder_atomic(submission.folder) as new:
+        (new / PLAN).write_text(plan.model_dump_json() + "\n")
+    for run in plan.all_runs:
+        (run.folder(out) / FAILURE).unlink(missing_ok=True)
     try:
-        submit_jobs(submission)
-    except InputError as error:
-        print(error)
-        return 2
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+        answer = commands.run_sbatch(log_options(plan, submission.folder), job_script(plan, submission.folder), plan.cluster)
+    except InputError:
+        shutil.rmtree(submission.folder)
+        raise
+    submission.write_job(answer)
+    return submission

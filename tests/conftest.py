@@ -6,7 +6,6 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-import submitit  # noqa: F401 (configures logging when imported, which makes absl, of rliable, close pytest's streams)
 import yaml
 from support import new_registry, suite_dict
 

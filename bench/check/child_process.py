@@ -1,13 +1,8 @@
-"""The sandboxed process that loads a plugin and runs its checks: ``python -m bench.check.child_process FD``.
+"""The work of the sandboxed process that loads a plugin and runs its checks. It sends findings one by one."""
 
-It sends findings one by one.
-"""
-
-import sys
 from typing import Any
 
 from bench.sealed.channel import Channel
-from bench.sealed.child import main
 
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:
@@ -57,7 +52,3 @@ def run_all_checks(channel: Channel, order: dict[str, Any]) -> None:
             if not go_on:
                 break
     channel.send("done")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), serve)

@@ -8,8 +8,9 @@ from bench.plugins import registry
 from bench.plugins.loading import Source, read_source
 from bench.plugins.references import is_file, map_references, parts, references_in
 from bench.runs.run import now
-from bench.sealed.process import Code, SealedError, SealedProcess
-from bench.sealed.sandbox import sandbox_fault
+from bench.sealed.channel import SealedError
+from bench.sealed.process import SealedProcess
+from bench.sealed.sandbox import Code, sandbox_fault
 from tasks import InputError, unknown
 
 from .checks import Check, load_checks
@@ -105,7 +106,7 @@ def run_in_process(code: Code, checks: Sequence[Check], add: Callable[[CheckOutc
         with SealedProcess("bench.check.child_process", code, **order) as process:
             process.limit_time(LOAD_LIMIT_S, f"not loaded after {LOAD_LIMIT_S:g} s")
             while True:
-                kind, _, values = process.receive_any()
+                kind, _, values = process.receive()
                 if kind == "refused":
                     raise InputError(str(values.get("text")))
                 try:

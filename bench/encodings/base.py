@@ -70,7 +70,8 @@ class Info:
     random: bool = False
     """Draws random numbers from ``at.generator``."""
     ranking: RankingClass = "standard"
-    """``longer``: trains on lengths past L; ``task-aware``: uses what the tokens are or mean. Others see no tokens."""
+    """``longer``: trains on lengths past L, or at their position ids (``pose``); ``task-aware``: uses what the tokens are or
+    mean. Others see no tokens."""
     gloss: str = ""
     """The idea in at most eight plain words."""
     code: str = ""
@@ -152,6 +153,8 @@ class Stage:
     longer: bool = True
     """Lengths are drawn from 1 … L′ and announced as L′, in the tests too. False: lengths and announced lengths stay those of
     training and testing."""
+    encoding_only: bool = False
+    """Only the encoding's own parameters are trained; the model's stay as they are."""
 
     def faults(self, ranking: str, plugin: bool) -> Iterator[str]:
         """What the rules do not allow about it, given the encoding's ranking class and whether it is a plugin."""

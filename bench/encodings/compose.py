@@ -145,7 +145,8 @@ def with_settings(cls: type[Encoding], given: Mapping[str, Any]) -> type[Encodin
         return cls
     listed = ",".join(f"{key}={value!r}" for key, value in chosen.items())
     full = f"{name[:-1]},{listed})" if name.endswith(")") else f"{name}({listed})"
-    members = {"info": replace(cls.info, name=full), "chosen": dict(cls.chosen) | chosen, "__module__": cls.__module__}
+    info = replace(cls.info, name=full, **bibliography().get(full, {}))
+    members = {"info": info, "chosen": dict(cls.chosen) | chosen, "__module__": cls.__module__}
     return type(cls.__name__, (cls,), members)
 
 

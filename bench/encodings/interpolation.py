@@ -5,7 +5,7 @@ from torch import Tensor
 
 from tasks import InputError
 
-from .base import At, Setup, Wrapper
+from .base import At, Encoding, Setup, Wrapper
 from .bibliography import published
 
 ENTRIES = ("interpolated(rope)", "interpolated(rope_scaled)", "interpolated(sinusoidal)", "interpolated(alibi)")
@@ -16,6 +16,17 @@ def stretch_factor(setup: Setup, at: At, dynamic: bool) -> float:
     if at.announced_length <= setup.train_tokens:
         return 1.0
     return max(1.0, (at.announced_length if dynamic else setup.longest_tokens) / setup.train_tokens)
+
+
+def require_float_ids(name: str, inner: type[Encoding]) -> None:
+    """Reject an encoding that takes no fractional ids as soon as the wrapper ``name`` around it is named."""
+    while inner.float_ids and issubclass(inner, Wrapper):
+        inner = inner.inner
+    if not inner.float_ids:
+        raise InputError(
+            f"{name} turns position ids into fractions, which {inner.info.name} does not accept; "
+            "expected an encoding that computes with given ids, such as rope"
+        )
 
 
 class Interpolated(Wrapper):
@@ -34,15 +45,7 @@ class Interpolated(Wrapper):
     )
 
     def __init_subclass__(cls) -> None:
-        """Reject encodings it cannot wrap as soon as they are named, before any training."""
-        inner = cls.inner
-        while inner.float_ids and issubclass(inner, Wrapper):
-            inner = inner.inner
-        if not inner.float_ids:
-            raise InputError(
-                f"interpolated turns position ids into fractions, which {inner.info.name} does not accept; "
-                "expected an encoding that computes with given ids, such as rope"
-            )
+        require_float_ids("interpolated", cls.inner)
 
     @classmethod
     def trained_as(cls):

@@ -101,7 +101,10 @@ class RoPEScaled(RoPE):
 
 
 class RoPEPartial(RoPE):
-    """RoPE on the first quarter of the channels, with θ_t from 1 to 1/base; the other channels have no position."""
+    """RoPE on the first quarter of the channels, with θ_t from 1 to 1/base; the other channels have no position.
+
+    A smaller base, as in ``rope_partial(base=100)``, leaves only fast pairs, the idea of RoPE-ID (arXiv 2603.18017).
+    """
 
     info = published(
         "rope_partial",

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from .base import At, Wrapper
 from .bibliography import published
 
-ENTRIES = ("ssmax(nope)", "ssmax(rope)", "logn(nope)", "logn(rope)")
+INNER = ("nope", "rope", "hard_alibi", "kerple_log", "kerple_power")
+ENTRIES = (*(f"{wrapper}({name})" for wrapper in ("ssmax", "logn") for name in INNER), "ssmax(rope,start=1.0)")
 
 
 def log_keys(q: Float[Tensor, "B H T d"]) -> Float[Tensor, "T 1"]:
@@ -20,7 +21,8 @@ def log_keys(q: Float[Tensor, "B H T d"]) -> Float[Tensor, "T 1"]:
 class SSMax(Wrapper):
     """q_i times s_h ln(i + 1), with s learned per head and layer. Biases of the wrapped encoding are not scaled.
 
-    s is initialised so that the scale is 1 on average over the queries of the training length.
+    By default, s is initialised so that the scale is 1 on average over the queries of the training length; with ``start``, s is
+    that number.
     """
 
     info = published(
@@ -34,10 +36,10 @@ class SSMax(Wrapper):
 
     combined_with = ("rope",)
 
-    def __init__(self, setup):
+    def __init__(self, setup, *, start: float = 0.0):
         super().__init__(setup)
         mean = math.lgamma(setup.train_tokens + 1) / setup.train_tokens  # ln(L!)/L, the mean of ln 1 … ln L
-        self.s = nn.Parameter(torch.full((setup.layers, setup.heads), 1 / mean))
+        self.s = nn.Parameter(torch.full((setup.layers, setup.heads), start or 1 / mean))
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         q, k = self.base.rotate(q, k, at)

@@ -37,7 +37,7 @@ class Selective(Encoding):
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         heads = self.setup.heads
-        h = UnitLength.apply(at.h.unflatten(-1, (heads, -1))).flatten(-2)
+        h = F.normalize(at.h.unflatten(-1, (heads, -1)), dim=-1).flatten(-2)
         phi = at_least_float32(self.phi(h, at)).unflatten(-1, (heads, -1)).transpose(1, 2)
         return RotateBoth.apply(q, k, phi.cumsum(2) * at.shared.to(phi.dtype))
 
@@ -45,23 +45,6 @@ class Selective(Encoding):
 def shifted(x: Float[Tensor, "B T P"], by: int) -> Float[Tensor, "B T P"]:
     """x of ``by`` tokens earlier; zero before the first token."""
     return F.pad(x, (0, 0, by, 0))[:, : x.shape[1]]
-
-
-class UnitLength(torch.autograd.Function):
-    """``F.normalize`` over the last axis, with fewer operations: y = x/|x|, dx = (dy − y (y·dy))/|x|."""
-
-    @staticmethod
-    def forward(ctx, x):
-        inverse = torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_(min=1e-12).reciprocal_()
-        y = x * inverse
-        ctx.save_for_backward(y, inverse)
-        return y
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, gradient):
-        y, inverse = ctx.saved_tensors
-        return torch.addcmul(gradient, y, (y * gradient).sum(-1, keepdim=True), value=-1).mul_(inverse)
 
 
 class RotateBoth(torch.autograd.Function):

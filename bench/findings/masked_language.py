@@ -42,7 +42,7 @@ def trained_loss(name: str, causal: bool, seed: int) -> float:
         loss = loss_of(model, task, BATCH, f"masked_language_{seed}", step)
         loss.backward()
         optimizer.set_rate(learning_rate(recipe, step))
-        optimizer.update(loss, recipe.clip_norm)
+        optimizer.update(loss.detach(), recipe.clip_norm)
     with torch.inference_mode():
         model.eval().cache.clear()
         return loss_of(model, task, TESTED, "masked_language_test", 0).item()

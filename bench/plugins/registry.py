@@ -271,15 +271,7 @@ def is_unloaded(module: str) -> bool:
 
 
 def source_of(module: str) -> Source:
-    """The files of a plugin's module, and its imports from elsewhere, as they were when this process loaded it.
-
-    Of a notebook, which has no file, the cells that define its classes and functions.
-    """
+    """Return the files of a plugin's module, and its imports from elsewhere, as they were when this process loaded it."""
     if module not in loaded.sources:
-        found = sys.modules[module]
-        if not getattr(found, "__file__", None):
-            own = [value for value in vars(found).values() if getattr(value, "__module__", "") == module]
-            text = "\n\n".join(inspect.getsource(value) for value in own if inspect.isclass(value) or inspect.isfunction(value))
-            return Source(Path(), {f"{module}.py": text.encode()})  # cells change
-        loaded.sources[module] = files_of(module, Path(inspect.getfile(found)))
+        loaded.sources[module] = files_of(module, Path(inspect.getfile(sys.modules[module])))
     return loaded.sources[module]

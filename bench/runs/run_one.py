@@ -1,8 +1,9 @@
 """Trains and evaluates one run, in the current process (``lprime run`` calls it in worker processes)."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from pydantic import ValidationError
@@ -12,11 +13,11 @@ from bench import encodings
 from bench.encodings import Encoding
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
-from bench.result import EncodingRecord, Parameters, Result, Timings, first_fault, write_result
+from bench.result import EncodingRecord, LengthScore, Parameters, Result, Timings, first_fault, write_result
 from bench.training.evaluate import evaluate, zero_scores
-from bench.training.model import count_parameters
-from bench.training.train import median_step_ms
-from tasks import InputError, source_sha256
+from bench.training.model import Decoder, count_parameters
+from bench.training.train import TrainingState, median_step_ms
+from tasks import Examples, InputError, Task, source_sha256
 
 from .devices import device_name, package_versions, resolve_device
 from .git_commit import current_commit
@@ -133,47 +134,72 @@ class Session:
         self.control.report(self.training.state.step)
 
     def train_and_evaluate(self) -> Result:
-        run, suite, training = self.run, self.run.recipe_suite, self.training
-        task, test_sets = suite.make_task(run.task), suite.test_sets(run.task)
         self.train()
-        state, stage = training.state, training.model.encoding.stage
-        start = time.monotonic()
-        further = task.further_tests(list(test_sets), run.train_length, suite.test_examples, suite.test_seed)
-        scores, *more = [
-            zero_scores(task, sets)
-            if state.diverged
-            else evaluate(training.model, task, sets, suite.test_seed, self.before_batch)
-            for sets in (test_sets, *further.values())
-        ]
-        return Result(
-            **run.identity,
-            task_sha256=source_sha256(type(task)),
-            longest_seen=task.longest if stage and stage.longer else run.train_length,
+        training, seed = self.training, self.run.recipe_suite.test_seed
+
+        def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
+            return evaluate(training.model, task, test_sets, seed, self.before_batch)
+
+        return tested(
+            self.run,
+            training.model,
+            training.state,
+            self.device,
+            test,
+            training.elapsed,
             encoding=self.encoding,
-            status="diverged" if state.diverged else "done",
-            steps=state.step,
-            loss=state.loss,
-            scores=scores,
-            further=dict(zip(further, more, strict=True)),
-            symbols=len(task.vocabulary),
-            parameters=Parameters(model=count_parameters(training.model), encoding=count_parameters(training.model.encoding)),
-            timings=Timings(
-                step_ms=round(median_step_ms(state), 3),
-                train_s=round(state.train_s, 3),
-                evaluate_s=round(time.monotonic() - start, 3),
-                total_s=round(training.elapsed(), 3),
-                cpu_share=state.cpu_share,
-            ),
-            data_hash=suite.data_hash(run.task),
             versions=self.versions,
-            device=device_name(self.device),
-            threads=torch.get_num_threads(),
+            commit=self.commit,
             trained_as=self.trained_as,
             weights=self.weights,
-            started=state.started,
-            finished=now(),
-            commit=self.commit,
         )
+
+
+def tested(
+    run: Run,
+    model: Decoder,
+    state: TrainingState,
+    device: torch.device,
+    test: Callable[[Task, Mapping[int, Examples]], list[LengthScore]],
+    elapsed: Callable[[], float],
+    **fields: Any,
+) -> Result:
+    """Test a trained model, and make the result of its run.
+
+    Arguments:
+        test: scores at the lengths of some test sets. Not called if the training diverged: then all scores are zero.
+        elapsed: seconds spent on the run so far.
+        fields: of the result, which tests do not change.
+    """
+    suite, start = run.recipe_suite, time.monotonic()
+    task, test_sets, stage = suite.make_task(run.task), suite.test_sets(run.task), model.encoding.stage
+    further = task.further_tests(list(test_sets), run.train_length, suite.test_examples, suite.test_seed)
+    scores, *more = [zero_scores(task, sets) if state.diverged else test(task, sets) for sets in (test_sets, *further.values())]
+    return Result(
+        **run.identity,
+        **fields,
+        task_sha256=source_sha256(type(task)),
+        longest_seen=task.longest if stage and stage.longer else run.train_length,
+        status="diverged" if state.diverged else "done",
+        steps=state.step,
+        loss=state.loss,
+        scores=scores,
+        further=dict(zip(further, more, strict=True)),
+        symbols=len(task.vocabulary),
+        parameters=Parameters(model=count_parameters(model), encoding=count_parameters(model.encoding)),
+        timings=Timings(
+            step_ms=round(median_step_ms(state), 3),
+            train_s=round(state.train_s, 3),
+            evaluate_s=round(time.monotonic() - start, 3),
+            total_s=round(elapsed(), 3),
+            cpu_share=state.cpu_share,
+        ),
+        data_hash=suite.data_hash(run.task),
+        device=device_name(device),
+        threads=torch.get_num_threads(),
+        started=state.started,
+        finished=now(),
+    )
 
 
 def encoding_record(cls: type[Encoding]) -> EncodingRecord:

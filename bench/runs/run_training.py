@@ -137,8 +137,8 @@ class Training:
                     raise ValueError(f"{self.run.encoding} does not train as {other.run.encoding}: {name}, {other_name}")
                 ours.copy_(theirs)
         moments = zip(self.optimizer.moments().values(), other.optimizer.moments().values(), strict=True)
-        for ours, theirs in moments:
-            ours.copy_(theirs)
+        for our_moment, their_moment in moments:
+            our_moment.copy_(their_moment)
         self.state = replace(other.state, started=self.state.started, loss=list(other.state.loss))
 
     def train(self) -> None:

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from bench.training.batches import as_batch
 from bench.training.train import derive_seed
 from tasks import Examples
 
-from .evaluate import reveal
 from .judge import SealedModel
+from .reveal import reveal
 
 STEPS, STAGE_STEPS = 8, 2
 """Audited steps of a run, and of its extra stage."""
@@ -53,31 +54,33 @@ class Audit:
             before = model.encoding.stage is not None and not model.in_stage
             self.records.append(AuditedStep(step, weights, gradient, examples, announced_length, before))
 
-    def faults(self, model: SealedModel, symbols: int) -> list[str]:
+    def faults(self, model: SealedModel) -> list[str]:
         """Deviations above the tolerance, or that are not numbers, one line each."""
         found = []
         for record in self.records:
-            expected, measured = self.slopes(model, record, symbols)
+            expected, measured = self.slopes(model, record)
             if not abs(measured - expected) <= TOLERANCE * abs(expected):
                 found.append(
                     f"step {record.step}: the gradient predicts a slope of {expected:.3g}, the loss has {measured:.3g}"
                 )
         return found
 
-    def slopes(self, model: SealedModel, record: AuditedStep, symbols: int) -> tuple[float, float]:
+    def slopes(self, model: SealedModel, record: AuditedStep) -> tuple[float, float]:
         """g·v/|v| and the difference of losses along it."""
         half = {
-            n: g * torch.from_numpy(self.rng.integers(2, size=tuple(g.shape)).astype(np.float32))
-            for n, g in record.gradient.items()
+            name: gradient * torch.from_numpy(self.rng.integers(2, size=tuple(gradient.shape)).astype(np.float32))
+            for name, gradient in record.gradient.items()
         }
-        length = torch.stack([(h**2).sum() for h in half.values()]).sum().sqrt()
-        norm = torch.stack([(w**2).sum() for w in record.weights.values()]).sum().sqrt()
-        step = float(min(CHANGE / length**2, FARTHEST * norm / length))
-        losses, model.before_stage = [], record.before_stage
+        length, norm = total_norm(half), total_norm(record.weights)
+        step = min(CHANGE / length**2, FARTHEST * norm / length)
+        batch, losses = as_batch(record.examples), []
         for sign in (1, -1):
-            model.push_weights({n: w + sign * step * half[n] for n, w in record.weights.items()})
-            examples = record.examples
-            logits, truth, _ = reveal(model, examples, record.announced_length, derive_seed("audit", record.step), symbols)
-            losses.append(float(F.cross_entropy(logits.double(), truth)))
-        model.before_stage = False
-        return float(length), (losses[0] - losses[1]) / (2 * step * float(length))
+            model.push_weights({name: w + sign * step * half[name] for name, w in record.weights.items()})
+            seed = derive_seed("audit", record.step)
+            logits = reveal(model, batch, record.announced_length, seed, record.before_stage)
+            losses.append(float(F.cross_entropy(logits.double(), batch.targets)))
+        return length, (losses[0] - losses[1]) / (2 * step * length)
+
+
+def total_norm(tensors: dict[str, torch.Tensor]) -> float:
+    return float(torch.nn.utils.get_total_norm(tensors.values()))

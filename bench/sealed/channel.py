@@ -1,7 +1,6 @@
 """Messages between the judge and a sealed process: safetensors, because reading them runs no code and checks all sizes."""
 
 import json
-import select
 import socket
 import struct
 import time
@@ -18,8 +17,8 @@ MOST_BYTES = 2**30
 CHUNK = 2**20
 
 
-class ChannelError(Exception):
-    """The other side sent no valid message; the text says what happened."""
+class SealedError(Exception):
+    """The other side failed or broke the protocol; the text says what happened, on one line."""
 
 
 class Channel:
@@ -27,48 +26,63 @@ class Channel:
 
     def __init__(self, connection: socket.socket):
         self.connection = connection
+        self.deadline: float | None = None
+        """Time (``time.monotonic``) until which messages may take; None waits for ever."""
+        self.late = "no answer in time"
+        """The fault after it."""
 
     def send(self, kind: str, arrays: Mapping[str, np.ndarray] | None = None, **values: Any) -> None:
-        """Send a message; raises ``OSError`` if the other side is gone."""
+        """Send a message; raises ``SealedError`` if the other side is gone or does not read it in time."""
         contiguous = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
         data = save(contiguous, {"message": json.dumps({"kind": kind} | values)})
-        self.connection.sendall(LENGTH.pack(len(data)))
-        self.connection.sendall(data)
+        self.limit_wait()
+        try:
+            self.connection.sendall(LENGTH.pack(len(data)) + data)
+        except TimeoutError:
+            raise self.fault(self.late) from None
+        except OSError:
+            raise self.fault("its process ended") from None
 
-    def receive(self, within_s: float | None = None) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+    def receive(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
         """The next message: kind, arrays, values.
 
-        Arguments:
-            within_s: seconds to wait; None waits for ever.
-
         Raises:
-            ChannelError: none arrived in time, the other side closed, or it is not a message.
+            SealedError: none arrived in time, the other side closed, or it is not a message.
         """
-        deadline = None if within_s is None else time.monotonic() + within_s
-        (size,) = LENGTH.unpack(self.read(LENGTH.size, deadline))
+        (size,) = LENGTH.unpack(self.read(LENGTH.size))
         if size > MOST_BYTES:
-            raise ChannelError(f"a message of {size:,} bytes, more than {MOST_BYTES:,}")
-        data = self.read(size, deadline)
+            raise self.fault(f"a message of {size:,} bytes, more than {MOST_BYTES:,}")
+        data = self.read(size)
         try:
             arrays = load(data)
             header = json.loads(data[8 : 8 + LENGTH.unpack(data[:8])[0]])
             values = json.loads(header["__metadata__"]["message"])
             return values.pop("kind"), arrays, values
         except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ChannelError(f"not a message: {error}") from None
+            raise self.fault(f"not a message: {error}") from None
 
-    def read(self, size: int, deadline: float | None) -> bytes:
+    def read(self, size: int) -> bytes:
         parts, missing = [], size
         while missing:
-            wait = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not select.select([self.connection], [], [], wait)[0]:
-                raise ChannelError("no answer in time")
+            self.limit_wait()
             try:
                 part = self.connection.recv(min(missing, CHUNK))
+            except TimeoutError:
+                raise self.fault(self.late) from None
             except OSError as error:
-                raise ChannelError(str(error)) from None
+                raise self.fault(str(error)) from None
             if not part:
-                raise ChannelError("its process ended")
+                raise self.fault("its process ended")
             parts.append(part)
             missing -= len(part)
         return b"".join(parts)
+
+    def fault(self, text: str) -> SealedError:
+        return SealedError(text)
+
+    def limit_wait(self) -> None:
+        """Limit the next operation of the socket to the time that is left, also if bytes still arrive one by one."""
+        left = None if self.deadline is None else self.deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise self.fault(self.late)
+        self.connection.settimeout(left)

@@ -1,9 +1,10 @@
 """A process without network, environment, or files but those it needs to read; nothing that it starts outlives it.
 
-Uses bubblewrap (Debian and Fedora package ``bubblewrap``), which needs no root: new namespaces for mounts, network, processes,
-users, host name and inter-process communication, a read-only view of Python and of this repository's code, and a ``/tmp`` of
-its own that is lost. Limits of memory, processor time, processes and file sizes are set in the process before it loads the
-code, and hard.
+Uses bubblewrap (Debian and Fedora package ``bubblewrap``, 0.8 or newer), which needs no root: new namespaces for mounts,
+network, processes, users, host name and inter-process communication, a read-only view of Python and of this repository's code,
+and a ``/tmp`` of its own that is lost. The process has no capabilities and can make no user namespace, also if root starts it:
+root could otherwise mount a read-only folder again as writable. Limits of memory, processor time, processes and file sizes are
+set in the process before it loads the code, and hard.
 """
 
 import os
@@ -12,12 +13,16 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import IO
 
 from tasks import InputError
 
 GIB = 2**30
+ISOLATED = ("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL", "--die-with-parent", "--new-session")
+"""Options of every sandbox."""
 SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d")
 """What an interpreter reads from the system."""
 HOME = Path(__file__).resolve().parents[2]
@@ -28,35 +33,42 @@ MOST_PROCESSES = 64
 """Threads included. Counted for the user, but in the sandbox's own user namespace."""
 
 
-def start_sandboxed(
-    arguments: Sequence[str],
-    readable: Sequence[Path] = (),
-    path: Sequence[str] = (),
-    pass_fds: Sequence[int] = (),
-    unsafe: bool = False,
-) -> subprocess.Popen:
-    """Start ``python -m arguments…`` in a sandbox.
+@dataclass(frozen=True)
+class Code:
+    """Code that nobody vouches for."""
 
-    Arguments:
-        readable: files and folders that it can read at their own paths, in addition to Python, its packages and this code.
-        path: folders to search for modules before all others.
-        unsafe: start it without a sandbox, with the caller's rights.
+    reference: str
+    """As for ``lprime run --encoding``."""
+    readable: Sequence[Path] = ()
+    """Its files and folders. The sandbox shows them at their own paths, in addition to Python, its packages and this code."""
+    path: Sequence[str] = ()
+    """Folders to search for modules before all others."""
+    unsafe: bool = False
+    """Run without a sandbox, with the caller's rights."""
+    seconds: float = 3600.0
+    """Limit of the wall time of its process; its processor time has a limit a little above."""
+    gib: float = 8.0
+    """Limit of its memory."""
+
+
+def start_sandboxed(arguments: Sequence[str], code: Code, descriptor: int, stderr: IO[bytes]) -> subprocess.Popen:
+    """Start ``python -m arguments…`` in a sandbox with some code and an open socket.
 
     Raises:
         InputError: bubblewrap is not installed, or may not make namespaces here.
     """
     command = [sys.executable, "-P", "-m", *arguments]
-    search = os.pathsep.join(dict.fromkeys([*path, *filter(None, sys.path), str(HOME)]))
+    search = os.pathsep.join(dict.fromkeys([*code.path, *filter(None, sys.path), str(HOME)]))
     environment = {"PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-    if not unsafe:
-        command = [*bubblewrap(readable, environment), *command]
+    if not code.unsafe:
+        command = [*bubblewrap(code.readable, environment), *command]
     return subprocess.Popen(
         command,
-        pass_fds=pass_fds,
+        pass_fds=[descriptor],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=os.environ | environment if unsafe else {"PATH": os.defpath},
+        stderr=stderr,
+        env=os.environ | environment if code.unsafe else {"PATH": os.defpath},
         start_new_session=True,
     )
 
@@ -67,13 +79,14 @@ def sandbox_fault() -> str:
     program = shutil.which("bwrap")
     if program is None:
         return "bubblewrap is not installed (apt-get install bubblewrap)"
-    probe = [program, "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"]
+    probe = [program, *ISOLATED, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"]
     tried = subprocess.run(probe, capture_output=True, text=True)
-    return "" if tried.returncode == 0 else f"bubblewrap cannot make namespaces here: {tried.stderr.strip()[:200]}"
+    said = tried.stderr.strip()[:200]
+    return "" if tried.returncode == 0 else f"bubblewrap (0.8 or newer) cannot make namespaces here: {said}"
 
 
 def bubblewrap(readable: Sequence[Path], environment: dict[str, str]) -> list[str]:
-    """The words before a command that run it in a sandbox; arguments as for ``start_sandboxed``.
+    """The words before a command that run it in a sandbox, where it sees some files and folders.
 
     Raises:
         InputError: there is no sandbox on this machine.
@@ -90,7 +103,7 @@ def bubblewrap(readable: Sequence[Path], environment: dict[str, str]) -> list[st
     binds = [word for path in dict.fromkeys([*shown, *readable]) for word in ("--ro-bind-try", str(path), str(path))]
     sets = [word for name, value in environment.items() for word in ("--setenv", name, value)]
     return [
-        shutil.which("bwrap") or "", "--unshare-all", "--die-with-parent", "--new-session", "--clearenv", *sets,
+        shutil.which("bwrap") or "", *ISOLATED, "--clearenv", *sets,
         "--tmpfs", "/tmp", *binds, "--proc", "/proc", "--dev", "/dev", "--dir", here, "--chdir", here, "--",
     ]  # fmt: skip
 

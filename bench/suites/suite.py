@@ -135,8 +135,8 @@ class Suite(Section):
 
     @model_validator(mode="after")
     def consistent(self) -> "Suite":
-        lists = {"seeds": self.seeds, "encodings": self.encodings, "learning_rates": self.learning_rates}
-        refuse_duplicates(lists | {"tasks": [t.task for t in self.tasks]})
+        refuse_duplicates({"seeds": self.seeds, "encodings": self.encodings, "tasks": [t.task for t in self.tasks]})
+        refuse_duplicates({"learning_rates": self.learning_rates})
         if self.learning_rates and self.vary and "learning_rate" in self.vary.conditions:
             raise ValueError("vary.conditions.learning_rate has no effect in a suite with learning_rates; expected one of them")
         for spec in self.tasks:

@@ -151,7 +151,7 @@ class StrictLoader(yaml.SafeLoader):
     values.
     """
 
-    yaml_implicit_resolvers: ClassVar[dict] = {}
+    yaml_implicit_resolvers: ClassVar[dict] = {}  # type: ignore[misc]
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
         if self.check_event(yaml.AliasEvent):

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 from torch.nn import functional as F
 
 import tasks
@@ -29,6 +30,13 @@ EXAMPLES_PER_DRAW = 32
 """Number of examples that share one draw of a random encoding, independent of budget and machine."""
 
 
+def target_logits(model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator) -> Float[Tensor, "M V"]:
+    """Logits of the target tokens, all from one pass."""
+    with autocast(model, batch.targets.device):
+        hidden = model.target_states(batch, announced_length, generator)
+    return model.logits(hidden.float())
+
+
 @torch.inference_mode()
 def evaluate(
     model: Decoder,
@@ -36,12 +44,14 @@ def evaluate(
     test_sets: Mapping[int, Examples],
     test_seed: int,
     before_batch: Callable[[], None] = lambda: None,
+    predict: Callable[[Decoder, Batch, int, torch.Generator], Float[Tensor, "M V"]] = target_logits,
 ) -> list[LengthScore]:
     """Scores at each length of ``test_sets``.
 
     Arguments:
         test_seed: seed of random encodings. Independent of the training seed, so that all runs see the same random numbers.
         before_batch: called before each batch; may raise to stop the evaluation.
+        predict: computes the logits in place of ``target_logits``.
     """
     model.eval()
     device = model.embedding.weight.device
@@ -52,12 +62,14 @@ def evaluate(
         announced = announced_length(model, task, length)
         for start, part in evaluation_batches(examples, TOKEN_BUDGET[device.type], per_draw):
             before_batch()
-            batch = as_batch(part)
+            batch = as_batch(part).to(device)
             generator = seeded_generator("test", test_seed, length, start // per_draw, device=device)
-            hits, batch_loss = score_targets(model, batch.to(device), announced, generator)
+            logits = predict(model, batch, announced, generator)
+            losses = F.cross_entropy(logits, batch.targets, reduction="none")
+            hits = (logits.argmax(-1) == batch.targets).cpu().numpy()
             first_wrong += first_wrong_tenths(hits, batch.example_of.numpy())
             right += int(hits.sum())
-            loss += batch_loss
+            loss += float(losses.double().sum())
         scores.append(length_score(task, length, examples, right, loss, first_wrong))
     return scores
 
@@ -99,17 +111,6 @@ def zero_scores(task: tasks.Task, test_sets: Mapping[int, Examples]) -> list[Len
         length_score(task, n, examples, 0, math.nan, np.eye(TENTHS, dtype=np.int64)[0] * len(examples))
         for n, examples in test_sets.items()
     ]
-
-
-def score_targets(
-    model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator | None
-) -> tuple[Bool[np.ndarray, " M"], float]:
-    """Whether the most likely next token is right, for every target row of the batch, and the sum of their losses, in nats."""
-    with autocast(model, batch.targets.device):
-        hidden = model.target_states(batch, announced_length, generator)
-    logits = model.logits(hidden.float())
-    losses = F.cross_entropy(logits, batch.targets, reduction="none")
-    return (logits.argmax(-1) == batch.targets).cpu().numpy(), float(losses.double().sum())
 
 
 def first_wrong_tenths(hits: Bool[np.ndarray, " M"], example_of: Int[np.ndarray, " M"]) -> Int[np.ndarray, " 10"]:

@@ -25,9 +25,11 @@ class AdamW(torch.optim.AdamW):
         self.named: Mapping[str, nn.Parameter] = dict(model.named_parameters())
         decayed = {n: p for n, p in self.named.items() if p.ndim == 2 and n.startswith(("blocks.", "head."))}
         others = [p for n, p in self.named.items() if n not in decayed]
-        groups = [{"params": [*decayed.values()]}, {"params": others, "weight_decay": 0.0}]
-        options = {"lr": recipe.learning_rate, "betas": tuple(recipe.betas), "weight_decay": recipe.weight_decay}
-        super().__init__(groups, **options, fused=True)
+        groups = [
+            {"params": [*decayed.values()], "weight_decay": recipe.weight_decay},
+            {"params": others, "weight_decay": 0.0},
+        ]
+        super().__init__(groups, lr=recipe.learning_rate, betas=(recipe.betas[0], recipe.betas[1]), fused=True)
         for parameter in self.named.values():  # as torch would at the first step, so that a checkpoint has all of it before
             zeros = {key: torch.zeros_like(parameter) for key in ("exp_avg", "exp_avg_sq")}
             self.state[parameter] = {"step": torch.zeros((), device=parameter.device)} | zeros
@@ -40,17 +42,20 @@ class AdamW(torch.optim.AdamW):
         for group in self.param_groups:
             group["lr"] = learning_rate
 
-    def update(self, loss: Float[Tensor, ""], clip_norm: float) -> Float[Tensor, " 2"]:
+    def update(self, loss: Float[Tensor, ""], clip_norm: float, encoding_only: bool = False) -> Float[Tensor, " 2"]:
         """Clip the gradients and step, without waiting for the GPU; no step if the loss or a gradient is infinite or NaN.
 
         Arguments:
             clip_norm: largest joint norm of all gradients.
+            encoding_only: leave all parameters but the encoding's as they are.
 
         Returns:
             The loss, and 1.0 if there was no step, else 0.0.
         """
-        for parameter in self.named.values():
-            if parameter.grad is None:
+        for name, parameter in self.named.items():
+            if encoding_only and not name.startswith("encoding."):
+                parameter.grad = None  # torch skips it
+            elif parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
         norm = nn.utils.clip_grad_norm_(self.named.values(), clip_norm)
         self.found_inf = 1 - (loss + norm).isfinite().float()  # read by the fused kernel: 1.0 leaves everything as it is

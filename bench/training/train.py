@@ -181,7 +181,8 @@ def train(
             generator = seeded_generator("train", seed, state.step, device=device)
             loss = (compute or forward_backward)(model, examples, announced_length, generator)
         optimizer.set_rate(learning_rate(recipe, state.step, extra_steps))
-        update = optimizer.update(loss, recipe.clip_norm)
+        encoding_only = model.in_stage and stage is not None and stage.encoding_only
+        update = optimizer.update(loss, recipe.clip_norm, encoding_only)
         if graphs and state.step + 1 < end:
             following = prepare(state.step + 1)  # while the GPU computes
         value, skipped = update.tolist()

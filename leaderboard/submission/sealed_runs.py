@@ -25,14 +25,8 @@ def sealed_code(found: SubmissionFolder, out: Path, seconds: float = SECONDS, un
     for path, content in found.sources.items():
         write_atomic(place / SOURCE / path, content)
     copied = SubmissionFolder(place, found.submission, found.sources)
-    return SealedCode(
-        folder=str(place / SOURCE),
-        reference=copied.reference,
-        path=copied.path,
-        encoding=record,
-        seconds=seconds,
-        unsafe=unsafe,
-    )
+    readable = [place / SOURCE]
+    return SealedCode(copied.reference, readable, copied.path, unsafe, seconds, encoding=record)
 
 
 def refuse_other_results(runs: Sequence[Run], code: SealedCode, out: Path) -> None:

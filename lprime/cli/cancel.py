@@ -21,16 +21,16 @@ def cancel(suite: Suite, out: Out = Path("runs")) -> None:
     queue = Queue.read(folder, loaded, need=False)
     if queue.no_answer:
         raise InputError(queue.no_answer)
-    submissions = {s.plan.name: s for s in queue.submissions}
-    live = {id: name for id, (name, _) in queue.live.items() if name in submissions}
-    if not live:
+    if not queue.live:
         print(f"no job of suite {suite} under {folder} is in the queue")
         return
-    commands.cancel_jobs(sorted({id.split("_")[0] for id in live}))
-    for name in set(live.values()):
-        submissions[name].mark_cancelled()
+    commands.cancel_jobs(sorted({id.split("_")[0] for id in queue.live}))
+    names = {name for name, _ in queue.live.values()}
+    for submission in queue.submissions:
+        if submission.plan.name in names:
+            submission.mark_cancelled()
     deadline = time.monotonic() + END_WITHIN_S  # until then, lprime run would count their runs as running
-    while time.monotonic() < deadline and live.keys() & Queue.read(folder, loaded, need=False).live.keys():
+    while time.monotonic() < deadline and queue.live.keys() & Queue.read(folder, loaded, need=False).live.keys():
         time.sleep(1)
     command = suite_command("run", suite, out=out)
-    print(f"{plural(len(live), 'job')} cancelled; to resume their runs: {command} --on …")
+    print(f"{plural(len(queue.live), 'job')} cancelled; to resume their runs: {command} --on …")

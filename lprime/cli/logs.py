@@ -30,12 +30,12 @@ def logs(
     from bench.runs.run import Run
     from bench.suites.suite import load_suite
     from slurm.status import Queue, runs_on_disk
-    from slurm.status_text import read_logs
+    from slurm.text import read_logs
     from tasks import InputError, unknown
 
     loaded, out = load_suite(suite), runs_folder(out)
     queue = Queue.read(out, loaded, need=False)
-    known = {Run(loaded, *key): queue for key in dict.fromkeys([*queue.latest, *runs_on_disk(loaded, out)])}
+    known = [Run(loaded, *key) for key in dict.fromkeys([*queue.latest, *runs_on_disk(loaded, out)])]
     tasks = dict.fromkeys([*(spec.task for spec in loaded.tasks), *(run.task for run in known)])
     ran = dict.fromkeys(run.encoding for run in known)
     if task not in (None, *tasks):
@@ -44,13 +44,13 @@ def logs(
         encoding = full_name(str(encoding))
         if encoding not in (encodings := dict.fromkeys([*loaded.encoding_names, *ran])):
             raise unknown(f"encoding among the runs of suite {suite}", encoding, encodings)
-    wanted = (task, encoding, seed, None)
-    chosen = [run for run in known if all(w in (None, k) for w, k in zip(wanted, run.key, strict=True))]
-    runs = {run: known[run] for run in chosen if run.key in known[run].latest or run.failure(out)}
+    wanted = {"task": task, "encoding": encoding, "seed": seed}
+    chosen = [run for run in known if all(value in (None, getattr(run, field)) for field, value in wanted.items())]
+    runs = [run for run in chosen if run.key in queue.latest or run.failure(out)]
     if not runs:
-        which = " ".join(str(value) for value in wanted if value is not None)
+        which = " ".join(str(value) for value in wanted.values() if value is not None)
         raise InputError(f"no cluster job and no failed run{f' of {which}' if which else ''} in suite {suite} under {out}")
-    logs = read_logs(runs, out, lines)
+    logs = read_logs(runs, queue, out, lines)
     if as_json:
         return print_json([{"file": str(path), "lines": log} for path, log in logs.items()])
     for path, log in logs.items():

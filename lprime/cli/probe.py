@@ -84,7 +84,7 @@ def train_missing(suite: str, runs: "list[Run]", workers: int | None, out: Path,
         if dry_run:
             print("all runs have a result; nothing to train")
         return 0
-    words = ["run", suite, "--out", str(out), "--keep-weights", "--extra-seeds"]
+    words = ["run", suite, "--out", str(out), "--keep-weights"]
     for option, values in (
         ("--encoding", (r.encoding for r in missing)),
         ("--task", (r.task for r in missing)),

@@ -73,15 +73,10 @@ def run(
     if not dry_run:
         check_writable(out)
     finished, unreadable = read_results(runs, out)
-    retried = retried_on_cluster(out, loaded) if cluster else set()
     failed = {
         r: failure
         for r in runs
-        if r not in finished
-        and r not in unreadable
-        and r.key not in retried
-        and (failure := r.failure(out))
-        and r.state(out) == "failed"
+        if r not in finished and r not in unreadable and (failure := r.failure(out)) and r.state(out) == "failed"
     }
     skipped = {} if retry_failed else failed
     todo = [r for r in runs if r not in finished and r not in skipped and r not in unreadable]
@@ -100,7 +95,7 @@ def run(
         if not todo:
             say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
         elif dry_run:
-            outcome.preview = preview(todo, out, cluster, workers, device or "")
+            outcome.preview = preview(todo, out, cluster, workers, device or "", code)
         else:
             signal.signal(signal.SIGTERM, stop_like_ctrl_c)
             keep = {r.encoding for r in todo} if keep_weights else None
@@ -179,21 +174,10 @@ def sealed_submission(encodings: Sequence[str] | None, out: Path, unsafe: bool):
     return [found.submission.encoding.name], sealed_code(found, out, unsafe=unsafe)
 
 
-def retried_on_cluster(out: Path, suite) -> set:
-    """Keys of the runs that have not failed since they were submitted to a cluster; failures from before are obsolete."""
-    from slurm.records import load_submissions
-    from slurm.status import Queue
-
-    latest = Queue(suite, load_submissions(out, suite.name), live={}).latest
-    return {key for key, (submission, _, place) in latest.items() if not submission.plan.failed(place)}
-
-
-def preview(todo: list, out: Path, cluster, workers: int | None, device: str) -> list[str]:
+def preview(todo: list, out: Path, cluster, workers: int | None, device: str, code) -> list[str]:
     """What would run, as lines of text: on a cluster the script and the cost, here the time."""
     if cluster:
-        from slurm.dry_run import dry_run
-
-        return dry_run(todo, out, cluster)
+        return executor_for(cluster, False, workers, device, None, code, None).dry_run(todo, out)
     from bench.runs.dry_run import local_dry_run
     from bench.runs.pool import local_pool
 

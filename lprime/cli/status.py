@@ -27,15 +27,16 @@ def status(
     as_json: Json = False,
     watch: Annotated[bool, typer.Option("--watch", help="Refresh until all runs have ended, or Ctrl-C.")] = False,
     every: Annotated[float, typer.Option(metavar="S", help="Seconds between refreshes of --watch.")] = 15,
-) -> None:
+) -> int:
     """Show the state of each run of a suite.
 
-    States are done, diverged, failed, running, queued, paused and missing.
+    States are done, diverged, failed, running, queued, paused, missing and unreadable; the exit code is 1 if a run's files
+    cannot be read.
     """
     from bench.runs.run import plan_runs
     from bench.suites.suite import load_suite
     from slurm.status import Queue, unfinished
-    from slurm.status_text import empty_folder_hint, status_rows, status_text
+    from slurm.text import empty_folder_hint, status_rows, status_text
     from tasks import InputError, unknown
 
     from .read_results import full_name
@@ -69,10 +70,11 @@ def status(
             raise InputError(f"suite {suite} has no run with {' and '.join(f'this {field}' for field in asked)}")
         return queue, chosen
 
+    queue, statuses = read_statuses()
     if as_json:
         if nothing := empty_folder_hint(loaded.name, out):
             print(f"lprime: {nothing}", file=sys.stderr)
-        print_json(status_rows(read_statuses()[1]))
+        print_json(status_rows(statuses))
     elif watch:
         from rich.live import Live
 
@@ -81,16 +83,16 @@ def status(
             ours = {run.key for run in plan_runs(loaded)} | set(queue.latest)
             return not unfinished({run: s for run, s in statuses.items() if run.key in ours or s.state == "running"})
 
-        queue, statuses = read_statuses()
-        with Live(status_text([(queue, statuses)], out, not asked), auto_refresh=False, vertical_overflow="visible") as live:
+        with Live(status_text(queue, statuses, out, not asked), auto_refresh=False, vertical_overflow="visible") as live:
             while not ended():
                 time.sleep(every)
                 queue, statuses = read_statuses()
-                live.update(status_text([(queue, statuses)], out, not asked), refresh=True)
+                live.update(status_text(queue, statuses, out, not asked), refresh=True)
     else:
         from rich.console import Console
 
-        Console(soft_wrap=True, highlight=False, markup=False).print(status_text([read_statuses()], out, not asked))
+        Console(soft_wrap=True, highlight=False, markup=False).print(status_text(queue, statuses, out, not asked))
+    return int(any(status.state == "unreadable" for status in statuses.values()))
 
 
 def refuse_unknown(suite: "LoadedSuite", out: Path) -> None:

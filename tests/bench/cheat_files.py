@@ -9,6 +9,8 @@ from support import ROOT, suite_dict
 from bench.check.checks import Fault, load_checks
 from bench.check.subject import Subject
 from bench.plugins.registry import get_encoding
+from bench.runs.run_one import encoding_record
+from bench.sealed.request import SealedCode
 from bench.suites.suite import Suite, validated
 
 torch.set_num_threads(1)
@@ -32,6 +34,11 @@ def reference(name: str) -> str:
 def make_subject(name: str) -> Subject:
     """A cheat or a built-in encoding, on small suites."""
     return Subject(get_encoding(reference(name)), suite=TINY, other_suites=[DEEP])
+
+
+def sealed_code(name: str) -> SealedCode:
+    """A cheat or a built-in encoding as submitted code."""
+    return SealedCode(reference(name), encoding=encoding_record(get_encoding(reference(name))))
 
 
 def fault_of(check: str, subject: object) -> str:

@@ -8,18 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from cheat_files import CHEATS, CHECKS, fault_of, make_subject, reference
+from cheat_files import CHEATS, CHECKS, fault_of, make_subject, reference, sealed_code
 from support import suite_dict
 
 from bench.check import check_encoding
-from bench.plugins.registry import get_encoding
-from bench.result import EncodingRecord
 from bench.runs.heartbeat import read_heartbeat
 from bench.runs.run import Run
-from bench.sealed import child, process
-from bench.sealed.channel import Channel, ChannelError
-from bench.sealed.process import Code
-from bench.sealed.request import SealedCode, SealedRequest
+from bench.sealed import process, served_model
+from bench.sealed.channel import Channel, SealedError
+from bench.sealed.request import SealedRequest
 from bench.sealed.run import run_sealed
 from bench.suites.suite import Suite, validated
 from bench.training.train import Stopped
@@ -84,6 +81,10 @@ CAUGHT = [
     ("tokens", "MakesAnInstanceTaskAware", "`positions` gives other ids for other tokens"),
     ("interface", "MakesAnotherClass", "`make` returns DeclaresTaskAware; expected MakesAnotherClass"),
     ("tokens", "SolvesParityInEmbed", "noise of 0.001 on the embeddings changes outputs by up to"),
+    ("learning", "IgnoresItsInput", "in 150 steps; "),
+    # written after the checks, which were not changed for them
+    ("memory", "CountsInAnArray", "the same batch gives another output"),
+    ("interface", "KeepsInADefault", "a model in float64 gives other outputs"),
 ]  # fmt: skip
 
 
@@ -110,42 +111,47 @@ def test_an_instance_of_another_class_is_refused():
 
 # --- the judge of a sealed run
 
+LOGITS, SLOPE = "in the process that has trained, with the answer in view", "the gradient predicts a slope of"
 SEALED = [
-    ("PeeksOnRealBatches", "when the answer comes into view"),
-    ("PeeksInLaterRows", "when the answer comes into view"),
-    ("PeeksAfterManyCalls", "the process that has trained gives other logits than a new one"),
-    ("PeeksWithTrainedWeights", "when the answer comes into view"),
-    ("PeeksAtTheEndOfAnswers", "length 4: logits change by"),
-    ("LearnsFromTests", "the process that has trained gives other logits than a new one"),
-    ("LearnsInSecret", "the process that has trained gives other logits than a new one"),
-    ("GivesOtherGradients", "the gradient predicts a slope of"),
-    ("TrainsOnOtherSequences", "the gradient predicts a slope of"),
-    ("TrainsItsStageOnOtherSequences", "the gradient predicts a slope of"),
-    ("TrainsWithMarks", "the gradient predicts a slope of"),
+    ("PeeksOnRealBatches", LOGITS),
+    ("PeeksInLaterRows", LOGITS),
+    ("PeeksAfterManyCalls", LOGITS),
+    ("PeeksWithTrainedWeights", LOGITS),
+    ("PeeksAtTheEndOfAnswers", "tokens: logits change by"),
+    ("LearnsFromTests", LOGITS),
+    ("LearnsInSecret", LOGITS),
+    ("GivesOtherGradients", SLOPE),
+    ("TrainsOnOtherSequences", SLOPE),
+    ("TrainsItsStageOnOtherSequences", SLOPE),
+    ("TrainsWithMarks", SLOPE),
+    ("PeeksInEvaluationOfOddLengths", LOGITS),  # written after the judge, which was not changed for it
 ]
 
 
-def audit(name: str) -> list[str]:
+def audit(name: str) -> str:
     """What the judge finds in a sealed run of one task."""
-    encoding = get_encoding(reference(name)).info.name
-    return list(run_sealed(Run(SHORT, SHORT.tasks[0].task, encoding, 0), Code(reference(name))).audit)
+    code = sealed_code(name)
+    try:
+        run_sealed(Run(SHORT, SHORT.tasks[0].task, code.encoding.name, 0), code, code.encoding)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
-def start_thread(arguments, readable, path, pass_fds, unsafe):
+def start_thread(arguments, code, descriptor, stderr):
     """A sealed process as a thread of this one, which takes no ten seconds to start: messages and models are the same."""
-    connection = socket.socket(fileno=os.dup(pass_fds[0]))
+    connection = socket.socket(fileno=os.dup(descriptor))
 
     def serve() -> None:
         channel = Channel(connection)
         try:
-            child.serve(channel, channel.receive()[2])
-        except (ChannelError, OSError):  # the judge has closed it
+            served_model.serve(channel, channel.receive()[2])
+        except (SealedError, OSError):  # the judge has closed it
             connection.close()
 
     thread = threading.Thread(target=serve)
     thread.start()
-    stderr = open(os.devnull, "rb")  # noqa: SIM115
-    return SimpleNamespace(returncode=0, stderr=stderr, kill=lambda: None, wait=thread.join)
+    return SimpleNamespace(returncode=0, kill=lambda: None, wait=lambda timeout=None: thread.join(timeout))
 
 
 @pytest.fixture
@@ -157,42 +163,30 @@ def short_runs(monkeypatch):
 @pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize(("name", "message"), SEALED, ids=[name for name, _ in SEALED])
 def test_the_judge_of_a_sealed_run(name, message):
-    assert message in "; ".join(audit(name))
-
-
-def test_learning():
-    assert "in 150 steps; " in fault_of("learning", make_subject("IgnoresItsInput"))
+    assert message in audit(name)
 
 
 @pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize("name", ["finetuned(rope)", "drope", "abacus"])
 def test_the_judge_has_nothing_against_honest_encodings(name):
-    assert audit(name) == []
+    assert audit(name) == ""
 
 
 @pytest.mark.usefixtures("short_runs")
 def test_a_sealed_run_counts_its_stage_and_stops_in_its_tests(tmp_path):
     run, beats = Run(validated(Suite, suite_dict(recipe={"steps": 100}), "tiny"), "copying", "finetuned(rope)", 0), []
-    texts = dict.fromkeys(("family", "title", "link", "source_sha256"), "")
-    record = EncodingRecord(name=run.encoding, ranking="longer", year=0, stage_share=0.01, settings={}, **texts)
-    code = SealedCode(folder="", reference=run.encoding, path=[], encoding=record, seconds=60)
 
     def should_stop() -> bool:
         beats.append(read_heartbeat(run.folder(tmp_path)))
         return len(beats) > 101
 
     with pytest.raises(Stopped):
-        SealedRequest.of_run(run, code).execute(tmp_path, "cpu", 10, lambda step: None, should_stop)
+        SealedRequest.of_run(run, sealed_code(run.encoding)).execute(tmp_path, "cpu", 10, lambda step: None, should_stop)
     assert {beat.steps for beat in beats[1:]} == {101}
 
 
-# --- some that were written after all of this: what catches each, or why nothing does
+# --- what nothing catches, and why
 
-LATER = [
-    ("PeeksInEvaluationOfOddLengths", "sealed run", "when the answer comes into view"),
-    ("CountsInAnArray", "memory", "the same batch gives another output"),
-    ("KeepsInADefault", "interface", "a model in float64 gives other outputs"),
-]
 MISSED = {
     "ComparesRowsWithAMargin": "a hook may compute anything from the rows it gets",
     "RecognisesTheTask": "lengths are part of the setup",
@@ -203,20 +197,13 @@ MISSED = {
 
 
 @pytest.mark.usefixtures("short_runs")
-@pytest.mark.parametrize(("name", "check", "message"), LATER, ids=[name for name, _, _ in LATER])
-def test_later_cheats(name, check, message):
-    found = "; ".join(audit(name)) if check == "sealed run" else fault_of(check, make_subject(name))
-    assert message in found
-
-
-@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize("name", MISSED)
-def test_later_cheats_that_nothing_catches(name):
+def test_cheats_that_nothing_catches(name):
     subject = make_subject(name)
     for check in ("memory", "tokens", "gradients"):
         assert CHECKS[check].run(subject)
     if name != "GivesOtherGradientsSeldom":  # it is found in some runs
-        assert audit(name) == []
+        assert audit(name) == ""
 
 
 # --- the sandbox and its limits: test_sealed.py has network, files, environment and daemons
@@ -248,10 +235,9 @@ def test_a_process_that_ends_before_the_wanted_checks_is_an_error():
 
 
 def test_every_check_has_a_cheat_and_every_cheat_a_test():
-    caught = {check for check, _, _ in CAUGHT} | {"learning"}
-    assert caught | {"sharing"} == CHECKS.keys()  # of the last: test_training_forms.py
+    assert {check for check, _, _ in CAUGHT} | {"sharing"} == CHECKS.keys()  # of the last: test_training_forms.py
     text = "".join(path.read_text() for path in CHEATS.glob("*.py"))
     written = set(re.findall(r"^class (\w+)\((?!Encoding|enum|torch)", text, re.MULTILINE))
-    tested = {name for *_, name, _ in (*CAUGHT, *SEALED)} | {name for name, *_ in LATER} | {*MISSED}
+    tested = {name for *_, name, _ in (*CAUGHT, *SEALED)} | {*MISSED}
     honest = {"Peeks", "DeclaresTaskAware", "LearnsInItsStage"}  # a base class, and two of test_check.py
-    assert written - tested == honest | {"IgnoresItsInput", "Hangs", "Hoards", "Dies", "ReadsAFileAsStorage"}
+    assert written - tested == honest | {"Hangs", "Hoards", "Dies", "ReadsAFileAsStorage"}

@@ -123,7 +123,7 @@ def test_messages_are_read_as_untrusted(monkeypatch, kind, values):
         messages = iter([(kind, {}, values)] if kind == "encoding" else [(*HEADER[:1], {}, HEADER[1]), (kind, {}, values)])
 
         def __enter__(self):
-            return SimpleNamespace(limit_time=lambda *_: None, receive_any=lambda: next(self.messages))
+            return SimpleNamespace(limit_time=lambda *_: None, receive=lambda: next(self.messages))
 
     monkeypatch.setattr(run_checks, "SealedProcess", lambda *_, **__: Process())
     if kind == "encoding":

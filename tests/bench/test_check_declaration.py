@@ -1,9 +1,7 @@
 """``lprime check``: info, settings and names, by the rules of the board, so that they fail before the runs."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from support import ROOT
@@ -16,8 +14,6 @@ from bench.check.subject import Subject
 from bench.check.unusual import unusual_lines
 from bench.encodings import Stage
 from bench.plugins.registry import get_encoding
-from bench.sealed.judge import SealedModel
-from bench.sealed.process import Code, SealedError
 
 pytestmark = pytest.mark.usefixtures("fresh_registry")
 
@@ -153,12 +149,6 @@ def test_the_share_of_a_further_stage_is_limited(tmp_path, share, refused):
         (Stage(0.125, longer=False), "standard", True, "rules of submissions do not allow"),
     ],
 )
-def test_check_and_judge_refuse_the_same_stages(tmp_path, stage, ranking, plugin, fault):
-    assert fault in "; ".join(stage.faults(ranking, plugin)) and bool(fault) == any(stage.faults(ranking, plugin))
-    code = Code("a", readable=[tmp_path] if plugin else [])
-    judged = SimpleNamespace(declared={"stage": vars(stage), "ranking": ranking}, code=code)
-    if fault:
-        with pytest.raises(SealedError, match=re.escape(fault)):
-            SealedModel.stage(judged)
-    else:
-        assert SealedModel.stage(judged) == stage
+def test_stages_that_the_rules_allow(stage, ranking, plugin, fault):
+    found = "; ".join(stage.faults(ranking, plugin))
+    assert fault in found and bool(fault) == bool(found)

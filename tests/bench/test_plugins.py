@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from commands import run_command
-from plugin_files import ONE, written
+from plugin_files import ONE, source_of_one, written
 from support import new_registry, suite_dict
 
 from bench.plugins import registry
@@ -95,6 +95,25 @@ def test_a_module_that_does_not_exist_is_answered_with_the_nearest_match_and_not
     ]:
         with pytest.raises(InputError, match=re.escape(f"Python finds no file of a module {name!r}{hint}") + "$"):
             read_source(f"{name}:Mine")
+
+
+def test_a_wrong_name_is_answered_with_the_nearest_match(here):
+    (here / "more.py").write_text(
+        source_of_one("first", "First") + "class Second(First):\n    info = Info('second', *['x'] * 3, 1, *['x'] * 4)\n"
+    )
+    (here / "deep.py").write_text(f"x = {'-' * 20_000}1")
+    for text, message in {
+        "more.py": "more.py defines 2 encodings (First, Second); name one, as in more.py:First",
+        "more.py:Secnd": "unknown class of more.py 'Secnd'; did you mean 'Second'?",
+        "deep.py": "deep.py cannot be imported: ",
+        "mor.py": "cannot read encoding mor.py: No such file or directory; did you mean 'more.py'?",
+        "more.py:First(strenth=1)": "unknown setting of first 'strenth'; did you mean 'strength'?",
+        "rope(bse=1)": "did you mean 'base'?",
+        "RoPE": "unknown encoding 'RoPE'; did you mean 'rope'?",
+        "more": "unknown encoding 'more'; did you mean 'more.py'?",
+    }.items():
+        with pytest.raises(InputError, match=re.escape(message)):
+            get_encoding(text)
 
 
 def test_show_accepts_a_file(here):

@@ -3,11 +3,13 @@
 import os
 import socket
 import subprocess
+import time
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from cheat_files import sealed_code
 from safetensors.numpy import save
 from support import suite_dict
 
@@ -18,50 +20,53 @@ from bench.runs.run_one import run_one
 from bench.runs.run_training import build_model
 from bench.sealed import audit as audits
 from bench.sealed import process, sandbox
-from bench.sealed.channel import Channel, ChannelError
-from bench.sealed.child import ServedModel
-from bench.sealed.evaluate import reveal
+from bench.sealed.channel import Channel, SealedError
 from bench.sealed.judge import SealedModel
-from bench.sealed.process import Code, SealedError
+from bench.sealed.reveal import reveal
 from bench.sealed.run import run_sealed
-from bench.sealed.sandbox import start_sandboxed
+from bench.sealed.sandbox import Code, start_sandboxed
+from bench.sealed.served_model import ServedModel
 from bench.suites.suite import Suite, validated
+from bench.training.batches import as_batch
 from tasks import PAD
 
 SUITE = validated(Suite, suite_dict(), "tiny")
+RUN = Run(SUITE, "copying", "alibi", 0)
+ADDITION = {"task": "addition", "variant": "reversed", "train_length": 4}
 
 
 @pytest.mark.sandbox
 @pytest.mark.parametrize("encoding", ["finetuned(rope)", "randomised(rope)", "asentmax"])
-def test_a_sealed_run_has_the_numbers_of_any_other(encoding, tmp_path):
+def test_a_sealed_run_has_the_result_of_any_other(encoding, tmp_path):
     run = Run(SUITE, "copying", encoding, 0)
-    found, expected = run_sealed(run, Code(encoding)), run_one(run, tmp_path, "cpu")
-    for name in ("loss", "steps", "status", "longest_seen", "parameters"):
-        assert getattr(found, name) == getattr(expected, name), name
+    code = sealed_code(encoding)
+    found, expected = run_sealed(run, code, code.encoding), run_one(run, tmp_path, "cpu")
+    assert found.sealed and not expected.sealed and found.timings.step_ms == 0
     for ours, theirs in zip(found.scores, expected.scores, strict=True):
         assert ours.nll == pytest.approx(theirs.nll, rel=1e-5)
         assert ours.model_copy(update={"nll": theirs.nll}) == theirs
-    assert found.audit == []
+    same = {"scores", "sealed", "timings", "started", "finished", "trained_as", "weights"}
+    assert found.model_dump(exclude=same) == expected.model_dump(exclude=same)
 
 
 class Local:
     """A model in this process with the requests of a sealed one."""
 
-    def __init__(self, encoding: str = "alibi", other_data: bool = False):
-        run = Run(SUITE, "copying", encoding, 0)
+    def __init__(self, run: Run = RUN, other_data: bool = False):
         self.served = ServedModel.__new__(ServedModel)
-        self.served.cls, self.served.model = get_encoding(encoding), build_model(run)
+        self.served.cls, self.served.model = get_encoding(run.encoding), build_model(run)
         self.weights = dict(self.served.model.named_parameters())
         self.encoding = SimpleNamespace(stage=None, info=SimpleNamespace(random=False))
-        self.shown, self.other_data, self.task = [], other_data, SUITE.make_task("copying")
+        self.shown, self.other_data, self.task = [], other_data, run.suite.make_task(run.task)
+        self.symbols = len(self.task.vocabulary)
 
     def push_weights(self, weights=None):
         self.served.load({name: p.detach().numpy() for name, p in (weights or self.weights).items()})
 
-    def logits(self, tokens, sizes, announced_length, generator, symbols):
-        self.shown.append((tokens.copy(), sizes.copy()))
-        values = {"announced_length": announced_length, "generator": generator, "before_stage": False}
-        return torch.from_numpy(self.served.logits({"tokens": tokens, "sizes": sizes}, values).copy())
+    def logits(self, tokens, cells, announced_length, seed, before_stage=False):
+        self.shown.append((tokens.copy(), cells.copy()))
+        values = {"announced_length": announced_length, "generator": seed, "before_stage": before_stage}
+        return torch.from_numpy(self.served.logits({"tokens": tokens, "cells": cells}, values).copy())
 
     def gradients(self, examples, announced_length):
         if self.other_data:
@@ -73,24 +78,19 @@ class Local:
 
 
 def test_no_answer_is_shown_before_it_is_predicted():
-    model, examples = Local(), tasks.test_set(tasks.get("addition", "reversed", 8), 5, 40, 0)
-    model.served.model = build_model(
-        Run(
-            validated(Suite, suite_dict(tasks=[{"task": "addition", "variant": "reversed", "train_length": 4}]), "t"),
-            "addition",
-            "nope",
-            0,
-        )
-    )
-    logits, truth, example_of = reveal(model, examples, 40, 0, 15)
-    order = np.argsort(examples.sizes, kind="stable")
-    tokens, starts, sizes = examples.tokens[order], examples.answer_start[order], examples.sizes[order]
-    assert len(logits) == len(example_of) == int(examples.targets.sum())
-    assert (truth.numpy() == [tokens[row, at] for row in range(len(tokens)) for at in range(starts[row], sizes[row])]).all()
-    for place, (shown, known) in enumerate(model.shown):
-        assert (known == np.minimum(starts + place, sizes - 1)).all()
+    model = Local(Run(validated(Suite, suite_dict(tasks=[ADDITION]), "t"), "addition", "alibi", 0))
+    examples = tasks.test_set(model.task, 5, 40, 0)
+    assert len(set(examples.sizes)) > 1, "so that examples end at different steps"
+    batch = as_batch(examples)
+    logits = reveal(model, batch, 40, 0)
+    with torch.no_grad():
+        in_view = model.served.model.logits(model.served.model.target_states(batch, 40))
+    torch.testing.assert_close(logits, in_view, atol=1e-4, rtol=1e-4)
+    for place, (shown, cells) in enumerate(model.shown):
+        known = np.minimum(examples.answer_start + place, examples.sizes - 1)
+        assert (cells == np.arange(40) * shown.shape[1] + known - 1).all()
         hidden = np.arange(shown.shape[1]) >= known[:, None]
-        assert (shown[hidden] == PAD).all() and (shown[~hidden] == tokens[:, : shown.shape[1]][~hidden]).all()
+        assert (shown[hidden] == PAD).all() and (shown[~hidden] == examples.tokens[:, : shown.shape[1]][~hidden]).all()
 
 
 def test_gradients_of_other_data_are_found():
@@ -101,22 +101,28 @@ def test_gradients_of_other_data_are_found():
             examples = tasks.train_batch(model.task, 4, 32, 0, step)
             model.gradients(examples, 11)
             audit.record(step, model, examples, 11)
-        faults[other_data] = audit.faults(model, len(model.task.vocabulary))
+        faults[other_data] = audit.faults(model)
     assert faults[False] == [] and len(faults[True]) >= 3, faults
     logits = model.logits
     model.logits = lambda *request: logits(*request) * torch.nan
-    assert len(audit.faults(model, len(model.task.vocabulary))) == 4, "a loss that is not a number is a fault"
+    assert len(audit.faults(model)) == 4, "a loss that is not a number is a fault"
 
 
-ESCAPES = """
-import os, socket, sys
-found = []
+ESCAPES = r"""
+import ctypes, os, socket, sys
+found, libc, here = [], ctypes.CDLL(None), os.path.dirname(__file__)
 def attempt(name, action):
     try: action(); found.append(name)
     except Exception: pass
 attempt("network", lambda: socket.create_connection(("127.0.0.1", int(sys.argv[2])), 1))
 attempt("home", lambda: os.listdir(os.path.expanduser("~")) and 1 / bool(os.listdir(os.path.expanduser("~"))))
-attempt("write", lambda: open(os.path.join(os.path.dirname(__file__), "written"), "w"))
+attempt("write", lambda: open(os.path.join(here, "written"), "w"))
+MS_REMOUNT_BIND, CLONE_NEWUSER = 32 | 4096, 0x10000000
+attempt("remount", lambda: 1 / (libc.mount(None, here.encode(), None, MS_REMOUNT_BIND, None) == 0))
+attempt("capabilities", lambda: 1 / ("CapEff:\t0000000000000000" not in open("/proc/self/status").read()))
+if os.fork() == 0:
+    os._exit(libc.unshare(CLONE_NEWUSER) == 0)
+attempt("user namespace", lambda: 1 / os.wait()[1])
 attempt("environment", lambda: os.environ["SECRET"])
 attempt("kill", lambda: os.kill(int(sys.argv[3]), 0))
 attempt("secret file", lambda: open(sys.argv[4]).read())
@@ -138,9 +144,9 @@ def test_the_sandbox_hides_network_files_environment_and_processes(tmp_path, mon
     ours, theirs = socket.socketpair()
     with socket.create_server(("127.0.0.1", 0)) as server, ours, theirs:
         arguments = [name, str(theirs.fileno()), str(server.getsockname()[1]), str(os.getpid()), str(secret)]
-        started = start_sandboxed(arguments, [code], [str(code)], [theirs.fileno()])
+        started = start_sandboxed(arguments, Code(name, [code], [str(code)]), theirs.fileno(), None)
         theirs.close()
-        assert ours.recv(1000) == b"nothing", started.stderr.read()
+        assert ours.recv(1000) == b"nothing"
         assert started.wait(60) == 0, "its daemon has ended with it"
     assert not subprocess.run(["pgrep", "-f", f"{name} "], capture_output=True).stdout
 
@@ -161,19 +167,32 @@ def test_code_that_fails_ends_in_one_line(tmp_path, line, limit, message):
     path.write_text(f"{line}\n")
     with (
         pytest.raises(SealedError, match=message),
-        SealedModel(Run(SUITE, "copying", "x", 0), Code(str(path), [path], seconds=limit)),
+        SealedModel(RUN, Code(str(path), [path], seconds=limit)),
     ):
         pass
 
 
-def test_only_parameters_that_can_be_trained_are_taken():
-    with pytest.raises(SealedError, match=r"unexpected parameter 'encoding\.table'; expected float32"):
-        SealedModel.take(SealedModel.__new__(SealedModel), Run(SUITE, "copying", "x", 0), {"encoding.table": np.arange(3)})
+@pytest.mark.parametrize(
+    ("arrays", "changes", "message"),
+    [
+        ({"encoding.table": np.arange(3)}, {}, r"unexpected parameter 'encoding\.table'; expected float32"),
+        ({"head.weight": np.zeros(3, np.float32)}, {}, r"unexpected parameter 'head\.weight'"),
+        ({}, {"names": ["encoding.table"]}, "the declared names are not those of the parameters"),
+        ({}, {"ranking": "best"}, r"declares something impossible \(ranking"),
+        ({}, {"stage": {"share": 0.02, "longer": True}}, "expected more than 0, at most 0.01"),
+        ({}, {"stage": {"share": 0.1, "longer": False}}, "rules of submissions do not allow"),
+    ],
+)
+def test_what_the_judge_does_not_accept(arrays, changes, message, tmp_path):
+    model, declared = SealedModel.__new__(SealedModel), {"ranking": "longer", "random": False, "stage": None, "names": []}
+    model.code = Code("x", readable=[tmp_path])
+    with pytest.raises(SealedError, match=message):
+        model.take(RUN, arrays, declared | changes)
 
 
 def test_a_process_that_reads_nothing_has_the_same_limit(monkeypatch):
-    def sleep(arguments, readable, path, pass_fds, unsafe):
-        return subprocess.Popen(["sleep", "60"], pass_fds=pass_fds, stderr=subprocess.PIPE)
+    def sleep(arguments, code, descriptor, stderr):
+        return subprocess.Popen(["sleep", "60"], pass_fds=[descriptor])
 
     monkeypatch.setattr(process, "start_sandboxed", sleep)
     with process.SealedProcess("x", Code("x")) as sealed, pytest.raises(SealedError, match="too slow"):
@@ -190,24 +209,29 @@ def test_messages_are_read_as_untrusted_data():
     channel = Channel(ours)
     with ours, theirs:
         Channel(theirs).send("kind", {"a": np.arange(3)}, value=1)
-        kind, arrays, values = channel.receive(1)
+        kind, arrays, values = channel.receive()
         assert (kind, arrays["a"].tolist(), values) == ("kind", [0, 1, 2], {"value": 1})
         for data, message in [
             (b"\x10" + b"\0" * 7 + b"x" * 16, "not a message"),
             (b"\xff" * 8, "a message of"),
             (with_size(save({}, {"message": "[" * 100_000})), "not a message"),
-            (b"", "no answer in time"),
         ]:
             theirs.sendall(data)
-            with pytest.raises(ChannelError, match=message):
-                channel.receive(60 if data else 0.1)
+            with pytest.raises(SealedError, match=message):
+                channel.receive()
+        for data, seconds in [(b"", 0.1), (b"bytes that have arrived", 0)]:
+            theirs.sendall(data)
+            channel.deadline = time.monotonic() + seconds
+            with pytest.raises(SealedError, match="no answer in time"):
+                channel.receive()
         theirs.close()
-        with pytest.raises(ChannelError, match="its process ended"):
-            channel.receive(1)
+        channel.deadline = None
+        with pytest.raises(SealedError, match="its process ended"):
+            channel.read(100)
 
 
 def test_without_bubblewrap_nothing_runs(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sandbox, "sandbox_fault", sandbox.sandbox_fault.__wrapped__)
     with pytest.raises(tasks.InputError, match="apt-get install bubblewrap"):
-        start_sandboxed(["x"])
+        start_sandboxed(["x"], Code("x"), 0, None)

@@ -16,7 +16,7 @@ from synthetic_results import full, store, store_failure, suite
 
 import bench.check.run_checks
 from bench.check import child_process
-from bench.sealed.process import Code
+from bench.sealed.sandbox import Code
 
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 
@@ -31,7 +31,7 @@ class InThisProcess:
     def send(self, kind: str, **values: object) -> None:
         self.sent.append((kind, {}, values))
 
-    def receive_any(self) -> tuple:
+    def receive(self) -> tuple:
         return self.sent.pop(0)
 
     def limit_time(self, *_: object) -> None: ...

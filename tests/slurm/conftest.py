@@ -133,8 +133,9 @@ def running_cluster() -> Iterator[RunningCluster]:
 
 
 @pytest.fixture
-def cluster(running_cluster: RunningCluster) -> Iterator[RunningCluster]:
-    """The running cluster, empty before and after the test."""
+def cluster(running_cluster: RunningCluster, monkeypatch) -> Iterator[RunningCluster]:
+    """The running cluster, empty before and after the test. Commands in this process ask it often."""
+    monkeypatch.setattr("slurm.executor.ASK_SLURM_EVERY_S", 1.0)
     running_cluster.drain()
     yield running_cluster
     running_cluster.drain()

@@ -1,5 +1,6 @@
 """A grid on the test cluster, run by the real command in real jobs."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -11,9 +12,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from support import lprime, new_registry, results, start_lprime, suite_dict
+from support import lprime, results, start_lprime, suite_dict
 
-PATIENCE_S = 600
+PATIENCE_S = 240
 T = TypeVar("T")
 
 
@@ -88,37 +89,39 @@ class Grid:
         """Folders of submissions."""
         return sorted(path.parent for path in self.out.glob(f"{self.name}/.slurm/*/plan.json"))
 
-    def progress(self) -> list[dict[str, Any]]:
-        """Progress files of all jobs, with the index of each in its array."""
-        files = [path for folder in self.records() for path in folder.glob("progress/*.json")]
-        return [json.loads(path.read_text()) | {"share": int(path.stem)} for path in files]
+    def starts(self) -> dict[int, int]:
+        """How often the job with each share has started."""
+        files = [path for folder in self.records() for path in folder.glob("starts-*.json")]
+        return {int(path.stem.removeprefix("starts-")): json.loads(path.read_text())["count"] for path in files}
 
-    def trained(self, step: int) -> bool:
-        """Whether some run under way has reached this step. For some seconds a job's file still names a run that has ended."""
-        beats = [beat for progress in self.progress() for beat in progress["beats"]]
-        return any(beat["step"] >= step and not self.ended(*beat["run"]) for beat in beats)
+    def steps(self) -> list[int]:
+        """Last reported steps of the runs under way."""
+        return [json.loads(path.read_text())["step"] for path in self.out.rglob("heartbeat.json") if path.exists()]
 
-    def ended(self, task: str, encoding: str, seed: int) -> bool:
-        return (self.out / self.name / task / encoding / f"seed-{seed}" / "result.json").exists()
+    def trained(self, step: int, runs: int = 1) -> bool:
+        """Whether so many runs under way have reached this step."""
+        with contextlib.suppress(OSError):  # it ends meanwhile
+            return sum(at >= step for at in self.steps()) >= runs
+        return False
 
     def log(self) -> str:
         """Output of all jobs."""
-        return "".join(path.read_text() for path in sorted(self.out.glob(f"{self.name}/.slurm/*/*_log.*")))
+        return "".join(path.read_text() for path in sorted(self.out.glob(f"{self.name}/.slurm/*/*.log")))
 
-    def queue(self) -> dict[str, str]:
-        """Our jobs: id → state."""
-        lines = slurm("squeue", "-h", "-r", "-o", "%i|%j|%T").splitlines()
-        rows = [line.split("|") for line in lines]
-        return {id: state for id, name, state in rows if name.startswith(f"lprime-{self.name}-")}
+    def nodes(self) -> dict[str, str]:
+        """Our jobs: id → node, empty while it waits."""
+        rows = [line.split("|", 2) for line in slurm("squeue", "-h", "-r", "-o", "%i|%N|%j").splitlines()]
+        return {id: node for id, node, name in rows if name.startswith(f"lprime-{self.name}-")}
+
+    def queue(self) -> list[str]:
+        """Ids of our jobs."""
+        return list(self.nodes())
 
     def local(self) -> dict[str, dict]:
-        """Results of the same grid in this process, the oracle."""
-        from lprime import evaluate
-
+        """Results of the same grid on this machine, the oracle."""
         out = self.folder / "local"
-        with new_registry():
-            for encoding in self.suite["encodings"]:
-                evaluate(encoding, self.suite_file, seed=self.suite["seeds"], out=out, quiet=True)
+        done = lprime("run", self.suite_file, "--out", out, "--workers", 2)
+        assert done.returncode == 0, done.stdout + done.stderr
         return results(out)
 
     def release(self) -> None:

@@ -11,9 +11,9 @@ from bench.suites.yaml_config import validated
 from slurm import commands
 from slurm.cluster import Cluster
 from slurm.commands import JobInfo
-from slurm.launch import plan_submissions
 from slurm.records import PLAN, Submission, records_folder
 from slurm.status import Queue
+from slurm.submit import plan_submissions
 
 SUITE = validated(Suite, suite_dict(encodings=["nope", "t5"], seeds=[0, 1]), "suite")
 

@@ -16,8 +16,8 @@ from bench.runs.run import plan_runs
 from bench.suites.suite import load_suite
 from slurm import commands
 from slurm.cluster import example_clusters, load_cluster
-from slurm.launch import plan_submissions
-from slurm.submit import sbatch_script, submitit_parameters
+from slurm.script import job_script, log_options
+from slurm.submit import plan_submissions
 from tasks import InputError
 
 
@@ -25,21 +25,6 @@ def write_cluster(folder: Path, **changes: object) -> Path:
     path = folder / "cluster.yaml"
     path.write_text(yaml.safe_dump({"partition": "main", "time_minutes": 60} | changes))
     return path
-
-
-@pytest.mark.parametrize("name", example_clusters())
-def test_every_example_is_valid(name):
-    cluster = load_cluster(name)
-    assert cluster.at_once >= 1
-    assert load_cluster(str(example_clusters()[name])) == cluster
-    assert example_clusters()[name].read_text().startswith("#"), "an example says what it is for"
-
-
-def test_the_examples_cover_common_sites():
-    clusters = {name: load_cluster(name) for name in example_clusters()}
-    assert clusters["gpu-packed"].gpus and clusters["gpu-packed"].at_once > clusters["gpu-packed"].gpus
-    assert all(clusters[name].gpus == 0 for name in ("one-partition", "preemptible", "cpu-only"))
-    assert (clusters["modules"].partition, clusters["modules"].gpus_per_job) == ("gpu,gpu-long", "a100:1")
 
 
 def test_results_must_be_in_the_shared_folder(tmp_path, monkeypatch):
@@ -71,7 +56,7 @@ def test_a_dry_run_needs_neither_the_shared_folder_nor_its_variable(tmp_path, mo
     assert f"caution: shared_folder {tmp_path}/x does not exist here yet\n" in preview("quick", "--on", cluster)
     one = "quick", "--task", "copying", "--encoding", "nope", "--seed", 0, "--on", cluster
     shown = printed("probe", "position", *one, "--dry-run"), preview(*one, "--keep-weights")
-    missing, run = (re.sub(r"\b[0-9a-f]{14}\b", "launch", text) for text in shown)
+    missing, run = (re.sub(r"\b[0-9a-f]{12}\b", "launch", text) for text in shown)
     assert "#SBATCH" in missing and missing == run, "what is missing is trained as a run is"
     assert [path.name for path in tmp_path.iterdir()] == ["cluster.yaml"], "nothing is written"
 
@@ -102,12 +87,6 @@ def test_runs_that_do_not_suit_the_cluster_are_named(tmp_path, monkeypatch, runs
     assert 5 * 3600 < shortest < longest < 20 * 3600 and job >= longest
     (times,) = re.search(r"a job at most 4:00 hours: it is requeued (\d) times; raise time_minutes", shown).groups()
     assert int(times) == math.ceil(longest / (4 * 3600 - 90)) - 1
-    (on_gpu,) = map(
-        seconds_in, re.search(rf"without a GPU a run takes up to .* on one about {SPAN}: set gpus_per_job", shown).groups()
-    )
-    assert on_gpu < longest / 10
-    suits = preview("long.yaml", "--on", write_cluster(tmp_path, time_minutes=240, gpus_per_job="h100:1"))
-    assert "caution" not in suits and "GPU-hours" in suits
 
 
 def test_too_many_runs_at_a_time_are_named_and_do_not_make_a_grid_cheaper(tmp_path, monkeypatch):
@@ -166,46 +145,104 @@ def test_without_slurm(tmp_path, monkeypatch):
     assert "no cluster job and no failed run in suite quick" in refused("logs", "quick")
 
 
-def test_a_cluster_file_as_submitits_parameters(tmp_path):
+def planned(cluster, out: Path):
+    """The plan of two jobs on a cluster."""
+    return plan_submissions(plan_runs(load_suite("quick"), ["nope", "rope"], ["parity"]), out, cluster, 0)[0][0]
+
+
+def options_in(script: str) -> dict[str, str]:
+    return dict(re.findall(r"^#SBATCH --([a-z-]+)=?(.*)$", script, re.MULTILINE))
+
+
+def test_a_cluster_file_as_options_of_sbatch(tmp_path):
     sbatch = {"--exclude": "n7", "nice": 5, "exclusive": True, "oversubscribe": False, "gres": "lscratch:9"}
-    more = {"partition": ["a", "b"], "email": "ada@example.org", "email_on": ["END", "FAIL"], "gpus_per_job": "h100:2"}
-    path = write_cluster(tmp_path, cpus_per_job=6, memory_gb=1.5, mps=True, jobs_at_once=3, sbatch=sbatch, **more)
-    cluster = load_cluster(str(path))
+    more = {"partition": ["a", "b"], "gpus_per_job": "h100:2"}
+    sizes = {"cpus_per_job": 6, "memory_gb": 1.5, "jobs_at_once": 1, "runs_per_job": 1, "mps": True}
+    cluster = load_cluster(str(write_cluster(tmp_path, sbatch=sbatch, **sizes, **more)))
     assert (cluster.gpus, cluster.at_once, cluster.device) == (2, 2, "cuda")
-    chosen = submitit_parameters(cluster, "name", tmp_path / "a folder")
-    assert (chosen["mem"], chosen["array_parallelism"]) == ("1536M", 3)
-    assert (chosen["partition"], chosen["gpus_per_node"]) == ("a,b", "h100:2")
-    assert (chosen["mail_user"], chosen["mail_type"]) == ("ada@example.org", "END,FAIL")
-    assert chosen["additional_parameters"] == {
-        "requeue": True,
-        "exclude": "n7",
-        "nice": 5,
-        "exclusive": True,
-        "gres": "lscratch:9",
+    script = job_script(planned(cluster, tmp_path), tmp_path)
+    found = options_in(script)
+    assert found.pop("job-name").startswith("lprime-quick-")
+    assert found == {
+        **{"partition": "a,b", "time": "60", "mem": "1536M", "nodes": "1", "ntasks-per-node": "1", "cpus-per-task": "6"},
+        **{"gpus-per-node": "h100:2", "array": "0-1%1", "signal": "USR2@90", "requeue": ""},
+        **{"exclude": "n7", "nice": "5", "exclusive": "", "gres": "lscratch:9"},
     }
-    assert "--cpus-per-task=6" in chosen["srun_args"]
-    assert f"'{tmp_path}/a folder'" in chosen["setup"][0], "quoted for the shell"
-    assert any("nvidia-cuda-mps-control" in line for line in chosen["setup"])
-    assert "account" not in chosen
+    assert "srun --unbuffered --cpus-per-task=6 " in script and "nvidia-cuda-mps-control -d" in script
     tiny = load_cluster(str(write_cluster(tmp_path, memory_gb=0.0003)))
-    assert submitit_parameters(tiny, "name", tmp_path)["mem"] == "1M", "0 would mean all of a node's"
+    assert options_in(job_script(planned(tiny, tmp_path), tmp_path))["mem"] == "1M", "0 would mean all of a node's"
 
 
-def test_jobs_have_the_workload_key_of_the_site_and_not_submitits(tmp_path):
-    for sbatch in ({}, {"wckey": "lab"}):
-        cluster = load_cluster(str(write_cluster(tmp_path, sbatch=sbatch)))
-        plan, *_ = plan_submissions(plan_runs(load_suite("quick"), ["nope"], ["parity"]), tmp_path, cluster, 0)[0]
-        assert re.findall("--wckey=(.*)", sbatch_script(plan, tmp_path)) == list(sbatch.values())
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("time_minutes: 2:00:00", "time_minutes: Input should be a valid integer, got '2:00:00'"),
+        ("time_minutes: 1_000", "time_minutes: Input should be a valid integer, got '1_000'"),
+        ('{time_minutes: 60, sbatch: {comment: "a\\nb"}}', "sbatch.comment: expected one line"),
+        ('{time_minutes: 60, sbatch: {"a b": 1}}', "sbatch.a b"),
+    ],
+)
+def test_bad_values_are_shown_as_they_are_written(tmp_path, text, message):
+    (tmp_path / "cluster.yaml").write_text(f"partition: p\n{text}" if text[0] != "{" else "{partition: p, " + text[1:])
+    with pytest.raises(InputError, match=re.escape(message)):
+        load_cluster(str(tmp_path / "cluster.yaml"))
 
 
-FAKES = {
+def test_numbers_and_times_keep_their_text(tmp_path):
+    """YAML 1.1 would read 010 as 8, 16:00 as 960."""
+    (tmp_path / "cluster.yaml").write_text(
+        "{partition: p, time_minutes: 60, cpus_per_job: 010, sbatch: {begin: 16:00, time-min: 1:00:00}}"
+    )
+    cluster = load_cluster(str(tmp_path / "cluster.yaml"))
+    assert cluster.cpus_per_job == 10
+    found = options_in(job_script(planned(cluster, tmp_path), tmp_path))
+    assert (found["begin"], found["time-min"]) == ("16:00", "1:00:00")
+
+
+@pytest.mark.parametrize("name", example_clusters())
+def test_the_script_of_every_example_is_a_shell_script(tmp_path, name):
+    cluster = load_cluster(name)
+    script = job_script(planned(cluster, tmp_path), tmp_path)
+    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert options_in(script)["partition"] == cluster.partition
+    assert all(line in script for line in cluster.setup)
+
+
+@pytest.mark.parametrize("name", ['a"b', "a'b", "$(touch x)", "`touch x`", "a b", "a\nb", "100%j", "%A_%a", "\\"])
+def test_names_of_folders_are_only_names(tmp_path, name):
+    """The script runs with stand-ins for srun and python, and must pass the folder on as it is."""
+    folder, log, here = tmp_path / name, tmp_path / "log", tmp_path / "here"
+    for made in (folder, here):
+        made.mkdir()
+    (folder / "plan.json").touch()
+    write_commands(tmp_path / "bin", {"python3": f'[ "$2" = -c ] || for last; do printf %s "$last" > {log}; done', **PASS_ON})
+    plan = planned(load_cluster(str(write_cluster(tmp_path, python="python3"))), tmp_path)
+    environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin", "SLURM_JOB_ID": "12"}
+    script = job_script(plan, folder)
+    done = subprocess.run(["bash"], input=script, env=environment, cwd=here, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert log.read_text() == str(folder)
+    assert not list(here.iterdir())
+    output = log_options(plan, folder)[0].removeprefix("--output=")
+    assert re.sub("%(.)", lambda match: "%" if match[1] == "%" else "7", output) == f"{folder}/7.log", "as sbatch reads it"
+
+
+PASS_ON = {"srun": """while [ "$1" != sh ]; do shift; done; exec "$@\"""", "hostname": "echo node"}
+FAKES = PASS_ON | {
     # Runs a command that must not find the cluster's commands, as in a container: sees only what is bound.
     "apptainer": """[ "$1 $2 $3 $5" = "exec --nv --bind /image.sif" ] || exit 1
 bind=$4; shift 5; echo "inside $bind: $*" >> LOG; case "$*" in *-c*) exit 0;; esac; exit CODE""",
-    "srun": """while [ "$1" != apptainer ]; do shift; done; exec "$@\"""",
     "scontrol": 'echo "scontrol $*" >> LOG',
-    "hostname": "echo node",
 }
+
+
+def write_commands(folder: Path, texts: dict[str, str]) -> None:
+    """Write shell scripts that stand in for commands."""
+    folder.mkdir()
+    for name, text in texts.items():
+        (folder / name).write_text(f"#!/bin/bash\n{text}\n")
+        (folder / name).chmod(0o755)
 
 
 @pytest.mark.parametrize(("code", "requeued"), [(93, True), (0, False), (99, False)])
@@ -213,17 +250,14 @@ def test_a_container_without_slurms_commands_is_requeued_by_its_batch_script(tmp
     """The script as sbatch would run it, with stand-ins for Apptainer, srun and scontrol."""
     python = f"apptainer exec --nv --bind {tmp_path} /image.sif python3"
     cluster = load_cluster(str(write_cluster(tmp_path, python=python, gpus_per_job="h100:1")))
-    commands_here, log = tmp_path / "bin", tmp_path / "log"
-    commands_here.mkdir()
-    for name, text in FAKES.items():
-        (commands_here / name).write_text(f"#!/bin/bash\n{text}\n".replace("LOG", str(log)).replace("CODE", str(code)))
-        (commands_here / name).chmod(0o755)
-    suite = load_suite("quick")
-    plan, *_ = plan_submissions(plan_runs(suite, ["nope"], ["parity"]), tmp_path, cluster, 0)[0]
+    log = tmp_path / "log"
+    write_commands(
+        tmp_path / "bin", {name: text.replace("LOG", str(log)).replace("CODE", str(code)) for name, text in FAKES.items()}
+    )
     (tmp_path / "plan.json").touch()
-    (tmp_path / "job.sh").write_text(sbatch_script(plan, tmp_path))
+    (tmp_path / "job.sh").write_text(job_script(planned(cluster, tmp_path), tmp_path))
     environment = {
-        "PATH": f"{commands_here}:/usr/bin:/bin",
+        "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
         "SLURM_JOB_ID": "12",
         "SLURM_ARRAY_JOB_ID": "10",
         "SLURM_ARRAY_TASK_ID": "3",
@@ -231,8 +265,8 @@ def test_a_container_without_slurms_commands_is_requeued_by_its_batch_script(tmp
     done = subprocess.run(["bash", tmp_path / "job.sh"], env=environment, capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     lines = log.read_text().splitlines()
-    assert f"inside {tmp_path}: python3 -P -c import slurm.job, submitit" == lines[0]
-    assert "python3 -P -u -m submitit.core._submit" in lines[1]
+    assert f"inside {tmp_path}: python3 -P -c import slurm.job" == lines[0]
+    assert "python3 -P -u -m slurm.job" in lines[1]
     assert lines[2:] == (["scontrol requeue 10_3"] if requeued else [])
 
 

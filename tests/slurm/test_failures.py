@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 from grids import PATIENCE_S, Grid, paced, short, slurm, wait_until, write_encoding
 from support import results
 
@@ -41,7 +42,6 @@ def test_a_run_fails(cluster, tmp_path, fragile):
     assert "--retry-failed" in shown
     logs = grid.lprime("logs", "--encoding", "fragile").stdout
     assert "raise RuntimeError" in logs
-    # Failed runs are repeated only with --retry-failed.
     again = grid.lprime("run", "--on", grid.cluster_file)
     assert again.returncode == 1
     assert "2 failed before; --retry-failed runs them again" in again.stdout
@@ -53,31 +53,23 @@ def test_a_run_fails(cluster, tmp_path, fragile):
     assert grid.states() == ["done"] * 4
 
 
-def test_a_plugin_changes_while_its_jobs_are_queued(cluster, tmp_path, fragile):
+def test_plugins_that_change_or_vanish_while_their_jobs_are_queued(cluster, tmp_path, fragile):
+    """Their runs fail with the reason, the others go on."""
     write_encoding(fragile, WORKING)
-    suite = short("changed", 100, encodings=[str(fragile)])
+    gone = write_encoding(tmp_path / "gone.py")
+    names = ["nope", str(fragile), str(gone)]
+    suite = short("changed", 50, encodings=names, tasks=[{"task": "parity", "variant": "answer", "train_length": 4}])
     grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"hold": True}})
     grid.submit()
     write_encoding(fragile, WORKING + "# changed")
-    slurm("scontrol", "release", *grid.queue())
-    grid.finish()
-    assert grid.states() == ["failed", "failed"]
-    assert all("changed after this run was asked for" in row["reason"] for row in grid.status())
-
-
-def test_a_node_cannot_load_a_plugin(cluster, tmp_path, fragile):
-    suite = short("unloadable", 100, encodings=["nope", str(fragile)])
-    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 4, "sbatch": {"hold": True}})
-    grid.submit()
-    fragile.unlink()
+    gone.unlink()
     slurm("scontrol", "release", *grid.queue())
     grid.finish()
     # The suite names the deleted file too, so the status needs another suite file.
-    grid.suite_file.write_text(grid.suite_file.read_text().replace(str(fragile), "nope").replace("- nope\n- nope", "- nope"))
-    rows = [row for row in grid.status() if row["encoding"] == "fragile"]
-    assert [row["state"] for row in rows] == ["failed", "failed"]
-    assert all("fragile.py" in row["reason"] for row in rows)
-    assert [row["state"] for row in grid.status() if row["encoding"] == "nope"] == ["done", "done"]
+    grid.suite_file.write_text(yaml.safe_dump(suite | {"encodings": ["nope", str(fragile)]}))
+    rows = {row["encoding"]: row for row in grid.status()}
+    assert {name: row["state"] for name, row in rows.items()} == {"nope": "done", "fragile": "failed", "gone": "failed"}
+    assert "changed after this run was asked for" in rows["fragile"]["reason"] and "gone.py" in rows["gone"]["reason"]
 
 
 def test_cancelled_by_the_user(cluster, tmp_path):
@@ -103,10 +95,9 @@ def test_a_lost_job_is_submitted_again(cluster, tmp_path):
     grid = Grid(tmp_path / "grid", paced(tmp_path, "lostjob"), {"runs_per_job": 2})
     watcher = grid.start("run", "--on", grid.cluster_file)
     wait_until("steps", lambda: grid.trained(10))
-    (id,) = grid.queue()
+    ((id, node),) = grid.nodes().items()
     # As on a site that does not requeue jobs.
     slurm("scontrol", "update", f"jobid={id}", "requeue=0")
-    node = grid.progress()[0]["node"]
     cluster.kill_node(node)
     grid.release()
     try:
@@ -118,23 +109,17 @@ def test_a_lost_job_is_submitted_again(cluster, tmp_path):
     assert results(grid.out) == grid.local()
 
 
-def test_ctrl_c_does_not_affect_the_jobs(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced(tmp_path, "watched"))
+def test_ctrl_c_does_not_affect_the_jobs_and_status_watches_them_to_their_end(cluster, tmp_path):
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "watched"), {"runs_per_job": 2, "cpus_per_job": 2})
     watcher = grid.start("run", "--on", grid.cluster_file)
-    wait_until("steps", lambda: grid.trained(10))
+    wait_until("steps", lambda: grid.trained(5, runs=2))
     watcher.send_signal(signal.SIGINT)
     said, _ = watcher.communicate(timeout=PATIENCE_S)
     assert watcher.returncode == 130
     assert "the jobs continue" in said
-    assert len(grid.queue()) == 2
-    grid.finish()
-    assert grid.states() == ["done", "done"]
-
-
-def test_status_watch_ends_with_the_grid(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced(tmp_path, "looked", 100, pace_s=0.02))
-    grid.submit()
+    assert grid.states() == ["running", "running"]
     watcher = grid.start("status", "--watch", "--every", 1)
+    grid.release()
     said, _ = watcher.communicate(timeout=PATIENCE_S)
     assert watcher.returncode == 0
     assert "2 runs: 2 done" in said
@@ -177,45 +162,23 @@ def test_the_shared_disk_is_full(cluster, tmp_path):
         subprocess.run(["umount", grid.out], check=True)
 
 
-def test_the_records_are_deleted_while_the_job_runs(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced(tmp_path, "deleted"), {"runs_per_job": 2})
-    grid.submit()
-    wait_until("steps", lambda: grid.trained(10))
-    for folder in grid.records():  # at once: the job writes its progress there
-        folder.rename(tmp_path / folder.name)
-    asked = grid.lprime("run", "--on", grid.cluster_file, "--detach")
-    assert asked.returncode == 2
-    assert "scancel" in asked.stderr
-    assert grid.lprime("status").returncode == 0
-    grid.finish()
-    assert results(grid.out) == grid.local(), "the job had read its plan and finished it"
-
-
-def test_a_gpu_that_torch_does_not_see(cluster, tmp_path):
-    """SLURM allocates a GPU, but torch on the node sees none: no run is tried, none has failed."""
-    grid = Grid(tmp_path / "grid", short("nogpu", encodings=["nope"]), {"runs_per_job": 2, "gpus_per_job": 1})
-    done = grid.lprime("run", "--on", grid.cluster_file)
-    assert done.returncode == 1
-    assert "2 of 2 runs lost their jobs" in done.stdout
-    assert "torch sees fewer GPUs" in done.stdout
-    assert grid.states() == ["missing", "missing"]
-    assert not list(grid.out.rglob("failure.json"))
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"python": "/no/such/python"}, "cannot import lprime"),
         ({"setup": ["export PYTHONHOME=/nowhere"]}, "cannot import lprime"),
         ({"mps": True, "gpus_per_job": 1}, "Multi-Process Service"),
+        ({"gpus_per_job": 1}, "torch sees fewer GPUs"),
     ],
 )
 def test_a_node_is_not_set_up(cluster, tmp_path, change, words):
+    """No run is tried, and none has failed."""
     grid = Grid(tmp_path / "grid", short("unset", encodings=["nope"]), {"runs_per_job": 2} | change)
     grid.submit()
     grid.finish()
     assert all(words in row["reason"] for row in grid.lost())
     assert grid.states() == ["missing", "missing"]
+    assert not list(grid.out.rglob("failure.json"))
 
 
 def test_a_node_does_not_see_the_results_folder(cluster, tmp_path):

@@ -1,19 +1,18 @@
-"""Every run is submitted exactly once, whatever happens to the launcher; errors are explained in terms of the cluster file."""
+"""Launchers that are killed anywhere lose no run and make none run twice; errors are explained in terms of the cluster file."""
 
 import contextlib
-import getpass
 import os
-import random
 import shutil
 import signal
 import subprocess
-import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from grids import PATIENCE_S, Grid, short, slurm, wait_until
+from grids import PATIENCE_S, Grid, paced, short, slurm, wait_until
+from support import results
 
 from slurm.records import load_submissions
 
@@ -32,30 +31,6 @@ def descendants(pid: int) -> list[int]:
     return pids
 
 
-def kill(pids: list[int]) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def submitted(grid: Grid) -> list[tuple[str, str, int]]:
-    """Runs of all submissions. Asserts that SLURM has exactly the jobs that the records contain."""
-    submissions = load_submissions(grid.out, grid.name)
-    names = slurm("sacct", "-n", "-X", "-P", "-S", "now-1hours", "-o", "JobName").split()
-    queue = slurm("squeue", "-h", "-r", "-u", getpass.getuser(), "-o", "%j|%i").splitlines()
-    runs = []
-    for submission in submissions:
-        jobs = [line for line in queue if line.startswith(f"{submission.plan.name}|")]
-        assert len(jobs) == len(submission.plan.shares), (jobs, submission.plan.shares)
-        assert names.count(submission.plan.name) <= len(jobs)
-        runs += submission.plan.runs
-    recorded = {submission.plan.name for submission in submissions}
-    prefixes = tuple(name[: -len("12345678")] for name in recorded)  # without the random part
-    unrecorded = [line for line in queue if line.startswith(prefixes) and line.split("|")[0] not in recorded]
-    assert not unrecorded, "jobs in the queue without a record"
-    return runs
-
-
 HELD_SBATCH = """\
 #!/bin/sh
 hold() { touch "PLACE/$1"; while [ -e "PLACE/hold-$1" ]; do sleep 0.02; done; }
@@ -67,109 +42,67 @@ exit $code
 """Wraps the real sbatch. It waits just before the request and just after the answer while a file holds it there, so that the
 launcher can be killed at that moment."""
 
-POINTS = {
-    "the plan is written": "runs/killed/.slurm/*/plan.json",
-    "pickles are written": "runs/killed/.slurm/*/*.pkl",
-    "sbatch asks": "asking",
-    "sbatch was answered": "answered",
-    "pickles get their names": "runs/killed/.slurm/*/*_submitted.pkl",
-}
-"""Stages of a submission in order, and the file that marks each. The launcher is killed a random moment after it appears."""
-
 
 @contextlib.contextmanager
 def launcher_at(point: str, tmp_path: Path) -> Iterator[tuple[Grid, subprocess.Popen]]:
-    """Start a launcher of 12 runs, which has reached this point when the block begins. It cannot end before the block, except
-    at the last point."""
-    grid = Grid(tmp_path / "grid", short("killed", seeds=[0, 1, 2]), HELD)
+    """Start a launcher of 4 runs in 2 jobs, which stands at this point until the end of the block."""
+    grid = Grid(tmp_path / "grid", short("killed"), {"runs_per_job": 2} | HELD)
     stub = tmp_path / "bin" / "sbatch"
     stub.parent.mkdir()
     stub.write_text(HELD_SBATCH.replace("SBATCH", shutil.which("sbatch")).replace("PLACE", str(grid.folder)))
     stub.chmod(0o755)
-    hold = grid.folder / ("hold-answered" if point == "sbatch was answered" else "hold-asking")
-    if point != "pickles get their names":
-        hold.touch()
+    hold = grid.folder / f"hold-{point}"
+    hold.touch()
     launcher = grid.start("run", "--on", grid.cluster_file, "--detach", PATH=f"{stub.parent}:{os.environ['PATH']}")
-    wait_until(point, lambda: list(grid.folder.glob(POINTS[point])) or launcher.poll() is not None)
+    wait_until(point, lambda: (grid.folder / point).exists() or launcher.poll() is not None)
+    assert launcher.poll() is None
     try:
         yield grid, launcher
     finally:
         hold.unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("with_descendants", [True, False])
-@pytest.mark.parametrize("point", POINTS)
-def test_the_launcher_is_killed_while_it_submits(cluster, tmp_path, point, with_descendants):
+@pytest.mark.parametrize(
+    ("point", "how"),
+    [("asking", "alone"), ("asking", "with sbatch"), ("answered", "alone"), ("asking", "Ctrl-C")],
+)
+def test_the_launcher_ends_while_it_submits(cluster, tmp_path, point, how):
+    """The next one submits what SLURM does not have. An sbatch that outlives its launcher may add jobs, which do nothing."""
     with launcher_at(point, tmp_path) as (grid, launcher):
-        time.sleep(random.Random(point).uniform(0, 0.05))
-        if point != "pickles get their names":  # after which a launcher may end at any moment
-            assert launcher.poll() is None, "it must be killed before it has finished"
-        kill(descendants(launcher.pid) if with_descendants else [launcher.pid])
-        launcher.wait()
-    said = grid.submit()
-    runs = submitted(grid)
-    assert sorted(runs) == sorted(
-        {(task, encoding, seed) for task in ("copying", "parity") for encoding in ("nope", "t5") for seed in range(3)}
-    ), said
-    assert all((folder / "job.json").exists() for folder in grid.records())
-    again = grid.submit()
-    assert "12 runs in the queue already" in again
-    assert submitted(grid) == runs
-    # The pickles that the jobs wait for exist, even if another launcher had to write them.
-    for id in grid.queue():
-        assert list(grid.out.glob(f"{grid.name}/.slurm/*/{id}_submitted.pkl"))
-
-
-def test_ctrl_c_while_it_submits(cluster, tmp_path):
-    """The submission is completed without another launcher."""
-    with launcher_at("sbatch asks", tmp_path) as (grid, launcher):
-        launcher.send_signal(signal.SIGINT)
-        assert launcher.wait() == 130
-    wait_until("the record", lambda: list(grid.out.glob(f"{grid.name}/.slurm/*/job.json")))
-    assert len(submitted(grid)) == 12
-    assert all(list(grid.out.glob(f"{grid.name}/.slurm/*/{id}_submitted.pkl")) for id in grid.queue())
-
-
-def test_killed_between_sbatch_and_the_record(cluster, tmp_path):
-    """The worst moment: SLURM has the jobs but their id is not recorded. They are found by their name, and finish."""
-    grid = Grid(tmp_path / "grid", short("orphaned"), {"runs_per_job": 2} | HELD)
-    grid.submit()
-    (folder,) = grid.records()
-    (folder / "job.json").unlink()
-    for pickle in folder.glob("*_submitted.pkl"):
-        pickle.unlink()
+        if how == "Ctrl-C":
+            os.killpg(launcher.pid, signal.SIGINT)
+        else:
+            for pid in descendants(launcher.pid) if how == "with sbatch" else [launcher.pid]:
+                os.kill(pid, signal.SIGKILL)
+        launcher.communicate(timeout=PATIENCE_S)
+        said = grid.submit()
+    assert ("4 runs in the queue already" in said) == (point == "answered"), said
+    (submission,) = load_submissions(grid.out, grid.name)
+    assert len(submission.plan.runs) == 4 and submission.job
     assert "4 runs in the queue already" in grid.submit()
-    for id in sorted({id.split("_")[0] for id in grid.queue()}):
-        slurm("scontrol", "release", id)
+    wait_until("the outliving sbatch", lambda: len(grid.queue()) == 2 + 2 * (point == "asking" and how == "alone"))
+    slurm("scontrol", "release", *{id.split("_")[0] for id in grid.queue()})
     grid.finish()
     assert grid.states() == ["done"] * 4
+    begun = Counter(line.partition(": at step")[0] for line in grid.log().splitlines() if ": at step" in line)
+    assert len(begun) == 4 and set(begun.values()) == {1}, "no run was made twice"
 
 
-def test_a_record_that_was_never_submitted_is_deleted(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", short("neverwas"), HELD)
+def test_two_jobs_of_the_same_runs(cluster, tmp_path):
+    """As after records are lost: a launcher submits the runs again. Their locks keep the jobs apart."""
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "twice"), {"runs_per_job": 2, "cpus_per_job": 1})
     grid.submit()
-    (folder,) = grid.records()
-    slurm("scancel", *grid.queue())
-    shutil.copytree(folder, folder.with_name("copy"))
-    plan = folder.with_name("copy") / "plan.json"
-    plan.write_text(plan.read_text().replace(folder.name, "copy"))
-    (folder.with_name("copy") / "job.json").unlink()
-    wait_until("an empty queue", lambda: not grid.queue())
-    grid.submit()
-    assert not folder.with_name("copy").exists()
-
-
-def test_lost_records_stop_a_second_submission(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", short("lostrecords"), HELD)
-    grid.submit()
-    for folder in grid.records():
-        shutil.rmtree(folder)
-    done = grid.lprime("run", "--on", grid.cluster_file, "--detach")
-    assert done.returncode == 2
-    assert "their records" in done.stderr
-    assert "scancel" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert not grid.records()
+    wait_until("a run", lambda: grid.trained(1))
+    hidden = grid.records()[0].rename(tmp_path / "hidden")
+    assert "2 runs submitted in 1 job" in grid.submit()
+    wait_until("the second job", lambda: grid.starts() == {0: 1})
+    grid.finish()
+    assert grid.states() == ["done"] * 2
+    assert results(grid.out) == grid.local()
+    assert hidden.exists()
+    logs = "".join(path.read_text() for path in hidden.glob("*.log")) + grid.log()
+    begun = Counter(line.partition(": at step")[0] for line in logs.splitlines() if ": at step" in line)
+    assert set(begun.values()) == {1}, "no run was made twice"
 
 
 def test_as_many_jobs_as_the_site_allows(cluster, tmp_path):
@@ -186,11 +119,30 @@ def test_as_many_jobs_as_the_site_allows(cluster, tmp_path):
     assert len(grid.queue()) == 5
 
 
+def test_runs_beyond_the_limit_are_submitted_later(cluster, tmp_path):
+    """The watching command submits them as soon as there is room. Other jobs may have any name."""
+    slurm("sbatch", "-p", "main", "--hold", "--output=/dev/null", "-J", "train|lr=0.1|x", "--wrap", "true")
+    first = Grid(tmp_path / "first", short("first"), {"runs_per_job": 2} | HELD)
+    first.submit()
+    assert first.states() == ["queued"] * 4
+    second = Grid(tmp_path / "second", short("second"), {"max_jobs": 3, "runs_per_job": 4})
+    watcher = second.start("run", "--on", second.cluster_file)
+    assert watcher.stdout
+    assert any("4 runs not yet submitted" in line for line in watcher.stdout)
+    assert not second.queue()
+    assert "2 jobs cancelled" in first.lprime("cancel").stdout
+    said, _ = watcher.communicate(timeout=PATIENCE_S)
+    assert watcher.returncode == 0, said
+    assert second.states() == ["done"] * 4
+    assert "train|lr=0.1|x" in slurm("squeue", "-h", "-o", "%j")
+
+
 def test_the_launchers_environment_has_no_effect(cluster, tmp_path, monkeypatch):
-    """Variables as inside of another job, sbatch's own variables, and modules named like ours in the working directory."""
+    """Variables as inside of another job, sbatch's own variables, and modules named like ours in the working directory. The
+    names of folders have a meaning for the shell or sbatch."""
     (tmp_path / "tasks.py").write_text("raise ImportError('the wrong one')")
     monkeypatch.chdir(tmp_path)
-    grid = Grid(tmp_path / "grid", short("leaky"), {"runs_per_job": 4} | HELD)
+    grid = Grid(tmp_path / 'a "grid" of 100 %j\'s $(touch x)', short("leaky"), {"runs_per_job": 4, "time_minutes": 11})
     misleading = {
         "SLURM_JOB_ID": "1",
         "SLURM_ARRAY_TASK_ID": "3",
@@ -203,35 +155,13 @@ def test_the_launchers_environment_has_no_effect(cluster, tmp_path, monkeypatch)
     launcher = grid.start("run", "--on", grid.cluster_file, "--detach", **misleading)
     said, _ = launcher.communicate()
     assert launcher.returncode == 0, said
-    (shown,) = slurm("squeue", "-h", "-o", "%P|%l|%j").splitlines()
-    assert shown.startswith("main|10:00|lprime-leaky-")
-    slurm("scontrol", "release", *grid.queue())
+    (job,) = load_submissions(grid.out, grid.name)
+    shown = slurm("scontrol", "show", "job", "-o", job.job)
+    assert "Partition=main " in shown and "TimeLimit=00:11:00" in shown and "Requeue=1" in shown
     grid.finish()
     assert grid.states() == ["done"] * 4
-
-
-def test_other_jobs_may_have_any_name(cluster, tmp_path):
-    slurm("sbatch", "-p", "main", "--hold", "--output=/dev/null", "-J", "train|lr=0.1|x", "--wrap", "true")
-    grid = Grid(tmp_path / "grid", short("named"), HELD)
-    grid.submit()
-    assert grid.states() == ["queued"] * 4
-    assert "4 jobs cancelled" in grid.lprime("cancel").stdout
-    assert "train|lr=0.1|x" in slurm("squeue", "-h", "-o", "%j")
-
-
-def test_runs_beyond_the_limit_are_submitted_later(cluster, tmp_path):
-    """The watching command submits them as soon as there is room."""
-    first = Grid(tmp_path / "first", short("first"), HELD)
-    first.submit()
-    second = Grid(tmp_path / "second", short("second"), {"max_jobs": 4, "runs_per_job": 4})
-    watcher = second.start("run", "--on", second.cluster_file)
-    assert watcher.stdout
-    assert any("4 runs not yet submitted" in line for line in watcher.stdout)
-    assert not second.queue()
-    assert first.lprime("cancel").returncode == 0
-    said, _ = watcher.communicate(timeout=PATIENCE_S)
-    assert watcher.returncode == 0, said
-    assert second.states() == ["done"] * 4
+    assert "4 of 4 runs of this job to do" in job.log(0).read_text()
+    assert not (tmp_path / "x").exists()
 
 
 @pytest.mark.parametrize(
@@ -257,19 +187,3 @@ def test_errors_are_explained_in_terms_of_the_cluster_file(cluster, tmp_path, ch
         assert word in done.stderr
     assert not grid.records()
     assert not grid.queue()
-
-
-def test_slurm_does_not_answer(cluster, tmp_path, monkeypatch):
-    """Nothing is concluded and nothing submitted."""
-    grid = Grid(tmp_path / "grid", short("silent"), HELD)
-    grid.submit()
-    config = tmp_path / "slurm.conf"
-    config.write_text(Path(os.environ["SLURM_CONF"]).read_text().replace("SlurmctldPort=", "SlurmctldPort=1"))
-    monkeypatch.setenv("SLURM_CONF", str(config))
-    done = grid.lprime("run", "--on", grid.cluster_file, "--detach")
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert len(grid.records()) == 1
-    shown = grid.lprime("status")
-    assert shown.returncode == 0
-    assert "SLURM was not asked" in shown.stdout

@@ -1,7 +1,6 @@
 """How SLURM ends jobs, and what a job can find out about it: the behaviour that ``slurm.job`` relies on.
 
-A program runs under srun, as submitit runs its own, and records each signal with the output of ``scontrol show job`` at that
-moment.
+A program runs under srun, as in the job script, and records each signal with the output of ``scontrol show job`` then.
 """
 
 import json

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from itertools import chain
-from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -16,9 +15,7 @@ from bench.runs.run import Run, plan_runs
 from bench.suites.suite import Suite
 from bench.suites.yaml_config import validated
 from slurm.cluster import Cluster
-from slurm.split_jobs import split_into_arrays, split_into_shares
-from slurm.status import Status
-from slurm.status_text import hours_left
+from slurm.submit import split_into_shares
 
 SUITE = validated(Suite, suite_dict(), "suite")
 
@@ -61,15 +58,6 @@ def test_runs_per_job_is_the_size_of_shares(count, size, most):
     assert len(shares) <= (most or count)
 
 
-@given(st.integers(0, 5000), st.integers(1, 1001))
-def test_no_array_exceeds_the_sites_limit(count, largest):
-    shares = [[place] for place in range(count)]
-    parts = split_into_arrays(shares, largest)
-    assert list(chain(*parts)) == shares
-    assert all(1 <= len(part) <= largest for part in parts)
-    assert len(parts) == -(-count // largest)
-
-
 def test_estimates_come_from_results_of_the_same_kind(tmp_path):
     """The median over results of the task whose runs did not diverge; a guess if there are none."""
     suite = tmp_path / "tiny.yaml"
@@ -91,6 +79,4 @@ def test_estimates_come_from_results_of_the_same_kind(tmp_path):
     first, shared, *others = estimate(more, tmp_path / "runs", "cpu").seconds.values()
     assert first == 20.0 and 0 < shared < 5.0, "a shared training is made once; the others only evaluate"
     assert others == [first, shared]
-    queue = SimpleNamespace(submissions=[SimpleNamespace(plan=SimpleNamespace(cluster=cluster()))])
-    assert "about 0.01 CPU-hours" in hours_left(queue, dict.fromkeys(more, Status("queued")), more, tmp_path / "runs")
     assert estimate([copying], tmp_path / "runs", "cuda").seconds[copying] != pytest.approx(20.0), "another kind of device"

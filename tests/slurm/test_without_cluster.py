@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,58 +19,89 @@ from bench.runs.run_lock import lock_run
 from bench.sealed.request import SealedCode
 from bench.suites.suite import load_suite
 from lprime.cli.selection import try_encodings
-from slurm import commands, job, records
+from slurm import commands, job
 from slurm.commands import JobInfo
 from slurm.executor import SlurmExecutor
 from slurm.job import NO_GPU, NOWHERE, UNSAVED, JobWorker
-from slurm.launch import overrides_cluster_file
 from slurm.records import JOB, PLAN, load_submissions
 from slurm.status import Status
+from slurm.submit import Launched, launch
 from tasks import InputError
 
 
-def test_a_retried_run_that_loses_its_job_has_not_failed(tmp_path, monkeypatch):
+def test_states_of_runs_whose_job_is_lost(tmp_path):
     runs = plan_runs(SUITE, ["nope"], ["parity"])
-    with monkeypatch.context() as earlier:
-        earlier.setattr("bench.runs.run.now", lambda: "2026-01-01T00:00:00+00:00")
-        for run in runs:
-            run.fail(tmp_path, "the old error")
     lost = queue(submitted(tmp_path, runs), JobInfo("7", "NODE_FAIL", "NODE_FAIL", "n1"))
-    (runs[1].folder(tmp_path) / "failure.json").unlink()  # it had started again
+    runs[1].folder(tmp_path).mkdir(parents=True)
     (runs[1].folder(tmp_path) / CHECKPOINT).touch()
     found = lost.statuses(runs, tmp_path)
     assert [status.state for status in found.values()] == ["missing", "paused"]
     assert "lost its node" in found[runs[0]].reason and lost.worth_resending("7")
-    runs[1].fail(tmp_path, "a new error")
-    assert lost.status(runs[1], tmp_path) == Status("failed", "7", reason="a new error")
+    runs[1].fail(tmp_path, "an error")
+    assert lost.status(runs[1], tmp_path) == Status("failed", "7", reason="an error")
     other = Run(SUITE, "copying", "nope", 0)
     other.fail(tmp_path, "in no submission")
     assert lost.status(other, tmp_path).state == "failed"
 
 
-def test_a_run_whose_submission_has_no_job_yet_is_shown_without_one(tiny, tmp_path, monkeypatch):
+def test_a_launch_adopts_or_deletes_what_a_killed_launcher_left_and_forgets_earlier_failures(tiny, tmp_path, monkeypatch):
+    """A plan without an id is adopted if SLURM has jobs of its name, and deleted if not."""
+    site, runs = Site(), plan_runs(load_suite(str(tiny())))
+    monkeypatch.setattr(commands, "run_command", site)
+    scripts = []
+    monkeypatch.setattr(commands, "run_sbatch", lambda options, script, cluster: scripts.append(script) or "9")
+    accepted, refused = submitted(tmp_path, runs[:1]), submitted(tmp_path, runs[1:2])
+    site.queue(accepted)
+    for submission in (accepted, refused):
+        (submission.folder / JOB).unlink()
+    (row, *_) = json.loads(printed("status", tmp_path / "tiny.yaml", "--out", tmp_path, "--json"))
+    assert row["state"] == "missing" and not row.keys() & {"job", "reason"}
+    runs[2].fail(tmp_path, "an error")
+    launched = launch(runs, tmp_path, cluster())
+    assert launched.already == 1 and [s.plan.runs for s in launched.submissions] == [[run.key for run in runs[1:]]]
+    assert {s.job for s in load_submissions(tmp_path, "tiny")} == {"7", "9"}
+    assert not refused.folder.exists() and not runs[2].failure(tmp_path)
+    assert len(scripts) == 1
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_refused_submission_leaves_no_plan(tmp_path, monkeypatch, held):
     monkeypatch.setattr(commands, "run_command", Site())
-    runs = plan_runs(load_suite(str(tiny())))
-    with monkeypatch.context() as earlier:
-        earlier.setattr("bench.runs.run.now", lambda: "2026-01-01T00:00:00+00:00")
-        runs[1].fail(tmp_path, "the error of the run that is retried")
-    (submitted(tmp_path, runs).folder / JOB).unlink()
-    runs[0].fail(tmp_path, "an error")
-    first, *others = json.loads(printed("status", tmp_path / "tiny.yaml", "--out", tmp_path, "--json"))
-    assert (first["state"], first["reason"]) == ("failed", "an error")
-    assert all(row["state"] == "missing" and not row.keys() & {"job", "reason"} for row in others)
+    answers = iter(["9"] if held else [])
+
+    def run_sbatch(*_):
+        for answer in answers:
+            return answer
+        raise InputError("a limit of the site is reached")
+
+    monkeypatch.setattr(commands, "run_sbatch", run_sbatch)
+    monkeypatch.setattr(commands, "job_limits", lambda cluster: (1, None))  # two arrays
+    runs = plan_runs(SUITE, ["nope"])
+    if held:
+        launched = launch(runs, tmp_path, cluster(runs_per_job=2))
+        assert launched.held == runs[2:] and launched.why == "a limit of the site is reached"
+    else:
+        with pytest.raises(InputError, match="a limit"):
+            launch(runs, tmp_path, cluster(runs_per_job=2))
+    assert len(load_submissions(tmp_path, SUITE.name)) == held
+
+
+def test_runs_that_were_finished_meanwhile_are_not_submitted(tmp_path, monkeypatch):
+    monkeypatch.setattr(commands, "run_command", Site())
+    monkeypatch.setattr(Run, "result", lambda run, out: "a result")
+    assert launch(plan_runs(SUITE, ["nope"]), tmp_path, cluster()) == Launched([], already=0, held=[])
 
 
 def test_submissions_that_a_launcher_deletes_meanwhile_are_not_listed(tmp_path, monkeypatch):
     refused, kept = (submitted(tmp_path, plan_runs(SUITE, [name])) for name in ("t5", "nope"))
-    read = records.read_record
+    read = Path.read_bytes
 
-    def refused_meanwhile(path, kind):
+    def refused_meanwhile(path):
         if path.parent == refused.folder:
             shutil.rmtree(refused.folder)
-        return read(path, kind)
+        return read(path)
 
-    monkeypatch.setattr(records, "read_record", refused_meanwhile)
+    monkeypatch.setattr(Path, "read_bytes", refused_meanwhile)
     assert [found.folder for found in load_submissions(tmp_path, SUITE.name)] == [kept.folder]
     (kept.folder / PLAN).write_text("{")
     with pytest.raises(InputError, match="is damaged"):
@@ -80,7 +112,7 @@ def test_status_of_a_failed_run_shows_nothing_of_other_runs(tiny, tmp_path, monk
     """All runs of a job print to one log."""
     monkeypatch.setattr(commands, "run_command", Site())
     failed, *_ = runs = plan_runs(load_suite(str(tiny())))
-    log, _ = submitted(tmp_path, runs).logs(0)
+    log = submitted(tmp_path, runs).log(0)
     log.write_text("a line of another run")
     failed.fail(tmp_path, "an error")
     shown = printed("status", tmp_path / "tiny.yaml", "--out", tmp_path)
@@ -126,37 +158,27 @@ def worker(tmp_path, monkeypatch):
     return make
 
 
-def test_a_job_that_never_gets_to_a_step_gives_up(tmp_path, worker):
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_job_that_never_gets_to_a_step_gives_up(tmp_path, worker, sealed):
+    """Sealed runs have no checkpoints: interrupted, they start again, so a step is no progress."""
     runs = plan_runs(SUITE, ["nope"], ["parity"])
-    first = worker(runs, lambda run: Event("locked", run))
-    for start in range(1, job.MOST_IDLE_STARTS + 1):
-        again = JobWorker(first.submission, 0)
-        assert (again.starts, again.idle_starts) == (start, start)
-        again.write_progress()
-    assert JobWorker(first.submission, 0).run() == NOWHERE
-    again.listener(job.PlainProgress(runs))(Event("step", runs[0], 1))
-    assert again.idle_starts == job.MOST_IDLE_STARTS, "the first report may be that of a checkpoint"
-    again.listener(job.PlainProgress(runs))(Event("step", runs[0], 2))
-    assert again.idle_starts == 0
-
-
-def test_a_sealed_run_must_end_within_the_time_limit_of_a_job(tmp_path, monkeypatch, worker):
-    """It has no checkpoints: interrupted, it starts again. The recorded time may be wrong, so a job gives up all the same."""
-    monkeypatch.setattr(commands, "check_cluster", lambda cluster: None)
     texts = dict.fromkeys(("family", "title", "link", "source_sha256"), "")
-    record = EncodingRecord(name="mine", ranking="longer", year=0, stage_share=0, settings={}, **texts)
-    code = SealedCode(folder="", reference="", path=[], encoding=record, seconds=60, expected_s=3600)
-    with pytest.raises(InputError, match="submitter's took up to 1:00 hours; time_minutes leaves 58:30 minutes"):
-        SlurmExecutor.of_sealed(cluster(time_minutes=60), "mine", code)
-    executor = SlurmExecutor.of_sealed(cluster(time_minutes=62), "mine", code)
-    (run,) = plan_runs(SUITE, ["mine"], ["parity"], [0])
-    sealed = submitted(tmp_path, [run], sources=executor.sources)
-    for _ in range(job.MOST_IDLE_STARTS):
-        start = JobWorker(sealed, 0)
-        for step in (1, 50):
-            start.listener(job.PlainProgress([run]))(Event("step", run, step))
-        start.write_progress()
-    assert JobWorker(sealed, 0).run() == NOWHERE
+    record = EncodingRecord(name="nope", ranking="longer", year=0, stage_share=0, settings={}, **texts)
+    code = SealedCode(reference="", encoding=record)
+    sources = SlurmExecutor.of_sealed(cluster(), "nope", code).sources if sealed else {}
+    job_of = submitted(tmp_path, runs, sources=sources)
+    for start in range(1, job.MOST_IDLE_STARTS + 1):
+        again = JobWorker(job_of, 0)
+        assert (again.starts, again.idle_starts) == (start, start)
+        again.write_starts()
+    assert JobWorker(job_of, 0).run() == NOWHERE
+    listener = again.listener(job.PlainProgress(runs))
+    listener(Event("step", runs[0], 1))
+    assert again.idle_starts == job.MOST_IDLE_STARTS, "the first report may be that of a checkpoint"
+    listener(Event("step", runs[0], 2))
+    assert job_of.starts(0).idle == (job.MOST_IDLE_STARTS if sealed else 0)
+    listener(Event("finished", runs[0], 2))
+    assert job_of.starts(0).idle == 0
 
 
 def test_a_job_waits_for_runs_of_other_processes_but_not_forever(tmp_path, worker, capsys):
@@ -251,7 +273,7 @@ def test_variables_with_options_do_not_change_what_slurm_is_asked(monkeypatch):
     ],
 )
 def test_variables_that_override_the_cluster_file(variable, given, overrides):
-    assert overrides_cluster_file(variable, cluster(**given)) is overrides
+    assert commands.overrides_cluster_file(variable, cluster(**given)) is overrides
 
 
 @pytest.mark.parametrize(

@@ -4,18 +4,17 @@ import os
 import statistics
 import time
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.runs.estimate import estimate
 from bench.runs.heartbeat import Heartbeat
 from bench.runs.progress import format_duration
 from bench.runs.run import FAILURE, Run
 from tasks import plural
 
-from .status import STATES, Queue, Status, unfinished
+from .status import STATES, Queue, Status
 
 MOST_ROWS = 20
 """Maximum number of rows shown of a list; the others are only counted."""
@@ -27,8 +26,9 @@ def status_rows(statuses: dict[Run, Status]) -> list[dict[str, Any]]:
     """One JSON object per run; keys about its job are present if they have a value."""
     rows = []
     for run, status in statuses.items():
-        row: dict[str, Any] = {"condition": run.suite.condition} if run.suite.condition else {}
-        row |= {"task": run.task, "encoding": run.encoding, "seed": run.seed, "state": status.state}
+        row: dict[str, Any] = {"task": run.task, "encoding": run.encoding, "seed": run.seed}
+        row |= {} if run.learning_rate is None else {"learning_rate": run.learning_rate}
+        row |= {"state": status.state}
         if status.state == "running":
             row |= heartbeat_row(status.heartbeat) if status.heartbeat else {}
             row |= {"job_time_left": status.time_left} if status.job else {}
@@ -50,40 +50,38 @@ def heartbeat_row(beat: Heartbeat) -> dict[str, Any]:
     }
 
 
-def status_text(found: Sequence[tuple[Queue, dict[Run, Status]]], out: Path, whole: bool = True):
+def status_text(queue: Queue, statuses: dict[Run, Status], out: Path, whole: bool = True):
     """The output of ``lprime status``.
 
     Arguments:
-        found: of one suite, or of each condition of one.
-        whole: whether these are all their runs; the lines on jobs are left out otherwise.
+        whole: whether these are all runs of the suite; the lines on jobs are left out otherwise.
     """
     from rich.text import Text
 
-    statuses = {run: status for _, own in found for run, status in own.items()}
     counts = format_counts(Counter(status.state for status in statuses.values()))
-    hints = [hint for queue, _ in found if (hint := empty_folder_hint(queue.suite.name, out))]
+    hint = empty_folder_hint(queue.suite.name, out)
     parts = [
-        state_table(statuses, by_condition=len(found) > 1),
-        f"\n{plural(len(statuses), 'run')}: {counts}{f'; {hints[0]}' if hints else ''}",
-        *(line for queue, own in found if whole for line in job_lines(queue, own, out)),
+        state_table(statuses),
+        f"\n{plural(len(statuses), 'run')}: {counts}{f'; {hint}' if hint else ''}",
+        *(job_lines(queue) if whole else ()),
         *running_lines(statuses),
-        *failure_lines(statuses),
+        *reason_lines(statuses),
     ]
     return Text("\n".join(parts))
 
 
-def state_table(statuses: dict[Run, Status], by_condition: bool = False) -> str:
-    """Encodings (or conditions) by tasks, with the number of runs in each state."""
+def state_table(statuses: dict[Run, Status]) -> str:
+    """Encodings by tasks, with the number of runs in each state."""
     from tabulate import tabulate
 
     cells: dict[tuple[str, str], Counter[str]] = {}
     for run, status in statuses.items():
-        cells.setdefault((run.suite.condition if by_condition else run.encoding, run.task), Counter())[status.state] += 1
+        cells.setdefault((run.encoding, run.task), Counter())[status.state] += 1
     asked = {task for _, task in cells}
     tasks = [spec.task for spec in next(iter(statuses)).suite.tasks if spec.task in asked]
     lines = dict.fromkeys(line for line, _ in cells)
     table = [[line, *(format_counts(cells.get((line, task), Counter())) for task in tasks)] for line in lines]
-    return tabulate(table, headers=["condition" if by_condition else "encoding", *tasks], tablefmt="simple")
+    return tabulate(table, headers=["encoding", *tasks], tablefmt="simple")
 
 
 def format_counts(counts: Counter[str]) -> str:
@@ -97,8 +95,8 @@ def empty_folder_hint(suite: str, out: Path) -> str:
     return "" if os.path.isdir(f"{out}/{suite}") else f"nothing of suite {suite} is in {out}"
 
 
-def job_lines(queue: Queue, statuses: dict[Run, Status], out: Path) -> list[str]:
-    """Jobs in the queue, hours used, and an estimate of the hours left."""
+def job_lines(queue: Queue) -> list[str]:
+    """Jobs in the queue, and hours used."""
     if not queue.submissions:
         return []
     if queue.no_answer:
@@ -107,30 +105,14 @@ def job_lines(queue: Queue, statuses: dict[Run, Status], out: Path) -> list[str]
     lines = [f"{plural(len(queue.live), 'job')} in the queue"]
     if states:
         lines[0] += f": {', '.join(f'{n} {state}' for state, n in states.most_common())}"
-    waits = Counter(info.reason for _, info in queue.live.values() if info.state == "PENDING")
-    if reasons := [f"{n} {reason}" for reason, n in waits.most_common(3) if reason not in ("None", "")]:
+    if reasons := [f"{n} {reason}" for reason, n in queue.wait_reasons().most_common(3)]:
         lines[0] += f" ({', '.join(reasons)})"
     if (hours := queue.hours_used()) is None:
         lines.append("this cluster keeps no accounts (sacct does not answer): hours used and how jobs ended are not known")
     elif any(hours):
         gpu, cpu = hours
         lines.append(f"used so far: {f'{gpu:.2f} GPU-hours, ' if gpu else ''}{cpu:.2f} CPU-hours")
-    if todo := unfinished(statuses):
-        lines.append(hours_left(queue, statuses, todo, out))
     return lines
-
-
-def hours_left(queue: Queue, statuses: dict[Run, Status], todo: Sequence[Run], out: Path) -> str:
-    """Estimated hours of the unfinished runs."""
-    cluster = queue.submissions[-1].plan.cluster
-    found = estimate(todo, out, cluster.device)
-    seconds = sum(found.seconds[run] * (1 - min(1.0, statuses[run].step / run.steps)) for run in todo)
-    kind, devices = ("GPU", cluster.gpus) if cluster.gpus else ("CPU", cluster.cpus_per_job)
-    hours = seconds * devices / cluster.at_once / 3600
-    line = f"left: about {hours:.2f} {kind}-hours{' (guessed)' if found.guessed else ''}"
-    if at_once := sum(status.state == "running" for status in statuses.values()):
-        line += f", {format_duration(seconds / at_once)} at {plural(at_once, 'run')} at a time"
-    return line
 
 
 def running_lines(statuses: dict[Run, Status]) -> list[str]:
@@ -163,14 +145,18 @@ def progress_cells(beat: Heartbeat | None) -> list[str]:
     return [f"{beat.step}/{beat.steps}", f"{beat.share:.0%}", f"{beat.rate:.1f}" if beat.rate else "", left]
 
 
-def failure_lines(statuses: dict[Run, Status]) -> list[str]:
-    """Failed runs with reasons, and why other runs lost their jobs."""
+def reason_lines(statuses: dict[Run, Status]) -> list[str]:
+    """Runs that failed or whose results cannot be used, with reasons, and why other runs lost their jobs."""
     lines: list[str] = []
-    failed = [f"  {run}: {status.reason}" for run, status in statuses.items() if status.state == "failed"]
-    if failed:
-        lines = ["", f"{len(failed)} failed; lprime run … --retry-failed runs them again:", *failed[:MOST_ROWS]]
-    if len(failed) > MOST_ROWS:
-        lines.append(f"  … and {len(failed) - MOST_ROWS} more")
+    for state, advice in (
+        ("failed", "lprime run … --retry-failed runs them again"),
+        ("unreadable", "their results are not used"),
+    ):
+        found = [f"  {run}: {status.reason}" for run, status in statuses.items() if status.state == state]
+        if found:
+            lines += ["", f"{len(found)} {state}; {advice}:", *found[:MOST_ROWS]]
+        if len(found) > MOST_ROWS:
+            lines.append(f"  … and {len(found) - MOST_ROWS} more")
     lost = Counter(status.reason for status in statuses.values() if status.state in ("missing", "paused") and status.reason)
     if lost:
         lines += ["", "runs without a job, which lprime run … --on … submits again:"]
@@ -178,12 +164,12 @@ def failure_lines(statuses: dict[Run, Status]) -> list[str]:
     return lines
 
 
-def read_logs(runs: Mapping[Run, Queue], out: Path, lines: int) -> dict[Path, list[str]]:
+def read_logs(runs: Iterable[Run], queue: Queue, out: Path, lines: int) -> dict[Path, list[str]]:
     """The last lines of the logs of these runs' last jobs, and the tracebacks of failed runs, by file."""
     logs: dict[Path, list[str]] = {}
-    for run, queue in runs.items():
-        last = queue.latest.get(run.key)
-        for path in last[0].logs(last[1]) if last else []:
+    for run in runs:
+        if last := queue.latest.get(run.key):
+            path = last[0].log(last[1])
             if path not in logs and (log := last_lines(path, lines)):
                 logs[path] = log
         if failure := run.failure(out):

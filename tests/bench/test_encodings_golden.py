@@ -1,4 +1,7 @@
-"""Biases and relative terms against the numbers of the authors' code; see ``golden.py``."""
+"""Encodings against the numbers that the authors' own code gives on fixed inputs; see ``golden.py``.
+
+``TABLE`` holds the encodings whose hooks are compared as they are. What needs more than a row has a test of its own below.
+"""
 
 import pytest
 import torch
@@ -7,7 +10,90 @@ from helpers import make_encoding, oracle
 
 from bench.encodings import At
 from bench.encodings.alibi import slopes
+from bench.encodings.asentmax import Entmax
+from bench.encodings.attention import masked, scores
+from bench.encodings.path_kernel import reflection
 from bench.encodings.t5 import buckets
+
+FOX = {"weight": "fgate_proj.weight", "offset": "fgate_proj.bias"}
+PATH = {
+    "down": "w_proj.0.weight",
+    "up": "w_proj.1.weight",
+    "taps": "w_conv1d.weight",
+    "strength": "bt_proj.weight",
+    "offset": "bt_proj.bias",
+}
+SELECTIVE = {"down": "phi_proj.0.weight", "up": "phi_proj.1.weight"}
+GATED = {"log_step": "phi_bias", "gate": "phase_gate_proj.weight", "gate_bias": "phase_gate_proj.bias"}
+ASENTMAX = {
+    f"{x}{end}": f"attn_scale_{x}_proj.{kind}" for x in ("beta", "gamma") for end, kind in (("", "weight"), ("_offset", "bias"))
+}
+KERPLE = {"a": "bias_a", "p": "bias_p"}
+
+TABLE = [  # name, file (and variant), parameter here → there, what is compared (=its name there), source
+    ("alibi", "alibi", {}, "bias=bias_neox output", "ofirpress/attention_with_linear_biases"),
+    ("nape", "nape", {}, "bias output", "deep-spin/asentmax"),
+    ("hard_alibi", "hard_alibi", {}, "weights output", "sjelassi/transformers_ssm_copy"),
+    ("kerple_log", "kerple_log", KERPLE, "bias", "chijames/KERPLE"),
+    ("kerple_power", "kerple_power", KERPLE, "bias", "chijames/KERPLE"),
+    ("fox", "fox", FOX, "bias output", "zhixuan-lin/forgetting-transformer and fla"),
+    ("path", "path", PATH, "output", "fla-org/flash-linear-attention"),
+    ("path_fox", "path_fox", PATH | {"gate": "g_proj.weight", "gate_offset": "g_proj.bias"}, "output", "fla"),
+    ("stick_breaking", "stick_breaking", {}, "output", "shawntan/stickbreaking-attention"),
+    ("transformer_xl", "transformer_xl", {"u": "r_w_bias", "v": "r_r_bias", "w": "r_net.weight"}, "scores output",
+     "kimiyoung/transformer-xl"),
+    ("grape_a", "grape_a", {"omega": "omega", "u": "u"}, "bias", "model-architectures/GRAPE"),
+    ("grape_ap", "grape_ap", {"weight": "c_p.weight"}, "bias output", "model-architectures/GRAPE"),
+    ("asentmax", "asentmax", ASENTMAX, "output", "deep-spin/asentmax and entmax"),
+    ("pope", "pope", {"delta": "bias"}, "scores", "lucidrains/PoPE-pytorch"),
+    ("clipped_rope", "clipped_rope", {}, "scores", "hrlics/CoPE"),
+    # of rank 16, the default of their class but of no configuration
+    ("selective_rope(rank=16)", "selective_rope", SELECTIVE | {"kernel": "phi_conv1d.weight"}, "q k",
+     "timurcarstensen/selective-rope"),
+    ("selective_rope_gated", "selective_rope_gated copying", SELECTIVE | GATED, "q k", "timurcarstensen/selective-rope"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "file", "names", "compared"), [row[:4] for row in TABLE], ids=[row[0] for row in TABLE])
+def test_hooks_equal_the_authors(name, file, names, compared):
+    file, _, variant = file.partition(" ")
+    golden = load(file)
+    part = golden["variants"][variant] if variant else golden
+    encoding = build(name, {ours: wave(part["parameters"][theirs]) for ours, theirs in names.items()})
+    for case in cases(part["outputs"]):
+        ours = Pass(encoding, golden.get("inputs", {}), case["T"])
+        for field in compared.split():
+            field, _, theirs = field.partition("=")
+            assert_rows(getattr(ours, field), case[theirs or field], case["rows"], 3e-6 if field in "qk" else 1e-6)
+
+
+for row in TABLE:
+    oracle(row[0].partition("(")[0], against=f"{row[-1]}, golden numbers")(test_hooks_equal_the_authors)
+
+
+def test_reflections_of_path_equal_the_authors():
+    golden = load("path")
+    for case in cases(golden["outputs"]):
+        ours = Pass(build("path", {o: wave(golden["parameters"][t]) for o, t in PATH.items()}), golden["inputs"], case["T"])
+        w, _, beta = reflection(*ours.encoding.reflections(ours.at))
+        assert_rows(w, case["w"], case["w_rows"])
+        assert_rows(beta.mT, [[row] for row in case["beta"]], [0])
+
+
+def test_weights_of_asentmax_equal_the_authors():
+    golden = load("asentmax")
+    given = {ours: wave(golden["parameters"][theirs]) for ours, theirs in ASENTMAX.items()}
+    for case in cases(golden["outputs"]):
+        ours = Pass(build("asentmax", given), golden["inputs"], case["T"])
+        weights = Entmax.apply(masked(scores(ours.q, ours.k, ours.encoding.setup), ours.bias, ours.at))
+        assert_rows(weights, case["weights"], case["rows"])
+
+
+@pytest.mark.parametrize("name", ["alibi", "nape"])
+def test_slopes_equal_the_authors(name):
+    for heads, expected in load(name)["slopes"].items():
+        found = slopes(int(heads)) if name == "alibi" else make_encoding(name, int(heads)).slopes().tolist()
+        assert found == pytest.approx(expected, abs=1e-6)
 
 
 def test_inputs_are_generated_as_the_files_describe():
@@ -16,43 +102,6 @@ def test_inputs_are_generated_as_the_files_describe():
         q.flatten()[:3], torch.tensor([0.29552021, 0.84147098, 0.99166481], dtype=q.dtype), atol=1e-8, rtol=0
     )
     assert q[0, 1, 0, 0].item() == pytest.approx(0.37878591, abs=1e-8)
-
-
-# --- alibi and kin
-
-
-def test_alibi_slopes_equal_the_authors():
-    for heads, expected in load("alibi")["slopes"].items():
-        assert slopes(int(heads)) == pytest.approx(expected, abs=1e-8)
-
-
-@oracle("alibi", against="ofirpress/attention_with_linear_biases, golden numbers")
-def test_alibi_equals_the_authors():
-    golden = load("alibi")
-    for case in cases(golden["outputs"]):
-        ours = Pass(build("alibi", {}), golden["inputs"], case["T"])
-        assert_rows(ours.bias, case["bias_neox"], case["rows"])
-        assert_rows(ours.output, case["output"], case["rows"])
-
-
-@oracle("nape", against="deep-spin/asentmax, golden numbers")
-def test_nape_equals_the_authors():
-    golden = load("nape")
-    for heads, expected in golden["slopes"].items():
-        assert make_encoding("nape", int(heads)).slopes().tolist() == pytest.approx(expected, abs=1e-6)
-    for case in cases(golden["outputs"]):
-        ours = Pass(build("nape", {}), golden["inputs"], case["T"])
-        assert_rows(ours.bias, case["bias"], case["rows"])
-        assert_rows(ours.output, case["output"], case["rows"])
-
-
-@oracle("hard_alibi", against="sjelassi/transformers_ssm_copy, golden numbers")
-def test_hard_alibi_equals_the_authors():
-    golden = load("hard_alibi")
-    for case in cases(golden["outputs"]):
-        ours = Pass(build("hard_alibi", {}), golden["inputs"], case["T"])
-        assert_rows(ours.weights, case["weights"], case["rows"])
-        assert_rows(ours.output, case["output"], case["rows"])
 
 
 def test_hard_alibi_masks_half_of_the_heads():
@@ -89,18 +138,6 @@ def test_shaw_equals_the_authors(name, variant):
 def test_t5_buckets_equal_the_authors(table):
     found = buckets(torch.arange(401), table["num_buckets"], table["max_distance"])
     assert found.tolist() == table["bucket_of_distance_0_to_400"]
-
-
-# --- kerple
-
-
-@oracle("kerple_log", "kerple_power", against="chijames/KERPLE, golden numbers")
-@pytest.mark.parametrize("name", ["kerple_log", "kerple_power"])
-def test_kerple_equals_the_authors(name):
-    golden = load(name)
-    given = {"a": wave(golden["parameters"]["bias_a"]), "p": wave(golden["parameters"]["bias_p"])}
-    for case in cases(golden["outputs"]):
-        assert_rows(Pass(build(name, given), {}, case["T"]).bias, case["bias"], case["rows"])
 
 
 # --- sandwich
