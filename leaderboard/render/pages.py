@@ -19,7 +19,7 @@ from tasks import InputError
 
 from .columns import PAGE, limit, number, of_task, shown, signs
 from .published import MAIN, Published
-from .text import code, markdown, printable
+from .text import code, markdown, printable, safe_link
 from .verdict import leaders, main_rows, needs, significant_pairs, verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -39,7 +39,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {"md": markdown, "code": code, "plain": printable, "page": page_name, "signs": signs}
+    found.filters |= {"md": markdown, "code": code, "plain": printable, "page": page_name, "signs": signs, "link": safe_link}
     found.filters |= {"task_title": tasks.title, "class_title": class_title, "number": number}
     return found
 

@@ -2,7 +2,7 @@
 
 import re
 
-from bench.text_rules import STRUCTURAL, invisible_character
+from bench.text_rules import LINK, STRUCTURAL, invisible_character
 
 
 def printable(text: str, limit: int = 200) -> str:
@@ -23,3 +23,8 @@ def code(text: str) -> str:
     fence = "`" * (1 + max((len(run) for run in re.findall("`+", shown)), default=0))
     pad = " " if shown.startswith("`") or shown.endswith("`") else ""
     return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def safe_link(text: str) -> str:
+    """A link that cannot end the structure around it; empty if it is another."""
+    return text if LINK.fullmatch(text) else ""

@@ -20,7 +20,7 @@ from tasks import InputError
 
 from .columns import PAGE, TERMINAL, WEB, Column, plain_row, shown
 from .pages import render, verdict_text
-from .text import printable
+from .text import printable, safe_link
 
 WEB_FILES = Path(__file__).parent / "web"
 LIBRARY, SCRIPT, STYLE = "vendor/chart.umd.min.js", "page.js", "page.css"
@@ -129,7 +129,7 @@ def row_data(row: pd.Series, names: Iterable[str]) -> dict[str, Any]:
     name = row["encoding"].removesuffix(LOCAL)
     numbers = plain_row(row[["score", "low", "high", "step_time", *(f"score.{task}" for task in names)]])
     facts = {title: fact(name, field) for field, title in FACTS.items()}
-    link = row["link"] if str(row["link"]).startswith("https://") else ""
+    link = safe_link(str(row["link"]))
     about = {"paper": f"{printable(row['title'])}, {row['year']}", "family": family_title(row["family"])}
     about |= facts | {"compared with": row["source"], "length settings": row["lengths"], "fails within L": row["fails_within"]}
     return {"numbers": numbers, "link": link, "colour": colour(name), "about": {key: text for key, text in about.items() if text}}

@@ -51,7 +51,7 @@ def moderated(
     Applications in Genetics and Molecular Biology 3).
     """
     counts = (~np.isnan(blocks)).sum(1)
-    means = np.nanmean(blocks, axis=1)
+    means = np.where(counts > 0, np.nansum(blocks, axis=1) / np.maximum(counts, 1), np.nan)
     squares = np.nansum((blocks - means[:, None]) ** 2, axis=1)
     pooled = squares.sum() / max(1, (counts - 1).sum())
     return means, (PRIOR * pooled + squares) / (PRIOR + counts - 1), counts
@@ -62,7 +62,7 @@ def interval(values: Float[np.ndarray, "R B"]) -> Float[np.ndarray, "R 2"]:
     means, variances, counts = moderated(values)
     if (counts < 2).all():
         return np.full((len(values), 2), np.nan)
-    half = stdtrit(PRIOR + counts - 1, (1 + LEVEL) / 2) * np.sqrt(variances / counts)
+    half = stdtrit(PRIOR + counts - 1, (1 + LEVEL) / 2) * np.sqrt(variances / np.maximum(counts, 1))
     bounds = np.clip(np.stack([means - half, means + half], 1), 0, 1)
     return np.where((counts > 1)[:, None], bounds, np.nan)
 
@@ -122,7 +122,7 @@ def differences(
 ) -> tuple[Float[np.ndarray, "R R"], Float[np.ndarray, "R R"]]:
     """Difference of each pair (row minus column), and the half-width of its interval; NaN where it cannot be tested."""
     means, variances, counts = moderated(centred(blocks))
-    of_means = np.where(counts > 1, variances / counts, np.nan)
+    of_means = np.where(counts > 1, variances / np.maximum(counts, 1), np.nan)
     freedom = PRIOR + counts[:, None] + counts - 2
     half = stdtrit(freedom, (1 + level) / 2) * np.sqrt(of_means[:, None] + of_means)
     return means[:, None] - means, half
