@@ -19,12 +19,13 @@ INK, FAINT = "#757a82", "#9aa0a866"
 COLOURS = {
     "nope": "#7d858f", "sinusoidal": "#bf8700", "learned": "#9a6700", "t5": "#1a7f37", "alibi": "#0969da", "rope": "#cf222e",
     "hard_alibi": "#8250df", "kerple_log": "#1b7c83", "fire": "#d4602a", "dape(kerple_log)": "#bf3989", "sandwich": "#4a9a2f",
-    "cope": "#a06ff5", "stick_breaking": "#3f8de0", "fox": "#dd6b1f", "yarn": "#c4384a", "rope_partial": "#dd57a3",
+    "cope": "#a06ff5", "stick_breaking": "#3f8de0", "fox": "#a5562f", "yarn": "#c4384a", "rope_partial": "#dd57a3",
     "ssmax(nope)": "#0a8f6c", "logn(nope)": "#6e7f00",
 }  # fmt: skip
 """Encodings that most figures show; others get a colour from their name."""
 SETTINGS = {
-    "svg.hashsalt": "lprime", "svg.fonttype": "none", "font.size": NORMAL, "font.family": "DejaVu Sans", "text.color": INK,
+    "svg.hashsalt": "lprime", "svg.fonttype": "none", "font.size": NORMAL, "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"], "text.color": INK,
     "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.spines.top": False,
     "axes.spines.right": False, "xtick.labelsize": SMALL, "ytick.labelsize": SMALL, "axes.labelsize": SMALL,
     "axes.grid": True, "grid.color": FAINT, "grid.linewidth": 0.6, "text.parse_math": False,

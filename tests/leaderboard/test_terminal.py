@@ -1,0 +1,136 @@
+"""The board and comparisons on a terminal, and the list of columns."""
+
+import io
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from scipy.stats import ttest_ind
+from synthetic_results import CURVE, board, frame, full, record, result, suite
+from test_pages import GOOD, WORST, spread
+
+from leaderboard.render.columns import DASH, EVERYWHERE, columns_of, limit, number, shown, span
+from leaderboard.render.published import build_board
+from leaderboard.render.terminal import board_dict, comparison, print_board, print_comparison, winner_text
+from leaderboard.render.verdict import leaders
+from tasks import InputError
+
+NONE = pd.DataFrame()
+
+
+def printed(found, width=100, failed=NONE):
+    out = io.StringIO()
+    print_board(found, failed, "lprime status tiny", Console(file=out, width=width, color_system=None))
+    return out.getvalue()
+
+
+@pytest.fixture(scope="module")
+def three():
+    return board(spread(suite(), {"nope": CURVE, "rope": WORST, "alibi": GOOD}))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_the_verdict_is_below_the_table_and_lines_fit(three, width):
+    text = printed(three, width)
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= width
+    order = [text.index(part) for part in ("Suite tiny", "Trained at lengths", "Hidden columns:", "alibi leads")]
+    assert order == sorted(order) and text.rstrip().endswith("protocol 3 replaces it.")
+    rows = [line.split() for line in lines if re.match(r"\s*\d+\s+\w+\s+[.\d]+", line)]
+    assert [row[1] for row in rows] == ["alibi", "nope", "rope"] and rows[0][2] == f"{three.rows['score'][0]:.3f}".lstrip("0")
+
+
+def test_hidden_columns_are_named(three):
+    narrow, wide = printed(three, 40), printed(three, 160)
+    assert re.search(r"Hidden columns: .*parity.*, and \d+ more", " ".join(narrow.split()))
+    assert "parity" in wide.split("Hidden")[0] and re.search(r"Hidden columns: \d+;", wide)
+
+
+def test_a_name_with_markup_and_control_characters_stays_text():
+    text = printed(board(full(suite(seeds=[0]), {"nope": CURVE, "[bold]x\x1b[31m": GOOD})))
+    assert "[bold]x�[31m" in text and "\x1b" not in text
+
+
+def test_failed_and_missing_runs_are_said():
+    runs = [*full(suite(), {"nope": CURVE}), result(suite(), "sorting", "t5")]
+    text = " ".join(printed(board(runs), failed=pd.DataFrame({"task": ["parity"]})).split())
+    assert "1 failed run; encodings that lack a task: t5. See lprime status tiny" in text
+
+
+def test_json_has_every_row_and_null_for_what_is_unknown(three):
+    found = board_dict(three)
+    assert [row["encoding"] for row in found["rows"]] == ["alibi", "nope", "rope"]
+    assert found["rows"][0]["step_time"] is None and found["columns"].keys() == {c.key for c in columns_of(three.tasks)}
+
+
+def test_columns_have_help_and_each_view_has_its_own(three):
+    every = columns_of(three.tasks)
+    assert len({column.key for column in every}) == len(every) == len({column.title for column in every})
+    assert all(column.help and column.views for column in every)
+    for view in EVERYWHERE:
+        assert {"encoding", "score"} <= {column.key for column in shown(three.tasks, view, three.rows)}
+    assert "step_time" not in {column.key for column in shown(three.tasks, "web", three.rows)}, "unknown for all"
+
+
+def test_numbers_as_text():
+    assert [number(x) for x in (0.76, 1.0, 0.0, -0.0001, np.nan, None)] == [".760", "1.000", ".000", ".000", DASH, DASH]
+    assert span(0.7, 0.8) == ".70–.80" and span(np.nan, np.nan) == DASH
+    row = {"limit.a": 32.0, "limit_mark.a": "≥", "limit.b": 1.26, "limit_mark.b": ""}
+    assert [limit(row, task) for task in "abc"] == ["≥32", "1.3", DASH]
+
+
+def test_leaders_may_be_first_and_no_other_encoding_may(three):
+    assert list(leaders(three)["encoding"]) == ["alibi"]
+
+
+def told(found):
+    out = io.StringIO()
+    print_comparison(found, Console(file=out, width=100, color_system=None))
+    return out.getvalue()
+
+
+def test_a_comparison_names_the_winner_with_difference_and_interval(three):
+    found = comparison(three, "rope", "alibi")
+    by_seed = {name: three.blocks[three.encodings.index(name)] for name in ("rope", "alibi")}
+    assert found["difference"] == pytest.approx(by_seed["rope"].mean() - by_seed["alibi"].mean())
+    assert found["winner"] == "alibi" and found["p"] <= 0.05
+    text = told(found)
+    assert text.startswith("alibi is significantly better than rope, by .") and "95 % interval" in text and "p = " in text
+    assert "Sorting" in text and "Parity, × L" in text
+
+
+def test_a_significant_difference_is_clear_to_a_plain_test_too(three):
+    a, b = (three.blocks[three.encodings.index(name)] for name in ("rope", "alibi"))
+    assert ttest_ind(a, b).pvalue < 0.05
+
+
+def test_equal_encodings_have_no_winner():
+    found = comparison(board(spread(suite(), {"nope": CURVE, "rope": CURVE, "alibi": GOOD})), "nope", "rope")
+    assert found["winner"] is None and found["practically_equal"]
+    assert winner_text(found).startswith("Neither is significantly better.") and "practically equal" in winner_text(found)
+
+
+def test_a_single_seed_and_other_classes_are_not_tested():
+    single = comparison(board(full(suite(seeds=[0]), {"nope": CURVE, "alibi": GOOD})), "nope", "alibi")
+    assert "a single seed cannot say more" in winner_text(single) and winner_text(single).startswith("alibi")
+    of = suite()
+    runs = full(of, {"nope": CURVE}) + [
+        result(of, task.task, record("abacus", ranking="task-aware"), seed, GOOD) for task in of.tasks for seed in of.seeds
+    ]
+    other = comparison(board(runs), "nope", "abacus")
+    assert other["winner"] is None and "different tables" in winner_text(other)
+
+
+def test_unknown_and_equal_names_are_refused(three):
+    with pytest.raises(InputError, match="unknown encoding with results on suite tiny 'alib'; did you mean 'alibi'"):
+        comparison(three, "alib", "rope")
+    with pytest.raises(InputError, match="two different encodings"):
+        comparison(three, "rope", "rope")
+
+
+def test_facts_are_added_to_rows():
+    assert build_board(frame(full(suite(), {"alibi": CURVE, "mine": GOOD})), None).rows.set_index("encoding")["gloss"].to_dict() == {
+        "alibi": "penalty grows linearly with distance, fixed per head", "mine": "",
+    }  # fmt: skip
