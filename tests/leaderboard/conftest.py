@@ -21,13 +21,6 @@ def browser():
         found.close()
 
 
-@pytest.fixture(scope="session")
-def address(tmp_path_factory) -> str:
-    from browser_page import write_page
-
-    return write_page(tmp_path_factory.mktemp("page"))
-
-
 @pytest.fixture
 def opened(browser, address):
     """Opens the page in a new window; any error or network request fails the test at the end."""
@@ -40,7 +33,7 @@ def opened(browser, address):
         tab.on("console", lambda message: faults.append(f"console: {message.text}"))
         tab.on("pageerror", lambda error: faults.append(f"error: {error}"))
         tab.on("dialog", lambda dialog: faults.append(f"dialog: {dialog.message}"))
-        tab.on("request", lambda request: request.url.startswith(folder) or faults.append(f"request: {request.url}"))
+        tab.on("request", lambda request: request.url.startswith((folder, "blob:")) or faults.append(f"request: {request.url}"))
         tab.goto(address + view)
         return tab
 

@@ -6,7 +6,6 @@ const $ = (id) => document.getElementById(id);
 const all = (query, from = document) => [...from.querySelectorAll(query)];
 const initial = { suite: data[0].suite, sort: "", down: "", find: "", show: "main", step: "", learned: "", only: "", pick: "", theme: "" };
 let state = { ...initial };
-const charts = {};
 
 const root = document.documentElement;
 root.classList.add("script");
@@ -103,16 +102,19 @@ function options(x, y) {
   return { animation: false, maintainAspectRatio: false, scales: { x: axis(x), y: axis(y) } };
 }
 
-function draw(id, canvas, config) {
-  charts[id]?.destroy();
-  charts[id] = new Chart(canvas, config);
+function draw(canvas, config) {
+  Chart.getChart(canvas)?.destroy();
+  new Chart(canvas, config);
 }
 
 function updateCharts() {
   const names = picked().slice(0, MOST);
   const shown = rowsOf(section()).filter((row) => !row.hidden).map((row) => row.dataset.name);
-  const tasks = Object.entries(board().tasks);
-  all(".panel:not(.wide)").slice(tasks.length).forEach((one) => one.remove());
+  const tasks = Object.values(board().tasks);
+  all(".panel:not(.wide)").slice(tasks.length).forEach((one) => {
+    Chart.getChart(one.firstChild)?.destroy();
+    one.remove();
+  });
   while (all(".panel:not(.wide)").length < tasks.length) {
     const panel = document.createElement("div");
     panel.className = "panel";
@@ -120,7 +122,7 @@ function updateCharts() {
     $("panels").append(panel);
   }
   all(".panel:not(.wide) canvas").forEach((canvas, place) => {
-    const [task, own] = tasks[place];
+    const own = tasks[place];
     const points = (values) => own.at.map((x, n) => ({ x, y: values[n] }));
     const line = (name, strong) => ({ label: name, data: points(own.mean[name]), pointRadius: 0, borderWidth: strong ? 2.5 : 0.7,
       borderColor: strong ? board().rows[name].colour : css("--line"), order: strong ? 0 : 1, pointHitRadius: strong ? 8 : 0 });
@@ -139,14 +141,14 @@ function updateCharts() {
     };
     canvas.setAttribute("role", "img");
     canvas.setAttribute("aria-label", `${own.title}: exact match by length of ${names.join(", ")}`);
-    draw(task + place, canvas, { type: "line", data: { datasets: drawn }, options: { ...config, parsing: false } });
+    draw(canvas, { type: "line", data: { datasets: drawn }, options: { ...config, parsing: false } });
   });
   const points = shown.map((name) => ({ name, x: board().rows[name].numbers.step_time, y: board().rows[name].numbers.score }))
     .filter((point) => point.x !== null && point.y !== null);
   const config = options({ rest: { type: "logarithmic" }, title: "step time, nope = 1" }, { rest: { min: 0, max: 1 }, title: "score" });
   config.plugins = { legend: { display: false }, tooltip: { callbacks: { label: (item) => `${item.raw.name}: ${near(item.raw.y)}, ${near(item.raw.x)} ×` } } };
   config.onClick = (event, found) => { if (found.length) showCard(points[found[0].index].name); };
-  draw("cost", $("cost"), { type: "scatter", options: config, data: { datasets: [{ data: points, pointHitRadius: 6,
+  draw($("cost"), { type: "scatter", options: config, data: { datasets: [{ data: points, pointHitRadius: 6,
     pointRadius: points.map((point) => (names.includes(point.name) ? 7 : 4)),
     backgroundColor: points.map((point) => (names.includes(point.name) ? board().rows[point.name].colour : css("--muted"))) }] } });
   $("cost").parentElement.hidden = !points.length;
