@@ -38,8 +38,8 @@ def render_findings(findings: Iterable[Finding], outcomes: Mapping[str, Outcome]
         f"Findings of the literature, run with this code on a CPU: {', '.join(counts)}. The models are small and the trainings "
         "short, so a finding that is not reproduced here need not be wrong; each section lists how our setting differs.",
         "Each rule was committed before its runs, unless its section says otherwise. Intervals are 95 %, over seeds. A claim "
-        "is tested as a whole. This test replaced the worst verdict among its parts on 2026-11-26, after the runs below until then; "
-        "where it changed the verdict, the section says so.",
+        "is tested as a whole. This test replaced the worst verdict among its parts on 2026-11-26, after these runs; where it "
+        "changed the verdict, the section says so.",
         "\n".join(rules),
         markdown_table(["claim", "source", "verdict"], rows, left=3),
         *(section(finding, one, outcomes.get(finding.name)) for finding, one in judged),
