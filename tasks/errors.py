@@ -13,10 +13,14 @@ class InputError(ValueError):
 
 
 def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:
-    """Return the error for a name that is not in ``known``: ``unknown task 'sortin'; did you mean 'sorting'?``."""
+    """Return the error for a name that is not in ``known``: ``unknown task 'sortin'; did you mean 'sorting'?``.
+
+    Upper and lower case count as equal.
+    """
     names = list(known)
-    close = difflib.get_close_matches(str(given), names, n=1, cutoff=0.5)
-    hint = f"did you mean {close[0]!r}?" if close else f"expected one of: {', '.join(names)}"
+    by_lower = {name.lower(): name for name in reversed(names)}
+    close = difflib.get_close_matches(str(given).lower(), by_lower, n=1, cutoff=0.5)
+    hint = f"did you mean {by_lower[close[0]]!r}?" if close else f"expected one of: {', '.join(names)}"
     return InputError(f"unknown {kind} {str(given)!r}; {hint}")
 
 

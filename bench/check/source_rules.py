@@ -140,7 +140,7 @@ def literal_faults(trees: Mapping[str, ast.Module]) -> list[str]:
 def is_text(node: ast.AST) -> bool:
     """Whether strings inside a node are for people: an error, or an ``Info`` and a copy of one."""
     name = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
-    return isinstance(node, ast.Raise) or name in ("Info", "replace")
+    return isinstance(node, ast.Raise) or name in ("Info", "published", "replace")
 
 
 def docstrings(tree: ast.Module) -> set[int]:

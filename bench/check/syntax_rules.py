@@ -14,8 +14,6 @@ from collections.abc import Collection, Iterator
 from types import ModuleType
 from typing import Any
 
-from bench.plugins.declared import is_literal
-
 MODULES = (
     "__future__", "abc", "cmath", "collections", "collections.abc", "contextlib", "dataclasses", "enum", "fractions",
     "functools", "itertools", "math", "numbers", "statistics", "typing",
@@ -261,3 +259,12 @@ def refused_attribute(name: str) -> bool:
 
 def is_dunder(name: str) -> bool:
     return name.startswith("__")
+
+
+def is_literal(node: ast.expr) -> bool:
+    """Whether an expression has a value that can be read without running code."""
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return True

@@ -4,7 +4,7 @@ from bench.encodings.compose import training_form
 from bench.encodings.nope import NoPE
 from bench.measure.cost import cost_setup, extra_parameters, measure_costs
 from bench.training.model import build_decoder, count_parameters
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, train
 
 from .checks import Fault, encoding_check
@@ -55,7 +55,7 @@ def check_shared_training(subject: Subject) -> str:
     curves = []
     for cls in (subject.cls, form):
         model, state = build_decoder(case.suite.model, cls, case.setup, 0), TrainingState()
-        train(model, FlatAdamW(model, recipe), case.task, length, recipe, 0, state)
+        train(model, AdamW(model, recipe), case.task, length, recipe, 0, state)
         curves.append(state.loss[:SHARED_STEPS])
     if curves[0] != curves[1]:
         raise Fault(f"it says that it is trained as {form.info.name}, but the losses differ")

@@ -1,4 +1,5 @@
-"""Positional encodings, one family per file. The hooks and their rules are in ``base.py``.
+"""Positional encodings, one family per file. The hooks and their rules are in ``base.py``, papers and provenance in
+``bibliography.toml``.
 
 To add an encoding, add a file here: every ``Encoding`` subclass with its own ``info`` is registered under ``info.name``. A file
 of wrappers lists in ``ENTRIES`` the compositions that get their own row on the board; users can name any other composition on

@@ -1,12 +1,11 @@
 """Learned embeddings of a digit's place within its number."""
 
-from dataclasses import replace
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 
 
 class Abacus(Encoding):
@@ -16,18 +15,11 @@ class Abacus(Encoding):
     training, one random offset per call is added to the ids of all digits. In a task without digits, all ids are 0.
     """
 
-    info = Info(
-        name="abacus",
+    info = published(
+        "abacus",
         family="task-aware",
-        title="Transformers Can Do Arithmetic with the Right Embeddings",
-        authors="McLeish, Bansal, Stein, Jain, Kirchenbauer, Bartoldson, Kailkhura, Bhatele, Geiping, Schwarzschild, Goldstein",
-        year=2024,
-        link="https://arxiv.org/abs/2405.17399",
         formula="x_p = tok_p + W[id_p], id_p = place in the run of digits (+ U{0…99} in training), 0 for non-digits",
         past="rows up to the training length plus 99 are trained; later ones keep their random initialisation",
-        provenance="the authors' code, mcleish7/arithmetic, abacus.py, with its initialisation N(0, 1) and one offset for each "
-        "call, there a microbatch of 128, here a padded bucket of a batch",
-        source="official code",
         lengths="offsets 0 … 99, as published",
         random=True,
         ranking="task-aware",
@@ -57,13 +49,11 @@ class Abacus(Encoding):
 class AbacusScaled(Abacus):
     """Abacus with offsets 0 … L′ − 1: every row from L to L′ is trained as often as the others."""
 
-    info = replace(
-        Abacus.info,
-        name="abacus_scaled",
+    info = published(
+        "abacus_scaled",
+        like=Abacus.info,
         formula="x_p = tok_p + W[id_p], id_p = place in the run of digits (+ U{0 … L′ − 1} in training), 0 for non-digits",
         past="every row used in a test is trained",
-        provenance="`abacus`; the authors' 99 is L′ − 1 for their tests to 100 digits",
-        source="own variant",
         lengths="offsets 0 … L′ − 1, scaled",
     )
 

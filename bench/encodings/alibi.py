@@ -1,13 +1,13 @@
 """A fixed penalty that grows with distance, at a different rate in each head."""
 
 import math
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 
 
 def slopes(heads: int) -> list[float]:
@@ -21,17 +21,11 @@ def slopes(heads: int) -> list[float]:
 class ALiBi(Encoding):
     """s_ij − m_h·(i − j), with m_h a geometric sequence over heads."""
 
-    info = Info(
-        name="alibi",
+    info = published(
+        "alibi",
         family="bias",
-        title="Train Short, Test Long: Attention with Linear Biases Enables Input Length Extrapolation",
-        authors="Press, Smith, Lewis",
-        year=2022,
-        link="https://arxiv.org/abs/2108.12409",
         formula="s_ij = q_i·k_j/√d − m_h·(i − j), m_h = 2^(−8h/H)",
         past="the bias stays linear in the distance",
-        provenance="ofirpress/attention_with_linear_biases, fairseq/models/transformer.py, get_slopes",
-        source="official code",
         shift_invariant=True,
     )
 
@@ -50,12 +44,10 @@ class ALiBi(Encoding):
 class ALiBiLearned(ALiBi):
     """ALiBi with one learned slope per head, shared by all layers. Its logarithm is the parameter, so m_h stays positive."""
 
-    info = replace(
-        ALiBi.info,
-        name="alibi_learned",
+    info = published(
+        "alibi_learned",
+        like=ALiBi.info,
         formula="s_ij = q_i·k_j/√d − m_h·(i − j), ln m_h learned, initialised to ln 2^(−8h/H)",
-        provenance="McGill-NLP/length-generalization, type `alibi_learned`; an earlier x-transformers had the same",
-        source="port",
     )
 
     def __init__(self, setup):
@@ -69,13 +61,11 @@ class ALiBiLearned(ALiBi):
 class ALiBiHalf(ALiBi):
     """ALiBi in the first ⌈H/2⌉ heads, with the slopes of a model of ⌈H/2⌉ heads (1/16, 1/256 for H = 4); NoPE in the rest."""
 
-    info = replace(
-        ALiBi.info,
-        name="alibi_half",
+    info = published(
+        "alibi_half",
+        like=ALiBi.info,
         formula="s_ij = q_i·k_j/√d − m_h·(i − j), m_h = 2^(−8h/n) for h ≤ n = ⌈H/2⌉, else 0",
         past="the bias stays linear in half of the heads; the others are unchanged",
-        provenance="x-transformers, alibi_num_heads, which gives these slopes; the share of one half is our choice",
-        source="port",
     )
 
     def slopes(self) -> Float[Tensor, " H"]:
@@ -86,16 +76,10 @@ class ALiBiHalf(ALiBi):
 class NAPE(ALiBi):
     """ALiBi in the first ⌊H/2⌋ heads with slopes 1, 1/2, 1/3, …, steeper than ALiBi's own; NoPE in the rest."""
 
-    info = replace(
-        ALiBiHalf.info,
-        name="nape",
-        title="Long-Context Generalization with Sparse Attention",
-        authors="Vasylenko, Pitorro, Martins, Treviso",
-        year=2025,
-        link="https://arxiv.org/abs/2506.16640",
+    info = published(
+        "nape",
+        like=ALiBiHalf.info,
         formula="s_ij = q_i·k_j/√d − m_h·(i − j), m_h = 1/h for h ≤ n = ⌊H/2⌋, else 0",
-        provenance="deep-spin/asentmax, sparse_gemma.py, get_nape_slopes with its defaults (H // 2 heads, slopes 1/h)",
-        source="official code",
     )
 
     def slopes(self) -> Float[Tensor, " H"]:
@@ -106,17 +90,11 @@ class NAPE(ALiBi):
 class HardALiBi(ALiBi):
     """Head h of the first ⌊H/2⌋ sees only the last h tokens, h = 1, 2, …; the other heads are NoPE."""
 
-    info = replace(
-        ALiBi.info,
-        name="hard_alibi",
-        title="Repeat After Me: Transformers are Better than State Space Models at Copying",
-        authors="Jelassi, Brandfonbrener, Kakade, Malach",
-        year=2024,
-        link="https://arxiv.org/abs/2402.01032",
+    info = published(
+        "hard_alibi",
+        like=ALiBi.info,
         formula="s_ij = q_i·k_j/√d, in heads h ≤ ⌊H/2⌋ only over keys with i − j < h",
         past="unchanged: windows are fixed, and the other heads have no positions",
-        provenance="sjelassi/transformers_ssm_copy, hard_alibi_model.py; half of the heads as in its default, 8 of 16",
-        source="official code",
         lengths="windows of 1 … H/2 tokens, as published",
     )
 

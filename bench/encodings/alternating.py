@@ -8,6 +8,7 @@ from torch import Tensor
 from tasks import InputError
 
 from .base import At
+from .bibliography import published
 from .rope import RoPE
 
 
@@ -18,18 +19,11 @@ class RoPENoPE(RoPE):
     tokens, is longer than every sequence here and left out.
     """
 
-    info = replace(
-        RoPE.info,
-        name="rope_nope",
-        title="Rope to Nope and Back Again: A New Hybrid Attention Strategy",
-        authors="Yang, Venkitesh, Talupuru, Lin, Cairuz, Blunsom, Locatelli",
-        year=2025,
-        link="https://arxiv.org/abs/2501.18795",
+    info = published(
+        "rope_nope",
+        like=RoPE.info,
         formula="`nope` in layers l with l + 1 divisible by 4, else `rope` (over i − j < 4096, which is all)",
         past="as `rope` in RoPE layers; NoPE layers are unchanged",
-        provenance="cohere2 (RNoPE-SWA) in transformers, with its default base (released models: 50,000); with fewer than 4 "
-        "layers the last one is NoPE, our choice; Llama 4's iRoPE has chunks and a temperature",
-        source="port",
         lengths="w = 4096 (never reached), base 10000, as published",
     )
 
@@ -52,13 +46,11 @@ class RoPENoPEScaled(RoPENoPE):
     So RoPE never sees a distance it was not trained on; only the NoPE layers look further back.
     """
 
-    info = replace(
-        RoPENoPE.info,
-        name="rope_nope_scaled",
+    info = published(
+        "rope_nope_scaled",
+        like=RoPENoPE.info,
         formula="`nope` in layers l with l + 1 divisible by 4, else `rope` over i − j < w = L/2",
         past="RoPE layers see no untrained distance; NoPE layers are unchanged",
-        provenance="`rope_nope`; the width of the window is our choice",
-        source="own variant",
         lengths="w = L/2, scaled; base 10000, as published",
     )
 

@@ -1,15 +1,13 @@
 """Sparse attention: α-entmax in place of the softmax, with a scale that each token chooses and that grows with the keys."""
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .alibi import NAPE
 from .attention import at_least_float32, masked, scores
-from .attention_kernel import padding
 from .base import At
+from .bibliography import published
 
 STEPS = 10
 """Newton steps of ``Entmax``: half of log₂ T to come near the root, then each doubles the digits; 1e-6 at 1,000 keys."""
@@ -21,13 +19,12 @@ class ASEntmax(NAPE):
     A NoPE head multiplies q_i by 1 + β (ln(i + 2))^γ, with β = softplus(w_β·h_i + b_β) and γ = 2 tanh(w_γ·h_i + b_γ).
     """
 
-    info = replace(
-        NAPE.info,
-        name="asentmax",
+    info = published(
+        "asentmax",
+        like=NAPE.info,
         family="scaling",
         formula="A = entmax₁.₅(s), s_ij = q_i·k_j/√d − (i − j)/h for h ≤ ⌊H/2⌋, else (1 + β_i (ln(i + 2))^γ_i) q_i·k_j/√d",
         past="the bias stays linear in half of the heads; in the others the scale follows ln n; far keys can get weight 0",
-        provenance="the authors' code, deep-spin/asentmax, `adapt-softplus-tanh` with bias, α = 1.5; Gemma's start N(0, 0.02²)",
     )
 
     def __init__(self, setup):
@@ -60,7 +57,7 @@ class Entmax(torch.autograd.Function):
     @staticmethod
     def forward(ctx, s):
         count = s.shape[-1]
-        x = F.pad((s - s.amax(-1, keepdim=True)) / 2, (0, padding(count)), value=-1)  # at −1 or less, p = 0
+        x = F.pad((s - s.amax(-1, keepdim=True)) / 2, (0, -count % 16), value=-1)  # at −1 or less, p = 0
         tau = torch.full_like(x[..., :1], -1)
         for _ in range(STEPS):
             root = (x - tau).relu_()

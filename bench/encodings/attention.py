@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .attention_kernel import later_keys, softmax
+from .attention_kernel import later_keys
 from .base import At, Setup
 
 
@@ -24,7 +24,7 @@ def masked(s: Float[Tensor, "B H T T"], bias: Float[Tensor, "*B H T T"] | None, 
 
 def masked_softmax(s: Float[Tensor, "B H T T"], bias: Float[Tensor, "*B H T T"] | None, at: At) -> Float[Tensor, "B H T T"]:
     """Softmax over the visible keys of s + bias."""
-    return softmax(masked(s, bias, at))
+    return masked(s, bias, at).softmax(-1)
 
 
 def at_least_float32(x: Tensor) -> Tensor:

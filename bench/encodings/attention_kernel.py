@@ -1,25 +1,12 @@
-"""softmax(q·k/√d + bias)·v, fast for the many short sequences of training on a CPU core.
-
-torch's fused kernel and its softmax are optimised for multiples of 16 keys: a softmax over 13 keys takes 12 times as long as
-over 16, and the kernel rejects a learned bias. Here all heads share one batched product, and keys are padded with −∞ to a
-multiple of the vector width.
-"""
+"""softmax(q·k/√d + bias)·v by the fastest kernel of torch that computes it."""
 
 import math
-from functools import cache, lru_cache
+from functools import cache
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
-
-LANES = 16
-"""Floats in the widest vector register; keys are padded to a multiple of it."""
-SHORT = 64
-"""Tokens up to which ``ShortAttention`` can be faster on a CPU. Beyond, the fused kernel is, and it allocates no T × T; but it
-takes no bias that needs a gradient."""
-MIN_REMAINDER = 7
-"""T modulo ``LANES`` from which on ``ShortAttention`` is faster."""
 
 FUSED = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 """What ``scaled_dot_product_attention`` calls on a CPU. It takes ``is_causal`` together with a bias, so that no masked copy of
@@ -41,7 +28,7 @@ def attention(
     scale: float,
     causal: bool,
 ) -> Float[Tensor, "B H T d"]:
-    """Softmax attention by the fastest available method.
+    """Softmax attention by the fastest available kernel. A bias that needs a gradient is computed without one on a CPU.
 
     Arguments:
         causal: whether queries see no later key.
@@ -49,16 +36,13 @@ def attention(
     count, width, on_cpu = q.shape[-2], v.shape[-1], q.device.type == "cpu"
     if bias is not None:  # autocast may have lowered q; torch's fused attention takes no bias of three axes
         bias = bias.to(q.dtype)[(None,) * (4 - bias.ndim)].expand(-1, -1, count, count)
-    short = count <= SHORT and count % LANES >= MIN_REMAINDER
-    if on_cpu and (short or (bias is not None and bias.requires_grad)):
-        return ShortAttention.apply(q, k, v, bias, scale, causal)
     more = max(0, q.shape[-1] - width) if on_cpu else 0
     v = F.pad(v, (0, more)) if more else v  # the CPU's fused kernel takes only equal widths
     if not on_cpu and (bias is not None or count <= ONE_BLOCK) and efficient_takes(q, k, v):
         out = efficient_attention(q, k, v, bias, scale, causal)
     elif bias is None:
         out = F.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
-    elif on_cpu and causal and fits(q, k, v) and not torch.is_autocast_enabled("cpu"):
+    elif on_cpu and causal and fits(q, k, v) and not (bias.requires_grad or torch.is_autocast_enabled("cpu")):
         bias = bias if bias.stride(-1) == 1 else bias.contiguous()
         out = FUSED(q, k, v, is_causal=True, attn_mask=bias, scale=scale)[0]
     else:
@@ -112,79 +96,5 @@ def aligned_rows(bias: Float[Tensor, "*B H T T"]) -> Float[Tensor, "*B H T T"]:
 @cache
 def later_keys(count: int, device: torch.device) -> Bool[Tensor, "T T"]:
     """True where query i must not see key j > i. Kept for good, because a CUDA graph may read it."""
-    with torch.inference_mode(False):  # as in ``causal_bias``
+    with torch.inference_mode(False):  # a later call may need gradients
         return torch.ones(count, count, dtype=torch.bool, device=device).triu(1)
-
-
-def softmax(s: Float[Tensor, "*shape T"]) -> Float[Tensor, "*shape T"]:
-    """Softmax over the last axis, padded internally to whole vectors."""
-    count = s.shape[-1]
-    if s.device.type != "cpu" or not padding(count):
-        return s.softmax(-1)
-    return F.pad(s, (0, padding(count)), value=-math.inf).softmax(-1)[..., :count]
-
-
-def padding(count: int) -> int:
-    """Keys to add to ``count`` to reach a multiple of ``LANES``."""
-    return -count % LANES
-
-
-@lru_cache(SHORT)
-def causal_bias(count: int, dtype: torch.dtype) -> Float[Tensor, "T keys"]:
-    """0 where query i sees key j; −∞ at j > i and at padded keys."""
-    with torch.inference_mode(False):  # cached, and a later call may need gradients
-        return torch.full((count, count + padding(count)), -math.inf, dtype=dtype).triu(1)
-
-
-def stack_padded(x: Float[Tensor, "B H T e"], keys: int) -> Float[Tensor, "B*H keys e"]:
-    """Stack heads and rows into one contiguous batch of matrices, padded with rows of zeros."""
-    b, h, t, e = x.shape
-    out = x.new_empty(b, h, keys, e)
-    out[:, :, :t] = x
-    out[:, :, t:] = 0
-    return out.view(b * h, keys, e)
-
-
-class ShortAttention(torch.autograd.Function):
-    """Attention as batched products over all heads at once, with a hand-written backward pass.
-
-    P = softmax(S), S = scale·QKᵀ + bias, O = PV; so dV = Pᵀ dO, dP = dO Vᵀ, dS = P ∘ (dP − rowsum(P ∘ dP)),
-    dQ = scale·dS K, dK = scale·dSᵀ Q, and dbias is dS summed over the axes along which bias was broadcast.
-    """
-
-    @staticmethod
-    def forward(ctx, q, k, v, bias, scale, causal):
-        b, h, t, _ = q.shape
-        keys = t + padding(t)
-        q, k, v = stack_padded(q, t).mul_(scale), stack_padded(k, keys), stack_padded(v, keys)
-        s = torch.bmm(q, k.mT)
-        if bias is not None:
-            padded = F.pad(bias, (0, keys - t), value=-math.inf)  # a copy
-            if causal:
-                padded[..., :t].masked_fill_(later_keys(t, s.device), -math.inf)
-            s.view(b, h, t, keys).add_(padded)
-        elif causal:
-            s.add_(causal_bias(t, s.dtype))
-        else:
-            s[..., t:] = -math.inf
-        p = s.softmax(-1)
-        ctx.save_for_backward(q, k, v, p)
-        ctx.scale, ctx.bias_shape, ctx.heads = scale, bias.shape if bias is not None else None, h
-        return torch.bmm(p, v).view(b, h, t, -1)
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, gradient):
-        q, k, v, p = ctx.saved_tensors
-        t, h = q.shape[1], ctx.heads
-        gradient = stack_padded(gradient, t)
-
-        def by_head(x: Tensor) -> Tensor:
-            return x.unflatten(0, (-1, h))[:, :, :t]
-
-        dv = torch.bmm(p.mT, gradient)
-        ds = torch._softmax_backward_data(torch.bmm(gradient, v.mT), p, -1, p.dtype)
-        dq = torch.bmm(ds, k).mul_(ctx.scale)
-        dk = torch.bmm(ds.mT, q)
-        dbias = by_head(ds)[..., :t].sum_to_size(ctx.bias_shape) if ctx.needs_input_grad[3] else None
-        return by_head(dq), by_head(dk), by_head(dv), dbias, None, None

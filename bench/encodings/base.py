@@ -29,7 +29,7 @@ another argument.
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int, Real
@@ -42,7 +42,10 @@ from .attention_kernel import attention
 
 @dataclass(frozen=True)
 class Info:
-    """What an encoding declares about itself. ``lprime check`` tests the flags; ``lprime show`` prints the rest."""
+    """What an encoding declares about itself. ``lprime check`` tests the flags; ``lprime show`` prints the rest.
+
+    Of built-in encodings, what others have published is in ``bibliography.toml``; see ``bibliography.published``.
+    """
 
     name: str
     family: str
@@ -67,7 +70,18 @@ class Info:
     random: bool = False
     """Draws random numbers from ``at.generator``."""
     ranking: RankingClass = "standard"
-    """``longer``: trains on lengths past L; ``task-aware``: uses what the tokens are or mean. Others see no tokens."""
+    """``longer``: trains on lengths past L, or at their position ids (``pose``); ``task-aware``: uses what the tokens are or
+    mean. Others see no tokens."""
+    gloss: str = ""
+    """The idea in at most eight plain words."""
+    code: str = ""
+    """Link to the authors' code."""
+    fused: Literal["", "yes", "as a bias", "own kernel"] = ""
+    """Whether fused attention, such as FlashAttention, computes it: as it is, with a bias, or only by a kernel of its own."""
+    cache: Literal["", "yes", "recompute"] = ""
+    """Whether keys cached during generation stay valid, or change with the length or with later tokens."""
+    checkpoint: Literal["", "from scratch", "RoPE checkpoint"] = ""
+    """What it is trained from in its paper."""
 
 
 @dataclass(frozen=True)
@@ -139,6 +153,8 @@ class Stage:
     longer: bool = True
     """Lengths are drawn from 1 … L′ and announced as L′, in the tests too. False: lengths and announced lengths stay those of
     training and testing."""
+    encoding_only: bool = False
+    """Only the encoding's own parameters are trained; the model's stay as they are."""
 
     def faults(self, ranking: str, plugin: bool) -> Iterator[str]:
         """What the rules do not allow about it, given the encoding's ranking class and whether it is a plugin."""

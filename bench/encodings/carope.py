@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .attention import at_least_float32
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 from .rope import rotate_pairs
 
 
@@ -19,18 +20,11 @@ class CARoPE(Encoding):
     at RoPE. Position ids are not used.
     """
 
-    info = Info(
-        name="carope",
+    info = published(
+        "carope",
         family="rotary",
-        title="Context-aware Rotary Position Embedding",
-        authors="Veisi, Fartoot, Amirzadeh",
-        year=2025,
-        link="https://arxiv.org/abs/2507.23083",
         formula="`rope` with angles Σ_{l≤i} f_l^t, f = 1/(softplus(Wh + b) + 1) per head, initialised to 10000^(−2/d)",
         past="phases grow with the content of all tokens, at most as fast as in the fastest pair of `rope`",
-        provenance="the paper's section 2; no code found. Two readings are ours: its token embedding is the attention's input "
-        "h of each layer; b, which is not in its formula, gives the start at RoPE that its text asks for",
-        source="paper only",
         lengths="base 10000 at the start, as published",
         shift_invariant=True,
     )

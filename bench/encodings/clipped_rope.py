@@ -1,13 +1,13 @@
 """RoPE whose slowest pairs are slowed down further, the slowest to a stop."""
 
 import math
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from .base import At
+from .bibliography import published
 from .rope import RoPE
 
 CLIPPED = 20 / 64
@@ -20,18 +20,11 @@ class ClippedRoPE(RoPE):
     n is the authors' share of the pairs, rounded up.
     """
 
-    info = replace(
-        RoPE.info,
-        name="clipped_rope",
-        title="CoPE: Clipped RoPE as A Scalable Free Lunch for Long Context LLMs",
-        authors="Li, Ren, Yuille, Wang",
-        year=2026,
-        link="https://arxiv.org/abs/2602.05258",
+    info = published(
+        "clipped_rope",
+        like=RoPE.info,
         formula="`rope` with θ_t·(1 + cos(π·c/(n − 1)))/2 for the slowest n pairs, c = 0 … n − 1",
         past="as `rope`, but its slowest pairs turn less, the last not at all",
-        provenance="the authors' code, hrlics/CoPE, modeling_flash_llama_cope.py: the slowest 20 of 64 pairs; there further "
-        "training of Llama 3 at base 10⁷ and YaRN past 64k tokens, here base 10000 from scratch and no YaRN",
-        source="official code",
         lengths="n = 20/64 of the pairs, as published; base 10000",
     )
 
@@ -50,12 +43,10 @@ class ClippedRoPE(RoPE):
 class ClippedRoPEScaled(ClippedRoPE):
     """Clipped RoPE whose clipped pairs are those with a period over L."""
 
-    info = replace(
-        ClippedRoPE.info,
-        name="clipped_rope_scaled",
+    info = published(
+        "clipped_rope_scaled",
+        like=ClippedRoPE.info,
         past="pairs with a period over L turn less, the last not at all",
-        provenance="the authors' code, hrlics/CoPE, modeling_flash_llama_cope.py, with n by the paper's section 3.1, as in "
-        "CoPE-29 of its table 4; there further training of Llama 3 and YaRN past 64k tokens, here base 10000 and no YaRN",
         lengths="n = pairs with a period over L, scaled; base 10000",
     )
 

@@ -10,13 +10,15 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from bench.result import RANKING_CLASSES, SOURCE_KINDS
 from tasks import InputError, unknown
 
-from .base import Encoding, Wrapper
+from .base import Encoding, Info, Wrapper
+from .bibliography import bibliography
 
+FUSED, CACHE = (get_args(Info.__annotations__[field]) for field in ("fused", "cache"))
 Classes = Mapping[str, type[Encoding]]
 
 
@@ -85,9 +87,10 @@ def wrapped_class(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encodin
     sources = [outer.source, base.source]
     if wrapper.combined_with and base.name not in wrapper.combined_with:
         sources.append("own variant")
+    name = f"{outer.name}({base.name})"
     info = replace(
         outer,
-        name=f"{outer.name}({base.name})",
+        name=name,
         formula=f"{outer.formula}; {base.name}: {base.formula}",
         past=f"{outer.past}; {base.name}: {base.past}",
         provenance=f"{outer.provenance}; {base.name}: {base.provenance}",
@@ -96,7 +99,12 @@ def wrapped_class(wrapper: type[Wrapper], inner: type[Encoding]) -> type[Encodin
         shift_invariant=outer.shift_invariant and base.shift_invariant,
         random=outer.random or base.random,
         ranking=max(outer.ranking, base.ranking, key=RANKING_CLASSES.index),
+        gloss=f"{outer.gloss}; {base.gloss}" if outer.gloss and base.gloss else "",
+        fused=max(outer.fused, base.fused, key=FUSED.index),
+        cache=max(outer.cache, base.cache, key=CACHE.index),
+        checkpoint=outer.checkpoint or base.checkpoint,
     )
+    info = replace(info, **bibliography().get(name, {}))
     members = {"inner": inner, "info": info, "stage": wrapper.stage or inner.stage, "__module__": wrapper.__module__}
     return type(wrapper.__name__, (wrapper,), members)
 
@@ -137,7 +145,8 @@ def with_settings(cls: type[Encoding], given: Mapping[str, Any]) -> type[Encodin
         return cls
     listed = ",".join(f"{key}={value!r}" for key, value in chosen.items())
     full = f"{name[:-1]},{listed})" if name.endswith(")") else f"{name}({listed})"
-    members = {"info": replace(cls.info, name=full), "chosen": dict(cls.chosen) | chosen, "__module__": cls.__module__}
+    info = replace(cls.info, name=full, **bibliography().get(full, {}))
+    members = {"info": info, "chosen": dict(cls.chosen) | chosen, "__module__": cls.__module__}
     return type(cls.__name__, (cls,), members)
 
 

@@ -1,14 +1,14 @@
 """Contextual positions: each query counts the earlier tokens for which its gate opens."""
 
 import math
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from .attention import at_least_float32, without_autocast
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 from .cope_kernel import CountedRows
 
 
@@ -18,17 +18,11 @@ class CoPE(Encoding):
     E has p_max = L + 1 rows, enough for L open gates. The heads of a layer share it; it is initialised to zero.
     """
 
-    info = Info(
-        name="cope",
+    info = published(
+        "cope",
         family="contextual",
-        title="Contextual Position Encoding: Learning to Count What's Important",
-        authors="Golovneva, Wang, Weston, Sukhbaatar",
-        year=2024,
-        link="https://arxiv.org/abs/2405.18719",
         formula="s_ij = (q_i·k_j + q_i·E[p_ij])/√d, p_ij = min(Σ_{m=j..i} σ(q_i·k_m/√d), L), E interpolated",
         past="positions beyond L share the last row, which training rarely reaches: gates start near ½",
-        provenance="facebookresearch/RAM, projects/cope, context_position.py, with its defaults; block size there is L here",
-        source="official code",
         lengths="p_max = L + 1, as published",
         shift_invariant=True,
     )
@@ -52,13 +46,11 @@ class CoPE(Encoding):
 class CoPEHalf(CoPE):
     """CoPE without 1/√d at q·E, and with p_max = L/2: gates start near ½, so training reaches every row."""
 
-    info = replace(
-        CoPE.info,
-        name="cope_half",
+    info = published(
+        "cope_half",
+        like=CoPE.info,
         formula="s_ij = q_i·k_j/√d + q_i·E[p_ij], p_ij = min(Σ_{m=j..i} σ(q_i·k_m/√d), L/2 − 1), E interpolated",
         past="positions beyond p_max − 1 share the last row",
-        provenance="as `cope` with `cope_nodiv`, and as x-transformers' CoPE; p_max = L/2 is our choice for short L",
-        source="own variant",
         lengths="p_max = L/2, scaled",
     )
 

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .attention import masked_softmax, scores
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 
 
 def sigmoid_of_distance(x: Tensor, v: Tensor) -> Tensor:
@@ -20,17 +21,11 @@ class DATransformer(Encoding):
     Scores are never negative, so each of n keys gets a weight of at least 1/(n·e^max s).
     """
 
-    info = Info(
-        name="da",
+    info = published(
+        "da",
         family="relative",
-        title="DA-Transformer: Distance-aware Transformer",
-        authors="Wu, Wu, Huang",
-        year=2021,
-        link="https://arxiv.org/abs/2010.06925",
         formula="s_ij = ReLU(q_i·k_j)·f(w_h·|i − j|; v_h)/√d, f(x; v) = (1 + e^v)/(1 + e^(v−x))",
         past="f approaches its limit, 0 or 1 + e^v",
-        provenance="from notes on the paper; no public code was found; initialisation w ~ N(0, 0.02²), v = 0 is our choice",
-        source="second-hand",
         shift_invariant=True,
     )
 

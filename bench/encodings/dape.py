@@ -1,7 +1,6 @@
 """A bias adapted to the content by a small network that sees the scores of all heads."""
 
 import math
-from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -9,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from .attention import without_autocast
-from .base import At, Info, Wrapper
+from .base import At, Wrapper
+from .bibliography import published
 from .dape_kernel import PairNetwork
 from .kerple import KerpleLog
 
@@ -28,17 +28,11 @@ class DAPE(Wrapper):
     has parameters per layer. A wrapped FIRE is `fire`; the authors' has LeakyReLU and a last bias in its own MLP.
     """
 
-    info = Info(
-        name="dape",
+    info = published(
+        "dape",
         family="contextual",
-        title="DAPE: Data-Adaptive Positional Encoding for Length Extrapolation",
-        authors="Zheng, Gao, Shi, Huang, Li, Xiong, Ren, Ng, Jiang, Li, Li",
-        year=2024,
-        link="https://arxiv.org/abs/2405.14722",
         formula="s_ij = q_i·k_j/√d + b_ij + F([q_i·k_j/√d; b_ij]), F = Linear(32, H)∘LeakyReLU∘Linear(2H, 32) over heads",
         past="F sees biases outside its training range wherever b leaves it",
-        provenance="chuanyang-Zheng/DAPE, DAPE.py, version 1, which has one KERPLE per layer",
-        source="official code",
         shift_invariant=True,
     )
     kernel: ClassVar[tuple[int, ...]] = ()
@@ -71,15 +65,10 @@ class DAPEv2(DAPE):
     itself depends on whether the sequence goes on. Here it is computed as if it does.
     """
 
-    info = replace(
-        DAPE.info,
-        name="dape_v2",
-        title="DAPE V2: Process Attention Score as Feature Map for Length Extrapolation",
-        authors="Zheng, Gao, Shi, Xiong, Sun, Li, Huang, Ren, Ng, Jiang, Li, Li",
-        link="https://arxiv.org/abs/2410.04798",
+    info = published(
+        "dape_v2",
+        like=DAPE.info,
         formula="s_ij = q_i·k_j/√d + b_ij + F([q_i·k_j/√d; b_ij]), F = Conv(32, H)∘LeakyReLU∘Conv(2H, 32) over 3 keys",
-        provenance="chuanyang-Zheng/DAPE, positional_embeddings.py, Alibi_DAPEV2 and Kerple_DAPEV2, kernel 3; the last key's "
-        "right neighbour is ours",
         lengths="kernel 3 keys, as published",
     )
     kernel = (3,)

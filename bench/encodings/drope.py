@@ -1,10 +1,9 @@
 """RoPE that is dropped after training: a short stage at the training lengths lets the model do without positions."""
 
-from dataclasses import replace
-
 from torch import Tensor
 
 from .base import At, Stage
+from .bibliography import published
 from .compose import with_settings
 from .rope import RoPE
 
@@ -18,19 +17,12 @@ class DroPE(RoPE):
     tests, which is a number chosen for each model, are left out.
     """
 
-    info = replace(
-        RoPE.info,
-        name="drope",
+    info = published(
+        "drope",
+        like=RoPE.info,
         family="training",
-        title="Extending the Context of Pretrained LLMs by Dropping Their Positional Embeddings",
-        authors="Gelberg, Eguchi, Akiba, Cetin",
-        year=2025,
-        link="https://arxiv.org/abs/2512.12167",
         formula="`rope` in training; then s_ij = q_i·k_j/√d for 12.5 % more training steps at lengths 1 … L, and in tests",
         past="unchanged: there are no positions",
-        provenance="the authors' code, SakanaAI/DroPE, custom_models/attention.py: nope, and cfgs/run_cfg for the share; their "
-        "pretraining tokens from memory; learning rate of the stage ours; no qk-norm, no factor of the scores in tests",
-        source="official code",
     )
     stage = Stage(share=0.125, longer=False)
 

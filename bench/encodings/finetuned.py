@@ -1,9 +1,13 @@
-"""A short extra training stage at longer lengths, for encodings that are stretched past L."""
+"""A short extra training stage at longer lengths: of the whole model, or of a temperature for each head."""
 
-from .base import Info, Stage, Wrapper
+import torch
+from torch import Tensor, nn
+
+from .base import At, Stage, Wrapper
+from .bibliography import published
 
 # Interpolation uses one scale for all lengths past L, as in the paper, so that the scale tuned at L′ is the one tested.
-ENTRIES = ("finetuned(yarn)", "finetuned(interpolated(rope,fixed=True))", "finetuned(rope)")
+ENTRIES = ("finetuned(yarn)", "finetuned(interpolated(rope,fixed=True))", "finetuned(rope)", "head_scale(nope)")
 
 
 class Finetuned(Wrapper):
@@ -13,17 +17,11 @@ class Finetuned(Wrapper):
     short sequences too, as in the paper.
     """
 
-    info = Info(
-        name="finetuned",
+    info = published(
+        "finetuned",
         family="training",
-        title="Extending Context Window of Large Language Models via Positional Interpolation",
-        authors="Chen, Wong, Chen, Tian",
-        year=2023,
-        link="https://arxiv.org/abs/2306.15595",
         formula="1 % more training steps, at lengths 1 … L′",
         past="lengths up to L′ are seen in the extra stage",
-        provenance="idea of this paper and of YaRN (about 0.1 % of the training there); share and lengths are our choice",
-        source="own variant",
         lengths="extra stage at lengths 1 … L′, scaled",
         shift_invariant=True,
         ranking="longer",
@@ -33,3 +31,28 @@ class Finetuned(Wrapper):
     @classmethod
     def trained_as(cls):
         return cls.inner
+
+
+class HeadScale(Wrapper):
+    """Scores times a number s_h for each head and layer, which is 1 in training and learned alone in a stage after it."""
+
+    info = published(
+        "head_scale",
+        family="training",
+        formula="s_h·q_i·k_j/√d, s_h tuned in 1 % more training steps, at lengths 1 … L′; nothing else is trained there",
+        past="each head has the temperature that suits lengths up to L′",
+        lengths="extra stage at lengths 1 … L′, scaled",
+        shift_invariant=True,
+        ranking="longer",
+    )
+    combined_with = ("nope",)
+    stage = Stage(encoding_only=True)
+
+    def __init__(self, setup):
+        super().__init__(setup)
+        self.s = nn.Parameter(torch.ones(setup.layers, setup.heads))
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        q, k = super().rotate(q, k, at)
+        s = self.s if at.after_stage else self.s.detach()
+        return q * s[at.layer, :, None, None].to(q.dtype), k

@@ -1,12 +1,11 @@
 """A bias computed by a small network from the distance, normalised by the query's position."""
 
-from dataclasses import replace
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .base import At, Encoding, Info, distances
+from .base import At, Encoding, distances
+from .bibliography import published
 
 
 def normalised_distance(r: Tensor, i: Tensor, c: Tensor, threshold: Tensor) -> Tensor:
@@ -20,17 +19,11 @@ class FIRE(Encoding):
     The MLP has no output bias: the softmax ignores what all keys share.
     """
 
-    info = Info(
-        name="fire",
+    info = published(
+        "fire",
         family="bias",
-        title="Functional Interpolation for Relative Positions Improves Long Context Transformers",
-        authors="Li, You, Guruganesh, Ainslie, Ontanon, Zaheer, Sanghai, Yang, Kumar, Bhojanapalli",
-        year=2024,
-        link="https://arxiv.org/abs/2310.04418",
         formula="s_ij = q_i·k_j/√d + MLP_h(ψ(i − j)/ψ(max(T₀, i))), ψ(x) = ln(|c|·x + 1), T₀ = |m|·512, c and m learned",
         past="the same curve up to T₀; beyond, distances are rescaled into the trained range",
-        provenance="chuanyang-Zheng/DAPE, DAPE.py, class FIRE; one MLP per layer, as there",
-        source="port",
         lengths="T₀ = 512, as published",
     )
 
@@ -57,13 +50,11 @@ class FIRE(Encoding):
 class FIREScaled(FIRE):
     """FIRE with T₀ initialised to L/2 tokens, so that the longer half of the training lengths is already rescaled."""
 
-    info = replace(
-        FIRE.info,
-        name="fire_scaled",
+    info = published(
+        "fire_scaled",
+        like=FIRE.info,
         formula="s_ij = q_i·k_j/√d + MLP_h(ψ(i − j)/ψ(max(T₀, i))), ψ(x) = ln(|c|·x + 1), T₀ = |m|·L/2, c and m learned",
         past="distances are rescaled into the trained range",
-        provenance="`fire`; T₀ = L/2 as in one configuration of chuanyang-Zheng/DAPE, 125M_fire_capev2; 125M_fire has L/8",
-        source="port",
         lengths="T₀ = L/2, scaled",
     )
 

@@ -6,7 +6,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .attention import at_least_float32
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 
 
 def forget_bias(
@@ -24,17 +25,11 @@ class FoX(Encoding):
     Only the forget gate of the paper, without the other parts of its "Pro" block.
     """
 
-    info = Info(
-        name="fox",
+    info = published(
+        "fox",
         family="contextual",
-        title="Forgetting Transformer: Softmax Attention with a Forget Gate",
-        authors="Lin, Nikishin, He, Courville",
-        year=2025,
-        link="https://arxiv.org/abs/2503.02130",
         formula="s_ij = q_i·k_j/√d + Σ_{l=j+1..i} log σ(w_h·h_l + b_h)",
         past="gates keep accumulating, token by token",
-        provenance="the authors' code, zhixuan-lin/forgetting-transformer; initialisation w ~ N(0, 0.02²), b = 0, so f = ½",
-        source="official code",
         shift_invariant=True,
     )
 

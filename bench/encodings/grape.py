@@ -1,7 +1,6 @@
 """Penalties that grow with each token between key and query, at a rate that depends on content."""
 
 import math
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -10,7 +9,8 @@ from torch.nn import functional as F
 
 from .alibi import slopes
 from .attention import at_least_float32
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 from .rope import rotate_pairs
 
 PATH_WIDTH = 8
@@ -22,17 +22,11 @@ class GrapeA(Encoding):
     The additive, key-gated form. softplus(ω) is initialised to 1.
     """
 
-    info = Info(
-        name="grape_a",
+    info = published(
+        "grape_a",
         family="contextual",
-        title="Group Representational Position Encoding",
-        authors="Zhang, Chen, Liu, Qin, Yuan, Xu, Yuan, Gu, Yao",
-        year=2025,
-        link="https://arxiv.org/abs/2512.07805",
         formula="s_ij = q_i·k_j/√d − (i − j)·m_h·softplus(ω_h)·softplus(û_h·k_j/√d), m_h = 2^(−8h/H)",
         past="the bias stays linear in the distance, with a slope per key",
-        provenance="the authors' code, model-architectures/GRAPE, key-gated GRAPE-A, without its norm of q and k",
-        source="official code",
         shift_invariant=True,
     )
 
@@ -59,12 +53,11 @@ class GrapeAP(Encoding):
     counts by its absolute position. In the paper the query side is normalised too; in the authors' code it is not.
     """
 
-    info = replace(
-        GrapeA.info,
-        name="grape_ap",
+    info = published(
+        "grape_ap",
+        like=GrapeA.info,
         formula="s_ij = q_i·k_j/√d + m_h·Σ_{l=j+1..i} log σ(p_i·R_l p̂_l/8), p = W h, m_h = 2^(−8h/H), R_l: by l radians",
         past="the penalty keeps accumulating, token by token; the rotation has period 2π",
-        provenance="the authors' code, model-architectures/GRAPE, grape-ap-v1, own p of width 8, without its norm of q and k",
         shift_invariant=False,
     )
     slopes: Tensor

@@ -1,10 +1,9 @@
 """RoPE whose frequencies are learned."""
 
-from dataclasses import replace
-
 from torch import Tensor, nn
 
 from .base import At, Encoding
+from .bibliography import published
 from .rope import RoPE, frequencies, rotate_pairs
 
 SCALE = 16.0
@@ -17,18 +16,11 @@ class GrapeM(Encoding):
     The multiplicative form whose planes are fixed channel pairs and whose frequencies do not depend on content.
     """
 
-    info = replace(
-        RoPE.info,
-        name="grape_m",
-        title="Group Representational Position Encoding",
-        authors="Zhang, Chen, Liu, Qin, Yuan, Xu, Yuan, Gu, Yao",
-        year=2025,
-        link="https://arxiv.org/abs/2512.07805",
+    info = published(
+        "grape_m",
+        like=RoPE.info,
         formula="`rope` with learned θ_t = exp(w_t/16), w_t initialised to 16·ln 10000^(−2t/d)",
         past="as `rope`, with the frequencies that training chose",
-        provenance="the authors' code, model-architectures/GRAPE, llama-mha-grape-m-nonctx.py; without the norm of q and k "
-        "after the rotation, which all their models have, RoPE included; weight decay there, none here",
-        source="official code",
         lengths="base 10000 at the start, as published",
     )
 

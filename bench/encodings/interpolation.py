@@ -5,7 +5,8 @@ from torch import Tensor
 
 from tasks import InputError
 
-from .base import At, Info, Setup, Wrapper
+from .base import At, Encoding, Setup, Wrapper
+from .bibliography import published
 
 ENTRIES = ("interpolated(rope)", "interpolated(rope_scaled)", "interpolated(sinusoidal)", "interpolated(alibi)")
 
@@ -17,38 +18,34 @@ def stretch_factor(setup: Setup, at: At, dynamic: bool) -> float:
     return max(1.0, (at.announced_length if dynamic else setup.longest_tokens) / setup.train_tokens)
 
 
+def require_float_ids(name: str, inner: type[Encoding]) -> None:
+    """Reject an encoding that takes no fractional ids as soon as the wrapper ``name`` around it is named."""
+    while inner.float_ids and issubclass(inner, Wrapper):
+        inner = inner.inner
+    if not inner.float_ids:
+        raise InputError(
+            f"{name} turns position ids into fractions, which {inner.info.name} does not accept; "
+            "expected an encoding that computes with given ids, such as rope"
+        )
+
+
 class Interpolated(Wrapper):
     """The wrapped encoding with ids p·L/N if the announced length N > L. Ids become fractions, so it cannot wrap tables.
 
     With ``fixed``, ids are p·L/L′ for every N > L, as in the paper, which tunes for one chosen length.
     """
 
-    info = Info(
-        name="interpolated",
+    info = published(
+        "interpolated",
         family="ids",
-        title="Extending Context Window of Large Language Models via Positional Interpolation",
-        authors="Chen, Wong, Chen, Tian",
-        year=2023,
-        link="https://arxiv.org/abs/2306.15595",
         formula="p ← p·L/N when N > L",
         past="ids stay in the trained range, at untrained fractions",
-        provenance="transformers, rope type `linear`, and jquesnelle/yarn; N is the length of each test, without tuning, as in "
-        "yarn's dynamic form (around `alibi`: Al-Khateeb et al. 2023, arXiv 2310.13017, from memory)",
-        source="port",
         lengths="s = N/L (fixed: L′/L)",
         shift_invariant=True,
     )
 
     def __init_subclass__(cls) -> None:
-        """Reject encodings it cannot wrap as soon as they are named, before any training."""
-        inner = cls.inner
-        while inner.float_ids and issubclass(inner, Wrapper):
-            inner = inner.inner
-        if not inner.float_ids:
-            raise InputError(
-                f"interpolated turns position ids into fractions, which {inner.info.name} does not accept; "
-                "expected an encoding that computes with given ids, such as rope"
-            )
+        require_float_ids("interpolated", cls.inner)
 
     @classmethod
     def trained_as(cls):

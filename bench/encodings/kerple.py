@@ -1,12 +1,11 @@
 """Biases that are learned kernels of the distance: logarithmic and power."""
 
-from dataclasses import replace
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 
 
 def straight_through_clamp(x: Tensor, least: float, most: float | None = None) -> Tensor:
@@ -20,17 +19,11 @@ class KerpleLog(Encoding):
     The authors clamp the parameters in place before each use; here the clamp is part of the graph.
     """
 
-    info = Info(
-        name="kerple_log",
+    info = published(
+        "kerple_log",
         family="bias",
-        title="KERPLE: Kernelized Relative Positional Embedding for Length Extrapolation",
-        authors="Chi, Fan, Ramadge, Rudnicky",
-        year=2022,
-        link="https://arxiv.org/abs/2205.09921",
         formula="s_ij = q_i·k_j/√d − p_h·ln(1 + a_h·(i − j)), a_h, p_h ≥ 0.01",
         past="the same curve continues",
-        provenance="chijames/KERPLE, megatron/mpu/layers.py; initialisation a ~ U(0, 1), p ~ U(0, 2) too",
-        source="official code",
         shift_invariant=True,
     )
 
@@ -58,9 +51,9 @@ class KerpleLog(Encoding):
 class KerplePower(KerpleLog):
     """s_ij − a_h·(i − j)^p_h; p = 1 is ALiBi with learned slopes."""
 
-    info = replace(
-        KerpleLog.info,
-        name="kerple_power",
+    info = published(
+        "kerple_power",
+        like=KerpleLog.info,
         formula="s_ij = q_i·k_j/√d − a_h·(i − j)^p_h, a_h ≥ 0.01, 0.01 ≤ p_h ≤ 2",
     )
 

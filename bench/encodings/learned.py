@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 
 
 class Learned(Encoding):
@@ -16,17 +17,11 @@ class Learned(Encoding):
     the method. Positions are not clamped, wrapped around or interpolated.
     """
 
-    info = Info(
-        name="learned",
+    info = published(
+        "learned",
         family="absolute",
-        title="Convolutional Sequence to Sequence Learning",
-        authors="Gehring, Auli, Grangier, Yarats, Dauphin",
-        year=2017,
-        link="https://arxiv.org/abs/1705.03122",
         formula="x_p = tok_p + W[p]",
         past="rows past L stay at their random initialisation",
-        provenance="GPT-2; initialisation N(0, 0.02²) as in transformers' port, where openai/gpt-2, src/model.py, has 0.01",
-        source="port",
         lengths="rows to L′, scaled",
     )
     float_ids = False
@@ -42,12 +37,10 @@ class Learned(Encoding):
 class LearnedPerLayer(Learned):
     """x_p += W_l[p] at the input of each layer l, with one table per layer; the sum stays in the residual stream."""
 
-    info = replace(
-        Learned.info,
-        name="learned_per_layer",
+    info = published(
+        "learned_per_layer",
+        like=Learned.info,
         formula="x_p += W_l[p] before each layer l",
-        provenance="`learned` with one table per layer, our own variant; not taken from a paper",
-        source="own variant",
     )
 
     def __init__(self, setup, *, init_std: float = 0.02):
@@ -64,18 +57,11 @@ class LearnedOffset(Learned):
     W has L′ + L rows and o is in 0 … L′, so that rows from L to L′ are trained by every position of a sequence.
     """
 
-    info = replace(
-        Learned.info,
-        name="learned_offset",
-        title="SHAPE: Shifted Absolute Position Embedding for Transformers",
-        authors="Kiyono, Kobayashi, Suzuki, Inui",
-        year=2021,
-        link="https://arxiv.org/abs/2109.05644",
+    info = published(
+        "learned_offset",
+        like=Learned.info,
         formula="x_p = tok_p + W[p + o], o ~ U{0 … L′} per sequence in training, 0 in evaluation",
         past="rows past L are trained, but never in the same sequence as row 0",
-        provenance="the authors' code, butsugiri/shape, shifts sinusoids, o < 500; a learned table as in "
-        "lacoco-lab/length_generalization, where o is at most L′ less the sequence's own length; the range of o is our choice",
-        source="own variant",
         lengths="offsets 0 … L′, rows to L′ + L, scaled",
         random=True,
     )

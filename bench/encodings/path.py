@@ -1,7 +1,6 @@
 """Each token applies a Householder reflection to all earlier keys."""
 
 import math
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -9,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .attention import at_least_float32, without_autocast
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 from .convolution import low_rank_convolution
 from .fox import forget_bias
 from .path_kernel import ReflectedScores
@@ -26,17 +26,11 @@ class PaTH(Encoding):
     tensor larger than T × T.
     """
 
-    info = Info(
-        name="path",
+    info = published(
+        "path",
         family="contextual",
-        title="PaTH Attention: Position Encoding via Accumulating Householder Transformations",
-        authors="Yang, Shen, Wen, Tan, Mishra, Ren, Panda, Kim",
-        year=2025,
-        link="https://arxiv.org/abs/2505.16381",
         formula="s_ij = q_iᵀ H_i … H_{j+1} k_j/√d, H_t = I − β_t w_t w_tᵀ, β = 2σ(W_β h), w = norm(silu(conv₃(W₂W₁h)))",
         past="reflections continue, token by token",
-        provenance="the authors' code, fla-org/flash-linear-attention, layers/path_attn.py; initialisation N(0, 0.02²), bias 0",
-        source="official code",
         lengths="convolution over 3 tokens, as published",
         shift_invariant=True,
     )
@@ -70,12 +64,11 @@ class PaTHFoX(PaTH):
     Unlike FoX, the sum of the gates is divided by √d as well, in the authors' reference code and in their kernels.
     """
 
-    info = replace(
-        PaTH.info,
-        name="path_fox",
+    info = published(
+        "path_fox",
+        like=PaTH.info,
         formula="s_ij = (q_iᵀ H_i … H_{j+1} k_j + Σ_{l=j+1..i} log σ(w_h·h_l + b_h))/√d, H_t as in path",
         past="reflections continue and gates keep accumulating, token by token",
-        provenance=PaTH.info.provenance.replace("; initialisation", " with use_forget_gate; initialisation"),
     )
 
     def __init__(self, setup):

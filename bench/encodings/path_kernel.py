@@ -6,8 +6,6 @@ from torch import Tensor
 from torch.linalg import solve_triangular
 from torch.nn import functional as F
 
-from .attention_kernel import stack_padded
-
 MULTIPLE = 8
 """Tokens are padded to a multiple: products of odd sizes take up to twice as long on a CPU."""
 NORM_EPS = 1e-6
@@ -18,6 +16,15 @@ def reflection(x: Float[Tensor, "B H T d"], z: Float[Tensor, "B H T 1"]) -> tupl
     a = F.silu(x)
     inverse = (a.square().sum(-1, keepdim=True) + NORM_EPS).rsqrt()
     return a * inverse, inverse, 2 * z.sigmoid()
+
+
+def stack_padded(x: Float[Tensor, "B H T e"], keys: int) -> Float[Tensor, "B*H keys e"]:
+    """Stack heads and rows into one contiguous batch of matrices, padded with rows of zeros."""
+    b, h, t, e = x.shape
+    out = x.new_empty(b, h, keys, e)
+    out[:, :, :t] = x
+    out[:, :, t:] = 0
+    return out.view(b * h, keys, e)
 
 
 class ReflectedScores(torch.autograd.Function):

@@ -7,7 +7,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 
 
 def polar(
@@ -24,18 +25,11 @@ class PoPE(Encoding):
     Every channel is its own pair, so there are d frequencies (RoPE has d/2), and q and k double in width. The scale stays 1/√d.
     """
 
-    info = Info(
-        name="pope",
+    info = published(
+        "pope",
         family="rotary",
-        title='Decoupling the "What" and "Where" With Polar Coordinate Positional Embeddings',
-        authors="Gopalakrishnan, Csordás, Schmidhuber, Mozer",
-        year=2025,
-        link="https://arxiv.org/abs/2509.10534",
         formula="s_ij = Σ_c softplus(q_ic)·softplus(k_jc)·cos((i − j)θ_c − δ_hc)/√d, θ_c = 10000^(−c/d), δ in [−2π, 0] learned",
         past="defined, but slow channels reach untrained phases",
-        provenance="lucidrains/PoPE-pytorch, pope.py, and x-transformers' PolarEmbedding, which agree; δ starts at 0; "
-        "x-transformers shares δ between layers, we do not; no code of the authors was found",
-        source="port",
         lengths="base 10000, as published",
         shift_invariant=True,
     )

@@ -4,7 +4,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from .base import At, Encoding, Info, Setup
+from .base import At, Encoding, Setup
+from .bibliography import published
 
 OUTSIDE = ("<bos>", "<eos>", "<pad>")
 COUNTED = ("digit", "symbol", "bit")
@@ -24,20 +25,12 @@ class PositionCoupling(Encoding):
     in tokens), so that every row a test uses is trained often.
     """
 
-    info = Info(
-        name="position_coupling",
+    info = published(
+        "position_coupling",
         family="task-aware",
-        title="Position Coupling: Improving Length Generalization of Arithmetic Transformers Using Task Structure",
-        authors="Cho, Cha, Awasthi, Bhojanapalli, Gupta, Yun",
-        year=2024,
-        link="https://arxiv.org/abs/2405.20671",
         formula="x_p = tok_p + W[id_p]; addition, copying: s at + and <sep>, s + t at the t-th digit or symbol of a number or "
         "text; parity: s at bits, s + 1 at <sep>; s ~ U{1 … L′ + 2} per sequence in training, 1 in evaluation",
         past="every id used in a test is trained; in sorting and key retrieval, nothing is coupled",
-        provenance="the authors' code, HanseulJo/position-coupling, src/data/addition.py, copy.py and parity.py, with its "
-        "initialisation N(0, 1); there, the last start depends on the sequence's own length. Our choice: ids of carries and "
-        "of addition `plain`, where theirs depend on later tokens. The authors have no rule for sorting and retrieval",
-        source="official code",
         lengths="starts to L′ + 2, scaled",
         random=True,
         ranking="task-aware",

@@ -10,7 +10,8 @@ from torch import Tensor
 from tasks import InputError
 
 from . import hooks
-from .base import At, Info, Wrapper, distances
+from .base import At, Wrapper, distances
+from .bibliography import published
 
 ENTRIES = (
     *(f"randomised({name})" for name in ("learned", "sinusoidal", "rope", "alibi", "t5", "fire")),
@@ -29,23 +30,16 @@ class Randomised(Wrapper):
     As many numbers are drawn as tokens are announced, of which a shorter tensor takes the first.
     """
 
-    info = Info(
-        name="randomised",
+    info = published(
+        "randomised",
         family="ids",
-        title="Randomized Positional Encodings Boost Length Generalization of Transformers",
-        authors="Ruoss, Delétang, Genewein, Grau-Moya, Csordás, Bennani, Legg, Veness",
-        year=2023,
-        link="https://arxiv.org/abs/2305.16843",
         formula="ids ← sort of a random subset of {0 … Lmax − 1}; distance i − j = m ← m-th smallest of one of {1 … Lmax − 1}",
         past="ids and distances stay in the trained range, at a density that grows with length",
-        provenance="google-deepmind/randomized_positional_encodings, which draws as many numbers as the sequence has tokens; "
-        "here as many as announced, for each padded bucket; `t5` and `fire` are not among its encodings",
-        source="official code",
         lengths="Lmax = 2048, as published",
         shift_invariant=True,
         random=True,
     )
-    combined_with = ("learned", "sinusoidal", "rope", "alibi")
+    combined_with = ("learned", "sinusoidal", "rope", "alibi", "fire")
     float_ids = False  # layers draw their own ids, which no outer wrapper can scale
 
     def __init__(self, setup, *, longest: int = 2048):
@@ -87,11 +81,9 @@ class Randomised(Wrapper):
 class RandomisedScaled(Randomised):
     """Randomised with an Lmax that grows with the longest test, as 2048 is to the 500 of the paper's longest."""
 
-    info = replace(
-        Randomised.info,
-        name="randomised_scaled",
-        provenance="`randomised` with the ratio of its Lmax, 2048, to 500, the longest test length of the paper (from memory)",
-        source="own variant",
+    info = published(
+        "randomised_scaled",
+        like=Randomised.info,
         lengths="Lmax = 2048/500·L′, scaled",
     )
 

@@ -1,7 +1,5 @@
 """RoPE at positions that the model predicts from content."""
 
-from dataclasses import replace
-
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -9,6 +7,7 @@ from torch.nn import functional as F
 
 from .attention import at_least_float32
 from .base import At
+from .bibliography import published
 from .rope import RoPE, frequencies, rotate_pairs
 
 
@@ -18,19 +17,11 @@ class RePo(RoPE):
     The first 5/16 of the layers keep RoPE at the position ids.
     """
 
-    info = replace(
-        RoPE.info,
-        name="repo",
-        title="RePo: Language Models with Context Re-Positioning",
-        authors="Li, Zhao, Cai, Sproat",
-        year=2025,
-        link="https://arxiv.org/abs/2512.14391",
+    info = published(
+        "repo",
+        like=RoPE.info,
         formula="`rope` (base 500000) at positions W_z(silu(W_g h) ⊙ W_c h), one per head, past the first 5/16 of the layers",
         past="predicted positions depend on content, not on length; the first layers are as `rope`",
-        provenance="the authors' code, SakanaAI/repo, OLMo/olmo/model.py, mode swigluex_multihead, and the paper: width D/8, "
-        "RoPE in the first 5 of 16 or 10 of 32 layers; without OLMo 2's norm of q and k; there h is not normalised and "
-        "training continues from a RoPE model; weights start as N(0, 0.02²), there cut off at three deviations",
-        source="official code",
         lengths="base 500000, as published",
     )
 

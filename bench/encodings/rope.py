@@ -1,7 +1,6 @@
 """Queries and keys rotated by their position: RoPE, and variants that choose other frequencies or rotate only some channels."""
 
 import math
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -9,7 +8,8 @@ from torch import Tensor
 
 from tasks import InputError
 
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 
 
 def frequencies(width: int, base: float, device: torch.device | None = None) -> Float[Tensor, " width/2"]:
@@ -49,17 +49,11 @@ class RotatePairs(torch.autograd.Function):
 class RoPE(Encoding):
     """Channel pair t of q_i and k_j is rotated by i·θ_t and j·θ_t, so that their product depends only on i − j."""
 
-    info = Info(
-        name="rope",
+    info = published(
+        "rope",
         family="rotary",
-        title="RoFormer: Enhanced Transformer with Rotary Position Embedding",
-        authors="Su, Lu, Pan, Murtadha, Wen, Liu",
-        year=2021,
-        link="https://arxiv.org/abs/2104.09864",
         formula="s_ij = R(i)q_i·R(j)k_j/√d, R(p) rotates pair t by p·θ_t, θ_t = 10000^(−2t/d)",
         past="defined, but slow pairs reach untrained phases",
-        provenance="ZhuiyiTechnology/roformer, README; pairs (t, t + d/2) as in Llama, a permutation of the paper's channels",
-        source="official code",
         lengths="base 10000, as published",
         shift_invariant=True,
     )
@@ -94,13 +88,11 @@ class RoPEScaled(RoPE):
     ``ntk_scaled`` and ``yarn_scaled`` inherit the base from this class.
     """
 
-    info = replace(
-        RoPE.info,
-        name="rope_scaled",
+    info = published(
+        "rope_scaled",
+        like=RoPE.info,
         formula="`rope` with θ_t = b^(−2t/d), b = max(2, (L/2π)²)",
         past="as `rope`, but only half of the pairs reach untrained phases",
-        provenance="`rope`, whose authors fix the base for L = 512; the base for other L is our choice",
-        source="own variant",
         lengths="base (L/2π)², scaled: half of the pairs turn within L",
     )
 
@@ -109,19 +101,16 @@ class RoPEScaled(RoPE):
 
 
 class RoPEPartial(RoPE):
-    """RoPE on the first quarter of the channels, with θ_t from 1 to 1/base; the other channels have no position."""
+    """RoPE on the first quarter of the channels, with θ_t from 1 to 1/base; the other channels have no position.
 
-    info = replace(
-        RoPE.info,
-        name="rope_partial",
-        title="GPT-NeoX-20B: An Open-Source Autoregressive Language Model",
-        authors="Black et al.",
-        year=2022,
-        link="https://arxiv.org/abs/2204.06745",
+    A smaller base, as in ``rope_partial(base=100)``, leaves only fast pairs, the idea of RoPE-ID (arXiv 2603.18017).
+    """
+
+    info = published(
+        "rope_partial",
+        like=RoPE.info,
         formula="`rope` on the first r = d/4 channels, θ_t = 10000^(−2t/r)",
         past="as `rope`, but three quarters of the channels are unchanged",
-        provenance="GPT-NeoX in transformers, and McGill-NLP/length-generalization, both with share 0.25",
-        source="port",
     )
 
     def __init__(self, setup, *, base: float = 10000.0, share: float = 0.25):
@@ -142,17 +131,11 @@ class RoPEPartial(RoPE):
 class PRoPE(RoPE):
     """RoPE without rotation in the slowest quarter of pairs, which then carry content regardless of distance."""
 
-    info = replace(
-        RoPE.info,
-        name="p_rope",
-        title="Round and Round We Go! What makes Rotary Positional Encodings useful?",
-        authors="Barbero, Vitvitskyi, Perivolaropoulos, Pascanu, Veličković",
-        year=2024,
-        link="https://arxiv.org/abs/2410.06205",
+    info = published(
+        "p_rope",
+        like=RoPE.info,
         formula="`rope` with θ_t = 0 except for the fastest p = 0.75 of the pairs",
         past="as `rope`, without its slowest pairs",
-        provenance="transformers, rope type `proportional`; p = 0.75, the paper's preferred value, is second-hand",
-        source="port",
     )
 
     def __init__(self, setup, *, base: float = 10000.0, p: float = 0.75):
@@ -170,19 +153,11 @@ class PRoPE(RoPE):
 class HoPE(RoPE):
     """RoPE that rotates only pairs with at least one full turn within L, so that no phase past L is untrained."""
 
-    info = replace(
-        RoPE.info,
-        name="hope",
-        title="HoPE: A Novel Positional Encoding Without Long-Term Decay for Enhanced Context Awareness and Extrapolation",
-        authors="Chen, Lv, Luan, Wang, Liu",
-        year=2024,
-        link="https://arxiv.org/abs/2410.21216",
+    info = published(
+        "hope",
+        like=RoPE.info,
         formula="`rope` with θ_t = 0 where θ_t < 2π/L",
         past="no pair reaches an untrained phase",
-        provenance="no code of the authors was found, and of the paper only the abstract was read: two notes and a port "
-        "(praxis, encoding/hope.py) keep θ ≥ 2π/L; another family of ports keeps θ·2πL ≥ 1 and adds angles to the scores "
-        "instead of rotating; two later papers use the same name",
-        source="second-hand",
         lengths="θ ≥ 2π/L, from L; base 10000, as published",
     )
 

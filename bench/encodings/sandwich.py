@@ -4,7 +4,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 from .rope import frequencies
 
 
@@ -14,18 +15,11 @@ class Sandwich(Encoding):
     −d̄/2 makes it 0 at r = 0; the softmax ignores it.
     """
 
-    info = Info(
-        name="sandwich",
+    info = published(
+        "sandwich",
         family="bias",
-        title="Dissecting Transformer Length Extrapolation via the Lens of Receptive Field Analysis",
-        authors="Chi, Fan, Rudnicky, Ramadge",
-        year=2023,
-        link="https://arxiv.org/abs/2212.10356",
         formula="s_ij = q_i·k_j/√d + (Σ_t cos(r·10000^(−2t/d̄)) − d̄/2)·H/(8h), r = i − j, t = 0 … d̄/2 − 1, d̄ = 128, h = 1 … H",
         past="the same curve continues",
-        provenance="after NVIDIA/NeMo, sandwich_relative_position_embedding.py, which has t = 1 … d̄/2 and d̄ = d; "
-        "t from 0 and d̄ = 128 from memory of the paper's listing",
-        source="port",
         lengths="base 10000, as published",
         shift_invariant=True,
     )

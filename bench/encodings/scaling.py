@@ -6,9 +6,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .base import At, Info, Wrapper
+from .base import At, Wrapper
+from .bibliography import published
 
-ENTRIES = ("ssmax(nope)", "ssmax(rope)", "logn(nope)", "logn(rope)")
+INNER = ("nope", "rope", "hard_alibi", "kerple_log", "kerple_power")
+ENTRIES = (*(f"{wrapper}({name})" for wrapper in ("ssmax", "logn") for name in INNER), "ssmax(rope,start=1.0)")
 
 
 def log_keys(q: Float[Tensor, "B H T d"]) -> Float[Tensor, "T 1"]:
@@ -19,29 +21,25 @@ def log_keys(q: Float[Tensor, "B H T d"]) -> Float[Tensor, "T 1"]:
 class SSMax(Wrapper):
     """q_i times s_h ln(i + 1), with s learned per head and layer. Biases of the wrapped encoding are not scaled.
 
-    s is initialised so that the scale is 1 on average over the queries of the training length.
+    By default, s is initialised so that the scale is 1 on average over the queries of the training length; with ``start``, s is
+    that number.
     """
 
-    info = Info(
-        name="ssmax",
+    info = published(
+        "ssmax",
         family="scaling",
-        title="Scalable-Softmax Is Superior for Attention",
-        authors="Nakanishi",
-        year=2025,
-        link="https://arxiv.org/abs/2501.19399",
         formula="q_i ← s_h·ln(i + 1)·q_i",
         past="the scale grows with ln n",
-        provenance="notes on the paper; no code of the author was found; s starts at 1/mean ln n, n ≤ L (paper: 0.168, from "
-        "memory, which is this rule at L = 1024)",
-        source="second-hand",
         lengths="s starts at L/ln L!, from L",
         shift_invariant=True,
     )
 
-    def __init__(self, setup):
+    combined_with = ("rope",)
+
+    def __init__(self, setup, *, start: float = 0.0):
         super().__init__(setup)
         mean = math.lgamma(setup.train_tokens + 1) / setup.train_tokens  # ln(L!)/L, the mean of ln 1 … ln L
-        self.s = nn.Parameter(torch.full((setup.layers, setup.heads), 1 / mean))
+        self.s = nn.Parameter(torch.full((setup.layers, setup.heads), start or 1 / mean))
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         q, k = self.base.rotate(q, k, at)
@@ -54,20 +52,16 @@ class LogN(Wrapper):
     With ``only_past`` the factor is at least 1, so that training equals that of the wrapped encoding.
     """
 
-    info = Info(
-        name="logn",
+    info = published(
+        "logn",
         family="scaling",
-        title="从熵不变性看Attention的Scale操作 (Attention's scale from the invariance of entropy)",
-        authors="Su",
-        year=2021,
-        link="https://kexue.fm/archives/8823",
         formula="q_i ← ln(i + 1)/ln L·q_i",
         past="the scale grows with ln n",
-        provenance="the blog post, from memory; with `only_past`, the code of Qwen (QwenLM/Qwen-Audio, modeling_qwen.py)",
-        source="second-hand",
         lengths="ln L in the denominator, from L",
         shift_invariant=True,
     )
+
+    combined_with = ("rope",)
 
     @classmethod
     def trained_as(cls):

@@ -1,7 +1,6 @@
 """RoPE with content-dependent angles: each token sets how far the pairs rotate."""
 
 import math
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -9,7 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .attention import at_least_float32
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 from .convolution import low_rank_convolution
 from .rope import frequencies
 
@@ -37,7 +37,7 @@ class Selective(Encoding):
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         heads = self.setup.heads
-        h = UnitLength.apply(at.h.unflatten(-1, (heads, -1))).flatten(-2)
+        h = F.normalize(at.h.unflatten(-1, (heads, -1)), dim=-1).flatten(-2)
         phi = at_least_float32(self.phi(h, at)).unflatten(-1, (heads, -1)).transpose(1, 2)
         return RotateBoth.apply(q, k, phi.cumsum(2) * at.shared.to(phi.dtype))
 
@@ -45,23 +45,6 @@ class Selective(Encoding):
 def shifted(x: Float[Tensor, "B T P"], by: int) -> Float[Tensor, "B T P"]:
     """x of ``by`` tokens earlier; zero before the first token."""
     return F.pad(x, (0, 0, by, 0))[:, : x.shape[1]]
-
-
-class UnitLength(torch.autograd.Function):
-    """``F.normalize`` over the last axis, with fewer operations: y = x/|x|, dx = (dy − y (y·dy))/|x|."""
-
-    @staticmethod
-    def forward(ctx, x):
-        inverse = torch.linalg.vector_norm(x, dim=-1, keepdim=True).clamp_(min=1e-12).reciprocal_()
-        y = x * inverse
-        ctx.save_for_backward(y, inverse)
-        return y
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, gradient):
-        y, inverse = ctx.saved_tensors
-        return torch.addcmul(gradient, y, (y * gradient).sum(-1, keepdim=True), value=-1).mul_(inverse)
 
 
 class RotateBoth(torch.autograd.Function):
@@ -98,21 +81,13 @@ def halves_swapped(x: Tensor) -> Tensor:
 
 
 class SelectiveRoPE(Selective):
-    """φ is a causal convolution of x over four tokens, separate for each pair. It starts near 0, so near NoPE."""
+    """φ is a causal convolution of x over four tokens, separate for each pair. It starts as NoPE, near 0."""
 
-    info = Info(
-        name="selective_rope",
+    info = published(
+        "selective_rope",
         family="rotary",
-        title="Selective Rotary Position Embedding",
-        authors="Movahedi, Carstensen, Afzal, Hutter, Orvieto, Cevher",
-        year=2026,
-        link="https://openreview.net/forum?id=AQo1SEElNb",
         formula="`rope` with angles θ_t·Σ_{l≤i} φ_lt, φ = conv₄(W₂W₁ĥ), θ_t = 500000^(−2t/d)",
         past="phases grow with the content of all tokens",
-        provenance="timurcarstensen/selective-rope, modules/rotary.py with model/position_embedding/selective_rope.yaml, which "
-        "its experiments start from and all but one (MAD) change; its models are gated linear attention; weights start as "
-        "N(0, 0.02²), as there, so near NoPE",
-        source="official code",
         lengths="convolution of 4 and base 500000, as published",
         shift_invariant=True,
     )
@@ -136,13 +111,11 @@ class SelectiveRoPEGated(Selective):
     pair has θ = τ, all others almost 0. It starts at φ = 1/2, so as RoPE on the last pair.
     """
 
-    info = replace(
-        SelectiveRoPE.info,
-        name="selective_rope_gated",
+    info = published(
+        "selective_rope_gated",
+        like=SelectiveRoPE.info,
         formula="`selective_rope` with φ_l = g_l(x_l − x_{l−1} + e^b), x = W₂W₁ĥ, g = σ(Wĥ + c), "
         "θ_t = 0.25·tan(0.9999·πt/(d − 2))/tan(0.9999·π/2)",
-        provenance="timurcarstensen/selective-rope, modules/rotary.py with configs/copying/copying.yaml, gate and bias both on "
-        "(its grid has each on and off); θ_t in float64 (in float32, as there, all but the last are 10 % larger)",
         lengths="τ = 0.25, as published",
     )
 

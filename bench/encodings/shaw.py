@@ -1,14 +1,14 @@
 """Learned vectors per distance, added to keys and values."""
 
 import math
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from .attention import masked_softmax, scores
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 
 
 class Shaw(Encoding):
@@ -17,18 +17,11 @@ class Shaw(Encoding):
     A causal model uses k + 1 of the paper's 2k + 1 clipped distances; only those have rows.
     """
 
-    info = Info(
-        name="shaw",
+    info = published(
+        "shaw",
         family="relative",
-        title="Self-Attention with Relative Position Representations",
-        authors="Shaw, Uszkoreit, Vaswani",
-        year=2018,
-        link="https://arxiv.org/abs/1803.02155",
         formula="s_ij = q_i·(k_j + aK[c])/√d, o_i = Σ_j A_ij (v_j + aV[c]), c = min(i − j, k), k = 16",
         past="all distances from 16 on share one vector, which is untrained if L < 18 tokens",
-        provenance="tensorflow/tensor2tensor, common_attention.py, dot_product_attention_relative; k is 20 there; "
-        "k = 16 from memory of the paper; initial N(0, 0.02²) is our choice",
-        source="official code",
         lengths="k = 16, as published",
         shift_invariant=True,
     )
@@ -58,13 +51,11 @@ class Shaw(Encoding):
 class ShawScaled(Shaw):
     """Shaw's vectors with k = L/2 tokens, so that training reaches every row, and reaches the last one often."""
 
-    info = replace(
-        Shaw.info,
-        name="shaw_scaled",
+    info = published(
+        "shaw_scaled",
+        like=Shaw.info,
         formula="s_ij = q_i·(k_j + aK[c])/√d, o_i = Σ_j A_ij (v_j + aV[c]), c = min(i − j, k), k = L/2",
         past="all distances from L/2 on share one vector, which is trained",
-        provenance="`shaw`; k = L/2 is our choice",
-        source="own variant",
         lengths="k = L/2, scaled",
     )
 

@@ -5,7 +5,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .attention import at_least_float32, scores
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 
 
 class StickBreaking(Encoding):
@@ -15,17 +16,11 @@ class StickBreaking(Encoding):
     which the stick is broken is the only order signal.
     """
 
-    info = Info(
-        name="stick_breaking",
+    info = published(
+        "stick_breaking",
         family="contextual",
-        title="Scaling Stick-Breaking Attention: An Efficient Implementation and In-depth Study",
-        authors="Tan, Yang, Courville, Panda, Shen",
-        year=2024,
-        link="https://arxiv.org/abs/2410.17980",
         formula="o_i = Σ_{j<i} A_ij v_j + (1 − Σ_{j<i} A_ij) v_i, A_ij = σ(z_ij) Π_{j<m<i} (1 − σ(z_im)), z = q·k/√d",
         past="farther keys get the weight left by nearer ones",
-        provenance="the authors' code, shawntan/stickbreaking-attention, sb_ref.py; the rest goes to v_i as in its tests",
-        source="official code",
         shift_invariant=True,
     )
 

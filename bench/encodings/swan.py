@@ -10,6 +10,7 @@ from torch import Tensor
 from tasks import InputError
 
 from .base import At
+from .bibliography import published
 from .rope import RoPE
 
 
@@ -19,18 +20,11 @@ class Swan(RoPE):
     In sequences longer than L, q_i of the NoPE layers is multiplied by log_a(a + i), a = L.
     """
 
-    info = replace(
-        RoPE.info,
-        name="swan",
-        title="SWAN-GPT: An Efficient and Scalable Approach for Long-Context Language Modeling",
-        authors="Puvvada, Ladhak, Akle Serrano, Hsieh, Acharya, Majumdar, Jia, Kriman, Sun, Rekesh, Ginsburg",
-        year=2025,
-        link="https://arxiv.org/abs/2504.08719",
+    info = published(
+        "swan",
+        like=RoPE.info,
         formula="`nope` in layers 0, 4, …, times log_L(L + i) past L; else `rope` (base 10⁶) over i − j < w",
         past="local layers see no distance past w; the scale of the others grows with ln i",
-        provenance="the paper (section 2, tables 5 and 6, appendix D); no code found. There a is fitted to the trained model "
-        "and not published; a = L is our choice, as is to scale only sequences longer than L",
-        source="paper only",
         lengths="w = 512 and base 10⁶, as published; a = L",
     )
 
@@ -63,9 +57,9 @@ class Swan(RoPE):
 class SwanScaled(Swan):
     """SWAN with w = L/2, the ratio of the models that its authors train at L = 1,024."""
 
-    info = replace(
-        Swan.info,
-        name="swan_scaled",
+    info = published(
+        "swan_scaled",
+        like=Swan.info,
         formula="`nope` in layers 0, 4, …, times log_L(L + i) past L; else `rope` (base 10⁶) over i − j < L/2",
         lengths="w = L/2, scaled; base 10⁶, as published; a = L",
     )

@@ -1,7 +1,6 @@
 """A learned bias per head and bucket of distances."""
 
 import math
-from dataclasses import replace
 
 import torch
 from jaxtyping import Float, Int
@@ -9,7 +8,8 @@ from torch import Tensor, nn
 
 from tasks import InputError
 
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 
 
 def buckets(distance: Int[Tensor, "*shape"], count: int, max_distance: int) -> Int[Tensor, "*shape"]:
@@ -23,17 +23,11 @@ def buckets(distance: Int[Tensor, "*shape"], count: int, max_distance: int) -> I
 class T5(Encoding):
     """s_ij + b_h[bucket(i − j)], with one table for all layers. Added to q·k/√d; the original T5 has no factor 1/√d."""
 
-    info = Info(
-        name="t5",
+    info = published(
+        "t5",
         family="bias",
-        title="Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer",
-        authors="Raffel et al.",
-        year=2020,
-        link="https://arxiv.org/abs/1910.10683",
         formula="s_ij = q_i·k_j/√d + b_h[bucket(i − j)], 32 buckets, logarithmic from 16 to 128",
         past="distances from 113 on share one bucket; buckets past L keep their random initialisation",
-        provenance="tensorflow/mesh, transformer_layers.py; initialisation N(0, 1/D) as in transformers' T5Attention",
-        source="official code",
         lengths="32 buckets to 128, as published",
         shift_invariant=True,
     )
@@ -59,13 +53,11 @@ class T5Scaled(T5):
     At most L/2 buckets: with 32 buckets and L = 23, distances from 23 on would use an untrained one.
     """
 
-    info = replace(
-        T5.info,
-        name="t5_scaled",
+    info = published(
+        "t5_scaled",
+        like=T5.info,
         formula="s_ij = q_i·k_j/√d + b_h[bucket(i − j)], n = min(32, L/2) buckets, logarithmic from n/2 to L",
         past="distances past L share the last bucket, which is trained",
-        provenance="`t5`; both sizes are our choice",
-        source="own variant",
         lengths="min(32, L/2) buckets to L, scaled",
     )
 

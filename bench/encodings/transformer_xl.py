@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from .base import At, Encoding, Info
+from .base import At, Encoding
+from .bibliography import published
 from .rope import frequencies, rotate_pairs
 
 
@@ -17,17 +18,11 @@ class TransformerXL(Encoding):
     (a, b)·R_{i−j} = rotate_i(a, b)·(−sin jθ, cos jθ). So ids can be arbitrary, and nothing is gathered.
     """
 
-    info = Info(
-        name="transformer_xl",
+    info = published(
+        "transformer_xl",
         family="relative",
-        title="Transformer-XL: Attentive Language Models Beyond a Fixed-Length Context",
-        authors="Dai, Yang, Yang, Carbonell, Le, Salakhutdinov",
-        year=2019,
-        link="https://arxiv.org/abs/1901.02860",
         formula="s_ij = (q_i·k_j + q_i·W R_r + u·k_j + v·W R_r)/√d, r = i − j, R_r = (sin rθ_t, cos rθ_t), θ_t = 10000^(−2t/D)",
         past="defined, but with untrained combinations of phases",
-        provenance="the authors' code, kimiyoung/transformer-xl, without memory and clamp_len; its initialisation N(0, 0.02²)",
-        source="official code",
         lengths="base 10000, as published",
         shift_invariant=True,
     )

@@ -1,13 +1,12 @@
 """RoPE with an exponential decay per channel pair."""
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
 from tasks import InputError
 
 from .base import At
+from .bibliography import published
 from .rope import RoPE, rotate_pairs
 
 
@@ -18,17 +17,11 @@ class XPos(RoPE):
     blockwise attention in evaluation is left out.
     """
 
-    info = replace(
-        RoPE.info,
-        name="xpos",
-        title="A Length-Extrapolatable Transformer",
-        authors="Sun, Dong, Patra, Ma, Huang, Benhaim, Chaudhary, Song, Wei",
-        year=2022,
-        link="https://arxiv.org/abs/2212.10554",
+    info = published(
+        "xpos",
+        like=RoPE.info,
         formula="`rope`, pair t of the product times ζ_t^((i − j)/γ), ζ_t = (2t + 0.4d)/(1.4d), γ = 512",
         past="as `rope`, but far keys fade; fast pairs fade first",
-        provenance="microsoft/torchscale, xpos_relative_position.py; pairs (t, t + d/2), not (2t, 2t + 1)",
-        source="official code",
         lengths="γ = 512 and base 10000, as published",
     )
 
@@ -54,12 +47,10 @@ class XPos(RoPE):
 class XPosScaled(XPos):
     """xPos with γ = L/2 tokens: the paper has γ = 512 and trains on L = 1024."""
 
-    info = replace(
-        XPos.info,
-        name="xpos_scaled",
+    info = published(
+        "xpos_scaled",
+        like=XPos.info,
         formula="`xpos` with γ = L/2",
-        provenance="`xpos`; γ = L/2 is our choice, from the paper's L = 1024 (from memory)",
-        source="own variant",
         lengths="γ = L/2, scaled; base 10000, as published",
     )
 

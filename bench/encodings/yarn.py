@@ -1,7 +1,6 @@
 """RoPE stretched by parts: fast pairs unchanged, slow pairs interpolated, a ramp in between, and sharper attention."""
 
 import math
-from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -9,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from .base import At
+from .bibliography import published
 from .compose import with_settings
 from .interpolation import stretch_factor
 from .rope import RoPE, RoPEScaled
@@ -35,17 +35,12 @@ class YaRN(RoPE):
     turns, so the ramp starts at t = 0, which is unchanged.
     """
 
-    info = replace(
-        RoPE.info,
-        name="yarn",
-        title="YaRN: Efficient Context Window Extension of Large Language Models",
-        authors="Peng, Quesnelle, Fan, Shippole",
-        year=2023,
-        link="https://arxiv.org/abs/2309.00071",
+    info = published(
+        "yarn",
+        like=RoPE.info,
         formula="`rope` with θ_t·(1 − γ_t·(1 − 1/s)), γ_t = clip((t − lo)/(hi − lo), 0, 1), and q, k times m = 0.1·ln s + 1; "
         "s = L′/L when N > L, else 1",
         past="slow pairs stay within trained phases, fast pairs do not change",
-        provenance="jquesnelle/yarn, LlamaYaRNScaledRotaryEmbedding; applied only past L, our choice",
         lengths="s = L′/L; ramp by turns within L; base 10000, as published",
     )
     dynamic: ClassVar[bool] = False
@@ -69,11 +64,10 @@ class YaRN(RoPE):
 class YaRNDynamic(YaRN):
     """YaRN with the factor s of the current sequence rather than of the longest one."""
 
-    info = replace(
-        YaRN.info,
-        name="yarn_dynamic",
+    info = published(
+        "yarn_dynamic",
+        like=YaRN.info,
         formula="`yarn` with s = max(1, N/L)",
-        provenance="jquesnelle/yarn, LlamaDynamicYaRNScaledRotaryEmbedding",
         lengths="s = N/L; ramp by turns within L; base 10000, as published",
     )
     dynamic = True
@@ -86,12 +80,10 @@ class YaRNDynamic(YaRN):
 class YaRNScaled(RoPEScaled, YaRN):
     """YaRN on ``rope_scaled``."""
 
-    info = replace(
-        YaRN.info,
-        name="yarn_scaled",
+    info = published(
+        "yarn_scaled",
+        like=YaRN.info,
         formula="`yarn` on `rope_scaled`, θ_t = (L/2π)^(−4t/d)",
-        provenance="`yarn` and `rope_scaled`, our choice",
-        source="own variant",
         lengths="s = L′/L; ramp by turns within L; base (L/2π)², scaled",
     )
 

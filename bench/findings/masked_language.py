@@ -11,7 +11,7 @@ from bench.plugins.registry import get_encoding
 from bench.runs.run_training import encoding_setup
 from bench.suites.suite import load_suite
 from bench.training.model import Decoder, build_decoder
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import derive_seed, learning_rate
 from tasks.base import SEP, stream
 
@@ -36,13 +36,13 @@ def trained_loss(name: str, causal: bool, seed: int) -> float:
     )  # fmt: skip
     model = build_decoder(suite.model, get_encoding(name), setup, derive_seed("init", seed))
     model.causal = causal
-    optimizer = FlatAdamW(model, recipe)
+    optimizer = AdamW(model, recipe)
     for step in range(STEPS):
         optimizer.zero_grad()
-        loss_of(model, task, BATCH, f"masked_language_{seed}", step).backward()
-        optimizer.clip(recipe.clip_norm)
-        optimizer.learning_rate = learning_rate(recipe, step)
-        optimizer.step()
+        loss = loss_of(model, task, BATCH, f"masked_language_{seed}", step)
+        loss.backward()
+        optimizer.set_rate(learning_rate(recipe, step))
+        optimizer.update(loss.detach(), recipe.clip_norm)
     with torch.inference_mode():
         model.eval().cache.clear()
         return loss_of(model, task, TESTED, "masked_language_test", 0).item()

@@ -26,7 +26,6 @@ from types import ModuleType
 from bench.encodings import Encoding, Info, Wrapper, classes
 from bench.encodings.compose import resolve
 from bench.result import RANKING_CLASSES
-from bench.text_rules import skeleton
 from tasks import InputError, unknown
 
 from .loading import Source, files_of, import_module, plugin_error, read_module
@@ -90,11 +89,18 @@ def get_encoding(name: str) -> type[Encoding]:
         InputError: an unknown name or setting, with the nearest match; a plugin that cannot be loaded.
     """
     known = Known()
-    if name not in known and re.fullmatch(r"[\w./~-]+", name):
-        files = {f"{name}.py", f"{os.path.splitext(name)[0]}.py"}
-        if not references_in(name) and (found := [file for file in files if os.path.isfile(file)]):
-            raise unknown("encoding", name, found)
+    if name not in known and not references_in(name) and os.path.isfile(file := f"{os.path.splitext(name)[0]}.py"):
+        raise unknown("encoding", name, [file])
     return resolve(map_references(name, lambda reference: load_reference(reference).info.name), known)
+
+
+def full_name(name: str) -> str:
+    """The name under which an encoding's results are stored: ``rope(base=500000.0)`` of ``rope(base=500000)``. Loads plugins.
+
+    Raises:
+        InputError: see ``get_encoding``.
+    """
+    return get_encoding(name).info.name
 
 
 @cache
@@ -130,17 +136,14 @@ def register(plugin: Plugin) -> type[Encoding]:
     cls, name = validate_class(plugin.cls, plugin.origin), plugin.cls.info.name
     rival = loaded.plugins.get(name)
     if rival is None and plugin.reference is not None and name in entry_points():
-        try:
-            rival = Plugin(load_installed(name), distributions(name))
-        except InputError as error:
-            raise InputError(f"two plugins are named {name!r}: {plugin.origin}, and an installed one: {error}") from None
-    if rival is not None:
-        if definition(rival.cls) != definition(cls):
-            raise InputError(f"two plugins are named {name!r}: {rival.origin} and {plugin.origin}; rename one in its info")
-        return rival.cls  # the same class by another reference, such as a file of a package installed for development
-    loaded.plugins[name] = plugin
-    source_of(cls.__module__)
-    return cls
+        rival = Plugin(load_installed(name), distributions(name))
+    if rival is None:
+        loaded.plugins[name] = plugin
+        source_of(cls.__module__)
+        return cls
+    if definition(rival.cls) != definition(cls):
+        raise InputError(f"two plugins are named {name!r}: {rival.origin} and {plugin.origin}; rename one in its info")
+    return rival.cls  # the same class by another reference, such as a file of a package installed for development
 
 
 def validate_class(cls: object, origin: str) -> type[Encoding]:
@@ -175,8 +178,6 @@ def validate_name(name: object, origin: str) -> None:
         raise InputError(f"{origin}: the name of an encoding must be {expected}, got {name!r}")
     if name in classes():
         raise InputError(f"{origin}: the name {name!r} is that of a built-in encoding; choose another")
-    if like := [other for other in classes() if skeleton(other) == skeleton(name)]:
-        raise InputError(f"{origin}: the name {name!r} looks like {like[0]!r}, a built-in encoding; choose another")
 
 
 def definition(cls: type) -> tuple[str, str]:
@@ -192,19 +193,16 @@ def encoding_in(module: ModuleType, name: str, origin: str) -> type[Encoding]:
     """
     if name:
         if not hasattr(module, name):
-            near = get_close_matches(name, vars(module), 1)
-            raise InputError(f"{origin} has no {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            raise unknown(f"class of {origin}", name, [n for n, value in vars(module).items() if inspect.isclass(value)])
         cls = validate_class(getattr(module, name), f"{origin}:{name}")
         if is_unloaded(cls.__module__):
             raise InputError(f"{origin} imports {name} from {cls.__module__}.py; refer to it as {cls.__module__}.py:{name}")
         return cls
-    classes_here = {n: c for n, c in vars(module).items() if inspect.isclass(c) and c.__module__ == module.__name__}
-    encodings_here = {n: c for n, c in classes_here.items() if issubclass(c, Encoding)}
-    declared = {n: c for n, c in encodings_here.items() if "info" in vars(c)}
+    own = [c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__]
+    declared = {c.__name__: c for c in own if issubclass(c, Encoding) and "info" in vars(c)}
     if not declared:
-        found = f"; none in {', '.join(encodings_here)}" if encodings_here else ""
-        expected = "expected a subclass of bench.encodings.Encoding with an info of its own"
-        raise InputError(f"{origin} defines no encoding; {expected}{found}")
+        expected = "a subclass of bench.encodings.Encoding with an info of its own"
+        raise InputError(f"{origin} defines no encoding; expected {expected}")
     if len(declared) > 1:
         one = next(iter(declared))
         raise InputError(f"{origin} defines {len(declared)} encodings ({', '.join(declared)}); name one, as in {origin}:{one}")
@@ -218,9 +216,6 @@ def module_of_file(path: Path) -> ModuleType:
         name = f"lprime_plugin_{len(loaded.files)}_{path.stem}"
         loaded.files[resolved], loaded.sources[name] = read_module(path, name)
     return loaded.files[resolved]
-
-
-# --- installed plugins
 
 
 @cache
@@ -253,7 +248,6 @@ def load_installed(name: str) -> type[Encoding]:
     if len(points) > 1:
         raise InputError(f"two plugins are named {name!r}: {distributions(name)}; uninstall one")
     origin = f"plugin {name!r} of {distribution(points[0])}"
-    validate_name(name, origin)
     try:
         cls = points[0].load()
     except (Exception, SystemExit) as error:
@@ -262,9 +256,6 @@ def load_installed(name: str) -> type[Encoding]:
     if cls.info.name != name:
         raise InputError(f"{origin} names itself {cls.info.name!r}; expected the same name in its entry point and its info")
     return register(Plugin(cls, distribution(points[0])))
-
-
-# --- source and references of loaded plugins
 
 
 def references(cls: type[Encoding]) -> tuple[str, ...]:

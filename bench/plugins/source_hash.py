@@ -7,13 +7,13 @@ from functools import cache
 from pathlib import Path
 
 from bench import encodings
-from bench.encodings import Encoding, Wrapper, attention_kernel, compose
+from bench.encodings import Encoding, Wrapper, attention_kernel, bibliography, compose
 
 from . import registry
 from .loading import Source
 
 BUILT_IN = encodings.__name__
-HARNESS = (BUILT_IN, Encoding.__module__, attention_kernel.__name__, compose.__name__)
+HARNESS = (BUILT_IN, Encoding.__module__, *(m.__name__ for m in (attention_kernel, bibliography, compose)))
 """Modules that the hash leaves out: they are part of the harness, and a change of ``PROTOCOL`` covers their changes."""
 
 

@@ -22,6 +22,7 @@ class MyEncoding(Encoding):
         year=2026,
         link="https://example.org",
         formula="s_ij = q_i·k_j/√d − m_h·ln(1 + i − j), ln m_h learned",
+        gloss="a penalty that grows with log distance",  # the idea in at most eight words
         past="the same curve continues",  # behaviour beyond the training length
         provenance="our own; written from the template of `lprime new`",  # source of formula and defaults
         source="own variant",  # of another's method: the code it was compared with ("official code", "port"), or "paper only"

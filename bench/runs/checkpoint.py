@@ -13,18 +13,16 @@ from torch import Tensor
 
 from bench.files import write_atomic
 from bench.training.model import Decoder
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState
 from tasks import InputError
 
 from .run import CHECKPOINT, RESULT, WEIGHTS
 
 
-def collect_tensors(model: Decoder, optimizer: FlatAdamW) -> dict[str, Tensor]:
-    """All tensors of a run: ``model/<name>``; ``step/``, ``exp_avg/`` and ``exp_avg_sq/<name>`` of the optimizer's vectors."""
-    tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()}
-    for name, moments in optimizer.moments.items():
-        tensors |= {f"{key}/{name}": value for key, value in moments.items()}
+def collect_tensors(model: Decoder, optimizer: AdamW) -> dict[str, Tensor]:
+    """All tensors of a run: ``model/<name>``; ``step/``, ``exp_avg/`` and ``exp_avg_sq/<name>`` of the optimizer."""
+    tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()} | optimizer.moments()
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
 
 
@@ -37,7 +35,7 @@ def checksum(tensors: Mapping[str, Tensor], *texts: str) -> str:
     return sha.hexdigest()
 
 
-def save_checkpoint(folder: Path, model: Decoder, optimizer: FlatAdamW, state: TrainingState, identity: str) -> None:
+def save_checkpoint(folder: Path, model: Decoder, optimizer: AdamW, state: TrainingState, identity: str) -> None:
     """Write everything needed to resume a run.
 
     Arguments:
@@ -76,7 +74,7 @@ def weights_in(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def load_checkpoint(
-    folder: Path, model: Decoder, optimizer: FlatAdamW, identity: str, name: str = CHECKPOINT
+    folder: Path, model: Decoder, optimizer: AdamW, identity: str, name: str = CHECKPOINT
 ) -> TrainingState | None:
     """Restore model and optimizer from a checkpoint; None if there is no usable one.
 
@@ -113,9 +111,8 @@ def load_checkpoint(
         path.replace(path.with_name(name + ".unusable"))
         return None
     model.load_state_dict(weights_in(tensors))
-    for name, moments in optimizer.moments.items():
-        for key, value in moments.items():
-            value.copy_(tensors[f"{key}/{name}"])
+    for name, value in optimizer.moments().items():
+        value.copy_(tensors[name])
     return state
 
 

@@ -15,7 +15,6 @@ from bench.plugins.source_hash import source_hash
 from bench.result import EncodingRecord, Parameters, Result, Timings, first_fault, write_result
 from bench.training.evaluate import evaluate, zero_scores
 from bench.training.model import count_parameters
-from bench.training.profiler import phase
 from bench.training.train import median_step_ms
 from tasks import InputError, content_hash
 
@@ -142,8 +141,7 @@ class Session:
         if state.diverged:
             scores = zero_scores(task, test_sets)
         else:
-            with phase("evaluation"):
-                scores = evaluate(training.model, task, test_sets, suite.test_seed, self.before_batch)
+            scores = evaluate(training.model, task, test_sets, suite.test_seed, self.before_batch)
         return Result(
             **run.identity,
             longest_seen=task.longest if stage and stage.longer else length,

@@ -13,8 +13,7 @@ from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.suites.suite import Suite
 from bench.training.model import Decoder, build_decoder
-from bench.training.optimizer import FlatAdamW
-from bench.training.profiler import phase
+from bench.training.optimizer import AdamW
 from bench.training.train import Stopped, TrainingState, derive_seed, stage_steps, train
 
 from .checkpoint import load_checkpoint, save_checkpoint
@@ -57,7 +56,8 @@ def encoding_setup(suite: Suite, name: str) -> Setup:
 def build_model(run: Run) -> Decoder:
     """The run's model before training; it depends only on suite, task, encoding and seed."""
     setup = encoding_setup(run.suite, run.task)
-    return build_decoder(run.suite.model, get_encoding(run.encoding), setup, derive_seed("init", run.seed))
+    seed, precision = derive_seed("init", run.seed), run.suite.recipe_for(run.task).precision
+    return build_decoder(run.suite.model, get_encoding(run.encoding), setup, seed, precision)
 
 
 class Training:
@@ -67,7 +67,7 @@ class Training:
         self.run, self.folder, self.device, self.control = run, run.folder(out), device, control
         self.recipe = run.suite.recipe_for(run.task)
         self.model = build_model(run).to(device)
-        self.optimizer = FlatAdamW(self.model, self.recipe)
+        self.optimizer = AdamW(self.model, self.recipe)
         self.state = TrainingState(started=now())
         self.start = self.last_save = self.last_report = time.monotonic()
         self.earlier_s = self.save_duration = 0.0
@@ -136,8 +136,9 @@ class Training:
                 if name.replace("base.", "") != other_name.replace("base.", ""):
                     raise ValueError(f"{self.run.encoding} does not train as {other.run.encoding}: {name}, {other_name}")
                 ours.copy_(theirs)
-        for name, moments in other.optimizer.moments.items():
-            self.optimizer.moments[name] = {key: value.clone() for key, value in moments.items()}
+        moments = zip(self.optimizer.moments().values(), other.optimizer.moments().values(), strict=True)
+        for our_moment, their_moment in moments:
+            our_moment.copy_(their_moment)
         self.state = replace(other.state, started=self.state.started, loss=list(other.state.loss))
 
     def train(self) -> None:
@@ -154,8 +155,7 @@ class Training:
     def save(self) -> None:
         start = time.monotonic()
         self.state.total_s = self.elapsed()
-        with phase("checkpoint"):
-            save_checkpoint(self.folder, self.model, self.optimizer, self.state, self.identity)
+        save_checkpoint(self.folder, self.model, self.optimizer, self.state, self.identity)
         self.last_save = time.monotonic()
         self.save_duration = self.last_save - start
 

@@ -111,7 +111,7 @@ class ServedModel:
             tokens, sizes = torch.from_numpy(arrays["tokens"]), torch.from_numpy(arrays["sizes"])
             rows = torch.arange(len(tokens)) * tokens.shape[1] + sizes - 1
             none = torch.zeros(0, dtype=torch.long)
-            batch = Batch((tokens,), Layout((tuple(tokens.shape),)), rows, none, none)  # type: ignore[arg-type]
+            batch = Batch(tokens, Layout(tuple(tokens.shape)), rows, none, none)  # type: ignore[arg-type]
         self.model.eval()
         self.model.in_stage, self.model.before_stage = False, values["before_stage"]
         generator = torch.Generator().manual_seed(values["generator"])

@@ -27,7 +27,7 @@ KEPT = 8
 class SealedModel(SealedProcess):
     """A model whose weights are here and whose forward and backward passes are in a sealed process.
 
-    Looks like a ``Decoder`` to ``FlatAdamW`` and ``train``. The initial weights of everything but the encoding are computed
+    Looks like a ``Decoder`` to ``AdamW`` and ``train``. The initial weights of everything but the encoding are computed
     here; the process sends those of the encoding, which it may choose.
 
     Raises:

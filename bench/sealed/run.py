@@ -13,7 +13,7 @@ import numpy as np
 from bench.result import LengthScore, Parameters
 from bench.runs.run import Run
 from bench.training.evaluate import zero_scores
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, stage_steps, train
 
 from .audit import Audit
@@ -59,7 +59,7 @@ def run_sealed(run: Run, code: Code, report: Callable[[int], None] = lambda step
     test_sets, state, start = run.suite.test_sets(run.task), TrainingState(), time.monotonic()
     with SealedModel(run, code) as model:
         audit = Audit(recipe.steps, stage_steps(recipe, model.encoding.stage), np.random.default_rng())
-        optimizer = FlatAdamW(model, recipe)  # type: ignore[arg-type]
+        optimizer = AdamW(model, recipe)  # type: ignore[arg-type]
 
         def compute(_model, examples, announced_length, generator):
             loss = model.gradients(examples, announced_length, generator)

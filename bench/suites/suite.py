@@ -31,6 +31,10 @@ Count = Annotated[int, Field(ge=1, le=2**31)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
+Precision = Literal["fp32 on cpu, bf16 autocast on cuda", "fp32"]
+"""Of training and evaluation; ``fp32`` is the same on every device, without TF32."""
+
+
 def both_sides(multiples: list[float]) -> list[float]:
     """Refuse multiples of L that are all ≤ 1 or all > 1."""
     if not (any(x <= 1 for x in multiples) and any(x > 1 for x in multiples)):
@@ -81,7 +85,7 @@ class Recipe(Section):
     """Of the matrices of the layers and the head; not of token embeddings, norms or the encoding's parameters."""
     clip_norm: Annotated[float, Field(gt=0)]
     lengths: Literal["uniform 1..L", "L"]
-    precision: Literal["fp32 on cpu, bf16 autocast on cuda"]
+    precision: Precision
 
 
 class TaskSpec(Section):
@@ -111,6 +115,10 @@ class Suite(Section):
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST)]
     encodings: Annotated[list[EncodingName], Field(min_length=1, max_length=MOST)]
     tasks: Annotated[list[TaskSpec], Field(min_length=1, max_length=MOST)]
+    score: Literal["exact", "exact+token", "bits"] = "exact"
+    """What is ranked: exact match, its mean with token accuracy (protocol 2), or log-likelihood."""
+    learning_rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(max_length=MOST)] = []
+    """The learning rates that every encoding is trained with, in place of the recipe's. Empty: only that one."""
     vary: Vary | None = None
     condition: str = ""
     """Which condition of another suite this is, such as ``learning_rate-x2``; empty: none."""
@@ -118,6 +126,9 @@ class Suite(Section):
     @model_validator(mode="after")
     def consistent(self) -> "Suite":
         refuse_duplicates({"seeds": self.seeds, "encodings": self.encodings, "tasks": [t.task for t in self.tasks]})
+        refuse_duplicates({"learning_rates": self.learning_rates})
+        if self.learning_rates and self.vary and "learning_rate" in self.vary.conditions:
+            raise ValueError("vary.conditions.learning_rate has no effect in a suite with learning_rates; expected one of them")
         for spec in self.tasks:
             if spec.task not in generators.catalogue():
                 raise unknown("task", spec.task, generators.catalogue())
@@ -151,13 +162,15 @@ class Suite(Section):
 
     @cached_property
     def encoding_names(self) -> list[str]:
-        """The encodings by their full names, as in results: ``rope(base=500000)`` becomes ``rope(base=500000.0)``. Runs no code
-        of plugins."""
+        """The encodings by their full names, as in results: ``rope(base=500000)`` becomes ``rope(base=500000.0)``.
+
+        Loads plugins, and encodings whose names have settings.
+        """
         if all(name.isidentifier() for name in self.encodings):
             return self.encodings  # names without settings are full names; avoids importing torch
-        from bench.plugins.declared import declared_name
+        from bench.plugins.registry import full_name
 
-        return [declared_name(name) for name in self.encodings]
+        return [full_name(name) for name in self.encodings]
 
     def longest(self, task: str) -> int:
         return self.test_lengths(task)[-1]
@@ -183,7 +196,10 @@ class Suite(Section):
     @cached_property
     def fingerprint(self) -> str:
         """Hash of everything that can change a number of a run; excludes ``about`` and the lists of seeds and encodings."""
-        content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings", "vary", "condition"})
+        content = self.model_dump(mode="json", exclude={"about", "seeds", "encodings", "vary", "condition", "learning_rates"})
+        for field, before in {"score": "exact+token"}.items():  # suites from before these fields keep theirs
+            if content[field] == before:
+                del content[field]
         content["protocol"] = PROTOCOL
         content["task_versions"] = {s.task: generators.catalogue()[s.task].version for s in self.tasks}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,12 +1,13 @@
 """Strict reading of YAML configuration files, validated by pydantic; errors are reported on one line."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -144,8 +145,13 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 class StrictLoader(yaml.SafeLoader):
-    """YAML loader that refuses duplicate keys (PyYAML silently keeps the last), values that do not match their tag, and
-    aliases, by which a kilobyte of text can mean gigabytes of values."""
+    """YAML loader with the scalars of YAML 1.2: 010 is ten, and 1:30, ``yes`` and 2026-01-31 are text.
+
+    It refuses duplicate keys (PyYAML silently keeps the last), and aliases, by which a kilobyte of text can mean gigabytes of
+    values.
+    """
+
+    yaml_implicit_resolvers: ClassVar[dict] = {}  # type: ignore[misc]
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
         if self.check_event(yaml.AliasEvent):
@@ -173,3 +179,18 @@ class StrictLoader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key.value!r}", key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+    def construct_number(self, node: yaml.ScalarNode) -> int | float:
+        text = node.value
+        return float(text) if node.tag.endswith("float") else int(text, 0 if text[:2] in ("0o", "0x") else 10)
+
+
+for kind, pattern, first in (  # YAML 1.2.2, section 10.3.2 (core schema); infinities and NaN stay text
+    ("null", "null|Null|NULL|~|", ["~", "n", "N", ""]),
+    ("bool", "true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", "[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
+):
+    StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"(?:{pattern})$"), first)
+    if kind in ("int", "float"):
+        StrictLoader.add_constructor(f"tag:yaml.org,2002:{kind}", StrictLoader.construct_number)

@@ -3,7 +3,7 @@
 A small model leaves a GPU idle, because launching each of its hundreds of kernels takes longer than running it. Replaying a
 graph is one launch, but needs shapes and memory addresses that never change. So steps have few different shapes
 (``batches.few_shapes_batch``), and their examples are copied into the memory of the first step of that shape. The optimizer
-is not recorded: on two flat vectors it needs few kernels, which are launched while the graph runs.
+is not recorded: fused, it needs few kernels, which are launched while the graph runs.
 """
 
 import json
@@ -22,7 +22,6 @@ from torch.overrides import TorchFunctionMode
 
 from .batches import Batch
 from .model import Decoder
-from .side_stream import side_stream
 
 log = logging.getLogger(__name__)
 
@@ -85,7 +84,7 @@ def cuda_graph(function: StaticFunction) -> tuple[list[Tensor], Callable[[], Any
         torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     # The outer block restores the current stream: after a failed recording torch does not.
-    with constants, torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph), side_stream():
+    with constants, torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
         outputs = function()
 
     return outputs, partial(replay, graph, constants)

@@ -105,7 +105,7 @@ def score_targets(
     model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator | None
 ) -> tuple[Bool[np.ndarray, " M"], float]:
     """Whether the most likely next token is right, for every target row of the batch, and the sum of their losses, in nats."""
-    with autocast(batch.targets.device):
+    with autocast(model, batch.targets.device):
         hidden = model.target_states(batch, announced_length, generator)
     logits = model.logits(hidden.float())
     losses = F.cross_entropy(logits, batch.targets, reduction="none")

@@ -3,7 +3,7 @@
 Shape legend: see ``layout``; H heads of width d, D = H·d features of the residual stream, V symbols of the vocabulary.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -13,11 +13,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bench.encodings import At, Encoding, Setup, hooks
-from bench.suites.suite import ModelSpec
+from bench.suites.suite import ModelSpec, Precision
 from tasks import InputError
 
 from .batches import Batch
-from .layers import Embedding, LayerNorm, Linear
 from .layout import Layout
 
 MAX_CACHED_SHAPES = 64
@@ -26,6 +25,35 @@ MAX_CACHED_SHAPES = 64
 # torch would use cuDNN's attention for some encodings only, and with a bias it has given wrong numbers: NaN in the gradient of
 # q at 64, 192, … tokens (pytorch/pytorch issue 196678), masks misread (191612).
 torch.backends.cuda.enable_cudnn_sdp(False)
+# fp32 means all 23 bits of the mantissa. TF32 has 10.
+torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+
+class Embedding(nn.Embedding):
+    """``torch.nn.Embedding``, with a gradient on a GPU that is the same in every call."""
+
+    def forward(self, ids: Int[Tensor, " N"]) -> Float[Tensor, "N D"]:
+        return super().forward(ids) if ids.device.type == "cpu" else RepeatableEmbedding.apply(ids, self.weight)
+
+
+class RepeatableEmbedding(torch.autograd.Function):
+    """An embedding whose gradient is a product with one-hot rows, for a small vocabulary.
+
+    On a GPU torch sorts the ids instead. That takes longer, and the sums of thousands of rows differ from call to call.
+    """
+
+    @staticmethod
+    def forward(ctx, ids, weight):
+        ctx.save_for_backward(ids)
+        ctx.symbols = len(weight)
+        return F.embedding(ids, weight)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        (ids,) = ctx.saved_tensors
+        one_hot = ids == torch.arange(ctx.symbols, device=ids.device)[:, None]
+        return None, one_hot.to(gradient.dtype) @ gradient
 
 
 class Block(nn.Module):
@@ -34,35 +62,33 @@ class Block(nn.Module):
     def __init__(self, spec: ModelSpec):
         super().__init__()
         self.heads = spec.heads
-        self.attention_norm = LayerNorm(spec.width)
-        self.qkv = Linear(spec.width, 3 * spec.width)
-        self.out = Linear(spec.width, spec.width)
-        self.mlp_norm = LayerNorm(spec.width)
-        self.up = Linear(spec.width, spec.mlp_width)
-        self.down = Linear(spec.mlp_width, spec.width)
+        self.attention_norm = nn.LayerNorm(spec.width)
+        self.qkv = nn.Linear(spec.width, 3 * spec.width, bias=False)
+        self.out = nn.Linear(spec.width, spec.width, bias=False)
+        self.mlp_norm = nn.LayerNorm(spec.width)
+        self.up = nn.Linear(spec.width, spec.mlp_width, bias=False)
+        self.down = nn.Linear(spec.mlp_width, spec.width, bias=False)
 
     def forward(
         self, x: Float[Tensor, "N D"], encoding: Encoding, context: "Context", layer: int, rows: Int[Tensor, " M"] | None = None
     ) -> Float[Tensor, "N D"] | Float[Tensor, "M D"]:
-        """One layer; every hook sees padded buckets, and the rest works on packed rows.
+        """One layer; every hook sees the padded batch, and the rest works on packed rows.
 
         Arguments:
             rows: the rows to return, by default all. Everything after attention is computed for these only.
         """
-        layout = context.layout
+        layout, at = context.layout, replace(context.at, layer=layer)
         if context.embeds:
-            parts = [part for (part,) in layout.pad(x)]
-            embedded = [encoding.embed(part, replace(at, layer=layer)) for part, at in zip(parts, context.ats, strict=True)]
-            if any(new is not old for new, old in zip(embedded, parts, strict=True)):  # most change the first layer only
+            padded = layout.pad(x)
+            embedded = encoding.embed(padded, at)
+            if embedded is not padded:  # most change the first layer only
                 x = layout.unpad(embedded)
         h = self.attention_norm(x)
-        inputs = cache(lambda: [part for (part,) in layout.pad(h)])
-        mixed = []
-        for n, ((q, k, v), at) in enumerate(zip(layout.pad(self.qkv(h), self.split_heads), context.ats, strict=True)):
-            at = replace(at, layer=layer, source=lambda n=n: inputs()[n])  # type: ignore[misc]
-            q, k = encoding.rotate(q, k, at)
-            # By default softmax(q·kᵀ/√d + bias)·v over keys j ≤ i, see ``bench.encodings.attention_kernel``.
-            mixed.append(encoding.attend(q, k, v, encoding.bias(q, k, at), at).transpose(1, 2).flatten(2))
+        at = replace(at, source=cache(lambda: layout.pad(h)))
+        q, k, v = self.split_heads(layout.pad(self.qkv(h)))
+        q, k = encoding.rotate(q, k, at)
+        # By default softmax(q·kᵀ/√d + bias)·v over keys j ≤ i, see ``bench.encodings.attention_kernel``.
+        mixed = encoding.attend(q, k, v, encoding.bias(q, k, at), at).transpose(1, 2).flatten(2)
         x = (x if rows is None else x.index_select(0, rows)) + self.out(layout.unpad(mixed, rows))
         return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
 
@@ -76,8 +102,8 @@ class Context:
     """Values that all layers of a forward pass share."""
 
     layout: Layout
-    ats: list[At]
-    """For each bucket: position ids, and what ``prepare`` returned for them."""
+    at: At
+    """Position ids, and what ``prepare`` returned for them."""
     embeds: bool
     """Whether the encoding overrides ``embed``."""
 
@@ -89,6 +115,7 @@ class Decoder(nn.Module):
         make_encoding: called last, so that the initial weights of the rest depend only on the seed and not on the encoding.
         causal: False only to check permutation equivariance.
         shows_tokens: whether ``positions`` gets the tokens; otherwise zeros in their shape.
+        precision: of training and evaluation, as in the recipe; see ``bench.training.train.autocast``.
     """
 
     def __init__(
@@ -98,12 +125,13 @@ class Decoder(nn.Module):
         make_encoding: Callable[[], Encoding],
         causal: bool = True,
         shows_tokens: bool = False,
+        precision: Precision = "fp32 on cpu, bf16 autocast on cuda",
     ):
         super().__init__()
-        self.causal, self.shows_tokens = causal, shows_tokens
+        self.causal, self.shows_tokens, self.precision = causal, shows_tokens, precision
         self.embedding = Embedding(symbols, spec.width)
         self.blocks = nn.ModuleList(Block(spec) for _ in range(spec.layers))
-        self.norm = LayerNorm(spec.width)
+        self.norm = nn.LayerNorm(spec.width)
         self.head = nn.Linear(spec.width, symbols, bias=False)
         self.init(spec)
         self.encoding = make_encoding()
@@ -135,8 +163,8 @@ class Decoder(nn.Module):
             announced_length: see ``At.announced_length``, in tokens.
             generator: the only source of randomness of encodings that draw random numbers.
         """
-        layout = Layout(((tokens.shape[0], tokens.shape[1]),))
-        return self.packed_states((tokens,), layout, announced_length, generator).view(*tokens.shape, -1)
+        layout = Layout((tokens.shape[0], tokens.shape[1]))
+        return self.packed_states(tokens, layout, announced_length, generator).view(*tokens.shape, -1)
 
     def target_states(
         self, batch: Batch, announced_length: int, generator: torch.Generator | None = None
@@ -146,15 +174,15 @@ class Decoder(nn.Module):
 
     def packed_states(
         self,
-        tokens: Sequence[Int[Tensor, "B T"]],
+        tokens: Int[Tensor, "B T"],
         layout: Layout,
         announced_length: int,
         generator: torch.Generator | None = None,
         rows: Int[Tensor, " M"] | None = None,
     ) -> Float[Tensor, "N D"] | Float[Tensor, "M D"]:
         """Hidden states of all packed rows, or of the given ones."""
-        context = self.context(tokens, layout, announced_length, generator)
-        cells = torch.cat([part.flatten() for part in tokens])
+        context = Context(layout, self.context(tokens, announced_length, generator), self.embeds)
+        cells = tokens.flatten()
         x = self.embedding(cells if layout.cell_of is None else cells[layout.cell_of])
         for layer, block in enumerate(self.blocks):
             x = block(x, self.encoding, context, layer, rows if layer == len(self.blocks) - 1 else None)
@@ -165,32 +193,32 @@ class Decoder(nn.Module):
         """See ``At.after_stage``: an encoding with a stage is always tested after it."""
         return self.in_stage or (self.encoding.stage is not None and not self.training and not self.before_stage)
 
-    def context(
-        self, tokens: Sequence[Int[Tensor, "B T"]], layout: Layout, announced_length: int, generator: torch.Generator | None
-    ) -> Context:
-        """Position ids and results of ``prepare`` for each bucket, cached where possible."""
-        ats = []
-        for part in tokens:
-            key = (part.shape[1], announced_length, self.after_stage, part.device, torch.is_inference_mode_enabled())
-            if self.cacheable and key in self.cache:
-                at = self.cache[key]
-            else:
-                at = At(announced_length, self.after_stage, generator=generator, causal=self.causal)
-                at = replace(at, ids=self.encoding.positions(part if self.shows_tokens else torch.zeros_like(part), at))
-                at = replace(at, shared=self.encoding.prepare(at))
-                if self.cacheable:
-                    self.cache[key] = at
-                    if len(self.cache) > MAX_CACHED_SHAPES:
-                        del self.cache[next(iter(self.cache))]
-            ats.append(replace(at, generator=generator))
-        return Context(layout, ats, self.embeds)
+    def context(self, tokens: Int[Tensor, "B T"], announced_length: int, generator: torch.Generator | None) -> At:
+        """Position ids and the result of ``prepare``, cached where possible."""
+        key = (tokens.shape[1], announced_length, self.after_stage, tokens.device, torch.is_inference_mode_enabled())
+        if self.cacheable and key in self.cache:
+            return replace(self.cache[key], generator=generator)
+        at = At(announced_length, self.after_stage, generator=generator, causal=self.causal)
+        at = replace(at, ids=self.encoding.positions(tokens if self.shows_tokens else torch.zeros_like(tokens), at))
+        at = replace(at, shared=self.encoding.prepare(at))
+        if self.cacheable:
+            self.cache[key] = at
+            if len(self.cache) > MAX_CACHED_SHAPES:
+                del self.cache[next(iter(self.cache))]
+        return at
 
     def logits(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Logits of the next token."""
         return self.head(hidden)
 
 
-def build_decoder(spec: ModelSpec, encoding: type[Encoding], setup: Setup, seed: int) -> Decoder:
+def build_decoder(
+    spec: ModelSpec,
+    encoding: type[Encoding],
+    setup: Setup,
+    seed: int,
+    precision: Precision = "fp32 on cpu, bf16 autocast on cuda",
+) -> Decoder:
     """A model with initial weights that depend only on the arguments, not on the global random state.
 
     Raises:
@@ -206,7 +234,7 @@ def build_decoder(spec: ModelSpec, encoding: type[Encoding], setup: Setup, seed:
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return Decoder(spec, len(setup.symbols), make, shows_tokens=shown)
+        return Decoder(spec, len(setup.symbols), make, shows_tokens=shown, precision=precision)
 
 
 def task_aware(encoding: type[Encoding]) -> bool:

@@ -1,86 +1,63 @@
-"""AdamW on two flat vectors instead of some thirty tensors, because calls dominate the step of a small model."""
+"""The optimizer: torch's AdamW, with the recipe's groups of parameters."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.optim.adamw import adamw
 
 from bench.suites.suite import Recipe
 
 from .model import Decoder
 
 
-class FlatAdamW:
+class AdamW(torch.optim.AdamW):
     """AdamW (Loshchilov & Hutter 2019, *Decoupled Weight Decay Regularization*) over all parameters of a model.
 
-    The parameters become views of two vectors: ``decayed`` holds the model's matrices, ``others`` the parameters without weight
-    decay (norms, token embeddings, the encoding's own). A missing gradient counts as zero. Calls torch's function: a
-    ``torch.optim.Optimizer`` would load ``torch._dynamo`` first, which takes nearly as long as torch itself.
+    Weight decay is for the model's matrices; not for norms, token embeddings and the encoding's own parameters. A missing
+    gradient counts as zero.
 
     Arguments:
         model: already on its device.
     """
 
     def __init__(self, model: Decoder, recipe: Recipe):
-        decayed = {n: p for n, p in model.named_parameters() if p.ndim == 2 and n.startswith(("blocks.", "head."))}
-        others = {n: p for n, p in model.named_parameters() if n not in decayed}
-        self.members = {"decayed": list(decayed.values()), "others": list(others.values())}
-        self.vectors = {name: flatten_parameters(members) for name, members in self.members.items()}
-        self.weight_decay = {"decayed": recipe.weight_decay, "others": 0.0}
-        self.learning_rate, self.betas = recipe.learning_rate, recipe.betas
-        self.moments = {name: initial_moments(vector) for name, vector in self.vectors.items()}
-        """By vector: steps made, and running means of the gradient and of its square."""
+        self.named: Mapping[str, nn.Parameter] = dict(model.named_parameters())
+        decayed = {n: p for n, p in self.named.items() if p.ndim == 2 and n.startswith(("blocks.", "head."))}
+        others = [p for n, p in self.named.items() if n not in decayed]
+        groups = [
+            {"params": [*decayed.values()], "weight_decay": recipe.weight_decay},
+            {"params": others, "weight_decay": 0.0},
+        ]
+        super().__init__(groups, lr=recipe.learning_rate, betas=(recipe.betas[0], recipe.betas[1]), fused=True)
+        for parameter in self.named.values():  # as torch would at the first step, so that a checkpoint has all of it before
+            zeros = {key: torch.zeros_like(parameter) for key in ("exp_avg", "exp_avg_sq")}
+            self.state[parameter] = {"step": torch.zeros((), device=parameter.device)} | zeros
 
-    def zero_grad(self) -> None:
-        for members in self.members.values():
-            for member in members:
-                member.grad = None
+    def moments(self) -> dict[str, Tensor]:
+        """``step/``, ``exp_avg/`` and ``exp_avg_sq/<parameter>``: steps made, running means of the gradient and its square."""
+        return {f"{key}/{name}": value for name, p in self.named.items() for key, value in self.state[p].items()}
 
-    @torch.no_grad()
-    def clip(self, max_norm: float) -> Float[Tensor, ""]:
-        """Collect the parameters' gradients and clip their joint norm to ``max_norm``; returns the norm before clipping.
+    def set_rate(self, learning_rate: float) -> None:
+        for group in self.param_groups:
+            group["lr"] = learning_rate
 
-        Must be called before every ``step``, which reads the collected gradients.
-        """
-        for name, members in self.members.items():
-            self.vectors[name].grad = torch.cat(
-                [(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in members]
-            )
-        gradients = [vector.grad for vector in self.vectors.values() if vector.grad is not None]
-        norm = torch.stack([torch.linalg.vector_norm(g) for g in gradients]).norm()
-        scale = (max_norm / (norm + 1e-6)).clamp(max=1)
-        for gradient in gradients:
-            gradient.mul_(scale)
-        return norm
-
-    @torch.no_grad()
-    def step(self, skip: Float[Tensor, ""] | None = None) -> None:
-        """Update the parameters.
+    def update(self, loss: Float[Tensor, ""], clip_norm: float, encoding_only: bool = False) -> Float[Tensor, " 2"]:
+        """Clip the gradients and step, without waiting for the GPU; no step if the loss or a gradient is infinite or NaN.
 
         Arguments:
-            skip: 1.0 leaves parameters and moments as they are. A tensor, because reading it would wait for the GPU.
+            clip_norm: largest joint norm of all gradients.
+            encoding_only: leave all parameters but the encoding's as they are.
+
+        Returns:
+            The loss, and 1.0 if there was no step, else 0.0.
         """
-        for name, vector in self.vectors.items():
-            assert vector.grad is not None, "clip comes first"
-            moments = self.moments[name]
-            adamw(
-                [vector], [vector.grad], [moments["exp_avg"]], [moments["exp_avg_sq"]], [], [moments["step"]],
-                lr=self.learning_rate, beta1=self.betas[0], beta2=self.betas[1], weight_decay=self.weight_decay[name],
-                eps=1e-8, amsgrad=False, maximize=False, fused=True, found_inf=skip,
-            )  # fmt: skip
-
-
-def initial_moments(vector: Tensor) -> dict[str, Tensor]:
-    """As ``torch.optim`` names them. The fused kernel counts steps in float32 on the device of the vector."""
-    step = torch.zeros((), dtype=torch.float32, device=vector.device)
-    return {"step": step, "exp_avg": torch.zeros_like(vector), "exp_avg_sq": torch.zeros_like(vector)}
-
-
-def flatten_parameters(members: Sequence[nn.Parameter]) -> nn.Parameter:
-    """One vector with the values of the members, which become views of it."""
-    vector = nn.Parameter(torch.cat([p.detach().flatten() for p in members]))
-    for part, member in zip(vector.detach().split([p.numel() for p in members]), members, strict=True):
-        member.data = part.view(member.shape)
-    return vector
+        for name, parameter in self.named.items():
+            if encoding_only and not name.startswith("encoding."):
+                parameter.grad = None  # torch skips it
+            elif parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        norm = nn.utils.clip_grad_norm_(self.named.values(), clip_norm)
+        self.found_inf = 1 - (loss + norm).isfinite().float()  # read by the fused kernel: 1.0 leaves everything as it is
+        self.step()
+        return torch.stack([loss, self.found_inf])

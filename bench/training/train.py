@@ -10,11 +10,10 @@ import math
 import statistics
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -25,11 +24,8 @@ from bench.suites.suite import Recipe
 from .batches import IGNORED, Batch, as_batch, few_shapes_batch
 from .cuda_graphs import GraphedStep, Recorder, cuda_graph
 from .model import Decoder
-from .optimizer import FlatAdamW
-from .profiler import phase
+from .optimizer import AdamW
 
-MAX_BUCKETS = {"cpu": 8, "cuda": 1}
-"""Maximum number of padded buckets per step."""
 STAGE_RATE = 0.1
 """Initial learning rate of an extra stage, as a fraction of the recipe's peak."""
 LOG_POINTS = 20
@@ -92,26 +88,23 @@ def learning_rate(recipe: Recipe, step: int, extra_steps: int = 0) -> float:
     return recipe.learning_rate * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def autocast(device: torch.device):
-    """fp32 on CPU, bf16 autocast on CUDA."""
-    return torch.autocast("cuda", torch.bfloat16) if device.type == "cuda" else nullcontext()
+def autocast(model: Decoder, device: torch.device) -> AbstractContextManager:
+    """The context of the model's forward pass: bf16 autocast on a GPU, unless its precision is ``fp32``."""
+    low = device.type == "cuda" and model.precision != "fp32"
+    return torch.autocast("cuda", torch.bfloat16) if low else nullcontext()
 
 
 def forward_backward(model: Decoder, examples: tasks.Examples, announced_length: int, generator: torch.Generator) -> Tensor:
     """Compute the loss of a step's examples and its gradients; returns the loss."""
-    device = model.embedding.weight.device
-    with phase("data"):
-        batch = as_batch(examples, MAX_BUCKETS[device.type], rounded=device.type == "cpu").to(device)
-    with phase("forward"):
-        loss = answer_loss(model, batch, announced_length, generator)
-    with phase("backward"):
-        loss.backward()
+    batch = as_batch(examples).to(model.embedding.weight.device)
+    loss = answer_loss(model, batch, announced_length, generator)
+    loss.backward()
     return loss.detach()
 
 
 def answer_loss(model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator | None) -> Tensor:
     """Mean cross-entropy over the answer tokens of a batch, ``<eos>`` included."""
-    with autocast(batch.targets.device):
+    with autocast(model, batch.targets.device):
         hidden = model.target_states(batch, announced_length, generator)
     logits = model.logits(hidden.float())  # head in fp32, so that rounding does not decide near-ties
     return F.cross_entropy(logits, batch.targets, ignore_index=IGNORED)
@@ -128,21 +121,9 @@ def graphed_step(model: Decoder, recorder: Recorder = cuda_graph) -> GraphedStep
     return GraphedStep(model, plain, recorder)
 
 
-def queue_update(optimizer: FlatAdamW, loss: Float[Tensor, ""], clip_norm: float) -> Float[Tensor, " 2"]:
-    """Clip and update without waiting for the GPU; without an update if the loss or the gradient is infinite or NaN.
-
-    Returns:
-        The loss, and 1.0 if there was no update, else 0.0.
-    """
-    norm = optimizer.clip(clip_norm)
-    skip = 1 - (loss + norm).isfinite().float()
-    optimizer.step(skip)
-    return torch.stack([loss, skip])
-
-
 def train(
     model: Decoder,
-    optimizer: FlatAdamW,
+    optimizer: AdamW,
     task: tasks.Task,
     train_length: int,
     recipe: Recipe,
@@ -177,18 +158,16 @@ def train(
         return task.longest if step >= recipe.steps and stage and stage.longer else train_length
 
     def draw(step: int) -> tasks.Examples:
-        with phase("data"):
-            longest = length_at(step)
-            return tasks.train_batch(task, longest, recipe.batch, seed, step, longest if recipe.lengths == "L" else 1)
+        longest = length_at(step)
+        return tasks.train_batch(task, longest, recipe.batch, seed, step, longest if recipe.lengths == "L" else 1)
 
     def prepare(step: int) -> tuple[tasks.Examples, Batch | None]:
         """The examples of a step, and their batch if it is to be replayed."""
         examples = draw(step)
         if not (graphs and graphs.usable):
             return examples, None
-        with phase("data"):
-            width, answer = task.tokens(length_at(step)), task.widths(length_at(step))[1] + 1
-            return examples, few_shapes_batch(examples, width, answer, pinned=device.type == "cuda")
+        width, answer = task.tokens(length_at(step)), task.widths(length_at(step))[1] + 1
+        return examples, few_shapes_batch(examples, width, answer, pinned=device.type == "cuda")
 
     following: tuple[tasks.Examples, Batch | None] | None = None
     while state.step < end and not state.diverged:
@@ -196,15 +175,14 @@ def train(
         (examples, batch), announced_length = following or prepare(state.step), task.tokens(length_at(state.step))
         model.in_stage = state.step >= recipe.steps
         if graphs and graphs.usable and batch:
-            with phase("backward"):  # includes forward: both are in one graph
-                loss = graphs(batch, announced_length)
+            loss = graphs(batch, announced_length)
         else:
             optimizer.zero_grad()
             generator = seeded_generator("train", seed, state.step, device=device)
             loss = (compute or forward_backward)(model, examples, announced_length, generator)
-        optimizer.learning_rate = learning_rate(recipe, state.step, extra_steps)
-        with phase("optimiser"):
-            update = queue_update(optimizer, loss, recipe.clip_norm)
+        optimizer.set_rate(learning_rate(recipe, state.step, extra_steps))
+        encoding_only = model.in_stage and stage is not None and stage.encoding_only
+        update = optimizer.update(loss, recipe.clip_norm, encoding_only)
         if graphs and state.step + 1 < end:
             following = prepare(state.step + 1)  # while the GPU computes
         value, skipped = update.tolist()

@@ -146,10 +146,10 @@ def full_name(name: str, names: Sequence[str], suite: str) -> str:
     """
     if name in names:
         return name
-    from bench.plugins.declared import declared_name
+    from bench.plugins.registry import full_name as stored_name
 
     try:
-        known = declared_name(name)
+        known = stored_name(name)
     except InputError:
         known = f"{name}.py"
         if not os.path.isfile(known):

@@ -52,6 +52,6 @@ def full_name(name: str) -> str:
 
     if not ("(" in name or references_in(name)):
         return name  # a look-up would load torch
-    from bench.plugins.declared import declared_name
+    from bench.plugins.registry import full_name as stored_name
 
-    return declared_name(name)
+    return stored_name(name)

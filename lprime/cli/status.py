@@ -114,6 +114,6 @@ def refuse_unknown(suite: "LoadedSuite", out: Path) -> None:
     shipped_names = {name for path in shipped().values() for name in read_yaml(path, "suite", "encodings")["encodings"]}
     for name in suite.encodings:
         if name not in started | shipped_names:
-            from bench.plugins.declared import declared_name
+            from bench.plugins.registry import full_name as stored_name
 
-            declared_name(name)
+            stored_name(name)

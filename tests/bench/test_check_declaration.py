@@ -171,7 +171,7 @@ def test_the_share_of_a_further_stage_is_limited(tmp_path, share, refused):
         assert "ranking longer" in check_declaration(subject)
 
 
-HARNESS = ("__init__.py", "base.py", "compose.py", "attention_kernel.py")
+HARNESS = ("__init__.py", "base.py", "bibliography.py", "compose.py", "attention_kernel.py")
 """Files of ``bench/encodings`` that define no encoding."""
 
 

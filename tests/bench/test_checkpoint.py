@@ -15,7 +15,7 @@ from bench.encodings.nope import NoPE
 from bench.runs.checkpoint import load_checkpoint, save_checkpoint
 from bench.runs.run import CHECKPOINT
 from bench.training.model import Decoder
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import Stopped, TrainingState, train
 
 LENGTH = 5
@@ -34,16 +34,16 @@ class RandomBias(NoPE):
         return noise if self.training else torch.zeros_like(noise)
 
 
-def fresh(encoding="t5") -> tuple[Decoder, FlatAdamW]:
+def fresh(encoding="t5") -> tuple[Decoder, AdamW]:
     model = task_model(encoding, TASK, LENGTH, seed=1, layers=1)
-    return model, FlatAdamW(model, RECIPE)
+    return model, AdamW(model, RECIPE)
 
 
 def finish(model, optimizer, state, after_step=lambda state: None) -> None:
     train(model, optimizer, TASK, LENGTH, RECIPE, 6, state, after_step)
 
 
-def stop_at(step: int, folder: Path, model: Decoder, optimizer: FlatAdamW, state: TrainingState) -> None:
+def stop_at(step: int, folder: Path, model: Decoder, optimizer: AdamW, state: TrainingState) -> None:
     """Train to a step, save a checkpoint there and stop."""
 
     def after_step(state):
@@ -186,7 +186,7 @@ DAMAGES = {
     "state is no mapping": change_metadata(state=[1, 2]),
     "state of another version": change_metadata(state={"steps": 3}),
     "weight missing": rename_tensor("model/head.weight", "model/heap.weight"),
-    "moment missing": rename_tensor("exp_avg/decayed", "exp_avg/decoyed"),
+    "moment missing": rename_tensor("exp_avg/head.weight", "exp_avg/decoyed"),
 }
 
 

@@ -11,7 +11,7 @@ from bench.encodings import At
 from bench.encodings.compose import training_form
 from bench.plugins.registry import get_encoding
 from bench.training.evaluate import evaluate
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, train
 
 TASK = tasks.get("copying", "repeat", 12)
@@ -51,7 +51,7 @@ def test_the_stage_trains_without_positions_at_the_training_lengths(monkeypatch)
 
     monkeypatch.setattr(model, "target_states", spy)
     state = TrainingState()
-    train(model, FlatAdamW(model, recipe), TASK, 4, recipe, 0, state)
+    train(model, AdamW(model, recipe), TASK, 4, recipe, 0, state)
     assert state.step == 45
     assert calls == [(True, step >= 40, TASK.tokens(4)) for step in range(45)]
     calls.clear()

@@ -25,7 +25,7 @@ def close(ours: Tensor, theirs: list, tolerance: float = 1e-7) -> None:
     torch.testing.assert_close(ours.detach().double(), torch.tensor(theirs, dtype=torch.float64), atol=tolerance, rtol=0)
 
 
-# --- xpos and pope
+# --- xpos
 
 
 @oracle("xpos", "xpos_scaled", against="microsoft/torchscale, golden numbers")
@@ -38,14 +38,6 @@ def test_xpos_equals_torchscale():
                 encoding = build(name, {}, train_tokens=23)
                 ours = Pass(encoding, apart(golden["inputs"], case["T"]), case["T"], announced_length=length)
                 assert_rows(ours.scores, case["scores"], case["rows"])
-
-
-@oracle("pope", against="lucidrains/PoPE-pytorch, golden numbers")
-def test_pope_equals_the_port():
-    golden = load("pope")
-    encoding = build("pope", {"delta": wave(golden["parameters"]["bias"])})
-    for case in cases(golden["outputs"]):
-        assert_rows(Pass(encoding, golden["inputs"], case["T"]).scores, case["scores"], case["rows"])
 
 
 # --- yarn, ntk, interpolated
@@ -135,34 +127,11 @@ def test_logn_past_the_training_length_equals_qwen():
         assert torch.equal(k, ones)
 
 
-# --- selective_rope
+# --- selective_rope_gated
 
 
-@oracle("selective_rope", against="timurcarstensen/selective-rope, golden numbers")
-def test_selective_rope_equals_the_authors():
-    golden = load("selective_rope")  # of rank 16, the default of their class but of no configuration
-    given = {key: wave(spec) for key, spec in golden["parameters"].items()}
-    names = {"down": "phi_proj.0.weight", "up": "phi_proj.1.weight", "kernel": "phi_conv1d.weight"}
-    encoding = build("selective_rope(rank=16)", {ours: given[theirs] for ours, theirs in names.items()})
-    for case in cases(golden["outputs"]):
-        ours = Pass(encoding, golden["inputs"], case["T"])
-        assert_rows(ours.q, case["q"], case["rows"], 3e-6)
-        assert_rows(ours.k, case["k"], case["rows"], 3e-6)
-
-
-@oracle("selective_rope_gated", against="timurcarstensen/selective-rope, golden numbers")
-def test_selective_rope_gated_equals_the_authors_copying():
-    golden = load("selective_rope_gated")
-    copying = golden["variants"]["copying"]
-    given = {key: wave(spec) for key, spec in copying["parameters"].items()}
-    names = {"down": "phi_proj.0.weight", "up": "phi_proj.1.weight", "log_step": "phi_bias"}
-    names |= {"gate": "phase_gate_proj.weight", "gate_bias": "phase_gate_proj.bias"}
-    encoding = build("selective_rope_gated", {ours: given[theirs] for ours, theirs in names.items()})
-    for case in cases(copying["outputs"]):
-        ours = Pass(encoding, golden["inputs"], case["T"])
-        assert_rows(ours.q, case["q"], case["rows"], 3e-6)
-        assert_rows(ours.k, case["k"], case["rows"], 3e-6)
-    for case in golden["rfa_temperatures"]:
+def test_temperatures_of_selective_rope_gated_equal_the_authors():
+    for case in load("selective_rope_gated")["rfa_temperatures"]:
         thetas = make_encoding("selective_rope_gated", 1, case["d"]).prepare(At(1, ids=torch.arange(1)))
         close(thetas, case["temperature"], 1e-9)
 

@@ -1,4 +1,4 @@
-"""Packed rows and padded buckets, attention over short sequences, and cached tables: each against the plain computation."""
+"""Packed rows, fused attention and cached tables: each against the plain computation."""
 
 import math
 
@@ -13,11 +13,9 @@ from torch.nn import functional as F
 import tasks
 from bench import encodings
 from bench.encodings import attention_kernel
-from bench.encodings.attention_kernel import ALIGNED, attention, efficient_attention, efficient_takes, softmax
+from bench.encodings.attention_kernel import ALIGNED, attention, efficient_attention, efficient_takes
 from bench.plugins.registry import get_encoding
-from bench.training import batches
 from bench.training.batches import as_batch
-from bench.training.layout import Layout
 
 TASK = tasks.get("copying", "repeat", 10)
 
@@ -27,7 +25,7 @@ def leaves(*shapes: tuple[int, ...], seed: int = 0) -> list[Tensor]:
     return [torch.randn(shape, generator=source, dtype=torch.float64).requires_grad_() for shape in shapes]
 
 
-# --- attention over short sequences
+# --- attention
 
 
 def masked(bias: Tensor) -> Tensor:
@@ -39,7 +37,7 @@ def masked(bias: Tensor) -> Tensor:
     kind=st.sampled_from(["none", "open", "T T", "H T T", "B 1 T T", "B H T T", "1 H 1 T"]),
 )  # fmt: skip
 @settings(max_examples=60, deadline=None)
-def test_short_attention_and_its_gradients_equal_torchs(b, h, t, e, d, kind):
+def test_attention_and_its_gradients_equal_torchs(b, h, t, e, d, kind):
     q, k, v = leaves((b, h, t, e), (b, h, t, e), (b, h, t, d), seed=t)
     sizes = {"B": b, "H": h, "T": t, "1": 1}
     inputs, bias = [q, k, v], None
@@ -48,29 +46,13 @@ def test_short_attention_and_its_gradients_equal_torchs(b, h, t, e, d, kind):
         inputs.append(raw)
         bias = raw
     weights = torch.randn(b, h, t, d, dtype=torch.float64)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attention_kernel, "MIN_REMAINDER", 0)
-        found = attention(q, k, v, bias, 0.7, kind != "open")
+    found = attention(q, k, v, bias, 0.7, kind != "open")
     mask = None if bias is None else masked(bias.expand(*bias.shape[:-2], t, t))
     expected = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=kind == "none", scale=0.7)
     torch.testing.assert_close(found, expected)
     gradients = (torch.autograd.grad((out * weights).sum(), inputs, retain_graph=True) for out in (found, expected))
     for ours, theirs in zip(*gradients, strict=True):
         torch.testing.assert_close(ours, theirs)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_long_sequences_use_torchs_kernel_with_the_same_output(dtype, monkeypatch):
-    q, k, v = (x.detach().to(dtype) for x in leaves((2, 3, 41, 8), (2, 3, 41, 8), (2, 3, 41, 8)))
-    calls = []
-    real = F.scaled_dot_product_attention
-    monkeypatch.setattr(F, "scaled_dot_product_attention", lambda *a, **k: (calls.append(1), real(*a, **k))[1])
-    short = attention(q, k, v, None, 0.3, True)
-    assert not calls
-    monkeypatch.setattr(attention_kernel, "SHORT", 40)
-    long = attention(q, k, v, None, 0.3, True)
-    assert calls == [1]
-    torch.testing.assert_close(short, long, atol=1e-6 if dtype == torch.float32 else 2e-2, rtol=1e-2)
 
 
 @pytest.mark.parametrize("shape", ["T T", "H T T", "B 1 T T", "B H T T", "1 H 1 T", "H T 1", "last axis first"])
@@ -160,69 +142,40 @@ def test_queries_and_keys_of_any_width_and_layout_take_a_bias(kind, count):
         torch.testing.assert_close(attention(*layout, bias, 0.3, True), expected)
 
 
-@pytest.mark.parametrize("count", [1, 7, 15, 16, 17, 33])
-def test_softmax_over_padded_keys_equals_softmax(count):
-    (s,) = leaves((2, 3, count))
-    weights = torch.randn(2, 3, count, dtype=torch.float64)
-    found, expected = softmax(s), s.softmax(-1)
-    torch.testing.assert_close(found, expected)
-    (ours,), (theirs,) = (torch.autograd.grad((x * weights).sum(), [s], retain_graph=True) for x in (found, expected))
-    torch.testing.assert_close(ours, theirs)
+# --- packed rows
 
 
-# --- packed rows and padded buckets
-
-
-@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8), most=st.integers(1, 4), step=st.integers(1, 6))
+@given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=8))
 @settings(max_examples=60, deadline=None)
-def test_unpad_inverts_pad(sizes, most, step):
-    count, widest = len(sizes), max(sizes)
-    tokens = torch.zeros(count, widest, dtype=torch.int64)
+def test_unpad_inverts_pad(sizes):
+    tokens = torch.zeros(len(sizes), max(sizes), dtype=torch.int64)
     for n, size in enumerate(sizes):
         tokens[n, :size] = torch.arange(size) + 100 * (n + 1)
     np_sizes = torch.tensor(sizes).numpy()
-    examples = tasks.Examples(tokens.numpy(), np_sizes - 1, np_sizes, np_sizes)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "SIZE_STEP", step)
-        batch = as_batch(examples, most)
-    layout = batch.layout
-    cells = torch.cat([part.flatten() for part in batch.tokens])
+    batch = as_batch(tasks.Examples(tokens.numpy(), np_sizes - 1, np_sizes, np_sizes))
+    layout, cells = batch.layout, batch.tokens.flatten()
     rows = (cells if layout.cell_of is None else cells[layout.cell_of]).double()[:, None].repeat(1, 3).requires_grad_()
     assert len(rows) == sum(sizes), "no padding among the rows"
-    parts = [part for (part,) in layout.pad(rows)]
-    for part, padded in zip(parts, batch.tokens, strict=True):
-        assert torch.equal(part[..., 0][padded > 0], padded[padded > 0].double())
-    back = layout.unpad(parts)
-    assert torch.equal(back, rows)
+    padded = layout.pad(rows)
+    assert torch.equal(padded[..., 0][tokens > 0], tokens[tokens > 0].double())
+    assert torch.equal(layout.unpad(padded), rows)
     some = torch.randperm(len(rows))[: 1 + len(rows) // 2]
-    selected = layout.unpad([part * 2 for part in parts], some)
+    selected = layout.unpad(padded * 2, some)
     assert torch.equal(selected, 2 * rows[some])
     weights = torch.randn(selected.shape, dtype=torch.float64)
     (gradient,) = torch.autograd.grad((selected * weights).sum(), rows)
     assert torch.equal(gradient, torch.zeros_like(rows).index_add(0, some, 2 * weights))
 
 
-def test_an_unused_view_has_a_gradient_of_zero():
-    layout = Layout(((2, 3),))
-    (rows,) = leaves((6, 4))
-    ((first, _),) = layout.pad(rows, lambda x: (x[..., :2], x[..., 2:]))
-    (gradient,) = torch.autograd.grad(first.sum(), rows)
-    assert gradient.tolist() == [[1, 1, 0, 0]] * 6
-
-
-# Random encodings draw new numbers for each bucket.
 @pytest.mark.parametrize("name", [name for name in NAMES if not get_encoding(name).info.random])
-def test_a_batch_gives_the_same_hidden_states_as_each_example_alone(name, monkeypatch):
-    """Several buckets and only the target rows, against one unpadded example at a time."""
-    monkeypatch.setattr(batches, "SIZE_STEP", 3)
+def test_a_batch_gives_the_same_hidden_states_as_each_example_alone(name):
+    """Only the target rows, against one unpadded example at a time."""
     model, examples = task_model(name, TASK, 5).eval(), tasks.train_batch(TASK, 5, 12, 0, 0)
-    announced_length, batch = TASK.tokens(5), as_batch(examples, 4)
-    assert len(batch.tokens) > 1
+    announced_length, batch = TASK.tokens(5), as_batch(examples)
     found = model.target_states(batch, announced_length, torch.Generator())
     expected = []
-    for n in sorted(range(12), key=lambda n: examples.sizes[n]):
-        start, size = examples.answer_start[n], examples.sizes[n]
-        alone = model(torch.from_numpy(examples.tokens[n : n + 1, :size]), announced_length, torch.Generator())
+    for row, start, size in zip(examples.tokens, examples.answer_start, examples.sizes, strict=True):
+        alone = model(torch.from_numpy(row[None, :size]), announced_length, torch.Generator())
         expected.append(alone[0, start - 1 : size - 1])
     torch.testing.assert_close(found, torch.cat(expected), atol=2e-5, rtol=1e-4)
 

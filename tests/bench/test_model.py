@@ -1,6 +1,7 @@
 """The decoder: against a reference implementation, its calls of hooks and attention kernel, its initial weights."""
 
 import math
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ import tasks
 from bench.encodings import Encoding, attention_kernel
 from bench.encodings.nope import NoPE
 from bench.plugins.registry import get_encoding
-from bench.training.model import Decoder, build_decoder
+from bench.training.model import Decoder, Embedding, RepeatableEmbedding, build_decoder
+from bench.training.train import autocast
 
 # --- what it computes
 
@@ -113,8 +115,7 @@ def test_hooks_are_called_in_order_with_the_right_context():
 
 @pytest.fixture
 def kernel(monkeypatch) -> list[dict]:
-    """Keyword arguments and shape of q of every call of torch's fused attention, which is now used at all lengths."""
-    monkeypatch.setattr(attention_kernel, "SHORT", 0)
+    """Keyword arguments and shape of q of every call of torch's fused attention."""
     calls: list[dict] = []
 
     def spied(real):
@@ -252,3 +253,27 @@ def test_cudnn_attention_is_disabled():
     """It has given wrong gradients with a bias."""
     assert not torch.backends.cuda.cudnn_sdp_enabled()
     assert torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.mem_efficient_sdp_enabled()
+
+
+def test_a_repeatable_embedding_is_that_of_torch():
+    ids, weight, gradient = torch.randint(0, 7, (37,)), torch.randn(9, 16, requires_grad=True), torch.randn(37, 16)
+    exact = weight.detach().double().requires_grad_()
+    found, expected = RepeatableEmbedding.apply(ids, weight), F.embedding(ids, exact)
+    assert torch.equal(found.double(), expected)
+    found.backward(gradient)
+    expected.backward(gradient.double())
+    torch.testing.assert_close(weight.grad.double(), exact.grad, atol=1e-5, rtol=1e-5)
+    used = [Embedding(9, 16, device=device)(ids.to(device)).grad_fn.name() for device in ("cpu", "meta")]
+    assert used == ["EmbeddingBackward0", "RepeatableEmbeddingBackward"], "on every device but a CPU"
+
+
+@pytest.mark.filterwarnings("ignore:User provided device_type of 'cuda', but CUDA is not available")
+def test_the_precision_of_the_suite_decides_on_a_gpu():
+    low, full = (
+        build_decoder(spec_of(), NoPE, setup_of(spec_of()), 0, precision)
+        for precision in ("fp32 on cpu, bf16 autocast on cuda", "fp32")
+    )
+    assert autocast(low, torch.device("cuda")).fast_dtype == torch.bfloat16
+    for model, device in ((full, "cuda"), (low, "cpu"), (full, "cpu")):
+        assert isinstance(autocast(model, torch.device(device)), nullcontext)
+    assert not (torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32)

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 from commands import run_command
-from plugin_files import ONE, written
+from plugin_files import ONE, source_of_one, written
 from support import new_registry, suite_dict
 
 from bench.plugins import registry
-from bench.plugins.declared import declared_name
-from bench.plugins.loading import find_module
+from bench.plugins.loading import read_source
 from bench.plugins.references import encoding_chain
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
@@ -72,7 +71,7 @@ def test_a_wrapper_may_come_from_a_file(here):
 def test_an_import_path_is_found_in_the_current_folder(here, files):
     for file in files:
         written(here / "some_package" / file, "in_a_package")
-    assert declared_name("some_package.part:Mine") == "in_a_package", "for commands that only read"
+    assert {*read_source("some_package.part:Mine").files} == {f"some_package/{file}" for file in files}, "without running it"
     try:
         assert get_encoding("some_package.part:Mine").info.name == "in_a_package"
         assert registry.references(get_encoding("in_a_package")) == ("some_package.part:Mine",)
@@ -93,10 +92,28 @@ def test_a_module_that_does_not_exist_is_answered_with_the_nearest_match_and_not
         ("wholee.fading", "; did you mean 'whole.fading'?"),
         ("whole.fading.x", ""),
         ("plain", ""),
-        ("", ""),
     ]:
         with pytest.raises(InputError, match=re.escape(f"Python finds no file of a module {name!r}{hint}") + "$"):
-            find_module(name)
+            read_source(f"{name}:Mine")
+
+
+def test_a_wrong_name_is_answered_with_the_nearest_match(here):
+    (here / "more.py").write_text(
+        source_of_one("first", "First") + "class Second(First):\n    info = Info('second', *['x'] * 3, 1, *['x'] * 4)\n"
+    )
+    (here / "deep.py").write_text(f"x = {'-' * 20_000}1")
+    for text, message in {
+        "more.py": "more.py defines 2 encodings (First, Second); name one, as in more.py:First",
+        "more.py:Secnd": "unknown class of more.py 'Secnd'; did you mean 'Second'?",
+        "deep.py": "deep.py cannot be imported: ",
+        "mor.py": "cannot read encoding mor.py: No such file or directory; did you mean 'more.py'?",
+        "more.py:First(strenth=1)": "unknown setting of first 'strenth'; did you mean 'strength'?",
+        "rope(bse=1)": "did you mean 'base'?",
+        "RoPE": "unknown encoding 'RoPE'; did you mean 'rope'?",
+        "more": "unknown encoding 'more'; did you mean 'more.py'?",
+    }.items():
+        with pytest.raises(InputError, match=re.escape(message)):
+            get_encoding(text)
 
 
 def test_show_accepts_a_file(here):

@@ -13,7 +13,7 @@ from bench.runs.run import Run
 from bench.runs.run_one import run_one
 from bench.suites.suite import Suite, validated
 from bench.training.evaluate import evaluate
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, learning_rate, stage_steps, train
 
 TASK = tasks.get("copying", "repeat", 12)
@@ -22,10 +22,12 @@ TASK = tasks.get("copying", "repeat", 12)
 def test_encodings_with_a_stage_have_their_own_ranking_class():
     staged = {name for name, cls in encodings.catalogue().items() if cls.stage and cls.stage.longer}
     assert {"finetuned(yarn)", "finetuned(interpolated(rope,fixed=True))"} <= staged
-    for name, cls in encodings.catalogue().items():
-        assert (cls.info.ranking == "longer") == (name in staged) == name.startswith("finetuned("), name
-        if name in staged:
-            assert 0 < cls.stage.share <= 0.01 and encodings.hooks(cls) == encodings.hooks(cls.inner), name
+    longer = {name for name, cls in encodings.catalogue().items() if cls.info.ranking == "longer"}
+    assert longer == staged | {"pose(rope)"}, "`pose` trains at the position ids of longer lengths, without a stage"
+    for name in staged:
+        cls = encodings.catalogue()[name]
+        assert 0 < cls.stage.share <= 0.01, name
+        assert cls.stage.encoding_only or encodings.hooks(cls) == encodings.hooks(cls.inner), name
     assert get_encoding("ssmax(finetuned(rope))").stage is not None, "a wrapper passes the stage on"
 
 
@@ -61,7 +63,7 @@ def test_the_stage_follows_the_recipe_at_lengths_up_to_the_longest(monkeypatch):
             if state.step == 200:
                 weights.update({n.replace("encoding.base", "encoding"): p.clone() for n, p in model.named_parameters()})
 
-        train(model, FlatAdamW(model, recipe), TASK, 4, recipe, 0, state, after)
+        train(model, AdamW(model, recipe), TASK, 4, recipe, 0, state, after)
         models[name] = weights
         lengths = dict(calls)
         assert all(lengths[step] == 4 for step in range(200))

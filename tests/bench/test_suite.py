@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support import suite_dict
 
 from bench.suites.suite import Suite, load_suite, shipped, validated
+from bench.suites.yaml_config import read_yaml
 from tasks import InputError, content_hash
 
 
@@ -163,7 +164,6 @@ def test_errors_are_reported_on_one_line(changes, message):
         ("a: !!int ''\n", r"\(line 1\): '' is not a valid int"),
         ("a: !!float '-'\n", r"\(line 1\): '-' is not a valid float"),
         ("a: !!timestamp x\n", r"\(line 1\): 'x' is not a valid timestamp"),
-        ("a: [{b: 2024-99-99}]\n", r"\(line 1\): '2024-99-99' is not a valid timestamp"),
         ("a: !!map xy\n", r"\(line 1\): expected a mapping node, but found scalar"),
         ("a: !!set [x]\n", r"\(line 1\): expected a mapping node, but found sequence"),
     ],
@@ -201,3 +201,41 @@ def test_the_error_for_a_missing_file_suggests_a_similar_one(tmp_path):
 def test_the_error_for_an_unknown_suite_suggests_a_similar_one():
     with pytest.raises(InputError, match=r"unknown suite 'quik'; did you mean 'quick'\?"):
         load_suite("quik")
+
+
+def test_scalars_are_those_of_yaml_1_2(tmp_path):
+    (tmp_path / "some.yaml").write_text(
+        "{a: 010, b: 1:30, c: yes, d: 2.0e-3, e: 1e3, f: ~, g: , h: true, i: 2026-01-31, j: 0x1F, k: -.5, l: 1_000, m: .inf,"
+        " n: '5'}"
+    )
+    read = read_yaml(tmp_path / "some.yaml", "file", "a")
+    assert read == {
+        "a": 10, "b": "1:30", "c": "yes", "d": 0.002, "e": 1000.0, "f": None, "g": None, "h": True, "i": "2026-01-31",
+        "j": 31, "k": -0.5, "l": "1_000", "m": ".inf", "n": "5",
+    }  # fmt: skip
+    assert [type(read[key]) for key in "adej"] == [int, float, float, int]
+
+
+def test_shipped_suites_keep_the_fingerprints_of_their_published_results():
+    """As at commit 8eacf306, before suites had a score and learning rates."""
+    expected = {
+        "small": "ddcf86c3beff3b0d",
+        "standard": "b21eeb3bbda2c81b",
+        "quick": "c146191eac655c05",
+        "language": "f6e8f58200c7962a",
+    }
+    found = {name: load_suite(name) for name in expected}
+    assert {name: suite.fingerprint for name, suite in found.items()} == expected
+    assert {suite.score for suite in found.values()} == {"exact+token"}
+    assert found["small"].conditions["width-128"].fingerprint == "2f3e2a6b7850a4a9"
+
+
+def test_score_and_learning_rates():
+    content = {key: value for key, value in suite_dict().items() if key != "score"}
+    plain, swept = (validated(Suite, content | more, "suite") for more in ({}, {"learning_rates": [1e-3, 2e-3]}))
+    assert (plain.score, plain.learning_rates) == ("exact", [])
+    assert swept.fingerprint == plain.fingerprint, "which rates run is no part of it"
+    assert validated(Suite, suite_dict(score="exact+token"), "suite").fingerprint != plain.fingerprint
+    for wrong, message in (([1e-3, 1e-3], "learning_rates: duplicate 0.001"), ([0.0], "greater than 0"), ([-1.0], "than 0")):
+        with pytest.raises(InputError, match=message):
+            validated(Suite, suite_dict(learning_rates=wrong), "suite")

@@ -8,18 +8,15 @@ import numpy as np
 import pytest
 import torch
 from helpers import recipe_of, task_model, tiny_model
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch.nn import functional as F
 
 import tasks
 from bench.encodings.nope import NoPE
-from bench.training import batches
 from bench.training import train as module
 from bench.training.batches import as_batch
 from bench.training.model import Decoder
-from bench.training.optimizer import FlatAdamW
-from bench.training.train import TrainingState, forward_backward, learning_rate, queue_update, train
+from bench.training.optimizer import AdamW
+from bench.training.train import TrainingState, forward_backward, learning_rate, train
 from tasks import EOS, Examples
 
 LENGTH = 5
@@ -47,11 +44,8 @@ def naive_loss(model: Decoder, examples: Examples) -> torch.Tensor:
 # --- batch and loss
 
 
-@pytest.mark.parametrize("max_buckets", [1, 2, 100])
 @pytest.mark.parametrize("name", ["nope", "learned", "t5", "rope"])
-def test_loss_and_gradients_equal_those_of_unpadded_examples(name, max_buckets, monkeypatch):
-    monkeypatch.setattr(module, "MAX_BUCKETS", {"cpu": max_buckets})
-    monkeypatch.setattr(batches, "SIZE_STEP", 2)  # several buckets even for short sequences
+def test_loss_and_gradients_equal_those_of_unpadded_examples(name):
     model, examples = task_model(name, TASK, LENGTH), batch_of()
     assert len(set(examples.sizes)) > 2, "mixed lengths"
     loss = forward_backward(model, examples, TASK.tokens(LENGTH), torch.Generator())
@@ -64,17 +58,13 @@ def test_loss_and_gradients_equal_those_of_unpadded_examples(name, max_buckets, 
         torch.testing.assert_close(found[key], gradient, atol=1e-5, rtol=1e-5, msg=key)
 
 
-@pytest.mark.parametrize("max_buckets", [1, 100])
 @pytest.mark.parametrize("name", ["copying", "addition", "parity", "key_retrieval", "sorting"])
-def test_targets_are_the_answer_and_eos(name, max_buckets, monkeypatch):
-    monkeypatch.setattr(batches, "SIZE_STEP", 2)
+def test_targets_are_the_answer_and_eos(name):
     examples = tasks.train_batch(tasks.get(name, longest=LENGTH), LENGTH, 16, 0, 0)
-    batch = as_batch(examples, max_buckets)
-    rows = torch.cat([part.flatten() for part in batch.tokens])
+    batch = as_batch(examples)
+    rows, first = batch.tokens.flatten(), 0
     rows = rows if batch.layout.cell_of is None else rows[batch.layout.cell_of]
-    order, first = np.argsort(examples.sizes, kind="stable"), 0
-    for index, origin in enumerate(order):
-        tokens, start, size = examples.tokens[origin], examples.answer_start[origin], examples.sizes[origin]
+    for index, (tokens, start, size) in enumerate(zip(examples.tokens, examples.answer_start, examples.sizes, strict=True)):
         assert rows[first : first + size].tolist() == tokens[:size].tolist(), "rows are the tokens, without padding"
         mine = batch.example_of == index
         assert batch.targets[mine].tolist() == tokens[start:size].tolist()
@@ -91,16 +81,7 @@ def test_last_layer_is_computed_for_target_rows_only():
     model.norm.register_forward_hook(lambda module, inputs, output: outputs.append(output))
     forward_backward(model, examples, TASK.tokens(LENGTH), torch.Generator())
     (hidden,) = outputs
-    assert examples.targets.sum() <= len(hidden) < examples.targets.sum() + batches.ROUND
-
-
-@given(st.integers(1, 5000))
-def test_rounded_numbers_are_few_and_little_greater(count):
-    (rounded,) = batches.extended(np.zeros(count, np.int64), 1).shape
-    assert count <= rounded <= max(count * 17 / 16, count + batches.ROUND - 1)
-    assert len(batches.extended(np.zeros(rounded), 0)) == rounded, "a rounded number stays"
-    assert rounded % max(batches.ROUND, 2 ** (count.bit_length() - 5)) == 0
-    assert batches.extended(np.zeros(count, np.int64), 1).sum() == rounded - count
+    assert len(hidden) == examples.targets.sum()
 
 
 def test_training_announces_the_length_of_l_for_every_batch():
@@ -111,7 +92,7 @@ def test_training_announces_the_length_of_l_for_every_batch():
             announced.append(at.announced_length)
 
     model, recipe = task_model(Spy, TASK, LENGTH), recipe_of(steps=2, batch=1)
-    train(model, FlatAdamW(model, recipe), TASK, LENGTH, recipe, 0, TrainingState())
+    train(model, AdamW(model, recipe), TASK, LENGTH, recipe, 0, TrainingState())
     assert set(announced) == {TASK.tokens(LENGTH)}
     assert min(tasks.train_batch(TASK, LENGTH, 1, 0, step).sizes[0] for step in range(2)) < TASK.tokens(LENGTH)
 
@@ -119,25 +100,9 @@ def test_training_announces_the_length_of_l_for_every_batch():
 def test_extra_padding_changes_nothing():
     examples = batch_of()
     wider = replace(examples, tokens=np.pad(examples.tokens, ((0, 0), (0, 7)), constant_values=tasks.PAD))
-    ours, theirs = as_batch(examples, 8), as_batch(wider, 8)
-    assert ours.layout.shapes == theirs.layout.shapes
-    assert all(torch.equal(a, b) for a, b in zip(ours.tokens, theirs.tokens, strict=True))
-    assert all(torch.equal(getattr(ours, key), getattr(theirs, key)) for key in ("target_rows", "targets", "example_of"))
-
-
-@given(count=st.integers(1, 12), most=st.integers(1, 15), step=st.integers(1, 20), seed=st.integers(0, 50))
-@settings(max_examples=50, deadline=None)
-def test_buckets_contain_every_example_once_sorted_by_size(count, most, step, seed):
-    examples = batch_of(count, seed)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(batches, "SIZE_STEP", step)
-        batch = as_batch(examples, most)
-    assert len(batch.tokens) <= most and sum(map(len, batch.tokens)) == count
-    assert batch.layout.shapes == tuple(tuple(part.shape) for part in batch.tokens)
-    rows = [row[row != tasks.PAD].tolist() for part in batch.tokens for row in part]
-    assert [len(row) for row in rows] == sorted(examples.sizes)
-    assert sorted(rows) == sorted(row[row != tasks.PAD].tolist() for row in examples.tokens)
-    assert all(part.shape[1] == (part != tasks.PAD).sum(1).max() for part in batch.tokens), "no wider than the longest"
+    ours, theirs = as_batch(examples), as_batch(wider)
+    assert ours.layout.shape == theirs.layout.shape
+    assert all(torch.equal(a, b) for a, b in zip(ours.tensors(), theirs.tensors(), strict=True))
 
 
 # --- recipe
@@ -166,9 +131,8 @@ def test_learning_rate_without_warmup_or_without_decay():
 def test_only_the_matrices_of_the_model_decay(name):
     model = tiny_model(name)
     before = {n: p.detach().clone() for n, p in model.named_parameters()}
-    optimizer = FlatAdamW(model, recipe_of(learning_rate=0.5, weight_decay=0.2))
-    optimizer.clip(1.0)
-    optimizer.step()  # without gradients, so that weights change by decay only
+    optimizer = AdamW(model, recipe_of(learning_rate=0.5, weight_decay=0.2))
+    optimizer.update(torch.zeros(()), 1.0)  # without gradients, so that weights change by decay only
     moved = {n for n, p in model.named_parameters() if not torch.equal(p, before[n])}
     matrices = {f"blocks.{n}.{part}.weight" for n in range(2) for part in ("qkv", "out", "up", "down")}
     assert moved == matrices | {"head.weight"}
@@ -179,17 +143,16 @@ def test_only_the_matrices_of_the_model_decay(name):
 @pytest.mark.parametrize("broken", ["loss", "gradient"])
 def test_no_update_where_loss_or_gradient_is_not_finite(broken):
     model = task_model("t5", TASK, LENGTH)
-    optimizer = FlatAdamW(model, recipe_of(learning_rate=0.5))
+    optimizer = AdamW(model, recipe_of(learning_rate=0.5))
 
     def update(factor: float = 1.0, shown: float = 0.0) -> list[float]:
         optimizer.zero_grad()
         loss = naive_loss(model, batch_of())
         (loss * factor).backward()
-        return queue_update(optimizer, loss.detach() + shown, 1.0).tolist()
+        return optimizer.update(loss.detach() + shown, 1.0).tolist()
 
     def everything() -> list[torch.Tensor]:
-        moments = [tensor for moment in optimizer.moments.values() for tensor in moment.values()]
-        return [tensor.detach().clone() for tensor in (*model.parameters(), *moments)]
+        return [tensor.detach().clone() for tensor in (*model.parameters(), *optimizer.moments().values())]
 
     first = naive_loss(model, batch_of()).item()
     assert update() == [pytest.approx(first), 0.0]
@@ -205,7 +168,7 @@ def test_training_equals_torchs_adamw_with_clipping():
     recipe = recipe_of(steps=3, warmup_steps=1, clip_norm=0.05, learning_rate=0.01, betas=[0.8, 0.7])
     trained, model = (task_model("t5", TASK, LENGTH, seed=1) for _ in range(2))
     state = TrainingState()
-    train(trained, FlatAdamW(trained, recipe), TASK, LENGTH, recipe, 4, state)
+    train(trained, AdamW(trained, recipe), TASK, LENGTH, recipe, 4, state)
     parameters = dict(model.named_parameters())
     decayed = [n for n, p in parameters.items() if p.ndim == 2 and not n.startswith(("embedding", "encoding"))]
     groups = [
@@ -238,7 +201,7 @@ def test_loss_curve_contains_the_mean_of_each_logging_interval(monkeypatch):
         return loss
 
     monkeypatch.setattr(module, "forward_backward", spy)
-    train(model, FlatAdamW(model, recipe), TASK, LENGTH, recipe, 0, state, lambda state: calls.append(state.step))
+    train(model, AdamW(model, recipe), TASK, LENGTH, recipe, 0, state, lambda state: calls.append(state.step))
     assert [step for step, _ in state.loss] == [*range(2, 45, 2), 45]
     expected = [sum(values[n : n + 2]) / len(values[n : n + 2]) for n in range(0, 45, 2)]
     assert [loss for _, loss in state.loss] == pytest.approx(expected)
@@ -256,7 +219,7 @@ def test_a_non_finite_loss_ends_the_run():
     model, state, calls = task_model("nope", TASK, LENGTH), TrainingState(), []
 
     def train_on() -> None:
-        optimizer = FlatAdamW(model, recipe)
+        optimizer = AdamW(model, recipe)
         train(model, optimizer, TASK, LENGTH, recipe, 0, state, lambda state: calls.append((state.step, state.diverged)))
 
     train_on()
@@ -285,6 +248,6 @@ class InfiniteGradient(NoPE):
 def test_a_run_that_diverges_in_its_first_step_keeps_its_weights(encoding):
     recipe, model, state = recipe_of(steps=1), task_model(encoding, TASK, LENGTH), TrainingState()
     before = {key: value.clone() for key, value in model.state_dict().items()}
-    train(model, FlatAdamW(model, recipe), TASK, LENGTH, recipe, 0, state)
+    train(model, AdamW(model, recipe), TASK, LENGTH, recipe, 0, state)
     assert (state.step, state.diverged, state.loss) == (0, True, [])
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())

@@ -17,7 +17,7 @@ from bench.suites.suite import shipped
     [
         ("encodings", {"nope", "rope", "finetuned(yarn)"}),
         ("tasks", {"copying", "addition"}),
-        ("suites", {"language", "quick", "small", "small_v1", "standard"}),
+        ("suites", {"language", "quick", "small", "standard"}),
     ],
 )
 def test_list_names_everything_of_a_kind(kind, some):

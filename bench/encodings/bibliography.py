@@ -1,0 +1,25 @@
+"""What is known of the built-in encodings from elsewhere, read from ``bibliography.toml``: paper, code, provenance, gloss."""
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from .base import Info
+
+
+@cache
+def bibliography() -> dict[str, dict[str, Any]]:
+    """Name → the fields of ``Info`` that no class declares. A variant or composition has only those that differ."""
+    return tomllib.loads((resources.files(__package__) / "bibliography.toml").read_text(encoding="utf-8"))
+
+
+def published(name: str, *, like: Info | None = None, **declared: Any) -> Info:
+    """The ``Info`` of a built-in encoding, from its entry in the bibliography and what its class declares.
+
+    Arguments:
+        like: of the encoding that this one varies; it has all fields that are given neither here nor in the bibliography.
+        declared: other fields of ``Info``: formula, family, behaviour past L, lengths, flags.
+    """
+    inherited = vars(like) if like else {}
+    return Info(**inherited | bibliography()[name] | declared | {"name": name})

@@ -1,0 +1,76 @@
+"""Baselines that explain: attention to the last tokens only, and to these and the first tokens.
+
+An encoding that a window reproduces does not use far text; it only does not suffer from it.
+"""
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from tasks import InputError
+
+from .base import At, Wrapper
+from .bibliography import published
+
+ENTRIES = (
+    "window(nope)",
+    "window(rope)",
+    "window(nope,share=0.25)",
+    "sink(nope)",
+    "sink(rope)",
+    "window(rope,tests_only=True)",
+)
+HIDDEN = -1e4
+"""The bias of a hidden key, finite as the rules ask; exp(−10⁴) is 0 in float32."""
+
+
+class Window(Wrapper):
+    """The wrapped encoding where each query sees its last w tokens, itself included; w = ``share``·L.
+
+    With ``tests_only`` the window applies to lengths beyond L only: it shows what a trained model loses without far tokens.
+    """
+
+    info = published(
+        "window",
+        family="bias",
+        formula="s_ij = q_i·k_j/√d only over keys with i − j < w, w = L",
+        past="unchanged: every query sees w tokens",
+        lengths="w = L, scaled",
+        shift_invariant=True,
+    )
+
+    def __init__(self, setup, *, share: float = 1.0, tests_only: bool = False):
+        super().__init__(setup)
+        if not 0 < share <= 1:
+            raise InputError(f"share of {self.info.name} must be in (0, 1], got {share}")
+        self.width, self.tests_only = max(1, round(share * setup.train_tokens)), tests_only
+
+    @classmethod
+    def trained_as(cls):
+        return cls.inner if cls.chosen.get("tests_only") else None
+
+    def visible(self, distances: Int[Tensor, "T T"], keys: Int[Tensor, " T"]) -> Bool[Tensor, "T T"]:
+        return distances < self.width
+
+    def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B H T T"] | None:
+        bias = super().bias(q, k, at)
+        if self.tests_only and at.announced_length <= self.setup.train_tokens:
+            return bias
+        index = torch.arange(q.shape[-2], device=q.device)  # places in the sequence, whatever the ids are
+        hidden = HIDDEN * (~self.visible(index[:, None] - index, index)).to(q.dtype)
+        return hidden[None, None] if bias is None else bias + hidden
+
+
+class Sink(Window):
+    """``window`` where every query also sees the first four tokens."""
+
+    info = published(
+        "sink",
+        like=Window.info,
+        formula="s_ij = q_i·k_j/√d only over keys with i − j < w or j < 4, w = L",
+        past="unchanged: every query sees w tokens and the first four",
+        lengths="w = L, scaled; 4 first tokens, as published",
+    )
+
+    def visible(self, distances: Int[Tensor, "T T"], keys: Int[Tensor, " T"]) -> Bool[Tensor, "T T"]:
+        return super().visible(distances, keys) | (keys < 4)
