@@ -9,6 +9,7 @@ import importlib
 import inspect
 import pkgutil
 from functools import cache
+from typing import Any
 
 from .base import BOS, EOS, PAD, SEP, Examples, Task, Vocabulary
 from .errors import InputError, plural, unknown
@@ -41,12 +42,12 @@ def title(name: str) -> str:
     return known.title if known else name
 
 
-def get(name: str, variant: str | None = None, longest: int = 50) -> Task:
+def get(name: str, variant: str | None = None, longest: int = 50, **settings: Any) -> Task:
     """Create a task.
 
     Raises:
-        InputError: an unknown name or variant, with the nearest match.
+        InputError: an unknown name, variant or setting, with the nearest match.
     """
     if name not in catalogue():
         raise unknown("task", name, catalogue())
-    return catalogue()[name](variant, longest)
+    return catalogue()[name](variant, longest, **settings)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -136,6 +136,7 @@ class Task(ABC):
     Arguments:
         variant: one of ``variants``; the first is the default.
         longest: the longest length that can be sampled. It sets the vocabulary size of tasks whose symbols must not repeat.
+        settings: values in place of ``defaults``.
     """
 
     name: ClassVar[str]
@@ -148,15 +149,20 @@ class Task(ABC):
     """Increment it when a change makes the same stream give other examples. Part of a suite's fingerprint."""
     ranked: ClassVar[bool] = True
     """Whether boards rank encodings by it."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Settings and their defaults."""
     vocabulary: Vocabulary
 
-    def __init__(self, variant: str | None, longest: int):
+    def __init__(self, variant: str | None, longest: int, **settings: Any):
         variant = next(iter(self.variants)) if variant is None else variant
         if variant not in self.variants:
             raise unknown(f"variant of {self.name}", variant, self.variants)
         if longest < 1:
             raise InputError(f"{self.name}: the longest length must be at least 1, got {longest}")
-        self.variant, self.longest = variant, longest
+        for setting in settings:
+            if setting not in self.defaults:
+                raise unknown(f"setting of {self.name}", setting, self.defaults)
+        self.variant, self.longest, self.settings = variant, longest, {**self.defaults, **settings}
         self.setup()
 
     @abstractmethod
@@ -211,6 +217,20 @@ class Task(ABC):
         start = prompt.widths + 2
         sizes = start + answer.widths + 1
         return Examples(Ragged.join(bos, prompt, sep, answer, eos).padded(), start, sizes, lengths.copy())
+
+    def test_examples(self, length: int, count: int, seed: int) -> Examples:
+        """Draw the test examples of one length. They depend only on the arguments.
+
+        Raises:
+            InputError: a length outside 1 … ``longest``.
+        """
+        return self.sample(length, count, stream(self, f"test_{length}", seed))
+
+    def further_tests(
+        self, lengths: list[int], train_length: int, count: int, seed: int
+    ) -> Mapping[str, Mapping[int, Examples]]:
+        """Return further test sets, by name and length, that are recorded but not scored; by default none."""
+        return {}
 
 
 def uniform_token_chance(places: int, symbols: int) -> float:

@@ -43,7 +43,7 @@ def test_set(task: Task, length: int, count: int, test_seed: int) -> Examples:
     Raises:
         InputError: a length outside 1 … ``longest``.
     """
-    return task.sample(length, count, stream(task, f"test_{length}", test_seed))
+    return task.test_examples(length, count, test_seed)
 
 
 def content_hash(sets: Iterable[Examples]) -> str:
