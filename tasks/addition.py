@@ -17,6 +17,11 @@ contains the digit of the sum and then the outgoing carry (``c0`` or ``c1``); af
 
     <bos> 7 2 3 5 + 5 0 0 0 <sep> 2 3 3 5 0 <eos>
 
+``hinted``, length 4, as ``padded``, with a hint before each digit that says its place (Zhou et al. 2024, arXiv 2402.09371, index
+hints). The hints are consecutive letters of an alphabet as long as the longest sum, from a random one on::
+
+    <bos> h2 7 h3 2 h4 3 h5 5 + h2 5 h3 0 h4 0 h5 0 <sep> h2 2 h3 3 h4 3 h5 5 h6 0 <eos>
+
 One operand has exactly *length* digits, the other uniformly 1 … length; their order is random. No number has leading zeros
 (before padding), but ``0`` itself is a one-digit operand. Numbers are arrays of digits, so no length overflows.
 """
@@ -35,12 +40,16 @@ class Addition(Task):
         "plain": "most significant digit first",
         "scratchpad": "least significant digit first, carries written out",
         "padded": "least significant digit first, fixed width",
+        "hinted": "least significant digit first, fixed width, a hint before each digit",
     }
     length_is = "digits of the longer operand"
 
     def setup(self) -> None:
         if self.variant == "scratchpad":
             self.vocabulary = Vocabulary.of(digit="0123456789", operator="+=", carry=("c0", "c1"))
+        elif self.variant == "hinted":
+            hints = [f"h{i}" for i in range(self.longest + 1)]
+            self.vocabulary = Vocabulary.of(digit="0123456789", operator="+", hint=hints)
         else:
             self.vocabulary = Vocabulary.of(digit="0123456789", operator="+")
 
@@ -61,8 +70,13 @@ class Addition(Task):
         sums_NC %= 10
 
         carries = carries_NC[np.arange(count), lengths - 1]
-        if self.variant == "padded":
+        if self.variant in ("padded", "hinted"):
             widths_2N, carries = np.broadcast_to(lengths, (2, count)), 1
+        if self.variant == "hinted":
+            first = rng.integers(0, self.longest - lengths, endpoint=True)
+            plus = Ragged.token(self.vocabulary.ids["+"], count)
+            operands = [self._hinted(digits, lengths, first) for digits in digits_2NC]
+            return Ragged.join(operands[0], plus, operands[1]), self._hinted(sums_NC, lengths + 1, first)
         total = self._number(sums_NC, lengths + carries)
         plus = Ragged.token(self.vocabulary.ids["+"], count)
         prompt = Ragged.join(self._number(digits_2NC[0], widths_2N[0]), plus, self._number(digits_2NC[1], widths_2N[1]))
@@ -77,7 +91,15 @@ class Addition(Task):
         number = Ragged.of(digits + self.vocabulary.first("digit"), widths)
         return Ragged(number.values[:, ::-1], number.mask[:, ::-1], widths) if self.variant == "plain" else number
 
+    def _hinted(self, digits: Int[np.ndarray, "N C"], widths: Int[np.ndarray, " N"], first: Int[np.ndarray, " N"]) -> Ragged:
+        """Convert digits to tokens, each after its hint."""
+        hints = np.minimum(first[:, None] + np.arange(digits.shape[1]), self.longest) + self.vocabulary.first("hint")
+        pairs = np.stack([hints, digits + self.vocabulary.first("digit")], axis=2)
+        return Ragged.of(pairs.reshape(len(digits), -1), 2 * widths)
+
     def widths(self, length: int) -> tuple[int, int]:
+        if self.variant == "hinted":
+            return 4 * length + 1, 2 * length + 2
         return 2 * length + 1, (3 * length + 2 if self.variant == "scratchpad" else length + 1)
 
     def chance(self, length: int) -> float:
@@ -85,6 +107,10 @@ class Addition(Task):
 
         For a shorter operand, exactly one longer operand adds up to 99…9; for one of full width (drawn with probability
         1/length), this is so in 8 of 9 cases, since neither has a leading zero. 99…9 has no carries, so its scratchpad is as
-        likely.
+        likely. Hints divide it by the number of their starts.
         """
+        starts = self.longest - length + 1 if self.variant == "hinted" else 1
+        return self._sum_chance(length) / starts
+
+    def _sum_chance(self, length: int) -> float:
         return 0.1 if length == 1 else (1 - 1 / (9 * length)) * 10.0 ** (1 - length) / 9

@@ -13,7 +13,11 @@ names the key. Filler and values are the same symbols, so that an average over t
 
     <bos> k9 v15 k7 v9 k0 v4 k6 v8 ? k7 k9 k0 k6 <sep> v9 v15 v4 v8 <eos>
 
-There are 16 values. ``needle`` has 16 keys; the other variants have as many keys as the longest length has pairs.
+``decoys``, length 4, as ``needle`` with four marked keys among the filler, of which the query names one::
+
+    <bos> v3 # k4 v8 v1 # k0 v2 v9 v9 # k7 v1 # k1 v5 ? k7 <sep> v1 <eos>
+
+There are 16 values. ``needle`` and ``decoys`` have 16 keys; the other variants have as many keys as the longest length has pairs.
 """
 
 import numpy as np
@@ -23,7 +27,9 @@ from .base import Ragged, Task, Vocabulary, uniform_token_chance
 from .sampling import distinct
 
 VALUES = 16
-QUERIES = {"needle": 1, "pairs": 1, "multi_query": 4}
+QUERIES = {"needle": 1, "pairs": 1, "multi_query": 4, "decoys": 1}
+MARKED = 4
+"""Marked keys in ``decoys``."""
 
 
 class KeyRetrieval(Task):
@@ -33,11 +39,12 @@ class KeyRetrieval(Task):
         "needle": "one marked pair among filler",
         "pairs": "one of many pairs",
         "multi_query": "up to four of many pairs",
+        "decoys": "one of four marked pairs among filler",
     }
-    length_is = "filler symbols (needle) or key–value pairs"
+    length_is = "filler symbols (needle, decoys) or key–value pairs"
 
     def setup(self) -> None:
-        needle = self.variant == "needle"
+        needle = self.variant in ("needle", "decoys")
         self.key_count = 16 if needle else self.longest
         self.vocabulary = Vocabulary.of(
             mark="?#" if needle else "?",
@@ -47,7 +54,8 @@ class KeyRetrieval(Task):
         self.key, self.value = self.vocabulary.first("key"), self.vocabulary.first("value")
 
     def draw(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
-        return (self._needle if self.variant == "needle" else self._pairs)(lengths, rng)
+        draw = {"needle": self._needle, "decoys": self._decoys}.get(self.variant, self._pairs)
+        return draw(lengths, rng)
 
     def _needle(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
         count, width = len(lengths), int(lengths.max(initial=0))
@@ -59,6 +67,20 @@ class KeyRetrieval(Task):
         tail = Ragged(filler, all_filler.mask & ~head.mask, lengths - place)
         hash_mark, query_mark = (Ragged.token(self.vocabulary.ids[mark], count) for mark in "#?")
         return Ragged.join(head, hash_mark, key, value, tail, query_mark, key), value
+
+    def _decoys(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
+        count, width = len(lengths), int(lengths.max(initial=0)) + 3 * MARKED
+        symbols = rng.integers(VALUES, size=(count, width)) + self.value
+        keys = distinct(rng, count, MARKED, self.key_count) + self.key
+        values = rng.integers(VALUES, size=(count, MARKED)) + self.value
+        places = np.sort(rng.integers(0, lengths[:, None], size=(count, MARKED), endpoint=True), axis=1) + 3 * np.arange(MARKED)
+        marks = np.full_like(keys, self.vocabulary.ids["#"])
+        for offset, tokens in enumerate((marks, keys, values)):
+            np.put_along_axis(symbols, places + offset, tokens, axis=1)
+        asked = rng.integers(MARKED, size=(count, 1))
+        key, value = (Ragged.of(np.take_along_axis(tokens, asked, axis=1)) for tokens in (keys, values))
+        query_mark = Ragged.token(self.vocabulary.ids["?"], count)
+        return Ragged.join(Ragged.of(symbols, lengths + 3 * MARKED), query_mark, key), value
 
     def _pairs(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
         count, width = len(lengths), int(lengths.max(initial=0))
@@ -74,7 +96,9 @@ class KeyRetrieval(Task):
 
     def widths(self, length: int) -> tuple[int, int]:
         queries = min(QUERIES[self.variant], length)
-        return (length + 5 if self.variant == "needle" else 2 * length + 1 + queries), queries
+        if self.variant in ("needle", "decoys"):
+            return length + (5 if self.variant == "needle" else 2 + 3 * MARKED), 1
+        return 2 * length + 1 + queries, queries
 
     def chance(self, length: int) -> float:
         return float(VALUES) ** -self.widths(length)[1]
