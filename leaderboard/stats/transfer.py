@@ -1,19 +1,20 @@
 """Does the order on synthetic tasks say anything about text? The rule, fixed before the runs that it judges.
 
-Encodings: all that have a complete row in the synthetic suite and in the text suite, in the class ``standard``; none is left out.
-Measures of text, each at the chosen learning rate, mean over seeds, lower is better for the first two and higher for the third:
+Encodings: all that have a complete row in the synthetic suite and in the text suite, in the class ``standard``; none is left
+out. Measures of text, each at the chosen learning rate, mean over seeds, lower is better for the first two and higher for the
+third:
 
 ``far``: bits per character at the longest length (8 L).
 ``rise``: bits at 8 L minus bits at L.
 ``worth``: bits at 8 L with the far text replaced by text of another document, minus bits with the true text.
 
-For each synthetic task, and for the overall score, the association is Kendall's τ-b with the measure, signed so that 1 means "a better
-synthetic score goes with better text". Its 95 % interval is the percentile interval of 10,000 bootstrap samples of encodings. A task
-*transfers* if the interval of its τ with ``rise`` lies above 0 on both corpora.
+For each synthetic task, and for the overall score, the association is Kendall's τ-b with the measure, signed so that 1 means "a
+better synthetic score goes with better text". Its 95 % interval is the percentile interval of 10,000 bootstrap samples of
+encodings. A task *transfers* if the interval of its τ with ``rise`` lies above 0 on both corpora.
 
-Weights of tasks: non-negative least squares of the ranks of ``rise`` on the ranks of the task scores, fitted without the encoding that is
-predicted. They *predict better than equal weights* if τ of these predictions is above τ of the equally weighted score in 95 % of the
-bootstrap samples. The board does not rank by them.
+Weights of tasks: non-negative least squares of the ranks of ``rise`` on the ranks of the task scores, fitted without the
+encoding that is predicted. They *predict better than equal weights* if τ of these predictions is above τ of the equally
+weighted score in 95 % of the bootstrap samples. The board does not rank by them.
 """
 
 from collections.abc import Sequence
@@ -85,7 +86,8 @@ def predicted(scores: pd.DataFrame, text: pd.DataFrame, tasks: Sequence[str]) ->
 
 
 def share_better(predictions: pd.DataFrame, seed: int = 0) -> float:
-    """Share of bootstrap samples of encodings in which the weighted prediction has a higher τ with ``rise`` than equal weights."""
+    """Share of bootstrap samples of encodings in which the weighted prediction has a higher τ with ``rise`` than equal
+    weights."""
     draws = np.random.default_rng(seed).integers(len(predictions), size=(REPLICATES, len(predictions)))
     rise = -predictions["rise"].to_numpy(float)
     weighted, equal = (in_parts(predictions[name].to_numpy(float), rise, draws) for name in ("weighted", "equal"))

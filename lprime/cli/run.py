@@ -34,7 +34,6 @@ def run(
         bool, typer.Option("--keep-weights", help="Keep the weights of all runs, not only of trainings that others share.")
     ] = False,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed runs again.")] = False,
-    profile: Annotated[bool, typer.Option("--profile", help="Profile one run by phase; keep no result.")] = False,
     on: On = None,
     detach: Annotated[bool, typer.Option("--detach", help="With --on: return once all jobs are queued.")] = False,
     track: Annotated[
@@ -65,14 +64,10 @@ def run(
         "--workers": workers if not from_shell or from_shell.name == "COMMANDLINE" else None,  # not $LPRIME_WORKERS
         "--device": device,
         "--checkpoint-every": checkpoint_every,
-        "--profile": profile or None,
     }
     cluster = load_on(on, detach, [option for option, value in local.items() if value is not None])
     device, every = device or "auto", CHECKPOINT_EVERY_S if checkpoint_every is None else checkpoint_every
     out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
-    for option, given in {"--json": as_json, "--dry-run": dry_run, "--track": track}.items():
-        if profile and given:
-            raise InputError(f"--profile trains a run and prints a table; expected it without {option}")
     if track and detach:
         raise InputError("--track records runs as they end; expected it without --detach")
     recording = recorder(track, out)
@@ -87,8 +82,6 @@ def run(
         from bench.runs.devices import resolve_device
 
         device = resolve_device(device).type
-    if profile:
-        return print_profile(runs[0], device)
     if not dry_run:
         check_writable(out)
     finished = {r: result for r in runs if (result := r.result(out))}
@@ -207,26 +200,6 @@ def executor_for(cluster, detach: bool, workers: int | None, device: str, checkp
     from bench.runs.pool import local_pool
 
     return local_pool(workers, device, checkpoint_every_s=checkpoint_every_s, keep_weights=keep)
-
-
-def print_profile(run, device: str) -> int:
-    """Execute one run here, on one thread, and print the time of each phase."""
-    import torch
-    from tabulate import tabulate
-
-    from bench.plugins.loading import one_line_errors
-    from bench.plugins.registry import get_encoding
-    from bench.runs.profile_run import PROFILE_HEADER, profile_rows, profile_run
-    from bench.runs.progress import say
-
-    torch.set_num_threads(1)
-    say(f"profile of {run} on suite {run.suite.name}: no result is kept")
-    with one_line_errors(get_encoding(run.encoding)):
-        table = profile_rows(*profile_run(run, device))
-    print(tabulate(table, headers=PROFILE_HEADER, colalign=("left", "right", "right", "right"), disable_numparse=True))
-    if device != "cpu" and torch.cuda.is_available():
-        say("on a GPU, forward and backward may be one CUDA graph, counted as backward")
-    return 0
 
 
 def warn_of_changes(finished: dict, out: Path, say) -> None:
