@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 from support import ROOT
 from synthetic_results import CURVE, full, record, result, store, store_failure, suite, timings
 
-from leaderboard import ARCHIVE, PUBLISHED
+from leaderboard import PUBLISHED
 from leaderboard.data import store as stored
 from leaderboard.render import publish as published
 from leaderboard.render.markdown import heading_anchor
@@ -144,17 +144,6 @@ def test_every_link_of_every_file_resolves(tmp_path):
             seen.add(there)
     drawn = {p for p in board.rglob("*") if p.suffix in (".svg", ".md")}
     assert drawn <= {p.resolve() for p in seen | {board / "README.md"}}, "nothing is there that nothing leads to"
-
-
-@pytest.mark.parametrize("folder", sorted((ROOT / ARCHIVE).iterdir()), ids=lambda folder: folder.name)
-def test_archived_boards_are_complete_and_their_results_readable(folder):
-    files = [folder / "README.md", *sorted((folder / "pages").glob("*.md"))]
-    targets = {(file.parent / unquote(place).partition("#")[0]).resolve() for file in files for place in places(file)
-               if not place.startswith(("https://", "#"))}  # fmt: skip
-    assert all(there.exists() for there in targets)
-    assert {p for p in folder.rglob("*") if p.suffix in (".svg", ".md")} <= targets | {folder / "README.md"}
-    grids = [grid for versions in stored.published_grids(folder).values() for grid in versions]
-    assert {f"{len(grid.encodings)} encodings" for grid in grids} == {f"{len(files) - 1} encodings"}
 
 
 @pytest.mark.usefixtures("undrawn")
