@@ -166,8 +166,8 @@ def cost(board: Board, highlighted: Sequence[str]) -> "Figure":
     """Score against step time, with the encodings that no other one beats in both."""
     figure, (axes,) = new_figure(4.0)
     rows = board.rows[board.rows["complete"] & board.rows["step_time"].notna() & (board.rows["ranking"] == "standard")]
-    front = rows[[not ((rows["step_time"] <= r.step_time) & (rows["score"] > r.score)).any() for r in rows.itertuples()]]
-    front = front.sort_values("step_time")
+    beaten = [((rows["step_time"] <= r.step_time) & (rows["score"] > r.score)).any() for r in rows.itertuples()]
+    front = rows[~np.array(beaten, bool)].sort_values("step_time")
     axes.plot(front["step_time"], front["score"], color=INK, lw=1, ls="--", drawstyle="steps-post", zorder=1)
     strong = rows["encoding"].isin([*highlighted, *front["encoding"]])
     axes.plot(rows["step_time"][~strong], rows["score"][~strong], "o", color=FAINT, ms=5, zorder=2)

@@ -99,6 +99,7 @@ def suite_page(board: Board) -> str:
         runs=len(board.all_runs),
         trust=trust(board),
         swept=not verdict(board).one_rate,
+        timed=main_rows(board)["step_time"].notna().any(),
     )
 
 

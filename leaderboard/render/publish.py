@@ -45,6 +45,7 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
         place = f"{IMAGES}/{suite}"
         if len(main_rows(board)):
             yield f"{place}/overview.svg", as_svg(plots.overview(board, top, references(board), title))
+        if main_rows(board)["step_time"].notna().any():
             yield f"{place}/cost.svg", as_svg(plots.cost(board, strong))
         yield f"{place}/curves.svg", as_svg(plots.curves(board, strong, "Exact match by test length, chance-corrected"))
         for task in board.tasks:

@@ -5,22 +5,22 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from leaderboard.data.grid import LOCAL
-from leaderboard.figures.canvas import figure_settings
-from leaderboard.figures.panels import styles
-from leaderboard.figures.theme import DARK, LIGHT
-from leaderboard.format import VISIBLE_CHANCE, printable, times
+from leaderboard.figures.plots import length_axis
+from leaderboard.figures.style import INK, SETTINGS, colour, heading
+from leaderboard.render.text import printable
+from leaderboard.stats.rows import LOCAL
 from tasks import InputError, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 METRICS = {
     "exact": "exact match",
     "token": "token accuracy",
-    "exact_score": "exact match, guessing taken out",
-    "token_score": "token accuracy, guessing taken out",
+    "exact_score": "exact match, chance-corrected",
+    "token_score": "token accuracy, chance-corrected",
     "nll": "negative log-likelihood per answer token, nats",
 }
 """Columns of results that can be drawn → label of the axis."""
@@ -38,19 +38,18 @@ def plot(
     *,
     encodings: str | Sequence[str] | None = None,
     tasks: str | Sequence[str] | None = None,
-    dark: bool = False,
 ) -> "Figure":
     """A metric by test length relative to the training length: one panel per task, one line per encoding.
 
-    Lines are means over seeds, dots single seeds; lengths seen in training are shaded. Your own runs of an encoding that has
-    published ones too are a line of their own, ``NAME (local)``.
+    Lines are means over seeds, dots single seeds; the dotted line is the training length. Each encoding has the colour that it
+    has on the board. Your own runs of an encoding that has published ones too are a line of their own, ``NAME (local)``. The
+    background is transparent, and text reads on white and on black.
 
     Arguments:
         results: rows of ``lprime.results``, ``lprime.evaluate`` or ``lprime export``, of one version of one suite.
         metric: one of ``METRICS``.
         encodings: one or several, drawn in this order; by default all.
         tasks: one or several, drawn in this order; by default all.
-        dark: light lines and text on a dark background.
 
     Returns:
         The figure, which a notebook shows and ``savefig`` writes.
@@ -75,8 +74,8 @@ def plot(
     panels = chosen(results, "task", tasks, "the results of these encodings")
     results, names = told_apart(results, names)
 
+    import matplotlib
     from matplotlib.figure import Figure
-    from matplotlib.ticker import NullLocator
 
     class NotebookFigure(Figure):
         def _repr_png_(self) -> bytes:
@@ -84,41 +83,40 @@ def plot(
             self.savefig(buffer)
             return buffer.getvalue()
 
-    theme = DARK if dark else LIGHT
-    with figure_settings(theme):
+    with matplotlib.rc_context(SETTINGS):
         across = min(ACROSS, len(panels))
         down = math.ceil(len(panels) / across)
         figure = NotebookFigure(figsize=(PANEL[0] * across + 1.6, PANEL[1] * down), dpi=110, layout="constrained")
+        figure.patch.set_alpha(0)
         axes = figure.subplots(down, across, squeeze=False, sharey=True)
         for ax in axes.flat[len(panels) :]:
             ax.set_axis_off()
         for ax, task in zip(axes.flat, panels, strict=False):
-            rows = results[results["task"] == task]
-            for name, style in styles(names).items():
-                own, colour = rows[rows["encoding"] == name], style.colour(theme)
-                mean = own.groupby("relative_length")[metric].mean()
-                line = {"color": colour, "linestyle": style.dashes, "label": printable(name, 40)}
-                ax.plot(mean.index, mean, linewidth=1.5, **line)
-                if own["seed"].nunique() > 1:
-                    ax.plot(own["relative_length"], own[metric], ".", markersize=2.5, alpha=0.5, color=colour)
-            first, last = rows["relative_length"].min(), rows["relative_length"].max()
-            if metric == "exact" and rows["chance"].max() > VISIBLE_CHANCE:
-                chance = rows.groupby("relative_length")["chance"].first()
-                ax.plot(chance.index, chance, ":", color=theme.muted, linewidth=1, label="chance")
-            ax.axvspan(first, 1, color=theme.shade, zorder=0)
-            ax.set_xscale("log", base=2)
-            ax.set_xlim(first, last)
-            ticks = [x for x in (0.25, 0.5, 1, 2, 3, 4, 5, 8, 16, 32) if first <= x <= last]
-            ax.set_xticks(ticks, ["L" if x == 1 else f"{times(x)} L" for x in ticks])
-            ax.xaxis.set_minor_locator(NullLocator())
-            ax.set_title(f"{printable(task)}, L = {rows['train_length'].iloc[0]}")
+            draw_task(ax, results[results["task"] == task], names, metric)
+            heading(ax, f"{printable(task)}, L = {results[results['task'] == task]['train_length'].iloc[0]}")
             if metric != "nll":
                 ax.set_ylim(-0.02, 1.02)
         for ax in axes[:, 0]:
             ax.set_ylabel(METRICS[metric])
         lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-        figure.legend(list(lines.values()), list(lines), loc="outside right upper")
+        figure.legend(list(lines.values()), list(lines), loc="outside right upper", frameon=False)
         return figure
+
+
+def draw_task(axes: "Axes", rows: "pd.DataFrame", names: Sequence[str], metric: str) -> None:
+    """One panel: the line of each encoding, with the dots of its seeds."""
+    axes.patch.set_alpha(0)
+    for name in names:
+        own, dashes = rows[rows["encoding"] == name], "--" if name.endswith(LOCAL) else "-"
+        ink = colour(name.removesuffix(LOCAL))
+        mean = own.groupby("relative_length")[metric].mean()
+        axes.plot(mean.index, mean, linewidth=1.5, color=ink, linestyle=dashes, label=printable(name, 40))
+        if own["seed"].nunique() > 1:
+            axes.plot(own["relative_length"], own[metric], ".", markersize=2.5, alpha=0.5, color=ink)
+    axes.axvline(1, color=INK, lw=0.8, ls=":")
+    first, last = rows["relative_length"].min(), rows["relative_length"].max()
+    length_axis(axes, first, last)
+    axes.set_xlim(first, last)
 
 
 def told_apart(results: "pd.DataFrame", names: Sequence[str]) -> "tuple[pd.DataFrame, list[str]]":

@@ -101,7 +101,7 @@ def evaluate(
             found.append(finished or run_one(run, place, device, keep_weights=shared))
             if not (quiet or finished):
                 print(f"{run}: {summarize_result(found[-1])}", flush=True)
-    return as_frame({"local": found})
+    return as_frame(found)
 
 
 def train(

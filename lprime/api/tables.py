@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.result import Result
 from bench.runs.run import check_seed
 from bench.suites.suite import is_shipped, load_suite, shipped
 from leaderboard import published_folder
@@ -48,7 +49,17 @@ def results(
         known = sorted(set(runs["suite_version"]))
         raise InputError(f"no results of version {version}; expected one of: {', '.join(map(str, known))}")
     newest = versions.sort_values(["suite_version", "finished"], kind="stable").groupby("suite")["fingerprint"].last()
-    frame = tidy(versions[versions["fingerprint"].isin(newest)].reset_index(drop=True))
+    return origin_first(tidy(versions[versions["fingerprint"].isin(newest)].reset_index(drop=True)))
+
+
+def as_frame(results: Sequence[Result]) -> "pd.DataFrame":
+    """The tidy table of your own runs; see ``results``."""
+    from leaderboard.results.frame import Text, build_frame
+
+    return origin_first(tidy(build_frame((Text(str(one.path), one.model_dump_json().encode(), ()) for one in results), "local")))
+
+
+def origin_first(frame: "pd.DataFrame") -> "pd.DataFrame":
     frame.insert(0, "origin", frame.pop("origin"))
     return frame
 
