@@ -4,7 +4,7 @@ import colorsys
 import hashlib
 import io
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ COLOURS = {
     "ssmax(nope)": "#0a8f6c", "logn(nope)": "#6e7f00",
 }  # fmt: skip
 """Encodings that most figures show; others get a colour from their name."""
-SETTINGS = {
+SETTINGS: Any = {
     "svg.hashsalt": "lprime", "svg.fonttype": "none", "font.size": NORMAL, "font.family": "DejaVu Sans", "text.color": INK,
     "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.spines.top": False,
     "axes.spines.right": False, "xtick.labelsize": SMALL, "ytick.labelsize": SMALL, "axes.labelsize": SMALL,
@@ -94,9 +94,9 @@ def end_labels(axes: "Axes", labels: list[tuple[float, str]], x: float) -> None:
         x: where the lines end, in data coordinates.
     """
     low, high = axes.get_ylim()
-    height = axes.get_position().height * axes.figure.get_figheight() * 72  # points, before the layout
+    height = axes.get_window_extent().height * 72 / axes.figure.dpi  # points, before the layout
     gap = 1.25 * SMALL * (high - low) / max(height, 1)
-    ordered, places = sorted(labels), []
+    ordered, places = sorted(labels), list[float]()
     for value, _ in ordered:
         places.append(max(value, places[-1] + gap) if places else value)
     overflow = max(0.0, places[-1] - high) if places else 0.0

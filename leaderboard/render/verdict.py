@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
 
     best: Sequence[str]
     """First encodings by score."""
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count
     """Encodings that may be first; 0 if the runs are too few to say."""
     behind: Sequence[str]
     """Well-known encodings that are significantly worse than the best one."""
@@ -99,12 +99,10 @@ def needs(board: Board) -> list[Need]:
             continue
         best = rows.iloc[0]
         reached = rows[f"limit_mark.{task}"].eq("≥").sum()
-        close = rows[rows[f"score.{task}"] >= best[f"score.{task}"] - CLOSE].sort_values("score", ascending=False, kind="stable")
+        close = rows[rows[f"score.{task}"] >= best[f"score.{task}"] - CLOSE]
+        close = close.sort_values("score", ascending=False, kind="stable")
         need, farthest = NEEDS.get(task, tasks.title(task)), limit(best, task).removeprefix("≥")
-        if reached:
-            note = f"tested to {farthest} L only; {reached} reach it"
-        else:
-            note = f"half right up to {farthest} L"
+        note = f"tested to {farthest} L only; {reached} reach it" if reached else f"half right up to {farthest} L"
         if not reached and best[f"limit.{task}"] < SHORT:
             found.append(Need(need, [], DASH, f"all stop by {farthest} L"))
         else:
