@@ -42,6 +42,5 @@ def here(tmp_path: Path, monkeypatch) -> Path:
 
 @pytest.fixture
 def undrawn(monkeypatch) -> None:
-    """Boards have no figures but those of probes: drawing takes seconds."""
-    monkeypatch.setattr("leaderboard.figures.board_figures.draw", lambda *_: {})
-    monkeypatch.setattr("leaderboard.figures.encoding_figure.render_encoding", lambda *_: {})
+    """Boards have no figures: drawing takes seconds."""
+    monkeypatch.setattr("leaderboard.render.publish.figure_files", lambda _: iter(()))

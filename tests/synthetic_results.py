@@ -4,15 +4,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from bench.files import write_atomic
 from bench.measure.card import Card, CostAt, Declared, Measured
 from bench.plugins.registry import is_built_in
 from bench.result import EncodingRecord, LengthScore, Result, Timings, write_result
 from bench.runs.run import FAILURE, Failure
 from bench.suites.suite import Suite, load_suite
-from leaderboard.data.grid import Grid, build_grids
-from leaderboard.stats.rows import Row
-from leaderboard.stats.summary import summarise
+from leaderboard.render.published import build_board
+from leaderboard.results.frame import Text, build_frame
+from leaderboard.stats.rows import Board
 
 QUICK = load_suite("quick")
 CURVE = (1, 1, 0.5, 0.25)
@@ -124,18 +126,17 @@ def full(of: Suite, curves: Mapping[str, Sequence[float]], **changes: Any) -> li
     ]
 
 
-def only_grid(of: Suite, runs: Sequence[Result], failures: Mapping[tuple[str, str, int], Failure] | None = None) -> Grid:
-    """The grid of runs that share one fingerprint."""
-    (grid,) = build_grids(of, runs, failures or {})
-    return grid
+def frame(runs: Sequence[Result], origin: str = "published") -> pd.DataFrame:
+    """The frame of runs."""
+    return build_frame((Text(str(run.path), run.model_dump_json().encode(), ()) for run in runs), origin)
 
 
-def rows_by_name(grid: Grid) -> dict[str, Row]:
-    return {row.name: row for rows in summarise(grid).values() for row in rows}
+def board(runs: Sequence[Result], origin: str = "published") -> Board:
+    return build_board(frame(runs, origin), None)
 
 
 def place(out: Path, run: Result) -> Path:
-    return out / run.suite / run.task / run.encoding.name / f"seed-{run.seed}"
+    return out / run.path
 
 
 def store(out: Path, runs: Sequence[Result]) -> None:

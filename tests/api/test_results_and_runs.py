@@ -16,7 +16,7 @@ from bench.runs.run import Run
 from bench.runs.run_one import run_one
 from bench.suites.suite import load_suite
 from bench.training.evaluate import evaluate
-from leaderboard.data.store import publish_runs
+from leaderboard.results.store import publish as publish_runs
 from tasks import InputError
 
 

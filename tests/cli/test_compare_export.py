@@ -7,7 +7,7 @@ import pytest
 from commands import printed, refused
 from synthetic_results import full, store, store_failure, suite
 
-from leaderboard.data.store import publish_runs
+from leaderboard.results.store import publish as publish_runs
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from bench.encodings import catalogue, classes
 from bench.result import read_result
 from bench.runs.run import Run, plan_runs
 from bench.suites.suite import load_suite, shipped
-from leaderboard.data.store import publish_runs
+from leaderboard.results.store import publish as publish_runs
 from lprime.cli import completion, run_report
 from lprime.cli.selection import expand
 from tasks import catalogue as tasks_catalogue
@@ -122,7 +122,7 @@ def test_printed_commands_are_quoted(here):
 def two_places(here) -> Path:
     """Local runs of ``mine`` and ``rope``; published ones of ``rope`` and ``nope``."""
     store(here / "theirs", full(suite(), {"nope": THEIRS, "rope": THEIRS}))
-    publish_runs(suite(), here / "theirs", here / "board")
+    publish_runs("tiny", here / "theirs", here / "board")
     store(here / "runs", full(suite(), {"mine": LOCAL, "rope": LOCAL}))
     return here
 
