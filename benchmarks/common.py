@@ -25,7 +25,7 @@ from bench.runs.run_training import build_model
 from bench.suites.suite import Recipe, Suite, load_suite
 from bench.training.batches import IGNORED
 from bench.training.evaluate import evaluate
-from bench.training.optimizer import FlatAdamW
+from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, graphed_step, train
 from tasks import BOS, EOS, PAD, Examples
 
@@ -62,7 +62,7 @@ class Ours:
         self.task, self.length = suite.make_task(self.name), suite.spec(self.name).train_length
         self.recipe = suite.recipe_for(self.name)
         self.model = build_model(Run(suite, self.name, encoding, 0)).to(device)
-        self.optimizer, self.state = FlatAdamW(self.model, self.recipe), TrainingState()
+        self.optimizer, self.state = AdamW(self.model, self.recipe), TrainingState()
         self.graphs = graphed_step(self.model) if device.type == "cuda" else None
         if self.graphs and not graphs:
             self.graphs.usable = False

@@ -17,8 +17,8 @@ contains the digit of the sum and then the outgoing carry (``c0`` or ``c1``); af
 
     <bos> 7 2 3 5 + 5 0 0 0 <sep> 2 3 3 5 0 <eos>
 
-``hinted``, length 4, as ``padded``, with a hint before each digit that says its place (Zhou et al. 2024, arXiv 2402.09371, index
-hints). The hints are consecutive letters of an alphabet as long as the longest sum, from a random one on::
+``hinted``, length 4, as ``padded``, with a hint before each digit that says its place (Zhou et al. 2024, arXiv 2402.09371,
+index hints). The hints are consecutive letters of an alphabet as long as the longest sum, from a random one on::
 
     <bos> h2 7 h3 2 h4 3 h5 5 + h2 5 h3 0 h4 0 h5 0 <sep> h2 2 h3 3 h4 3 h5 5 h6 0 <eos>
 

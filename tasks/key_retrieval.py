@@ -17,7 +17,8 @@ names the key. Filler and values are the same symbols, so that an average over t
 
     <bos> v3 # k4 v8 v1 # k0 v2 v9 v9 # k7 v1 # k1 v5 ? k7 <sep> v1 <eos>
 
-There are 16 values. ``needle`` and ``decoys`` have 16 keys; the other variants have as many keys as the longest length has pairs.
+There are 16 values. ``needle`` and ``decoys`` have 16 keys; the other variants have as many keys as the longest length has
+pairs.
 """
 
 import numpy as np

@@ -4,15 +4,15 @@
 
     <bos> t h e ␣ u n i t e d ␣ s
 
-In training every character of the window is a target. A test counts only the last 32 characters of the window, and the windows of
-one test set end at the same places at every length: so only the amount of text in view differs between lengths. There is no
+In training every character of the window is a target. A test counts only the last 32 characters of the window, and the windows
+of one test set end at the same places at every length: so only the amount of text in view differs between lengths. There is no
 ``<sep>`` and no ``<eos>``.
 
 Further test sets of the same last characters tell "does not lose by far text" from "gains by far text":
 
 ``other``: everything but the last L characters is replaced by text of another test document.
-``needle``: a sentence with a name and a number stands at the beginning of the window; the window ends with the name again, and the
-targets are the digits of the number::
+``needle``: a sentence with a name and a number stands at the beginning of the window; the window ends with the name again, and
+the targets are the digits of the number::
 
     <bos> the code of wexi is 4 0 9 2 . … the code of wexi is 4 0 9 2
 
@@ -68,7 +68,8 @@ class Text(Task):
         fits = np.flatnonzero(documents.sizes >= longest)
         if not len(fits):
             raise InputError(
-                f"no document of the corpus has {longest} characters, the longest window; the longest has {documents.sizes.max()}"
+                f"no document of the corpus has {longest} characters, the longest window; the longest "
+                f"has {documents.sizes.max()}"
             )
         sizes = documents.sizes[fits]
         chosen = rng.choice(len(fits), len(lengths), p=sizes / sizes.sum())
@@ -103,12 +104,16 @@ class Text(Task):
             raise InputError(f"text: test lengths are {SCORED} … {self.longest} characters, got {length}")
         return ending(self.test_windows(count, seed)[0][:, -length:], SCORED)
 
-    def further_tests(self, lengths: list[int], train_length: int, count: int, seed: int) -> Mapping[str, Mapping[int, Examples]]:
+    def further_tests(
+        self, lengths: list[int], train_length: int, count: int, seed: int
+    ) -> Mapping[str, Mapping[int, Examples]]:
         """Further test sets by name and length: ``other`` and ``needle``, see the module."""
         (windows, documents), past = self.test_windows(count, seed), [n for n in lengths if n > train_length]
         differs = documents[:, None] != documents
         if not differs.any(1).all():
-            raise InputError(f"all test windows are from one document; expected test documents of {self.longest} characters or more")
+            raise InputError(
+                f"all test windows are from one document; expected test documents of {self.longest} characters or more"
+            )
         far = windows[(stream(self, "other", seed).random(differs.shape) * differs).argmax(1)]
         other = {n: ending(np.hstack([far[:, : n - train_length], windows[:, -train_length:]]), SCORED) for n in past}
         needle = {n: ending(self.needles(windows[:, -n:], seed), DIGITS) for n in lengths if n >= train_length}

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from bench.probe.record import ProbeRecord
-from bench.result import Result
+from bench.result import LengthScore, Result
 from bench.suites.yaml_config import Section
 from tasks import InputError
 
@@ -31,12 +31,16 @@ class Measure(Section):
         at = [s for s in run.scores if self.past < s.length / run.train_length <= self.to]
         if not at:
             raise InputError(f"{run.path}: no test length l with {self.past:g} < l/L ≤ {self.to:g}")
-        scores = [(getattr(s, self.score), s.chance if self.score == "exact" else s.token_chance) for s in at]
+        return fmean(self.of_score(score, run.path) for score in at)
+
+    def of_score(self, score: LengthScore, where: str) -> float:
+        """The number at one length."""
+        value, chance = (score.exact, score.chance) if self.score == "exact" else (score.token, score.token_chance)
         if not self.above_chance:
-            return fmean(score for score, _ in scores)
-        if any(chance is None for _, chance in scores):
-            raise InputError(f"{run.path} does not record the chance of a token; run it again")
-        return fmean((score - chance) / (1 - chance) for score, chance in scores)
+            return value
+        if chance is None:
+            raise InputError(f"{where} does not record the chance of a token; run it again")
+        return (value - chance) / (1 - chance)
 
 
 class Quantity(Section):

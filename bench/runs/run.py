@@ -226,10 +226,11 @@ def plan_runs(
         suite.spec(task)
     for seed in seeds or []:
         check_seed(seed)
+    swept: Sequence[float | None] = rates or suite.learning_rates or [None]
     return [
         Run(suite, task, encoding, seed, rate)
         for seed in dict.fromkeys(seeds or suite.seeds)
-        for rate in dict.fromkeys(rates or suite.learning_rates or [None])
+        for rate in dict.fromkeys(swept)
         for task in dict.fromkeys(tasks or [t.task for t in suite.tasks])
         for encoding in dict.fromkeys(encodings or suite.encoding_names)
     ]
@@ -257,7 +258,7 @@ def by_suite(runs: Sequence[Run]) -> list[list[Run]]:
 
 def check_seed(seed: object) -> None:
     """Refuse a seed that is not an integer in 0 … ``MOST_SEED``, with an ``InputError``."""
-    if not isinstance(seed, Integral) or isinstance(seed, bool) or not 0 <= seed <= MOST_SEED:
+    if not isinstance(seed, Integral) or isinstance(seed, bool) or not 0 <= int(seed) <= MOST_SEED:
         raise InputError(f"a seed must be a whole number from 0 to {MOST_SEED}, got {seed!r}")
 
 

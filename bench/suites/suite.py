@@ -218,7 +218,7 @@ class Suite(Section):
         specs = []
         for spec in self.tasks:
             own = self.recipe_for(spec.task)
-            recipe = {"steps": round(own.steps * block.steps), "batch": round(own.batch * block.batch)}
+            recipe: dict[str, float] = {"steps": round(own.steps * block.steps), "batch": round(own.batch * block.batch)}
             if learning_rate is not None:
                 recipe["learning_rate"] = learning_rate
             length = max(1, round(spec.train_length * block.train_length))

@@ -39,7 +39,8 @@ CHARTS = {
     ),
     "needle": Chart(
         "At 16 L, the place of the needle matters: accuracy by its place in the prompt",
-        {**KEYS, "probe": "needle", "quantity": "accuracy", "length": 256}, "at", "eighth of the prompt (7: nearest to the question)",
+        {**KEYS, "probe": "needle", "quantity": "accuracy", "length": 256}, "at",
+        "eighth of the prompt (7: nearest to the question)",
         ("hard_alibi", "kerple_log", "nope", "t5", "yarn"),
     ),
     "distance": Chart(

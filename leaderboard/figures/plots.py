@@ -1,7 +1,7 @@
 """The figures of the board: each takes a ``Board`` and returns a matplotlib figure."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -93,7 +93,7 @@ def curves(board: Board, highlighted: Sequence[str], title: str, only: Sequence[
         panel.set_axis_off()
     if len(chosen) < len(axes):
         lines = ["dotted: the training length L", "shaded: lowest to highest seed", *["grey: all other encodings"] * others]
-        where = {"va": "center", "transform": axes[-1].transAxes}
+        where: Any = {"va": "center", "transform": axes[-1].transAxes}
         axes[-1].text(0.05, 0.6, "\n".join(lines), fontsize=SMALL, linespacing=1.6, color=INK, **where)
     headline(figure, title)
     return figure
@@ -194,8 +194,7 @@ def name_points(axes: "Axes", points: Iterable[tuple[float, float, str]], taken:
         points: x, y and name.
         taken: x and y of all points.
     """
-    figure = axes.figure
-    size = np.array([figure.get_figwidth(), figure.get_figheight()]) * 72 * axes.get_position().size  # points of the axes
+    size = np.asarray(axes.get_window_extent().size) * 72 / axes.figure.dpi  # points of the axes
     (left, right), (bottom, top) = np.log(axes.get_xlim()), axes.get_ylim()
 
     def at(x: float, y: float) -> np.ndarray:
@@ -219,5 +218,12 @@ def name_points(axes: "Axes", points: Iterable[tuple[float, float, str]], taken:
         boxes.append((5, box(best)))
         line = {"arrowstyle": "-", "color": colour(name), "lw": 0.6, "shrinkA": 0, "shrinkB": 3} if best[1] else None
         axes.annotate(
-            name, (x, y), xytext=best, textcoords="offset points", va="center", fontsize=SMALL, color=colour(name), arrowprops=line
+            name,
+            (x, y),
+            xytext=best,
+            textcoords="offset points",
+            va="center",
+            fontsize=SMALL,
+            color=colour(name),
+            arrowprops=line,
         )

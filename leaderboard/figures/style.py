@@ -4,7 +4,7 @@ import colorsys
 import hashlib
 import io
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ COLOURS = {
     "ssmax(nope)": "#0a8f6c", "logn(nope)": "#6e7f00",
 }  # fmt: skip
 """Encodings that most figures show; others get a colour from their name."""
-SETTINGS = {
+SETTINGS: Any = {
     "svg.hashsalt": "lprime", "svg.fonttype": "none", "font.size": NORMAL, "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"], "text.color": INK,
     "axes.edgecolor": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.spines.top": False,

@@ -1,6 +1,7 @@
 """The columns of the board: one list, from which markdown, terminal, web page and JSON take key, title, format and help."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -65,6 +66,11 @@ def limit(row: Any, task: str) -> str:
     return f"{mark if isinstance(mark, str) else ''}{value:.{0 if value >= 9.95 else 1}f}"
 
 
+def shown_number(key: str) -> Callable[[Any], str]:
+    """How a column shows a number of the row: two digits."""
+    return lambda row: number(row[key], 2)
+
+
 def parameters(row: Any) -> str:
     low, high = row["parameters_low"], row["parameters_high"]
     return f"{low:,.0f}" if low == high else f"{low:,.0f}–{high:,.0f}"
@@ -84,18 +90,20 @@ def columns_of(names: Sequence[str]) -> list[Column]:
                "length; ≈ not checked against the authors' paper or code", numeric=False),
         Column("score", "score", lambda r: number(r["score"]), SCORE),
         Column("low", "95\u00a0%", lambda r: span(r["low"], r["high"]), "95 % interval of the score over blocks (seeds)"),
-        Column("rate_low", "by rate", lambda r: span(r["rate_low"], r["rate_high"]), "score at the worst and at the best learning "
+        Column("rate_low", "by rate", lambda r: span(r["rate_low"], r["rate_high"]),
+               "score at the worst and at the best learning "
                "rate", (PAGE, WEB)),
-        Column("p_first", "P(first)", lambda r: number(r["p_first"], 2), "probability to be first under random weights of tasks"),
-        Column("weighted_low", "rank, any weights", lambda r: rank(r, "weighted_low", "weighted_high"), "95 % interval of the rank "
+        Column("p_first", "P(first)", lambda r: number(r["p_first"], 2),
+               "probability to be first under random weights of tasks"),
+        Column("weighted_low", "rank, any weights", lambda r: rank(r, "weighted_low", "weighted_high"),
+               "95 % interval of the rank "
                "under random weights of tasks and resampled blocks", (WEB,)),
     ]  # fmt: skip
     by_task = [
-        Column(f"score.{task}", title, lambda r, t=task: number(r[f"score.{t}"], 2), f"score on {task}")
-        for task, title in titles.items()
+        Column(f"score.{task}", title, shown_number(f"score.{task}"), f"score on {task}") for task, title in titles.items()
     ]
     limits = [
-        Column(f"limit.{task}", f"{title} to", lambda r, t=task: limit(r, t), f"length limit on {task}: beyond this multiple of L, "
+        Column(f"limit.{task}", f"{title} to", partial(limit, task=task), f"length limit on {task}: beyond this multiple of L, "
                "fewer than half of the answers are right (chance-corrected)", (WEB,))
         for task, title in titles.items()
     ]  # fmt: skip
@@ -105,19 +113,21 @@ def columns_of(names: Sequence[str]) -> list[Column]:
         "nll": "loss beyond L, nats per answer token,",
     }
     details = [
-        Column(f"{kind}.{task}", f"{title}, {kind}", lambda r, k=f"{kind}.{task}": number(r[k], 2), f"{meaning} on {task}", (WEB,))
+        Column(f"{kind}.{task}", f"{title}, {kind}", shown_number(f"{kind}.{task}"), f"{meaning} on {task}", (WEB,))
         for kind, meaning in kinds.items()
         for task, title in titles.items()
     ]
     costs = [
-        Column("step_time", "step time", lambda r: ratio(r["step_time"]), "time of a training step at L on one CPU thread, relative "
+        Column("step_time", "step time", lambda r: ratio(r["step_time"]),
+               "time of a training step at L on one CPU thread, relative "
                "to nope"),
         Column("step_time_past", "at 4 L", lambda r: ratio(r["step_time_past"]), "the same at 4 L", (PAGE, WEB)),
         Column("memory", "memory", lambda r: ratio(r["memory"]), "peak memory of a step at 4 L, relative to nope", (WEB,)),
         Column("parameters_high", "parameters", parameters, "parameters of the encoding in this suite", (WEB,)),
         Column("blocks", "blocks", lambda r: str(int(r["blocks"])), "seeds that have all tasks", (PAGE, WEB)),
         Column("family", "family", lambda r: family_title(r["family"]), "family of the encoding", (WEB,), numeric=False),
-        Column("source", "compared with", lambda r: r["source"] or DASH, "what the code was compared with", (WEB,), numeric=False),
+        Column("source", "compared with", lambda r: r["source"] or DASH,
+               "what the code was compared with", (WEB,), numeric=False),
     ]  # fmt: skip
     return [*fixed, *by_task, *costs, *limits, *details]
 
@@ -125,7 +135,12 @@ def columns_of(names: Sequence[str]) -> list[Column]:
 def of_task(task: str) -> list[Column]:
     """The columns of the page of a task."""
     every = {column.key: column for column in columns_of([task])}
-    own = Column(f"low.{task}", "95\u00a0%", lambda r: span(r[f"low.{task}"], r[f"high.{task}"]), "95 % interval of the score over blocks")
+    own = Column(
+        f"low.{task}",
+        "95\u00a0%",
+        lambda r: span(r[f"low.{task}"], r[f"high.{task}"]),
+        "95 % interval of the score over blocks",
+    )
     renamed = {f"score.{task}": "score", f"limit.{task}": "half right to × L", f"within.{task}": "within L"}
     keys = ("encoding", f"score.{task}", own.key, f"limit.{task}", f"within.{task}", "step_time")
     found = [own if key == own.key else every[key] for key in keys]

@@ -177,4 +177,3 @@ def inside_page(published: Published) -> str:
     """Five findings about the insides of models: a text written by hand about the probes that are published; empty without."""
     have = all((published.folder / PROBES / suite).is_dir() for suite in (MAIN, "language"))
     return render("inside.md.j2") if have else ""
-

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -96,7 +97,7 @@ class Published:
         from bench.findings.verdict import RULES, verdict_of
 
         outcomes = read_outcomes(published_outcomes(self.folder))
-        order, rows = [*RULES], []
+        order, rows = [*RULES], list[dict[str, Any]]()
         for finding in shipped_findings() if outcomes else ():
             judged = verdict_of(finding, outcomes.get(finding.name))
             rows.append(

@@ -101,10 +101,8 @@ def needs(board: Board) -> list[Need]:
         reached = rows[f"limit_mark.{task}"].eq("≥").sum()
         close = rows[rows[f"score.{task}"] >= best[f"score.{task}"] - CLOSE].sort_values("score", ascending=False, kind="stable")
         need, farthest = NEEDS.get(task, tasks.title(task)), limit(best, task).removeprefix("≥").removesuffix(".0")
-        if reached:
-            note = f"tested to {farthest} L only; {reached} {'gets' if reached == 1 else 'get'} there"
-        else:
-            note = f"half right up to {farthest} L"
+        count = f"{reached} gets there" if reached == 1 else f"{reached} get there"
+        note = f"tested to {farthest} L only; {count}" if reached else f"half right up to {farthest} L"
         if not reached and best[f"limit.{task}"] < SHORT:
             found.append(Need(need, [], DASH, f"all stop by {farthest} L"))
         else:

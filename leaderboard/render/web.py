@@ -1,4 +1,7 @@
-"""The interactive page: one folder, no server, no network. Tables are HTML from the list of columns; a script sorts and draws."""
+"""The interactive page: one folder, no server, no network.
+
+Tables are HTML from the list of columns; a script sorts and draws.
+"""
 
 import base64
 import hashlib
@@ -132,4 +135,5 @@ def row_data(row: pd.Series, names: Iterable[str]) -> dict[str, Any]:
     link = safe_link(str(row["link"]))
     about = {"paper": f"{printable(row['title'])}, {row['year']}", "family": family_title(row["family"])}
     about |= facts | {"compared with": row["source"], "length settings": row["lengths"], "fails within L": row["fails_within"]}
-    return {"numbers": numbers, "link": link, "colour": colour(name), "about": {key: text for key, text in about.items() if text}}
+    known = {key: text for key, text in about.items() if text}
+    return {"numbers": numbers, "link": link, "colour": colour(name), "about": known}

@@ -1,4 +1,7 @@
-"""What the bibliography says of built-in encodings: gloss, authors' code, fused attention, KV cache. Reading it needs no torch."""
+"""What the bibliography says of built-in encodings: gloss, authors' code, fused attention, KV cache.
+
+Reading it needs no torch.
+"""
 
 import tomllib
 from collections.abc import Mapping

@@ -90,7 +90,7 @@ def read_row(content: dict[str, Any], known: dict[str, dict[str, str]]) -> tuple
     cells = []
     for (name, column), path in zip(RUN.items(), PATHS, strict=True):
         cells.append(typed_cell(computed[name] if not path else value_at(content, path), column.kind))
-    arrays = []
+    arrays: list[Any] = []
     for name in BY_LENGTH:
         if name == "first_wrong":
             arrays.append([score.get(name, []) for score in scores])

@@ -163,7 +163,7 @@ def read_runs(place: Path, suite: str) -> Iterator[tuple[RunKey, Result]]:
         yield key_of(json.loads(result.model_dump_json(include=IDENTITY))), result
 
 
-IDENTITY = {"encoding": {"name"}, "task": True, "learning_rate": True, "seed": True, "suite_version": True, "fingerprint": True}
+IDENTITY: Any = {"encoding": {"name"}} | dict.fromkeys(("task", "learning_rate", "seed", "suite_version", "fingerprint"), True)
 
 
 def whole(lines: Iterator[Text]) -> Iterator[Text]:

@@ -78,8 +78,8 @@ def write_submission(
             read_submission(named)
         except InputError as error:
             raise InputError(f"{name} cannot be submitted: {str(error).removeprefix(f'{named}: ')}") from None
-        for path in list(named.iterdir()):
-            path.rename(folder / path.name)
+        for part in list(named.iterdir()):
+            part.rename(folder / part.name)
         named.rmdir()
     return place
 

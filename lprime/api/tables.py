@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from bench.result import Result
 from bench.runs.run import check_seed
-from bench.suites.suite import is_shipped, load_suite, shipped
+from bench.suites.suite import load_suite
 from leaderboard import published_folder
 from leaderboard.export import tidy
-from leaderboard.results import read_local, read_published
-from tasks import InputError, unknown
+from leaderboard.results.chosen import read_runs
+from tasks import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,40 +56,13 @@ def as_frame(results: Sequence[Result]) -> "pd.DataFrame":
     """The tidy table of your own runs; see ``results``."""
     from leaderboard.results.frame import Text, build_frame
 
-    return origin_first(tidy(build_frame((Text(str(one.path), one.model_dump_json().encode(), ()) for one in results), "local")))
+    texts = (Text(str(one.path), one.model_dump_json().encode(), ()) for one in results)
+    return origin_first(tidy(build_frame(texts, "local")))
 
 
 def origin_first(frame: "pd.DataFrame") -> "pd.DataFrame":
     frame.insert(0, "origin", frame.pop("origin"))
     return frame
-
-
-def read_runs(suites: Sequence[str] | None, out: Path | None, board: Path | None) -> "pd.DataFrame":
-    """The frame of published runs and of your own, of some suites or of all.
-
-    Arguments:
-        out: folder of your runs; None leaves them out.
-        board: folder of the published board; None leaves it out.
-
-    Raises:
-        InputError: no results, or none of a suite, with the nearest match.
-    """
-    import pandas as pd
-
-    from leaderboard.results.store import published_suites
-
-    known = set(published_suites(board)) if board else set()
-    known |= {path.parents[3].name for path in out.glob("*/*/*/seed-*/result.json")} if out else set()
-    for name in suites or ():
-        if name not in known and not is_shipped(name):
-            raise unknown("suite with results", name, known) if known else unknown("suite", name, shipped())
-    frames = [read_published(board, name) for name in sorted(suites or known)] if board else []
-    frames += [read_local(out, name) for name in sorted(suites or known)] if out else []
-    found = [frame for frame in frames if len(frame)]
-    if not found:
-        places = ", ".join(str(place) for place in (board, out) if place is not None)
-        raise InputError(f"no results{f' of suite {suites[0]}' if suites else ''} in {places or 'no folder'}")
-    return pd.concat(found, ignore_index=True)
 
 
 def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 10_000, seed: int = 0) -> "DatasetDict":

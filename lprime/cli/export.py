@@ -43,7 +43,7 @@ def export(
     Exit code 1: a damaged result was skipped.
     """
     from leaderboard.export import format_of, refuse_occupied, tidy, write_table
-    from lprime.api.tables import read_runs
+    from leaderboard.results.chosen import read_runs
 
     form = format_of(to, form)
     refuse_occupied(form, to, force)

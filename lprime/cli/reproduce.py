@@ -38,8 +38,10 @@ def reproduce(
     from tasks import InputError
 
     place = published_outcomes(PUBLISHED)
-    if publish and not (names and place.parent.is_dir()):
-        raise InputError(f"--publish adds outcomes of the named findings to {PUBLISHED}; expected a name, and a checkout")
+    if publish and not names:
+        raise InputError("expected names of findings with --publish")
+    if publish and not place.parent.is_dir():
+        raise InputError(f"nothing is published under {PUBLISHED}; --publish needs a checkout")
     found = [load_finding(name) for name in names] if names else shipped_findings()
     if dry_run:
         show_plan(found, out)

@@ -63,8 +63,8 @@ def published_encoding(name: str) -> list[dict[str, Any]]:
     item = {key: value for key, value in item.items() if value not in ("", None)}
     for suite, own in lines.items():
         item[f"suite_{suite}"] = own["line"]
-    if own := card.measured:
-        item |= {"properties": own.properties, f"cost_on_{own.suite}": [dict(cost) for cost in own.costs]}
+    if measured := card.measured:
+        item |= {"properties": measured.properties, f"cost_on_{measured.suite}": [dict(cost) for cost in measured.costs]}
     return [item]
 
 

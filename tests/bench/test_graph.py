@@ -46,17 +46,6 @@ def fixed(task: tasks.Task, examples: tasks.Examples, length: int = LENGTH):
     return few_shapes_batch(examples, task.tokens(length), task.widths(length)[1] + 1)
 
 
-def recomputed(function):
-    """In place of a CUDA graph: every replay computes again."""
-    outputs = function()
-
-    def replay() -> None:
-        for old, new in zip(outputs, function(), strict=True):
-            old.copy_(new)
-
-    return outputs, replay
-
-
 def ignore_inputs(function):
     """Every replay returns the first step."""
     return function(), lambda: None

@@ -19,7 +19,7 @@ from bench.probe import context, distance, excess, growth, needle, similarity
 from bench.probe.position import probe_errors
 from bench.probe.reading import Attention, read_attention, read_states
 from bench.probe.record import Value
-from bench.probe.subject import Subject
+from bench.probe.subject import Subject, batches, predicting
 from bench.runs.run import Run
 from bench.runs.run_training import build_model
 from bench.suites.suite import Suite
@@ -220,6 +220,21 @@ def test_distances_by_hand():
                 expected["peak_distance", length, attention.layer, head] = pytest.approx(np.mean(peaks), abs=1e-6)
                 expected["mean_distance", length, attention.layer, head] = pytest.approx(np.mean(means), abs=1e-6)
     assert found == expected
+
+
+def test_asked_places_are_evenly_spaced_and_batches_are_bounded():
+    suite = Suite.model_validate(suite_dict(tasks=[COPYING], test_at=[1, 10]))
+    run = Run(suite, "copying", "nope", 0)
+    examples = Subject(run, build_model(run)).examples(40, 7)
+    every, some = predicting(examples), predicting(examples, 5)
+    assert every.sum(1).tolist() == [41] * 7, "the answer and <eos>"
+    first = int(every[0].int().argmax())
+    assert (some <= every).all() and some[0].nonzero()[:, 0].tolist() == [first + n for n in (0, 10, 20, 30, 40)]
+    assert torch.equal(predicting(examples, 50), every)
+    width = examples.tokens.shape[1]
+    parts = list(batches(examples, 3 * width**2))
+    assert [len(part) for part in parts] == [3, 3, 1]
+    assert np.array_equal(np.concatenate([part.tokens for part in parts]), examples.tokens)
 
 
 class Fake(torch.nn.Module):

@@ -10,7 +10,7 @@ import tasks
 from bench import encodings
 from bench.check.checks import Fault
 from bench.check.subject import Subject
-from bench.check.trainings import check_shared_training
+from bench.check.state import check_shared_training
 from bench.encodings.compose import training_form, wrapped_class
 from bench.encodings.ntk import NTK
 from bench.encodings.scaling import SSMax

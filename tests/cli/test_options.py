@@ -122,7 +122,7 @@ def test_printed_commands_are_quoted(here):
 def two_places(here) -> Path:
     """Local runs of ``mine`` and ``rope``; published ones of ``rope`` and ``nope``."""
     store(here / "theirs", full(suite(), {"nope": THEIRS, "rope": THEIRS}))
-    publish_runs(suite(), here / "theirs", here / "board")
+    publish_runs("tiny", here / "theirs", here / "board")
     store(here / "runs", full(suite(), {"mine": LOCAL, "rope": LOCAL}))
     return here
 
