@@ -10,6 +10,7 @@ import pandas as pd
 
 from leaderboard.results import read_local, read_published, together
 from leaderboard.results.cards import read_cards, relative_costs
+from leaderboard.results.chosen import nothing_published
 from leaderboard.results.facts import fact
 from leaderboard.results.store import published_suites
 from leaderboard.stats.rows import LOCAL, Board, is_ranked
@@ -54,7 +55,7 @@ def joint_board(suite: str, out: Path | None, folder: Path) -> Board:
     """
     published = read_published(folder, suite)
     if not len(published):
-        raise unknown("published suite", suite, published_suites(folder))
+        raise unknown("published suite", suite, names) if (names := published_suites(folder)) else nothing_published(folder)
     if out is None or not len(local := read_local(out, suite)):
         return build_board(published, folder)
     local["encoding"] += LOCAL
@@ -82,7 +83,7 @@ class Published:
             if len(runs) and any(is_ranked(task) for task in runs["task"].unique()):
                 found[name] = build_board(runs, self.folder)
         if not found:
-            raise InputError(f"nothing is published under {self.folder}; `lprime publish SUITE` adds finished runs")
+            raise nothing_published(self.folder)
         return found
 
     @cached_property

@@ -22,6 +22,8 @@ from .text import printable
 
 GAP = 2
 """Blanks between columns."""
+COLOURS = ("cyan", "magenta")
+"""Of the two encodings of a comparison."""
 FIRST = ("encoding", "score", "rank_low", "low")
 """Columns that stay the longest in a narrow terminal."""
 
@@ -172,6 +174,8 @@ def print_comparison(found: dict[str, Any], console: Console) -> None:
     a, b = found["a"], found["b"]
     names = [printable(row["encoding"], 30) for row in (a, b)]
     table = grid_of("", *names)
+    for column, colour in zip(table.columns[1:], COLOURS, strict=True):
+        column.header_style = colour
     keys = {"all": ("score", "low", "high")}
     keys |= {tasks.title(task): (f"score.{task}", f"low.{task}", f"high.{task}") for task in found["tasks"]}
     for title, (score, low, high) in keys.items():

@@ -9,7 +9,7 @@ from bench.runs.run import check_seed
 from bench.suites.suite import load_suite
 from leaderboard import published_folder
 from leaderboard.export import tidy
-from leaderboard.results.chosen import read_runs
+from leaderboard.results.chosen import read_runs, suite_name
 from tasks import InputError
 
 if TYPE_CHECKING:
@@ -39,11 +39,9 @@ def results(
     Raises:
         InputError: no such suite, no results, or a broken file.
     """
-    from lprime.cli.read_results import suite_name
-
-    names = [suite_name(suite)] if suite else None
     board = None if published is False else published_folder() if published is True else Path(published)
-    runs = read_runs(names, out=Path(out) if out is not None else None, board=board)
+    place = Path(out) if out is not None else None
+    runs = read_runs([suite_name(suite, place, board)] if suite else None, place, board)
     versions = runs if version is None else runs[runs["suite_version"] == version]
     if not len(versions):
         known = sorted(set(runs["suite_version"]))

@@ -8,7 +8,7 @@ import typer
 from leaderboard import PUBLISHED, published_folder
 
 from .options import Board, Json, Out, print_json
-from .read_results import damage_noted, suite_name, suites_with_results
+from .read_results import damage_noted
 
 
 def board(
@@ -43,17 +43,20 @@ def board(
         print(check_rendered(to))
         return 0
     from leaderboard.render.published import Published, joint_board, local_board
-    from leaderboard.results.local import local_failures
+    from leaderboard.results import local_failures
+    from leaderboard.results.chosen import suite_name, suites_with_runs, without_result
 
     folder = published_folder(to)
-    name = suite_name(suite) if suite else None
+    name = suite_name(suite, out, folder if published else None) if suite else None
     with damage_noted() as damage:
         if published and not name:
             boards = list(Published(folder).boards.values())
         elif published and name:
             boards = [joint_board(name, out if html is None else None, folder)]
+        elif names := [name] if name else suites_with_runs(out):
+            boards = [local_board(one, out) for one in names]
         else:
-            boards = [local_board(one, out) for one in ([name] if name else suites_with_results(out))]
+            raise InputError(f"no results under {out}; `lprime run SUITE` writes them, or use --published")
     if html is not None:
         from leaderboard.render.web import write_page
 
@@ -65,8 +68,10 @@ def board(
     else:
         from rich.console import Console
 
+        from bench.suites.suite import suite_command
         from leaderboard.render.terminal import print_board
 
         for one in boards:
-            print_board(one, local_failures(out, one.suite), f"lprime status {one.suite}", Console())
+            failed = without_result(local_failures(out, one.suite), one.all_runs)
+            print_board(one, failed, suite_command("status", one.suite, out=out), Console())
     return int(bool(damage))

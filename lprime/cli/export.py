@@ -9,7 +9,7 @@ from leaderboard import PUBLISHED, published_folder
 
 from .completion import complete_suite
 from .options import SUITE_HELP, Board, Out, Published
-from .read_results import damage_noted, suite_name
+from .read_results import damage_noted
 
 
 def export(
@@ -43,19 +43,26 @@ def export(
     Exit code 1: a damaged result was skipped.
     """
     from leaderboard.export import format_of, refuse_occupied, tidy, write_table
-    from leaderboard.results.chosen import read_runs
+    from leaderboard.results import local_failures, published_failures
+    from leaderboard.results.chosen import read_runs, suite_name, without_result
 
     form = format_of(to, form)
     refuse_occupied(form, to, force)
     if probes:
         export_probes(suite, board if published else out, published, form, to, force)
         return 0
-    place = {"out": None, "board": published_folder(board)} if published else {"out": out, "board": None}
+    runs_in, board_in = (None, published_folder(board)) if published else (out, None)
     with damage_noted() as damage:
-        runs = read_runs([suite_name(one) for one in suite] if suite else None, **place)
+        runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
     rows = write_table(tidy(runs), form, to, force)
-    names = ", ".join(runs["suite"].unique())
-    print(f"{rows:,} rows of {len(runs):,} {'run' if len(runs) == 1 else 'runs'} ({names}) written to {to}")
+    names = list(runs["suite"].unique())
+    print(f"{rows:,} rows of {len(runs):,} {'run' if len(runs) == 1 else 'runs'} ({', '.join(names)}) written to {to}")
+    failed = 0
+    for name in names:
+        failures = local_failures(runs_in, name) if runs_in else published_failures(published_folder(board), name)
+        failed += len(without_result(failures, runs))
+    if failed:
+        print(f"{failed:,} failed {'run has' if failed == 1 else 'runs have'} no result, and so no rows")
     return int(bool(damage))
 
 
@@ -66,6 +73,7 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, form: st
         InputError: there are none, or none of a given suite.
     """
     from leaderboard.export import write_table
+    from leaderboard.results.chosen import suite_name
     from leaderboard.results.probes import COLUMNS, probe_frame, read_local, read_published
     from tasks import InputError, unknown
 
@@ -77,7 +85,7 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, form: st
         advice = "`lprime probe SUITE` measures them"
     if not found:
         raise InputError(f"no probes under {out}; {advice}")
-    names = list(dict.fromkeys(suite_name(name) for name in suites or found))
+    names = list(dict.fromkeys(suite_name(name, board=out if published else None, out=out) for name in suites or found))
     for name in names:
         if name not in found:
             raise unknown("suite with probes", name, found)

@@ -8,7 +8,7 @@ import typer
 from leaderboard import PUBLISHED
 
 from .options import Board, Out
-from .read_results import full_name, suite_name
+from .read_results import full_name
 
 
 def publish(
@@ -46,11 +46,12 @@ def publish(
 def publish_suite(suite: str, out: Path, to: Path, encodings: list[str]) -> None:
     """Publish one suite's runs and its probes."""
     from leaderboard.results import read_published
+    from leaderboard.results.chosen import suite_name
     from leaderboard.results.probes import of_runs, publish_probes, read_local
     from leaderboard.results.store import publish
     from tasks import plural
 
-    name = suite_name(suite)
+    name = suite_name(suite, out)
     done = publish(name, out, to, encodings)
     more = f", {done.failures} failed without a result" if done.failures else ""
     print(f"{done.suite}: {plural(done.added, 'run')} added, {done.kept} published before{more}")

@@ -1,34 +1,9 @@
-"""Read results for commands: names of suites and encodings, and warnings of damaged results."""
+"""Read results for commands: names of encodings, and warnings of damaged results."""
 
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-
-
-def suite_name(suite: str | Path) -> str:
-    """The name of a suite that may be given as the path of its YAML file."""
-    text = str(suite)
-    if not text.endswith((".yaml", ".yml")):
-        return text
-    from bench.suites.suite import load_suite
-
-    return load_suite(text).name
-
-
-def suites_with_results(out: Path) -> list[str]:
-    """Names of the suites that have finished runs under ``out``, sorted.
-
-    Raises:
-        InputError: there are none.
-    """
-    from tasks import InputError
-
-    found = sorted({path.parents[3].name for path in out.glob("*/*/*/seed-*/result.json")})
-    if not found:
-        raise InputError(f"no results under {out}; `lprime run SUITE` writes them, or use --published")
-    return found
 
 
 def full_name(name: str) -> str:

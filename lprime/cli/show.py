@@ -1,5 +1,6 @@
 """``lprime show``: show one encoding, task or suite in full."""
 
+import json
 import os
 from typing import Annotated, Any
 
@@ -59,8 +60,9 @@ def published_encoding(name: str) -> list[dict[str, Any]]:
     item |= {"authors": declared.authors, "year": row["year"], "link": row["link"], "code": fact(name, "code")}
     item |= {"family": family_title(row["family"]), "ranking": row["ranking"], "source": declared.source}
     item |= {"formula": declared.formula, "past": declared.past, "provenance": declared.provenance, "hooks": declared.hooks}
-    item |= {"lengths": declared.lengths, "fused_attention": fact(name, "fused"), "kv_cache": fact(name, "cache")}
-    item = {key: value for key, value in item.items() if value not in ("", None)}
+    item |= {"settings": row["settings"], "parameters": row["parameters"], "fused_attention": fact(name, "fused")}
+    item |= {"kv_cache": fact(name, "cache")}
+    item = {key: value for key, value in item.items() if value not in ("", None)} | {"lengths": declared.lengths}
     for suite, own in lines.items():
         item[f"suite_{suite}"] = own["line"]
     if measured := card.measured:
@@ -70,7 +72,7 @@ def published_encoding(name: str) -> list[dict[str, Any]]:
 
 def board_lines(name: str) -> dict[str, dict[str, Any]]:
     """Suite → what the published board says of an encoding."""
-    from leaderboard.render.columns import TERMINAL, shown
+    from leaderboard.render.columns import TERMINAL, parameters, shown
     from leaderboard.render.published import MAIN, build_board
     from leaderboard.results import read_published
     from leaderboard.results.file_names import file_name
@@ -86,7 +88,9 @@ def board_lines(name: str) -> dict[str, dict[str, Any]]:
         for _, row in own.iterrows():
             columns = [column for column in shown(board.tasks, TERMINAL, own) if column.key != "encoding"]
             line = {column.title: column.show(row) for column in columns}
-            found[place.name] = {key: row[key] for key in ("title", "year", "link", "family", "ranking")} | {"line": line}
+            runs = board.all_runs[board.all_runs["encoding"] == name]
+            more = {"line": line, "settings": json.loads(runs["settings"].iloc[-1]), "parameters": parameters(row)}
+            found[place.name] = {key: row[key] for key in ("title", "year", "link", "family", "ranking")} | more
         if found:
             break  # the first suite alone: others take seconds
     return found

@@ -211,7 +211,7 @@ COMMANDS = {
     "board --check --board nowhere": "nothing is published under nowhere; expected results/",
     "reproduce --publish": "expected names of findings, or --all, with --publish",
     "publish --encoding rope": "--encoding needs a suite; expected lprime publish SUITE --encoding",
-    "publish --board nowhere": "nothing is published under nowhere/results; `lprime publish SUITE` adds",
+    "publish --board nowhere": "nothing is published under nowhere; expected results/",
     "check rope --time-limit inf": "--time-limit must be more than 0 and finite, got inf",
     "check rope --markdown runs": "--markdown runs is a folder; expected a file",
     "data additon --suite quick --to d": "did you mean 'addition'?",

@@ -42,9 +42,9 @@ def test_list_describes_every_encoding():
 
 @pytest.mark.parametrize("name", ["alibi", "sorting", "quick", "rope(base=500000)"])
 def test_show_describes_one(name):
-    (item,) = json.loads(printed("show", name, "--json", "--no-measure"))
+    (item,) = json.loads(printed("show", name, "--json"))
     assert item["name"].startswith(name[:-1])
-    assert item["name"] in printed("show", name, "--no-measure").replace("\n", "")
+    assert item["name"] in printed("show", name).replace("\n", "")
 
 
 def test_show_prints_all_things_of_a_name():
@@ -68,29 +68,36 @@ def test_show_prints_the_recipe_of_a_suite_and_of_its_conditions(tmp_path):
 
 
 def test_show_prints_all_settings_of_a_wrapped_encoding():
-    assert "t5: buckets: 32, max distance: 128" in printed("show", "randomised(t5)", "--no-measure")
+    assert "t5: buckets: 32, max distance: 128" in printed("show", "randomised(t5)")
+
+
+def test_show_of_a_published_encoding_is_its_card_and_its_line_of_the_board():
+    (item,) = json.loads(printed("show", "rope", "--json"))
+    assert set(item["suite_small"]) >= {"rank", "score", "95\u00a0%"} and item["gloss"] and item["kv_cache"] == "yes"
+    assert item["cost_on_small"][0]["step_ratio"] == pytest.approx(1.12, abs=0.01), "stored, not measured"
+    assert printed("show", "rope", "--bibtex").startswith("@misc{rope2021,\n  title = {{RoFormer")
 
 
 def test_show_says_how_sure_the_source_is_and_lists_length_settings(monkeypatch):
     def shown(name, **changes):
         cls = get_encoding(name)
         monkeypatch.setattr(cls, "info", replace(cls.info, **changes))
-        (item,) = json.loads(printed("show", name, "--json", "--no-measure"))
+        (item,) = json.loads(printed("show", name, "--json"))
         assert {key: item[key] for key in changes} == changes
-        return " ".join(printed("show", name, "--no-measure").split())
+        return " ".join(printed("show", name).split())
 
-    text = shown("alibi", source="second-hand", lengths="window 16, as published")
+    text = shown("abacus_scaled", source="second-hand", lengths="window 16, as published")
     assert f"source second-hand: {SOURCE_MEANINGS['second-hand']}" in text and "lengths window 16, as published" in text
-    text = shown("alibi", source="port", lengths="")
+    text = shown("abacus_scaled", source="port", lengths="")
     assert f"source port: {SOURCE_MEANINGS['port']}" in text and "lengths none" in text
-    header, line = (next(x for x in printed("list", "encodings").splitlines() if x.startswith(w)) for w in ("enc", "alibi "))
+    header, line = (next(x for x in printed("list", "encodings").splitlines() if x.startswith(w)) for w in ("enc", "abacus_scaled "))
     assert line[header.index("source") :].startswith("port ")
 
 
 def test_show_measures_the_card(monkeypatch):
     monkeypatch.setattr("bench.measure.card.QUIET", 9.0)
     monkeypatch.setattr("bench.measure.measure_card.measure_encoding", lambda cls, rounds: measure_encoding(cls, rounds=1))
-    (item,) = json.loads(printed("show", "sinusoidal", "--json"))
+    (item,) = json.loads(printed("show", "sinusoidal", "--json", "--measure"))
     assert item["properties"] == {
         "unique": True, "linear": True, "defined_past_train": True, "deterministic": True, "several_dimensions": True,
     }  # fmt: skip
