@@ -95,9 +95,9 @@ def end_labels(axes: "Axes", labels: list[tuple[float, str]], x: float) -> None:
         x: where the lines end, in data coordinates.
     """
     low, high = axes.get_ylim()
-    height = axes.get_position().height * axes.figure.get_figheight() * 72  # points, before the layout
+    height = axes.get_window_extent().height * 72 / axes.figure.dpi  # points, before the layout
     gap = 1.25 * SMALL * (high - low) / max(height, 1)
-    ordered, places = sorted(labels), []
+    ordered, places = sorted(labels), list[float]()
     for value, _ in ordered:
         places.append(max(value, places[-1] + gap) if places else value)
     overflow = max(0.0, places[-1] - high) if places else 0.0

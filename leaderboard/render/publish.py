@@ -41,7 +41,7 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
         first, rope = list(leaders(board, plots.MOST_LINES - 1)["encoding"]), "rope"
         strong = first if rope in first else [*first, rope]
         said, top = verdict(board), leaders(board)
-        title = f"{said.count or len(top)} encodings may be first" if said.count != 1 else f"{said.best[0]} leads"
+        title = f"{said.open or len(top)} encodings may be first" if said.open != 1 else f"{said.best[0]} leads"
         place = f"{IMAGES}/{suite}"
         if len(main_rows(board)):
             yield f"{place}/overview.svg", as_svg(plots.overview(board, top, references(board), title))

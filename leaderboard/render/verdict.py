@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
 
     best: Sequence[str]
     """First encodings by score."""
-    count: int
+    open: int
     """Encodings that may be first; 0 if the runs are too few to say."""
     behind: Sequence[str]
     """Well-known encodings that are significantly worse than the best one."""
@@ -76,7 +76,7 @@ def verdict(board: Board) -> Verdict:
     behind = rows[tested & (rows["rank_low"] > 1) & rows["encoding"].isin(REFERENCES)]
     return Verdict(
         best=list(rows["encoding"].head(2)),
-        count=int((rows["rank_low"] == 1).sum()),
+        open=int((rows["rank_low"] == 1).sum()),
         behind=list(behind.iloc[::-1]["encoding"].head(NAMED)),
         one_rate=bool(board.all_runs["learning_rate"].isna().all()),
     )
@@ -99,7 +99,9 @@ def needs(board: Board) -> list[Need]:
             continue
         best = rows.iloc[0]
         reached = rows[f"limit_mark.{task}"].eq("≥").sum()
-        close = rows[rows[f"score.{task}"] >= best[f"score.{task}"] - CLOSE].sort_values("score", ascending=False, kind="stable")
+        close = rows[rows[f"score.{task}"] >= best[f"score.{task}"] - CLOSE].sort_values(
+            "score", ascending=False, kind="stable"
+        )
         need, farthest = NEEDS.get(task, tasks.title(task)), limit(best, task).removeprefix("≥").removesuffix(".0")
         count = f"{reached} gets there" if reached == 1 else f"{reached} get there"
         note = f"tested to {farthest} L only; {count}" if reached else f"half right up to {farthest} L"

@@ -28,19 +28,16 @@ def complete_task(incomplete: str) -> list[str]:
 
 def complete_encoding(incomplete: str) -> list[str]:
     """Built-in encodings, and files of the current folder."""
-    return matching(incomplete, [*declared("name"), *map(str, Path().glob("*.py"))])
+    texts = (path.read_text(encoding="utf-8") for path in files_of("bench", "encodings/bibliography.toml"))
+    names = re.findall(r"^\[([\w-]+)\]$", "\n".join(texts), re.M)
+    return matching(incomplete, [*names, *map(str, Path().glob("*.py"))])
 
 
 def complete_encodings(incomplete: str) -> list[str]:
     """Encodings, and groups of them."""
-    groups = ["all", *(f"family:{family}" for family in declared("family"))]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files_of("bench", "encodings/*.py"))
+    groups = ["all", *(f"family:{family}" for family in re.findall(r'\bfamily="([\w-]+)"', text))]
     return [*complete_encoding(incomplete), *matching(incomplete, groups)]
-
-
-def declared(field: str) -> list[str]:
-    """The values of a field in the ``info`` of all built-in encodings."""
-    infos = (path.read_text(encoding="utf-8") for path in files_of("bench", "encodings/*.py"))
-    return re.findall(rf'^ +{field}="([\w-]+)"', "\n".join(infos), re.M)
 
 
 def matching(incomplete: str, names: list[str]) -> list[str]:

@@ -46,7 +46,7 @@ def test_results_are_those_published_and_local_of_the_newest_version(here):
     for fault, arguments in {
         "unknown suite 'smal'; did you mean 'small'": ("smal",),
         "no results of suite quick": ("quick", here / "board"),
-        "no results of suite seconds in .*board, runs": ("seconds.yaml", here / "board"),
+        "no results of suite seconds under .*board, runs": ("seconds.yaml", here / "board"),
         "no results of version 3; expected one of: 1, 2": ("tiny", here / "board", 3),
     }.items():
         with pytest.raises(InputError, match=fault):
@@ -70,7 +70,7 @@ def test_evaluate_gives_the_numbers_of_a_run_and_stores_it(here, monkeypatch, ca
     assert capsys.readouterr().out == ""
     for fault, arguments in {
         "got 3; a board would count them too": {"seed": 3},
-        "a seed must be a whole number of 0 or more, got '0'": {"seed": "0"},
+        "a seed must be a whole number from 0 to 2147483647, got '0'": {"seed": "0"},
         "unknown device 'gpu'": {"seed": 3, "extra_seeds": True, "device": "gpu"},
     }.items():
         with pytest.raises(InputError, match=fault):

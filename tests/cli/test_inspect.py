@@ -90,7 +90,9 @@ def test_show_says_how_sure_the_source_is_and_lists_length_settings(monkeypatch)
     assert f"source second-hand: {SOURCE_MEANINGS['second-hand']}" in text and "lengths window 16, as published" in text
     text = shown("abacus_scaled", source="port", lengths="")
     assert f"source port: {SOURCE_MEANINGS['port']}" in text and "lengths none" in text
-    header, line = (next(x for x in printed("list", "encodings").splitlines() if x.startswith(w)) for w in ("enc", "abacus_scaled "))
+    header, line = (
+        next(x for x in printed("list", "encodings").splitlines() if x.startswith(w)) for w in ("enc", "abacus_scaled ")
+    )
     assert line[header.index("source") :].startswith("port ")
 
 

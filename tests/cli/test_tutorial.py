@@ -5,10 +5,10 @@ import shlex
 
 import pytest
 import yaml
+from leaderboard.render.markdown import heading_anchor
 from support import ROOT, lprime, suite_dict
 
 from bench.result import SOURCE_KINDS
-from leaderboard.render.markdown import heading_anchor
 
 
 def test_the_tutorial_leads_to_a_row_on_the_board(tmp_path, fresh_registry):

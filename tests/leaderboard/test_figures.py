@@ -129,7 +129,9 @@ def test_rates_are_means_over_tasks_and_seeds():
 def test_a_chart_of_probes_is_a_mean_over_seeds_and_heads():
     import pandas as pd
 
-    rows = [("small", "copying", "x", name, length, value) for name in ("nope", "t5") for length in (8, 16) for value in (1.0, 3.0)]
+    rows = [
+        ("small", "copying", "x", name, length, value) for name in ("nope", "t5") for length in (8, 16) for value in (1.0, 3.0)
+    ]
     frame = pd.DataFrame(rows, columns=["suite", "task", "quantity", "encoding", "length", "value"])
     chart = Chart("T", {"suite": "small", "quantity": "x"}, "length", "length", ("nope",), True)
     (axes,) = draw(chart, frame).axes

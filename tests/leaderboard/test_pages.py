@@ -84,7 +84,11 @@ def test_a_suite_page_shows_scores_and_ranks():
 def test_other_classes_and_incomplete_rows_stand_apart():
     of = suite()
     runs = full(of, {"nope": CURVE, "rope": GOOD})
-    runs += [result(of, task, record("abacus", ranking="task-aware"), seed, GOOD) for task in ("parity", "sorting") for seed in of.seeds]
+    runs += [
+        result(of, task, record("abacus", ranking="task-aware"), seed, GOOD)
+        for task in ("parity", "sorting")
+        for seed in of.seeds
+    ]
     runs += [result(of, "sorting", "t5", 0, GOOD)]
     files = pages_of(runs)
     text = files["suites/tiny.md"]
@@ -127,13 +131,17 @@ def test_verdict_names_the_leaders_and_who_is_behind(curves):
 
 def test_verdict_of_a_single_seed_claims_nothing():
     found = board(full(suite(seeds=[0]), {"nope": GOOD, "rope": WORST}))
-    assert verdict(found).count == 0 and verdict(found).behind == []
+    assert verdict(found).open == 0 and verdict(found).behind == []
     assert verdict_text(found).startswith("Too few runs to say which encoding leads; by score, nope is first.")
 
 
 def test_a_suite_that_sweeps_the_rate_is_not_called_one_recipe():
     of = suite()
-    runs = [one.model_copy(update={"learning_rate": rate}) for rate in (0.001, 0.002) for one in full(of, {"nope": GOOD, "rope": BAD})]
+    runs = [
+        one.model_copy(update={"learning_rate": rate})
+        for rate in (0.001, 0.002)
+        for one in full(of, {"nope": GOOD, "rope": BAD})
+    ]
     files = pages_of(runs)
     assert "one learning rate" not in files[README] and "rates.svg" in files["suites/tiny.md"]
 
@@ -141,7 +149,9 @@ def test_a_suite_that_sweeps_the_rate_is_not_called_one_recipe():
 def test_needs_name_the_best_and_say_none_where_nobody_works():
     of = suite()
     good = (1, 1, 1, 1)
-    runs = [result(of, "parity", name, seed, good if name == "alibi" else CURVE) for name in ("nope", "alibi") for seed in of.seeds]
+    runs = [
+        result(of, "parity", name, seed, good if name == "alibi" else CURVE) for name in ("nope", "alibi") for seed in of.seeds
+    ]
     runs += [result(of, "sorting", name, seed, (1, 1, 0, 0)) for name in ("nope", "alibi") for seed in of.seeds]
     parity, sorting = needs(board(runs))
     assert (parity.need, list(parity.names), parity.note) == ("State (parity)", ["alibi"], "tested to 2 L only; 1 gets there")
@@ -149,7 +159,10 @@ def test_needs_name_the_best_and_say_none_where_nobody_works():
 
 
 def test_the_front_page_is_short():
-    for text in (pages_of(spread(suite(), {"nope": BAD, "rope": WORST, "alibi": GOOD}))[README], (PUBLISHED / README).read_text()):
+    for text in (
+        pages_of(spread(suite(), {"nope": BAD, "rope": WORST, "alibi": GOOD}))[README],
+        (PUBLISHED / README).read_text(),
+    ):
         before = text.split("\n|")[0].split("\n", 1)[1]
         before = re.sub(r"<img[^>]*>", "", before)
         assert len(words(before)) <= 120
@@ -165,7 +178,9 @@ def test_generated_pages_avoid_words_that_readers_stumbled_over():
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20).filter(
-    lambda name: name.strip() and not name.startswith(".") and "/" not in name and "\\" not in name and name not in ("nope", "rope")
+    lambda name: (
+        name.strip() and not name.startswith(".") and "/" not in name and "\\" not in name and name not in ("nope", "rope")
+    )
 )
 
 

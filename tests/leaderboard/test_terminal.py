@@ -131,6 +131,5 @@ def test_unknown_and_equal_names_are_refused(three):
 
 
 def test_facts_are_added_to_rows():
-    assert build_board(frame(full(suite(), {"alibi": CURVE, "mine": GOOD})), None).rows.set_index("encoding")["gloss"].to_dict() == {
-        "alibi": "penalty grows linearly with distance, fixed per head", "mine": "",
-    }  # fmt: skip
+    found = build_board(frame(full(suite(), {"alibi": CURVE, "mine": GOOD})), None).rows.set_index("encoding")["gloss"]
+    assert found["alibi"] == "penalty grows linearly with distance, fixed per head" and found["mine"] == ""

@@ -1,8 +1,8 @@
 """The interactive page: complete without a network or a script, safe against text from results, and in Chromium."""
 
 import base64
-import html
 import hashlib
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -23,7 +23,9 @@ def made():
     of = suite()
     runs = full(of, {"nope": CURVE, "rope": (1, 1, 0.75, 0.0625), "alibi": GOOD, "shaw": (0.5, 0.5, 0.5, 0.5)})
     runs += [
-        result(of, task.task, record("abacus", ranking="task-aware"), seed, (1, 1, 0.9, 0.9)) for task in of.tasks for seed in of.seeds
+        result(of, task.task, record("abacus", ranking="task-aware"), seed, (1, 1, 0.9, 0.9))
+        for task in of.tasks
+        for seed in of.seeds
     ]
     found = board(runs)
     found.rows["step_time"] = [1.0, 1.1, 2.0, 1.05, 1.3]
@@ -160,9 +162,9 @@ class TestInChromium:
         tab = opened()
         for box in tab.query_selector_all(f"{SHOWN} td.pick input:not(:checked)"):
             box.click()
-        colours = tab.evaluate(
-            "Object.values(Chart.instances).filter(c => c.config.type === 'line').map(c => c.data.datasets.filter(d => d.borderWidth > 2).length)"
-        )
+        strong = "c => c.data.datasets.filter(d => d.borderWidth > 2).length"
+        lines = "Object.values(Chart.instances).filter(c => c.config.type === 'line')"
+        colours = tab.evaluate(f"{lines}.map({strong})")
         assert len(colours) == 2 and max(colours) <= 5
 
     def test_columns_suites_card_and_csv(self, opened):
