@@ -3,7 +3,6 @@
 A block is a seed with its batch order, lengths and steps, shared by all encodings. The unit is the mean over tasks of one
 encoding in one block, minus the mean of all encodings in that block. Shapes: R encodings, B blocks, T tasks, P pairs, K
 replicates.
-``benchmarks/error_rates.py`` measures the errors and the power of the test.
 """
 
 import warnings
@@ -42,27 +41,43 @@ def centred(blocks: Float[np.ndarray, "R B"]) -> Float[np.ndarray, "R B"]:
 
 
 def moderated(
-    blocks: Float[np.ndarray, "R B"],
-) -> tuple[Float[np.ndarray, " R"], Float[np.ndarray, " R"], Int[np.ndarray, " R"]]:
-    """Mean, variance of a block, and number of blocks of each encoding.
+    blocks: Float[np.ndarray, "R B"], share: float = 1.0
+) -> tuple[Float[np.ndarray, " R"], Float[np.ndarray, " R"], Float[np.ndarray, " R"]]:
+    """Mean of each encoding's blocks, variance of a block, and the degrees of freedom of that variance.
 
     Three blocks say little about their own variance, and three equal ones would make t infinite. So the variance is averaged
-    with the pooled variance of all encodings, which counts as ``PRIOR`` degrees of freedom (Smyth 2004, Statistical
-    Applications in Genetics and Molecular Biology 3).
+    with that of the other encodings, which counts as ``PRIOR`` degrees of freedom, or as many as it has (Smyth 2004,
+    Statistical Applications in Genetics and Molecular Biology 3). A single encoding keeps its own variance.
+
+    Arguments:
+        share: degrees of freedom of residuals per block beyond the first; 1 − 1/R for ``centred`` blocks.
     """
     counts = (~np.isnan(blocks)).sum(1)
     means = np.where(counts > 0, np.nansum(blocks, axis=1) / np.maximum(counts, 1), np.nan)
     squares = np.nansum((blocks - means[:, None]) ** 2, axis=1)
-    pooled = squares.sum() / max(1, (counts - 1).sum())
-    return means, (PRIOR * pooled + squares) / (PRIOR + counts - 1), counts
+    variances, freedom = with_others(squares[:, None], share * np.maximum(counts - 1, 0))
+    return means, variances[:, 0], freedom
 
 
-def interval(values: Float[np.ndarray, "R B"]) -> Float[np.ndarray, "R 2"]:
-    """95 % Student-t interval of each encoding's mean over blocks, within 0 … 1; NaN with a single block on the whole board."""
-    means, variances, counts = moderated(values)
-    if (counts < 2).all():
-        return np.full((len(values), 2), np.nan)
-    half = stdtrit(PRIOR + counts - 1, (1 + LEVEL) / 2) * np.sqrt(variances / np.maximum(counts, 1))
+def with_others(
+    squares: Float[np.ndarray, "R K"], own: Float[np.ndarray, " R"]
+) -> tuple[Float[np.ndarray, "R K"], Float[np.ndarray, " R"]]:
+    """Variances from sums of squares and their degrees of freedom, averaged with the variance of the other encodings."""
+    others = own.sum() - own
+    prior = np.minimum(PRIOR, others)
+    pooled = (squares.sum(0) - squares) / np.maximum(others, FUZZ)[:, None]
+    return (prior[:, None] * pooled + squares) / np.maximum(prior + own, FUZZ)[:, None], prior + own
+
+
+def interval(values: Float[np.ndarray, "R B"], about: Float[np.ndarray, " R"] | None = None) -> Float[np.ndarray, "R 2"]:
+    """95 % Student-t interval of each encoding's mean over blocks, within 0 … 1; NaN with fewer than two blocks.
+
+    Arguments:
+        about: middle of each interval; None: the mean of the values.
+    """
+    means, variances, freedom = moderated(values)
+    counts, means = (~np.isnan(values)).sum(1), means if about is None else about
+    half = stdtrit(np.maximum(freedom, FUZZ), (1 + LEVEL) / 2) * np.sqrt(variances / np.maximum(counts, 1))
     bounds = np.clip(np.stack([means - half, means + half], 1), 0, 1)
     return np.where((counts > 1)[:, None], bounds, np.nan)
 
@@ -84,18 +99,18 @@ def pair_ps(blocks: Float[np.ndarray, "R B"], seed: int = 0) -> Float[np.ndarray
     if not len(first):
         return found
     values = centred(blocks[rows])
-    means, variances, counts = moderated(values)
+    share = 1 - 1 / len(rows)  # of the freedom of residuals: the rest is spent on what encodings share in a block
+    means, variances, _ = moderated(values, share)
+    counts = (~np.isnan(values)).sum(1)
     observed = t_of(means[:, None], variances[:, None], counts, first, second)[:, 0]
     rng = np.random.default_rng(seed)
-    residuals = np.nan_to_num((values - means[:, None]) / np.sqrt(counts * (counts - 1))[:, None])  # with the mean's variance
+    residuals = np.nan_to_num((values - means[:, None]) / np.sqrt(share * counts * (counts - 1))[:, None])  # with the mean's variance
     order, beyond = np.argsort(observed, kind="stable"), np.zeros(len(observed), int)
-    squares = (values - means[:, None]) ** 2
-    sums = np.nansum(squares, axis=1) * counts / (counts - 1)
+    squares = np.nansum((values - means[:, None]) ** 2, axis=1) * counts / (counts - 1) / share
     for _ in range(REPLICATES // CHUNK):
         drawn = np.einsum("rb,rbk->rk", residuals, rng.choice(np.array([-1.0, 1.0]), (*residuals.shape, CHUNK)))
-        left = np.maximum(sums[:, None] - counts[:, None] * drawn**2, 0)  # squares of the flipped residuals about their mean
-        pooled = left.sum(0) / (counts - 1).sum()
-        own = (PRIOR * pooled + left) / (PRIOR + counts - 1)[:, None]
+        left = np.maximum(squares[:, None] - counts[:, None] * drawn**2, 0)  # squares of the flipped residuals about their mean
+        own, _ = with_others(left, counts - 1.0)
         beyond += (
             np.maximum.accumulate(t_of(drawn, own, counts, first, second)[order]) >= observed[order][:, None] - FUZZ
         ).sum(1)
@@ -121,9 +136,11 @@ def differences(
     blocks: Float[np.ndarray, "R B"], level: float = LEVEL
 ) -> tuple[Float[np.ndarray, "R R"], Float[np.ndarray, "R R"]]:
     """Difference of each pair (row minus column), and the half-width of its interval; NaN where it cannot be tested."""
-    means, variances, counts = moderated(centred(blocks))
+    share, counts = 1 - 1 / len(blocks), (~np.isnan(blocks)).sum(1)
+    means, variances, freedom = moderated(centred(blocks), share)
     of_means = np.where(counts > 1, variances / np.maximum(counts, 1), np.nan)
-    freedom = PRIOR + counts[:, None] + counts - 2
+    own = share * np.maximum(counts - 1, 0)
+    freedom = np.clip(freedom[:, None] + own, FUZZ, max(FUZZ, own.sum()))
     half = stdtrit(freedom, (1 + level) / 2) * np.sqrt(of_means[:, None] + of_means)
     return means[:, None] - means, half
 

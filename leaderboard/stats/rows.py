@@ -110,7 +110,7 @@ class Board:
                 continue
             blocks = self.blocks[places]
             scores = rows["score"].to_numpy()[places]
-            rows.loc[places, ["low", "high"]] = ranks.interval(self.centred[places])
+            rows.loc[places, ["low", "high"]] = ranks.interval(blocks, scores)
             ps = self.ps[np.ix_(places, places)] = ranks.pair_ps(blocks)
             rows.loc[places, "rank"] = pd.Series(-scores.round(3)).rank(method="min").to_numpy()
             tested = (~np.isnan(blocks)).sum(1) > 1

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
-from synthetic_results import full, record, result, store, suite
+from synthetic_results import board, frame, full, record, result, store, suite
 
 from bench.result import LengthScore, Result
-from leaderboard.data.collect import collect
-from leaderboard.render import export
-from leaderboard.stats import scores as formulas
+from leaderboard import export
+from leaderboard.results import BY_LENGTH, RUN, TIDY, read_local
 from tasks import InputError
 
 HOSTILE = [
@@ -38,7 +37,7 @@ HOSTILE = [
 
 
 def write_export(results, form, to, force=False):
-    return export.write_table(export.results_table(results), form, to, force)
+    return export.write_table(export.tidy(frame(results)), form, to, force)
 
 
 def runs() -> list[Result]:
@@ -69,7 +68,7 @@ def read_csv(path: Path) -> pd.DataFrame:
     and might change the last digit of a number.
     """
     names = list(pd.read_csv(path, nrows=0).columns)
-    text = [*names[len(export.COLUMNS) :], *(name for name, column in export.COLUMNS.items() if column.kind is str)]
+    text = [*names[len(TIDY) :], *(name for name, column in TIDY.items() if column.kind is str)]
     frame = pd.read_csv(
         path,
         dtype=dict.fromkeys(text, str),
@@ -77,7 +76,7 @@ def read_csv(path: Path) -> pd.DataFrame:
         na_values={name: [""] for name in names if name not in text},
         float_precision="round_trip",
     )
-    for name in ("commit", *names[len(export.COLUMNS) :]):  # the text columns that may be null
+    for name in ("commit", *names[len(TIDY) :]):  # the text columns that may be null
         frame[name] = frame[name].where(frame[name] != "", None)
     return frame
 
@@ -89,7 +88,7 @@ def read(form: str, path: Path) -> pd.DataFrame:
         return load_from_disk(str(path)).to_pandas()
     if form == "json":
         frame = pd.DataFrame(json.loads(path.read_text()))
-        floats = [name for name, column in export.COLUMNS.items() if column.kind is float]
+        floats = [name for name, column in TIDY.items() if column.kind is float]
         return frame.astype(dict.fromkeys(floats, float))  # pandas takes 1.0 for a whole number and None for an object
     return read_csv(path) if form == "csv" else pd.read_parquet(path)
 
@@ -128,7 +127,7 @@ def test_every_format_gives_back_the_results(tmp_path, form):
             assert {n: row[f"version_{n}"] for n in ("numpy", "torch")} == {"numpy": None, "torch": None} | run.versions
     assert next(rows, None) is None
     kinds = {str: "O", int: "i", float: "f", bool: "b"}
-    for name, column in export.COLUMNS.items():
+    for name, column in TIDY.items():
         assert frame[name].dtype.kind == kinds[column.kind], name
 
 
@@ -142,23 +141,21 @@ def leaves(model: type[BaseModel], path: str) -> set[str]:
 
 
 def test_all_fields_of_a_result_are_exported():
-    """Except the loss curve (only its end) and ``format``, the version of the file format."""
-    columns = {column.value for column in export.COLUMNS.values() if isinstance(column.value, str)}
-    computed = {"at.first_wrong", "run.encoding.settings", "run.loss", "run.scores", "run.versions"}
-    assert columns | computed | {"run.format"} == leaves(Result, "run") | leaves(LengthScore, "at")
+    """Except the loss curve (only its end), ``format`` (the version of the file format), and further tests."""
+    read = {f"run.{column.key}" for column in RUN.values() if column.key} | {f"at.{name}" for name in BY_LENGTH}
+    computed = {"run.encoding.settings", "run.loss", "run.scores", "run.versions"}
+    assert read | computed | {"run.format", "run.task_sha256", "run.further"} == leaves(Result, "run") | leaves(LengthScore, "at")
 
 
 def test_the_scores_of_the_board_follow_from_the_table():
     of = suite()
-    runs = full(of, {"nope": (1, 1, 0.4, 0.9)}) + full(of, {"rope": (1, 1, 0.5, 0.1)})
-    frame = export.results_table(runs).to_pandas()
-    assert frame.token_score.isna().all()  # guessed tokens are unknown here, so a cell is exact match alone
-    scores = (frame.weight * frame.exact_score).groupby([frame.task, frame.encoding, frame.seed]).sum().clip(lower=0)
+    made = full(of, {"nope": (1, 1, 0.4, 0.9)}) + full(of, {"rope": (1, 1, 0.5, 0.1)})
+    table = export.tidy(frame(made))
+    assert table.token_score.isna().all()  # guessed tokens are unknown here, so a cell is exact match alone
+    scores = (table.weight * table.exact_score).groupby([table.task, table.encoding, table.seed]).sum().clip(lower=0)
     assert (scores == 0).any() and (scores > 0.4).any(), "both cases occur: floored and positive"
-    for run in runs:
-        at, exact, chance = (np.array([getattr(s, name) for s in run.scores]) for name in ("length", "exact", "chance"))
-        board = formulas.run_scores(at, formulas.without_guessing(exact[None], chance), run.train_length)[0]
-        assert scores[run.task, run.encoding.name, run.seed] == pytest.approx(board, abs=1e-12)
+    for row in board(made).runs.itertuples():
+        assert scores[row.task, row.encoding, row.seed] == pytest.approx(row.score, abs=1e-12)
 
 
 text = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20)
@@ -190,8 +187,7 @@ def test_hostile_names_and_all_numbers_survive_csv(tmp_path_factory, name, title
 def test_hostile_names_from_the_folder_of_results(tmp_path):
     of = suite(seeds=[0])
     store(tmp_path, [run for name in HOSTILE for run in full(of, {name: (1, 1, 0.5, 0)})])
-    (grid,) = collect(of, tmp_path)
-    write_export(grid.all_runs, "csv", tmp_path / "t.csv")
+    export.write_table(export.tidy(read_local(tmp_path)), "csv", tmp_path / "t.csv")
     assert sorted(set(read_csv(tmp_path / "t.csv").encoding)) == sorted(map(inert, HOSTILE))
 
 

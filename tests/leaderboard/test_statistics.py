@@ -1,0 +1,165 @@
+"""Statistics of the board against scipy, closed forms and brute force."""
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from synthetic_results import CURVE, board, full, result, suite
+
+from leaderboard.stats import ranks, reliability, scores
+from leaderboard.stats.rates import at_an_end, with_choice
+
+LENGTHS = np.array([5, 10, 15, 20, 50])
+L = 10
+shares = st.floats(0, 1)
+block_means = st.integers(3, 8).flatmap(lambda count: arrays(float, (2, count), elements=st.floats(0.2, 0.8)))
+
+
+@given(arrays(float, 5, elements=shares))
+def test_every_octave_beyond_l_has_the_same_weight(exact):
+    """The weighted mean is the mean of a staircase over log l: from one test length to the next, the cell of the longer one."""
+    at = np.exp(np.linspace(np.log(10), np.log(50), 20_001)[1:])
+    stairs = exact[np.searchsorted(LENGTHS, np.round(at, 9))]
+    assert scores.length_weights(LENGTHS, L) @ exact == pytest.approx(stairs.mean(), abs=1e-3)
+
+
+@pytest.mark.parametrize("exact", [(1, 1, 1, 0.25), (1, 1, 0.5, 0.5), (1, 1, 0, 1), (1, 1, 0, 0.5), (0, 0, 1, 1)])
+def test_a_score_takes_out_guessing_and_is_floored_once_after_the_mean(exact):
+    """Parity has chance ½, and its lengths beyond L are 6 and 8: a lucky length and an unlucky one earn what their mean does."""
+    row = board([result(suite(), "parity", exact=exact)]).runs.iloc[0]
+    weight = np.log(6 / 4) / np.log(2)
+    by_hand = weight * (2 * exact[2] - 1) + (1 - weight) * (2 * exact[3] - 1)
+    assert row["score"] == pytest.approx(max(0.0, by_hand))
+    assert row["within"] == pytest.approx(np.mean(exact[:2]))
+
+
+@pytest.mark.parametrize(
+    ("mean", "limit", "mark"),
+    [([1, 1, 1, 1, 1], 5, "≥"), ([0.4, 1, 1, 1, 1], 0.5, "<"), ([1, 1, 0.5, 0.5, 0.5], 5, "≥"), ([1, 1, 1, 0, 1], 1.7320508, "")],
+)
+def test_length_limit(mean, limit, mark):
+    found = scores.length_limit(LENGTHS / L, np.array(mean, float))
+    assert found == (pytest.approx(limit), mark)
+
+
+@given(block_means)
+def test_two_encodings_have_the_interval_of_a_paired_t_test(blocks):
+    difference, half = ranks.differences(blocks)
+    known = scipy.stats.ttest_rel(*blocks).confidence_interval(0.95)
+    if np.isfinite(known.low):
+        assert (difference - half)[0, 1] == pytest.approx(known.low, abs=1e-6)
+        assert (difference + half)[0, 1] == pytest.approx(known.high, abs=1e-6)
+
+
+@given(arrays(float, (1, 5), elements=st.floats(0.45, 0.55)))
+def test_a_single_encoding_has_the_interval_of_student(blocks):
+    spread = scipy.stats.sem(blocks[0])
+    half = scipy.stats.t.ppf(0.975, 4) * spread
+    assert ranks.interval(blocks)[0] == pytest.approx([blocks.mean() - half, blocks.mean() + half], abs=1e-9)
+
+
+def test_what_all_encodings_share_in_a_block_is_taken_out():
+    rng = np.random.default_rng(0)
+    own, shared = rng.random((4, 6)), 5 * rng.standard_normal(6)
+    assert ranks.pair_ps(own + shared) == pytest.approx(ranks.pair_ps(own), nan_ok=True)
+    missing = (own + shared).copy()
+    missing[0, 0] = np.nan  # an additive fit: least squares with an indicator for each encoding and block
+    design = np.array([[i == r for r in range(4)] + [j == b for b in range(1, 6)] for i in range(4) for j in range(6)], float)
+    known = ~np.isnan(missing.ravel())
+    fit = np.linalg.lstsq(design[known], missing.ravel()[known], rcond=None)[0]
+    means = np.nanmean(ranks.centred(missing), axis=1)
+    assert means - means[0] == pytest.approx(fit[:4] - fit[0], abs=1e-6)
+
+
+def test_false_differences_are_rare_and_true_ones_found(monkeypatch):
+    """Boards of six equal encodings, with a shared effect of the block; then one that is three deviations better."""
+    monkeypatch.setattr(ranks, "REPLICATES", 1000)
+    rng = np.random.default_rng(1)
+    boards = [0.5 + 0.05 * rng.standard_normal((6, 5)) + 0.1 * rng.standard_normal(5) for _ in range(150)]
+    assert np.mean([np.nanmin(ranks.pair_ps(one)) <= ranks.ALPHA for one in boards]) < 0.11
+    better = [one + 0.15 * (np.arange(6) == 0)[:, None] for one in boards[:40]]
+    assert np.mean([np.nanmax(ranks.pair_ps(one)[0, 1:]) <= ranks.ALPHA for one in better]) > 0.7
+
+
+def test_intervals_cover_the_mean():
+    rng = np.random.default_rng(2)
+    boards = 0.5 + 0.05 * rng.standard_normal((400, 3, 5)) + 0.05 * rng.standard_normal((400, 1, 5))
+    bounds = np.array([ranks.interval(one) for one in boards])
+    assert 0.92 < ((bounds[..., 0] <= 0.5) & (bounds[..., 1] >= 0.5)).mean() < 0.98
+
+
+@given(arrays(float, 5, elements=st.sampled_from([0.1, 0.2, 0.3])), arrays(float, (5, 5), elements=shares))
+def test_rank_intervals_count_who_is_better_and_worse(means, ps):
+    ps = np.minimum(ps, ps.T)
+    found = ranks.rank_intervals(means, ps)
+    for n in range(5):
+        better = sum(ps[n, m] <= 0.05 and means[m] > means[n] for m in range(5))
+        worse = sum(ps[n, m] <= 0.05 and means[m] < means[n] for m in range(5))
+        assert found[n].tolist() == [1 + better, 5 - worse]
+
+
+def test_first_under_random_weights_of_two_tasks_is_a_length():
+    """A scores (1, 0), B (0, ½) with one block: A leads where w > (1 − w)/2, that is w > ⅓."""
+    first, places = ranks.under_random_weights(np.array([[[1.0, 0.0]], [[0.0, 0.5]]]))
+    assert first == pytest.approx([2 / 3, 1 / 3], abs=0.02) and places.tolist() == [[1, 2], [1, 2]]
+
+
+def swept(losses, **more):
+    """Runs of one encoding and task: a loss within L for each seed (row) and learning rate (column)."""
+    rows = [
+        {"encoding": "nope", "task": "sorting", "seed": s, "learning_rate": 0.001 * (r + 1), "loss_within": loss}
+        for (s, r), loss in np.ndenumerate(np.array(losses, float))
+    ]
+    return pd.DataFrame(rows).assign(**more)
+
+
+@given(arrays(float, (4, 3), elements=st.one_of(st.floats(0, 9), st.just(np.inf)), unique=True))
+def test_the_other_seeds_choose_the_learning_rate(losses):
+    runs = with_choice(swept(losses))
+    for seed in range(4):
+        others = np.delete(losses, seed, axis=0).mean(0)
+        (chosen,) = runs[(runs["seed"] == seed) & runs["chosen"]]["learning_rate"]
+        assert chosen == pytest.approx(0.001 * (1 + (np.argmin(others) if np.isfinite(others).any() else 0)))
+
+
+def test_accuracy_beyond_l_chooses_nothing_and_ends_are_counted():
+    runs = with_choice(swept([[3, 1, 2]] * 3, score=[0, 0, 1] * 3))
+    assert runs[runs["chosen"]]["learning_rate"].unique().tolist() == [0.002] and at_an_end(runs).tolist() == [0]
+    assert at_an_end(with_choice(swept([[1, 2, 3]] * 3))).tolist() == [1]
+
+
+def test_generalisability_is_that_of_an_analysis_of_variance():
+    values = np.random.default_rng(3).random((5, 4)) + np.arange(5)[:, None] / 5
+    grand = values.mean()
+    of_rows = 4 * ((values.mean(1) - grand) ** 2).sum() / 4
+    error = sum(
+        (values[i, j] - values[i].mean() - values[:, j].mean() + grand) ** 2 for i, j in itertools.product(range(5), range(4))
+    ) / (4 * 3)
+    assert reliability.generalisability(values) == pytest.approx(1 - error / of_rows)
+
+
+def test_reliability_of_a_board():
+    curves = {f"e{n}": (1, 1, 1 - n / 10, 0) for n in range(6)}
+    found = reliability.reliability(board(full(suite(encodings=list(curves)), curves)))
+    assert found["floor"]["sorting"] == pytest.approx(6 / 12) and found["ceiling"]["sorting"] == pytest.approx(1 / 12)
+    assert found["order"] == pytest.approx(1) and found["halves"] == pytest.approx(1) and np.isnan(found["at_an_end"])
+
+
+def test_a_board_ranks_encodings_and_keeps_incomplete_ones_apart():
+    of = suite(encodings=["nope", "rope", "alibi"])
+    runs = full(of, {"nope": CURVE, "rope": (1, 1, 1, 1)})
+    rows = board([*runs, result(of, "sorting", "alibi")]).rows.set_index("encoding")
+    assert rows.index.tolist() == ["rope", "nope", "alibi"] and rows["complete"].tolist() == [True, True, False]
+    assert rows["rank"].tolist()[:2] == [1, 2] and np.isnan(rows["rank"]["alibi"]) and rows["missing"]["alibi"] == "parity"
+    assert rows["score"]["rope"] == pytest.approx(1) and rows["fails_within"].tolist() == ["", "", ""]
+
+
+def test_seeds_decide_whether_a_rank_is_certain():
+    of = suite(seeds=[0])
+    rows = board(full(of, {"nope": CURVE, "rope": (1, 1, 1, 1)})).rows
+    assert rows[["low", "high", "rank_low", "rank_high"]].isna().all().all(), "a single block says nothing about chance"
