@@ -20,7 +20,7 @@ contains the digit of the sum and then the outgoing carry (``c0`` or ``c1``); af
 ``hinted``, length 4, as ``padded``, with a hint before each digit that says its place (Zhou et al. 2024, arXiv 2402.09371,
 index hints). The hints are consecutive letters of an alphabet as long as the longest sum, from a random one on::
 
-    <bos> h2 7 h3 2 h4 3 h5 5 + h2 5 h3 0 h4 0 h5 0 <sep> h2 2 h3 3 h4 3 h5 5 h6 0 <eos>
+    <bos> h4 8 h5 9 h6 5 h7 9 + h4 5 h5 0 h6 0 h7 0 <sep> h4 3 h5 0 h6 6 h7 9 h8 0 <eos>
 
 One operand has exactly *length* digits, the other uniformly 1 … length; their order is random. No number has leading zeros
 (before padding), but ``0`` itself is a one-digit operand. Numbers are arrays of digits, so no length overflows.
@@ -95,7 +95,7 @@ class Addition(Task):
         """Convert digits to tokens, each after its hint."""
         hints = np.minimum(first[:, None] + np.arange(digits.shape[1]), self.longest) + self.vocabulary.first("hint")
         pairs = np.stack([hints, digits + self.vocabulary.first("digit")], axis=2)
-        return Ragged.of(pairs.reshape(len(digits), -1), 2 * widths)
+        return Ragged.of(pairs.reshape(len(digits), 2 * digits.shape[1]), 2 * widths)
 
     def widths(self, length: int) -> tuple[int, int]:
         if self.variant == "hinted":

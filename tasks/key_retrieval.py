@@ -15,7 +15,7 @@ names the key. Filler and values are the same symbols, so that an average over t
 
 ``decoys``, length 4, as ``needle`` with four marked keys among the filler, of which the query names one::
 
-    <bos> v3 # k4 v8 v1 # k0 v2 v9 v9 # k7 v1 # k1 v5 ? k7 <sep> v1 <eos>
+    <bos> v0 # k13 v5 v15 # k7 v2 v5 # k15 v0 # k10 v6 v8 ? k15 <sep> v0 <eos>
 
 There are 16 values. ``needle`` and ``decoys`` have 16 keys; the other variants have as many keys as the longest length has
 pairs.

@@ -56,7 +56,7 @@ def close(a: Tensor, b: Tensor, tolerance: float = 2e-5) -> bool:
 def test_the_checks_of_lprime_check_pass(name):
     subject = Subject(get_encoding(name), suite=TINY, other_suites=[])
     findings = {check.name: run_check(check, subject)[0] for check in CHECKS}
-    assert {name: f["found"] for name, f in findings.items() if f["status"] != "passed"} == {}
+    assert {name: one.found for name, one in findings.items() if one.status != "passed"} == {}
 
 
 @every

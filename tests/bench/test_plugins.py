@@ -118,7 +118,7 @@ def test_a_wrong_name_is_answered_with_the_nearest_match(here):
 
 def test_show_accepts_a_file(here):
     written(here / "mine.py", "mine")
-    code, printed, _ = run_command("show", "mine.py", "--json", "--no-measure")
+    code, printed, _ = run_command("show", "mine.py", "--json")
     assert code == 0
     (item,) = json.loads(printed)
     assert (item["name"], item["settings"]) == ("mine", {"strength": 1.0})

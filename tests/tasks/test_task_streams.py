@@ -21,11 +21,13 @@ GOLDEN = {
     ("addition", "plain", 1): "6022187bb5371ad14c39233872a960e872ecacf4b9dc26289103351769978189",
     ("addition", "scratchpad", 1): "b534a0fcdfce4390d0dfa3f085adae45cf371bf54058279ec15e426507fa8c59",
     ("addition", "padded", 1): "43cca458bc5403efb92b1203d572c80c6bf19aab8d0d2a201b5879bfb70a8519",
+    ("addition", "hinted", 1): "770e5b9e38d6010621a274fa0bb0e55c45e080ce2850a92fe3349b10c9a9ab30",
     ("copying", "repeat", 1): "979464350fb46764ba6e8e9a61a1572bdc1cf31a13fe90cd74a9988683a66037",
     ("copying", "unique", 1): "8e3d67c08e4a9ab795c957beae6454e04fc48a05640ba69babcfa307dc0de1fc",
     ("key_retrieval", "needle", 1): "f09d0a0c33d2dbc1ea0c91a151f7e39e5dd5dc5c9e3c956937cd88104522e7fb",
     ("key_retrieval", "pairs", 1): "f479315f09a20fd0a14e533513deda409a9cdfd974e7f79b7a84a58dcc5b960d",
     ("key_retrieval", "multi_query", 1): "039116e5e4bc5ef0d8c8e1160d0b1e954c88c39aea81d269874742cb3aaa8ebe",
+    ("key_retrieval", "decoys", 1): "4cc2301fbedc9499999dcfddea0fb051eb36076c282955d894eeb41a6dcfb603",
     ("language", "topics", 1): "f0b0270031333c900f760cfc34a0966cdf2be9c008075be03300faadbcbabc84",
     ("majority", "binary", 1): "063f4a57dddb16355e7abac07489a34b070bd70114fb80688ea637d5f962b876",
     ("parity", "answer", 1): "16919fd328711883e9a021cd6b0522afb8b64de9d571c1f57779dd39c92fda04",
@@ -76,7 +78,7 @@ def test_streams_differ_by_every_part_of_their_name(task):
 
 
 def test_streams_differ_between_tasks_and_variants():
-    made = [tasks.get(name, variant) for name, cls in tasks.catalogue().items() for variant in cls.variants]
+    made = [tasks.get(name, variant) for name, cls in tasks.catalogue().items() for variant in cls.variants if name != "text"]
     assert len({stream(task, "train", 0).random() for task in made}) == len(made)
 
 
