@@ -66,7 +66,10 @@ def write_table(table: pd.DataFrame, form: str, to: Path, force: bool = False, m
         InputError: see ``refuse_occupied``; ``to`` cannot be written or the disk is full, and nothing is left behind.
     """
     refuse_occupied(form, to, force)
-    meanings = {name: column.meaning for name, column in TIDY.items()} if meanings is None else meanings
+    if meanings is None:
+        meanings = {name: column.meaning for name, column in TIDY.items()} | {"origin": "published or local"}
+        versions = (name for name in table.columns if name.startswith(VERSION))
+        meanings |= {name: f"version of {name.removeprefix(VERSION)} at the run; null if it was not there" for name in versions}
     if form == "csv":
         write_atomic(to, as_csv(table))
     elif form == "json":

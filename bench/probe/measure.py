@@ -185,7 +185,7 @@ def store(run: Run, out: Path, probe: str, values: Iterable[Value], note: str, s
     record = ProbeRecord(
         probe=probe,
         version=VERSIONS[probe],
-        **{key: value for key, value in run.identity.items() if key in ProbeRecord.model_fields},
+        **run.identity,
         encoding=run.encoding,
         source_sha256=source_hash(get_encoding(run.encoding)),
         device=result.device if result else "",

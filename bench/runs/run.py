@@ -119,7 +119,6 @@ class Run:
             "suite": suite.name,
             "suite_version": suite.version,
             "fingerprint": suite.fingerprint,
-            "score_is": suite.score,
             "task": self.task,
             "variant": spec.variant,
             "train_length": spec.train_length,

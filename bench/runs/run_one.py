@@ -177,6 +177,7 @@ def tested(
     scores, *more = [zero_scores(task, sets) if state.diverged else test(task, sets) for sets in (test_sets, *further.values())]
     return Result(
         **run.identity,
+        score_is=run.suite.score,
         **fields,
         task_sha256=source_sha256(type(task)),
         longest_seen=task.longest if stage and stage.longer else run.train_length,

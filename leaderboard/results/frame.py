@@ -16,6 +16,7 @@ from .columns import BY_LENGTH, RUN
 
 FORMAT = 1
 """The newest format of ``result.json`` that can be read."""
+MOST = 2**63 - 1
 KEY = ["origin", "suite", "fingerprint", "task", "encoding", "learning_rate", "seed"]
 """Columns that identify a run."""
 PATHS = [column.key.split(".") if column.key else [] for column in RUN.values()]
@@ -132,6 +133,8 @@ def typed_cell(value: Any, kind: type) -> Any:
     if kind is float:
         return float(value)
     if isinstance(value, kind):
+        if kind is int and not -MOST <= value <= MOST:
+            raise OverflowError(f"{value} has more than 64 bits")
         return value
     raise TypeError(f"expected {kind.__name__}, got {value!r}")
 
