@@ -91,6 +91,8 @@ def run(
 
         if not sealed:
             warn_of_changes(finished, out, attention)
+        if not code:
+            warn_of_declarations(names, attention)
         warn_of_seeds(runs, attention)
         if not todo:
             say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
@@ -152,7 +154,7 @@ def load_on(on: str | None, detach: bool, local: dict[str, object]):
         return None
     from slurm.cluster import load_cluster
 
-    if given := [option for option, value in local.items() if value is not None and option != "--workers"]:
+    if given := [option for option, value in local.items() if value is not None]:
         raise InputError(f"{given[0]} applies to this machine only; with --on, the cluster file decides")
     return load_cluster(on)
 
@@ -229,3 +231,15 @@ def warn_of_seeds(runs: Sequence, say) -> None:
     if extra := sorted({run.seed for run in runs} - set(suite.seeds)):
         seeds = ", ".join(map(str, suite.seeds))
         say(f"caution: suite {suite.name} has the seeds {seeds}; boards count {', '.join(map(str, extra))} too")
+
+
+def warn_of_declarations(names: Sequence[str], say) -> None:
+    """Warn of plugins whose ``info`` or settings ``lprime check`` refuses: runs record it, and its correction changes the
+    source hash."""
+    from bench.check.contract import declaration_faults
+    from bench.check.subject import plugin_classes
+    from bench.plugins.registry import get_encoding
+
+    for cls in map(get_encoding, names):
+        if plugin_classes(cls) and (faults := declaration_faults(cls)):
+            say(f"caution: lprime check refuses what {cls.info.name} declares; correct it before the runs: {'; '.join(faults)}")

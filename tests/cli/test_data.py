@@ -15,12 +15,12 @@ from tasks import PAD
 
 
 def rows(batch: Batch) -> list[list[int]]:
-    """What enters the model: tokens by the rectangles that attention sees, which must be the same as by its rows.
+    """What enters the model: tokens by the rectangle that attention sees, which must be the same as by its rows.
 
     After these come copies of padding, which round the number of rows.
     """
-    cells = torch.cat([part.flatten() for part in batch.tokens])
-    found = [row[row != PAD].tolist() for part in batch.tokens for row in part]
+    cells = batch.tokens.flatten()
+    found = [row[row != PAD].tolist() for row in batch.tokens]
     packed = (cells if batch.layout.cell_of is None else cells[batch.layout.cell_of]).tolist()
     tokens = [t for row in found for t in row]
     assert packed[: len(tokens)] == tokens and set(packed[len(tokens) :]) <= {PAD}

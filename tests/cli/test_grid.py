@@ -63,7 +63,7 @@ def test_a_grid_killed_at_random_moments_gives_the_same_results(tiny, tmp_path):
     assert lprime("run", suite, "--out", tmp_path / "cut", "--workers", 1).returncode == 0
     assert results(tmp_path / "cut") == results(tmp_path / "whole")
     remaining = {p.name for p in (tmp_path / "cut").rglob("*") if p.is_file()}
-    assert remaining == {"result.json"}, "checkpoints, locks and partial files are deleted"
+    assert remaining == {"result.json", "weights.safetensors"}, "checkpoints, locks and partial files are deleted"
     assert len(results(tmp_path / "whole")) == 4
 
 
@@ -163,7 +163,7 @@ def test_settings_in_a_suite_have_one_normalised_name(tiny, tmp_path):
     board = lprime("board", suite, "--out", out)
     assert board.returncode == 0, board.stderr
     assert "rope(base=500.0)" in board.stdout and "missing" not in board.stdout
-    assert lprime("board", "--out", out).stdout.startswith("Suite tiny: 1 encoding"), (
+    assert lprime("board", "--out", out).stdout.startswith("Suite tiny, version 1: 1 encoding"), (
         "without a name, every folder with results"
     )
 

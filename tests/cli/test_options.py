@@ -88,7 +88,7 @@ def test_quiet_and_json_of_finished_runs(here):
     """Nothing runs; the diverged run is named even in a quiet command, and its exit code is 0: it is a result."""
     of = load_suite("tiny.yaml")
     for run in plan_runs(of):
-        status = "diverged" if run.key == ("parity", "t5", 0) else "done"
+        status = "diverged" if run.key[:3] == ("parity", "t5", 0) else "done"
         write_result(here / "runs", run, status)
     said = "caution: 1 of 4 runs diverged (NaN or infinite loss) and count as zero:\n  parity t5 seed 0: at step 3 of 40\n"
     assert printed("run", "tiny.yaml", "--quiet").endswith(said)

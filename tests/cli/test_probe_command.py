@@ -59,7 +59,7 @@ def test_probes_of_a_plugin(measured, monkeypatch):
     table = printed("export", "--probes", "--to", "probes.csv")
     rows = list(csv.DictReader((folder / "probes.csv").open()))
     assert table.startswith(f"{len(rows)} rows of {len(records)} probes")
-    assert "unknown suite with probes 'tin'; did you mean 'tiny'" in refused(
+    assert "unknown suite 'tin'; did you mean 'tiny'" in refused(
         "export", "--probes", "--to", "p.csv", "--suite", "tin"
     )
     assert len(rows) == sum(len(r["values"]) for r in records)

@@ -63,6 +63,8 @@ def test_estimates_come_from_results_of_the_same_kind(tmp_path):
     suite = tmp_path / "tiny.yaml"
     suite.write_text(yaml.safe_dump(suite_dict(seeds=[0, 1, 2, 3, 4], encodings=["nope"])))
     assert lprime("run", suite, "--task", "copying", cwd=tmp_path).returncode == 0
+    for path in tmp_path.rglob("weights.safetensors"):
+        path.unlink()  # else a run only evaluates
     made = ((10.0, "done"), (70.0, "done"), (20.0, "done"), (0.1, "diverged"), (0.1, "diverged"))
     for seed, (took, status) in enumerate(made):
         path = tmp_path / f"runs/tiny/copying/nope/seed-{seed}/result.json"
