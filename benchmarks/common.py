@@ -22,7 +22,8 @@ from bench.runs.devices import available_cores, device_name, package_versions
 from bench.runs.git_commit import current_commit
 from bench.runs.run import Run, now
 from bench.runs.run_training import build_model
-from bench.suites.suite import Recipe, Suite, load_suite
+from bench.suites.parts import Recipe
+from bench.suites.suite import Suite, load_suite
 from bench.training.batches import IGNORED
 from bench.training.evaluate import evaluate
 from bench.training.optimizer import AdamW

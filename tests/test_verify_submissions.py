@@ -29,7 +29,11 @@ def checkout(tmp_path):
     ("files", "code", "expected"),
     [
         (["leaderboard/submissions/mine/good"], 0, "check --sandbox leaderboard/submissions/mine"),
-        (["leaderboard/submissions/a b/good", "leaderboard/submissions/bad/x/y"], 1, "check --sandbox leaderboard/submissions/bad"),
+        (
+            ["leaderboard/submissions/a b/good", "leaderboard/submissions/bad/x/y"],
+            1,
+            "check --sandbox leaderboard/submissions/bad",
+        ),
         (["leaderboard/submissions/mine/good", SCRIPT], 2, f"also changes:\n{SCRIPT}"),
         (["leaderboard/submissions/README.md"], 2, "no submission in"),
         (

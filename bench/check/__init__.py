@@ -2,7 +2,8 @@
 
 ::
 
-    contract.py     info, form of the hooks, no writes into arguments, tokens, position ids
+    declaration.py  info and settings
+    contract.py     form of the hooks, no writes into arguments, tokens, position ids
     causality.py    no output depends on later tokens, on where a sequence ends, or on other rows of the batch
     state.py        no state between passes, equal seeds give equal numbers, the state dict is the whole state
     numbers.py      finite numbers, a gradient for every parameter, devices, cost, and a short training that learns

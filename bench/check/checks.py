@@ -13,7 +13,7 @@ from typing import Any
 
 from .report import CheckOutcome
 
-MODULES = ("contract", "causality", "state", "numbers")
+MODULES = ("declaration", "contract", "causality", "state", "numbers")
 
 
 class Fault(Exception):

@@ -27,7 +27,7 @@ from torch import Tensor
 from bench.encodings import Setup
 from bench.encodings.nope import NoPE
 from bench.probe.reading import Attention, read_attention, read_states
-from bench.suites.suite import ModelSpec
+from bench.suites.parts import ModelSpec
 from bench.training.model import Block, Decoder
 
 SYMBOLS, WIDTH, HEADS = 12, 24, 2

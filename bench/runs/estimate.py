@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.result import RESULT, read_result
-from bench.suites.suite import ModelSpec, Suite
+from bench.suites.parts import ModelSpec
+from bench.suites.suite import Suite
 from tasks import InputError
 
 from .run import Run

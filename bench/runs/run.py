@@ -27,7 +27,8 @@ from pydantic import BaseModel
 
 from bench.files import write_atomic
 from bench.result import RESULT, Result, read_result, reading, run_path
-from bench.suites.suite import Recipe, Suite
+from bench.suites.parts import Recipe
+from bench.suites.suite import Suite
 from tasks import InputError, catalogue, source_sha256
 
 from .run_lock import is_locked

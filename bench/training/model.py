@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bench.encodings import At, Encoding, Setup, hooks
-from bench.suites.suite import ModelSpec, Precision
+from bench.suites.parts import ModelSpec, Precision
 from tasks import InputError
 
 from .batches import Batch

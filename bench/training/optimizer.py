@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from bench.suites.suite import Recipe
+from bench.suites.parts import Recipe
 
 from .model import Decoder
 

@@ -19,7 +19,7 @@ from torch.nn import functional as F
 
 import tasks
 from bench.encodings import Stage
-from bench.suites.suite import Recipe
+from bench.suites.parts import Recipe
 
 from .batches import IGNORED, Batch, as_batch, few_shapes_batch
 from .cuda_graphs import GraphedStep, Recorder, cuda_graph

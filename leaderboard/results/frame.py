@@ -133,7 +133,7 @@ def typed_cell(value: Any, kind: type) -> Any:
     if kind is float:
         return float(value)
     if isinstance(value, kind):
-        if kind is int and not -MOST <= value <= MOST:
+        if isinstance(value, int) and not -MOST <= value <= MOST:
             raise OverflowError(f"{value} has more than 64 bits")
         return value
     raise TypeError(f"expected {kind.__name__}, got {value!r}")

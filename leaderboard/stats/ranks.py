@@ -104,7 +104,9 @@ def pair_ps(blocks: Float[np.ndarray, "R B"], seed: int = 0) -> Float[np.ndarray
     counts = (~np.isnan(values)).sum(1)
     observed = t_of(means[:, None], variances[:, None], counts, first, second)[:, 0]
     rng = np.random.default_rng(seed)
-    residuals = np.nan_to_num((values - means[:, None]) / np.sqrt(share * counts * (counts - 1))[:, None])  # with the mean's variance
+    residuals = np.nan_to_num(
+        (values - means[:, None]) / np.sqrt(share * counts * (counts - 1))[:, None]
+    )  # with the mean's variance
     order, beyond = np.argsort(observed, kind="stable"), np.zeros(len(observed), int)
     squares = np.nansum((values - means[:, None]) ** 2, axis=1) * counts / (counts - 1) / share
     for _ in range(REPLICATES // CHUNK):

@@ -16,6 +16,7 @@ from .selection import expand, try_encodings, try_settings
 
 
 def run(
+    context: typer.Context,
     suite: Suite,
     encoding: Encodings = None,
     task: Tasks = None,
@@ -51,7 +52,8 @@ def run(
 
     from .run_report import Outcome
 
-    cluster = load_on(on, detach, {"--workers": workers, "--device": device})
+    given = context.get_parameter_source("workers")  # $LPRIME_WORKERS is only a default
+    cluster = load_on(on, detach, {"--workers": workers if given and given.name == "COMMANDLINE" else None, "--device": device})
     out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
     runs_folder(out)  # refuses a file
     loaded = load_suite(suite)
@@ -236,7 +238,7 @@ def warn_of_seeds(runs: Sequence, say) -> None:
 def warn_of_declarations(names: Sequence[str], say) -> None:
     """Warn of plugins whose ``info`` or settings ``lprime check`` refuses: runs record it, and its correction changes the
     source hash."""
-    from bench.check.contract import declaration_faults
+    from bench.check.declaration import declaration_faults
     from bench.check.subject import plugin_classes
     from bench.plugins.registry import get_encoding
 

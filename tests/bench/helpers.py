@@ -10,7 +10,8 @@ import tasks
 from bench import encodings
 from bench.encodings import At, Encoding, Setup, Wrapper
 from bench.plugins.registry import get_encoding
-from bench.suites.suite import ModelSpec, Recipe, load_suite
+from bench.suites.parts import ModelSpec, Recipe
+from bench.suites.suite import load_suite
 from bench.training.model import Decoder, build_decoder
 
 torch.set_num_threads(1)  # bit-for-bit claims hold for one thread

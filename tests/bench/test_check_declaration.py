@@ -7,7 +7,7 @@ import pytest
 from support import ROOT
 
 from bench.check.checks import Fault
-from bench.check.contract import check_declaration
+from bench.check.declaration import check_declaration
 from bench.check.interface import misspelt_names
 from bench.check.run_checks import plugin_sources
 from bench.check.subject import Subject

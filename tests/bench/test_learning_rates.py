@@ -17,7 +17,9 @@ BLOCKS = [{}, {"train_length": 0.75, "steps": 0.5}, {"train_length": 1.5, "batch
 
 
 def suite(**changes) -> Suite:
-    return Suite.model_validate(QUICK | {"name": "swept", "learning_rates": RATES, "blocks": BLOCKS, "seeds": [0, 1, 2]} | changes)
+    return Suite.model_validate(
+        QUICK | {"name": "swept", "learning_rates": RATES, "blocks": BLOCKS, "seeds": [0, 1, 2]} | changes
+    )
 
 
 @given(st.floats(1e-6, 1), st.integers(0, 2**31 - 1))
@@ -33,7 +35,7 @@ def test_a_grid_has_every_rate_of_a_seed_before_the_next_seed():
     ]  # fmt: skip
     assert len({r.path for r in runs}) == len(runs) == 12
     assert {r.learning_rate for r in plan_runs(suite(), ["nope"], rates=[0.5])} == {0.5}
-    with pytest.raises(InputError, match="suite quick has one learning rate; expected no other, got 0.5"):
+    with pytest.raises(InputError, match=r"suite quick has one learning rate; expected no other, got 0\.5"):
         plan_runs(load_suite("quick"), rates=[0.5])
 
 
@@ -86,5 +88,5 @@ def test_a_result_of_another_task_source_and_other_data_is_not_used(tmp_path):
     finished, unreadable = read_results([run], tmp_path)
     assert run.state(tmp_path) == "unreadable" and not finished and "other examples" in unreadable[run]
     path.write_text(text.replace("{", '{"from_the_future": 1,', 1))
-    with pytest.raises(InputError, match="was written by another version of lprime .*; keep it"):
+    with pytest.raises(InputError, match=r"was written by another version of lprime .*; keep it"):
         run.result(tmp_path)

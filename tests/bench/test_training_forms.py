@@ -9,8 +9,8 @@ from helpers import NAMES, random_tokens, recipe_of, task_model
 import tasks
 from bench import encodings
 from bench.check.checks import Fault
-from bench.check.subject import Subject
 from bench.check.state import check_shared_training
+from bench.check.subject import Subject
 from bench.encodings.compose import training_form, wrapped_class
 from bench.encodings.ntk import NTK
 from bench.encodings.scaling import SSMax

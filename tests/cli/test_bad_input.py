@@ -88,6 +88,9 @@ DAMAGES = {
 }
 
 
+FAULTS = {"a field too many": "was written by another version of lprime (extra: "}
+
+
 @pytest.mark.parametrize(("damage", "command"), [*((damage, "status") for damage in DAMAGES), ("empty", "run")])
 def test_damaged_results_are_named_and_kept(finished, damage, command):
     suite, out = finished
@@ -98,7 +101,7 @@ def test_damaged_results_are_named_and_kept(finished, damage, command):
     path.write_text(broken)
     try:
         code, said, _ = run_command(command, suite, "--out", out)
-        assert code == 1 and f"{path} is not a whole result" in " ".join(said.split())
+        assert code == 1 and str(path) in said and FAULTS.get(damage, "is not a whole result") in said
         assert path.read_text() == broken, "only the user deletes it"
     finally:
         path.write_text(whole)

@@ -2,7 +2,6 @@
 
 import datasets
 import pytest
-import torch
 from commands import printed
 from support import suite_dict
 

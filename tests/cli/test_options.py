@@ -96,7 +96,9 @@ def test_quiet_and_json_of_finished_runs(here):
     code, out, _ = run_command("run", "tiny.yaml", "--json")
     shown = json.loads(out)
     assert code == 0 and (shown["done"], shown["failed"]) == (4, [])
-    assert shown["diverged"] == [{"suite": "tiny", "task": "parity", "encoding": "t5", "seed": 0, "step": 3}]
+    assert shown["diverged"] == [
+        {"suite": "tiny", "task": "parity", "encoding": "t5", "seed": 0, "learning_rate": None, "step": 3}
+    ]
 
 
 def write_result(out: Path, run: Run, status: str) -> None:

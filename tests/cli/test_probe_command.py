@@ -59,15 +59,13 @@ def test_probes_of_a_plugin(measured, monkeypatch):
     table = printed("export", "--probes", "--to", "probes.csv")
     rows = list(csv.DictReader((folder / "probes.csv").open()))
     assert table.startswith(f"{len(rows)} rows of {len(records)} probes")
-    assert "unknown suite 'tin'; did you mean 'tiny'" in refused(
-        "export", "--probes", "--to", "p.csv", "--suite", "tin"
-    )
+    assert "unknown suite 'tin'; did you mean 'tiny'" in refused("export", "--probes", "--to", "p.csv", "--suite", "tin")
     assert len(rows) == sum(len(r["values"]) for r in records)
     shown = printed("probe", "tiny.yaml", "--encoding", "nope", "--task", "copying", "--workers", 1)
     assert "position, copying" in shown and "error, l = " in shown and "similarity, copying" in shown
 
     assert "nothing to train" in printed("probe", "tiny.yaml", "--encoding", "nope", "--task", "copying", "--dry-run")
-    printed("publish", "tiny.yaml", "--board", "board", "--no-measure")
+    printed("publish", "tiny.yaml", "--encoding", "nope", "--board", "board", "--no-measure")
     assert (folder / "board/probes/tiny/nope.jsonl").read_text().count("\n") == len({r["probe"] for r in records})
 
     growth = "probe", "growth", "tiny.yaml", "--encoding", "near.py", "--task", "copying"

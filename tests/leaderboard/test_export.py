@@ -6,7 +6,6 @@ import os
 import typing
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -144,7 +143,9 @@ def test_all_fields_of_a_result_are_exported():
     """Except the loss curve (only its end), ``format`` (the version of the file format), and further tests."""
     read = {f"run.{column.key}" for column in RUN.values() if column.key} | {f"at.{name}" for name in BY_LENGTH}
     computed = {"run.encoding.settings", "run.loss", "run.scores", "run.versions"}
-    assert read | computed | {"run.format", "run.task_sha256", "run.further"} == leaves(Result, "run") | leaves(LengthScore, "at")
+    assert read | computed | {"run.format", "run.task_sha256", "run.further"} == leaves(Result, "run") | leaves(
+        LengthScore, "at"
+    )
 
 
 def test_the_scores_of_the_board_follow_from_the_table():

@@ -30,7 +30,7 @@ def test_every_octave_beyond_l_has_the_same_weight(exact):
 
 @pytest.mark.parametrize("exact", [(1, 1, 1, 0.25), (1, 1, 0.5, 0.5), (1, 1, 0, 1), (1, 1, 0, 0.5), (0, 0, 1, 1)])
 def test_a_score_takes_out_guessing_and_is_floored_once_after_the_mean(exact):
-    """Parity has chance ½, and its lengths beyond L are 6 and 8: a lucky length and an unlucky one earn what their mean does."""
+    """Parity has chance ½ and the lengths 6 and 8 beyond L: a lucky length and an unlucky one earn what their mean does."""
     row = board([result(suite(), "parity", exact=exact)]).runs.iloc[0]
     weight = np.log(6 / 4) / np.log(2)
     by_hand = weight * (2 * exact[2] - 1) + (1 - weight) * (2 * exact[3] - 1)
@@ -40,7 +40,12 @@ def test_a_score_takes_out_guessing_and_is_floored_once_after_the_mean(exact):
 
 @pytest.mark.parametrize(
     ("mean", "limit", "mark"),
-    [([1, 1, 1, 1, 1], 5, "≥"), ([0.4, 1, 1, 1, 1], 0.5, "<"), ([1, 1, 0.5, 0.5, 0.5], 5, "≥"), ([1, 1, 1, 0, 1], 1.7320508, "")],
+    [
+        ([1, 1, 1, 1, 1], 5, "≥"),
+        ([0.4, 1, 1, 1, 1], 0.5, "<"),
+        ([1, 1, 0.5, 0.5, 0.5], 5, "≥"),
+        ([1, 1, 1, 0, 1], 1.7320508, ""),
+    ],
 )
 def test_length_limit(mean, limit, mark):
     found = scores.length_limit(LENGTHS / L, np.array(mean, float))

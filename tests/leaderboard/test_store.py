@@ -6,10 +6,10 @@ import shutil
 import pytest
 from synthetic_results import CURVE, full, place, record, result, store, store_failure, suite, timings
 
+from leaderboard.render.published import build_board
 from leaderboard.results import published_failures, read_published
 from leaderboard.results import store as store_of
 from leaderboard.results.file_names import check_names
-from leaderboard.render.published import build_board
 from tasks import InputError
 
 COMPOSED = "finetuned(interpolated(rope,fixed=True))"
@@ -187,7 +187,9 @@ def test_names_that_some_file_systems_do_not_distinguish_are_refused(folders):
 def test_only_sealed_runs_of_code_that_is_not_built_in_are_published(folders):
     out, board = folders
     store(out, full(suite(), {"mine": CURVE}, sealed=False))
-    with pytest.raises(InputError, match="mine is not built in, and the run was not sealed; run it again with `lprime run tiny --sealed`"):
+    with pytest.raises(
+        InputError, match="mine is not built in, and the run was not sealed; run it again with `lprime run tiny --sealed`"
+    ):
         store_of.publish("tiny", out, board)
     assert not board.exists()
     store(out, full(suite(), {"mine": CURVE}, sealed=True))
