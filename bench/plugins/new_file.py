@@ -24,7 +24,7 @@ def write_new_encoding(name: str, **texts: str) -> Path:
             except that the title is made of the name.
 
     Raises:
-        InputError: the name is invalid or taken, a text is not one that ``lprime verify`` would accept, or the file exists.
+        InputError: the name is invalid or taken, a text is not one that ``lprime check`` would accept, or the file exists.
     """
     for key, text in texts.items():
         if fault := (link_fault if key == "link" else plain_text_fault)(text):

@@ -272,5 +272,5 @@ def refuse_extra_seeds(suite: Suite, seeds: Sequence[int], allowed: bool) -> Non
     if extra and not allowed:
         raise InputError(
             f"suite {suite.name} has the seeds {', '.join(map(str, suite.seeds))}, got {', '.join(map(str, extra))}; "
-            "a board would count them too: add --extra-seeds (in Python, extra_seeds=True) if you want that"
+            "a board would count them too: extra_seeds=True allows them"
         )

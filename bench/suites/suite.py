@@ -160,18 +160,6 @@ class Suite(Section):
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def load_suites(name: str, vary: bool) -> list[Suite]:
-    """A suite, or instead all its conditions.
-
-    Raises:
-        InputError: see ``load_suite``; or the suite has no conditions.
-    """
-    suite = load_suite(name)
-    if vary and not suite.conditions:
-        raise InputError(f"suite {suite.name} has no conditions; expected a section `vary` in it")
-    return list(suite.conditions.values()) if vary else [suite]
-
-
 def shipped() -> dict[str, Path]:
     """Name → file of the suites included in the package."""
     return yaml_files("bench", "suites")

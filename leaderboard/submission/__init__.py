@@ -1,1 +1,1 @@
-"""Submissions: the folder that ``lprime submit`` writes, and the checks of ``lprime verify``."""
+"""Submissions: the folder that ``lprime submit`` writes, and its reader."""

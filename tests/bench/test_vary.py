@@ -4,7 +4,7 @@ import pytest
 import yaml
 from support import suite_dict
 
-from bench.suites.suite import Suite, is_shipped, load_suite, load_suites, validated
+from bench.suites.suite import Suite, is_shipped, load_suite, validated
 from bench.suites.vary import condition_title
 from tasks import InputError
 
@@ -65,9 +65,8 @@ def test_the_name_of_a_condition_is_that_of_a_suite(tmp_path):
     assert (suite.name, suite.recipe.steps) == ("tiny-steps-x2", 80)
     with pytest.raises(InputError, match=r"unknown condition of suite .*my-own.yaml 'step-x2'; did you mean 'steps-x2'\?$"):
         load_suite(str(tmp_path / "my-own-step-x2.yaml"))
-    assert [one.name for one in load_suites(str(path), vary=True)] == ["tiny-steps-x2", "tiny-width-32"]
-    with pytest.raises(InputError, match="suite quick has no conditions; expected a section `vary` in it"):
-        load_suites("quick", vary=True)
+    assert [one.name for one in load_suite(str(path)).conditions.values()] == ["tiny-steps-x2", "tiny-width-32"]
+    assert load_suite("quick").conditions == {}
     assert is_shipped("small-steps-x4") and not is_shipped("small-")
 
 
