@@ -93,19 +93,19 @@ def run(
 
         if not sealed:
             warn_of_changes(finished, out, attention)
-        if not code:
-            warn_of_declarations(names, attention)
         warn_of_seeds(runs, attention)
         if not todo:
             say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
         elif dry_run:
             outcome.preview = preview(todo, out, cluster, workers, device or "", code)
+            warn_of_declarations(names if not code else (), attention)
         else:
             signal.signal(signal.SIGTERM, stop_like_ctrl_c)
             keep = {r.encoding for r in todo} if keep_weights else None
             executor = executor_for(cluster, detach, workers, device or "", keep, code, checkpoint_every)
             if cluster:
                 executor.check(todo, out)
+            warn_of_declarations(names if not code else (), attention)
             say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
             if detach:
                 executor.execute(todo, out, lambda event: None)

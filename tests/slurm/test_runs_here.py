@@ -71,7 +71,7 @@ def test_progress_of_running_runs(tiny, tmp_path, monkeypatch):
     loaded = load_suite(str(suite))
     half, evaluated, silent, fresh = runs = [Run(loaded, "parity", name, 0) for name in ("nope", "t5", "rope", "alibi")]
     now = round(time.time())
-    monkeypatch.setattr("slurm.status_text.time", SimpleNamespace(time=lambda: now))
+    monkeypatch.setattr("slurm.text.time", SimpleNamespace(time=lambda: now))
     beats = {
         half: Heartbeat(step=20, steps=40, rate=0.2, at=now),
         evaluated: Heartbeat(step=44, steps=44, rate=2, at=now),
