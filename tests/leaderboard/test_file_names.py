@@ -5,8 +5,8 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from leaderboard.results.file_names import file_name, page_name
 
+from leaderboard.results.file_names import file_name, page_name
 from tasks import InputError
 
 HOSTILE = {
