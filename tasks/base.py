@@ -7,7 +7,10 @@ mask, widths), which this module joins into padded token arrays.
 """
 
 import hashlib
+import itertools
+import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -123,6 +126,14 @@ class Examples:
         column = np.arange(self.tokens.shape[1])
         return (column >= self.answer_start[:, None]) & (column < self.sizes[:, None])
 
+    @classmethod
+    def join(cls, parts: Sequence["Examples"]) -> "Examples":
+        """Concatenate the rows of all parts, padded to the widest."""
+        width = max(part.tokens.shape[1] for part in parts)
+        tokens = [np.pad(part.tokens, ((0, 0), (0, width - part.tokens.shape[1])), constant_values=PAD) for part in parts]
+        others = ([getattr(part, name) for part in parts] for name in ("answer_start", "sizes", "lengths"))
+        return cls(np.concatenate(tokens), *map(np.concatenate, others))
+
     def rows(self, index: Int[np.ndarray, " M"] | slice) -> "Examples":
         """Select rows, and cut the padding to the widest of them."""
         sizes = self.sizes[index]
@@ -159,9 +170,11 @@ class Task(ABC):
             raise unknown(f"variant of {self.name}", variant, self.variants)
         if longest < 1:
             raise InputError(f"{self.name}: the longest length must be at least 1, got {longest}")
-        for setting in settings:
+        for setting, value in settings.items():
             if setting not in self.defaults:
                 raise unknown(f"setting of {self.name}", setting, self.defaults)
+            if type(value) is not (kind := type(self.defaults[setting])):
+                raise InputError(f"{self.name}: {setting} must be of type {kind.__name__}, got {value!r}")
         self.variant, self.longest, self.settings = variant, longest, {**self.defaults, **settings}
         self.setup()
 
@@ -187,7 +200,7 @@ class Task(ABC):
         The guess is the most frequent token of each place of the answer. Estimated from 4,096 examples of a fixed stream, and
         cached. Tasks whose answers are uniform override it with the exact share.
         """
-        return estimated_token_chance(type(self), self.variant, self.longest, length)
+        return estimated_token_chance(type(self), self.variant, self.longest, length, tuple(self.settings.items()))
 
     def tokens(self, length: int) -> int:
         """Return the maximal number of tokens of a whole sequence of this length, which models get as ``announced_length``."""
@@ -221,10 +234,24 @@ class Task(ABC):
     def test_examples(self, length: int, count: int, seed: int) -> Examples:
         """Draw the test examples of one length. They depend only on the arguments.
 
+        No example occurs twice, and no answer more often than ``chance`` says: a guess gains nothing from the draw. Where
+        there are fewer such examples than ``count``, these are returned.
+
         Raises:
             InputError: a length outside 1 … ``longest``.
         """
-        return self.sample(length, count, stream(self, f"test_{length}", seed))
+        most, kept, rows, answers = max(1, math.ceil(count * self.chance(length))), [], set[bytes](), Counter[bytes]()
+        for draw in itertools.count():
+            drawn, new = self.sample(length, count, stream(self, f"test_{length}", seed, draw)), []
+            for n, (row, start, size) in enumerate(zip(drawn.tokens, drawn.answer_start, drawn.sizes, strict=True)):
+                whole, answer = row[:size].tobytes(), row[start:size].tobytes()
+                if len(rows) < count and whole not in rows and answers[answer] < most:
+                    new.append(n)
+                    rows.add(whole)
+                    answers[answer] += 1
+            kept.append(drawn.rows(np.array(new, np.int64)))
+            if len(rows) == count or not new:  # after as many draws without a new one, hardly any is left
+                return Examples.join(kept)
 
     def further_tests(
         self, lengths: list[int], train_length: int, count: int, seed: int
@@ -239,9 +266,9 @@ def uniform_token_chance(places: int, symbols: int) -> float:
 
 
 @cache
-def estimated_token_chance(cls: type[Task], variant: str, longest: int, length: int) -> float:
+def estimated_token_chance(cls: type[Task], variant: str, longest: int, length: int, settings: tuple = ()) -> float:
     """See ``Task.token_chance``. Each half of the examples is guessed from the other, which avoids bias."""
-    task = cls(variant, longest)
+    task = cls(variant, longest, **dict(settings))
     places, symbols = task.widths(length)[1] + 1, len(task.vocabulary)
     counts = np.zeros((2, places, symbols), np.int64)
     for draw in range(GUESSES):

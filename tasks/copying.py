@@ -1,6 +1,6 @@
 """Copying: repeat the prompt.
 
-``repeat``, length 4, from an alphabet of eight letters, so that symbols recur and only their positions distinguish them::
+``repeat``, length 4, from an alphabet of eight letters (setting ``letters``), so that symbols recur and only their positions distinguish them::
 
     <bos> d h e d <sep> d h e d <eos>
 
@@ -13,9 +13,10 @@ import numpy as np
 from jaxtyping import Int
 
 from .base import Ragged, Task, Vocabulary, uniform_token_chance
+from .errors import InputError
 from .sampling import distinct
 
-LETTERS = "abcdefgh"
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Copying(Task):
@@ -23,9 +24,12 @@ class Copying(Task):
     title = "Copying"
     variants = {"repeat": "eight letters, which recur", "unique": "no symbol twice"}
     length_is = "symbols to copy"
+    defaults = {"letters": 8}
 
     def setup(self) -> None:
-        symbols = LETTERS if self.variant == "repeat" else [f"s{i}" for i in range(2 * self.longest)]
+        if not 2 <= (letters := self.settings["letters"]) <= len(LETTERS):
+            raise InputError(f"{self.name}: letters must be from 2 to {len(LETTERS)}, got {letters}")
+        symbols = LETTERS[:letters] if self.variant == "repeat" else [f"s{i}" for i in range(2 * self.longest)]
         self.vocabulary = Vocabulary.of(symbol=symbols)
         self.count = len(symbols)
 

@@ -13,7 +13,7 @@ names the key. Filler and values are the same symbols, so that an average over t
 
     <bos> k9 v15 k7 v9 k0 v4 k6 v8 ? k7 k9 k0 k6 <sep> v9 v15 v4 v8 <eos>
 
-``decoys``, length 4, as ``needle`` with four marked keys among the filler, of which the query names one::
+``decoys``, length 4, as ``needle`` with four marked keys (setting ``marked``) among the filler, of which the query names one::
 
     <bos> v0 # k13 v5 v15 # k7 v2 v5 # k15 v0 # k10 v6 v8 ? k15 <sep> v0 <eos>
 
@@ -25,12 +25,11 @@ import numpy as np
 from jaxtyping import Int
 
 from .base import Ragged, Task, Vocabulary, uniform_token_chance
+from .errors import InputError
 from .sampling import distinct
 
 VALUES = 16
 QUERIES = {"needle": 1, "pairs": 1, "multi_query": 4, "decoys": 1}
-MARKED = 4
-"""Marked keys in ``decoys``."""
 
 
 class KeyRetrieval(Task):
@@ -43,8 +42,12 @@ class KeyRetrieval(Task):
         "decoys": "one of four marked pairs among filler",
     }
     length_is = "filler symbols (needle, decoys) or key–value pairs"
+    defaults = {"marked": 4}
 
     def setup(self) -> None:
+        self.marked = self.settings["marked"]
+        if not 1 <= self.marked <= 16:
+            raise InputError(f"{self.name}: marked must be from 1 to 16, got {self.marked}")
         needle = self.variant in ("needle", "decoys")
         self.key_count = 16 if needle else self.longest
         self.vocabulary = Vocabulary.of(
@@ -70,18 +73,18 @@ class KeyRetrieval(Task):
         return Ragged.join(head, hash_mark, key, value, tail, query_mark, key), value
 
     def _decoys(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
-        count, width = len(lengths), int(lengths.max(initial=0)) + 3 * MARKED
+        count, width = len(lengths), int(lengths.max(initial=0)) + 3 * self.marked
         symbols = rng.integers(VALUES, size=(count, width)) + self.value
-        keys = distinct(rng, count, MARKED, self.key_count) + self.key
-        values = rng.integers(VALUES, size=(count, MARKED)) + self.value
-        places = np.sort(rng.integers(0, lengths[:, None], size=(count, MARKED), endpoint=True), axis=1) + 3 * np.arange(MARKED)
+        keys = distinct(rng, count, self.marked, self.key_count) + self.key
+        values = rng.integers(VALUES, size=(count, self.marked)) + self.value
+        places = np.sort(rng.integers(0, lengths[:, None], size=(count, self.marked), endpoint=True), axis=1) + 3 * np.arange(self.marked)
         marks = np.full_like(keys, self.vocabulary.ids["#"])
         for offset, tokens in enumerate((marks, keys, values)):
             np.put_along_axis(symbols, places + offset, tokens, axis=1)
-        asked = rng.integers(MARKED, size=(count, 1))
+        asked = rng.integers(self.marked, size=(count, 1))
         key, value = (Ragged.of(np.take_along_axis(tokens, asked, axis=1)) for tokens in (keys, values))
         query_mark = Ragged.token(self.vocabulary.ids["?"], count)
-        return Ragged.join(Ragged.of(symbols, lengths + 3 * MARKED), query_mark, key), value
+        return Ragged.join(Ragged.of(symbols, lengths + 3 * self.marked), query_mark, key), value
 
     def _pairs(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
         count, width = len(lengths), int(lengths.max(initial=0))
@@ -98,7 +101,7 @@ class KeyRetrieval(Task):
     def widths(self, length: int) -> tuple[int, int]:
         queries = min(QUERIES[self.variant], length)
         if self.variant in ("needle", "decoys"):
-            return length + (5 if self.variant == "needle" else 2 + 3 * MARKED), 1
+            return length + (5 if self.variant == "needle" else 2 + 3 * self.marked), 1
         return 2 * length + 1 + queries, queries
 
     def chance(self, length: int) -> float:

@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Float, Int
 
-from .base import Ragged, Task, Vocabulary
+from .base import Examples, Ragged, Task, Vocabulary, stream
 
 TOPICS, CLASSES, WORDS = 8, "abc", 8
 STAY = 0.99
@@ -88,6 +88,10 @@ class Language(Task):
 
     def widths(self, length: int) -> tuple[int, int]:
         return 1, length
+
+    def test_examples(self, length: int, count: int, seed: int) -> Examples:
+        """As drawn, so that the loss is of the language's own texts: short ones recur."""
+        return self.sample(length, count, stream(self, f"test_{length}", seed))
 
     def chance(self, length: int) -> float:
         """Probability of the most likely text, found by a beam search (exact for short texts)."""

@@ -8,11 +8,13 @@
 
     <bos> 1 1 0 1 <sep> 1 0 0 1 <eos>
 
-``sparse``, length 4, at most four ones at any length, so that they become rarer but not more; the answer is one bit::
+``few_ones``, length 4, one to four ones at any length, so that they become rarer but not more: a model can count to four
+where the others ask it to track a state. The answer is one bit::
 
     <bos> 1 0 0 0 <sep> 1 <eos>
 
-In ``sparse``, even and odd numbers of ones are equally likely, then those of 0, 2, 4 or 1, 3 that fit, then their places.
+In ``few_ones``, even and odd numbers of ones are equally likely, then those of 2, 4 or 1, 3 that fit (0 or 1 in a single bit),
+then their places.
 """
 
 import numpy as np
@@ -21,8 +23,8 @@ from jaxtyping import Int
 from .base import Ragged, Task, Vocabulary, uniform_token_chance
 from .sampling import random_ones
 
-SPARSE_ONES = 4
-"""The greatest number of ones in ``sparse``."""
+FEW = 4
+"""The greatest number of ones in ``few_ones``."""
 
 
 class Parity(Task):
@@ -31,7 +33,7 @@ class Parity(Task):
     variants = {
         "answer": "only the parity",
         "scratchpad": "the parity after every bit",
-        "sparse": "only the parity, at most four ones",
+        "few_ones": "only the parity, at most four ones",
     }
     length_is = "bits"
 
@@ -40,7 +42,7 @@ class Parity(Task):
 
     def draw(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
         zero, shape = self.vocabulary.first("bit"), (len(lengths), int(lengths.max(initial=0)))
-        bits = sparse_bits(lengths, shape[1], rng) if self.variant == "sparse" else rng.integers(2, size=shape)
+        bits = few_ones(lengths, shape[1], rng) if self.variant == "few_ones" else rng.integers(2, size=shape)
         running = bits.cumsum(1) % 2
         prompt = Ragged.of(bits + zero, lengths)
         if self.variant == "scratchpad":
@@ -57,8 +59,8 @@ class Parity(Task):
         return uniform_token_chance(self.widths(length)[1], 2)
 
 
-def sparse_bits(lengths: Int[np.ndarray, " N"], width: int, rng: np.random.Generator) -> Int[np.ndarray, "N {width}"]:
-    """Rows with up to ``SPARSE_ONES`` ones, all within the first ``lengths[n]`` bits of row n."""
-    odd = rng.integers(2, size=len(lengths))
-    ones = odd + 2 * rng.integers(0, (np.minimum(lengths, SPARSE_ONES) - odd) // 2, endpoint=True)
+def few_ones(lengths: Int[np.ndarray, " N"], width: int, rng: np.random.Generator) -> Int[np.ndarray, "N {width}"]:
+    """Rows with up to ``FEW`` ones, all within the first ``lengths[n]`` bits of row n."""
+    odd, most = rng.integers(2, size=len(lengths)), np.minimum(lengths, FEW)
+    ones = np.where(most < 2, odd, 2 - odd + 2 * rng.integers(0, np.maximum(0, most - 2 + odd) // 2, endpoint=True))
     return random_ones(lengths, width, ones, rng)

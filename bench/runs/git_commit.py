@@ -13,9 +13,11 @@ CODE = ("bench", "tasks", "pyproject.toml", "constraints.txt")
 def current_commit() -> str | None:
     """The checkout's commit, with suffix ``-dirty`` if ``CODE`` was modified; None outside of a checkout.
 
+    The environment variable ``LPRIME_COMMIT`` replaces it: for a copy of the code without its history, as in a container.
+
     Cached at the first run of the process: modules already imported do not follow later commits.
     """
-    return commit_of(Path(__file__).resolve().parents[2])
+    return os.environ.get("LPRIME_COMMIT") or commit_of(Path(__file__).resolve().parents[2])
 
 
 def commit_of(root: Path) -> str | None:

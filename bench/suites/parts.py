@@ -77,6 +77,8 @@ class TaskSpec(Section):
     train_length: Annotated[int, Field(ge=1, le=4096)]
     test_at: Multiples | None = None
     """Test lengths of this task as multiples of L; those of the suite by default."""
+    settings: dict[str, Any] = {}
+    """Of the task, such as the path of a corpus."""
     recipe: dict[str, Any] = {}
 
 

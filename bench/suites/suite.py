@@ -106,7 +106,8 @@ class Suite(Section):
         return self.test_lengths(task)[-1]
 
     def make_task(self, task: str) -> Task:
-        return generators.get(task, self.spec(task).variant, self.longest(task))
+        spec = self.spec(task)
+        return generators.get(task, spec.variant, self.longest(task), **spec.settings)
 
     def test_sets(self, task: str) -> dict[int, Examples]:
         """Length → test examples; they depend only on the suite."""
