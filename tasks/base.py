@@ -156,7 +156,7 @@ class Task(ABC):
     """Variant → short description; the default first."""
     length_is: ClassVar[str]
     """The unit of length."""
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     """Increment it when a change makes the same stream give other examples. Part of a suite's fingerprint."""
     ranked: ClassVar[bool] = True
     """Whether boards rank encodings by it."""
@@ -240,6 +240,7 @@ class Task(ABC):
         Raises:
             InputError: a length outside 1 … ``longest``.
         """
+        self.check_lengths(length, length)
         most, kept, rows, answers = max(1, math.ceil(count * self.chance(length))), [], set[bytes](), Counter[bytes]()
         for draw in itertools.count():
             drawn, new = self.sample(length, count, stream(self, f"test_{length}", seed, draw)), []

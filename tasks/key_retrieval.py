@@ -17,7 +17,11 @@ names the key. Filler and values are the same symbols, so that an average over t
 
     <bos> v0 # k13 v5 v15 # k7 v2 v5 # k15 v0 # k10 v6 v8 ? k15 <sep> v0 <eos>
 
-There are 16 values. ``needle`` and ``decoys`` have 16 keys; the other variants have as many keys as the longest length has
+``latest``, length 4, as ``decoys`` with the same key at every mark: the query asks for its last value::
+
+    <bos> v14 # k13 v8 v0 # k13 v12 v9 # k13 v12 v12 # k13 v11 ? k13 <sep> v11 <eos>
+
+There are 16 values. ``needle``, ``latest`` and ``decoys`` have 16 keys; the other variants have as many keys as the longest length has
 pairs.
 """
 
@@ -29,7 +33,7 @@ from .errors import InputError
 from .sampling import distinct
 
 VALUES = 16
-QUERIES = {"needle": 1, "pairs": 1, "multi_query": 4, "decoys": 1}
+QUERIES = {"needle": 1, "pairs": 1, "multi_query": 4, "decoys": 1, "latest": 1}
 
 
 class KeyRetrieval(Task):
@@ -40,15 +44,16 @@ class KeyRetrieval(Task):
         "pairs": "one of many pairs",
         "multi_query": "up to four of many pairs",
         "decoys": "one of four marked pairs among filler",
+        "latest": "the last of four marked pairs of one key among filler",
     }
-    length_is = "filler symbols (needle, decoys) or key–value pairs"
+    length_is = "filler symbols (needle, decoys, latest) or key–value pairs"
     defaults = {"marked": 4}
 
     def setup(self) -> None:
         self.marked = self.settings["marked"]
         if not 1 <= self.marked <= 16:
             raise InputError(f"{self.name}: marked must be from 1 to 16, got {self.marked}")
-        needle = self.variant in ("needle", "decoys")
+        needle = self.variant not in ("pairs", "multi_query")
         self.key_count = 16 if needle else self.longest
         self.vocabulary = Vocabulary.of(
             mark="?#" if needle else "?",
@@ -58,7 +63,7 @@ class KeyRetrieval(Task):
         self.key, self.value = self.vocabulary.first("key"), self.vocabulary.first("value")
 
     def draw(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
-        draw = {"needle": self._needle, "decoys": self._decoys}.get(self.variant, self._pairs)
+        draw = {"needle": self._needle, "decoys": self._decoys, "latest": self._decoys}.get(self.variant, self._pairs)
         return draw(lengths, rng)
 
     def _needle(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
@@ -76,12 +81,14 @@ class KeyRetrieval(Task):
         count, width = len(lengths), int(lengths.max(initial=0)) + 3 * self.marked
         symbols = rng.integers(VALUES, size=(count, width)) + self.value
         keys = distinct(rng, count, self.marked, self.key_count) + self.key
+        if self.variant == "latest":
+            keys[:] = keys[:, :1]
         values = rng.integers(VALUES, size=(count, self.marked)) + self.value
         places = np.sort(rng.integers(0, lengths[:, None], size=(count, self.marked), endpoint=True), axis=1) + 3 * np.arange(self.marked)
         marks = np.full_like(keys, self.vocabulary.ids["#"])
         for offset, tokens in enumerate((marks, keys, values)):
             np.put_along_axis(symbols, places + offset, tokens, axis=1)
-        asked = rng.integers(self.marked, size=(count, 1))
+        asked = np.full((count, 1), self.marked - 1) if self.variant == "latest" else rng.integers(self.marked, size=(count, 1))
         key, value = (Ragged.of(np.take_along_axis(tokens, asked, axis=1)) for tokens in (keys, values))
         query_mark = Ragged.token(self.vocabulary.ids["?"], count)
         return Ragged.join(Ragged.of(symbols, lengths + 3 * self.marked), query_mark, key), value
@@ -100,7 +107,7 @@ class KeyRetrieval(Task):
 
     def widths(self, length: int) -> tuple[int, int]:
         queries = min(QUERIES[self.variant], length)
-        if self.variant in ("needle", "decoys"):
+        if self.variant not in ("pairs", "multi_query"):
             return length + (5 if self.variant == "needle" else 2 + 3 * self.marked), 1
         return 2 * length + 1 + queries, queries
 

@@ -32,6 +32,7 @@ BEAM = 256
 
 class Language(Task):
     name = "language"
+    version = 1
     title = "Language"
     variants = {"topics": "a hidden Markov model of topics and word classes"}
     length_is = "words"

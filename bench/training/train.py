@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -185,7 +186,7 @@ def train(
         update = optimizer.update(loss, recipe.clip_norm, encoding_only)
         if graphs and state.step + 1 < end:
             following = prepare(state.step + 1)  # while the GPU computes
-        value, skipped = update.tolist()
+        value, skipped = read(update)
         if skipped:
             state.diverged = True  # and the weights stay as before this step
         else:
@@ -203,6 +204,16 @@ def train(
                 state.step_ms.append((now - interval_start) * 1e3 / (state.step - interval_first))
             interval_start, interval_first = now, state.step
         after_step(state)
+
+
+def read(numbers: Float[Tensor, " N"]) -> list[float]:
+    """The numbers on the CPU. The wait for a GPU sleeps: torch's own wait keeps a core busy, which other runs could use."""
+    if numbers.device.type == "cuda":
+        numbers = torch.empty_like(numbers, device="cpu", pin_memory=True).copy_(numbers, non_blocking=True)
+        done = torch.cuda.Event(blocking=True)
+        done.record()
+        done.synchronize()
+    return numbers.tolist()
 
 
 def median_step_ms(state: TrainingState) -> float:

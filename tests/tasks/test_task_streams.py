@@ -2,6 +2,8 @@
 
 import dataclasses
 import inspect
+import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -17,24 +19,25 @@ def same(a: tasks.Examples, b: tasks.Examples) -> bool:
 
 # Content of the test sets of lengths 1, 4 and 10. Published results depend on it: a change requires a new ``version``.
 GOLDEN = {
-    ("addition", "reversed", 1): "60f8af06f3619f9aa92ff26eac6edac6822a1d9b54be3a19b73baf8fb7b2ac96",
-    ("addition", "plain", 1): "6022187bb5371ad14c39233872a960e872ecacf4b9dc26289103351769978189",
-    ("addition", "scratchpad", 1): "b534a0fcdfce4390d0dfa3f085adae45cf371bf54058279ec15e426507fa8c59",
-    ("addition", "padded", 1): "43cca458bc5403efb92b1203d572c80c6bf19aab8d0d2a201b5879bfb70a8519",
-    ("addition", "hinted", 1): "770e5b9e38d6010621a274fa0bb0e55c45e080ce2850a92fe3349b10c9a9ab30",
-    ("copying", "repeat", 1): "979464350fb46764ba6e8e9a61a1572bdc1cf31a13fe90cd74a9988683a66037",
-    ("copying", "unique", 1): "8e3d67c08e4a9ab795c957beae6454e04fc48a05640ba69babcfa307dc0de1fc",
-    ("key_retrieval", "needle", 1): "f09d0a0c33d2dbc1ea0c91a151f7e39e5dd5dc5c9e3c956937cd88104522e7fb",
-    ("key_retrieval", "pairs", 1): "f479315f09a20fd0a14e533513deda409a9cdfd974e7f79b7a84a58dcc5b960d",
-    ("key_retrieval", "multi_query", 1): "039116e5e4bc5ef0d8c8e1160d0b1e954c88c39aea81d269874742cb3aaa8ebe",
-    ("key_retrieval", "decoys", 1): "4cc2301fbedc9499999dcfddea0fb051eb36076c282955d894eeb41a6dcfb603",
+    ("addition", "reversed", 2): "e66298f432775b5a0750d1b3d25a8cc03517567a3663833d71867af2dd044537",
+    ("addition", "plain", 2): "f3e1b65efff5681692813a5a7f7bac1d96130eec8ee721ce6265cd4b9149f458",
+    ("addition", "scratchpad", 2): "dbd7c42b48bdae0f56f5b6544f582f07f712c1fa63bc000ed973fc95341c05fa",
+    ("addition", "padded", 2): "ac80e50bbaebf59f1290cc30598e9a8daccfb3ae645c3ec9f60010efa2e21680",
+    ("addition", "hinted", 2): "770e5b9e38d6010621a274fa0bb0e55c45e080ce2850a92fe3349b10c9a9ab30",
+    ("copying", "repeat", 2): "8ebf0a0de216143c466b9ddf43929a570253f6bcf4fdaa0734223298b04fd61e",
+    ("copying", "unique", 2): "8e3d67c08e4a9ab795c957beae6454e04fc48a05640ba69babcfa307dc0de1fc",
+    ("key_retrieval", "needle", 2): "90750024d72e7a6b352b72e9d025e54b5161597b406841c6fcd839154c95f3e9",
+    ("key_retrieval", "pairs", 2): "1e3596060506b1962fdb68b42143a48aea566206ff40d3c471d2f3d4bbf8531e",
+    ("key_retrieval", "multi_query", 2): "6e037f9efe3d1969b2c04c269fe8acded80d23901ce7b836c1a76597281987cd",
+    ("key_retrieval", "decoys", 2): "6baa6e543e1f1db8c88957f31f3b8f58af552e9995b6a1ccbc9fc4b432ff6479",
+    ("key_retrieval", "latest", 2): "2b574eb980babbe3d24f3edd76a1164ec1ce36717ac621b415f5829a28a0dbb0",
     ("language", "topics", 1): "f0b0270031333c900f760cfc34a0966cdf2be9c008075be03300faadbcbabc84",
-    ("majority", "binary", 1): "063f4a57dddb16355e7abac07489a34b070bd70114fb80688ea637d5f962b876",
-    ("parity", "answer", 1): "16919fd328711883e9a021cd6b0522afb8b64de9d571c1f57779dd39c92fda04",
-    ("parity", "scratchpad", 1): "f725aa88ce9f985fe833582b82b0378d824331c3980a7b12f801cb90b8fbe96f",
-    ("parity", "sparse", 1): "21f864989ca521bb5af4000692bee4bc4adc183ea42f2d0cf2be15d45c889cd4",
-    ("sorting", "unique", 1): "a26879dff458762f762b30d956291dff753b886d0c34abf1d41118436d65c94e",
-    ("sorting", "repeat", 1): "e1193530f140a699835f4ab4fb60a5be99a6fd05d5215dec8b7ab386494e2c34",
+    ("majority", "binary", 2): "a02d0568bf983662f60ee64ea33cacae8eb92990612a0b2dbba636c92167ad62",
+    ("parity", "answer", 2): "5d421af2d5d87792bd89ebca532e238846787e9759927a028f26bb0858a1cce0",
+    ("parity", "scratchpad", 2): "d81ec5958a5cf9b6eb0cc813f76dd53149b507f68f895f37f308477e5d525575",
+    ("parity", "few_ones", 2): "bdd554c15d7fbb07e1e955ef35dbf776f56b7235ca844dd8d1dca0c279904cbe",
+    ("sorting", "unique", 2): "a26879dff458762f762b30d956291dff753b886d0c34abf1d41118436d65c94e",
+    ("sorting", "repeat", 2): "7f51a1d62422fe60df67db0affeb1b21c451dacb0363e6cf2918022359850d67",
 }
 
 
@@ -63,6 +66,25 @@ def test_batches_depend_on_seed_step_and_nothing_else(task):
     assert not any(same(batch, other) for other in others)
     again = tasks.get(task.name, task.variant, longest=task.longest)
     assert same(batch, tasks.train_batch(again, 8, 16, seed=3, step=1000))
+
+
+def test_a_test_set_holds_no_example_twice_and_no_answer_more_often_than_a_guess_gets_right(task):
+    if task.name == "language":
+        return  # its loss is that of texts as they are drawn
+    for length in (1, 2, 9):
+        examples = tasks.test_set(task, length, 64, 0)
+        rows = [tuple(row[:size]) for row, size in zip(examples.tokens, examples.sizes, strict=True)]
+        answers = Counter(row[start:] for row, start in zip(rows, examples.answer_start, strict=True))
+        assert len(set(rows)) == len(rows)
+        assert max(answers.values()) <= max(1, math.ceil(64 * task.chance(length)))
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "length", "exist"),
+    [("parity", "answer", 3, 8), ("parity", "few_ones", 4, 15), ("majority", "binary", 4, 10), ("copying", "repeat", 2, 64)],
+)
+def test_where_few_examples_exist_a_test_set_holds_them_all(name, variant, length, exist):
+    assert len(tasks.test_set(tasks.get(name, variant), length, 256, 0)) == exist
 
 
 def test_streams_differ_by_every_part_of_their_name(task):
