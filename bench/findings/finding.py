@@ -223,6 +223,7 @@ def derived_suite(finding: str, key: str, content: Mapping[str, Any]) -> Suite:
         if section in changes:
             changes[section] = base[section] | changes[section]
     if not changes.keys() <= {"encodings", "seeds"}:
+        base |= {"learning_rates": [], "blocks": []}
         changes |= {"name": f"{finding}-{key}".replace("_", "-"), "version": changes.get("version", 1), "vary": None}
     return validated(Suite, base | changes, where)
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -72,9 +72,15 @@ class Allocator:
     """Whether a recording failed. Before torch 2.12 the allocator then frees no memory, or raises an error when asked to."""
 
 
+@cache
+def recording_stream() -> torch.cuda.Stream:
+    """The stream of all recordings of this process: cuBLAS keeps some 64 MiB of memory for every stream that it has met."""
+    return torch.cuda.Stream()
+
+
 def cuda_graph(function: StaticFunction) -> tuple[list[Tensor], Callable[[], Any]]:
     """Warm up on a separate stream, then record (PyTorch's notes on CUDA semantics, "Whole-network capture")."""
-    side = torch.cuda.Stream()
+    side = recording_stream()
     side.wait_stream(torch.cuda.current_stream())
     try:
         with CopyOnce() as constants, torch.cuda.stream(side):
@@ -84,7 +90,7 @@ def cuda_graph(function: StaticFunction) -> tuple[list[Tensor], Callable[[], Any
         torch.cuda.current_stream().wait_stream(side)
     graph = torch.cuda.CUDAGraph()
     # The outer block restores the current stream: after a failed recording torch does not.
-    with constants, torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph):
+    with constants, torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph, stream=side):
         outputs = function()
 
     return outputs, partial(replay, graph, constants)

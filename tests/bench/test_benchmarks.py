@@ -91,7 +91,7 @@ def test_library_models_have_as_many_parameters_as_ours(models):
     assert {encoding for encoding, _ in models} == {"nope", "learned", "rope", "alibi", "t5"}
     for (encoding, who), module in models.items():
         ours = sum(p.numel() for p in Ours(COPYING, encoding).model.parameters())
-        assert sum(p.numel() for p in module.parameters()) == pytest.approx(ours, rel=0.02), who
+        assert sum(p.numel() for p in module.parameters()) == pytest.approx(ours, rel=0.04), who
 
 
 def test_library_models_are_causal_and_see_order_as_their_encoding_does(models):

@@ -38,7 +38,7 @@ def test_randomised_positions_are_not_deterministic():
 def test_extra_parameters_count_the_encoding_only():
     assert extra_parameters(get_encoding("nope")) == 0
     assert extra_parameters(get_encoding("t5")) == 32 * 4, "32 buckets, 4 heads"
-    assert extra_parameters(get_encoding("learned")) == 67 * 64, "one row per token, 67 at L′ = 32"
+    assert extra_parameters(get_encoding("learned")) == 259 * 64, "one row per token, 259 at L′ = 128"
 
 
 def test_costs_are_relative_to_nope():

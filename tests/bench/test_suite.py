@@ -23,7 +23,8 @@ def test_shipped_suites_are_complete(name):
     suite = load_suite(name)
     assert suite.name == name
     ranked = {"copying", "addition", "parity", "key_retrieval", "sorting"}
-    assert {t.task for t in suite.tasks} == ({"language"} if name == "language" else ranked)
+    only = {"language": {"language"}, "text": {"text"}, "text-python": {"text"}}
+    assert {t.task for t in suite.tasks} == only.get(name, ranked)
     for spec in suite.tasks:
         lengths = suite.test_lengths(spec.task)
         assert spec.train_length in lengths, "L itself is tested"
@@ -216,18 +217,21 @@ def test_scalars_are_those_of_yaml_1_2(tmp_path):
     assert [type(read[key]) for key in "adej"] == [int, float, float, int]
 
 
-def test_shipped_suites_keep_the_fingerprints_of_their_published_results():
-    """As at commit 8eacf306, before suites had a score and learning rates."""
-    expected = {
-        "small": "ddcf86c3beff3b0d",
-        "standard": "b21eeb3bbda2c81b",
-        "quick": "c146191eac655c05",
-        "language": "f6e8f58200c7962a",
-    }
-    found = {name: load_suite(name) for name in expected}
-    assert {name: suite.fingerprint for name, suite in found.items()} == expected
-    assert {suite.score for suite in found.values()} == {"exact+token"}
-    assert found["small"].conditions["width-128"].fingerprint == "2f3e2a6b7850a4a9"
+def test_shipped_suites_keep_the_fingerprints_of_their_results():
+    expected = {"small": "c3958388dc00f09e", "text": "08a6d60bf0f36f87"}
+    assert {name: load_suite(name).fingerprint for name in expected} == expected
+
+
+def test_the_sizes_differ_from_small_in_size_and_learning_rates_alone():
+    small = load_suite("small")
+    for name in ("medium", "standard"):
+        suite = load_suite(name)
+        factor = small.model.width / suite.model.width
+        assert suite.learning_rates == [rate * factor for rate in small.learning_rates]
+        same = {"name": "small", "version": 3, "about": small.about, "vary": None, "model": small.model}
+        recipe = suite.recipe.model_copy(update={"learning_rate": small.recipe.learning_rate})
+        changed = suite.model_copy(update=same | {"recipe": recipe, "learning_rates": small.learning_rates})
+        assert changed == small.model_copy(update={"vary": None})
 
 
 def test_score_and_learning_rates():

@@ -67,7 +67,7 @@ def test_the_name_of_a_condition_is_that_of_a_suite(tmp_path):
         load_suite(str(tmp_path / "my-own-step-x2.yaml"))
     assert [one.name for one in load_suite(str(path)).conditions.values()] == ["tiny-steps-x2", "tiny-width-32"]
     assert load_suite("quick").conditions == {}
-    assert is_shipped("small-steps-x4") and not is_shipped("small-")
+    assert is_shipped("small-steps-x2") and not is_shipped("small-")
 
 
 @pytest.mark.parametrize(

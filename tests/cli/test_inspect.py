@@ -56,15 +56,15 @@ def test_show_prints_all_things_of_a_name():
 
 def test_show_prints_the_recipe_of_a_suite_and_of_its_conditions(tmp_path):
     (suite,) = json.loads(printed("show", "small", "--json"))
-    (condition,) = json.loads(printed("show", "small-steps-x4", "--json"))
-    assert (suite["recipe"]["steps"], condition["recipe"]["steps"]) == (1400, 5600)
-    assert "steps-x4" in suite["conditions"] and condition["conditions"] == []
-    assert "copying unique, L 16, L′ 32; steps 7200" in condition["tasks"]
+    (condition,) = json.loads(printed("show", "small-steps-x2", "--json"))
+    assert (suite["recipe"]["steps"], condition["recipe"]["steps"]) == (3000, 6000)
+    assert "steps-x2" in suite["conditions"] and condition["conditions"] == []
+    assert "addition hinted, L 4, L′ 32; steps 8000" in condition["tasks"]
     own = tmp_path / "own.yaml"
     own.write_text(shipped()["small"].read_text().replace("name: small", "name: own").replace("layers: 3", "layers: 2"))
     assert "layers: 2" in printed("show", own)
     assert "cannot read encoding" in refused("show", "small-mine.py"), "a file of an encoding, no condition of small"
-    assert "did you mean 'steps-x4'?" in refused("show", "small-steps-x5")
+    assert "did you mean 'steps-x2'?" in refused("show", "small-steps-x5")
 
 
 def test_show_prints_all_settings_of_a_wrapped_encoding():

@@ -25,7 +25,7 @@ LOCAL, THEIRS = (1, 1, 0.75, 0.5), (1, 1, 0.5, 0.25)
 def test_version_and_short_help():
     assert re.fullmatch(r"lprime \d+\.\d+\.\d+\n", printed("--version"))
     assert printed("run", "-h") == printed("run", "--help")
-    assert all(name in " ".join(printed("run", "-h").split()) for name in shipped())
+    assert all(name in re.sub(r"\s", "", printed("run", "-h")) for name in shipped())
 
 
 def test_completion_knows_what_exists():
