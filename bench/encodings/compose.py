@@ -150,6 +150,10 @@ def with_settings(cls: type[Encoding], given: Mapping[str, Any]) -> type[Encodin
     return type(cls.__name__, (cls,), members)
 
 
+MAY_BE_ZERO = ("init_std", "offset")
+"""Settings with a positive default that may be zero; other numbers with a positive default must be positive."""
+
+
 def checked_setting(name: str, key: str, value: Any, defaults: Mapping[str, Any]) -> Any:
     """Return a setting's value in the type of its default, or raise ``InputError``."""
     if not defaults:
@@ -161,4 +165,6 @@ def checked_setting(name: str, key: str, value: Any, defaults: Mapping[str, Any]
         value = float(value)
     if type(value) is not wanted or (wanted is str and not re.fullmatch(r"[a-z0-9_]+", value)):
         raise InputError(f"setting {key} of {name} must be of type {wanted.__name__}, such as {defaults[key]!r}, got {value!r}")
+    if wanted in (int, float) and defaults[key] > 0 and (value < 0 or (value == 0 and key not in MAY_BE_ZERO)):
+        raise InputError(f"setting {key} of {name} must be above 0, such as {defaults[key]!r}, got {value!r}")
     return value
