@@ -78,7 +78,7 @@ def in_order(suite: Suite, rates: list[float] | None) -> list[Run]:
 def unpack(suite: Suite, store: Path, out: Path) -> None:
     """Write the kept results of a suite as run folders."""
     if (kept := store / f"{suite.name}.jsonl.gz").exists():
-        for line in gzip.open(kept, "rt"):
+        for line in gzip.decompress(kept.read_bytes()).decode().splitlines():
             result = json.loads(line)
             path = run_path(suite.name, result["task"], result["encoding"]["name"], result["seed"], result["learning_rate"])
             if not (file := out / path / RESULT).exists():

@@ -1,8 +1,8 @@
 """``python benchmarks/same_scores.py GPU CPU``: whether the same runs score alike on two devices.
 
-GPU and CPU are folders of runs, or files of ``benchmarks/grid.py``. Runs that are in both are compared by their mean exact match
-beyond L. Two one-sided t-tests over runs (Schuirmann 1987) ask whether the mean difference is within .01 overall, and within .015 for
-each task, .03 for parity.
+GPU and CPU are folders of runs, or files of ``benchmarks/grid.py``. Runs that are in both are compared by their mean exact
+match beyond L. Two one-sided t-tests over runs (Schuirmann 1987) ask whether the mean difference is within .01 overall, and
+within .015 for each task, .03 for parity.
 """
 
 import gzip
@@ -37,7 +37,7 @@ def read(place: Path) -> pd.DataFrame:
     if place.is_dir():
         texts = [file.read_text() for file in sorted(place.rglob("result.json"))]
     else:
-        texts = gzip.open(place, "rt").readlines()
+        texts = gzip.decompress(place.read_bytes()).decode().splitlines()
     return pd.DataFrame(map(record, texts)).set_index(["task", "encoding", "seed", "learning_rate"])
 
 

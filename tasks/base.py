@@ -7,7 +7,6 @@ mask, widths), which this module joins into padded token arrays.
 """
 
 import hashlib
-import itertools
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -241,9 +240,10 @@ class Task(ABC):
             InputError: a length outside 1 … ``longest``.
         """
         self.check_lengths(length, length)
-        most, kept, rows, answers = max(1, math.ceil(count * self.chance(length))), [], set[bytes](), Counter[bytes]()
-        for draw in itertools.count():
-            drawn, new = self.sample(length, count, stream(self, f"test_{length}", seed, draw)), []
+        most = max(1, math.ceil(count * self.chance(length)))
+        kept, rows, answers = list[Examples](), set[bytes](), Counter[bytes]()
+        while not kept or (len(kept[-1]) and len(rows) < count):  # after as many draws without a new one, hardly any is left
+            drawn, new = self.sample(length, count, stream(self, f"test_{length}", seed, len(kept))), []
             for n, (row, start, size) in enumerate(zip(drawn.tokens, drawn.answer_start, drawn.sizes, strict=True)):
                 whole, answer = row[:size].tobytes(), row[start:size].tobytes()
                 if len(rows) < count and whole not in rows and answers[answer] < most:
@@ -251,8 +251,7 @@ class Task(ABC):
                     rows.add(whole)
                     answers[answer] += 1
             kept.append(drawn.rows(np.array(new, np.int64)))
-            if len(rows) == count or not new:  # after as many draws without a new one, hardly any is left
-                return Examples.join(kept)
+        return Examples.join(kept)
 
     def further_tests(
         self, lengths: list[int], train_length: int, count: int, seed: int

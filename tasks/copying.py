@@ -1,6 +1,7 @@
 """Copying: repeat the prompt.
 
-``repeat``, length 4, from an alphabet of eight letters (setting ``letters``), so that symbols recur and only their positions distinguish them::
+``repeat``, length 4, from an alphabet of eight letters (setting ``letters``), so that symbols recur and only their positions
+distinguish them::
 
     <bos> d h e d <sep> d h e d <eos>
 

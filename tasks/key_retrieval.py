@@ -13,7 +13,7 @@ names the key. Filler and values are the same symbols, so that an average over t
 
     <bos> k9 v15 k7 v9 k0 v4 k6 v8 ? k7 k9 k0 k6 <sep> v9 v15 v4 v8 <eos>
 
-``decoys``, length 4, as ``needle`` with four marked keys (setting ``marked``) among the filler, of which the query names one::
+``decoys``, length 4, as ``needle`` with four marked keys (setting ``marked``), of which the query names one::
 
     <bos> v0 # k13 v5 v15 # k7 v2 v5 # k15 v0 # k10 v6 v8 ? k15 <sep> v0 <eos>
 
@@ -21,8 +21,8 @@ names the key. Filler and values are the same symbols, so that an average over t
 
     <bos> v14 # k13 v8 v0 # k13 v12 v9 # k13 v12 v12 # k13 v11 ? k13 <sep> v11 <eos>
 
-There are 16 values. ``needle``, ``latest`` and ``decoys`` have 16 keys; the other variants have as many keys as the longest length has
-pairs.
+There are 16 values. ``needle``, ``latest`` and ``decoys`` have 16 keys; the other variants have as many keys as the longest
+length has pairs.
 """
 
 import numpy as np
@@ -84,7 +84,8 @@ class KeyRetrieval(Task):
         if self.variant == "latest":
             keys[:] = keys[:, :1]
         values = rng.integers(VALUES, size=(count, self.marked)) + self.value
-        places = np.sort(rng.integers(0, lengths[:, None], size=(count, self.marked), endpoint=True), axis=1) + 3 * np.arange(self.marked)
+        among = rng.integers(0, lengths[:, None], size=(count, self.marked), endpoint=True)
+        places = np.sort(among, axis=1) + 3 * np.arange(self.marked)
         marks = np.full_like(keys, self.vocabulary.ids["#"])
         for offset, tokens in enumerate((marks, keys, values)):
             np.put_along_axis(symbols, places + offset, tokens, axis=1)
