@@ -21,7 +21,6 @@ from .reading import read_states
 from .record import Value
 from .subject import Subject, as_tokens
 
-VERSION = 1
 TRAINED, TESTED = 384, 96
 """Sequences that the classifiers are trained and tested on."""
 STEPS, BATCH, RATE = 150, 256, 1e-2
@@ -31,19 +30,17 @@ CHUNK = 32
 
 def measure(subject: Subject) -> list[Value]:
     """The error by layer, of this model and of the untrained one, on sequences of length L and past it."""
-    untrained = build_model(subject.run)
-    values = []
+    values, models = [], (subject.model, build_model(subject.run))
     for length in dict.fromkeys((subject.train_length, subject.past)):
         examples = subject.examples(length, TRAINED + TESTED)
         counts = counted_tokens(examples)
         width = int(counts.max())
-        models = [subject.model, untrained]
         states = torch.cat([stream_states(subject, model, examples, length)[:, :, :width] for model in models])
         inside = torch.arange(width) < counts[:, None]
         errors = probe_errors(states, inside, TRAINED).unflatten(0, (2, -1)).tolist()
         for quantity, by_layer in zip(("error", "untrained"), errors, strict=True):
             values += [Value(quantity, error, length, layer) for layer, error in enumerate(by_layer)]
-        values += [Value("positions", width, length), Value("chance", (width**2 - 1) / (3 * width), length)]
+        values.append(Value("chance", (width**2 - 1) / (3 * width), length))
     return values
 
 
