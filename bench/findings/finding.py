@@ -54,7 +54,7 @@ from .reading import Measure, Reading
 ALPHA = 0.025
 """One-sided level of every test, so that intervals of 95 % show the same."""
 LEAST_POWER = 0.8
-Samples = Mapping[str, Mapping[int, float]]
+Samples = dict[str, dict[int, float]]
 """Label → seed → number."""
 NO_RULE = ("minutes", "tried", "withdrawn", "objection")
 """Fields that do not decide how numbers are judged."""
@@ -211,7 +211,7 @@ class Finding(Section):
         Arguments:
             found: key of the suite → results of its runs, or the records of their probes for a finding about probes.
         """
-        numbers: dict[str, dict[int, float]] = {}
+        numbers: Samples = {}
         for label, (probe, key, encoding) in self.labels.items():
             tasks = self.tasks(self.grids[key])
             reading: Any = self.probes.get(probe) or self.measure
