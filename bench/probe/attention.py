@@ -16,15 +16,15 @@ i/(i + 1).
 - ``slope of x``: of ln x over ln T, least squares over the lengths from L on, T being tokens; −½ for the output of uniform
   attention.
 
-``similarity`` (Kazemnejad et al. 2023), by layer, at L and 2 L: the minimum over pairs of heads, one of each model, of
-(1/rows) Σ JSD(P_row‖Q_row) on the same examples, in nats: 0 for equal attention, at most ln 2. The published code
-(``src/analyzers/attention_kl_analyzer.py``) compares only heads i < j, and its ``KLDivLoss(log p, m)`` computes KL(m‖p), so its
-numbers pass ln 2; here all pairs of heads are compared, by JSD = H((P + Q)/2) − (H(P) + H(Q))/2. The baseline is another seed
-of the same encoding. Models of one seed share their first weights and are more alike.
+``similarity`` (Kazemnejad et al. 2023), by layer, at L and 2 L, to the model of the same seed without encoding: the minimum
+over pairs of heads, one of each model, of (1/rows) Σ JSD(P_row‖Q_row) on the same examples, in nats: 0 for equal attention, at
+most ln 2. The published code (``src/analyzers/attention_kl_analyzer.py``) compares only heads i < j, and its ``KLDivLoss(log p,
+m)`` computes KL(m‖p), so its numbers pass ln 2; here all pairs are compared, by JSD = H((P + Q)/2) − (H(P) + H(Q))/2.
 """
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
@@ -34,16 +34,15 @@ from torch import Tensor
 
 from .reading import Attention, read_attention
 from .record import Value
-from .subject import Subject, as_tokens, batches, predicting
+from .subject import Subject, as_tokens, predicting, trained_subject
 
+REFERENCE = "nope"
 CELLS = 2**21
 """Largest number of tokens² of a batch, which bounds the memory."""
 MOST_PLACES = 128
 """Most places of one example that similarity compares, evenly spaced; a text has an answer token at every place."""
 Look = Callable[[Int[Tensor, " R"], Float[Tensor, "R H T"] | None, Float[Tensor, "R H d"]], dict[str, Tensor]]
 """Name → numbers of R places, from their positions, weights and outputs."""
-Rows = dict[int, list[Float[np.ndarray, "R H T"]]]
-"""Length → the attention of each layer at the asked places."""
 
 
 def at_places(
@@ -57,7 +56,10 @@ def at_places(
     """
     found: dict[int, list[dict[str, Tensor]]] = {}
     announced, generator = subject.context(length)
-    for part in batches(subject.examples(length, count), cells):
+    examples = subject.examples(length, count)
+    size = max(1, cells // examples.tokens.shape[1] ** 2)
+    for start in range(0, count, size):
+        part = examples.rows(slice(start, start + size))
         asked = predicting(part, most)
 
         def use(attention: Attention, asked: Tensor = asked) -> None:
@@ -123,8 +125,20 @@ def slope(points: dict[int, float]) -> float | None:
     return float(np.polyfit(logs[:, 0], logs[:, 1], 1)[0]) if len(logs) > 1 else None
 
 
-def read_rows(subject: Subject) -> Rows:
-    """The attention that similarity compares; a length is missing if a layer has no weights."""
+def similarity(subject: Subject) -> list[Value]:
+    """The divergence from the attention without encoding; nothing for that model itself, or without weights."""
+    if subject.run.encoding == REFERENCE:
+        return []
+    other = trained_subject(replace(subject.run, encoding=REFERENCE), subject.out)
+    return [
+        Value("divergence", float(divergences(p, q).min()), length, layer, at=f"{REFERENCE} seed {subject.run.seed}")
+        for length in dict.fromkeys((subject.train_length, subject.past))
+        for layer, (p, q) in enumerate(zip(read_rows(subject, length), read_rows(other, length), strict=False))
+    ]
+
+
+def read_rows(subject: Subject, length: int) -> list[Float[Tensor, "R H T"]]:
+    """The attention of each layer at the asked places; empty if a layer has no weights."""
 
     def look(place: Tensor, weights: Tensor | None, output: Tensor) -> dict[str, Tensor]:
         if weights is None:
@@ -132,22 +146,8 @@ def read_rows(subject: Subject) -> Rows:
         weights = weights.double().clamp_min(0)
         return {"rows": weights / weights.sum(-1, keepdim=True)}
 
-    rows: Rows = {}
-    for length in dict.fromkeys((subject.train_length, subject.past)):
-        layers = at_places(subject, length, 10, look, cells=2**62, most=MOST_PLACES).values()  # in one batch
-        if all(layers):
-            rows[length] = [layer["rows"].numpy() for layer in layers]
-    return rows
-
-
-def compare(one: Rows, other: Rows, name: str) -> list[Value]:
-    """The divergence of two models' attention, by length and layer; ``name`` is that of the other one."""
-    return [
-        Value("divergence", float(divergences(torch.from_numpy(p), torch.from_numpy(q)).min()), length, layer, at=name)
-        for length in one
-        if length in other
-        for layer, (p, q) in enumerate(zip(one[length], other[length], strict=True))
-    ]
+    layers = at_places(subject, length, 10, look, cells=2**62, most=MOST_PLACES).values()  # in one batch
+    return [layer["rows"] for layer in layers] if all(layers) else []
 
 
 def divergences(p: Float[Tensor, "R H T"], q: Float[Tensor, "R G T"]) -> Float[Tensor, "H G"]:

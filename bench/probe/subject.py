@@ -1,7 +1,6 @@
 """A trained run that probes examine: its weights, its held-out examples, and the context in which its model was tested."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +34,8 @@ class Subject:
 
     run: Run
     model: Decoder
+    out: Path
+    """Folder of the runs."""
 
     @cached_property
     def task(self) -> tasks.Task:
@@ -73,13 +74,6 @@ def as_tokens(examples: Examples) -> Int[Tensor, "B T"]:
     return torch.from_numpy(np.ascontiguousarray(examples.tokens))
 
 
-def batches(examples: Examples, cells: int) -> Iterator[Examples]:
-    """The examples in batches of at most ``cells`` tokens²."""
-    size = max(1, cells // examples.tokens.shape[1] ** 2)
-    for start in range(0, len(examples), size):
-        yield examples.rows(slice(start, start + size))
-
-
 def predicting(examples: Examples, most: int | None = None) -> Bool[Tensor, "B T"]:
     """True where the next token is part of the answer.
 
@@ -115,4 +109,4 @@ def trained_subject(run: Run, out: Path) -> Subject:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(weights[name] if name in weights else plain[name.replace("base.", "")])
-    return Subject(run, model.eval())
+    return Subject(run, model.eval(), out)

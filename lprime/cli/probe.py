@@ -38,7 +38,7 @@ def probe(
     Numbers are files next to the runs' own, probe-<name>.json. `lprime export --probes` writes them as one table. Those that
     exist are not measured again. To train on a cluster: `lprime run SUITE --keep-weights --on FILE`.
     """
-    from bench.probe.measure import VERSIONS, applies, measure_runs
+    from bench.probe.measure import PROBES, measure_runs
     from bench.runs.run import plan_runs
     from bench.suites.suite import load_suite
     from tasks import InputError, unknown
@@ -46,14 +46,14 @@ def probe(
     from .selection import expand, try_encodings
 
     *names, suite_name = arguments
-    if suite_name in VERSIONS:
+    if suite_name in PROBES:
         raise InputError(f"expected lprime probe NAME SUITE: the suite comes last, got {suite_name!r}")
     for name in names:
-        if name not in VERSIONS:
-            raise unknown("probe", name, VERSIONS)
-    suite, chosen = load_suite(suite_name), names or [*VERSIONS]
+        if name not in PROBES:
+            raise unknown("probe", name, PROBES)
+    suite, chosen = load_suite(suite_name), names or [*PROBES]
     runs = plan_runs(suite, try_encodings(expand(encoding) if encoding else suite.encodings), task, seed or suite.seeds[:1])
-    runs = [run for run in runs if any(applies(name, run) for name in chosen)]
+    runs = [run for run in runs if any(PROBES[name].applies(run) for name in chosen)]
     if not runs:
         raise InputError(f"{', '.join(chosen)}: defined for none of the chosen tasks of suite {suite.name}")
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress

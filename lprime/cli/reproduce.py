@@ -103,9 +103,8 @@ def measure(finding: "Finding", out: Path, workers: int | None, known: "Outcome 
                 raise InputError(f"finding {finding.name}: {len(ended.failed)} runs failed, {ended.locked} run elsewhere")
             results = found[key] = [result for run in runs if (result := run.result(out))]
             seconds += sum(result.timings.total_s for result in results)
-            if probes:  # attention is compared between runs of one seed
-                seeds = [[run for run in runs if run.seed == seed] for seed in suite.seeds]
-                found[key] = [record for own in seeds for record in measure_runs(own, out, probes, workers)]
+            if probes:
+                found[key] = measure_runs(runs, out, probes, workers)
                 seconds += sum(record.seconds for record in found[key])
         samples = finding.samples(found)
     return Outcome(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,7 +20,7 @@ from bench.probe import answers, attention
 from bench.probe.position import probe_errors
 from bench.probe.reading import Attention, read_attention, read_states
 from bench.probe.record import Value
-from bench.probe.subject import Subject, batches, predicting
+from bench.probe.subject import Subject, predicting
 from bench.runs.run import Run
 from bench.runs.run_training import build_model
 from bench.suites.suite import Suite
@@ -187,7 +188,7 @@ def test_outputs_vary_over_examples_and_not_because_places_differ():
 def test_distances_by_hand():
     suite = Suite.model_validate(suite_dict(tasks=[COPYING], test_at=[1, 2]))
     run = Run(suite, "copying", "alibi", 0)
-    subject = Subject(run, build_model(run))
+    subject = Subject(run, build_model(run), Path("runs"))
     found = {(v.length, v.layer, v.head): v.value for v in attention.distance(subject)}
     expected = {}
     for length in (4, 8):
@@ -203,19 +204,14 @@ def test_distances_by_hand():
     assert found == expected
 
 
-def test_asked_places_are_evenly_spaced_and_batches_are_bounded():
+def test_asked_places_are_evenly_spaced():
     suite = Suite.model_validate(suite_dict(tasks=[COPYING], test_at=[1, 10]))
-    run = Run(suite, "copying", "nope", 0)
-    examples = Subject(run, build_model(run)).examples(40, 7)
+    examples = suite.make_task("copying").sample(40, 7, np.random.default_rng(0))
     every, some = predicting(examples), predicting(examples, 5)
     assert every.sum(1).tolist() == [41] * 7, "the answer and <eos>"
     first = int(every[0].int().argmax())
     assert (some <= every).all() and some[0].nonzero()[:, 0].tolist() == [first + n for n in (0, 10, 20, 30, 40)]
     assert torch.equal(predicting(examples, 50), every)
-    width = examples.tokens.shape[1]
-    parts = list(batches(examples, 3 * width**2))
-    assert [len(part) for part in parts] == [3, 3, 1]
-    assert np.array_equal(np.concatenate([part.tokens for part in parts]), examples.tokens)
 
 
 class Fake(torch.nn.Module):
@@ -234,7 +230,7 @@ class Fake(torch.nn.Module):
 
 def subject_of(task: dict, test_at: list[float], logits: Callable[[Tensor], Tensor]) -> Subject:
     suite = Suite.model_validate(suite_dict(tasks=[task], test_at=test_at))
-    return Subject(Run(suite, task["task"], "nope", 0), Fake(logits))
+    return Subject(Run(suite, task["task"], "nope", 0), Fake(logits), Path("runs"))
 
 
 def by_length(values: list[Value], quantity: str) -> dict[int | None, float | None]:

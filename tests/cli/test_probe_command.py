@@ -11,13 +11,13 @@ from support import new_registry
 
 from bench.plugins.registry import get_encoding
 from bench.probe import measure
-from bench.probe.measure import VERSIONS, each, in_worker, label
+from bench.probe.measure import PROBES, each, in_worker
 from bench.runs.run import plan_runs
 from bench.runs.run_one import run_one
 from bench.runs.worker import RunRequest
 from bench.suites.suite import load_suite
 
-PROBES = sorted({*VERSIONS} - {"needle", "excess"})
+NAMES = sorted({*PROBES} - {"needle", "excess"})
 """Those that copying allows."""
 
 
@@ -39,14 +39,14 @@ def measured(*names: str) -> list[dict]:
     return json.loads(out)
 
 
-def test_probes_are_measured_once_exported_and_published(runs, here):
+def test_probes_are_measured_once_exported_and_published(runs, here, undrawn):
     records = measured()
-    assert {(r["probe"], r["encoding"]) for r in records} == {(name, run.encoding) for name in PROBES for run in runs}
-    assert all(r["values"] and not r["note"] for r in records)
+    assert {(r["probe"], r["encoding"]) for r in records} == {(name, run.encoding) for name in NAMES for run in runs}
+    assert [(r["probe"], r["encoding"]) for r in records if not r["values"]] == [("similarity", "nope")]
     folder = runs[0].folder(here / "runs")
     assert {r["device"] for r in records} == {json.loads((folder / "result.json").read_text())["device"]}
     files = sorted(folder.glob("probe-*.json"))
-    assert [path.name for path in files] == [f"probe-{name}.json" for name in PROBES]
+    assert [path.name for path in files] == [f"probe-{name}.json" for name in NAMES]
     (folder / "weights.safetensors").rename(folder / "kept")  # nothing is measured again, so nothing needs the weights
     before = [path.stat().st_mtime_ns for path in files]
     assert measured() == records and [path.stat().st_mtime_ns for path in files] == before
@@ -57,7 +57,7 @@ def test_probes_are_measured_once_exported_and_published(runs, here):
     assert len(rows) == sum(len(r["values"]) for r in records)
     assert "unknown suite 'tin'; did you mean 'tiny'" in refused("export", "--probes", "--to", "p.csv", "--suite", "tin")
     printed("publish", "tiny.yaml", "--encoding", "nope", "--board", "board", "--no-measure")
-    assert (here / "board/probes/tiny/nope.jsonl").read_text().count("\n") == len(PROBES)
+    assert (here / "board/probes/tiny/nope.jsonl").read_text().count("\n") == len(NAMES)
 
 
 def test_a_damaged_record_and_damaged_weights_are_refused(runs, here):
@@ -77,9 +77,9 @@ def test_a_damaged_record_and_damaged_weights_are_refused(runs, here):
 def test_worker_processes_load_plugins(runs, monkeypatch):
     requests = [RunRequest.of(run) for run in runs]
     with new_registry():
-        assert [in_worker(label, request) for request in requests] == ["mine seed 0", "nope seed 0"]
+        assert [in_worker(str, request) for request in requests] == ["copying mine seed 0", "copying nope seed 0"]
     monkeypatch.setattr(measure, "get_context", lambda kind: get_context("fork"))  # a new process takes seconds to start
-    assert list(each(label, runs, workers=2)) == ["mine seed 0", "nope seed 0"]
+    assert list(each(str, runs, workers=2)) == ["copying mine seed 0", "copying nope seed 0"]
 
 
 def test_bad_input(tiny, here):
