@@ -92,7 +92,7 @@ def read_attention(
         del vars(encoding)["attend"]
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def read_states(
     model: Decoder, tokens: Int[Tensor, "B T"], announced_length: int, generator: torch.Generator | None
 ) -> Float[Tensor, "n+1 B T D"]:
