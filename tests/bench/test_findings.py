@@ -18,13 +18,8 @@ from bench.plugins.registry import get_encoding
 from bench.probe.record import ProbeRecord, Value
 from bench.result import LengthScore
 
-SOURCE = Source(
-    paper="Somebody 2020, Title",
-    link="https://example.org/paper",
-    where="table 1",
-    setting="large",
-    numbers={"a": 0.9, "b": 0.4},
-)
+NUMBERS = {"a": 0.9, "b": 0.4}
+SOURCE = Source(paper="Somebody 2020, Title", link="https://example.org", where="table 1", setting="large", numbers=NUMBERS)
 
 
 def finding(**changes) -> Finding:
@@ -84,10 +79,7 @@ def test_a_difference_is_judged_by_welchs_test(a, b, verdict):
         ({"same": ["a", "b"], "within": 0.01}, (0.50, 0.51, 0.52), (0.50, 0.52, 0.51), "inconclusive"),
         ({"at_most": {"a": 0.1}}, (0.01, 0.02), (), "reproduced"),
         ({"at_most": {"a": 0.1}}, (0.01, 0.2), (), "not reproduced"),
-        ({"at_most": {"a": 0.1}}, (), (), "inconclusive"),
         ({"more": ["b"], "than": 0.3}, (), (0.5, 0.51, 0.49), "direction only"),  # published: .4
-        ({"more": ["b"], "than": 0.3, "by": 0.4}, (), (0.5, 0.51, 0.49), "not reproduced"),
-        ({"more": 0.55, "than": ["b"]}, (), (0.5, 0.51, 0.49), "direction only"),
         ({"more": 0.45, "than": ["b"]}, (), (0.5, 0.51, 0.49), "not reproduced"),
     ],
 )
@@ -124,7 +116,8 @@ def test_seeds_that_succeed_are_counted_and_compared_exactly():
 
 
 def test_a_setting_without_power_and_a_withdrawn_rule_are_not_judged():
-    outcome = outcome_of(finding())
+    numbers = samples(a=FAR, b=LOW)
+    outcome = Outcome(rule=finding().rule, samples=numbers, minutes=1, finished="2026-01-01", commit=None, versions={})
     planned = {"difference": 0.5, "spread": 0.1, "seeds": 5, "source": "seeds 100 to 104"}
     assert finding(planned=planned).planned.power > 0.99
     assert verdict_of(finding(), outcome).verdict == "reproduced"
@@ -141,11 +134,6 @@ def test_planned_power_is_the_share_of_simulated_tests_that_find_the_difference(
     a, b = (draw.normal(mean, 0.8, (4000, 6)) for mean in (1, 0))
     share = (ttest_ind(a, b, axis=1, alternative="greater").pvalue < 0.025).mean()
     assert planned.power == pytest.approx(share, abs=0.02)
-
-
-def outcome_of(one: Finding) -> Outcome:
-    numbers = samples(a=FAR, b=LOW)
-    return Outcome(rule=one.rule, samples=numbers, minutes=1, finished="2026-01-01", commit=None, versions={})
 
 
 def test_guessing_is_taken_out():
@@ -221,16 +209,10 @@ def test_a_finding_about_probes_is_trained_measured_and_judged(tmp_path, monkeyp
 
 
 def test_readings_choose_and_combine_values():
-    values = [
-        ("error", 2.0, 4, 0),
-        ("error", 1.0, 4, 1),
-        ("error", 5.0, 8, 1),
-        ("chance", 4.0, 4, None),
-        ("chance", 8.0, 8, None),
-    ]
+    values = [Value("error", 2.0, 4, 0), Value("error", 1.0, 4, 1), Value("error", 5.0, 8, 1), Value("chance", 4.0, 4)]
     record = ProbeRecord(
         probe="position", version=1, suite="s", suite_version=1, fingerprint="f", task="t", variant="v", train_length=4,
-        encoding="e", seed=0, source_sha256="s", values=[Value(*v) for v in values], seconds=0.0,
+        encoding="e", seed=0, source_sha256="s", values=values, seconds=0.0,
     )  # fmt: skip
 
     def read(**content) -> float | None:

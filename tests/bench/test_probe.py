@@ -14,7 +14,6 @@ from support import suite_dict
 from torch import Tensor
 from torch.nn import functional as F
 
-from bench.encodings.nope import NoPE
 from bench.findings import permutation_equivariance, positions_without_encoding
 from bench.probe import answers, attention
 from bench.probe.position import probe_errors
@@ -102,14 +101,6 @@ def test_every_encoding_has_weights_that_give_its_output(name):
         plain = model(TOKENS, LENGTH, torch.Generator().manual_seed(0))
         read = read_attention(model, TOKENS, LENGTH, torch.Generator().manual_seed(0), lambda attention: None)
     assert torch.equal(plain, read)
-
-
-def test_an_attention_that_is_no_weighted_sum_has_no_weights():
-    class Nonlinear(NoPE):
-        def attend(self, q, k, v, bias, at):
-            return super().attend(q, k, v.tanh(), bias, at)
-
-    assert [layer.weights for layer in attention_of(tiny_model(Nonlinear, HEADS))] == [None, None]
 
 
 # --- hidden states and positions

@@ -16,6 +16,7 @@ from bench.runs.run import plan_runs
 from bench.runs.run_one import run_one
 from bench.runs.worker import RunRequest
 from bench.suites.suite import load_suite
+from lprime.cli.publish import publish_suite
 
 NAMES = sorted({*PROBES} - {"needle", "excess"})
 """Those that copying allows."""
@@ -39,7 +40,7 @@ def measured(*names: str) -> list[dict]:
     return json.loads(out)
 
 
-def test_probes_are_measured_once_exported_and_published(runs, here, undrawn):
+def test_probes_are_measured_once_exported_and_published(runs, here):
     records = measured()
     assert {(r["probe"], r["encoding"]) for r in records} == {(name, run.encoding) for name in NAMES for run in runs}
     assert [(r["probe"], r["encoding"]) for r in records if not r["values"]] == [("similarity", "nope")]
@@ -56,7 +57,7 @@ def test_probes_are_measured_once_exported_and_published(runs, here, undrawn):
     assert table.startswith(f"{len(rows)} rows of {len(records)} probes")
     assert len(rows) == sum(len(r["values"]) for r in records)
     assert "unknown suite 'tin'; did you mean 'tiny'" in refused("export", "--probes", "--to", "p.csv", "--suite", "tin")
-    printed("publish", "tiny.yaml", "--encoding", "nope", "--board", "board", "--no-measure")
+    publish_suite("tiny.yaml", here / "runs", here / "board", ["nope"])
     assert (here / "board/probes/tiny/nope.jsonl").read_text().count("\n") == len(NAMES)
 
 
