@@ -20,8 +20,6 @@ import math
 from functools import partial
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
 from torch.nn import functional as F
 
 from bench.encodings import Setup
@@ -97,28 +95,20 @@ def construct(positions: int) -> Decoder:
     return model.eval()
 
 
-@torch.no_grad()
-def read(positions: int, seed: int) -> tuple[Float[Tensor, "B T"], Float[Tensor, "B H T T"]]:
-    """T·u of each token after layer 0, and the weights of layer 1, on random sequences."""
-    model = construct(positions)
+def measure(seed: int, positions: int = 64) -> dict[str, float]:
+    """Claim → largest deviation from it, over random sequences."""
+    model, layers = construct(positions), list[Attention]()
     tokens = torch.randint(1, SYMBOLS, (SEQUENCES, positions), generator=torch.Generator().manual_seed(seed))
     tokens[:, 0] = 0
-    layers: list[Attention] = []
     read_attention(model, tokens, positions, None, layers.append)
     weights = layers[1].weights
     assert weights is not None
-    return positions * read_states(model, tokens, positions, None)[1][..., U], weights
-
-
-def measure(seed: int, positions: int = 64) -> dict[str, float]:
-    """Claim → largest deviation from it."""
-    found, weights = read(positions, seed)
     i = torch.arange(positions, dtype=torch.float64)
     back = i[:, None] - i
     logits = torch.stack([-SLOPE * back, PEAK * torch.cos(2 * math.pi / positions * (back - 1))])
     expected = logits.masked_fill(back < 0, -math.inf).softmax(-1)
     errors = {
-        "layer 0: the position in the residual stream": found - i,
+        "layer 0: the position in the residual stream": positions * read_states(model, tokens, positions, None)[1][..., U] - i,
         "layer 1, head 0: softmax of −λ(i − j), as ALiBi": weights[:, 0] - expected[0],
         "layer 1, head 1: softmax of β cos ω(i − j − 1)": weights[:, 1] - expected[1],
         "layer 1: the same attention whatever the tokens": weights - weights[:1],

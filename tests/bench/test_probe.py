@@ -14,12 +14,11 @@ from support import suite_dict
 from torch import Tensor
 from torch.nn import functional as F
 
-from bench.findings import permutation_equivariance, positions_without_encoding
 from bench.probe import answers, attention
 from bench.probe.position import probe_errors
 from bench.probe.reading import Attention, read_attention, read_states
 from bench.probe.record import Value
-from bench.probe.subject import Subject, predicting
+from bench.probe.subject import Subject
 from bench.runs.run import Run
 from bench.runs.run_training import build_model
 from bench.suites.suite import Suite
@@ -46,38 +45,32 @@ def normalised(model, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return h, q, k
 
 
-def rope_score(model, h, q, k, b, i, j, n) -> float:
+def rope_row(q: Tensor, k: Tensor, i: int) -> Tensor:
     def turned(x: Tensor, place: int) -> Tensor:
         half = len(x) // 2
-        pairs = torch.complex(x[:half], x[half:])
-        return pairs * torch.exp(1j * place * 10000.0 ** -(torch.arange(half, dtype=torch.float64) / half))
+        angles = place * 10000.0 ** -(torch.arange(half, dtype=torch.float64) / half)
+        return torch.complex(x[:half], x[half:]) * torch.exp(1j * angles)
 
-    return float((turned(q[b, i, n], i) * turned(k[b, j, n], j).conj()).real.sum()) / math.sqrt(q.shape[-1])
-
-
-def fox_score(model, h, q, k, b, i, j, n) -> float:
-    gates = torch.sigmoid(h[b] @ model.encoding.weight[0, n] + model.encoding.offset[0, n])
-    return float(q[b, i, n] @ k[b, j, n]) / math.sqrt(q.shape[-1]) + sum(math.log(gates[m]) for m in range(j + 1, i + 1))
+    scores = [(turned(q[i], i) * turned(k[j], j).conj()).real.sum() / math.sqrt(q.shape[-1]) for j in range(i + 1)]
+    return torch.stack(scores).softmax(0)
 
 
-SCORES = {"rope": rope_score, "fox": fox_score}
+def stick_breaking_row(q: Tensor, k: Tensor, i: int) -> Tensor:
+    z = [float(torch.sigmoid(q[i] @ k[j] / math.sqrt(q.shape[-1]))) for j in range(i)]
+    row = [z[j] * math.prod(1 - z[m] for m in range(j + 1, i)) for j in range(i)]
+    return torch.tensor([*row, 1 - sum(row)], dtype=torch.float64)
 
 
-@pytest.mark.parametrize("name", [*SCORES, "stick_breaking"])
-def test_attention_read_from_outside_is_that_computed_by_hand(name):
+@pytest.mark.parametrize(("name", "row"), [("rope", rope_row), ("stick_breaking", stick_breaking_row)])
+def test_attention_read_from_outside_is_that_computed_by_hand(name, row):
     model = tiny_model(name, HEADS).double()
-    weights = attention_of(model)[0].weights
-    h, q, k = normalised(model, TOKENS)
-    with torch.no_grad():
-        for b, n, i in [(0, 0, 0), (0, 1, 5), (1, 2, 8), (1, 0, 3)]:
-            if name in SCORES:
-                row = torch.tensor([SCORES[name](model, h, q, k, b, i, j, n) for j in range(i + 1)]).exp()
-                row = row / row.sum()
-            else:
-                z = [torch.sigmoid(q[b, i, n] @ k[b, j, n] / math.sqrt(q.shape[-1])) for j in range(i)]
-                row = torch.tensor([float(z[j]) * math.prod(1 - float(z[m]) for m in range(j + 1, i)) for j in range(i)])
-                row = torch.cat([row, 1 - row.sum()[None]])
-            torch.testing.assert_close(weights[b, n, i], F.pad(row.double(), (0, LENGTH - i - 1)), atol=1e-6, rtol=1e-5)
+    weights, block = attention_of(model)[0].weights, model.blocks[0]
+    x = model.embedding.weight[TOKENS]
+    h = F.layer_norm(x, x.shape[-1:], block.attention_norm.weight, block.attention_norm.bias)
+    q, k, _ = (h @ block.qkv.weight.T).detach().unflatten(-1, (3, HEADS, -1)).unbind(2)
+    for b, n, i in [(0, 0, 0), (0, 1, 5), (1, 2, 8), (1, 0, 3)]:
+        expected = F.pad(row(q[b, :, n], k[b, :, n], i), (0, LENGTH - i - 1))
+        torch.testing.assert_close(weights[b, n, i], expected, atol=1e-6, rtol=1e-5)
 
 
 NO_WEIGHTS = ("norm_after(nope)", "rope_pp")
@@ -126,20 +119,6 @@ def test_the_position_probe_finds_positions_where_they_are_and_none_in_noise():
     error, found = probe_errors(states, torch.ones(count, width, dtype=torch.bool), trained=150).tolist()
     assert found < 0.05
     assert abs(error - (width**2 - 1) / (3 * width)) < 0.5
-
-
-def test_positions_without_an_encoding_by_hand():
-    found, weights = positions_without_encoding.read(positions=32, seed=1)
-    assert found[0].tolist() == pytest.approx(list(range(32)), abs=1e-9)
-    slopes = weights[0, 0].log()
-    assert all(float(slopes[i, j] - slopes[i, i]) == pytest.approx(-0.5 * (i - j)) for i, j in [(5, 2), (31, 28), (31, 0)])
-    assert weights[0, 1].argmax(-1).tolist() == [0, *range(31)], "head 1 looks at the token before"
-
-
-def test_only_the_mask_tells_permuted_tokens_apart():
-    errors = permutation_equivariance.measure(0)
-    assert errors["without mask"] < 1e-5
-    assert errors["with mask"] > 0.1
 
 
 # --- numbers
@@ -193,16 +172,6 @@ def test_distances_by_hand():
                         means.append(sum(a * (i - j) / (i + 1) for j, a in enumerate(seen)))
                 expected[length, layer.layer, head] = pytest.approx(np.mean(means), abs=1e-6)
     assert found == expected
-
-
-def test_asked_places_are_evenly_spaced():
-    suite = Suite.model_validate(suite_dict(tasks=[COPYING], test_at=[1, 10]))
-    examples = suite.make_task("copying").sample(40, 7, np.random.default_rng(0))
-    every, some = predicting(examples), predicting(examples, 5)
-    assert every.sum(1).tolist() == [41] * 7, "the answer and <eos>"
-    first = int(every[0].int().argmax())
-    assert (some <= every).all() and some[0].nonzero()[:, 0].tolist() == [first + n for n in (0, 10, 20, 30, 40)]
-    assert torch.equal(predicting(examples, 50), every)
 
 
 class Fake(torch.nn.Module):
