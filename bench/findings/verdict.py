@@ -20,16 +20,14 @@ from .outcome import Outcome
 REPRODUCED, DIRECTION, NOT, OPEN = "reproduced", "direction only", "not reproduced", "inconclusive"
 CANNOT, WITHDRAWN = "setting cannot test it", "withdrawn"
 NOT_RUN, STALE = "not run", "not run since its rule changed"
-RULES = {
-    REPRODUCED: "the claim is significant at one-sided 2.5 %, every part is on its side, and no published difference is "
-    "further away than the tolerance",
-    DIRECTION: "the same, but a published difference is further away than the tolerance",
-    OPEN: "the claim is neither significant nor refuted",
-    NOT: "the opposite of the claim, or of one part after Holm's correction, is significant at one-sided 2.5 %",
-    CANNOT: f"the power that was planned before the runs is under {LEAST_POWER:.0%}",
-    WITHDRAWN: "the rule was not fair to the claim",
-}
-"""Verdict → what it means, from best to worst."""
+RULES = (REPRODUCED, DIRECTION, OPEN, NOT, CANNOT, WITHDRAWN)
+"""Verdicts, from best to worst.
+
+Reproduced: the claim is significant at one-sided 2.5 %, every part is on its side, and no published difference is further away
+than the tolerance; otherwise, direction only. Not reproduced: the opposite of the claim, or of one part after Holm's
+correction, is significant. The setting cannot test it: the power that was planned before the runs is under ``LEAST_POWER``.
+Withdrawn: the rule was not fair to the claim.
+"""
 
 
 @dataclass(frozen=True)
@@ -185,7 +183,8 @@ def parts_of(finding: Finding, expectation: Expectation, samples: Samples) -> li
     if expectation.at_most:
         return [bound_part(label, bound, samples) for label, bound in expectation.at_most.items()]
     if expectation.same:
-        return [same_part(*expectation.same, expectation.within, finding, samples)]
+        a, b = expectation.same
+        return [same_part(a, b, expectation.within, finding, samples)]
     return [difference_part(weights, bound, finding, samples) for weights, bound in pairs_of(expectation)]
 
 

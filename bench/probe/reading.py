@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from bench.encodings import At, Encoding, Wrapper
 from bench.encodings.attention import masked, scores
-from bench.training.model import Decoder
+from bench.training.model import Block, Decoder
 
 TOLERANCE = 1e-3
 """Largest difference between the attention's output and that of the recovered weights, relative to the largest output."""
@@ -101,7 +101,7 @@ def read_states(
     These are the inputs of the norms. Arguments: see ``read_attention``.
     """
     states: list[Tensor] = []
-    norms = [*(block.attention_norm for block in model.blocks), model.norm]
+    norms = [*(block.attention_norm for block in model.blocks if isinstance(block, Block)), model.norm]
     hooks = [norm.register_forward_pre_hook(lambda norm, inputs: states.append(inputs[0])) for norm in norms]
     model.eval()
     try:

@@ -124,12 +124,9 @@ def show_plan(findings: "list[Finding]", out: Path) -> None:
 
     for finding in findings:
         power = f", power {finding.planned.power:.0%}" if finding.planned else ""
-        print(f"{finding.name}: {finding.minutes:g} minutes of one core{power}")
-        for suite in finding.grids.values():
-            runs = plan_runs(suite, tasks=finding.tasks(suite))
-            done = sum(run.result(out) is not None for run in runs)
-            names, tasks = ", ".join(suite.encoding_names), ", ".join(finding.tasks(suite))
-            print(f"  suite {suite.name}: {plural(len(runs), 'run')}, {done} of them done ({names}; {tasks})")
+        runs = [run for suite in finding.grids.values() for run in plan_runs(suite, tasks=finding.tasks(suite))]
+        done = sum(run.result(out) is not None for run in runs)
+        print(f"{finding.name}: {finding.minutes:g} minutes of one core{power}, {plural(len(runs), 'run')}, {done} done")
 
 
 def as_row(finding: "Finding", outcome: "Outcome | None", judgement: "Judgement") -> dict[str, Any]:
