@@ -37,7 +37,7 @@ A finding that is no comparison of runs has ``code`` instead of ``suites``: a fi
 import hashlib
 import importlib
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any
 
@@ -49,10 +49,12 @@ from bench.suites.suite import Suite, load_suite
 from bench.suites.yaml_config import Section, read_yaml, validated, yaml_files
 from tasks import unknown
 
-from .planned import Planned
 from .reading import Measure, Reading
 
-Samples = Mapping[str, Mapping[int, float]]
+ALPHA = 0.025
+"""One-sided level of every test, so that intervals of 95 % show the same."""
+LEAST_POWER = 0.8
+Samples = dict[str, dict[int, float]]
 """Label → seed → number."""
 NO_RULE = ("minutes", "tried", "withdrawn", "objection")
 """Fields that do not decide how numbers are judged."""
@@ -102,6 +104,28 @@ class Expectation(Section):
     def labels(self) -> list[str]:
         parts = (self.more, self.than, self.same, [*self.at_most])
         return [label for part in parts if isinstance(part, list) for label in part]
+
+
+class Planned(Section):
+    """What a run of the rule can find out, from seeds that the finding does not use (100 and up)."""
+
+    difference: float
+    """Expected difference, beyond the rule's bound; 0 where all numbers are at the floor, the ceiling or the optimum."""
+    spread: Annotated[float, Field(ge=0)]
+    """Standard deviation over seeds."""
+    seeds: Annotated[int, Field(ge=2)]
+    source: str
+    """Where both numbers come from, such as ``seeds 100 to 104``."""
+
+    @property
+    def power(self) -> float:
+        """Probability that the t-test of two means finds the difference. Under ``LEAST_POWER``, the claim cannot be tested."""
+        from scipy.stats import nct, t
+
+        if self.spread == 0:
+            return float(self.difference > 0)
+        df, shift = 2 * self.seeds - 2, self.difference / (self.spread * (2 / self.seeds) ** 0.5)
+        return float(nct.sf(t.ppf(1 - ALPHA, df), df, shift))
 
 
 class Finding(Section):
@@ -187,31 +211,21 @@ class Finding(Section):
         Arguments:
             found: key of the suite → results of its runs, or the records of their probes for a finding about probes.
         """
-        numbers: dict[str, dict[int, float]] = {}
+        numbers: Samples = {}
         for label, (probe, key, encoding) in self.labels.items():
-            suite, tasks, reading = self.grids[key], self.tasks(self.grids[key]), self.probes.get(probe)
-            own: list = [r for r in found.get(key, ()) if r.task in tasks and r.seed in suite.seeds]
-            if reading:
-                numbers[label] = read_probes(reading, encoding, tasks, own)
-            else:
-                by_seed = {seed: [r for r in own if r.encoding.name == encoding and r.seed == seed] for seed in suite.seeds}
-                whole = {seed: runs for seed, runs in by_seed.items() if len(runs) == len(tasks)}
-                numbers[label] = {seed: self.measure.of(runs) for seed, runs in whole.items()}  # type: ignore[union-attr]
-        return {label: values for label, values in numbers.items() if values}
+            tasks = self.tasks(self.grids[key])
+            reading: Any = self.probes.get(probe) or self.measure
+            for seed in self.grids[key].seeds:
+                own = [r for r in found[key] if r.seed == seed and r.task in tasks and reading.reads(r, encoding)]
+                if len(own) == len(tasks) and (number := reading.of(own)) is not None:
+                    numbers.setdefault(label, {})[seed] = number
+        return numbers
 
     def compute(self) -> Samples:
         """Run the finding's own code for each seed."""
         measure = importlib.import_module(f"bench.findings.{self.code}").measure
         by_seed = {seed: measure(seed) for seed in self.seeds}
         return {label: {seed: by_seed[seed][label] for seed in self.seeds} for label in by_seed[self.seeds[0]]}
-
-
-def read_probes(reading: Reading, encoding: str, tasks: Collection[str], records: Sequence[ProbeRecord]) -> dict[int, float]:
-    """Seed → number of an encoding, for seeds with a value on every task."""
-    own = [r for r in records if r.encoding == encoding and r.probe == reading.probe]
-    by_seed = {seed: [r for r in own if r.seed == seed] for seed in sorted({r.seed for r in own})}
-    values = {seed: reading.of(found) for seed, found in by_seed.items() if len(found) == len(tasks)}
-    return {seed: value for seed, value in values.items() if value is not None}
 
 
 def derived_suite(finding: str, key: str, content: Mapping[str, Any]) -> Suite:

@@ -1,12 +1,13 @@
 """The numbers that findings read from runs: scores of results (``Measure``), or values of probes (``Reading``)."""
 
+from collections.abc import Sequence
 from statistics import fmean
 from typing import Annotated, Literal
 
 from pydantic import Field
 
 from bench.probe.record import ProbeRecord
-from bench.result import LengthScore, Result
+from bench.result import Result
 from bench.suites.yaml_config import Section
 from tasks import InputError
 
@@ -22,25 +23,25 @@ class Measure(Section):
     above_chance: bool = False
     """Guessing is taken out: a score s with chance c counts as (s − c)/(1 − c)."""
 
-    def of(self, runs: list[Result]) -> float:
-        """The number of one seed, from its runs, one a task."""
-        return sum(map(self.of_run, runs)) / len(runs)
+    def reads(self, result: Result, encoding: str) -> bool:
+        """Whether a result is of an encoding."""
+        return result.encoding.name == encoding
+
+    def of(self, results: Sequence[Result]) -> float:
+        """The number of one seed, from its results, one a task."""
+        return fmean(map(self.of_run, results))
 
     def of_run(self, run: Result) -> float:
         """The number of one run."""
         at = [s for s in run.scores if self.past < s.length / run.train_length <= self.to]
         if not at:
             raise InputError(f"{run.path}: no test length l with {self.past:g} < l/L ≤ {self.to:g}")
-        return fmean(self.of_score(score, run.path) for score in at)
-
-    def of_score(self, score: LengthScore, where: str) -> float:
-        """The number at one length."""
-        value, chance = (score.exact, score.chance) if self.score == "exact" else (score.token, score.token_chance)
+        pairs = [(s.exact, s.chance) if self.score == "exact" else (s.token, s.token_chance) for s in at]
         if not self.above_chance:
-            return value
-        if chance is None:
-            raise InputError(f"{where} does not record the chance of a token; run it again")
-        return (value - chance) / (1 - chance)
+            return fmean(value for value, _ in pairs)
+        if any(chance is None for _, chance in pairs):
+            raise InputError(f"{run.path} does not record the chance of a token; run it again")
+        return fmean((value - chance) / (1 - chance) for value, chance in pairs if chance is not None)
 
 
 class Quantity(Section):
@@ -55,7 +56,8 @@ class Quantity(Section):
     """``Value.at``; ``{seed}`` is that of the run."""
 
     def value(self, record: ProbeRecord) -> float | None:
-        found = [v for v in record.of(self.quantity) if v.value is not None]
+        """The number of one record; None if it has no such value."""
+        found = [v for v in record.values if v.quantity == self.quantity and v.value is not None]
         found = [v for v in found if not self.layers or v.layer in self.layers]
         found = [v for v in found if not self.at or v.at == self.at.format(seed=record.seed)]
         if self.length and found:
@@ -71,12 +73,17 @@ class Reading(Quantity):
     less: Quantity | None = None
     over: Quantity | None = None
 
-    def of(self, records: list[ProbeRecord]) -> float | None:
+    def reads(self, record: ProbeRecord, encoding: str) -> bool:
+        """Whether a record is of an encoding and of this probe."""
+        return (record.encoding, record.probe) == (encoding, self.probe)
+
+    def of(self, records: Sequence[ProbeRecord]) -> float | None:
         """The number of one seed, from its records, one a task; None if a task has none."""
-        values = [self.of_run(record) for record in records]
-        return None if None in values else fmean(v for v in values if v is not None)
+        values = [value for record in records if (value := self.of_run(record)) is not None]
+        return fmean(values) if len(values) == len(records) else None
 
     def of_run(self, record: ProbeRecord) -> float | None:
+        """The number of one run."""
         own = self.value(record)
         less = self.less.value(record) if self.less else 0.0
         over = self.over.value(record) if self.over else 1.0

@@ -14,23 +14,20 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import binomtest, fisher_exact, t
 
-from .finding import Expectation, Finding, Samples
+from .finding import ALPHA, LEAST_POWER, Expectation, Finding, Samples
 from .outcome import Outcome
-from .planned import ALPHA, LEAST_POWER
 
 REPRODUCED, DIRECTION, NOT, OPEN = "reproduced", "direction only", "not reproduced", "inconclusive"
 CANNOT, WITHDRAWN = "setting cannot test it", "withdrawn"
 NOT_RUN, STALE = "not run", "not run since its rule changed"
-RULES = {
-    REPRODUCED: "the claim is significant at one-sided 2.5 %, every part is on its side, and no published difference is "
-    "further away than the tolerance",
-    DIRECTION: "the same, but a published difference is further away than the tolerance",
-    OPEN: "the claim is neither significant nor refuted",
-    NOT: "the opposite of the claim, or of one part after Holm's correction, is significant at one-sided 2.5 %",
-    CANNOT: f"the power that was planned before the runs is under {LEAST_POWER:.0%}",
-    WITHDRAWN: "the rule was not fair to the claim",
-}
-"""Verdict → what it means, from best to worst."""
+RULES = (REPRODUCED, DIRECTION, OPEN, NOT, CANNOT, WITHDRAWN)
+"""Verdicts, from best to worst.
+
+Reproduced: the claim is significant at one-sided 2.5 %, every part is on its side, and no published difference is further away
+than the tolerance; otherwise, direction only. Not reproduced: the opposite of the claim, or of one part after Holm's
+correction, is significant. The setting cannot test it: the power that was planned before the runs is under ``LEAST_POWER``.
+Withdrawn: the rule was not fair to the claim.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,6 +44,8 @@ class Part:
     """The same number from the paper; None if it was not published."""
     holds: bool
     """Whether the estimate is on the side of the claim."""
+    near: bool
+    """Whether it is as near to the published number as it has to be."""
     p: float
     """One-sided: of such numbers if this part were false."""
     p_against: float
@@ -127,27 +126,22 @@ def judge(finding: Finding, samples: Samples) -> Judgement:
     adjusted = holm([part.p_against for part in parts])
     differences = [pair for one in finding.expect for pair in pairs_of(one)]
     if len(differences) == len(parts) and finding.success is None:
-        whole = contrast(mean_weights(differences), samples)
-        bound = sum(bound for _, bound in differences) / len(parts)
-        p, p_against = whole.p_above(bound), whole.p_below(bound)
+        whole, bound = mean_of(differences)
+        found = contrast(whole, samples)
+        p, p_against = found.p_above(bound), min(found.p_below(bound), *adjusted)
     else:
         p, p_against = max(part.p for part in parts), min(adjusted)
-    if min(p_against, *adjusted) <= ALPHA:
-        verdict = NOT
-    elif p <= ALPHA and all(part.holds for part in parts):
-        verdict = REPRODUCED if all(is_near(part, finding.tolerance) for part in parts) else DIRECTION
-    else:
-        verdict = OPEN
-    by_part = [
-        NOT if against <= ALPHA else OPEN if part.p > ALPHA else REPRODUCED if is_near(part, finding.tolerance) else DIRECTION
-        for part, against in zip(parts, adjusted, strict=True)
-    ]
-    return Judgement(verdict, [replace(part, verdict=own) for part, own in zip(parts, by_part, strict=True)], p)
+    parts = [replace(one, verdict=verdict(one.p, against, [one])) for one, against in zip(parts, adjusted, strict=True)]
+    return Judgement(verdict(p, p_against, parts), parts, p)
 
 
-def is_near(part: Part, tolerance: float) -> bool:
-    """Whether a part's estimate is as near to the published one as it has to be."""
-    return part.published is None or abs(part.estimate - part.published) <= tolerance
+def verdict(p: float, p_against: float, parts: Sequence[Part]) -> str:
+    """The verdict on a claim of some parts, from the p of the claim and of its opposite."""
+    if p_against <= ALPHA:
+        return NOT
+    if p > ALPHA or not all(part.holds for part in parts):
+        return OPEN
+    return REPRODUCED if all(part.near for part in parts) else DIRECTION
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -176,67 +170,71 @@ def pairs_of(expectation: Expectation) -> list[tuple[Weights, float]]:
     return found if not (expectation.same or expectation.at_most) else []
 
 
-def mean_weights(differences: Sequence[tuple[Weights, float]]) -> Weights:
-    """The weights of the mean of all differences."""
+def mean_of(differences: Sequence[tuple[Weights, float]]) -> tuple[Weights, float]:
+    """The weights of the mean of all differences, and what it must exceed."""
     total: Weights = {}
     for weights, _ in differences:
         for label, weight in weights.items():
             total[label] = total.get(label, 0.0) + weight / len(differences)
-    return total
+    return total, sum(bound for _, bound in differences) / len(differences)
 
 
 def parts_of(finding: Finding, expectation: Expectation, samples: Samples) -> list[Part]:
-    numbers = finding.source.numbers
     if expectation.at_most:
         return [bound_part(label, bound, samples) for label, bound in expectation.at_most.items()]
     if expectation.same:
-        (a, b), bound = expectation.same, expectation.within
-        found, published = contrast({a: 1.0, b: -1.0}, samples), published_sum({a: 1.0, b: -1.0}, numbers)
-        p = max(found.p_above(-bound), found.p_below(bound))
-        against = min(1.0, 2 * min(found.p_above(bound), found.p_below(-bound)))
-        holds = abs(found.estimate) <= bound
-        return [Part(f"|{a} − {b}| ≤ {bound:g}", found.estimate, found.half_width, published, holds, p, against)]
+        a, b = expectation.same
+        return [same_part(a, b, expectation.within, finding, samples)]
     return [difference_part(weights, bound, finding, samples) for weights, bound in pairs_of(expectation)]
+
+
+def same_part(a: str, b: str, bound: float, finding: Finding, samples: Samples) -> Part:
+    """Two means that must differ by at most a bound: two one-sided tests."""
+    weights = {a: 1.0, b: -1.0}
+    found, published = contrast(weights, samples), published_sum(weights, finding)
+    p = max(found.p_above(-bound), found.p_below(bound))
+    against = min(1.0, 2 * min(found.p_above(bound), found.p_below(-bound)))
+    near = published is None or abs(found.estimate - published) <= finding.tolerance
+    holds = abs(found.estimate) <= bound
+    return Part(f"|{a} − {b}| ≤ {bound:g}", found.estimate, found.half_width, published, holds, near, p, against)
 
 
 def difference_part(weights: Weights, bound: float, finding: Finding, samples: Samples) -> Part:
     """A difference of two means, or a mean, that must be above a bound. Readers see one mean as it is, not its negative."""
-    found, published = contrast(weights, samples), published_sum(weights, finding.source.numbers)
-    p, against = found.p_above(bound), found.p_below(bound)
-    half_width, holds = found.half_width, found.estimate > bound
+    found, published = contrast(weights, samples), published_sum(weights, finding)
+    near = published is None or abs(found.estimate - published) <= finding.tolerance
+    p, against, half_width = found.p_above(bound), found.p_below(bound), found.half_width
     if finding.success is not None:
         p, against = (counts_p(weights, bound, finding.success, samples, side) for side in ("greater", "less"))
         half_width = None
-    labels = list(weights)
-    if len(labels) == 2:
-        text, sign = f"{labels[0]} − {labels[1]} > {bound:g}", 1.0
-    else:
-        sign = weights[labels[0]]
-        text = f"{labels[0]} {'>' if sign > 0 else '<'} {sign * bound:g}"
+    first, *others = weights
+    sign = 1.0 if others else weights[first]
+    text = f"{first} − {others[0]} > {bound:g}" if others else f"{first} {'>' if sign > 0 else '<'} {sign * bound:g}"
     published = None if published is None else sign * published
-    return Part(text, sign * found.estimate, half_width, published, holds, p, against)
+    return Part(text, sign * found.estimate, half_width, published, found.estimate > bound, near, p, against)
 
 
 def counts_p(weights: Weights, bound: float, success: float, samples: Samples, side: str) -> float:
     """Exact one-sided p of the seeds that succeed: Fisher's test of two labels, the binomial test of one against a share."""
     if not all(samples.get(label) for label in weights):
         return 1.0
-    counts = {label: [sum(x >= success for x in samples[label].values()), len(samples[label])] for label in weights}
-    rows = [[wins, seeds - wins] for wins, seeds in counts.values()]
+    wins = [[x >= success for x in samples[label].values()] for label in weights]
+    rows = [[sum(own), len(own) - sum(own)] for own in wins]
     if len(rows) == 2:
         return float(fisher_exact(rows, alternative=side).pvalue)
-    ((wins, seeds),) = counts.values()
-    flipped = next(iter(weights.values())) < 0  # the share must be below the bound
-    side = {"greater": "less", "less": "greater"}[side] if flipped else side
-    return float(binomtest(wins, seeds, abs(bound), alternative=side).pvalue)
+    if min(weights.values()) < 0:  # the share must be below the bound
+        side = {"greater": "less", "less": "greater"}[side]
+    return float(binomtest(rows[0][0], sum(rows[0]), abs(bound), alternative=side).pvalue)
 
 
 def bound_part(label: str, bound: float, samples: Samples) -> Part:
     """A number that no seed may exceed."""
     worst = max(samples.get(label, {}).values(), default=math.nan)
     p, against = (1.0, 1.0) if math.isnan(worst) else (0.0, 1.0) if worst <= bound else (1.0, 0.0)
-    return Part(f"{label} ≤ {bound:g}, worst seed", worst, None, None, worst <= bound, p, against)
+    return Part(f"{label} ≤ {bound:g}, worst seed", worst, None, None, worst <= bound, True, p, against)
 
 
-def published_sum(weights: Weights, numbers: Mapping[str, float]) -> float | None:
+def published_sum(weights: Weights, finding: Finding) -> float | None:
+    """The difference of published numbers; None if one was not published."""
+    numbers = finding.source.numbers
     return sum(weight * numbers[label] for label, weight in weights.items()) if weights.keys() <= numbers.keys() else None

@@ -14,14 +14,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bench.runs.run_training import build_model
-from bench.training.model import Decoder
 from tasks import Examples
 
 from .reading import read_states
 from .record import Value
 from .subject import Subject, as_tokens
 
-VERSION = 1
 TRAINED, TESTED = 384, 96
 """Sequences that the classifiers are trained and tested on."""
 STEPS, BATCH, RATE = 150, 256, 1e-2
@@ -31,19 +29,21 @@ CHUNK = 32
 
 def measure(subject: Subject) -> list[Value]:
     """The error by layer, of this model and of the untrained one, on sequences of length L and past it."""
-    untrained = build_model(subject.run)
-    values = []
+    values, models = [], (subject.model, build_model(subject.run))
     for length in dict.fromkeys((subject.train_length, subject.past)):
         examples = subject.examples(length, TRAINED + TESTED)
         counts = counted_tokens(examples)
         width = int(counts.max())
-        models = [subject.model, untrained]
-        states = torch.cat([stream_states(subject, model, examples, length)[:, :, :width] for model in models])
+        states = []
+        for model in models:
+            announced, generator = subject.context(length)
+            parts = as_tokens(examples).split(CHUNK)
+            states.append(torch.cat([read_states(model, part, announced, generator)[:, :, :width] for part in parts], 1))
         inside = torch.arange(width) < counts[:, None]
-        errors = probe_errors(states, inside, TRAINED).unflatten(0, (2, -1)).tolist()
+        errors = probe_errors(torch.cat(states), inside, TRAINED).unflatten(0, (2, -1)).tolist()
         for quantity, by_layer in zip(("error", "untrained"), errors, strict=True):
             values += [Value(quantity, error, length, layer) for layer, error in enumerate(by_layer)]
-        values += [Value("positions", width, length), Value("chance", (width**2 - 1) / (3 * width), length)]
+        values.append(Value("chance", (width**2 - 1) / (3 * width), length))
     return values
 
 
@@ -51,12 +51,6 @@ def counted_tokens(examples: Examples) -> Int[Tensor, " N"]:
     """How many tokens of each example count: those before ``<sep>``, or all if the answer is longer than the prompt."""
     start, sizes = torch.from_numpy(examples.answer_start), torch.from_numpy(examples.sizes)
     return start - 1 if int(start.max()) > int((sizes - start).max()) else sizes
-
-
-def stream_states(subject: Subject, model: Decoder, examples: Examples, length: int) -> Float[Tensor, "S N T D"]:
-    announced, generator = subject.context(length)
-    parts = as_tokens(examples).split(CHUNK)
-    return torch.cat([read_states(model, part, announced, generator) for part in parts], 1)
 
 
 def probe_errors(states: Float[Tensor, "S N T D"], inside: Bool[Tensor, "N T"], trained: int) -> Float[Tensor, " S"]:
@@ -83,18 +77,16 @@ def probe_errors(states: Float[Tensor, "S N T D"], inside: Bool[Tensor, "N T"], 
     def logits(x: Tensor) -> Tensor:
         return torch.baddbmm(biases[1], torch.baddbmm(biases[0], x, weights[0]).relu(), weights[1])
 
-    with torch.inference_mode(False), torch.enable_grad():
-        rows = rows.clone()  # a normal tensor, which autograd accepts
-        optimizer = torch.optim.Adam([*weights, *biases], RATE)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
-        for _ in range(STEPS):
-            batch = torch.randint(rows.shape[1], (BATCH,), generator=source)
-            scores = logits(rows[:, batch])
-            loss = F.cross_entropy(scores.flatten(0, 1), labels[batch].repeat(sets))
-            optimizer.zero_grad()
-            (loss * sets).backward()  # each classifier as if it were trained alone
-            optimizer.step()
-            schedule.step()
+    optimizer = torch.optim.Adam([*weights, *biases], RATE)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+    for _ in range(STEPS):
+        batch = torch.randint(rows.shape[1], (BATCH,), generator=source)
+        scores = logits(rows[:, batch])
+        loss = F.cross_entropy(scores.flatten(0, 1), labels[batch].repeat(sets))
+        optimizer.zero_grad()
+        (loss * sets).backward()  # each classifier as if it were trained alone
+        optimizer.step()
+        schedule.step()
     with torch.no_grad():
         wrong = (logits(held_out).argmax(-1) - truth).abs().float()
     by_position = [wrong[:, truth == t].mean(1) for t in truth.unique()]

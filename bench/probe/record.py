@@ -5,10 +5,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from bench.files import write_atomic
-from bench.result import Record, reading, run_path
-
-DIGITS = 5
-"""Significant digits of a stored number."""
+from bench.result import Record, reading
 
 
 class Value(NamedTuple):
@@ -20,11 +17,11 @@ class Value(NamedTuple):
     length: int | None = None
     """Test length, in the task's unit."""
     layer: int | None = None
-    """From 0. Of hidden states, 0 is the input of the first layer, and the number of layers the end of the last. Figures,
-    tables and ``lprime export`` count other layers from 1."""
+    """From 0. Of hidden states, 0 is the input of the first layer, and the number of layers the end of the last. Figures and
+    ``lprime export`` count other layers from 1."""
     head: int | None = None
     at: str = ""
-    """What else it is of: depth of a needle, position, the other run of a comparison."""
+    """What else it is of: depth of a needle, or the other run of a comparison."""
 
 
 class ProbeRecord(Record):
@@ -50,28 +47,10 @@ class ProbeRecord(Record):
     """Where the model was trained, as in ``Result``; empty in older records. On another kind of processor rounding differs, and
     with it the model."""
     note: str = ""
-    """Why there are no values, or not all."""
+    """Why there are no values."""
     values: list[Value]
     seconds: float
     """Time of the measurement."""
-
-    @property
-    def path(self) -> str:
-        """Path of the run, below the results folder."""
-        return run_path(self.suite, self.task, self.encoding, self.seed)
-
-    def of(self, quantity: str, **where: int | str | None) -> list[Value]:
-        """The values of a quantity, at the given places."""
-        return [v for v in self.values if v.quantity == quantity and all(getattr(v, k) == x for k, x in where.items())]
-
-    def mean(self, quantity: str, **where: int | str | None) -> float | None:
-        """Mean of these values; None without any."""
-        found = [v.value for v in self.of(quantity, **where) if v.value is not None]
-        return sum(found) / len(found) if found else None
-
-
-def rounded(value: Value) -> Value:
-    return value._replace(value=None if value.value is None else float(f"{value.value:.{DIGITS}g}"))
 
 
 def file_of(probe: str) -> str:

@@ -1,7 +1,6 @@
 """A trained run that probes examine: its weights, its held-out examples, and the context in which its model was tested."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,8 +26,6 @@ from tasks import Examples, InputError
 from tasks.base import stream
 
 MOST_LENGTHS = 6
-CELLS = 2**21
-"""Largest number of tokens² of a batch whose attention is read, which bounds the memory."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +34,8 @@ class Subject:
 
     run: Run
     model: Decoder
+    out: Path
+    """Folder of the runs."""
 
     @cached_property
     def task(self) -> tasks.Task:
@@ -75,13 +74,6 @@ def as_tokens(examples: Examples) -> Int[Tensor, "B T"]:
     return torch.from_numpy(np.ascontiguousarray(examples.tokens))
 
 
-def batches(examples: Examples, cells: int = CELLS) -> Iterator[Examples]:
-    """The examples in batches of at most ``cells`` tokens²."""
-    size = max(1, cells // examples.tokens.shape[1] ** 2)
-    for start in range(0, len(examples), size):
-        yield examples.rows(slice(start, start + size))
-
-
 def predicting(examples: Examples, most: int | None = None) -> Bool[Tensor, "B T"]:
     """True where the next token is part of the answer.
 
@@ -97,33 +89,24 @@ def predicting(examples: Examples, most: int | None = None) -> Bool[Tensor, "B T
     return asked
 
 
-def train(run: Run, out: Path) -> None:
-    """Train a run with its weights kept, or only store the weights of a training that others share."""
-    Session(run, out, resolve_device("auto"), Control(), keep_weights=True).train()
-
-
-def load_subject(run: Run, out: Path) -> Subject:
-    """The trained model of a run, on the CPU.
+def trained_subject(run: Run, out: Path) -> Subject:
+    """The trained model of a run, on the CPU; it is trained first if its weights are not stored.
 
     Raises:
-        InputError: its weights are missing, damaged, not those of a whole training, or of another version of suite or encoding.
+        InputError: the weights are damaged, or of another version of suite or encoding.
     """
     path, owner = weights_file(run, out), weights_owner(run)
-    model = build_model(run)
-    expected = [run.suite.fingerprint, str(owner), source_hash(get_encoding(owner.encoding))]
+    if not path.exists():
+        Session(run, out, resolve_device("auto"), Control(), keep_weights=True).train()
     try:
-        tensors, identity, state = read_checkpoint(path)
-    except OSError as error:
-        raise InputError(f"{run} has no weights ({path}: {error}); expected those that --keep-weights stores") from None
+        tensors, identity, _ = read_checkpoint(path)
     except ValueError as error:
         raise InputError(f"{path} is damaged ({error}); delete it to train {owner} again") from None
-    if json.loads(identity)[:3] != expected:
+    if json.loads(identity)[:3] != [run.suite.fingerprint, str(owner), source_hash(get_encoding(owner.encoding))]:
         raise InputError(f"{path} is of another version of suite or encoding than {owner} now is; delete it to train again")
-    if not state.diverged and state.step < (steps := owner.steps + owner.extra_steps):
-        raise InputError(f"{path} ends at step {state.step} of {steps}; delete it to train {owner} again")
-    weights = weights_in(tensors)
-    names = {name.replace("base.", ""): name for name in weights}  # names differ by the `base.` of wrappers
+    model, weights = build_model(run), weights_in(tensors)
+    plain = {name.replace("base.", ""): tensor for name, tensor in weights.items()}  # names differ by the `base.` of wrappers
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(weights[name if name in weights else names[name.replace("base.", "")]])
-    return Subject(run, model.eval())
+            parameter.copy_(weights[name] if name in weights else plain[name.replace("base.", "")])
+    return Subject(run, model.eval(), out)

@@ -6,7 +6,7 @@
     <folder>/probes/<suite>/<encoding>.jsonl                       published, one record per line
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PROBES = "probes"
-HIDDEN_STATES = "position"
-"""The probe of hidden states, of which layer 0 is the input."""
 COLUMNS = {
     "suite": "name of the suite",
     "suite_version": "version of the suite",
@@ -41,16 +39,6 @@ COLUMNS = {
     "at": "further coordinate: eighth of the prompt, position, or the other run of a comparison",
 }
 """Column of ``probe_frame`` → what it holds."""
-SHOWN = {
-    "position": ("chance", "error", "untrained"),
-    "distance": ("mean_distance", "peak_distance"),
-    "growth": ("slope of entropy", "slope of largest_weight", "slope of logit_range", "slope of output_std", "first_token"),
-    "context": ("accuracy", "accuracy_cut", "nll", "nll_cut"),
-    "needle": ("accuracy",),
-    "excess": ("excess",),
-    "similarity": ("divergence",),
-}
-"""Probe → the quantities that a summary shows."""
 RunKey = tuple[str, str, str, int, str]
 """Fingerprint, task, encoding, seed and source hash of a run."""
 
@@ -105,37 +93,13 @@ def of_runs(records: Iterable[ProbeRecord], runs: Collection[RunKey]) -> list[Pr
     return [record for record in found if record.version == newest[record.probe]]
 
 
-def as_shown(record: ProbeRecord) -> Sequence[Value]:
-    """The values of a record with its layers counted as in figures: stored ones count from 0, also those of attention."""
-    if record.probe == HIDDEN_STATES:
-        return record.values
-    return [value if value.layer is None else value._replace(layer=value.layer + 1) for value in record.values]
-
-
 def probe_frame(records: Iterable[ProbeRecord]) -> "pd.DataFrame":
     """One row per number, with what it is of: see ``COLUMNS``."""
     import pandas as pd
 
     own = [name for name in COLUMNS if name not in Value._fields]
-    rows = [(*(getattr(record, name) for name in own), *value) for record in records for value in as_shown(record)]
+    rows = [(*(getattr(record, name) for name in own), *value) for record in records for value in record.values]
     frame = pd.DataFrame(rows, columns=[*own, *Value._fields])
-    return frame.astype({name: "Int64" for name in ("length", "layer", "head")} | {"value": float, "learning_rate": float})
-
-
-def summaries(frame: "pd.DataFrame") -> Iterator[tuple[str, "pd.DataFrame"]]:
-    """Title and table of each probe and task: a row an encoding, the mean over seeds, heads and layers of each quantity at the
-    shortest shown length and the longest one. Hidden states are shown by layer, similarity by the other encoding at L."""
-    for (probe, task), own in frame.groupby(["probe", "task"], sort=False):
-        own = own[own.quantity.isin(SHOWN[probe])]
-        own = own.assign(length=own.length.fillna(0), encoding=own.encoding.astype(str))
-        if probe == "similarity":
-            own = own[own.length == own.train_length]
-            columns = own["at"].str.replace(r" seed \d+$", "", regex=True)
-        else:
-            past = own.groupby("quantity").length.transform("max")
-            own = own[(own.length == own.train_length) | (own.length == past)]
-            columns = own.quantity + own.length.map(lambda n: f", l = {n}" if n else "")
-            if probe == HIDDEN_STATES:
-                columns += own.layer.map(lambda k: f", layer {k}", na_action="ignore").fillna("")
-        table = own.assign(column=columns).pivot_table("value", "encoding", "column", sort=False)
-        yield f"{probe}, {task}", table
+    frame = frame.astype({name: "Int64" for name in ("length", "layer", "head")} | {"value": float, "learning_rate": float})
+    frame.loc[frame["probe"] != "position", "layer"] += 1  # stored layers count from 0; of hidden states, 0 is the input
+    return frame

@@ -7,29 +7,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from commands import printed, refused, run_command
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy.stats import fisher_exact, ttest_ind
 
-from bench.findings import theorem
-from bench.findings.finding import Finding, Source, shipped_findings
+from bench.findings import permutation_equivariance, positions_without_encoding
+from bench.findings.finding import Finding, Planned, Source, shipped_findings
 from bench.findings.outcome import OUTCOMES, Outcome, read_outcomes
-from bench.findings.planned import Planned
 from bench.findings.reading import Measure, Reading
 from bench.findings.verdict import NOT_RUN, STALE, holm, judge, verdict_of
 from bench.plugins.registry import get_encoding
 from bench.probe.record import ProbeRecord, Value
 from bench.result import LengthScore
-from bench.suites.yaml_config import validated
-from tasks import InputError
 
-SOURCE = Source(
-    paper="Somebody 2020, Title",
-    link="https://example.org/paper",
-    where="table 1",
-    setting="large",
-    numbers={"a": 0.9, "b": 0.4},
-)
+NUMBERS = {"a": 0.9, "b": 0.4}
+SOURCE = Source(paper="Somebody 2020, Title", link="https://example.org", where="table 1", setting="large", numbers=NUMBERS)
 
 
 def finding(**changes) -> Finding:
@@ -53,11 +43,6 @@ def test_every_finding_is_valid_and_its_rule_ignores_what_was_tried():
         changes = {"tried": "more", "minutes": 99.0, "withdrawn": "unfair", "objection": "small"}
         assert Finding.model_validate(content | changes).rule == one.rule
         assert Finding.model_validate(content | {"tolerance": 9.0}).rule != one.rule
-
-
-def test_a_misspelt_key_inside_a_mapping_is_named():
-    with pytest.raises(InputError, match=r"unknown key in probes\.to_nope 'lenght'; did you mean 'length'\?"):
-        validated(Finding, {"name": "one", "probes": {"to_nope": {"lenght": "train"}}}, "finding one")
 
 
 FAR, NEAR, WIDE = (0.90, 0.91, 0.92), (0.60, 0.61, 0.62), (0.20, 0.90, 0.10)
@@ -94,10 +79,7 @@ def test_a_difference_is_judged_by_welchs_test(a, b, verdict):
         ({"same": ["a", "b"], "within": 0.01}, (0.50, 0.51, 0.52), (0.50, 0.52, 0.51), "inconclusive"),
         ({"at_most": {"a": 0.1}}, (0.01, 0.02), (), "reproduced"),
         ({"at_most": {"a": 0.1}}, (0.01, 0.2), (), "not reproduced"),
-        ({"at_most": {"a": 0.1}}, (), (), "inconclusive"),
         ({"more": ["b"], "than": 0.3}, (), (0.5, 0.51, 0.49), "direction only"),  # published: .4
-        ({"more": ["b"], "than": 0.3, "by": 0.4}, (), (0.5, 0.51, 0.49), "not reproduced"),
-        ({"more": 0.55, "than": ["b"]}, (), (0.5, 0.51, 0.49), "direction only"),
         ({"more": 0.45, "than": ["b"]}, (), (0.5, 0.51, 0.49), "not reproduced"),
     ],
 )
@@ -106,31 +88,21 @@ def test_other_expectations(expect, a, b, verdict):
 
 
 def test_the_whole_claim_is_one_test_and_a_part_refutes_it_after_holms_correction():
-    """Nine true parts of 90 % power: each alone may be undecided, their mean is not."""
+    """Nine true parts: one alone may be undecided or on the other side, their mean is not."""
     labels = [f"b{n}" for n in range(9)]
     one = finding(expect=[{"more": ["a"], "than": labels}], source=SOURCE.model_copy(update={"numbers": {}}))
     numbers = {"a": (0.6, 0.5, 0.7)} | {label: (0.3, 0.3, 0.31) for label in labels} | {"b0": (0.5, 0.6, 0.4)}
     found = judge(one, samples(**numbers))
-    assert found.parts[0].verdict == "inconclusive" and found.verdict == "reproduced"
-    means = [np.mean(numbers[label]) for label in labels]
-    variance = np.var(numbers["a"], ddof=1) / 3 + sum(np.var(numbers[label], ddof=1) / 3 for label in labels) / 81
-    assert 0 < found.p < 0.025 and (0.6 - np.mean(means)) / variance**0.5 > 4
+    assert found.parts[0].verdict == "inconclusive" and found.verdict == "reproduced" and 0 < found.p < 0.025
     opposite = judge(one, samples(**numbers | {"b0": (0.7, 0.71, 0.72)}))
     assert opposite.verdict == "inconclusive", "one part is on the other side, and does not refute the claim"
     assert judge(one, samples(**numbers | {"a": (0.6, 0.61, 0.6), "b0": (0.7, 0.71, 0.7)})).verdict == "not reproduced"
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
-def test_holm(ps):
-    """The definition: adjusted p ≤ α exactly for the parts that the step-down procedure rejects."""
-    adjusted = holm(ps)
-    for alpha in (0.01, 0.2, 0.6):
-        rejected = set()
-        for rank, n in enumerate(sorted(range(len(ps)), key=lambda n: ps[n])):
-            if ps[n] * (len(ps) - rank) > alpha:
-                break
-            rejected.add(n)
-        assert {n for n, p in enumerate(adjusted) if p <= alpha} == rejected
+def test_holm():
+    """By hand: 3 · .01, then 2 · .02, then the largest so far."""
+    assert holm([0.03, 0.01, 0.02]) == pytest.approx([0.04, 0.03, 0.04])
+    assert holm([0.5, 0.4]) == pytest.approx([0.8, 0.8])
 
 
 def test_seeds_that_succeed_are_counted_and_compared_exactly():
@@ -144,7 +116,8 @@ def test_seeds_that_succeed_are_counted_and_compared_exactly():
 
 
 def test_a_setting_without_power_and_a_withdrawn_rule_are_not_judged():
-    outcome = outcome_of(finding())
+    numbers = samples(a=FAR, b=LOW)
+    outcome = Outcome(rule=finding().rule, samples=numbers, minutes=1, finished="2026-01-01", commit=None, versions={})
     planned = {"difference": 0.5, "spread": 0.1, "seeds": 5, "source": "seeds 100 to 104"}
     assert finding(planned=planned).planned.power > 0.99
     assert verdict_of(finding(), outcome).verdict == "reproduced"
@@ -163,11 +136,6 @@ def test_planned_power_is_the_share_of_simulated_tests_that_find_the_difference(
     assert planned.power == pytest.approx(share, abs=0.02)
 
 
-def outcome_of(one: Finding) -> Outcome:
-    numbers = samples(a=FAR, b=LOW)
-    return Outcome(rule=one.rule, samples=numbers, minutes=1, finished="2026-01-01", commit=None, versions={})
-
-
 def test_guessing_is_taken_out():
     scores = [
         {"length": n, "exact": e, "token": e, "count": 10, "tokens": 10, "chance": 0.5, "token_chance": 0.2}
@@ -179,23 +147,11 @@ def test_guessing_is_taken_out():
     assert Measure(score="token", past=0, to=2, above_chance=True).of_run(run) == pytest.approx((1 + 0.55 / 0.8) / 2)
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"expect": [{"more": ["a"]}]}, "expected `more` with `than`"),
-        ({"code": ""}, "expected `suites` with `measure` or `probes`, or `code` with `seeds`"),
-        (
-            {
-                "code": "", "seeds": [], "suites": {"x": {"base": "quick", "encodings": ["nope"]}},
-                "measure": {"score": "exact", "past": 1.0, "to": 2.0},
-            },
-            "label 'a'",
-        ),
-    ],
-)  # fmt: skip
-def test_contradictory_findings_are_refused(changes, message):
-    with pytest.raises((ValueError, InputError), match=message):
-        finding(**changes)
+def test_contradictory_findings_are_refused():
+    with pytest.raises(ValueError, match="expected `more` with `than`"):
+        finding(expect=[{"more": ["a"]}])
+    with pytest.raises(ValueError, match="expected `suites` with `measure` or `probes`, or `code` with `seeds`"):
+        finding(code="")
 
 
 def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, monkeypatch):
@@ -209,13 +165,14 @@ def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, mo
     assert {row["verdict"] for row in listed if row["name"] in names} == {"reproduced"}
     assert {row["verdict"] for row in listed if row["name"] not in names} != {NOT_RUN}
     planned = printed("reproduce", names[0], "rope_base_addition", "--dry-run")
-    assert "rope_base_addition: " in planned and "6 runs, 0 of them done (rope(base=3.0), rope" in planned
+    assert "rope_base_addition: 6 minutes of one core, 6 runs, 0 done" in planned
     first = read_outcomes(tmp_path / OUTCOMES)
     printed("reproduce", *names, *out)
     assert read_outcomes(tmp_path / OUTCOMES) == first, "not measured again"
 
     monkeypatch.setattr("bench.runs.git_commit.current_commit", lambda: "another")
-    monkeypatch.setattr(theorem, "NoPE", get_encoding("alibi"))  # an order signal where there must be none
+    for module in (permutation_equivariance, positions_without_encoding):
+        monkeypatch.setattr(module, "NoPE", get_encoding("alibi"))  # an order signal where there must be none
     code, text, _ = run_command("reproduce", *names, *out)
     assert (code, [row["verdict"] for row in json.loads(text)]) == (1, ["not reproduced"] * 2)
     assert "did you mean 'permutation_equivariance'" in refused("reproduce", "permutation_equivarianc", *out)
@@ -240,23 +197,13 @@ def test_a_finding_about_probes_is_trained_measured_and_judged(tmp_path, monkeyp
     assert [part["estimate"] for part in shown["parts"][1:]] == [None], "not NaN, which is no JSON"
     assert (code, shown["verdict"]) == (0, "inconclusive")  # one seed
     assert shown["samples"].keys() == {"far/nope", "far/alibi", "alike/alibi"}  # nothing of nope's likeness to itself
-    folder = tmp_path / one.grids["x"].name / "sorting" / "alibi" / "seed-3"
-    values = json.loads((folder / "probe-distance.json").read_text())["values"]
-    heads = [value for name, value, length, *_ in values if (name, length) == ("mean_distance", 8)]
-    assert len(heads) > 1 and shown["samples"]["far/alibi"] == {"3": pytest.approx(np.mean(heads))}
 
 
 def test_readings_choose_and_combine_values():
-    values = [
-        ("error", 2.0, 4, 0),
-        ("error", 1.0, 4, 1),
-        ("error", 5.0, 8, 1),
-        ("chance", 4.0, 4, None),
-        ("chance", 8.0, 8, None),
-    ]
+    values = [Value("error", 2.0, 4, 0), Value("error", 1.0, 4, 1), Value("error", 5.0, 8, 1), Value("chance", 4.0, 4)]
     record = ProbeRecord(
         probe="position", version=1, suite="s", suite_version=1, fingerprint="f", task="t", variant="v", train_length=4,
-        encoding="e", seed=0, source_sha256="s", values=[Value(*v) for v in values], seconds=0.0,
+        encoding="e", seed=0, source_sha256="s", values=values, seconds=0.0,
     )  # fmt: skip
 
     def read(**content) -> float | None:

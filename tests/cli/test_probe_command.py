@@ -1,93 +1,91 @@
-"""``lprime probe``: trains missing runs, measures once, and its numbers are published and exported."""
+"""``lprime probe``: trains missing weights, measures once, and its numbers are published and exported."""
 
 import csv
 import json
+from multiprocessing import get_context
 
 import pytest
 from commands import printed, refused, run_command
+from plugin_files import written
+from support import new_registry
 
 from bench.plugins.registry import get_encoding
-from bench.probe.measure import VERSIONS
-from bench.probe.subject import load_subject
-from bench.runs.run import Run
+from bench.probe import measure
+from bench.probe.measure import PROBES, each, in_worker
+from bench.runs.run import plan_runs
+from bench.runs.run_one import run_one
+from bench.runs.worker import RunRequest
 from bench.suites.suite import load_suite
-from tasks import InputError
+from lprime.cli.publish import publish_suite
 
-PLUGIN = """
-from bench.encodings import Encoding, Info
-
-class Near(Encoding):
-    info = Info(name="near", family="bias", title="t", authors="a", year=2026, link="https://example.org", formula="f",
-                past="p", provenance="none", source="own variant")
-
-    def bias(self, q, k, at):
-        return -0.5 * at.distances.float()
-"""
+NAMES = sorted({*PROBES} - {"needle", "excess"})
+"""Those that copying allows."""
 
 
 @pytest.fixture
-def measured(tiny, tmp_path, monkeypatch, fresh_registry):
-    """Folder with runs of a plugin and of nope, and their probes."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "near.py").write_text(PLUGIN)
-    tiny()
-    records = json.loads(printed_json("--encoding", "near.py", "--encoding", "nope"))
-    return tmp_path, records
+def runs(tiny, here, fresh_registry) -> list:
+    """Finished runs of a plugin and of nope, without weights."""
+    written(here / "mine.py", "mine")
+    tiny(recipe={"steps": 3, "warmup_steps": 1})
+    found = plan_runs(load_suite("tiny.yaml"), [get_encoding("mine.py").info.name, "nope"], ["copying"])
+    for run in found:
+        run_one(run, here / "runs", "cpu")
+    return found
 
 
-def printed_json(*more) -> str:
-    code, out, _err = run_command("probe", "tiny.yaml", "--task", "copying", "--workers", 1, "--json", *more)
+def measured(*names: str) -> list[dict]:
+    arguments = "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--encoding", "nope", "--workers", 1, "--json"
+    code, out, _ = run_command("probe", *names, *arguments)
     assert code == 0
-    return out
+    return json.loads(out)
 
 
-def test_probes_of_a_plugin(measured, monkeypatch):
-    folder, records = measured
-    assert {r["probe"] for r in records} == {*VERSIONS} - {"needle", "excess"}, "those that the task allows"
-    assert {r["encoding"] for r in records} == {"near", "nope"}
-    assert all(r["values"] and not r["note"] for r in records)
-    run = folder / "runs/tiny/copying/near/seed-0"
-    assert {r["device"] for r in records} == {json.loads((run / "result.json").read_text())["device"]}
-    files = sorted(run.glob("probe-*.json"))
-    assert [path.name for path in files] == [f"probe-{name}.json" for name in sorted({*VERSIONS} - {"needle", "excess"})]
-    before = {path: path.stat().st_mtime_ns for path in files}
-    (run / "weights.safetensors").rename(run / "kept")  # nothing is measured again, so nothing needs the weights
-    assert json.loads(printed_json("--encoding", "near.py", "--encoding", "nope")) == records
-    assert {path: path.stat().st_mtime_ns for path in files} == before
-    (run / "kept").rename(run / "weights.safetensors")
+def test_probes_are_measured_once_exported_and_published(runs, here):
+    records = measured()
+    assert {(r["probe"], r["encoding"]) for r in records} == {(name, run.encoding) for name in NAMES for run in runs}
+    assert [(r["probe"], r["encoding"]) for r in records if not r["values"]] == [("similarity", "nope")]
+    folder = runs[0].folder(here / "runs")
+    assert {r["device"] for r in records} == {json.loads((folder / "result.json").read_text())["device"]}
+    files = sorted(folder.glob("probe-*.json"))
+    assert [path.name for path in files] == [f"probe-{name}.json" for name in NAMES]
+    (folder / "weights.safetensors").rename(folder / "kept")  # nothing is measured again, so nothing needs the weights
+    before = [path.stat().st_mtime_ns for path in files]
+    assert measured() == records and [path.stat().st_mtime_ns for path in files] == before
 
     table = printed("export", "--probes", "--to", "probes.csv")
-    rows = list(csv.DictReader((folder / "probes.csv").open()))
+    rows = list(csv.DictReader((here / "probes.csv").open()))
     assert table.startswith(f"{len(rows)} rows of {len(records)} probes")
-    assert "unknown suite 'tin'; did you mean 'tiny'" in refused("export", "--probes", "--to", "p.csv", "--suite", "tin")
     assert len(rows) == sum(len(r["values"]) for r in records)
-    shown = printed("probe", "tiny.yaml", "--encoding", "nope", "--task", "copying", "--workers", 1)
-    assert "position, copying" in shown and "error, l = " in shown and "similarity, copying" in shown
+    assert "unknown suite 'tin'; did you mean 'tiny'" in refused("export", "--probes", "--to", "p.csv", "--suite", "tin")
+    publish_suite("tiny.yaml", here / "runs", here / "board", ["nope"])
+    assert (here / "board/probes/tiny/nope.jsonl").read_text().count("\n") == len(NAMES)
 
-    assert "nothing to train" in printed("probe", "tiny.yaml", "--encoding", "nope", "--task", "copying", "--dry-run")
-    printed("publish", "tiny.yaml", "--encoding", "nope", "--board", "board", "--no-measure")
-    assert (folder / "board/probes/tiny/nope.jsonl").read_text().count("\n") == len({r["probe"] for r in records})
 
-    growth = "probe", "growth", "tiny.yaml", "--encoding", "near.py", "--task", "copying"
-    (run / "probe-growth.json").write_text("{}")
+def test_a_damaged_record_and_damaged_weights_are_refused(runs, here):
+    measured("distance")
+    folder, growth = (
+        runs[0].folder(here / "runs"),
+        ("probe", "growth", "tiny.yaml", "--encoding", "mine.py", "--task", "copying"),
+    )
+    (folder / "probe-growth.json").write_text("{}")
     assert "is not a whole probe" in refused(*growth)
-    (run / "probe-growth.json").unlink()
-    weights = (run / "weights.safetensors").read_bytes()
-    (run / "weights.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
+    (folder / "probe-growth.json").unlink()
+    weights = (folder / "weights.safetensors").read_bytes()
+    (folder / "weights.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
     assert "is damaged (its content does not match its checksum)" in refused(*growth)
-    (run / "weights.safetensors").write_bytes(weights)
-    with monkeypatch.context() as longer, pytest.raises(InputError, match="ends at step 40 of 41; delete it to train copying"):
-        longer.setattr(Run, "steps", 41)
-        load_subject(Run(load_suite("tiny.yaml"), "copying", get_encoding("near.py").info.name, 0), folder / "runs")
 
 
-def test_bad_input(tiny, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_worker_processes_load_plugins(runs, monkeypatch):
+    requests = [RunRequest.of(run) for run in runs]
+    with new_registry():
+        assert [in_worker(str, request) for request in requests] == ["copying mine seed 0", "copying nope seed 0"]
+    monkeypatch.setattr(measure, "get_context", lambda kind: get_context("fork"))  # a new process takes seconds to start
+    assert list(each(str, runs, workers=2)) == ["copying mine seed 0", "copying nope seed 0"]
+
+
+def test_bad_input(tiny, here):
     tiny()
     assert "did you mean 'position'" in refused("probe", "positon", "tiny.yaml")
-    for arguments in (["position"], ["tiny.yaml", "position"]):
-        assert "the suite comes last, got 'position'" in refused("probe", *arguments)
+    assert "the suite comes last, got 'position'" in refused("probe", "tiny.yaml", "position")
     assert "needle: defined for none of the chosen tasks of suite tiny" in refused("probe", "needle", "tiny.yaml")
-    both = "needle", "similarity", "tiny.yaml"
-    assert "1 run" in printed("probe", *both, "--task", "copying", "--encoding", "nope", "--dry-run")
     assert "no probes under" in refused("export", "--probes", "--to", "probes.csv")

@@ -30,7 +30,7 @@ def test_the_tutorial_leads_to_a_row_on_the_board(tmp_path, fresh_registry):
     rows = printed["board"].replace("\u00a0", " ").splitlines()
     assert [any(line.startswith(name) for line in rows) for name in ("my_encoding (local) ", "nope ")] == [True, True]
     assert len(list((tmp_path / "runs/tiny").glob("*/my_encoding/seed-0/result.json"))) == 2
-    assert "position, copying" in printed["probe"] and "my_encoding" in printed["probe"]
+    assert "records of probes under runs/tiny" in printed["probe"]
     assert "written to leaderboard/submissions/my_encoding, under Apache-2.0" in printed["submit"]
 
 
