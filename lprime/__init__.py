@@ -55,22 +55,6 @@ class OwnPackages:
         return PathFinder.find_spec(name, [ROOT]) if name in PACKAGES else None
 
 
-def refuse_other_packages() -> None:
-    """Refuse modules with the names of ``PACKAGES`` that were imported from elsewhere.
-
-    Raises:
-        ImportError: there is one; the message names its file.
-    """
-    for name in PACKAGES:
-        if name in sys.modules:
-            place = [getattr(sys.modules[name], "__file__", None), *getattr(sys.modules[name], "__path__", ())]
-            paths = [os.path.realpath(path) for path in place if path]
-            if not any(path.startswith(os.path.join(ROOT, name) + os.sep) for path in paths):
-                where = paths[0] if paths else f"the module {name!r}"
-                raise ImportError(f"{where} is in the way of lprime's package {name!r}: import lprime first, or rename it")
-
-
-refuse_other_packages()
 sys.meta_path.insert(0, OwnPackages)
 
 

@@ -7,8 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED
 
-from .options import Board, Out
-from .read_results import full_name
+from .options import Board, Out, full_name
 
 
 def publish(
