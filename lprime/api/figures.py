@@ -1,6 +1,5 @@
 """Figures of results."""
 
-import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -69,19 +68,14 @@ def plot(
     names = [name + mark for name in names for mark in ("", LOCAL) if (results["encoding"] == name + mark).any()]
 
     import matplotlib
-    from matplotlib.figure import Figure
-
-    class NotebookFigure(Figure):
-        def _repr_png_(self) -> bytes:
-            buffer = io.BytesIO()
-            self.savefig(buffer)
-            return buffer.getvalue()
+    from matplotlib import pyplot
 
     with matplotlib.rc_context(SETTINGS):
         across, down = min(ACROSS, len(panels)), -(-len(panels) // ACROSS)
-        figure = NotebookFigure(figsize=(WIDTH * across + 1.6, HEIGHT * down), dpi=110, layout="constrained")
+        size = WIDTH * across + 1.6, HEIGHT * down
+        figure, axes = pyplot.subplots(down, across, squeeze=False, sharey=True, figsize=size, layout="constrained")
+        pyplot.close(figure)  # a notebook would show it twice
         figure.patch.set_alpha(0)
-        axes = figure.subplots(down, across, squeeze=False, sharey=True)
         for ax in axes.flat[len(panels) :]:
             ax.set_axis_off()
         for ax, task in zip(axes.flat, panels, strict=False):
@@ -101,11 +95,7 @@ def draw_task(axes: "Axes", rows: "pd.DataFrame", names: Sequence[str], metric: 
         dashes = "--" if name.endswith(LOCAL) else "-"
         axes.plot(mean.index, mean, lw=1.5, color=colour(name.removesuffix(LOCAL)), ls=dashes, label=printable(name, 40))
     axes.axvline(1, color=INK, lw=0.8, ls=":")
-    first, last = rows["relative_length"].min(), rows["relative_length"].max()
-    length_axis(axes, first, last)
-    axes.set_xlim(first, last)
-    if metric != "nll":
-        axes.set_ylim(-0.02, 1.02)
+    length_axis(axes, rows["relative_length"].min(), rows["relative_length"].max())
     heading(axes, f"{printable(rows['task'].iloc[0])}, L = {rows['train_length'].iloc[0]}")
 
 

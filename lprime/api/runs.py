@@ -21,7 +21,7 @@ from bench.plugins import registry
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.devices import Device, resolve_device
-from bench.runs.run import Run, plan_runs
+from bench.runs.run import plan_runs
 from bench.runs.run_lock import LockedElsewhere, lock_run
 from bench.runs.run_one import Session, run_one
 from bench.runs.run_training import Control
@@ -70,7 +70,6 @@ def evaluate(
     seed: int | Sequence[int] = 0,
     out: str | Path = "runs",
     device: Device = "auto",
-    replace: bool = False,
     quiet: bool = False,
 ) -> "pd.DataFrame":
     """Train an encoding on tasks of a suite and test it at every length. Finished runs are read from ``out``, not repeated.
@@ -82,7 +81,6 @@ def evaluate(
         seed: one or several.
         out: folder of your runs.
         device: ``auto`` (the GPU if there is one), ``cpu`` or ``cuda``.
-        replace: delete finished runs of this encoding that were made with other source, and run them again.
         quiet: print nothing.
 
     Returns:
@@ -95,13 +93,12 @@ def evaluate(
     cls, place = get_encoding(reference_of(encoding)), Path(out)
     seeds = list(seed) if isinstance(seed, Iterable) and not isinstance(seed, str) else [seed]
     runs = plan_runs(load_suite(str(suite)), [cls.info.name], [task] if isinstance(task, str) else task, seeds)
-    resolve_device(device)  # refuses an unknown one before anything is deleted
     found, shared = [], cls.info.name in shared_trainings([cls.info.name])
     with in_this_process():
         for run in runs:
-            refuse_other_source(run, cls, place, replace)
-        for run in runs:
             finished = run.result(place)
+            if finished and finished.encoding.source_sha256 != source_hash(cls):
+                raise InputError(f"{run.folder(place)} holds a run of other source; delete it, or choose another name or out")
             found.append(finished or run_one(run, place, device, keep_weights=shared))
             if not (quiet or finished):
                 print(f"{run}: {summarize_result(found[-1])}", flush=True)
@@ -194,26 +191,6 @@ def is_definition(node: ast.stmt) -> bool:
 def scratch() -> "TemporaryDirectory[str]":
     """The folder of written cells, deleted when the process ends."""
     return TemporaryDirectory(prefix="lprime-", ignore_cleanup_errors=True)
-
-
-def refuse_other_source(run: Run, cls: type[Encoding], out: Path, replace: bool) -> None:
-    """Refuse, or delete, a finished run of other source.
-
-    Raises:
-        InputError: there is one, and it is not to be replaced.
-    """
-    result, folder = run.result(out), run.folder(out)
-    if result is None or result.encoding.source_sha256 == source_hash(cls):
-        return
-    if not replace:
-        raise InputError(
-            f"{folder} holds a run of {run.encoding} made from other source; expected another name, another out, or "
-            "replace=True to delete it"
-        )
-    with lock_run(folder):
-        for path in folder.iterdir():
-            if path.suffix in (".json", ".safetensors"):
-                path.unlink()
 
 
 @contextmanager

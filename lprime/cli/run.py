@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -37,7 +37,7 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would run, its time, and with --on the script and the cost.")
     ] = False,
-    checkpoint_every: Annotated[float | None, typer.Option(metavar="S", min=0, hidden=True)] = None,
+    checkpoint_every: Annotated[float, typer.Option(metavar="S", min=0, hidden=True)] = 10,
     detach: Annotated[bool, typer.Option("--detach", hidden=True)] = False,
     keep_weights: Annotated[bool, typer.Option("--keep-weights", hidden=True)] = False,
     sealed: Annotated[bool, typer.Option("--sealed", hidden=True)] = False,
@@ -50,10 +50,12 @@ def run(
     """
     from bench.files import check_writable
     from bench.runs.devices import resolve_device
+    from bench.runs.dry_run import local_dry_run
     from bench.runs.progress import progress_display, say
     from bench.runs.run import plan_runs, read_results
     from bench.runs.shared_training import steps_to_make
     from bench.suites.suite import load_suite
+    from slurm.cluster import load_cluster
     from tasks import InputError
 
     from .run_report import Outcome
@@ -63,7 +65,7 @@ def run(
         raise InputError("--workers and --device apply to this machine only; with --on, the cluster file decides")
     if detach and not on:
         raise InputError("--detach needs a cluster; expected --on FILE too")
-    cluster, code = load_cluster_of(on), None
+    cluster, code = load_cluster(on) if on else None, None
     out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
     loaded = load_suite(suite)
     if sealed:
@@ -83,17 +85,19 @@ def run(
     failed = {r: failure.error for r in pending if (failure := r.failure(out)) and r.state(out) == "failed"}
     skipped = {} if retry_failed else failed
     todo = [r for r in pending if r not in skipped]
+    keep = {r.encoding for r in todo} if keep_weights else None
+    options = {"watch": not detach} if cluster else {"device": device, "checkpoint_every_s": checkpoint_every}
     outcome = Outcome(suite, out, runs, todo, skipped, finished, unreadable)
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
         warn(loaded.seeds, runs, finished if not sealed else {}, out)
         if not todo:
             say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
         elif dry_run:
-            outcome.preview = preview(todo, out, cluster, workers, device, code)
+            executor = executor_for(cluster, code, workers, keep, **options)
+            outcome.preview = executor.dry_run(todo, out) if cluster else local_dry_run(todo, out, device, executor.workers)
         else:
             signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops like Ctrl-C
-            keep = {r.encoding for r in todo} if keep_weights else None
-            executor = executor_for(cluster, detach, workers, device, keep, code, checkpoint_every)
+            executor = executor_for(cluster, code, workers, keep, **options)
             if cluster:
                 executor.check(todo, out)
             say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
@@ -120,13 +124,6 @@ def run(
     return outcome.code
 
 
-def load_cluster_of(on: str | None) -> "Cluster | None":
-    """The cluster of ``--on``, or None for this machine."""
-    from slurm.cluster import load_cluster
-
-    return load_cluster(on) if on else None
-
-
 def sealed_submission(encodings: Sequence[str] | None, out: Path) -> "tuple[list[str], SealedCode]":
     """Name of the submitted encoding, as a list, and its code.
 
@@ -147,47 +144,29 @@ def sealed_submission(encodings: Sequence[str] | None, out: Path) -> "tuple[list
     return [found.submission.encoding.name], sealed_code(found, out)
 
 
-def preview(
-    todo: "list[Run]", out: Path, cluster: "Cluster | None", workers: int | None, device: str, code: "SealedCode | None"
-) -> list[str]:
-    """What would run, as lines of text: on a cluster the script and the cost, here the time."""
-    if cluster:
-        return executor_for(cluster, False, workers, device, None, code, None).dry_run(todo, out)
-    from bench.runs.dry_run import local_dry_run
-    from bench.runs.pool import local_pool
-
-    return local_dry_run(todo, out, device, local_pool(workers, device).workers)
-
-
 def executor_for(
-    cluster: "Cluster | None",
-    detach: bool,
-    workers: int | None,
-    device: str,
-    keep: set[str] | None,
-    code: "SealedCode | None",
-    checkpoint_every_s: float | None,
-):
+    cluster: "Cluster | None", code: "SealedCode | None", workers: int | None, keep: set[str] | None, **options: Any
+) -> Any:
     """The executor of a grid: local processes, or jobs on a cluster.
 
     Arguments:
-        keep: encodings whose runs keep their weights; None: those whose training others share.
         code: of a submission whose runs are sealed, or None.
+        keep: encodings whose runs keep their weights; None: those whose training others share.
+        options: ``device`` and ``checkpoint_every_s`` of local processes, ``watch`` of a cluster.
     """
     if cluster:
         from slurm.executor import SlurmExecutor
 
         if code:
             return SlurmExecutor.of_sealed(cluster, code.encoding.name, code)
-        return SlurmExecutor(cluster, watch=not detach, keep_weights=keep is not None)
+        return SlurmExecutor(cluster, keep_weights=keep is not None, **options)
     if code:
         from leaderboard.submission.sealed_runs import local_executor
 
         return local_executor(code, workers)
     from bench.runs.pool import local_pool
 
-    every = {} if checkpoint_every_s is None else {"checkpoint_every_s": checkpoint_every_s}
-    return local_pool(workers, device, keep_weights=keep, **every)
+    return local_pool(workers, keep_weights=keep, **options)
 
 
 def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Result]", out: Path) -> None:

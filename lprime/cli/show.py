@@ -161,7 +161,7 @@ def published(name: str) -> dict[str, Any]:
 def text_lines(value: object) -> list[str]:
     """A value as lines of text."""
     if isinstance(value, float):
-        return [f"{value:.4g}"]
+        return [f"{value:.6g}"]
     if isinstance(value, dict):
         return [f"{str(key).replace('_', ' ')}: {', '.join(text_lines(own))}" for key, own in value.items()] or ["none"]
     if isinstance(value, list):
