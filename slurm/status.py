@@ -194,10 +194,6 @@ class Queue:
         return sum(j.gpus * j.seconds for j in jobs) / 3600, sum(j.cpus * j.seconds for j in jobs) / 3600
 
 
-def unfinished(statuses: dict[Run, Status]) -> Sequence[Run]:
-    return [run for run, status in statuses.items() if status.state not in ("done", "diverged", "failed", "unreadable")]
-
-
 def runs_on_disk(suite: Suite, out: Path) -> Iterator[RunKey]:
     """Runs of this suite's tasks that have a folder; only the names of folders are read."""
     for spec in suite.tasks:
