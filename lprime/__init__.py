@@ -36,12 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["At", "Encoding", "Info", "InputError", "Task", "check", "evaluate", "load_task", "plot", "results", "train"]
 
 MODULES = {
-    "bench.encodings": ("At", "Encoding", "Info"),
-    "tasks": ("InputError", "Task"),
-    "lprime.api.figures": ("plot",),
-    "lprime.api.runs": ("check", "evaluate", "train"),
-    "lprime.api.tables": ("load_task", "results"),
+    **dict.fromkeys(("At", "Encoding", "Info"), "bench.encodings"),
+    **dict.fromkeys(("InputError", "Task"), "tasks"),
+    **dict.fromkeys(("check", "evaluate", "train"), "lprime.api.runs"),
+    **dict.fromkeys(("load_task", "results"), "lprime.api.tables"),
+    "plot": "lprime.api.figures",
 }
+"""Name → its module."""
 PACKAGES = ("tasks", "bench", "leaderboard", "slurm")
 """Top-level packages of this distribution besides this one."""
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
@@ -63,10 +64,9 @@ def __getattr__(name: str) -> Any:
         from importlib import metadata
 
         return metadata.version("lprime")
-    for module, names in MODULES.items():
-        if name in names:
-            return getattr(importlib.import_module(module), name)
-    raise AttributeError(f"module 'lprime' has no attribute {name!r}")
+    if name not in MODULES:
+        raise AttributeError(f"module 'lprime' has no attribute {name!r}")
+    return getattr(importlib.import_module(MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -14,14 +14,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-METRICS = {
-    "exact": "exact match",
-    "token": "token accuracy",
-    "exact_score": "exact match, chance-corrected",
-    "token_score": "token accuracy, chance-corrected",
-    "nll": "negative log-likelihood per answer token, nats",
-}
-"""Columns of results that can be drawn → label of the axis."""
+METRICS = ("exact", "token", "exact_score", "token_score", "nll")
+"""Columns of results that can be drawn."""
 WIDTH, HEIGHT = 3.2, 2.4
 """Of a panel, in inches."""
 ACROSS = 3
@@ -43,7 +37,7 @@ def plot(
 
     Arguments:
         results: rows of ``lprime.results`` or ``lprime.evaluate``, of one version of one suite.
-        metric: one of ``METRICS``.
+        metric: ``exact``, ``token``, ``exact_score``, ``token_score`` or ``nll``, a column of the results.
         encodings: one or several, drawn in this order; by default all.
         tasks: one or several, drawn in this order; by default all.
 
@@ -59,10 +53,9 @@ def plot(
         raise InputError("there are no results to plot: the data frame has no rows")
     if (versions := results["fingerprint"].nunique()) > 1:
         raise InputError(f"the results are of {versions} suites or versions, which do not compare; select one fingerprint")
-    results = results[results["task"].isin(chosen(results, "task", tasks))]
-    names = chosen(results, "encoding", encodings)
-    results = results[results["encoding"].isin(names)]
-    panels = chosen(results, "task", tasks)
+    for column, wanted in (("task", tasks), ("encoding", encodings)):
+        results = results[results[column].isin(chosen(results, column, wanted))]
+    names, panels = chosen(results, "encoding", encodings), chosen(results, "task", tasks)
     both = (results["origin"] == "local") & (results.groupby("encoding")["origin"].transform("nunique") > 1)
     results = results.assign(encoding=results["encoding"].where(~both, results["encoding"] + LOCAL))
     names = [name + mark for name in names for mark in ("", LOCAL) if (results["encoding"] == name + mark).any()]
@@ -81,7 +74,7 @@ def plot(
         for ax, task in zip(axes.flat, panels, strict=False):
             draw_task(ax, results[results["task"] == task], names, metric)
         for ax in axes[:, 0]:
-            ax.set_ylabel(METRICS[metric])
+            ax.set_ylabel(metric.replace("_", " "))
         lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
         figure.legend(list(lines.values()), list(lines), loc="outside right upper", frameon=False)
         return figure

@@ -5,7 +5,7 @@ import hashlib
 import inspect
 import linecache
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from bench.check import CheckOutcome, Report, check_encoding
+from bench.check import Report, check_encoding
 from bench.encodings import Encoding
 from bench.files import write_atomic
 from bench.plugins import registry
@@ -40,9 +40,7 @@ AnyEncoding = str | Path | type[Encoding]
 """A name, a file, an import path, or a class."""
 
 
-def check(
-    encoding: AnyEncoding, *, only: Sequence[str] = (), on_finding: Callable[[CheckOutcome], None] = lambda finding: None
-) -> Report:
+def check(encoding: AnyEncoding, *, only: Sequence[str] = ()) -> Report:
     """Check an encoding against the rules, in under a minute.
 
     Its code runs in a sandbox where the machine has one, else with your rights: for a stranger's code use ``lprime check
@@ -50,16 +48,15 @@ def check(
 
     Arguments:
         only: names of checks; all by default.
-        on_finding: called with each finding as it arrives.
 
     Returns:
-        The report: ``passed``, ``summary()``, ``markdown()`` and ``findings``, each with ``check``, ``status``, ``expected``,
-        ``found`` and ``advice``.
+        The report: ``passed``, ``summary()`` and ``findings``, each with ``check``, ``status``, ``expected``, ``found`` and
+        ``advice``.
 
     Raises:
         InputError: there is no such encoding or check, or the encoding cannot be loaded.
     """
-    return check_encoding(reference_of(encoding), only=only, on_finding=on_finding)
+    return check_encoding(reference_of(encoding), only=only)
 
 
 def evaluate(
@@ -174,17 +171,15 @@ def write_cell(cls: type[Encoding]) -> Path:
     cell = next(filter(None, ("".join(linecache.getlines(hook.__code__.co_filename)) for hook in hooks)), "")
     if not cell:
         raise InputError(f"the source of {cls.__name__} is not known here; write it to a file and give its path")
-    body = [ast.unparse(node) for node in ast.parse(cell).body if is_definition(node)]
-    text = "\n\n".join(["import lprime", "import torch", *body]) + "\n"
+    body = ["import lprime", "import torch"]
+    for node in ast.parse(cell).body:
+        constant = isinstance(node, ast.Assign) and not any(isinstance(part, ast.Call) for part in ast.walk(node))
+        if constant or isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef):
+            body.append(ast.unparse(node))
+    text = "\n\n".join(body) + "\n"
     path = Path(scratch().name) / hashlib.sha256(text.encode()).hexdigest()[:12] / f"{cls.info.name}.py"
     write_atomic(path, text)
     return path
-
-
-def is_definition(node: ast.stmt) -> bool:
-    if isinstance(node, ast.Assign):
-        return not any(isinstance(part, ast.Call | ast.Await) for part in ast.walk(node))
-    return isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef)
 
 
 @cache

@@ -24,8 +24,8 @@ def results(
 ) -> "pd.DataFrame":
     """Published results and your own of the newest version of a suite: a data frame with one row per run and test length.
 
-    Its columns are those of ``lprime export``, after ``origin``: ``published`` or ``local``. Among them: ``suite``,
-    ``fingerprint``, ``task``, ``encoding``, ``seed``, ``length``, ``relative_length`` (l / L), ``exact`` and ``token``
+    Its columns are those of ``lprime export``. Among them: ``origin`` (``published`` or ``local``), ``suite``, ``fingerprint``,
+    ``task``, ``encoding``, ``seed``, ``length``, ``relative_length`` (l / L), ``exact`` and ``token``
     (accuracies), ``exact_score`` and ``token_score`` (with guessing taken out), ``nll``, ``step_ms`` (milliseconds).
 
     Arguments:
@@ -40,20 +40,14 @@ def results(
     place = Path(out) if out is not None else None
     runs = read_runs([suite_name(suite, place, board)] if suite else None, place, board)
     newest = runs.sort_values(["suite_version", "finished"], kind="stable").groupby("suite")["fingerprint"].last()
-    return origin_first(tidy(runs[runs["fingerprint"].isin(newest)].reset_index(drop=True)))
+    return tidy(runs[runs["fingerprint"].isin(newest)].reset_index(drop=True))
 
 
 def as_frame(results: Sequence[Result]) -> "pd.DataFrame":
     """The tidy table of your own runs; see ``results``."""
     from leaderboard.results.frame import Text, build_frame
 
-    texts = (Text(str(one.path), one.model_dump_json().encode(), ()) for one in results)
-    return origin_first(tidy(build_frame(texts, "local")))
-
-
-def origin_first(frame: "pd.DataFrame") -> "pd.DataFrame":
-    frame.insert(0, "origin", frame.pop("origin"))
-    return frame
+    return tidy(build_frame((Text(str(one.path), one.model_dump_json().encode(), ()) for one in results), "local"))
 
 
 def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 10_000, seed: int = 0) -> "DatasetDict":

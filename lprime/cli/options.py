@@ -8,17 +8,10 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-
-
-def suite_names() -> list[str]:
-    """Names of the shipped suites, without loading ``bench.suites``."""
-    places = getattr(find_spec("bench"), "submodule_search_locations", None) or []
-    return sorted(path.stem for place in places for path in Path(place).glob("suites/*.yaml"))
 
 
 def folder(text: str) -> Path:
@@ -28,7 +21,7 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
-SUITE_HELP = f"A suite's name ({', '.join(suite_names())}), or the path of its YAML file."
+SUITE_HELP = "A suite's name, as `lprime list suites` shows, or the path of its YAML file."
 
 Suite = Annotated[str, typer.Argument(metavar="SUITE", help=SUITE_HELP)]
 OfSuite = Annotated[str, typer.Option("--suite", metavar="SUITE", help=SUITE_HELP)]
