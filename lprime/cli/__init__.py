@@ -3,7 +3,8 @@
 import gc
 import os
 import sys
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
@@ -47,11 +48,13 @@ def common_options(
     pass
 
 
-for command in (run, status, logs, cancel, probe, board, publish):
-    app.command()(command)
-app.command("list")(show_list)
-for command in (show, compare, reproduce, export, data, new, check, submit):
-    app.command()(command)
+commands: dict[str, Callable[..., Any]] = {
+    "run": run, "status": status, "logs": logs, "cancel": cancel, "probe": probe, "board": board, "publish": publish,
+    "list": show_list, "show": show, "compare": compare, "reproduce": reproduce, "export": export, "data": data, "new": new,
+    "check": check, "submit": submit,
+}  # fmt: skip
+for name, command in commands.items():
+    app.command(name)(command)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -84,7 +84,11 @@ def read_statuses(
     queue = Queue.read(out, load_suite(suite), need=False)
     statuses = queue.all_statuses(out)
     groups = {name for name in encodings or () if expand([name]) != [name]}
-    asked = {"encoding": [full_name(name) for name in expand(encodings or [])], "task": tasks or [], "seed": seeds or []}
+    asked: dict[str, list] = {
+        "encoding": [full_name(name) for name in expand(encodings or [])],
+        "task": tasks or [],
+        "seed": seeds or [],
+    }
     for field, values in asked.items():
         known = {str(getattr(run, field)): run for run in statuses}
         for value in map(str, values):

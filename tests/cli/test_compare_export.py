@@ -41,12 +41,6 @@ def rows_of(table):
     return [line.rpartition(b",")[0] for line in table.splitlines()]
 
 
-def test_compare_in_a_pipe_is_plain_text_of_the_given_width(place, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    text = printed("compare", "rope", "nope", "--suite", "tiny")
-    assert "\x1b" not in text and 30 < max(map(len, text.splitlines())) <= 60
-
-
 def test_export_follows_the_ending(place):
     for ending, read in {"csv": pd.read_csv, "json": pd.read_json, "parquet": pd.read_parquet}.items():
         printed("export", "--to", f"t.{ending}")

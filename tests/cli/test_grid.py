@@ -50,10 +50,13 @@ def test_running_again_skips_finished_runs(tiny, tmp_path):
     board = lprime("board", "--out", out)  # every folder with results
     assert board.stdout.startswith("Suite tiny, version 1: 2 encodings") and "rope(base=500.0)" in board.stdout
     for path in out.rglob("nope/*/result.json"):
-        content = json.loads(path.read_text())
+        content = json.loads(path.read_text()) | {"status": "diverged"}
         content["encoding"]["source_sha256"] = "0" * 64
         path.write_text(json.dumps(content))
-    assert "caution: the source of nope has changed since 2 of its runs" in lprime("run", suite, "--out", out).stdout
+    third = lprime("run", suite, "--out", out)
+    assert "caution: the source of nope has changed since 2 of its runs" in third.stdout
+    assert "2 of 4 runs diverged" in third.stdout and third.returncode == 0, "a diverged run is a result"
+    assert len(json.loads(lprime("run", suite, "--out", out, "--json").stdout)["diverged"]) == 2
 
 
 def test_a_grid_killed_at_random_moments_gives_the_same_results(tiny, tmp_path):

@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from commands import printed, refused, run_command
+from commands import printed, refused
 from support import suite_dict
 from synthetic_results import full, store, suite
 
 from bench.encodings import catalogue
-from bench.result import read_result
-from bench.runs.run import Run, plan_runs
-from bench.suites.suite import load_suite
 from leaderboard.results.store import publish as publish_runs
 from lprime.cli.selection import expand
 
@@ -51,48 +48,6 @@ def test_environment_variables_are_defaults(here, monkeypatch):
     assert "#SBATCH --partition=x" in printed("run", "tiny.yaml", "--dry-run", "--on", "c.yaml")
     assert "--workers and --device apply" in refused("run", "tiny.yaml", "--dry-run", "--on", "c.yaml", "--workers", 3)
     assert not (here / "a b").exists()
-
-
-def test_a_dry_run_names_runs_that_only_evaluate_apart(here):
-    """``ntk`` loads the weights of ``rope``; ``drope`` trains one more stage."""
-
-    def shown(*names):
-        encodings = [word for name in names for word in ("--encoding", name)]
-        return printed("run", "quick", "--dry-run", "--task", "parity", *encodings).splitlines()[1]
-
-    time = r"takes \d+ s"
-    assert re.fullmatch(rf"a run {time} \(guessed.*", shown("rope"))
-    assert re.fullmatch(rf"a run {time}, a run that only evaluates {time} \(guessed.*", shown("rope", "ntk"))
-    assert re.fullmatch(rf"a run {time} to \d+ s \(guessed.*", shown("rope", "drope"))
-
-
-def test_a_diverged_run_is_named(here):
-    """Nothing runs, and the exit code is 0: a diverged run is a result."""
-    of = load_suite("tiny.yaml")
-    for run in plan_runs(of):
-        status = "diverged" if run.key[:3] == ("parity", "t5", 0) else "done"
-        write_result(here / "runs", run, status)
-    said = "1 of 4 runs diverged (NaN or infinite loss) and count as zero:\n  parity t5 seed 0: at step 3 of 40\n"
-    assert printed("run", "tiny.yaml") == f"nothing to run: 4 of 4 runs are done under runs/tiny\n{said}"
-    code, out, _ = run_command("run", "tiny.yaml", "--json")
-    shown = json.loads(out)
-    assert code == 0 and (shown["done"], shown["failed"]) == (4, [])
-    assert shown["diverged"] == [
-        {"suite": "tiny", "task": "parity", "encoding": "t5", "seed": 0, "learning_rate": None, "step": 3}
-    ]
-
-
-def write_result(out: Path, run: Run, status: str) -> None:
-    from bench.plugins.registry import get_encoding
-    from bench.plugins.source_hash import source_hash
-
-    (result,) = (r for r in full(suite(), {run.encoding: (1, 1, 1, 1)}) if (r.task, r.seed) == ("parity", run.seed))
-    encoding = result.encoding.model_copy(update={"source_sha256": source_hash(get_encoding(run.encoding))})
-    changes = {"task": run.task, "encoding": encoding, "fingerprint": run.suite.fingerprint}
-    changes |= {"status": status, "steps": 3 if status == "diverged" else run.steps}
-    run.folder(out).mkdir(parents=True)
-    (run.folder(out) / "result.json").write_text(result.model_copy(update=changes).model_dump_json())
-    assert read_result(run.folder(out) / "result.json").status == status
 
 
 @pytest.fixture
