@@ -14,7 +14,6 @@ import pytest
 from support import ROOT
 
 import lprime
-from setup import web_address, without_relative_links
 
 BLOCKED = "raise SystemExit('the file of the user was imported')"
 
@@ -56,21 +55,6 @@ def test_the_wheel_has_all_published_results_its_addresses_and_a_readme_with_lin
     assert all(link.startswith(("https://", "#")) for link in links)
     local = [link.removeprefix("https://x.y/lab/lprime/blob/HEAD/") for link in links if "x.y/lab/lprime/blob" in link]
     assert local and all((ROOT / link.partition("#")[0]).exists() for link in local)
-
-
-def test_addresses_of_remotes():
-    for remote in ("https://user:word@x.y/a/b", "git@x.y:a/b.git", "ssh://git@x.y:22/a/b.git"):
-        assert web_address(remote) == "https://x.y/a/b"
-    for remote in ("/srv/git/b.git", "file:///srv/b", "", "https://localhost/a"):
-        assert web_address(remote) == ""
-
-
-def test_links_within_the_repository_become_absolute_or_text():
-    text = '[a](b/c.md#d) [e](#f) [g](https://h.i) <img src="j/k.svg"> `[l]` (m.md)'
-    assert without_relative_links(text, "https://x.y/z") == (
-        '[a](https://x.y/z/blob/HEAD/b/c.md#d) [e](#f) [g](https://h.i) <img src="https://x.y/z/raw/HEAD/j/k.svg"> `[l]` (m.md)'
-    )
-    assert without_relative_links(text, "") == "a [e](#f) [g](https://h.i)  `[l]` (m.md)"
 
 
 def test_it_works_in_a_folder_with_files_of_the_same_names(wheel, tmp_path):
