@@ -36,12 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["At", "Encoding", "Info", "InputError", "Task", "check", "evaluate", "load_task", "plot", "results", "train"]
 
 MODULES = {
-    "bench.encodings": ("At", "Encoding", "Info"),
-    "tasks": ("InputError", "Task"),
-    "lprime.api.figures": ("plot",),
-    "lprime.api.runs": ("check", "evaluate", "train"),
-    "lprime.api.tables": ("load_task", "results"),
+    **dict.fromkeys(("At", "Encoding", "Info"), "bench.encodings"),
+    **dict.fromkeys(("InputError", "Task"), "tasks"),
+    **dict.fromkeys(("check", "evaluate", "train"), "lprime.api.runs"),
+    **dict.fromkeys(("load_task", "results"), "lprime.api.tables"),
+    "plot": "lprime.api.figures",
 }
+"""Name → its module."""
 PACKAGES = ("tasks", "bench", "leaderboard", "slurm")
 """Top-level packages of this distribution besides this one."""
 ROOT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
@@ -55,22 +56,6 @@ class OwnPackages:
         return PathFinder.find_spec(name, [ROOT]) if name in PACKAGES else None
 
 
-def refuse_other_packages() -> None:
-    """Refuse modules with the names of ``PACKAGES`` that were imported from elsewhere.
-
-    Raises:
-        ImportError: there is one; the message names its file.
-    """
-    for name in PACKAGES:
-        if name in sys.modules:
-            place = [getattr(sys.modules[name], "__file__", None), *getattr(sys.modules[name], "__path__", ())]
-            paths = [os.path.realpath(path) for path in place if path]
-            if not any(path.startswith(os.path.join(ROOT, name) + os.sep) for path in paths):
-                where = paths[0] if paths else f"the module {name!r}"
-                raise ImportError(f"{where} is in the way of lprime's package {name!r}: import lprime first, or rename it")
-
-
-refuse_other_packages()
 sys.meta_path.insert(0, OwnPackages)
 
 
@@ -79,10 +64,9 @@ def __getattr__(name: str) -> Any:
         from importlib import metadata
 
         return metadata.version("lprime")
-    for module, names in MODULES.items():
-        if name in names:
-            return getattr(importlib.import_module(module), name)
-    raise AttributeError(f"module 'lprime' has no attribute {name!r}")
+    if name not in MODULES:
+        raise AttributeError(f"module 'lprime' has no attribute {name!r}")
+    return getattr(importlib.import_module(MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

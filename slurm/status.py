@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -192,10 +192,6 @@ class Queue:
             return None
         jobs = self.accounted.values()
         return sum(j.gpus * j.seconds for j in jobs) / 3600, sum(j.cpus * j.seconds for j in jobs) / 3600
-
-
-def unfinished(statuses: dict[Run, Status]) -> Sequence[Run]:
-    return [run for run, status in statuses.items() if status.state not in ("done", "diverged", "failed", "unreadable")]
 
 
 def runs_on_disk(suite: Suite, out: Path) -> Iterator[RunKey]:

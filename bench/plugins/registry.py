@@ -213,7 +213,7 @@ def module_of_file(path: Path) -> ModuleType:
     """Return a file as a module; read once per process."""
     resolved = path.resolve()
     if resolved not in loaded.files:
-        name = f"lprime_plugin_{len(loaded.files)}_{path.stem}"
+        name = f"lprime_plugin_{len(loaded.sources)}_{path.stem}"
         loaded.files[resolved], loaded.sources[name] = read_module(path, name)
     return loaded.files[resolved]
 

@@ -260,17 +260,3 @@ def check_seed(seed: object) -> None:
     """Refuse a seed that is not an integer in 0 … ``MOST_SEED``, with an ``InputError``."""
     if not isinstance(seed, Integral) or isinstance(seed, bool) or not 0 <= int(seed) <= MOST_SEED:
         raise InputError(f"a seed must be a whole number from 0 to {MOST_SEED}, got {seed!r}")
-
-
-def refuse_extra_seeds(suite: Suite, seeds: Sequence[int], allowed: bool) -> None:
-    """Refuse seeds that a suite does not have, unless allowed: a board counts every run, so a typo would change it.
-
-    Raises:
-        InputError: one of the seeds is not in the suite.
-    """
-    extra = [seed for seed in seeds if seed not in suite.seeds]
-    if extra and not allowed:
-        raise InputError(
-            f"suite {suite.name} has the seeds {', '.join(map(str, suite.seeds))}, got {', '.join(map(str, extra))}; "
-            "a board would count them too: extra_seeds=True allows them"
-        )

@@ -1,28 +1,36 @@
 """Check, train and test encodings in this process, on one thread: the same numbers as ``lprime run`` gives."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import ast
+import hashlib
+import inspect
+import linecache
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import torch
 
-from bench.check import CheckOutcome, Report, check_encoding
+from bench.check import Report, check_encoding
 from bench.encodings import Encoding
+from bench.files import write_atomic
+from bench.plugins import registry
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.devices import Device, resolve_device
-from bench.runs.run import Run, plan_runs, refuse_extra_seeds
+from bench.runs.run import plan_runs
 from bench.runs.run_lock import LockedElsewhere, lock_run
 from bench.runs.run_one import Session, run_one
 from bench.runs.run_training import Control
-from bench.runs.shared_training import shared_trainings
+from bench.runs.shared_training import shared_trainings, trained_as
 from bench.runs.worker import summarize_result
 from bench.suites.suite import load_suite
 from bench.training.model import Decoder
 from tasks import InputError
 
-from .interactive import reference_of
 from .tables import as_frame
 
 if TYPE_CHECKING:
@@ -32,9 +40,7 @@ AnyEncoding = str | Path | type[Encoding]
 """A name, a file, an import path, or a class."""
 
 
-def check(
-    encoding: AnyEncoding, *, only: Sequence[str] = (), on_finding: Callable[[CheckOutcome], None] = lambda finding: None
-) -> Report:
+def check(encoding: AnyEncoding, *, only: Sequence[str] = ()) -> Report:
     """Check an encoding against the rules, in under a minute.
 
     Its code runs in a sandbox where the machine has one, else with your rights: for a stranger's code use ``lprime check
@@ -42,16 +48,15 @@ def check(
 
     Arguments:
         only: names of checks; all by default.
-        on_finding: called with each finding as it arrives.
 
     Returns:
-        The report: ``passed``, ``summary()``, ``markdown()`` and ``findings``, each with ``check``, ``status``, ``expected``,
-        ``found`` and ``advice``.
+        The report: ``passed``, ``summary()`` and ``findings``, each with ``check``, ``status``, ``expected``, ``found`` and
+        ``advice``.
 
     Raises:
         InputError: there is no such encoding or check, or the encoding cannot be loaded.
     """
-    return check_encoding(reference_of(encoding), only=only, on_finding=on_finding)
+    return check_encoding(reference_of(encoding), only=only)
 
 
 def evaluate(
@@ -62,8 +67,6 @@ def evaluate(
     seed: int | Sequence[int] = 0,
     out: str | Path = "runs",
     device: Device = "auto",
-    extra_seeds: bool = False,
-    replace: bool = False,
     quiet: bool = False,
 ) -> "pd.DataFrame":
     """Train an encoding on tasks of a suite and test it at every length. Finished runs are read from ``out``, not repeated.
@@ -75,8 +78,6 @@ def evaluate(
         seed: one or several.
         out: folder of your runs.
         device: ``auto`` (the GPU if there is one), ``cpu`` or ``cuda``.
-        extra_seeds: allow seeds that the suite does not have; a board counts them too.
-        replace: delete finished runs of this encoding that were made with other source, and run them again.
         quiet: print nothing.
 
     Returns:
@@ -86,18 +87,15 @@ def evaluate(
         InputError: an unknown name, with the nearest match; a bad seed; or a finished run was made with other source.
         KeyboardInterrupt: the next call continues from the last checkpoint, some ten seconds earlier.
     """
-    cls, tasks = load_encoding(encoding), [task] if isinstance(task, str) else task
+    cls, place = get_encoding(reference_of(encoding)), Path(out)
     seeds = list(seed) if isinstance(seed, Iterable) and not isinstance(seed, str) else [seed]
-    of, place = load_suite(str(suite)), Path(out)
-    runs = plan_runs(of, [cls.info.name], tasks, seeds)
-    refuse_extra_seeds(of, seeds, extra_seeds)
-    resolve_device(device)  # refuses an unknown one before anything is deleted
+    runs = plan_runs(load_suite(str(suite)), [cls.info.name], [task] if isinstance(task, str) else task, seeds)
     found, shared = [], cls.info.name in shared_trainings([cls.info.name])
     with in_this_process():
         for run in runs:
-            refuse_other_source(run, cls, place, replace)
-        for run in runs:
             finished = run.result(place)
+            if finished and finished.encoding.source_sha256 != source_hash(cls):
+                raise InputError(f"{run.folder(place)} holds a run of other source; delete it, or choose another name or out")
             found.append(finished or run_one(run, place, device, keep_weights=shared))
             if not (quiet or finished):
                 print(f"{run}: {summarize_result(found[-1])}", flush=True)
@@ -127,7 +125,8 @@ def train(
         InputError: an unknown name, with the nearest match; or the training diverged.
         KeyboardInterrupt: the next call continues from the last checkpoint, some ten seconds earlier.
     """
-    (run,) = plan_runs(load_suite(str(suite)), [load_encoding(encoding).info.name], [task], [seed])
+    cls = get_encoding(reference_of(encoding))
+    (run,) = plan_runs(load_suite(str(suite)), [cls.info.name], [task], [seed])
     place = Path(out)
     with in_this_process(), lock_run(run.folder(place)):
         session = Session(run, place, resolve_device(device), Control(), keep_weights=True)
@@ -137,28 +136,56 @@ def train(
     return session.training.model.eval()
 
 
-def load_encoding(encoding: AnyEncoding) -> type[Encoding]:
-    return get_encoding(reference_of(encoding))
-
-
-def refuse_other_source(run: Run, cls: type[Encoding], out: Path, replace: bool) -> None:
-    """Refuse, or delete, a finished run of other source.
+def reference_of(encoding: AnyEncoding) -> str:
+    """The name or reference by which any process finds an encoding. Plugins are loaded again, as their files are now.
 
     Raises:
-        InputError: there is one, and it is not to be replaced.
+        InputError: not an encoding, or a class whose source is not known.
     """
-    result, folder = run.result(out), run.folder(out)
-    if result is None or result.encoding.source_sha256 == source_hash(cls):
-        return
-    if not replace:
-        raise InputError(
-            f"{folder} holds a run of {run.encoding} made from other source; expected another name, another out, or "
-            "replace=True to delete it"
-        )
-    with lock_run(folder):
-        for path in folder.iterdir():
-            if path.suffix in (".json", ".safetensors"):
-                path.unlink()
+    registry.loaded.plugins.clear()
+    registry.loaded.files.clear()
+    trained_as.cache_clear()
+    if isinstance(encoding, str | Path):
+        return str(encoding)
+    if not (inspect.isclass(encoding) and issubclass(encoding, Encoding)):
+        raise InputError(f"expected an encoding: a name, a file or a subclass of lprime.Encoding, got {encoding!r:.80}")
+    home = encoding.__module__
+    if home.startswith("bench.encodings"):
+        return encoding.info.name
+    file = getattr(sys.modules.get(home), "__file__", None)
+    if home == "__main__" or not file:
+        registry.validate_class(encoding, f"class {encoding.__name__}")
+        return str(write_cell(encoding))
+    return f"{home if '.' in home else file}:{encoding.__qualname__}"
+
+
+def write_cell(cls: type[Encoding]) -> Path:
+    """Write the cell of a notebook, or the script, that defines a class into a file: what defines names without running code.
+
+    These are imports, constants, functions and classes; ``lprime`` and ``torch`` are imported, too.
+
+    Raises:
+        InputError: its source is not known.
+    """
+    hooks = [value for value in vars(cls).values() if inspect.isfunction(value)]
+    cell = next(filter(None, ("".join(linecache.getlines(hook.__code__.co_filename)) for hook in hooks)), "")
+    if not cell:
+        raise InputError(f"the source of {cls.__name__} is not known here; write it to a file and give its path")
+    body = ["import lprime", "import torch"]
+    for node in ast.parse(cell).body:
+        constant = isinstance(node, ast.Assign) and not any(isinstance(part, ast.Call) for part in ast.walk(node))
+        if constant or isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef):
+            body.append(ast.unparse(node))
+    text = "\n\n".join(body) + "\n"
+    path = Path(scratch().name) / hashlib.sha256(text.encode()).hexdigest()[:12] / f"{cls.info.name}.py"
+    write_atomic(path, text)
+    return path
+
+
+@cache
+def scratch() -> "TemporaryDirectory[str]":
+    """The folder of written cells, deleted when the process ends."""
+    return TemporaryDirectory(prefix="lprime-", ignore_cleanup_errors=True)
 
 
 @contextmanager

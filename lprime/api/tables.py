@@ -10,7 +10,6 @@ from bench.suites.suite import load_suite
 from leaderboard import published_folder
 from leaderboard.export import tidy
 from leaderboard.results.chosen import read_runs, suite_name
-from tasks import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,19 +19,17 @@ if TYPE_CHECKING:
 def results(
     suite: str | Path | None = None,
     *,
-    version: int | None = None,
     out: str | Path | None = "runs",
     published: bool | str | Path = True,
 ) -> "pd.DataFrame":
-    """Published results and your own as a data frame, with one row per run and test length.
+    """Published results and your own of the newest version of a suite: a data frame with one row per run and test length.
 
-    Its columns are those of ``lprime export``, after ``origin``: ``published`` or ``local``. Among them: ``suite``,
-    ``fingerprint``, ``task``, ``encoding``, ``seed``, ``length``, ``relative_length`` (l / L), ``exact`` and ``token``
+    Its columns are those of ``lprime export``. Among them: ``origin`` (``published`` or ``local``), ``suite``, ``fingerprint``,
+    ``task``, ``encoding``, ``seed``, ``length``, ``relative_length`` (l / L), ``exact`` and ``token``
     (accuracies), ``exact_score`` and ``token_score`` (with guessing taken out), ``nll``, ``step_ms`` (milliseconds).
 
     Arguments:
         suite: name of a suite, or path of its YAML file; by default all that have results.
-        version: version of the suite. By default the newest with results; rows of different fingerprints do not compare.
         out: folder of your runs; None leaves them out.
         published: False leaves published results out; the folder of a board reads those instead.
 
@@ -42,25 +39,15 @@ def results(
     board = None if published is False else published_folder() if published is True else Path(published)
     place = Path(out) if out is not None else None
     runs = read_runs([suite_name(suite, place, board)] if suite else None, place, board)
-    versions = runs if version is None else runs[runs["suite_version"] == version]
-    if not len(versions):
-        known = sorted(set(runs["suite_version"]))
-        raise InputError(f"no results of version {version}; expected one of: {', '.join(map(str, known))}")
-    newest = versions.sort_values(["suite_version", "finished"], kind="stable").groupby("suite")["fingerprint"].last()
-    return origin_first(tidy(versions[versions["fingerprint"].isin(newest)].reset_index(drop=True)))
+    newest = runs.sort_values(["suite_version", "finished"], kind="stable").groupby("suite")["fingerprint"].last()
+    return tidy(runs[runs["fingerprint"].isin(newest)].reset_index(drop=True))
 
 
 def as_frame(results: Sequence[Result]) -> "pd.DataFrame":
     """The tidy table of your own runs; see ``results``."""
     from leaderboard.results.frame import Text, build_frame
 
-    texts = (Text(str(one.path), one.model_dump_json().encode(), ()) for one in results)
-    return origin_first(tidy(build_frame(texts, "local")))
-
-
-def origin_first(frame: "pd.DataFrame") -> "pd.DataFrame":
-    frame.insert(0, "origin", frame.pop("origin"))
-    return frame
+    return tidy(build_frame((Text(str(one.path), one.model_dump_json().encode(), ()) for one in results), "local"))
 
 
 def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 10_000, seed: int = 0) -> "DatasetDict":

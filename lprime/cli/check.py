@@ -6,25 +6,16 @@ from typing import Annotated
 
 import typer
 
-from .completion import complete_encoding
-from .options import Json, Quiet, check_positive, finding_printer, print_report, printable
+from .options import Json
 
 
 def check(
     encoding: Annotated[
-        str,
-        typer.Argument(
-            metavar="ENCODING",
-            help="A file, package.module:Class, a name, or the folder of a submission.",
-            autocompletion=complete_encoding,
-        ),
+        str, typer.Argument(metavar="ENCODING", help="A file, package.module:Class, a name, or the folder of a submission.")
     ],
     as_json: Json = False,
-    quiet: Quiet = False,
-    time_limit: Annotated[
-        float, typer.Option(metavar="S", help="Seconds for the checks of hooks, and for each process of the sealed run.")
-    ] = 300,
-    memory_limit: Annotated[float, typer.Option(metavar="GIB", help="Memory for the checks.")] = 4,
+    time_limit: Annotated[float, typer.Option(metavar="S", min=1, max=1e6, help="Seconds for the checks.")] = 300,
+    memory_limit: Annotated[float, typer.Option(metavar="GIB", min=0.1, max=1e6, help="Memory for the checks.")] = 4,
     sandbox: Annotated[
         bool | None,
         typer.Option(
@@ -38,26 +29,38 @@ def check(
 
     Exit code 1 if a check failed, 2 if the encoding cannot be loaded or its hooks cannot be called.
     """
-    from bench.check import check_encoding
+    from bench.check import CheckOutcome, check_encoding
     from leaderboard.submission.folder import is_submission, read_submission
 
     path: list[str] = []
     if submitted := is_submission(encoding):
         found = read_submission(Path(encoding))
         encoding, path = found.reference, found.path
-    check_positive("--time-limit", time_limit)
-    check_positive("--memory-limit", memory_limit)
+
+    def print_finding(finding: CheckOutcome) -> None:
+        if finding.status != "not run" and not as_json:
+            print("\n".join(map(printable, finding.lines())), flush=True)
+
     report = check_encoding(
         encoding,
         time_limit,
         memory_limit,
-        on_finding=finding_printer(as_json, quiet),
+        on_finding=print_finding,
         sandbox=sandbox,
         say=lambda text: print(text, file=sys.stderr),
         path=path,
     )
-    if submitted and not as_json:
+    if as_json:
+        print(report.model_dump_json(indent=1))
+        return int(not report.passed)
+    if submitted:
         print(f"\n{'unusual' if report.unusual else 'nothing unusual'} in its source:")
         for line in report.unusual:
             print(f"      {printable(line)}")
-    return print_report(report, as_json, quiet)
+    print(f"\n{printable(report.summary())}")
+    return int(not report.passed)
+
+
+def printable(text: str) -> str:
+    """Text of a stranger without control and format characters, which could move the cursor or hide other text."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

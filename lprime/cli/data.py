@@ -5,12 +5,11 @@ from typing import Annotated
 
 import typer
 
-from .completion import complete_task
 from .options import OfSuite
 
 
 def data(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="One of the suite's tasks.", autocompletion=complete_task)],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="One of the suite's tasks.")],
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new folder for the dataset.")],
     suite: OfSuite = "small",
     train_examples: Annotated[int, typer.Option(metavar="N", help="Training examples to write.")] = 10_000,

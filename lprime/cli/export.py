@@ -7,9 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED, published_folder
 
-from .completion import complete_suite
-from .options import SUITE_HELP, Board, Out, Published
-from .read_results import damage_noted
+from .options import SUITE_HELP, Board, Out, Published, damage_noted
 
 
 def export(
@@ -18,11 +16,7 @@ def export(
     ],
     suite: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="SUITE",
-            help=f"Only these suites (repeatable) [default: all with results]. {SUITE_HELP}",
-            autocompletion=complete_suite,
-        ),
+        typer.Option(metavar="SUITE", help=f"Only these suites (repeatable) [default: all with results]. {SUITE_HELP}"),
     ] = None,
     out: Out = Path("runs"),
     published: Published = False,
@@ -45,6 +39,7 @@ def export(
     from leaderboard.export import format_of, refuse_occupied, tidy, write_table
     from leaderboard.results import local_failures, published_failures
     from leaderboard.results.chosen import read_runs, suite_name, without_result
+    from tasks import plural
 
     form = format_of(to, form)
     refuse_occupied(form, to, force)
@@ -56,13 +51,10 @@ def export(
         runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
     rows = write_table(tidy(runs), form, to, force)
     names = list(runs["suite"].unique())
-    print(f"{rows:,} rows of {len(runs):,} {'run' if len(runs) == 1 else 'runs'} ({', '.join(names)}) written to {to}")
-    failed = 0
-    for name in names:
-        failures = local_failures(runs_in, name) if runs_in else published_failures(published_folder(board), name)
-        failed += len(without_result(failures, runs))
-    if failed:
-        print(f"{failed:,} failed {'run has' if failed == 1 else 'runs have'} no result, and so no rows")
+    print(f"{rows:,} rows of {plural(len(runs), 'run')} ({', '.join(names)}) written to {to}")
+    failures = [local_failures(out, name) if runs_in else published_failures(published_folder(board), name) for name in names]
+    if failed := sum(len(without_result(own, runs)) for own in failures):
+        print(f"{plural(failed, 'failed run')} without a result, and so without rows")
     return int(bool(damage))
 
 
@@ -73,22 +65,18 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, form: st
         InputError: there are none, or none of a given suite.
     """
     from leaderboard.export import write_table
-    from leaderboard.results.chosen import suite_name
     from leaderboard.results.probes import COLUMNS, probe_frame, read_local, read_published
     from tasks import InputError, unknown
 
     if published:
-        out = published_folder(out)
-        found, advice = read_published(out), "published probes are only in a checkout"
+        found = read_published(published_folder(out))
     else:
         found = {folder.name: own for folder in sorted(out.glob("*")) if folder.is_dir() and (own := read_local(folder))}
-        advice = "`lprime probe SUITE` measures them"
     if not found:
-        raise InputError(f"no probes under {out}; {advice}")
-    names = list(dict.fromkeys(suite_name(name, board=out if published else None, out=out) for name in suites or found))
-    for name in names:
+        raise InputError(f"no probes under {out}; `lprime probe SUITE` measures them, and published ones are in a checkout")
+    for name in suites or ():
         if name not in found:
             raise unknown("suite with probes", name, found)
-    records = [record for name in names for record in found[name]]
+    records = [record for name in dict.fromkeys(suites or found) for record in found[name]]
     rows = write_table(probe_frame(records), form, to, force, COLUMNS)
     print(f"{rows:,} rows of {len(records):,} probes written to {to}")

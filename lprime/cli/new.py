@@ -15,17 +15,13 @@ def new(
 ) -> None:
     """Write a template, NAME.py: a working encoding to start from."""
     from bench.check.declaration import name_fault
-    from bench.plugins.new_file import default_title, write_new_encoding
-    from bench.text_rules import TEMPLATE
+    from bench.plugins.new_file import write_new_encoding
     from tasks import InputError
 
     if fault := name_fault(name):
         raise InputError(f"the name {name!r} {fault}; choose another")
-    given = {"title": title, "authors": author, "link": link}
-    texts = {key: text for key, text in given.items() if text is not None}
-    path = write_new_encoding(name, **texts)
-    own = {"title": default_title(name) != TEMPLATE["title"]} | texts  # a title made of the name will do
-    missing = [key for key in given if not own.get(key)]
+    texts = {"title": title, "authors": author, "link": link}
+    path = write_new_encoding(name, **{key: text for key, text in texts.items() if text is not None})
     print(f"written to {path}; change it, then: {command_line('check', path)}")
-    if missing:
-        print(f"runs record its texts, so replace the {' and the '.join(missing)} in info before them")
+    if not (author and link):
+        print("runs record authors and link of info, so write yours before them")

@@ -7,8 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED
 
-from .options import Board, Out
-from .read_results import full_name
+from .options import Board, Out, full_name
 
 
 def publish(
@@ -27,10 +26,8 @@ def publish(
     from leaderboard.render.publish import render_published
     from leaderboard.results import read_published
     from leaderboard.results.cards import read_cards, write_cards
-    from tasks import InputError, plural
+    from tasks import plural
 
-    if suite is None and encoding:
-        raise InputError("--encoding needs a suite; expected lprime publish SUITE --encoding")
     if suite is not None:
         publish_suite(suite, out, to, [full_name(name) for name in encoding or ()])
         names = set(read_published(to)["encoding"])

@@ -11,7 +11,7 @@ from bench.runs.run import FAILURE, Run, read_results
 from bench.suites.suite import suite_command
 
 MOST_SHOWN = 10
-"""Maximum number of diverged runs that are listed."""
+"""Maximum number of runs that are listed under a heading."""
 
 
 @dataclass
@@ -21,6 +21,9 @@ class Outcome:
     Arguments:
         skipped: earlier failures that are not repeated, with their reasons.
         finished: runs that were done before.
+        unreadable: runs whose result cannot be used, and why.
+        held: runs that are not in the queue yet, with ``--detach``.
+        preview: what would run, with ``--dry-run``.
     """
 
     suite: str
@@ -30,12 +33,9 @@ class Outcome:
     skipped: Mapping[Run, str]
     finished: Mapping[Run, Result]
     unreadable: Mapping[Run, str]
-    """Runs whose result cannot be used, and why."""
     tally: Tally | None = None
     held: Sequence[Run] | None = None
-    """Runs that are not in the queue yet, with ``--detach``."""
     preview: Sequence[str] = ()
-    """What would run, with ``--dry-run``."""
 
     def command(self, name: str) -> str:
         """The command ``name`` for these runs."""
@@ -50,52 +50,42 @@ class Outcome:
         return {event.run: event.text for event in self.tally.lost} if self.tally else {}
 
     @property
-    def diverged(self) -> dict[Run, int]:
-        """Runs whose loss was not finite, and the step of that."""
-        lost = self.lost  # results that cannot be read are among them
-        todo = [run for run in self.todo if self.tally and run not in lost]
-        ended = dict(self.finished) | read_results(todo, self.out)[0]
-        return {run: result.steps for run, result in ended.items() if result.status == "diverged"}
+    def locked(self) -> int:
+        return self.tally.locked if self.tally else 0
+
+    def done(self) -> dict[Run, Result]:
+        """Results of all finished runs; results of lost runs cannot be read."""
+        lost = self.lost
+        return dict(self.finished) | read_results([r for r in self.todo if self.tally and r not in lost], self.out)[0]
 
     @property
     def code(self) -> int:
         """Exit code. A diverged run is a result."""
-        locked = self.tally and self.tally.locked
         skipped = self.skipped and not self.preview
-        return int(bool(self.failed or self.lost or self.held or self.unreadable or locked or skipped))
+        return int(bool(self.failed or self.lost or self.held or self.unreadable or self.locked or skipped))
 
     def attention(self) -> Iterator[str]:
-        """Lines that are printed even with ``--quiet``."""
-        count = len(self.todo)
+        """What the user should know, as lines of text."""
+        count = f"of {len(self.todo)} runs"
         yield from self.preview
         yield from (f"not used: {reason}" for reason in self.unreadable.values())
         if self.held:
-            queued, held = count - len(self.held), len(self.held)
-            yield f"{queued} of {count} runs are queued, {held} not: run the command again when there is room"
+            queued = len(self.todo) - len(self.held)
+            yield f"{queued} {count} are queued, {len(self.held)} not: run the command again when there is room"
         elif self.held is not None:
             yield f"all jobs are queued; follow them with: {self.command('status')}"
-        if self.skipped:
-            yield f"{len(self.skipped)} failed before; --retry-failed runs them again:"
-            yield from (f"  {run}: {reason}" for run, reason in self.skipped.items())
-        if self.tally and self.tally.locked:
-            yield f"{self.tally.locked} of {count} runs are in progress in another process"
-        failed = self.failed
-        reports = {run: report for run in failed if (report := run.folder(self.out) / FAILURE).exists()}
-        if reports:
-            yield f"{len(reports)} of {count} runs failed; --retry-failed runs them again:"
-            yield from (f"  {run}: {failed[run]}" for run in reports)
-            yield f"  the first one's report: {next(iter(reports.values()))}"
-        if unsaved := [run for run in failed if run not in reports]:
-            yield f"{len(unsaved)} of {count} runs could not be saved; re-run to resume them:"
-            yield from (f"  {run}: {failed[run]}" for run in unsaved)
-        if self.lost:
-            yield f"{len(self.lost)} of {count} runs lost their jobs; re-run to resume them:"
-            yield from (f"  {run}: {reason}" for run, reason in self.lost.items())
-        if diverged := self.diverged:
-            yield f"caution: {len(diverged)} of {len(self.runs)} runs diverged (NaN or infinite loss) and count as zero:"
-            yield from (f"  {run}: at step {step} of {run.steps}" for run, step in list(diverged.items())[:MOST_SHOWN])
-            if len(diverged) > MOST_SHOWN:
-                yield f"  … and {len(diverged) - MOST_SHOWN} more"
+        yield from section("failed before; --retry-failed runs them again", self.skipped)
+        if self.locked:
+            yield f"{self.locked} {count} are in progress in another process"
+        reports = {run: report for run in self.failed if (report := run.folder(self.out) / FAILURE).exists()}
+        saved = {run: text for run, text in self.failed.items() if run in reports}
+        unsaved = {run: text for run, text in self.failed.items() if run not in reports}
+        yield from section(f"{count} failed; --retry-failed runs them again", saved)
+        yield from (f"  the first one's report: {report}" for report in list(reports.values())[:1])
+        yield from section(f"{count} could not be saved; re-run to resume them", unsaved)
+        yield from section(f"{count} lost their jobs; re-run to resume them", self.lost)
+        diverged = {r: f"at step {one.steps} of {r.steps}" for r, one in self.done().items() if one.status == "diverged"}
+        yield from section(f"of {len(self.runs)} runs diverged (NaN or infinite loss) and count as zero", diverged)
 
     def as_dict(self) -> dict[str, Any]:
         """The outcome as plain data."""
@@ -106,17 +96,26 @@ class Outcome:
                 for r, v in runs.items()
             ]
 
-        lost = self.lost
+        done = self.done()
         return {
             "suite": self.suite,
             "out": str(self.out),
             "runs": len(self.runs),
-            "done": len(read_results([run for run in self.runs if run not in lost], self.out)[0]),
+            "done": len(done),
             "failed": listed({**self.skipped, **self.failed}, "reason"),
-            "lost": listed(lost, "reason"),
-            "diverged": listed(self.diverged, "step"),
+            "lost": listed(self.lost, "reason"),
+            "diverged": listed({r: one.steps for r, one in done.items() if one.status == "diverged"}, "step"),
             "unreadable": listed(self.unreadable, "reason"),
             "preview": list(self.preview),
             "not_queued": len(self.held or ()),
-            "in_another_process": self.tally.locked if self.tally else 0,
+            "in_another_process": self.locked,
         }
+
+
+def section(title: str, runs: Mapping[Run, str]) -> Iterator[str]:
+    """Runs under a heading that counts them; nothing if there are none."""
+    if runs:
+        yield f"{len(runs)} {title}:"
+        yield from (f"  {run}: {text}" for run, text in list(runs.items())[:MOST_SHOWN])
+    if len(runs) > MOST_SHOWN:
+        yield f"  … and {len(runs) - MOST_SHOWN} more"

@@ -1,99 +1,115 @@
-"""``lprime show``: show one encoding, task or suite in full."""
+"""``lprime list`` and ``lprime show``: encodings, tasks and suites, all in one line each or one in full."""
 
-import json
 import os
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leaderboard import PUBLISHED, published_folder
-
-from .listing import KINDS, describe, describe_encoding, describe_suite
 from .options import Json, print_json
+
+if TYPE_CHECKING:
+    from bench.suites.suite import Suite
+
+COLUMNS = {
+    "encodings": ("name", "family", "year", "source", "hooks", "parameters"),
+    "tasks": ("name", "length"),
+    "suites": ("name", "version", "about"),
+}
+"""Kind → columns of its list."""
+
+
+def show_list(
+    kind: Annotated[str | None, typer.Argument(metavar="encodings|tasks|suites", help="One kind [default: all].")] = None,
+    as_json: Json = False,
+) -> None:
+    """List encodings, tasks and suites."""
+    from tabulate import tabulate
+
+    from tasks import unknown
+
+    if kind is not None and kind not in COLUMNS:
+        raise unknown("kind", kind, COLUMNS)
+    items = {one: [make() for make in catalogue(one).values()] for one in ([kind] if kind else COLUMNS)}
+    if as_json:
+        return print_json([item for own in items.values() for item in own])
+    for one, own in items.items():
+        rows = [["\n".join(text_lines(item.get(column, ""))) for column in COLUMNS[one]] for item in own]
+        widths = [None] * (len(COLUMNS[one]) - 1) + [80]
+        print(tabulate(rows, headers=[one[:-1], *COLUMNS[one][1:]], tablefmt="simple", maxcolwidths=widths), end="\n\n")
 
 
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding or a suite (its name, or its file), or a task.")],
     as_json: Json = False,
-    measure: Annotated[bool, typer.Option("--measure", help="Measure properties and costs of an encoding here.")] = False,
     bibtex: Annotated[bool, typer.Option("--bibtex", help="Print the reference of an encoding only.")] = False,
 ) -> None:
-    """Show one encoding, task or suite in full.
+    """Show one encoding, task or suite in full. Of a published encoding, that is also its line of the board and its costs."""
+    from leaderboard.results import facts
 
-    Of a published encoding: its card and its line of the board.
-    """
-    items = published_encoding(name) or find(name)
+    items = find(name)
     if bibtex:
-        print("\n".join(reference(item) for item in items if item["kind"] == "encoding") or f"{name} is no encoding")
+        print("\n".join(facts.bibtex(one["name"], one) for one in items if one["kind"] == "encoding") or "no encoding")
         return
-    items = [item | measure_encoding(name) if measure and item["kind"] == "encoding" else item for item in items]
+    items = [item | published(item["name"]) if item["kind"] == "encoding" else item for item in items]
     if as_json:
         return print_json(items)
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from bench.result import SOURCE_MEANINGS
-
-    for n, item in enumerate(items):  # a task and a suite may have the same name
-        if meaning := SOURCE_MEANINGS.get(item.get("source", "")):
-            item = item | {"source": f"{item['source']}: {meaning}"}
+    for item in items:  # a task and a suite may have the same name
         table = Table(show_header=False, box=None, pad_edge=False)
         for key, value in item.items():
             table.add_row(key.replace("_", " "), Text("\n".join(text_lines(value))))
-        print(end="\n" * (n > 0))
-        Console().print(table)
+        Console().print(table, "")
 
 
-def published_encoding(name: str) -> list[dict[str, Any]]:
-    """A published encoding as its card and the board describe it, without loading torch; empty if it is not published."""
-    from leaderboard.results.cards import read_cards
-    from leaderboard.results.facts import fact, family_title, known
+def catalogue(kind: str) -> Mapping[str, Callable[[], dict[str, Any]]]:
+    """Name → function that describes it as plain data."""
+    if kind == "tasks":
+        import tasks
 
-    folder = published_folder(PUBLISHED)
-    card = read_cards(folder).get(name) if known(name) else None
-    lines = board_lines(name) if card and card.declared else {}
-    if not (card and card.declared and lines):
-        return []
-    row, declared = next(iter(lines.values())), card.declared
-    item: dict[str, Any] = {"name": name, "kind": "encoding", "gloss": fact(name, "gloss"), "title": row["title"]}
-    item |= {"authors": declared.authors, "year": row["year"], "link": row["link"], "code": fact(name, "code")}
-    item |= {"family": family_title(row["family"]), "ranking": row["ranking"], "source": declared.source}
-    item |= {"formula": declared.formula, "past": declared.past, "provenance": declared.provenance, "hooks": declared.hooks}
-    item |= {"settings": row["settings"], "parameters": row["parameters"], "fused_attention": fact(name, "fused")}
-    item |= {"kv_cache": fact(name, "cache")}
-    item = {key: value for key, value in item.items() if value not in ("", None)} | {"lengths": declared.lengths}
-    for suite, own in lines.items():
-        item[f"suite_{suite}"] = own["line"]
-    if measured := card.measured:
-        item |= {"properties": measured.properties, f"cost_on_{measured.suite}": [dict(cost) for cost in measured.costs]}
-    return [item]
+        return {name: partial(describe_task, cls) for name, cls in tasks.catalogue().items()}
+    if kind == "suites":
+        from bench.suites.suite import load_suite, shipped
+
+        return {name: lambda name=name: describe_suite(load_suite(name)) for name in shipped()}  # type: ignore[misc]
+    from bench import encodings
+    from bench.plugins import registry
+
+    built_in = {name: partial(describe_encoding, cls) for name, cls in encodings.catalogue().items()}
+    # Plugins of installed packages are not loaded: their code does not run.
+    return built_in | {
+        name: partial(dict, name=name, kind="encoding", source=registry.distributions(name)) for name in registry.entry_points()
+    }
 
 
-def board_lines(name: str) -> dict[str, dict[str, Any]]:
-    """Suite → what the published board says of an encoding."""
-    from leaderboard.render.columns import TERMINAL, parameters, shown
-    from leaderboard.render.published import MAIN, build_board
-    from leaderboard.results import read_published
-    from leaderboard.results.file_names import file_name
-    from leaderboard.results.files import RESULTS
+def describe_task(cls) -> dict[str, Any]:
+    return {"name": cls.name, "kind": "task", "title": cls.title, "variants": dict(cls.variants), "length": cls.length_is}
 
-    folder, found = published_folder(PUBLISHED), {}
-    places = sorted((folder / RESULTS).glob("*/"), key=lambda place: (place.name != MAIN, place.name))
-    for place in places:
-        if not (place / file_name(name)).is_file() or any(place.name.startswith(f"{one.name}-") for one in places):
-            continue
-        board = build_board(read_published(folder, place.name), folder)
-        own = board.rows[board.rows["encoding"] == name]
-        for _, row in own.iterrows():
-            columns = [column for column in shown(board.tasks, TERMINAL, own) if column.key != "encoding"]
-            line = {column.title: column.show(row) for column in columns}
-            runs = board.all_runs[board.all_runs["encoding"] == name]
-            more = {"line": line, "settings": json.loads(runs["settings"].iloc[-1]), "parameters": parameters(row)}
-            found[place.name] = {key: row[key] for key in ("title", "year", "link", "family", "ranking")} | more
-        if found:
-            break  # the first suite alone: others take seconds
-    return found
+
+def describe_suite(suite: "Suite") -> dict[str, Any]:
+    """A suite or one of its conditions, as plain data."""
+    fields = suite.model_dump(mode="json", exclude={"name", "vary", "condition", "tasks"})
+    tasks = {one.task: f"{one.variant}, L {one.train_length}, L′ {suite.longest(one.task)}" for one in suite.tasks}
+    own = {f"recipe of {one.task}": dict(one.recipe) for one in suite.tasks if one.recipe}
+    about = {"name": suite.name, "kind": "suite", "fingerprint": suite.fingerprint, "tasks": tasks}
+    return about | fields | own | {"conditions": list(suite.conditions)}
+
+
+def describe_encoding(cls) -> dict[str, Any]:
+    """The info of an encoding, with its hooks, settings and parameters, as plain data."""
+    from dataclasses import asdict
+
+    from bench import encodings
+    from bench.measure.cost import extra_parameters
+    from bench.plugins.loading import one_line_errors
+
+    with one_line_errors(cls):
+        derived = {"hooks": encodings.hooks(cls), "settings": encodings.settings(cls), "parameters": extra_parameters(cls)}
+    return asdict(cls.info) | {"kind": "encoding"} | derived
 
 
 def find(name: str) -> list[dict[str, Any]]:
@@ -103,53 +119,53 @@ def find(name: str) -> list[dict[str, Any]]:
         InputError: there is nothing, with the nearest match.
     """
     from bench.plugins.references import references_in
+    from bench.plugins.registry import entry_points, get_encoding
     from bench.suites.suite import load_suite, split_condition
     from tasks import unknown
 
-    known = [item for kind in KINDS for item in describe(kind, name)]
-    is_reference = "(" in name or bool(references_in(name))
-    if not known and not is_reference and (name.endswith((".yaml", ".yml")) or split_condition(name)[1]):
-        known = [describe_suite(load_suite(name))]
-    # Not listed: another composition, other settings, or a file; a listed plugin is not loaded yet.
-    if is_reference or any("distribution" in item for item in known):
-        from bench.plugins.registry import get_encoding
-
-        known = [describe_encoding(get_encoding(name)), *(item for item in known if item["kind"] != "encoding")]
-    if not known:
+    if "(" in name or references_in(name) or name in entry_points():
+        return [describe_encoding(get_encoding(name))]
+    if name.endswith((".yaml", ".yml")) or split_condition(name)[1]:
+        return [describe_suite(load_suite(name))]
+    known = [catalogue(kind) for kind in COLUMNS]
+    found = [own[name]() for own in known if name in own]
+    if not found:
         files = [file for file in (f"{name}.py", f"{name}.yaml") if os.path.isfile(file)]
-        raise unknown("name", name, files or dict.fromkeys(item["name"] for kind in KINDS for item in describe(kind)))
-    return known
+        raise unknown("name", name, files or [one for own in known for one in own])
+    return found
 
 
-def reference(item: dict[str, Any]) -> str:
-    from leaderboard.results.facts import bibtex
+def published(name: str) -> dict[str, Any]:
+    """What the published board says of an encoding: its line on the main suite, and its card."""
+    from leaderboard import published_folder
+    from leaderboard.render.columns import TERMINAL, shown
+    from leaderboard.render.published import MAIN, build_board
+    from leaderboard.results import read_published
+    from leaderboard.results.cards import read_cards
+    from leaderboard.results.facts import fact
 
-    return bibtex(item["name"], item)
-
-
-def measure_encoding(name: str) -> dict[str, Any]:
-    """Properties and costs of an encoding, measured now on one thread."""
-    from bench.measure.measure_card import measure_encoding as measured_now
-    from bench.plugins.loading import one_line_errors
-    from bench.plugins.registry import get_encoding
-
-    cls = get_encoding(name)
-    with one_line_errors(cls):
-        measured = measured_now(cls, rounds=5)
-    found = {"properties": measured.properties, f"cost_on_{measured.suite}": [dict(cost) for cost in measured.costs]}
-    return found | ({"caution": "the machine was busy with other work: times are too long"} if measured.busy else {})
+    folder = published_folder()
+    item: dict[str, Any] = {key: found for key in ("gloss", "code", "fused", "cache") if (found := fact(name, key))}
+    runs = read_published(folder, MAIN)
+    if (runs["encoding"] == name).any():
+        board = build_board(runs, folder)
+        rows = board.rows[board.rows["encoding"] == name]
+        columns = [column for column in shown(board.tasks, TERMINAL, rows) if column.key != "encoding"]
+        item[f"suite_{MAIN}"] = {column.title: column.show(row) for _, row in rows.iterrows() for column in columns}
+    if (card := read_cards(folder).get(name)) and card.measured:
+        item |= {"properties": card.measured.properties}
+        item[f"cost_on_{card.measured.suite}"] = [dict(cost) for cost in card.measured.costs]
+    return item
 
 
 def text_lines(value: object) -> list[str]:
     """A value as lines of text."""
-    if isinstance(value, bool):
-        return ["yes" if value else "no"]
     if isinstance(value, float):
-        return [f"{value:.4g}"]
+        return [f"{value:.6g}"]
     if isinstance(value, dict):
-        return [f"{str(k).replace('_', ' ')}: {', '.join(text_lines(v))}" for k, v in value.items()] or ["none"]
+        return [f"{str(key).replace('_', ' ')}: {', '.join(text_lines(own))}" for key, own in value.items()] or ["none"]
     if isinstance(value, list):
-        items = [", ".join(text_lines(v)) if isinstance(v, dict) else str(v) for v in value]
+        items = [", ".join(text_lines(item)) for item in value]
         joined = ", ".join(items)
         return [joined or "none"] if len(joined) < 100 else items
-    return [str(value) or "none"]
+    return [str(value)]

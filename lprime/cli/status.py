@@ -1,6 +1,5 @@
-"""``lprime status``: the state of each run of a suite, on this machine and on a cluster."""
+"""``lprime status``, ``logs`` and ``cancel``: the state of each run of a suite, on this machine and on a cluster."""
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -8,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Encodings, Json, Out, Seeds, Suite, Tasks, check_positive, print_json, runs_folder
+from .options import Encodings, Json, Out, Seeds, Suite, Tasks, full_name, print_json
 
 if TYPE_CHECKING:
     from bench.runs.run import Run
-    from bench.suites.suite import Suite as LoadedSuite
     from slurm.status import Queue, Status
 
-DAY_S = 86400
+END_WITHIN_S = 60.0
+"""Time that cancelled jobs are given to save their runs and leave the queue."""
 
 
 def status(
@@ -25,93 +24,104 @@ def status(
     seed: Seeds = None,
     out: Out = Path("runs"),
     as_json: Json = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Refresh until all runs have ended, or Ctrl-C.")] = False,
-    every: Annotated[float, typer.Option(metavar="S", help="Seconds between refreshes of --watch.")] = 15,
 ) -> int:
     """Show the state of each run of a suite.
 
     States are done, diverged, failed, running, queued, paused, missing and unreadable; the exit code is 1 if a run's files
     cannot be read.
     """
-    from bench.runs.run import plan_runs
-    from bench.suites.suite import load_suite
-    from slurm.status import Queue, unfinished
     from slurm.text import empty_folder_hint, status_rows, status_text
-    from tasks import InputError, unknown
 
-    from .read_results import full_name
-    from .selection import expand
-
-    check_positive("--every", every, DAY_S)
-    if watch and as_json:
-        raise InputError("expected --watch or --json, got both")
-    loaded, out = load_suite(suite), runs_folder(out)
-    refuse_unknown(loaded, out)
-
-    given = encoding or []
-    named = [full_name(name) for name in given if expand([name]) == [name]]  # not a group
-    wanted = {"encoding": [full_name(name) for name in expand(given)], "task": task, "seed": seed}
-    asked = {field: values for field, values in wanted.items() if values}
-
-    def read_statuses() -> "tuple[Queue, dict[Run, Status]]":
-        queue = Queue.read(out, loaded, need=False)
-        statuses = queue.all_statuses(out)
-        for field, values in asked.items():
-            known = {str(getattr(run, field)): run for run in statuses}
-            for value in map(str, values):
-                if value not in known and (field != "encoding" or value in named):
-                    raise unknown(f"{field} among the runs of suite {suite}", value, known)
-
-        def is_asked(run: "Run") -> bool:
-            return all(getattr(run, field) in values for field, values in asked.items())
-
-        chosen = {run: status for run, status in statuses.items() if is_asked(run)}
-        if not chosen:
-            raise InputError(f"suite {suite} has no run with {' and '.join(f'this {field}' for field in asked)}")
-        return queue, chosen
-
-    queue, statuses = read_statuses()
+    queue, statuses = read_statuses(suite, out, encoding, task, seed)
     if as_json:
-        if nothing := empty_folder_hint(loaded.name, out):
+        if nothing := empty_folder_hint(queue.suite.name, out):
             print(f"lprime: {nothing}", file=sys.stderr)
         print_json(status_rows(statuses))
-    elif watch:
-        from rich.live import Live
-
-        def ended() -> bool:
-            # Do not wait for abandoned runs of encodings outside the suite.
-            ours = {run.key for run in plan_runs(loaded)} | set(queue.latest)
-            return not unfinished({run: s for run, s in statuses.items() if run.key in ours or s.state == "running"})
-
-        with Live(status_text(queue, statuses, out, not asked), auto_refresh=False, vertical_overflow="visible") as live:
-            while not ended():
-                time.sleep(every)
-                queue, statuses = read_statuses()
-                live.update(status_text(queue, statuses, out, not asked), refresh=True)
     else:
         from rich.console import Console
 
-        Console(soft_wrap=True, highlight=False, markup=False).print(status_text(queue, statuses, out, not asked))
+        text = status_text(queue, statuses, out, whole=not (encoding or task or seed))
+        Console(soft_wrap=True, highlight=False, markup=False).print(text)
     return int(any(status.state == "unreadable" for status in statuses.values()))
 
 
-def refuse_unknown(suite: "LoadedSuite", out: Path) -> None:
-    """Refuse a suite's unknown encoding, as ``lprime run`` does.
+def logs(
+    suite: Suite,
+    encoding: Encodings = None,
+    task: Tasks = None,
+    seed: Seeds = None,
+    lines: Annotated[int, typer.Option(metavar="N", min=1, help="Last lines of each log.")] = 40,
+    out: Out = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """Show logs of cluster jobs, and why runs failed, here or on a cluster. The log of a run is that of its latest job."""
+    from slurm.text import read_logs
 
-    Names in a shipped suite or with runs under ``out`` are known; looking up any other loads torch, which is slow.
+    queue, statuses = read_statuses(suite, out, encoding, task, seed)
+    found = read_logs(statuses, queue, out, lines)
+    if as_json:
+        return print_json([{"file": str(path), "lines": log} for path, log in found.items()])
+    for path, log in found.items():
+        print("\n".join([f"==> {path} <==", *log, ""]))
+    if not found:
+        print("these runs have no logs: none has failed, and no cluster job of theirs has printed anything")
+
+
+def read_statuses(
+    suite: str, out: Path, encodings: list[str] | None, tasks: list[str] | None, seeds: list[int] | None
+) -> "tuple[Queue, dict[Run, Status]]":
+    """The queue, and the state of the runs that are asked for.
 
     Raises:
-        InputError: with the nearest match.
+        InputError: a name or seed that no run has, with the nearest match.
     """
-    from bench.suites.suite import shipped
-    from bench.suites.yaml_config import read_yaml
+    from bench.suites.suite import load_suite
+    from slurm.status import Queue
+    from tasks import InputError, unknown
 
-    started = {name for name in suite.encodings for s in suite.tasks if os.path.isdir(out / suite.name / s.task / name)}
-    if started.issuperset(suite.encodings):
+    from .selection import expand
+
+    queue = Queue.read(out, load_suite(suite), need=False)
+    statuses = queue.all_statuses(out)
+    groups = {name for name in encodings or () if expand([name]) != [name]}
+    asked: dict[str, list] = {
+        "encoding": [full_name(name) for name in expand(encodings or [])],
+        "task": tasks or [],
+        "seed": seeds or [],
+    }
+    for field, values in asked.items():
+        known = {str(getattr(run, field)): run for run in statuses}
+        for value in map(str, values):
+            if value not in known and not (field == "encoding" and groups):
+                raise unknown(f"{field} among the runs of suite {suite}", value, known)
+        if values:
+            statuses = {run: status for run, status in statuses.items() if getattr(run, field) in values}
+    if not statuses:
+        raise InputError(f"suite {suite} has no run of these encodings, tasks and seeds")
+    return queue, statuses
+
+
+def cancel(suite: Suite, out: Out = Path("runs")) -> None:
+    """Cancel a suite's cluster jobs. Their runs are saved: lprime run resumes them."""
+    from bench.suites.suite import load_suite, suite_command
+    from slurm import commands
+    from slurm.status import Queue
+    from tasks import InputError, plural
+
+    loaded = load_suite(suite)
+    queue = Queue.read(out, loaded, need=False)
+    if queue.no_answer:
+        raise InputError(queue.no_answer)
+    if not queue.live:
+        print(f"no job of suite {suite} under {out} is in the queue")
         return
-    shipped_names = {name for path in shipped().values() for name in read_yaml(path, "suite", "encodings")["encodings"]}
-    for name in suite.encodings:
-        if name not in started | shipped_names:
-            from bench.plugins.registry import full_name as stored_name
-
-            stored_name(name)
+    commands.cancel_jobs(sorted({id.split("_")[0] for id in queue.live}))
+    names = {name for name, _ in queue.live.values()}
+    for submission in queue.submissions:
+        if submission.plan.name in names:
+            submission.mark_cancelled()
+    deadline = time.monotonic() + END_WITHIN_S  # until then, lprime run would count their runs as running
+    while time.monotonic() < deadline and queue.live.keys() & Queue.read(out, loaded, need=False).live.keys():
+        time.sleep(1)
+    command = suite_command("run", suite, out=out)
+    print(f"{plural(len(queue.live), 'job')} cancelled; to resume their runs: {command} --on …")

@@ -1,4 +1,4 @@
-"""lprime installed from its wheel, in a folder with files named like its packages; and its packages when others are loaded."""
+"""lprime installed from its wheel, in a folder with files named like its packages; names of ``lprime``, loaded on first use."""
 
 import email
 import json
@@ -13,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 from support import ROOT
 
-from setup import web_address, without_relative_links
+import lprime
 
 BLOCKED = "raise SystemExit('the file of the user was imported')"
 
@@ -40,7 +40,7 @@ def wheel(tmp_path_factory) -> Path:
 
 
 def results_of(folder: Path) -> dict[str, bytes]:
-    found = [*folder.glob("published/results/**/*.json*"), *folder.glob("archive/*/results/**/*.json*")]
+    found = folder.glob("published/results/**/*.json*")
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
 
 
@@ -57,29 +57,6 @@ def test_the_wheel_has_all_published_results_its_addresses_and_a_readme_with_lin
     assert local and all((ROOT / link.partition("#")[0]).exists() for link in local)
 
 
-def test_addresses_of_remotes():
-    for remote in ("https://x.y/a/b.git", "https://user:word@x.y/a/b", "git@x.y:a/b.git", "ssh://git@x.y:22/a/b.git"):
-        assert web_address(remote) == "https://x.y/a/b"
-    for remote in ("/srv/git/b.git", "file:///srv/b", "", "host:b.git", "https://localhost/a"):
-        assert web_address(remote) == ""
-
-
-def test_links_within_the_repository_become_absolute_or_text():
-    text = '[a](b/c.md#d) [e](#f) [g](https://h.i) <img src="j/k.svg"> `[l]` (m.md)'
-    assert without_relative_links(text, "https://x.y/z") == (
-        '[a](https://x.y/z/blob/HEAD/b/c.md#d) [e](#f) [g](https://h.i) <img src="https://x.y/z/raw/HEAD/j/k.svg"> `[l]` (m.md)'
-    )
-    assert without_relative_links(text, "") == "a [e](#f) [g](https://h.i)  `[l]` (m.md)"
-    wrapped = "[from `a[0]` on\nto b](c.md) and [`d`](e/f.py)"
-    assert without_relative_links(wrapped, "") == "from `a[0]` on\nto b and `d`"
-
-
-def python(code: str, folder: Path, *more: str) -> subprocess.CompletedProcess:
-    """Run Python in a folder, which is searched before all others, as for a notebook there."""
-    path = {"PYTHONPATH": os.pathsep.join(more)}
-    return subprocess.run([sys.executable, "-c", code], cwd=folder, env=os.environ | path, capture_output=True, text=True)
-
-
 def test_it_works_in_a_folder_with_files_of_the_same_names(wheel, tmp_path):
     (tmp_path / "tasks.py").write_text(BLOCKED)
     (tmp_path / "leaderboard.py").write_text(BLOCKED)
@@ -90,20 +67,21 @@ import json, lprime; assert lprime.__file__.startswith({str(wheel)!r})
 frame = lprime.results("small"); report = lprime.check("nope", only=["interface"])
 print(json.dumps([len(frame), frame["exact"].sum(), report.passed]))
 """
-    done = python(code, tmp_path)
+    env = os.environ | {"PYTHONPATH": ""}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     rows, total, passed = json.loads(done.stdout.splitlines()[0])
-    newest = "published" if (ROOT / "leaderboard/published/results/small").exists() else "archive/small-v1"
-    lines = [line for name, data in results_of(ROOT / "leaderboard").items() if f"{newest}/results/small/" in name
-             for line in data.decode().splitlines()]  # fmt: skip
-    runs = [json.loads(line) for line in lines if '"suite_version"' in line]
-    newest_runs = [run for run in runs if run["suite_version"] == max(each["suite_version"] for each in runs)]
-    assert rows == sum(len(run["scores"]) for run in newest_runs) and passed
-    assert total == pytest.approx(sum(score["exact"] for run in newest_runs for score in run["scores"]))
+    files = (ROOT / "leaderboard/published/results/small").glob("*.jsonl")
+    runs = [json.loads(line) for path in files for line in path.read_text().splitlines() if '"suite_version"' in line]
+    newest = [run for run in runs if run["suite_version"] == max(each["suite_version"] for each in runs)]
+    assert rows == sum(len(run["scores"]) for run in newest) and passed
+    assert total == pytest.approx(sum(score["exact"] for run in newest for score in run["scores"]))
 
 
-def test_a_module_that_was_imported_first_is_named(tmp_path):
-    (tmp_path / "tasks.py").write_text("import lprime")
-    done = python("import tasks", tmp_path, str(ROOT))
-    way = f"{tmp_path.resolve() / 'tasks.py'} is in the way of lprime's package 'tasks': import lprime first, or rename it"
-    assert done.stderr.splitlines()[-1] == f"ImportError: {way}"
+def test_names_are_loaded_on_first_use():
+    code = "import sys, lprime; print({'torch', 'numpy', 'bench'} & {*sys.modules}); print(lprime.Task, lprime.__version__)"
+    lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()
+    assert lines[0] == "set()" and re.fullmatch(r"<class 'tasks\.base\.Task'> \d+\.\d+\.\d+", lines[1])
+    assert all(hasattr(lprime, name) for name in dir(lprime))
+    with pytest.raises(AttributeError, match="module 'lprime' has no attribute 'Encodin'"):
+        lprime.Encodin  # noqa: B018

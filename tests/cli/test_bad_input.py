@@ -30,19 +30,6 @@ def test_malformed_suites(tiny, tmp_path, old, new, message):
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("command", ["run", "status"])
-@pytest.mark.parametrize(
-    ("encoding", "message"),
-    [
-        ("rop", "unknown encoding 'rop'; did you mean 'rope'?"),
-        ("randomised", "randomised wraps another encoding"),
-        ("a\0.py", r"'a\x00.py' is not an encoding; expected a name"),
-    ],
-)
-def test_a_suite_of_an_unknown_encoding(tiny, tmp_path, command, encoding, message):
-    assert message in refused(command, tiny(encodings=["nope", encoding]), "--out", tmp_path / "runs")
-
-
 def test_a_full_disk_is_reported_before_any_training(tiny, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -79,30 +66,24 @@ def finished(tmp_path_factory) -> tuple[Path, Path]:
     return suite, folder / "runs"
 
 
-DAMAGES = {
-    "cut short": lambda t: t[: len(t) // 2],
-    "empty": lambda t: "",
-    "not JSON": lambda t: "result",
-    "a field too many": lambda t: json.dumps(json.loads(t) | {"extra": 1}),
-    "not a number": lambda t: t.replace('"steps": 40', '"steps": "all"'),
-}
-
-
-FAULTS = {"a field too many": "was written by another version of lprime (extra: "}
-
-
-@pytest.mark.parametrize(("damage", "command"), [*((damage, "status") for damage in DAMAGES), ("empty", "run")])
-def test_damaged_results_are_named_and_kept(finished, damage, command):
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        (lambda t: t[: len(t) // 2], "is not a whole result"),
+        (lambda t: t.replace('"steps": 40', '"steps": "all"'), "is not a whole result"),
+        (lambda t: json.dumps(json.loads(t) | {"extra": 1}), "was written by another version of lprime (extra: "),
+    ],
+)
+def test_damaged_results_are_named_and_kept(finished, damage, fault):
     suite, out = finished
     (path,) = out.rglob("result.json")
     whole = path.read_text()
-    broken = DAMAGES[damage](whole)
-    assert broken != whole
-    path.write_text(broken)
+    path.write_text(damage(whole))
     try:
-        code, said, _ = run_command(command, suite, "--out", out)
-        assert code == 1 and str(path) in said and FAULTS.get(damage, "is not a whole result") in said
-        assert path.read_text() == broken, "only the user deletes it"
+        for command in ("status", "run"):
+            code, said, _ = run_command(command, suite, "--out", out)
+            assert code == 1 and str(path) in said and fault in said
+        assert path.read_text() == damage(whole) != whole, "only the user deletes it"
     finally:
         path.write_text(whole)
 
@@ -141,15 +122,9 @@ def test_help_loads_no_heavy_packages():
         assert heavy not in shown, heavy
 
 
-@pytest.mark.parametrize("unbuffered", ["1", ""])
-def test_output_that_cannot_be_written(unbuffered):
-    command, environment = [sys.executable, "-m", "lprime", "--version"], os.environ | {"PYTHONUNBUFFERED": unbuffered}
+def test_a_closed_pipe_is_no_error():
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "wb") as closed:
-        ended = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, env=environment)
+        ended = subprocess.run([sys.executable, "-m", "lprime", "--version"], stdout=closed, stderr=subprocess.PIPE, text=True)
     assert (ended.returncode, ended.stderr) == (1, "")
-    if os.path.exists("/dev/full"):
-        with open("/dev/full", "wb") as full:
-            ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
-        assert (ended.returncode, ended.stderr) == (2, "lprime: cannot write: No space left on device\n")

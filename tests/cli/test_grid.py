@@ -10,7 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
-from support import lprime, results, start_lprime, wait_for
+from plugin_files import source_of_one
+from support import lprime, results, start_lprime, suite_dict, wait_for
+
+from bench.plugins.registry import get_encoding
+from bench.runs.pool import LocalPool
+from bench.runs.run import plan_runs
+from bench.runs.run_one import run_one
+from bench.suites.suite import Suite, load_suite, validated
 
 
 def children(process: subprocess.Popen) -> list[int]:
@@ -19,67 +26,57 @@ def children(process: subprocess.Popen) -> list[int]:
 
 
 def test_running_again_skips_finished_runs(tiny, tmp_path):
-    suite, out = tiny(), tmp_path / "runs"
+    """The settings in a suite have one normalised name."""
+    suite, out = tiny(encodings=["nope", "rope( base = 500 )"]), tmp_path / "runs"
     first = lprime("run", suite, "--out", out, "--task", "copying", "--workers", 1)
     assert first.returncode == 0, first.stderr
     before = {p: p.stat().st_mtime_ns for p in out.rglob("result.json")}
-    assert len(before) == 2
+    assert {p.parent.parent.name for p in before} == {"nope", "rope(base=500.0)"}
     second = lprime("run", suite, "--out", out, "--workers", 1)
     assert "2 of 4 runs to do" in second.stdout
     assert all(p.stat().st_mtime_ns == t for p, t in before.items()), "finished runs are skipped"
     assert "nothing to run: 4 of 4" in lprime("run", suite, "--out", out).stdout
     states = json.loads(lprime("status", suite, "--out", out, "--json").stdout)
-    assert len(states) == 4
-    assert {s["state"] for s in states} == {"done"}
+    assert [s["state"] for s in states] == ["done"] * 4
     assert states[0].keys() == {"task", "encoding", "seed", "state"}
     part = json.loads(lprime("status", suite, "--out", out, "--json", "--task", "copying", "--encoding", "nope").stdout)
     assert part == [s for s in states if (s["task"], s["encoding"]) == ("copying", "nope")] != []
-    group = lprime("status", suite, "--out", out, "--encoding", "all", "--encoding", "nope").stdout
-    assert "4 runs: 4 done" in group, "members of a group without runs are no mistake"
+    group = lprime("status", suite, "--out", out, "--encoding", "all").stdout
+    assert "2 runs: 2 done" in group, "members of a group without runs are no mistake"
     mistake = lprime("status", suite, "--out", out, "--seed", 7)
     refusal = f"lprime: unknown seed among the runs of suite {suite} '7'; expected one of: 0\n"
     assert (mistake.returncode, mistake.stderr) == (2, refusal)
-    assert not list(out.rglob("checkpoint*")), "a finished run keeps no checkpoint"
-    assert not list(out.rglob("lock"))
+    assert not list(out.rglob("checkpoint*")) and not list(out.rglob("lock")), "a finished run keeps neither"
+    board = lprime("board", "--out", out)  # every folder with results
+    assert board.stdout.startswith("Suite tiny, version 1: 2 encodings") and "rope(base=500.0)" in board.stdout
+    for path in out.rglob("nope/*/result.json"):
+        content = json.loads(path.read_text()) | {"status": "diverged"}
+        content["encoding"]["source_sha256"] = "0" * 64
+        path.write_text(json.dumps(content))
+    third = lprime("run", suite, "--out", out)
+    assert "caution: the source of nope has changed since 2 of its runs" in third.stdout
+    assert "2 of 4 runs diverged" in third.stdout and third.returncode == 0, "a diverged run is a result"
+    assert len(json.loads(lprime("run", suite, "--out", out, "--json").stdout)["diverged"]) == 2
 
 
 def test_a_grid_killed_at_random_moments_gives_the_same_results(tiny, tmp_path):
-    suite = tiny(recipe={"steps": 300})
+    """Encodings with the same training train once, in any order and with several workers."""
+    names, rng, cut = ["rope", "yarn", "ntk", "finetuned(rope)"], random.Random(0), tmp_path / "cut"
+    suite = tiny(recipe={"steps": 300}, encodings=names)
     whole = lprime("run", suite, "--out", tmp_path / "whole", "--workers", 1)
-    assert whole.returncode == 0, whole.stderr
-    rng, kills = random.Random(0), 0
-    for _ in range(3):
-        process = start_lprime("run", suite, "--out", tmp_path / "cut", "--checkpoint-every", 0)
-        # The clock starts with the first run: no state is lost during imports.
-        deadline = time.monotonic() + 60
-        while not list((tmp_path / "cut").rglob("checkpoint*")) and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(rng.uniform(0, 2.0))
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            kills += 1
+    assert whole.returncode == 0 and whole.stdout.count("trained as rope") == 6, whole.stderr
+    backwards = [part for name in reversed(names) for part in ("--encoding", name)]
+    for _ in range(2):
+        process = start_lprime("run", suite, "--out", cut, "--checkpoint-every", 0, "--workers", 2, *backwards)
+        wait_for(process, cut, "checkpoint*")  # the clock starts with the first run: no state is lost during imports
+        time.sleep(rng.uniform(0, 1.0))
+        assert process.poll() is None, "the grid ended before it could be killed: make it longer"
+        os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-    assert kills, "the grid ended before it could be killed: make it longer"
-    assert lprime("run", suite, "--out", tmp_path / "cut", "--workers", 1).returncode == 0
-    assert results(tmp_path / "cut") == results(tmp_path / "whole")
-    remaining = {p.name for p in (tmp_path / "cut").rglob("*") if p.is_file()}
-    assert remaining == {"result.json", "weights.safetensors"}, "checkpoints, locks and partial files are deleted"
-    assert len(results(tmp_path / "whole")) == 4
-
-
-def test_status_shows_the_step_of_a_running_run(tiny, tmp_path):
-    suite, out = tiny(recipe={"steps": 100000}, encodings=["nope"]), tmp_path / "runs"
-    process = start_lprime("run", suite, "--out", out, "--workers", 1)
-    wait_for(process, out, "heartbeat.json")
-    (row,) = [s for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout) if s["state"] == "running"]
-    shown = lprime("status", suite, "--out", out).stdout
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert 0 < row["step"] < row["steps"] == 100000
-    assert row["share"] == round(row["step"] / 100000, 4)
-    assert f"copying nope seed {row['seed']}" in shown and "/100000" in shown
-    after = json.loads(lprime("status", suite, "--out", out, "--json").stdout)
-    assert not any(s["state"] == "running" or "step" in s for s in after), "a heartbeat left behind is ignored"
+    assert lprime("run", suite, "--out", cut, "--workers", 1).returncode == 0
+    assert results(cut) == results(tmp_path / "whole") and len(results(cut)) == 8
+    remaining = {str(p.relative_to(cut / "tiny")) for p in cut.rglob("*") if p.is_file() and p.name != "result.json"}
+    assert remaining == {f"{task}/rope/seed-0/weights.safetensors" for task in ("copying", "parity")}
 
 
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
@@ -87,6 +84,8 @@ def test_ctrl_c_stops_soon_and_loses_nothing(tiny, tmp_path, stop):
     suite, out = tiny(recipe={"steps": 100000}), tmp_path / "runs"
     process = start_lprime("run", suite, "--out", out, "--checkpoint-every", 2)
     wait_for(process, out, "checkpoint.safetensors")  # training has started
+    row = next(s for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout) if s["state"] == "running")
+    assert 0 < row["step"] < row["steps"] == 100000 and row["share"] == round(row["step"] / 100000, 4)
     stopped = time.time()
     os.killpg(process.pid, stop) if stop == signal.SIGINT else process.send_signal(stop)
     output, errors = process.communicate(timeout=60)
@@ -94,9 +93,9 @@ def test_ctrl_c_stops_soon_and_loses_nothing(tiny, tmp_path, stop):
     assert "re-run to resume" in output
     assert "Traceback" not in errors
     assert any(p.stat().st_mtime > stopped for p in out.rglob("checkpoint.safetensors")), "saved on stopping"
-    states = {s["state"] for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout)}
-    assert states <= {"paused", "missing"}
-    assert "paused" in states
+    after = json.loads(lprime("status", suite, "--out", out, "--json").stdout)
+    assert "paused" in {s["state"] for s in after} <= {"paused", "missing"}
+    assert not any("step" in s for s in after), "a heartbeat left behind is ignored"
 
 
 def test_workers_end_when_the_command_is_killed(tiny, tmp_path):
@@ -116,66 +115,18 @@ def test_one_failed_run_never_stops_the_others(tiny, tmp_path):
     suite, out = tiny(), tmp_path / "runs"
     # A folder in place of the checkpoint: this run can neither resume nor save.
     (out / "tiny/copying/t5/seed-0/checkpoint.safetensors").mkdir(parents=True)
-    alone = lprime("run", suite, "--out", out, "--workers", 1, "--task", "copying", "--encoding", "t5")
-    assert (alone.returncode, "the board:" in alone.stdout) == (1, False), "nothing to render"
-    first = lprime("run", suite, "--out", out, "--workers", 1, "--retry-failed")
+    first = lprime("run", suite, "--out", out, "--workers", 1)
     assert (first.returncode, "the board:" in first.stdout) == (1, True)
-    assert "1 of 4 runs failed" in first.stdout
-    assert len(results(out)) == 3
+    assert "1 of 4 runs failed" in first.stdout and len(results(out)) == 3
     failure = json.loads((out / "tiny/copying/t5/seed-0/failure.json").read_text())
     assert "checkpoint.safetensors" in failure["error"]
     again = lprime("run", suite, "--out", out)
     assert again.returncode == 1
-    assert "1 failed before; --retry-failed runs them again" in again.stdout
-    assert failure["error"] in again.stdout
+    assert "1 failed before; --retry-failed runs them again" in again.stdout and failure["error"] in again.stdout
     (out / "tiny/copying/t5/seed-0/checkpoint.safetensors").rmdir()
-    last = lprime("run", suite, "--out", out, "--retry-failed", "--workers", 1)
-    assert last.returncode == 0, last.stdout
-    assert len(results(out)) == 4
-    assert not (out / "tiny/copying/t5/seed-0/failure.json").exists()
-
-
-def test_a_stopped_retry_is_not_a_failure(tiny, tmp_path):
-    suite, out = tiny(recipe={"steps": 100000}), tmp_path / "runs"
-    folder = out / "tiny/copying/nope/seed-0"
-    (folder / "checkpoint.safetensors").mkdir(parents=True)
-    only = ("--out", out, "--task", "copying", "--encoding", "nope")
-    assert lprime("run", suite, *only).returncode == 1
-    (folder / "checkpoint.safetensors").rmdir()
-    process = start_lprime("run", suite, *only, "--retry-failed", "--checkpoint-every", 0)
-    wait_for(process, out, "checkpoint.safetensors")
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
-    assert not (folder / "failure.json").exists()
-    (state,) = [
-        s["state"]
-        for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout)
-        if s["encoding"] == "nope" and s["task"] == "copying"
-    ]
-    assert state == "paused", "running again resumes"
-
-
-def test_settings_in_a_suite_have_one_normalised_name(tiny, tmp_path):
-    suite, out = tiny(encodings=["rope( base = 500 )"], seeds=[0]), tmp_path / "runs"
-    assert lprime("run", suite, "--out", out, "--workers", 1).returncode == 0
-    assert {p.parent.parent.name for p in out.rglob("result.json")} == {"rope(base=500.0)"}
-    assert {s["state"] for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout)} == {"done"}
-    board = lprime("board", suite, "--out", out)
-    assert board.returncode == 0, board.stderr
-    assert "rope(base=500.0)" in board.stdout and "missing" not in board.stdout
-    assert lprime("board", "--out", out).stdout.startswith("Suite tiny, version 1: 1 encoding"), (
-        "without a name, every folder with results"
-    )
-
-
-def test_a_changed_source_is_reported(tiny, tmp_path):
-    suite, out = tiny(encodings=["nope"]), tmp_path / "runs"
-    assert lprime("run", suite, "--out", out, "--workers", 1).returncode == 0
-    for path in out.rglob("result.json"):
-        content = json.loads(path.read_text())
-        content["encoding"]["source_sha256"] = "0" * 64
-        path.write_text(json.dumps(content))
-    assert "caution: the source of nope has changed since 2 of its runs" in lprime("run", suite, "--out", out).stdout
+    last = lprime("run", suite, "--out", out, "--retry-failed", "--keep-weights", "--workers", 1)
+    assert last.returncode == 0 and len(results(out)) == 4, last.stdout
+    assert {p.name for p in (out / "tiny/copying/t5/seed-0").iterdir()} == {"result.json", "weights.safetensors"}
 
 
 def test_a_closed_output_pipe_stops_no_run(tiny, tmp_path):
@@ -211,6 +162,20 @@ def test_a_worker_stopped_by_a_signal_saves_its_run_and_another_resumes_it(tiny,
     assert results(out) == results(tmp_path / "whole")
 
 
+def test_a_worker_that_has_loaded_a_plugin_serves_no_other_encoding(tmp_path, fresh_registry):
+    """A plugin that changes ALiBi in its process changes no run of ALiBi."""
+    changes = "import multiprocessing\nfrom bench.encodings.alibi import ALiBi\n"
+    changes += "if multiprocessing.parent_process(): ALiBi.bias = lambda self, q, k, at: None\n"
+    (tmp_path / "evil.py").write_text(source_of_one("evil", "Evil", changes))
+    get_encoding(str(tmp_path / "evil.py"))
+    suite = validated(Suite, suite_dict(tasks=[{"task": "copying", "variant": "repeat", "train_length": 4}]), "tiny")
+    runs, events = plan_runs(suite, ["evil", "alibi"], seeds=[0]), []
+    LocalPool(workers=1, device="cpu").execute(runs, tmp_path / "pool", events.append)
+    assert [e.run.encoding for e in events if e.kind == "finished"] == ["evil", "alibi"]
+    alibi = runs[1]
+    assert alibi.result(tmp_path / "pool").loss == run_one(alibi, tmp_path / "alone", "cpu").loss
+
+
 LOOKS = '''
 import os
 from pathlib import Path
@@ -240,11 +205,6 @@ WAIT_FOR_ALL = """
 
 
 def test_workers_are_spread_over_gpus(tiny, tmp_path, monkeypatch):
-    from bench.plugins.registry import get_encoding
-    from bench.runs.pool import LocalPool
-    from bench.runs.run import plan_runs
-    from bench.suites.suite import load_suite
-
     (tmp_path / "seen").mkdir()
     (tmp_path / "looks.py").write_text((LOOKS + WAIT_FOR_ALL).replace("SEEN", str(tmp_path / "seen")))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
@@ -266,11 +226,6 @@ FAILED_RECORDING = "__import__('bench.training.cuda_graphs').training.cuda_graph
 
 @pytest.mark.parametrize(("broken", "failures"), [(CUDA_ERROR, 2), (FAILED_RECORDING, 0)])
 def test_a_process_with_broken_cuda_makes_no_further_run(tiny, tmp_path, fresh_registry, broken, failures):
-    from bench.plugins.registry import get_encoding
-    from bench.runs.pool import LocalPool
-    from bench.runs.run import plan_runs
-    from bench.suites.suite import load_suite
-
     (tmp_path / "seen").mkdir()
     (tmp_path / "looks.py").write_text(f"{LOOKS.replace('SEEN', str(tmp_path / 'seen'))}        {broken}\n")
     get_encoding(str(tmp_path / "looks.py"))

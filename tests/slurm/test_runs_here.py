@@ -146,16 +146,9 @@ def test_why_a_local_run_failed(tiny, tmp_path):
         assert 'raise RuntimeError("it breaks at once")' in "".join(traceback)
         assert reason == "RuntimeError: it breaks at once"
     assert run_command("logs", suite, "--out", out, "--encoding", "fragil")[2].endswith("did you mean 'fragile'?\n")
-    asked_and_whose = {
-        ("--encoding", "nope"): "nope",
-        ("--encoding", "finetuned(rope)"): "finetuned(rope)",
-        ("--encoding", "rope(base=500)"): "rope(base=500.0)",
-        ("--encoding", "fragile", "--seed", 3): "fragile 3",
-    }
-    for asked, whose in asked_and_whose.items():
-        code, _, err = run_command("logs", suite, "--out", out, *asked)
-        assert code == 2
-        assert f"no cluster job and no failed run of {whose}" in err
+    for name in ("nope", "finetuned(rope)", "rope(base=500)"):
+        code, shown, _ = run_command("logs", suite, "--out", out, "--encoding", name)
+        assert code == 0 and shown.startswith("these runs have no logs")
     assert not Run(load_suite(str(suite)), "parity", "nope", 0).failure(out)
 
 
@@ -168,16 +161,3 @@ def test_status_of_known_encodings_does_not_load_torch(tiny, tmp_path):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
     assert "4 runs: 4 missing" in done.stdout, done.stderr
     assert "'torch'" not in done.stdout
-
-
-def test_watching_does_not_wait_for_paused_runs_of_other_encodings(tiny, tmp_path):
-    suite, out = tiny(encodings=["nope"], seeds=[0]), tmp_path / "runs"
-    loaded = load_suite(str(suite))
-    for spec in loaded.tasks:
-        Run(loaded, spec.task, "nope", 0).fail(out, "over")
-    left = Run(loaded, "copying", "rope", 0).folder(out)
-    left.mkdir(parents=True)
-    (left / "checkpoint.safetensors").touch()
-    assert [row["state"] for row in rows(suite, out).values()].count("paused") == 1
-    code, shown, _ = run_command("status", suite, "--out", out, "--watch", "--every", 3600)  # waiting would never end
-    assert code == 0 and "paused" in shown
