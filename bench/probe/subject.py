@@ -17,8 +17,7 @@ from bench.plugins.source_hash import source_hash
 from bench.runs.checkpoint import read_checkpoint, weights_in
 from bench.runs.devices import resolve_device
 from bench.runs.run import Run
-from bench.runs.run_one import Session
-from bench.runs.run_training import Control, build_model
+from bench.runs.run_training import Control, build_model, trained
 from bench.runs.shared_training import weights_file, weights_owner
 from bench.training.evaluate import announced_length
 from bench.training.model import Decoder
@@ -99,7 +98,7 @@ def predicting(examples: Examples, most: int | None = None) -> Bool[Tensor, "B T
 
 def train(run: Run, out: Path) -> None:
     """Train a run with its weights kept, or only store the weights of a training that others share."""
-    Session(run, out, resolve_device("auto"), Control(), keep_weights=True).train()
+    trained(run, out, resolve_device("auto"), Control(), keep_weights=True)
 
 
 def load_subject(run: Run, out: Path) -> Subject:

@@ -72,7 +72,7 @@ def is_current(finding: "Finding", outcome: "Outcome") -> bool:
     """Whether a finding's code would give the same numbers again. Those of runs are read again, because runs resume."""
     import torch
 
-    from bench.runs.git_commit import current_commit
+    from bench.runs.devices import current_commit
 
     commit = current_commit()
     same = (outcome.rule, outcome.commit, outcome.versions) == (finding.rule, commit, {"torch": torch.__version__})
@@ -90,7 +90,7 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
     from bench.findings.outcome import Outcome
     from bench.probe.measure import measure_runs
     from bench.result import RESULT, read_result
-    from bench.runs.git_commit import current_commit
+    from bench.runs.devices import current_commit
     from bench.runs.run import now, plan_runs
 
     start = time.monotonic()
@@ -134,9 +134,9 @@ def make_runs(finding: "Finding", runs: "list[Run]", out: Path, workers: int | N
     pool = local_pool(workers, "auto", keep_weights={run.encoding for run in todo} if finding.probes else None)
     with (progress := progress_display(todo, steps_to_make(todo, out))):
         pool.execute(todo, out, progress.on_event)
-    if failed := progress.tally.failed:
+    if failed := progress.failed:
         raise InputError(f"finding {finding.name}: {len(failed)} runs failed, the first: {failed[0].run}: {failed[0].text}")
-    if locked := progress.tally.locked:
+    if locked := progress.locked:
         raise InputError(
             f"finding {finding.name}: {locked} of its runs are in progress in another process; run this command again when "
             "they have ended"

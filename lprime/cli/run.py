@@ -45,7 +45,7 @@ def run(
     Also: --keep-weights; --checkpoint-every S; with --on, --detach; for submissions, --sealed.
     """
     from bench.files import check_writable
-    from bench.runs.progress import SilentProgress, progress_display, say
+    from bench.runs.progress import Tally, progress_display, say
     from bench.runs.run import plan_runs, read_results
     from bench.runs.shared_training import steps_to_make
     from bench.suites.suite import load_suite
@@ -112,11 +112,10 @@ def run(
                 outcome.held = executor.held
             else:
                 steps = steps_to_make(todo, out)
-                progress = SilentProgress(todo, steps) if as_json or quiet else progress_display(todo, steps)
-                tally = outcome.tally = progress.tally
+                tally = outcome.tally = Tally(todo, steps) if as_json or quiet else progress_display(todo, steps)
                 try:
-                    with progress:
-                        executor.execute(todo, out, progress.on_event)
+                    with tally:
+                        executor.execute(todo, out, tally.on_event)
                 except KeyboardInterrupt:
                     go_on = f"the jobs continue: {outcome.command('status')}"
                     others = go_on if cluster else "the others are saved; re-run to resume"
@@ -182,7 +181,7 @@ def preview(todo: list, out: Path, cluster, workers: int | None, device: str, co
     """What would run, as lines of text: on a cluster the script and the cost, here the time."""
     if cluster:
         return executor_for(cluster, False, workers, device, None, code, None).dry_run(todo, out)
-    from bench.runs.dry_run import local_dry_run
+    from bench.runs.estimate import local_dry_run
     from bench.runs.pool import local_pool
 
     return local_dry_run(todo, out, device, local_pool(workers, device).workers)

@@ -8,7 +8,7 @@ from support import git, suite_dict
 from synthetic_results import timings
 
 from bench.result import Result
-from bench.runs.git_commit import commit_of, current_commit
+from bench.runs.devices import commit_of, current_commit
 from bench.runs.run import Run, plan_runs
 from bench.runs.run_one import run_one
 from bench.suites.suite import Suite, validated
