@@ -198,7 +198,7 @@ class LocalPool:
         """Try a run again that found no memory on its GPU, with one worker fewer if others share the GPU; it fails if it is
         alone there for the second time."""
         if any(other.run and other.gpu == worker.gpu for other in self.active):
-            self.workers -= 1
+            self.workers = max(1, self.workers - 1)
         elif run in self.large:
             return self.fail(run, reason)
         self.large.add(run)

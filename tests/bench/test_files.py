@@ -45,12 +45,6 @@ def test_a_folder_is_writable_if_a_page_fits(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_in_place_of_a_folder_is_reported(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot write"):
-        write_atomic(tmp_path / "file" / "inside.txt", "x")
-
-
 def write_folder(path, text="new", replace=False):
     with folder_atomic(path, replace) as new:
         (new / "inner").mkdir()

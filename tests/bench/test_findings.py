@@ -56,8 +56,8 @@ def test_every_finding_is_valid_and_its_rule_ignores_what_was_tried():
 
 
 def test_a_misspelt_key_inside_a_mapping_is_named():
-    with pytest.raises(InputError, match=r"unknown key in probes\.to_nope 'lenght'; did you mean 'length'\?"):
-        validated(Finding, {"name": "one", "probes": {"to_nope": {"lenght": "train"}}}, "finding one")
+    with pytest.raises(InputError, match=r"probes\.to_nope: unknown key 'lenght'; did you mean 'length'\?"):
+        validated(Finding, finding().model_dump() | {"probes": {"to_nope": {"lenght": "train"}}}, "finding one")
 
 
 FAR, NEAR, WIDE = (0.90, 0.91, 0.92), (0.60, 0.61, 0.62), (0.20, 0.90, 0.10)

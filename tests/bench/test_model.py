@@ -5,15 +5,15 @@ from contextlib import nullcontext
 
 import pytest
 import torch
-from helpers import NAMES, VOCABULARY, random_tokens, setup_of, spec_of, tiny_model
+from helpers import NAMES, random_tokens, setup_of, spec_of, tiny_model
 from torch import Tensor
 from torch.nn import functional as F
 
 import tasks
-from bench.encodings import Encoding, attention_kernel
+from bench.encodings import attention_kernel
 from bench.encodings.nope import NoPE
 from bench.plugins.registry import get_encoding
-from bench.training.model import Decoder, Embedding, RepeatableEmbedding, build_decoder
+from bench.training.model import Embedding, RepeatableEmbedding, build_decoder
 from bench.training.train import autocast
 
 # --- what it computes
@@ -159,29 +159,7 @@ def test_examples_and_layers_share_one_bias(name, kernel):
     assert bias.isfinite().all()
 
 
-def test_a_non_causal_model_has_no_mask(kernel):
-    for name in ("nope", "alibi"):
-        model = tiny_model(name)
-        model.causal = False
-        model(random_tokens(1, 5), 5)
-    assert not any(call.get("is_causal") for call in kernel)
-    assert len(kernel) == 4
-    assert "attn_mask" not in kernel[0]
-    assert kernel[2]["attn_mask"].isfinite().all()
-
-
-def test_under_autocast_the_bias_has_the_dtype_of_the_queries(kernel):
-    model = tiny_model("t5")
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        model(random_tokens(2, 9), 9)
-    assert [call["attn_mask"].dtype for call in kernel] == [torch.bfloat16] * 2
-
-
 # --- initial weights
-
-
-def backbone(model: Decoder) -> dict[str, Tensor]:
-    return {name: p.detach() for name, p in model.named_parameters() if not name.startswith("encoding.")}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -231,28 +209,6 @@ def test_matrices_are_initialised_fan_in_normal():
         assert abs(z.square().mean() - 1) < 5 * (2 / count) ** 0.5
         assert abs((z**4).mean() - 3) < 5 * (96 / count) ** 0.5
     assert not expected
-
-
-def test_the_backbone_has_no_biases_and_no_hidden_parameters():
-    model = tiny_model("nope")
-    per_block = 3 * 24 * 24 + 24 * 24 + 2 * 24 * 32 + 4 * 24
-    assert sum(p.numel() for p in model.parameters()) == 2 * per_block + 2 * len(VOCABULARY) * 24 + 2 * 24
-    assert not list(model.buffers())
-    assert not [m for m in model.modules() if isinstance(m, torch.nn.Dropout)]
-
-
-def test_the_base_class_is_nope():
-    class Base(Encoding):
-        info = NoPE.info
-
-    tokens = random_tokens(2, 9)
-    assert torch.equal(tiny_model(Base)(tokens, 9), tiny_model("nope")(tokens, 9))
-
-
-def test_cudnn_attention_is_disabled():
-    """It has given wrong gradients with a bias."""
-    assert not torch.backends.cuda.cudnn_sdp_enabled()
-    assert torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.mem_efficient_sdp_enabled()
 
 
 def test_a_repeatable_embedding_is_that_of_torch():
