@@ -61,7 +61,7 @@ def check_writable(folder: Path) -> None:
     and not after.
 
     Raises:
-        InputError: ``folder`` is not a folder or cannot be written, or its disk is full.
+        InputError: ``folder`` cannot be written, or its disk is full.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,8 +69,6 @@ def check_writable(folder: Path) -> None:
             file.write(bytes(4096))
             file.flush()
             os.fsync(file.fileno())
-    except FileExistsError as error:
-        raise InputError(f"{folder} is a file; expected a folder") from error
     except OSError as error:
         raise InputError(f"cannot write {folder}: {error.strerror or error}") from error
 
@@ -109,7 +107,7 @@ def write_atomic(path: Path, data: bytes | str, sync: bool = True) -> None:
 
 @contextmanager
 def folder_atomic(path: Path, replace: bool = False) -> Iterator[Path]:
-    """Yield a new folder to fill; it is moved to ``path`` when the block succeeds, and deleted with new parents when it fails.
+    """Yield a new folder to fill; it is moved to ``path`` when the block succeeds, and deleted when it fails.
 
     Arguments:
         replace: allow ``path`` to be a non-empty folder, which is deleted once the new one is complete.
@@ -117,9 +115,7 @@ def folder_atomic(path: Path, replace: bool = False) -> Iterator[Path]:
     Raises:
         InputError: ``path`` exists or cannot be written, or the disk is full; the old content is kept.
     """
-    parents: list[Path] = []
     try:
-        parents = [parent for parent in path.parents if not parent.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         prefix = f".{path.name}."
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix, suffix=".tmp", ignore_cleanup_errors=True) as scratch:
@@ -140,10 +136,6 @@ def folder_atomic(path: Path, replace: bool = False) -> Iterator[Path]:
             fsync(path.parent)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        for parent in parents:
-            with suppress(OSError):
-                parent.rmdir()  # fails unless empty
 
 
 def fsync(path: Path) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
+from statistics import fmean
 
 from bench.files import NotWritten
 from bench.result import Result
@@ -201,6 +202,6 @@ def summarize_result(result: Result) -> str:
     """Summary of a finished run on one line."""
     if result.status == "diverged":
         return f"diverged at step {result.steps}"
-    inside, past = result.mean_exact
+    inside, past = (fmean(s.exact for s in part) for part in (result.in_distribution, result.out_of_distribution))
     shared = f", trained as {result.trained_as}" if result.trained_as else ""
     return f"in distribution {inside:.2f}, past L {past:.2f}, {result.timings.total_s:.1f} s{shared}"

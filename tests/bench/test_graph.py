@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import tasks
 from bench.plugins.registry import get_encoding
 from bench.training.batches import EIGHTHS, IGNORED, as_batch, few_shapes_batch
-from bench.training.cuda_graphs import CopyOnce
+from bench.training.cuda_graphs import CopyOnce, GraphedStep
 from bench.training.model import Decoder
 from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, answer_loss, graphed_step, train
@@ -135,7 +135,7 @@ def test_fixed_shapes_change_neither_loss_nor_gradient(name):
 @pytest.mark.parametrize("name", ["nope", "learned", "t5", "alibi", "rope", "da", "cope"])
 def test_recorded_steps_train_like_plain_steps(name):
     ours, state, graphs = trained(name, lambda model: graphed_step(model, recomputed))
-    theirs, expected, _ = trained(name, lambda model: WithoutRecording(model, graphed_step(model).plain))
+    theirs, expected, _ = trained(name, lambda model: WithoutRecording(model, graphed_step(model).loss_of))
     assert graphs.usable
     assert sum(recording.replays for recording in graphs.recordings.values()) == STEPS
     assert len(graphs.recordings) < STEPS / 2, "most steps have a shape that was recorded before"

@@ -1,6 +1,5 @@
 """Encodings that share a training: train once, test many, with the same results as separate trainings, bit for bit."""
 
-import shutil
 import threading
 import time
 
@@ -133,15 +132,6 @@ def test_weights_that_a_result_was_tested_with_are_never_replaced(tmp_path, trai
     with pytest.raises(InputError, match=r"weights of a training with other code, another torch .*; use another --out"):
         run_one(run_of("yarn"), tmp_path, "cpu")
     assert weights.read_bytes() == before and len(trained) == 1
-
-
-def test_weights_of_another_run_are_not_used(tmp_path, trained):
-    other = Run(run_of("rope").suite, "parity", "rope", 0)
-    run_one(other, tmp_path, "cpu", keep_weights=True)
-    shutil.copytree(other.folder(tmp_path), run_of("rope").folder(tmp_path))
-    (run_of("rope").folder(tmp_path) / "result.json").unlink()
-    run_one(run_of("yarn"), tmp_path, "cpu")
-    assert trained == [("rope", 0, 130)] * 2
 
 
 def test_a_diverged_training_is_shared_too(tmp_path, trained):
