@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -121,7 +121,9 @@ def validated(model: type[S], content: Any, where: str) -> S:
 
 
 class StrictLoader(yaml.SafeLoader):
-    """YAML loader that refuses duplicate keys, of which PyYAML silently keeps the last, and reads ``1e-3`` as a number."""
+    """YAML loader with scalars of YAML 1.2 that refuses duplicate keys, of which PyYAML silently keeps the last."""
+
+    yaml_implicit_resolvers: ClassVar[dict] = {}  # type: ignore[misc]
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
@@ -132,5 +134,10 @@ class StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-EXPONENT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$")
-StrictLoader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, list("-+.0123456789"))
+for kind, pattern, first in (  # nearly those of YAML 1.2: 1:30, yes, 010 and 2026-01-31 are text
+    ("null", "null|~|", ["~", "n", ""]),
+    ("bool", "true|false", ["t", "f"]),
+    ("int", "[-+]?(0|[1-9][0-9]*)", list("-+0123456789")),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?", list("-+.0123456789")),
+):
+    StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"(?:{pattern})$"), first)

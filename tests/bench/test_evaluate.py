@@ -177,21 +177,6 @@ def test_announced_length_and_random_seeds_depend_only_on_the_test(monkeypatch):
     assert not set(seeds) & {seed for _, seed in other.calls}
 
 
-def test_evaluation_can_be_stopped_before_each_batch(monkeypatch):
-    monkeypatch.setattr(module, "TOKEN_BUDGET", {"cpu": 60})
-    calls = []
-    model = KnownAnswers()
-    evaluate(model, TASK, TEST_SETS, 0, lambda: calls.append(None))
-    assert len(calls) == len(model.calls)
-
-    def stop():
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(model, TASK, TEST_SETS, 0, stop)
-    assert len(model.calls) == len(calls), "before the first batch"
-
-
 def test_zero_scores_have_the_same_counts():
     found, counted = zero_scores(TASK, TEST_SETS), evaluate(KnownAnswers(), TASK, TEST_SETS, 0)
     assert [(s.exact, s.token, s.nll, s.first_wrong) for s in found] == [(0, 0, None, [n] + [0] * 9) for n in (8, 10, 10)]

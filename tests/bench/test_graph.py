@@ -171,12 +171,6 @@ def test_training_goes_on_without_an_unusable_recording(recorder, reason, caplog
     assert [step for step, _ in state.loss] == [step for step, _ in expected.loss]
 
 
-def test_random_encodings_are_not_recorded():
-    ours, _, graphs = trained("randomised(rope)", lambda model: graphed_step(model, fail))
-    assert not graphs.usable and not graphs.recordings
-    assert same(ours, trained("randomised(rope)")[0])
-
-
 # --- which encodings can be recorded
 
 

@@ -1,4 +1,4 @@
-"""The decoder: against a reference implementation, its calls of hooks and attention kernel, its initial weights."""
+"""The decoder: against a reference implementation, its calls of hooks, its initial weights."""
 
 import math
 from contextlib import nullcontext
@@ -10,7 +10,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import tasks
-from bench.encodings import attention_kernel
 from bench.encodings.nope import NoPE
 from bench.plugins.registry import get_encoding
 from bench.training.model import Embedding, RepeatableEmbedding, build_decoder
@@ -108,55 +107,6 @@ def test_hooks_are_called_in_order_with_the_right_context():
     tiny_model(Spy)(random_tokens(2, 4), 77, source)
     once = ["embed", "rotate", "bias", "attend"]
     assert calls == [("positions", 0), ("prepare", 0), *((name, layer) for layer in range(2) for name in once)]
-
-
-# --- calls of the attention kernel
-
-
-@pytest.fixture
-def kernel(monkeypatch) -> list[dict]:
-    """Keyword arguments and shape of q of every call of torch's fused attention."""
-    calls: list[dict] = []
-
-    def spied(real):
-        def spy(q, k, v, **keywords):
-            calls.append(keywords | {"shape": q.shape})
-            return real(q, k, v, **keywords)
-
-        return spy
-
-    for place, name in ((F, "scaled_dot_product_attention"), (attention_kernel, "FUSED")):
-        monkeypatch.setattr(place, name, spied(getattr(place, name)))
-    return calls
-
-
-ROWS, HEADS, LENGTH, LAYERS = 4, 3, 20, 3
-
-
-@pytest.mark.parametrize("name", ["nope", "sinusoidal", "learned", "rope"])
-def test_without_a_bias_no_mask_is_made(name, kernel):
-    tiny_model(name, HEADS, layers=LAYERS)(random_tokens(ROWS, LENGTH), LENGTH)
-    assert len(kernel) == LAYERS
-    for call in kernel:
-        assert "attn_mask" not in call
-        assert call["is_causal"] is True
-        assert call["scale"] == pytest.approx(8**-0.5)
-        assert call["shape"] == (ROWS, HEADS, LENGTH, 8)
-
-
-@pytest.mark.parametrize("name", ["alibi", "t5"])
-def test_examples_and_layers_share_one_bias(name, kernel):
-    model = tiny_model(name, HEADS, layers=LAYERS)
-    with torch.no_grad():  # torch's fused attention takes no bias that needs a gradient
-        model(random_tokens(ROWS, LENGTH), LENGTH)
-    assert len(kernel) == LAYERS
-    bias = kernel[0]["attn_mask"]
-    assert bias.shape == (1, HEADS, LENGTH, LENGTH), "torch's fused attention takes no bias of three axes"
-    for call in kernel:
-        assert call["attn_mask"].untyped_storage().nbytes() == 4 * HEADS * LENGTH**2, "one copy for all examples"
-        assert call["is_causal"] is True
-        assert call["scale"] == pytest.approx(8**-0.5)
-    assert bias.isfinite().all()
 
 
 # --- initial weights

@@ -17,11 +17,10 @@ from support import git, suite_dict
 from bench.encodings import Encoding
 from bench.encodings.nope import NoPE
 from bench.files import try_lock
-from bench.result import Result
 from bench.runs import run_lock
 from bench.runs.devices import commit_of, current_commit
 from bench.runs.pool import LocalPool, Worker, local_pool
-from bench.runs.run import CHECKPOINT, RESULT, Run, plan_runs
+from bench.runs.run import Run, plan_runs
 from bench.runs.run_lock import LockedElsewhere, is_locked, lock_run
 from bench.runs.run_one import run_one
 from bench.runs.worker import out_of_memory
@@ -156,15 +155,6 @@ def test_results_of_another_fingerprint_or_run_are_refused_and_kept(tmp_path, su
         run_one(seed_7, tmp_path, "cpu")
 
 
-def test_a_finished_run_leaves_no_checkpoint(tmp_path, suite):
-    run = Run(suite, "parity", "nope", 0)
-    checkpoint = run.folder(tmp_path) / CHECKPOINT
-    checkpoint.parent.mkdir(parents=True)
-    checkpoint.write_bytes(b"damaged")  # set aside, in case that the run fails again
-    run_one(run, tmp_path, "cpu")
-    assert [path.name for path in checkpoint.parent.iterdir()] == [RESULT]
-
-
 def test_what_no_result_can_hold_fails_before_the_training(tmp_path, suite, monkeypatch):
     def init(self, setup, *, dtype=torch.float32):
         Encoding.__init__(self, setup)
@@ -251,15 +241,6 @@ def test_a_result_contains_commit_and_cpu_share_which_waiting_lowers(tmp_path, s
     monkeypatch.setattr("bench.runs.run_training.train", slow_train)
     timings = run_one(run, tmp_path / "other", "cpu").timings
     assert 0 < timings.cpu_share < 0.3 and timings.busy and not result.timings.model_copy(update={"cpu_share": None}).busy
-
-
-def test_results_without_newer_fields_can_be_read(tmp_path, suite):
-    content = run_one(plan_runs(suite)[0], tmp_path, "cpu").model_dump()
-    del content["commit"], content["trained_as"], content["weights"], content["timings"]["cpu_share"]
-    for score in content["scores"]:
-        del score["nll"], score["first_wrong"], score["token_chance"]
-    read = Result.model_validate(content)
-    assert (read.commit, read.trained_as, read.timings.cpu_share, read.timings.busy) == (None, "", None, False)
 
 
 # --- memory of a GPU

@@ -51,6 +51,7 @@ def test_a_task_may_have_its_own_test_lengths_and_recipe():
 
 NUMBERS = [
     ("version", 2),
+    ("blocks", [{}, {"steps": 2}]),
     ("model", {"layers": 2}),
     ("recipe", {"learning_rate": 0.1}),
     ("test_at", [1, 3]),
@@ -159,10 +160,14 @@ def test_the_error_for_a_missing_file_or_suite_suggests_a_similar_one(tmp_path):
         load_suite("quik")
 
 
-def test_numbers_may_have_an_exponent_without_a_point(tmp_path):
-    (tmp_path / "some.yaml").write_text("{a: 1e-3, b: 2.0e3, c: -1E+2, d: 1.0e-3, e: x1e3, f: 12}")
+def test_scalars_are_those_of_yaml_1_2(tmp_path):
+    text = "{a: 1e-3, b: 2.0e3, c: -1E+2, d: -.5, e: 1:30, f: 12, g: yes, h: true, i: 2026-01-31, j: , k: .inf, l: '5', m: 010}"
+    (tmp_path / "some.yaml").write_text(text)
     read = read_yaml(tmp_path / "some.yaml", "file", "a")
-    assert read == {"a": 0.001, "b": 2000.0, "c": -100.0, "d": 0.001, "e": "x1e3", "f": 12}
+    assert list(read.values()) == [
+        0.001, 2000.0, -100.0, -0.5, "1:30", 12, "yes", True, "2026-01-31", None, ".inf", "5", "010"
+    ]  # fmt: skip
+    assert [type(read[key]) for key in "abcdf"] == [float] * 4 + [int]
 
 
 def test_shipped_suites_keep_the_fingerprints_of_their_results():

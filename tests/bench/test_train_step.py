@@ -11,11 +11,10 @@ from torch.nn import functional as F
 import tasks
 from bench.encodings.nope import NoPE
 from bench.training import train as module
-from bench.training.batches import as_batch
 from bench.training.model import Decoder
 from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, forward_backward, learning_rate, train
-from tasks import EOS, Examples
+from tasks import Examples
 
 LENGTH = 5
 TASK = tasks.get("copying", "repeat", 2 * LENGTH)
@@ -54,23 +53,6 @@ def test_loss_and_gradients_equal_those_of_unpadded_examples(name):
     assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
     for key, gradient in gradients(model).items():
         torch.testing.assert_close(found[key], gradient, atol=1e-5, rtol=1e-5, msg=key)
-
-
-@pytest.mark.parametrize("name", ["copying", "addition", "parity", "key_retrieval", "sorting"])
-def test_targets_are_the_answer_and_eos(name):
-    examples = tasks.train_batch(tasks.get(name, longest=LENGTH), LENGTH, 16, 0, 0)
-    batch = as_batch(examples)
-    rows, first = batch.tokens.flatten(), 0
-    rows = rows if batch.layout.cell_of is None else rows[batch.layout.cell_of]
-    for index, (tokens, start, size) in enumerate(zip(examples.tokens, examples.answer_start, examples.sizes, strict=True)):
-        assert rows[first : first + size].tolist() == tokens[:size].tolist(), "rows are the tokens, without padding"
-        mine = batch.example_of == index
-        assert batch.targets[mine].tolist() == tokens[start:size].tolist()
-        assert batch.targets[mine][-1] == EOS
-        assert batch.target_rows[mine].tolist() == [first + at - 1 for at in range(start, size)]
-        assert tokens[start - 1] == tasks.SEP
-        first += size
-    assert len(rows) == first
 
 
 def test_training_announces_the_length_of_l_for_every_batch():
