@@ -107,7 +107,7 @@ def write_atomic(path: Path, data: bytes | str, sync: bool = True) -> None:
 
 @contextmanager
 def folder_atomic(path: Path, replace: bool = False) -> Iterator[Path]:
-    """Yield a new folder to fill; it is moved to ``path`` when the block succeeds, and deleted when it fails.
+    """Yield a new folder to fill; it is moved to ``path`` when the block succeeds, and deleted with new parents when it fails.
 
     Arguments:
         replace: allow ``path`` to be a non-empty folder, which is deleted once the new one is complete.
@@ -115,7 +115,9 @@ def folder_atomic(path: Path, replace: bool = False) -> Iterator[Path]:
     Raises:
         InputError: ``path`` exists or cannot be written, or the disk is full; the old content is kept.
     """
+    parents: list[Path] = []
     try:
+        parents = [parent for parent in path.parents if not parent.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         prefix = f".{path.name}."
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix, suffix=".tmp", ignore_cleanup_errors=True) as scratch:
@@ -136,6 +138,10 @@ def folder_atomic(path: Path, replace: bool = False) -> Iterator[Path]:
             fsync(path.parent)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        for parent in parents:
+            with suppress(OSError):
+                parent.rmdir()  # fails unless empty
 
 
 def fsync(path: Path) -> None:

@@ -68,7 +68,8 @@ def measured_time(suite: Suite, task: str, out: Path, device: str) -> tuple[floa
             found.append(result.timings)
     if not found:
         return None
-    return statistics.median(t.total_s - t.evaluate_s for t in found), statistics.median(t.evaluate_s for t in found)
+    evaluate_s = statistics.median(t.evaluate_s for t in found)
+    return statistics.median(t.total_s for t in found) - evaluate_s, evaluate_s
 
 
 def guessed_time(suite: Suite, task: str, device: str) -> tuple[float, float]:
