@@ -71,7 +71,7 @@ def test_a_dry_run_as_json(here):
     assert (shown["runs"], shown["done"], len(shown["preview"])) == (2, 0, 3)
 
 
-def test_a_dry_run_names_runs_that_only_evaluate_apart(here):
+def test_a_dry_run_knows_which_runs_share_a_training(here):
     """``ntk`` loads the weights of ``rope``; ``drope`` trains one more stage."""
 
     def shown(*names):
