@@ -96,9 +96,8 @@ def equality_cases(device: torch.device) -> Cases:
 
 def step_cases(device: torch.device) -> Cases:
     names, precisions = (REFERENCES, (False, True)) if device.type == "cuda" else (REFERENCES[-1:], (False,))
-    for size in SIZES_ON[device.type]:
-        for name, low in product(names, precisions):
-            yield f"{size} {name} {'bf16' if low else 'fp32'}", partial(time_steps, size, name, low, device)
+    for size, name, low in product(SIZES_ON[device.type], names, precisions):
+        yield f"{size} {name} {'bf16' if low else 'fp32'}", partial(time_steps, size, name, low, device)
 
 
 def time_steps(size: str, name: str, low: bool, device: torch.device) -> Rows:
