@@ -40,7 +40,7 @@ configs:
 
 ## Format
 
-Read it with `datasets.load_from_disk(directory)` or `datasets.load_dataset(directory)`.
+Read it with `datasets.load_from_disk(directory)` or `datasets.load_dataset(directory)`. The examples are synthetic.
 
 This dataset is the variant `{variant}`: {variant_is}. Length counts {length_is}. Each row is one sequence
 `<bos> prompt <sep> answer <eos>`; a model must predict the answer and `<eos>`. The first training row:
@@ -70,10 +70,6 @@ Training lengths are {train_lengths}; the name of a test split contains its leng
 ## Recipe
 
 {recipe}
-
-## License
-
-Apache-2.0. The examples are synthetic and contain no personal data.
 """
 
 
@@ -198,11 +194,10 @@ def no_progress_bars() -> Iterator[None]:
     """Disable the progress bars of datasets in this block."""
     import datasets
 
-    if datasets.are_progress_bars_disabled():
-        yield
-        return
+    were_disabled = datasets.are_progress_bars_disabled()
     datasets.disable_progress_bars()
     try:
         yield
     finally:
-        datasets.enable_progress_bars()
+        if not were_disabled:
+            datasets.enable_progress_bars()

@@ -61,7 +61,7 @@ def check_writable(folder: Path) -> None:
     and not after.
 
     Raises:
-        InputError: ``folder`` is not a folder or cannot be written, or its disk is full.
+        InputError: ``folder`` cannot be written, or its disk is full.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,8 +69,6 @@ def check_writable(folder: Path) -> None:
             file.write(bytes(4096))
             file.flush()
             os.fsync(file.fileno())
-    except FileExistsError as error:
-        raise InputError(f"{folder} is a file; expected a folder") from error
     except OSError as error:
         raise InputError(f"cannot write {folder}: {error.strerror or error}") from error
 

@@ -4,10 +4,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tasks import InputError
 
@@ -70,13 +69,6 @@ class LengthScore(Record):
     """Number of answer tokens."""
     chance: Annotated[float, Field(ge=0, lt=1)]
     """Exact match of the best guess that does not see the prompt."""
-
-    @model_validator(mode="after")
-    def first_wrong_counts(self) -> "LengthScore":
-        wrong = self.count - round(self.exact * self.count)
-        if self.first_wrong and (len(self.first_wrong) != TENTHS or sum(self.first_wrong) != wrong):
-            raise ValueError(f"first_wrong must be {TENTHS} counts of {wrong} examples in total, got {self.first_wrong}")
-        return self
 
 
 class EncodingRecord(Record):
@@ -183,13 +175,6 @@ class Result(Record):
     commit: str | None = None
     """Git commit of the code, with suffix ``-dirty`` if it was modified; None if it did not run from a checkout."""
 
-    @model_validator(mode="after")
-    def ascending(self) -> "Result":
-        lengths = [s.length for s in self.scores]
-        if lengths != sorted(set(lengths)):
-            raise ValueError(f"scores must be ordered by length, each length once, got {lengths}")
-        return self
-
     @property
     def path(self) -> str:
         return run_path(self.suite, self.task, self.encoding.name, self.seed, self.learning_rate)
@@ -201,12 +186,6 @@ class Result(Record):
     @property
     def out_of_distribution(self) -> list[LengthScore]:
         return [s for s in self.scores if s.length > self.train_length]
-
-    @property
-    def mean_exact(self) -> tuple[float, float]:
-        """Mean exact match over the test lengths up to L, and over those past L."""
-        inside, past = (fmean(s.exact for s in part) for part in (self.in_distribution, self.out_of_distribution))
-        return inside, past
 
 
 def run_path(suite: str, task: str, encoding: str, seed: int | str, learning_rate: float | None = None) -> str:

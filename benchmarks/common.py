@@ -18,8 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import tasks
-from bench.runs.devices import available_cores, device_name, package_versions
-from bench.runs.git_commit import current_commit
+from bench.runs.devices import available_cores, current_commit, device_name, package_versions
 from bench.runs.run import Run, now
 from bench.runs.run_training import build_model
 from bench.suites.parts import Recipe
@@ -41,7 +40,7 @@ SIZES = {"64x3": (64, 3, 4), "128x4": (128, 4, 4), "256x6": (256, 6, 8)}
 
 
 def suite_of(size: str, task: str, length: int | None = None, low: bool = False, batch: int | None = None) -> Suite:
-    """Suite ``small`` with one task at another size; in bf16 on a GPU if ``low``, else in fp32.
+    """Suite ``small`` without its blocks, with one task at another size; in bf16 on a GPU if ``low``, else in fp32.
 
     Arguments:
         length, batch: of all examples, and examples of a step, in place of those of ``small``.
@@ -52,7 +51,8 @@ def suite_of(size: str, task: str, length: int | None = None, low: bool = False,
     spec = suite.spec(task).model_copy(update={"train_length": length, "test_at": [1.0, 2.0]} if length else {})
     own = spec.recipe | changes | ({"batch": batch} if batch else {})
     model = suite.model.model_copy(update={"width": width, "layers": layers, "heads": heads, "mlp_width": 4 * width})
-    return suite.model_copy(update={"model": model, "tasks": [spec.model_copy(update={"recipe": own})]})
+    tasks = [spec.model_copy(update={"recipe": own})]
+    return suite.model_copy(update={"model": model, "tasks": tasks, "blocks": [], "learning_rates": []})
 
 
 class Ours:

@@ -10,8 +10,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from functools import partial
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -55,8 +56,8 @@ def main(
     for name, cases_of in PARTS.items():
         known = {row["case"] for row in read(path) if row["part"] == name}
         cases = {case: measure for case, measure in cases_of(device) if case not in known}
-        processes = os.cpu_count() or 1 if name == "equality" and not quick else 1
-        with ProcessPoolExecutor(processes, get_context("spawn"), end_with_parent) as pool:
+        processes = os.cpu_count() if name == "equality" else 1
+        with ThreadPoolExecutor(1) if quick else ProcessPoolExecutor(processes, get_context("spawn"), end_with_parent) as pool:
             jobs = {pool.submit(attempt, measure): case for case, measure in cases.items()}
             try:
                 for job in as_completed(jobs, timeout=max(0.0, end - time.monotonic())):
@@ -94,10 +95,9 @@ def equality_cases(device: torch.device) -> Cases:
 
 
 def step_cases(device: torch.device) -> Cases:
-    for size in SIZES_ON[device.type]:
-        for name in REFERENCES:
-            for low in (False, True) if device.type == "cuda" else (False,):
-                yield f"{size} {name} {'bf16' if low else 'fp32'}", partial(time_steps, size, name, low, device)
+    names, precisions = (REFERENCES, (False, True)) if device.type == "cuda" else (REFERENCES[-1:], (False,))
+    for size, name, low in product(SIZES_ON[device.type], names, precisions):
+        yield f"{size} {name} {'bf16' if low else 'fp32'}", partial(time_steps, size, name, low, device)
 
 
 def time_steps(size: str, name: str, low: bool, device: torch.device) -> Rows:
@@ -146,7 +146,7 @@ def time_encoding(name: str, device: torch.device) -> Rows:
 
 def packed_cases(device: torch.device) -> Cases:
     for size in SIZES_ON[device.type]:
-        for count in (1, 4, 16) if device.type == "cuda" else (1, 2):
+        for count in (1, 4, 16) if device.type == "cuda" else (2,):
             yield f"{size} {count}", partial(time_packed, size, count, device)
 
 

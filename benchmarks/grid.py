@@ -16,8 +16,8 @@ import typer
 
 from bench.files import write_atomic
 from bench.result import RESULT, run_path
-from bench.runs.executor import Event
 from bench.runs.pool import local_pool
+from bench.runs.progress import Event
 from bench.runs.run import Run, plan_runs
 from bench.suites.suite import Suite, load_suite
 

@@ -5,8 +5,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from bench.runs.dry_run import span, time_of_a_run
-from bench.runs.estimate import duration, estimate
+from bench.runs.estimate import duration, estimate, span, time_of_a_run
 from bench.runs.run import Run
 from tasks import plural
 
@@ -58,7 +57,7 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster, sources: Mapping[s
         f"submitted by: sbatch {shlex.join(log_options(plans[0], folder))}",
         f"{plural(len(todo) - len(held), 'run')} in {plural(len(jobs), 'job')}, {plural(len(plans), 'array')} "
         f"of at most {max(len(plan.shares) for plan in plans)}{later}",
-        f"{plural(cluster.at_once, 'run')} at a time in a job; {time_of_a_run(found, out)}",
+        f"{plural(cluster.at_once, 'run')} at a time in a job; {time_of_a_run(found)}",
         f"about {price}; the longest job about {span(max(jobs))}",
         *cautions(todo, out, cluster),
         *unchecked,

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.runs.executor import Event
-from bench.runs.progress import say
+from bench.runs.progress import Event, say
 from bench.runs.run import Run
 from bench.runs.worker import summarize_result
 from bench.sealed.request import SealedCode
@@ -31,7 +30,7 @@ MOST_SENDS = 5
 
 @dataclass
 class SlurmExecutor:
-    """See ``bench.runs.executor.Executor``.
+    """See ``bench.runs.progress.Executor``.
 
     Arguments:
         watch: stay until all runs have ended; otherwise return once they are in the queue.

@@ -15,9 +15,8 @@ from pathlib import Path
 from types import FrameType
 
 from bench.runs.devices import visible_gpus
-from bench.runs.executor import Event
 from bench.runs.pool import LocalPool
-from bench.runs.progress import PlainProgress, say
+from bench.runs.progress import Event, PlainProgress, say
 from bench.runs.run import Run
 from bench.runs.run_lock import is_locked
 from tasks import InputError
@@ -90,7 +89,7 @@ class JobWorker:
             if free:
                 say(f"{len(free)} of {len(self.runs)} runs of this job to do, start {self.starts} on {platform.node()}")
                 self.pool.execute(free, self.out, self.listener(progress))
-            if any(not event.run.failure(self.out) for event in progress.tally.failed):
+            if any(not event.run.failure(self.out) for event in progress.failed):
                 return self.give_up(UNSAVED)
             if locked_runs := self.unfinished():
                 if retries == MOST_RETRIES:

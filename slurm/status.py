@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from bench.result import RUN_FOLDER
-from bench.runs.heartbeat import Heartbeat, read_heartbeat
 from bench.runs.run import Run, RunKey, plan_runs
+from bench.runs.run_lock import Heartbeat, read_heartbeat
 from bench.suites.suite import Suite
 from tasks import InputError
 

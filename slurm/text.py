@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench.runs.heartbeat import Heartbeat
 from bench.runs.progress import format_duration
 from bench.runs.run import FAILURE, Run
+from bench.runs.run_lock import Heartbeat
 from tasks import plural
 
 from .status import STATES, Queue, Status

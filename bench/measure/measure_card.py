@@ -10,8 +10,7 @@ from bench import encodings
 from bench.encodings import Encoding
 from bench.encodings.compose import resolve
 from bench.plugins.source_hash import source_hash
-from bench.runs.devices import device_name, package_versions
-from bench.runs.git_commit import current_commit
+from bench.runs.devices import current_commit, device_name, package_versions
 from bench.runs.run import now
 from tasks import InputError
 

@@ -94,7 +94,7 @@ def load_checkpoint(
         tensors, found, state = read_checkpoint(path)
         if found != identity and name == WEIGHTS and (folder / RESULT).exists():
             raise InputError(
-                f"{path} are the tested weights of another training ({differences(found, identity)}); "
+                f"{path} are the tested weights of a training with other code, another torch or another device; "
                 f"use another --out, or delete {folder} to run it again"
             )
         if found != identity:
@@ -114,10 +114,3 @@ def load_checkpoint(
     for name, value in optimizer.moments().items():
         value.copy_(tensors[name])
     return state
-
-
-def differences(stored: str, expected: str) -> str:
-    """What differs between two identities, in words."""
-    names = ("suite", "run", "source of the encoding", "torch", "device")
-    pairs = zip(names, json.loads(stored), json.loads(expected), strict=True)
-    return ", ".join(f"{name} {str(old)[:12]}, now {str(new)[:12]}" for name, old, new in pairs if old != new)

@@ -1,10 +1,11 @@
-"""This machine: the cores and GPUs that runs can use, and what results say of it."""
+"""This machine: the cores and GPUs that runs can use, and what results say of it and of the running code."""
 
 import math
 import os
 import platform
 import subprocess
 from contextlib import suppress
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     import torch
 
 Device = Literal["auto", "cpu", "cuda"]
+CODE = ("bench", "tasks", "pyproject.toml", "constraints.txt")
+"""Paths that can change a run's numbers; excludes results and boards, which change while a grid is running."""
 
 
 def available_cores() -> int:
@@ -23,26 +26,15 @@ def available_cores() -> int:
     return max(1, math.ceil(min(cores, cpu_quota())))
 
 
-def cpu_quota(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float:
-    """CPUs that the cgroups of this process may use at a time, those above it included; infinite without a quota."""
-    try:
-        groups = [line.split(":", 2) for line in own.read_text().splitlines()]
-    except OSError:
-        return math.inf
-    quotas = [math.inf]
-    for _, controllers, path in groups:
-        top = root / "cpu" if "cpu" in controllers.split(",") else root  # version 1, or 2
-        folder = top / path.lstrip("/")
-        for place in (folder, *folder.parents):
-            with suppress(OSError, ValueError):
-                if top is root:
-                    quota, period = (place / "cpu.max").read_text().split()
-                else:
-                    quota, period = ((place / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
-                if quota != "max" and int(quota) > 0:
-                    quotas.append(int(quota) / int(period))
-            if place == root:
-                break
+def cpu_quota() -> float:
+    """CPUs that the cgroups (version 2) of this process may use at a time; infinite without a quota."""
+    root, quotas = Path("/sys/fs/cgroup"), [math.inf]
+    with suppress(OSError):
+        own = root / Path("/proc/self/cgroup").read_text().rpartition("::/")[2].strip()
+        for folder in (own, *own.parents):
+            with suppress(OSError, ValueError):  # no such file, or "max"
+                quota, period = (folder / "cpu.max").read_text().split()
+                quotas.append(int(quota) / int(period))
     return min(quotas)
 
 
@@ -104,3 +96,29 @@ def device_name(device: "torch.device") -> str:
         lines = []
     model = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
     return f"cpu ({model})"
+
+
+@cache
+def current_commit() -> str | None:
+    """The git commit of the running code, with suffix ``-dirty`` if ``CODE`` was modified; None outside of a checkout.
+
+    The environment variable ``LPRIME_COMMIT`` replaces it: for a copy of the code without its history, as in a container.
+
+    Cached at the first run of the process: modules already imported do not follow later commits.
+    """
+    return os.environ.get("LPRIME_COMMIT") or commit_of(Path(__file__).resolve().parents[2])
+
+
+def commit_of(root: Path) -> str | None:
+    """The commit of the checkout at ``root``, as for ``current_commit``; None if no repository tracks the code there."""
+    # In a git hook GIT_DIR and the like point to another repository. Optional locks could make a concurrent commit fail.
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")} | {"GIT_OPTIONAL_LOCKS": "0"}
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(["git", *arguments], cwd=root, env=env, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", "bench/__init__.py")  # an installed package may merely be inside a repository
+        return git("rev-parse", "HEAD") + ("-dirty" if git("status", "--porcelain", "--", *CODE) else "")
+    except (OSError, subprocess.SubprocessError):  # without git, too
+        return None

@@ -1,16 +1,18 @@
-"""Estimated time of runs: from earlier results of their tasks, or guessed from their FLOPs."""
+"""Estimated time of runs, from earlier results of their tasks or guessed from their FLOPs, and ``lprime run --dry-run``."""
 
 import heapq
 import statistics
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.result import RESULT, read_result
 from bench.suites.parts import ModelSpec
 from bench.suites.suite import Suite
-from tasks import InputError
+from tasks import InputError, plural
 
+from .progress import format_duration
 from .run import Run
 from .shared_training import steps_to_make
 
@@ -21,13 +23,6 @@ GPU_STEP_S = 0.008
 """Minimum step time on such a GPU, however small the model: a guess."""
 MOST_RESULTS = 20
 """Maximum number of results read per task."""
-
-
-class TaskTime(NamedTuple):
-    """Seconds of a run of one task that makes its own training."""
-
-    total_s: float
-    evaluate_s: float
 
 
 class Estimate(NamedTuple):
@@ -45,8 +40,8 @@ def estimate(runs: Sequence[Run], out: Path, device: str) -> Estimate:
     times = {task: time or guessed_time(suite, task, device) for task, time in measured.items()}
     seconds = {}
     for run, steps in steps_to_make(runs, out).items():
-        time = times[run.task]
-        seconds[run] = time.evaluate_s + steps / run.steps * (time.total_s - time.evaluate_s)
+        train_s, evaluate_s = times[run.task]
+        seconds[run] = evaluate_s + steps / run.steps * train_s
     return Estimate(seconds, guessed=None in measured.values())
 
 
@@ -58,11 +53,11 @@ def duration(seconds: Sequence[float], at_once: int) -> float:
     return max(ends, default=0.0)
 
 
-def measured_time(suite: Suite, task: str, out: Path, device: str) -> TaskTime | None:
-    """Medians over results of the same kind of device whose runs made their own training and did not diverge, since those that
-    do stop early; None without results."""
+def measured_time(suite: Suite, task: str, out: Path, device: str) -> tuple[float, float] | None:
+    """Median seconds of training and evaluation over results of the same kind of device whose runs made their own training and
+    did not diverge, since those that do stop early; None without results."""
     found = []
-    for path in (out / suite.name / task).glob(f"*/seed-*/{RESULT}"):
+    for path in islice((out / suite.name / task).glob(f"*/seed-*/{RESULT}"), MOST_RESULTS):
         try:
             result = read_result(path)
         except InputError:
@@ -71,15 +66,14 @@ def measured_time(suite: Suite, task: str, out: Path, device: str) -> TaskTime |
         whole = result.status == "done" and not result.trained_as
         if result.fingerprint == suite.fingerprint and same_device and whole:
             found.append(result.timings)
-        if len(found) == MOST_RESULTS:
-            break
     if not found:
         return None
-    return TaskTime(statistics.median(t.total_s for t in found), statistics.median(t.evaluate_s for t in found))
+    evaluate_s = statistics.median(t.evaluate_s for t in found)
+    return statistics.median(t.total_s for t in found) - evaluate_s, evaluate_s
 
 
-def guessed_time(suite: Suite, task: str, device: str) -> TaskTime:
-    """Estimate from the FLOPs of training and evaluation."""
+def guessed_time(suite: Suite, task: str, device: str) -> tuple[float, float]:
+    """Seconds of training and evaluation, estimated from their FLOPs."""
     generator, spec, recipe = suite.make_task(task), suite.spec(task), suite.recipe_for(task)  # of a block without factors
     rate = CPU_FLOPS if device == "cpu" else GPU_FLOPS
     symbols = len(generator.vocabulary.symbols)
@@ -92,7 +86,7 @@ def guessed_time(suite: Suite, task: str, device: str) -> TaskTime:
     step = recipe.batch * flops(range(1, spec.train_length + 1)) / rate
     test = suite.test_lengths(task)
     evaluate_s = len(test) * suite.test_examples * flops(test) / 3 / rate
-    return TaskTime(recipe.steps * max(step, GPU_STEP_S if device == "cuda" else 0) + evaluate_s, evaluate_s)
+    return recipe.steps * max(step, GPU_STEP_S if device == "cuda" else 0), evaluate_s
 
 
 def step_flops(spec: ModelSpec, symbols: int, sizes: Sequence[int], answers: int) -> int:
@@ -106,3 +100,34 @@ def step_flops(spec: ModelSpec, symbols: int, sizes: Sequence[int], answers: int
     linear = 2 * sum(sizes) * (4 * spec.width**2 + 2 * spec.width * spec.mlp_width)  # q, k, v, output and the two of the MLP
     attention = sum(2 * 2 * size**2 * spec.width for size in sizes)  # q·k and weights·v over all heads, later keys included
     return 3 * (spec.layers * (linear + attention) + 2 * answers * spec.width * symbols)
+
+
+def local_dry_run(runs: Sequence[Run], out: Path, device: str, workers: int) -> list[str]:
+    """What would run on this machine, as lines of text. Nothing is written.
+
+    Arguments:
+        runs: of one suite.
+    """
+    found = estimate(runs, out, device)
+    total, at_once, name = duration(list(found.seconds.values()), workers), min(workers, len(runs)), runs[0].suite.name
+    return [
+        f"{plural(len(runs), 'run')} of suite {name} on this machine ({device}), results under {out / name}",
+        time_of_a_run(found),
+        f"about {span(total)} with {at_once} at a time",
+    ]
+
+
+def time_of_a_run(found: Estimate) -> str:
+    """The shortest and the longest estimated time, and their basis."""
+    shortest, longest = span(min(found.seconds.values())), span(max(found.seconds.values()))
+    basis = "guessed from the FLOPs" if found.guessed else "from finished runs of the same tasks"
+    return f"a run takes {shortest if shortest == longest else f'{shortest} to {longest}'} ({basis})"
+
+
+def span(seconds: float) -> str:
+    """``8 s``, ``2:03 minutes`` or ``6:10 hours``; at least ``1 s``, since no estimate is finer."""
+    if seconds < 59.5:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 3599.5:
+        return f"{format_duration(seconds)} minutes"
+    return f"{format_duration(60 * round(seconds / 60)).removesuffix(':00')} hours"

@@ -15,7 +15,7 @@ from pathlib import Path
 from tasks import InputError
 
 from .devices import available_cores, visible_gpus
-from .executor import Event
+from .progress import Event
 from .run import CHECKPOINT_EVERY_S, Run
 from .shared_training import is_trained, shared_trainings, training_run
 from .worker import STOPPED, RunRequest, worker_main
@@ -72,6 +72,8 @@ class Worker:
 class LocalPool:
     """Executes as many runs at a time as there are workers; one thread per run is faster than several.
 
+    Runs that together need more memory than their GPU has go on with fewer workers.
+
     Arguments:
         workers: number of processes; by default one per available core.
         device: ``auto``, ``cpu`` or ``cuda``; see ``devices.resolve_device``.
@@ -91,6 +93,11 @@ class LocalPool:
     request: Callable[[Run], RunRequest] = RunRequest.of
     keep_weights: Collection[str] | None = None
     active: list[Worker] = field(default_factory=list, init=False)
+    large: set[Run] = field(default_factory=set, init=False)
+    """Runs that found no memory on their GPU."""
+    queue: deque[Run] = field(default_factory=deque, init=False)
+    out: Path = field(default=Path("runs"), init=False)
+    on_event: Callable[[Event], None] = field(default=lambda event: None, init=False)
 
     def __post_init__(self) -> None:
         if self.workers < 1:
@@ -98,30 +105,31 @@ class LocalPool:
 
     def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
         """See ``Executor``."""
-        queue, active = deque(runs), self.active
+        self.queue, self.out, self.on_event, active = deque(runs), out, on_event, self.active
         keep = shared_trainings(run.encoding for run in runs) if self.keep_weights is None else self.keep_weights
         try:
-            while queue or any(worker.run for worker in active):
-                self.end_idle_plugins(queue)
-                while queue and len(active) < min(self.workers, len(queue) + sum(worker.run is not None for worker in active)):
-                    self.start_worker(out)
+            while self.queue or any(worker.run for worker in active):
+                self.end_idle_plugins()
+                busy = sum(worker.run is not None for worker in active)
+                while self.queue and len(active) < min(self.workers, len(self.queue) + busy):
+                    self.start_worker()
                 for worker in active:
-                    if worker.ready and worker.run is None and (run := self.next_run(queue, out, worker.plugin)):
-                        self.assign(worker, run, queue, run.encoding in keep, on_event)
+                    if worker.ready and worker.run is None and (run := self.next_run(worker.plugin)):
+                        self.assign(worker, run, run.encoding in keep)
                 ready = wait([worker.pipe for worker in active] + [worker.process.sentinel for worker in active], timeout=1.0)
                 for worker in list(active):
-                    self.receive(worker, on_event)  # also of a worker that has ended: its last message may be unread
+                    self.receive(worker)  # also of a worker that has ended: its last message may be unread
                     if worker.process.sentinel in ready and not worker.process.is_alive():
                         active.remove(worker)
-                        self.handle_exit(worker, queue, out, on_event)
+                        self.handle_exit(worker)
         finally:
             self.stop()
 
-    def start_worker(self, out: Path) -> None:
+    def start_worker(self) -> None:
         """Start a worker process and append it to the pool."""
         ours, theirs = multiprocessing.Pipe()
         context = multiprocessing.get_context("spawn")
-        arguments = (theirs, str(out), self.device, self.checkpoint_every_s)
+        arguments = (theirs, str(self.out), self.device, self.checkpoint_every_s)
         worker = Worker(context.Process(target=worker_main, args=arguments, daemon=True), ours)
         variables = worker_environment()
         if self.gpus:  # the one with the fewest workers
@@ -137,25 +145,24 @@ class LocalPool:
         finally:  # pending signals arrive now, when the worker is in the pool
             signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
 
-    def next_run(self, queue: deque[Run], out: Path, plugin: str = "") -> Run | None:
+    def next_run(self, plugin: str = "") -> Run | None:
         """The first run, of one encoding if a plugin is loaded, whose training no worker is making at present."""
-        in_progress = {training_run(worker.run) for worker in self.active if worker.run and not is_trained(worker.run, out)}
-        mine = (run for run in queue if plugin in ("", run.encoding))
+        busy = [worker.run for worker in self.active if worker.run]
+        in_progress = {training_run(run) for run in busy if not is_trained(run, self.out)}
+        mine = (run for run in self.queue if plugin in ("", run.encoding))
         return next((run for run in mine if training_run(run) not in in_progress), None)
 
-    def end_idle_plugins(self, queue: deque[Run]) -> None:
+    def end_idle_plugins(self) -> None:
         """End the workers that wait, have loaded a plugin, and have no run of it left: code of a plugin, which can change the
         harness in its process, affects no other encoding."""
-        left = {run.encoding for run in queue}
+        left = {run.encoding for run in self.queue}
         for worker in [w for w in self.active if w.plugin and w.run is None and w.plugin not in left]:
             self.active.remove(worker)
             worker.process.kill()
             worker.process.join()
             worker.pipe.close()
 
-    def assign(
-        self, worker: Worker, run: Run, queue: deque[Run], keep_weights: bool, on_event: Callable[[Event], None]
-    ) -> None:
+    def assign(self, worker: Worker, run: Run, keep_weights: bool) -> None:
         """Send a run of the queue to an idle worker."""
         from bench.plugins.registry import is_built_in  # loads torch
 
@@ -163,12 +170,12 @@ class LocalPool:
             worker.pipe.send(replace(self.request(run), keep_weights=keep_weights))
         except OSError:
             return  # it died while idle; handle_exit follows, and another worker takes the run
-        queue.remove(run)
+        self.queue.remove(run)
         worker.run = run
         worker.plugin = "" if is_built_in(run.encoding) else run.encoding
-        on_event(Event("started", run))
+        self.on_event(Event("started", run))
 
-    def receive(self, worker: Worker, on_event: Callable[[Event], None]) -> None:
+    def receive(self, worker: Worker) -> None:
         """Forward all pending messages of a worker as events."""
         try:
             while worker.pipe.poll():
@@ -176,30 +183,47 @@ class LocalPool:
                 if kind == "ready":
                     worker.ready = True
                     continue
-                assert worker.run is not None
-                on_event(Event(kind, worker.run, step, text))
+                run = worker.run
+                assert run is not None
                 if kind != "step":
                     worker.run = None
+                if kind == "out of memory":
+                    self.make_room(worker, run, text)
+                else:
+                    self.on_event(Event(kind, run, step, text))
         except (EOFError, ConnectionError):
             worker.process.join(1)  # its exit is handled by the caller
 
-    def handle_exit(self, worker: Worker, queue: deque[Run], out: Path, on_event: Callable[[Event], None]) -> None:
+    def make_room(self, worker: Worker, run: Run, reason: str) -> None:
+        """Try a run again that found no memory on its GPU, with one worker fewer if others share the GPU; it fails if it is
+        alone there for the second time."""
+        if any(other.run and other.gpu == worker.gpu for other in self.active):
+            self.workers = max(1, self.workers - 1)
+        elif run in self.large:
+            return self.fail(run, reason)
+        self.large.add(run)
+        self.queue.appendleft(run)
+
+    def handle_exit(self, worker: Worker) -> None:
         """Handle a worker that ended: its run failed, unless the exit code says that it is saved or was not begun."""
         code = worker.process.exitcode or 0
         if worker.run and code == STOPPED:
-            queue.appendleft(worker.run)
+            self.queue.appendleft(worker.run)
             return
         reason = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
         if worker.run is None and worker.ready:
             return  # killed while idle: another worker replaces it
         if worker.run is None:
             raise InputError(f"a worker process ended with {reason} before its first run; see its message above")
-        error = f"its worker process died ({reason}{', out of memory?' if code == -signal.SIGKILL else ''})"
+        hint = ", out of memory?" if code == -signal.SIGKILL else ""
+        self.fail(worker.run, f"its worker process died ({reason}{hint})")
+
+    def fail(self, run: Run, error: str) -> None:
         try:
-            worker.run.fail(out, error)
+            run.fail(self.out, error)
         except InputError as unwritable:
             error = f"{error}; {unwritable}"
-        on_event(Event("failed", worker.run, text=error))
+        self.on_event(Event("failed", run, text=error))
 
     def stop(self) -> None:
         """Stop all workers; busy ones save their runs first."""

@@ -56,10 +56,6 @@ class Failure(BaseModel):
     fingerprint: str = ""
     """Fingerprint of the suite, if known."""
 
-    def of(self, suite: Suite) -> bool:
-        """Whether the failure is of this version of the suite."""
-        return self.fingerprint in ("", suite.fingerprint)
-
 
 def read_failure(path: Path | str) -> Failure | None:
     """Read a failure report; None if it does not exist.
@@ -171,7 +167,7 @@ class Run:
             InputError: the file is damaged.
         """
         failure = read_failure(f"{out}/{self.path}/{FAILURE}")
-        return failure if failure and failure.of(self.suite) else None
+        return failure if failure and failure.fingerprint in ("", self.suite.fingerprint) else None
 
     def state(self, out: Path) -> RunState:
         """State of the run, read from its folder. A result that cannot be used is ``unreadable``; ``result`` says why."""
@@ -246,14 +242,6 @@ def read_results(runs: Iterable[Run], out: Path) -> tuple[dict[Run, Result], dic
         except InputError as error:
             unreadable[run] = str(error)
     return finished, unreadable
-
-
-def by_suite(runs: Sequence[Run]) -> list[list[Run]]:
-    """The runs of each suite; estimates, jobs and their records belong to one suite."""
-    groups: dict[str, list[Run]] = {}
-    for run in runs:
-        groups.setdefault(run.suite.name, []).append(run)
-    return list(groups.values())
 
 
 def check_seed(seed: object) -> None:

@@ -1,16 +1,21 @@
-"""The lock files of a run's folder: one process at a time works on a run, and one at a time on its training.
+"""The process that works on a run: lock files, so that there is only one, and its heartbeat, the step it has reached.
 
-There are two, because a run of another encoding that shares the training may do it: see ``shared_training``.
+There are two locks, because a run of another encoding that shares the training may train it: see ``shared_training``. The
+heartbeat is only for display. Whether a run is active depends on its lock: a killed process leaves its heartbeat behind.
 """
 
 import errno
 import os
+import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Annotated
 
-from bench.files import NotWritten, remove_stale_files, try_lock
+from pydantic import Field, ValidationError
+
+from bench.files import NotWritten, remove_stale_files, try_lock, write_atomic
+from bench.result import Positive, Record
 from tasks import InputError
 
 LOCK, TRAINING_LOCK = "lock", "training.lock"
@@ -20,6 +25,8 @@ LOCK_WAIT_S = 0.35
 """Longer than a status command holds the lock while probing it, much shorter than a run."""
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 """Errors of file systems without locks. Two processes may then work on one run; both write the same result."""
+HEARTBEAT = "heartbeat.json"
+WRITE_EVERY_S = 5.0
 
 
 class LockedElsewhere(Exception):
@@ -100,3 +107,67 @@ def is_locked(folder: Path) -> bool:
             return not try_lock(file, shared=True)
     except OSError:
         return False
+
+
+class Heartbeat(Record):
+    """Progress of an active run, ``heartbeat.json``."""
+
+    step: Annotated[int, Field(ge=0)]
+    steps: Positive
+    """All training steps of the run, an extra stage included. At the last step, the run is evaluated."""
+    rate: Annotated[float, Field(ge=0)]
+    """Training steps per second in this session."""
+    at: Annotated[float, Field(ge=0)]
+    """Time of writing, Unix time."""
+
+    @property
+    def share(self) -> float:
+        return self.step / self.steps
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated seconds of training left, without the evaluation; None if the speed is unknown."""
+        return (self.steps - self.step) / self.rate if self.rate else None
+
+
+def read_heartbeat(folder: Path) -> Heartbeat | None:
+    """The heartbeat of a run; None if there is none, or it cannot be read or is damaged."""
+    try:
+        return Heartbeat.model_validate_json((folder / HEARTBEAT).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+@contextmanager
+def heartbeat(folder: Path, steps: int, report: Callable[[int], None]) -> Iterator[Callable[[int], None]]:
+    """Yield a function that calls ``report`` and writes the run's heartbeat: at first, every few seconds and at the last step.
+
+    Arguments:
+        folder: of the run, which this process has locked.
+        steps: all training steps of the run.
+    """
+    path, sent, rate = folder / HEARTBEAT, -1, 0.0
+    first_step, since, written = -1, 0.0, 0.0
+
+    def write_and_report(step: int) -> None:
+        nonlocal sent, rate, first_step, since, written
+        now = time.monotonic()
+        if sent < 0:
+            first_step, since = step, now
+        elif step > sent:  # evaluation does not count
+            rate = (step - first_step) / max(1e-9, now - since)
+        if sent < 0 or now - written >= WRITE_EVERY_S or step >= steps > sent:
+            written = now
+            beat = Heartbeat(step=step, steps=steps, rate=rate, at=time.time())
+            with suppress(InputError):  # a full disk is reported by the next checkpoint
+                write_atomic(path, beat.model_dump_json() + "\n", sync=False)
+        sent = step
+        report(step)
+
+    with suppress(OSError):
+        path.unlink()  # of a killed process
+    try:
+        yield write_and_report
+    finally:
+        with suppress(OSError):
+            path.unlink()

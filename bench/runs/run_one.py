@@ -19,13 +19,11 @@ from bench.training.model import Decoder, count_parameters
 from bench.training.train import TrainingState, median_step_ms
 from tasks import Examples, InputError, Task, source_sha256
 
-from .devices import device_name, package_versions, resolve_device
-from .git_commit import current_commit
-from .heartbeat import heartbeat
+from .devices import current_commit, device_name, package_versions, resolve_device
 from .run import CHECKPOINT, CHECKPOINT_EVERY_S, FAILURE, WEIGHTS, Run, now
-from .run_lock import lock_run, lock_training
-from .run_training import Control, Training
-from .shared_training import training_run, weights_owner
+from .run_lock import heartbeat, lock_run
+from .run_training import Control, trained
+from .shared_training import weights_file
 
 
 def run_one(
@@ -55,8 +53,30 @@ def run_one(
         return result
 
     def make(report: Callable[[int], None]) -> Result:
-        control = Control(checkpoint_every_s, report, should_stop)
-        return Session(run, out, resolve_device(device), control, keep_weights).train_and_evaluate()
+        control, place = Control(checkpoint_every_s, report, should_stop), resolve_device(device)
+        # What may fail comes before the training.
+        known = {"encoding": encoding_record(get_encoding(run.encoding)), "versions": package_versions()}
+        training, weights = trained(run, out, place, control, keep_weights), weights_file(run, out)
+
+        def before_batch() -> None:
+            control.stop_if_asked()
+            report(training.state.step)
+
+        def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
+            return evaluate(training.model, task, test_sets, run.recipe_suite.test_seed, before_batch)
+
+        return tested(
+            run,
+            training.model,
+            training.state,
+            place,
+            test,
+            training.elapsed,
+            **known,
+            commit=current_commit(),
+            trained_as=training.trained_as,
+            weights=weights.relative_to(out).as_posix() if weights.exists() else "",
+        )
 
     return finish(run, out, run.steps + run.extra_steps, report, make)
 
@@ -86,73 +106,6 @@ def finish(
         for name in (CHECKPOINT, f"{CHECKPOINT}.unusable", f"{WEIGHTS}.unusable"):
             (folder / name).unlink(missing_ok=True)
         return result
-
-
-class Session:
-    """Executes one run from its start, its checkpoint or a shared training to its result."""
-
-    def __init__(self, run: Run, out: Path, device: torch.device, control: Control, keep_weights: bool):
-        self.run, self.out, self.device, self.control = run, out, device, control
-        self.keep_weights = keep_weights
-        self.cls = get_encoding(run.encoding)
-        self.commit = current_commit()
-        self.encoding, self.versions = encoding_record(self.cls), package_versions()  # may fail: before training, not after
-        self.training = Training(run, out, device, control)
-        self.shared = training_run(run)
-        """The run whose training this one shares; often itself."""
-
-    @property
-    def trained_as(self) -> str:
-        """See ``Result.trained_as``."""
-        return "" if self.shared.key == self.run.key else self.shared.encoding
-
-    @property
-    def weights(self) -> str:
-        """See ``Result.weights``."""
-        path = f"{weights_owner(self.run).path}/{WEIGHTS}"
-        return path if (self.out / path).exists() else ""
-
-    def train(self) -> None:
-        """Train the model, or load what is trained already."""
-        training = self.training
-        if not self.trained_as:
-            training.complete(self.keep_weights)
-            return
-        with lock_training(training.folder, self.control.stop_if_asked):
-            if not (training.has_stage and (training.load(WEIGHTS) or training.load(CHECKPOINT))):
-                first, begin = Training(self.shared, self.out, self.device, self.control), time.monotonic()
-                first.complete(keep=True)
-                training.start += time.monotonic() - begin  # the time belongs to the run that owns the training
-                training.continue_from(first)
-            if not training.finished:  # the extra stage
-                training.train()
-            if training.has_stage and self.keep_weights and not (training.folder / WEIGHTS).exists():
-                training.keep()
-
-    def before_batch(self) -> None:
-        self.control.stop_if_asked()
-        self.control.report(self.training.state.step)
-
-    def train_and_evaluate(self) -> Result:
-        self.train()
-        training, seed = self.training, self.run.recipe_suite.test_seed
-
-        def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
-            return evaluate(training.model, task, test_sets, seed, self.before_batch)
-
-        return tested(
-            self.run,
-            training.model,
-            training.state,
-            self.device,
-            test,
-            training.elapsed,
-            encoding=self.encoding,
-            versions=self.versions,
-            commit=self.commit,
-            trained_as=self.trained_as,
-            weights=self.weights,
-        )
 
 
 def tested(
@@ -210,16 +163,10 @@ def encoding_record(cls: type[Encoding]) -> EncodingRecord:
         InputError: a field of its ``info`` has a wrong type, or a setting has a value that JSON does not have.
     """
     info = cls.info
+    copied = ("name", "family", "ranking", "year", "title", "link", "source", "lengths")
     try:
         record = EncodingRecord(
-            name=info.name,
-            family=info.family,
-            ranking=info.ranking,
-            year=info.year,
-            title=info.title,
-            link=info.link,
-            source=info.source,
-            lengths=info.lengths,
+            **{field: getattr(info, field) for field in copied},
             stage_share=cls.stage.share if cls.stage else None,
             settings=encodings.settings(cls),
             source_sha256=source_hash(cls),

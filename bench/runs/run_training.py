@@ -19,6 +19,7 @@ from bench.training.train import Stopped, TrainingState, derive_seed, stage_step
 from .checkpoint import load_checkpoint, save_checkpoint
 from .run import CHECKPOINT, CHECKPOINT_EVERY_S, WEIGHTS, Run, now
 from .run_lock import lock_training
+from .shared_training import training_run
 
 REPORT_EVERY_S = 0.5
 
@@ -60,6 +61,33 @@ def build_model(run: Run) -> Decoder:
     return build_decoder(run.suite.model, get_encoding(run.encoding), setup, seed, run.recipe.precision)
 
 
+def trained(run: Run, out: Path, device: torch.device, control: Control, keep_weights: bool) -> "Training":
+    """Train a run, or load what is trained already, of this run or of the one whose training it shares.
+
+    Arguments:
+        keep_weights: store the end of the training as ``WEIGHTS``.
+
+    Raises:
+        Stopped: ``control.should_stop`` returned True; the checkpoint holds the state.
+    """
+    training, shared = Training(run, out, device, control), training_run(run)
+    if shared.key == run.key:
+        training.complete(keep_weights)
+        return training
+    training.trained_as = shared.encoding
+    with lock_training(training.folder, control.stop_if_asked):
+        if not (training.has_stage and (training.load(WEIGHTS) or training.load(CHECKPOINT))):
+            first, begin = Training(shared, out, device, control), time.monotonic()
+            first.complete(keep=True)
+            training.start += time.monotonic() - begin  # the time belongs to the run that owns the training
+            training.continue_from(first)
+        if not training.finished:  # the extra stage
+            training.train()
+        if training.has_stage and keep_weights and not (training.folder / WEIGHTS).exists():
+            training.keep()
+    return training
+
+
 class Training:
     """A run's training, from its start, its checkpoint or its stored end."""
 
@@ -71,18 +99,13 @@ class Training:
         self.state = TrainingState(started=now())
         self.start = self.last_save = self.last_report = time.monotonic()
         self.earlier_s = self.save_duration = 0.0
+        self.steps = self.recipe.steps + stage_steps(self.recipe, self.model.encoding.stage)
+        self.has_stage = self.steps > self.recipe.steps
+        self.trained_as = ""
+        """See ``Result.trained_as``."""
         source = source_hash(get_encoding(run.encoding))
         # Resuming with another version of suite, encoding or torch would change the numbers.
         self.identity = json.dumps([run.suite.fingerprint, str(run), source, torch.__version__, str(device)])
-
-    @property
-    def steps(self) -> int:
-        """All steps, those of an extra stage included."""
-        return self.recipe.steps + stage_steps(self.recipe, self.model.encoding.stage)
-
-    @property
-    def has_stage(self) -> bool:
-        return self.steps > self.recipe.steps
 
     @property
     def finished(self) -> bool:

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 
 from bench.result import EncodingRecord, Result
-from bench.runs.devices import package_versions
-from bench.runs.git_commit import current_commit
+from bench.runs.devices import current_commit, package_versions
 from bench.runs.run import Run, now
 from bench.runs.run_one import tested
 from bench.runs.run_training import REPORT_EVERY_S, Control

@@ -10,8 +10,7 @@ from bench.plugins.registry import get_encoding
 from bench.runs.run import Run
 from bench.runs.run_training import build_model
 from bench.suites.suite import Suite
-from bench.training.batches import Batch
-from bench.training.layout import Layout
+from bench.training.batches import Batch, Layout
 from bench.training.train import forward_backward
 from tasks import Examples, InputError
 

@@ -55,8 +55,8 @@ class Suite(Section):
 
     @model_validator(mode="after")
     def consistent(self) -> "Suite":
-        refuse_duplicates({"seeds": self.seeds, "encodings": self.encodings, "tasks": [t.task for t in self.tasks]})
-        refuse_duplicates({"learning_rates": self.learning_rates})
+        refuse_duplicates({"seeds": self.seeds, "encodings": self.encodings, "learning_rates": self.learning_rates})
+        refuse_duplicates({"tasks": [spec.task for spec in self.tasks]})
         if self.learning_rates and self.vary and "learning_rate" in self.vary.conditions:
             raise ValueError("vary.conditions.learning_rate has no effect in a suite with learning_rates; expected one of them")
         for spec in self.tasks:
@@ -172,11 +172,6 @@ def is_shipped(name: str) -> bool:
     return base in shipped() and (not condition or condition in load_suite(base).conditions)
 
 
-def suite_argument(name: str) -> str:
-    """What commands take for a suite of this name or path: a name only if the suite is included in the package."""
-    return name if is_shipped(name) or is_path(name) else f"{name}.yaml"
-
-
 def suite_command(command: str, suite: str, *options: object, out: Path = Path("runs")) -> str:
     """A command to print, quoted for the shell: ``lprime status own.yaml --seed 0 --out r``.
 
@@ -184,7 +179,8 @@ def suite_command(command: str, suite: str, *options: object, out: Path = Path("
         suite: its name or path.
         out: folder of the runs; the default one is not printed.
     """
-    words = ["lprime", command, suite_argument(suite), *options, *([] if out == Path("runs") else ["--out", out])]
+    suite = suite if is_shipped(suite) or is_path(suite) else f"{suite}.yaml"
+    words = ["lprime", command, suite, *options, *([] if out == Path("runs") else ["--out", out])]
     return shlex.join(map(str, words))
 
 

@@ -3,14 +3,14 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bench.result import first_fault
 from tasks import InputError, unknown
@@ -26,6 +26,15 @@ class Section(BaseModel):
     """Base of all parts of a configuration: unknown keys are errors, and values are not converted from other types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def known_keys(cls, content: Any) -> Any:
+        """Refuse an unknown key, with the nearest match, before its misspelling is reported as a missing key."""
+        for key in content if isinstance(content, dict) else ():
+            if key not in cls.model_fields:
+                raise unknown("key", key, cls.model_fields)
+        return content
 
 
 def refuse_duplicates(lists: Mapping[str, Sequence[Hashable]]) -> None:
@@ -79,30 +88,22 @@ def read_yaml(path: Path, kind: str, keys: str) -> dict[str, Any]:
     try:
         with open(path, "rb") as file:
             data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            raise InputError(f"{kind} {path} has more than {MOST_BYTES:,} bytes, the limit")
-        content = yaml.load(data.decode("utf-8"), StrictLoader)
     except OSError as error:
-        hint = similar_file(path) if isinstance(error, FileNotFoundError) else ""
+        near = get_close_matches(path.name, [other.name for other in path.parent.glob("*.y*ml") if other.is_file()], 1)
+        hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near and isinstance(error, FileNotFoundError) else ""
         raise InputError(f"cannot read {kind} {path}: {error.strerror or error}{hint}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    if len(data) > MOST_BYTES:
+        raise InputError(f"{kind} {path} has more than {MOST_BYTES:,} bytes, the limit")
+    try:
+        content = yaml.load(data.decode("utf-8"), StrictLoader)
+    except Exception as error:  # PyYAML's own, or what its parsers of numbers and dates raise
         mark = getattr(error, "problem_mark", None)
         line = f" (line {mark.line + 1})" if mark else ""
-        raise InputError(f"{kind} {path} is not valid YAML{line}: {getattr(error, 'problem', None) or 'not text'}") from None
-    except InputError:
-        raise
-    except (ValueError, TypeError, RecursionError) as error:  # TypeError: a list as a key
-        raise InputError(f"{kind} {path} is not valid YAML: {error}") from None
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise InputError(f"{kind} {path} is not valid YAML{line}: {problem}") from None
     if not isinstance(content, dict):
         raise InputError(f"{kind} {path} must be a mapping of keys such as {keys}, got {type(content).__name__}")
     return content
-
-
-def similar_file(path: Path) -> str:
-    """Suggest a YAML file with a similar name in the same folder, as the end of a message."""
-    names = [other.name for pattern in ("*.yaml", "*.yml") for other in path.parent.glob(pattern) if other.is_file()]
-    near = get_close_matches(path.name, names, 1)
-    return f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
 
 
 def validated(model: type[S], content: Any, where: str) -> S:
@@ -114,63 +115,15 @@ def validated(model: type[S], content: Any, where: str) -> S:
     try:
         return model.model_validate(content)
     except ValidationError as error:
-        errors = error.errors(include_url=False)
-        # A misspelt key is two errors, a missing and an unknown key; the latter is more helpful.
-        first = next((e for e in errors if e["type"] == "extra_forbidden"), errors[0])
-        if first["type"] == "extra_forbidden":
-            raise InputError(f"{where}: {unknown_key(model, first['loc'])}") from None
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, InputError):
-            raise InputError(str(cause) if str(cause).startswith(where) else f"{where}: {cause}") from None
+        first = error.errors(include_url=False)[0]
         given = "" if first["type"] in ("missing", "value_error") else f", got {first['input']!r:.80}"
         raise InputError(f"{where}: {first_fault(error)}{given}") from None
 
 
-def unknown_key(model: type[BaseModel], location: tuple[int | str, ...]) -> InputError:
-    """The error for an unknown key at ``location`` in ``model``, with the nearest known key."""
-    known: type[BaseModel] = model
-    for step in location[:-1]:
-        if isinstance(step, str) and step in known.model_fields:
-            known = next(models_in(known.model_fields[step].annotation), known)
-    parent = ".".join(map(str, location[:-1]))
-    return unknown(f"key{f' in {parent}' if parent else ''}", str(location[-1]), known.model_fields)
-
-
-def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models that an annotation such as ``list[TaskSpec]``, ``dict[str, Reading]`` or ``Stage | None`` names."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for part in getattr(annotation, "__args__", ()):
-        yield from models_in(part)
-
-
 class StrictLoader(yaml.SafeLoader):
-    """YAML loader with the scalars of YAML 1.2: 010 is ten, and 1:30, ``yes`` and 2026-01-31 are text.
-
-    It refuses duplicate keys (PyYAML silently keeps the last), and aliases, by which a kilobyte of text can mean gigabytes of
-    values.
-    """
+    """YAML loader with scalars of YAML 1.2 that refuses duplicate keys, of which PyYAML silently keeps the last."""
 
     yaml_implicit_resolvers: ClassVar[dict] = {}  # type: ignore[misc]
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node:
-        if self.check_event(yaml.AliasEvent):
-            event = self.peek_event()
-            raise yaml.composer.ComposerError(
-                None, None, f"the alias *{event.anchor} is not supported, repeat the value", event.start_mark
-            )
-        return super().compose_node(parent, index)  # type: ignore[return-value]
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):  # raised by the parsers of tags
-            if not isinstance(node, yaml.ScalarNode):
-                raise
-            kind = node.tag.rpartition(":")[2]
-            raise yaml.constructor.ConstructorError(
-                None, None, f"{node.value!r:.80} is not a valid {kind}", node.start_mark
-            ) from None
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
@@ -180,17 +133,11 @@ class StrictLoader(yaml.SafeLoader):
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
-    def construct_number(self, node: yaml.ScalarNode) -> int | float:
-        text = node.value
-        return float(text) if node.tag.endswith("float") else int(text, 0 if text[:2] in ("0o", "0x") else 10)
 
-
-for kind, pattern, first in (  # YAML 1.2.2, section 10.3.2 (core schema); infinities and NaN stay text
-    ("null", "null|Null|NULL|~|", ["~", "n", "N", ""]),
-    ("bool", "true|True|TRUE|false|False|FALSE", list("tTfF")),
-    ("int", "[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", list("-+.0123456789")),
+for kind, pattern, first in (  # nearly those of YAML 1.2: 1:30, yes, 010 and 2026-01-31 are text
+    ("null", "null|~|", ["~", "n", ""]),
+    ("bool", "true|false", ["t", "f"]),
+    ("int", "[-+]?(0|[1-9][0-9]*)", list("-+0123456789")),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?", list("-+.0123456789")),
 ):
     StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"(?:{pattern})$"), first)
-    if kind in ("int", "float"):
-        StrictLoader.add_constructor(f"tag:yaml.org,2002:{kind}", StrictLoader.construct_number)

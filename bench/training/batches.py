@@ -1,7 +1,9 @@
 """Examples as tensors, for training and evaluation: input tokens, target tokens, and the rows that predict them.
 
 The model works on packed rows: the tokens of all examples, one after the other, without padding. Attention needs a rectangle,
-so a ``Layout`` maps rows to the cells of a padded batch.
+so a ``Layout`` maps rows to the cells of a padded batch, with one copy each way.
+
+Shape legend: N packed rows, of which M predict an answer token; B sequences of T cells; W features.
 """
 
 from collections.abc import Sequence
@@ -9,17 +11,68 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from tasks import PAD, Examples
-
-from .layout import Layout
 
 IGNORED = -100
 """Target of a row that does not count (``ignore_index`` of ``torch.nn.functional.cross_entropy``)."""
 EIGHTHS = 8
 """Numbers of rows of ``few_shapes_batch`` are multiples of this part of a full batch's."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which packed row is in which cell of the padded batch."""
+
+    shape: tuple[int, int]
+    """B, T."""
+    row_of: Int[Tensor, " B*T"] | None = None
+    """The row of each cell; for a padding cell, the last row of its sequence. None: rows and cells are the same."""
+    cell_of: Int[Tensor, " N"] | None = None
+    """The cell of each row."""
+
+    def pad(self, rows: Float[Tensor, "N W"]) -> Float[Tensor, "B T W"]:
+        """Packed rows to the padded batch."""
+        cells = rows if self.row_of is None or self.cell_of is None else Gather.apply(rows, self.row_of, self.cell_of)
+        return cells.view(*self.shape, -1)
+
+    def unpad(
+        self, padded: Float[Tensor, "B T W"], rows: Int[Tensor, " M"] | None = None
+    ) -> Float[Tensor, "N W"] | Float[Tensor, "M W"]:
+        """The padded batch to packed rows: all of them, or those with the given indices."""
+        cells = padded.flatten(0, 1)
+        index = self.cell_of if rows is None else rows if self.cell_of is None else self.cell_of[rows]
+        return cells if index is None else Select.apply(cells, index)
+
+
+class Gather(torch.autograd.Function):
+    """The row of each cell. Only the gradient of a row's own cell counts: nothing that counts attends to padding."""
+
+    @staticmethod
+    def forward(ctx, rows, row_of, cell_of):
+        ctx.cell_of = cell_of
+        return rows.index_select(0, row_of)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        return gradient.index_select(0, ctx.cell_of), None, None
+
+
+class Select(torch.autograd.Function):
+    """``index_select`` with a faster gradient: an index is given twice only if its gradient is the same or zero."""
+
+    @staticmethod
+    def forward(ctx, cells, index):
+        ctx.index, ctx.count = index, len(cells)
+        return cells.index_select(0, index)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        return gradient.new_zeros(ctx.count, gradient.shape[1]).index_copy_(0, ctx.index, gradient), None
 
 
 @dataclass(frozen=True)

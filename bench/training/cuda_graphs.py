@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import torch
@@ -29,8 +29,8 @@ StaticFunction = Callable[[], list[Tensor]]
 """Computes tensors from others that keep their addresses."""
 Recorder = Callable[[StaticFunction], tuple[list[Tensor], Callable[[], Any]]]
 """Returns the outputs of a function, and a callable that recomputes them in place."""
-PlainStep = Callable[[Batch, int], Float[Tensor, ""]]
-"""A step without recording: from batch and announced length to the loss, with gradients left in the parameters."""
+Loss = Callable[[Batch, int], Float[Tensor, ""]]
+"""From a batch and the announced length to the loss."""
 
 WARM_UP = 3
 """Calls before recording, in which libraries choose their kernels and the model fills its cache."""
@@ -93,12 +93,11 @@ def cuda_graph(function: StaticFunction) -> tuple[list[Tensor], Callable[[], Any
     with constants, torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(graph, stream=side):
         outputs = function()
 
-    return outputs, partial(replay, graph, constants)
+    def replay() -> CopyOnce:
+        graph.replay()
+        return constants  # kept alive as long as this can be called
 
-
-def replay(graph: torch.cuda.CUDAGraph, constants: CopyOnce) -> None:
-    """Replay a graph; its constants are kept alive as long as this can be called."""
-    graph.replay()
+    return outputs, replay
 
 
 @dataclass
@@ -133,12 +132,12 @@ class GraphedStep:
     the encoding draws random numbers, ``usable`` becomes False and the caller must train without graphs.
 
     Arguments:
-        plain: the step without a graph.
+        loss_of: the forward pass without a graph. Encodings that draw random numbers are not recorded.
         recorder: replaced in tests, which have no GPU.
     """
 
-    def __init__(self, model: Decoder, plain: PlainStep, recorder: Recorder = cuda_graph):
-        self.model, self.plain, self.recorder = model, plain, recorder
+    def __init__(self, model: Decoder, loss_of: Loss, recorder: Recorder = cuda_graph):
+        self.model, self.loss_of, self.recorder = model, loss_of, recorder
         self.recordings: dict[tuple[object, ...], Recording] = {}
         self.usable = not model.encoding.info.random
 
@@ -169,7 +168,9 @@ class GraphedStep:
 
     def plain_step(self, batch: Batch, announced_length: int) -> Float[Tensor, ""]:
         self.model.zero_grad()
-        return self.plain(batch.to(self.model.embedding.weight.device), announced_length)
+        loss = self.loss_of(batch.to(self.model.embedding.weight.device), announced_length)
+        loss.backward()
+        return loss.detach()
 
     def record(self, batch: Batch, announced_length: int) -> Recording:
         assert batch.memory is not None, "not from few_shapes_batch"

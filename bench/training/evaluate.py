@@ -19,7 +19,7 @@ from tasks import Examples
 
 from .batches import Batch, as_batch
 from .model import Decoder
-from .train import autocast, seeded_generator
+from .train import seeded_generator, target_logits
 
 TOKEN_BUDGET = {"cpu": 8192, "cuda": 262144}
 """Maximum number of tokens of an evaluation batch, padding included."""
@@ -28,13 +28,6 @@ PAIR_BUDGET = 2**25
 CPU it changes nothing: up to 4,096 tokens the other limit is stricter, and beyond them both allow one example."""
 EXAMPLES_PER_DRAW = 32
 """Number of examples that share one draw of a random encoding, independent of budget and machine."""
-
-
-def target_logits(model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator) -> Float[Tensor, "M V"]:
-    """Logits of the target tokens, all from one pass."""
-    with autocast(model, batch.targets.device):
-        hidden = model.target_states(batch, announced_length, generator)
-    return model.logits(hidden.float())
 
 
 @torch.inference_mode()

@@ -1,6 +1,6 @@
 """The model: a pre-norm decoder-only transformer, the same for every encoding, which calls the encoding's hooks.
 
-Shape legend: see ``layout``; H heads of width d, D = H·d features of the residual stream, V symbols of the vocabulary.
+Shape legend: see ``batches``; H heads of width d, D = H·d features of the residual stream, V symbols of the vocabulary.
 """
 
 from collections.abc import Callable, Hashable
@@ -16,8 +16,7 @@ from bench.encodings import At, Encoding, Setup, hooks
 from bench.suites.parts import ModelSpec, Precision
 from tasks import InputError
 
-from .batches import Batch
-from .layout import Layout
+from .batches import Batch, Layout
 
 MAX_CACHED_SHAPES = 64
 """Number of shapes whose position tables are cached."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -95,31 +96,31 @@ def autocast(model: Decoder, device: torch.device) -> AbstractContextManager:
     return torch.autocast("cuda", torch.bfloat16) if low else nullcontext()
 
 
+def target_logits(
+    model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator | None
+) -> Float[Tensor, "M V"]:
+    """Logits of the target tokens, all from one pass."""
+    with autocast(model, batch.targets.device):
+        hidden = model.target_states(batch, announced_length, generator)
+    return model.logits(hidden.float())  # head in fp32, so that rounding does not decide near-ties
+
+
+def answer_loss(model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator | None = None) -> Tensor:
+    """Mean cross-entropy over the answer tokens of a batch, ``<eos>`` included."""
+    logits = target_logits(model, batch, announced_length, generator)
+    return F.cross_entropy(logits, batch.targets, ignore_index=IGNORED)
+
+
 def forward_backward(model: Decoder, examples: tasks.Examples, announced_length: int, generator: torch.Generator) -> Tensor:
     """Compute the loss of a step's examples and its gradients; returns the loss."""
-    batch = as_batch(examples).to(model.embedding.weight.device)
-    loss = answer_loss(model, batch, announced_length, generator)
+    loss = answer_loss(model, as_batch(examples).to(model.embedding.weight.device), announced_length, generator)
     loss.backward()
     return loss.detach()
 
 
-def answer_loss(model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator | None) -> Tensor:
-    """Mean cross-entropy over the answer tokens of a batch, ``<eos>`` included."""
-    with autocast(model, batch.targets.device):
-        hidden = model.target_states(batch, announced_length, generator)
-    logits = model.logits(hidden.float())  # head in fp32, so that rounding does not decide near-ties
-    return F.cross_entropy(logits, batch.targets, ignore_index=IGNORED)
-
-
 def graphed_step(model: Decoder, recorder: Recorder = cuda_graph) -> GraphedStep:
     """Training steps of a model as CUDA graphs."""
-
-    def plain(batch: Batch, announced_length: int) -> Tensor:
-        loss = answer_loss(model, batch, announced_length, None)  # random encodings are not recorded
-        loss.backward()
-        return loss.detach()
-
-    return GraphedStep(model, plain, recorder)
+    return GraphedStep(model, partial(answer_loss, model), recorder)
 
 
 def train(

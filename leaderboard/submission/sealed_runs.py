@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.files import write_atomic
-from bench.runs.executor import Executor
 from bench.runs.pool import local_pool
+from bench.runs.progress import Executor
 from bench.runs.run import Run
 from bench.sealed.request import SealedCode, SealedRequest
 from tasks import InputError

@@ -81,4 +81,4 @@ def make_runs(runs: "list[Run]", out: Path, workers: int | None, keep_weights: b
     pool = local_pool(workers, "auto", keep_weights={run.encoding for run in todo} if keep_weights else None)
     with (progress := progress_display(todo, steps_to_make(todo, out))):
         pool.execute(todo, out, progress.on_event)
-    return progress.tally
+    return progress

@@ -81,7 +81,7 @@ def measure(finding: "Finding", out: Path, workers: int | None, known: "Outcome 
 
     from bench.findings.outcome import Outcome
     from bench.probe.measure import measure_runs
-    from bench.runs.git_commit import current_commit
+    from bench.runs.devices import current_commit
     from bench.runs.run import now, plan_runs
     from tasks import InputError
 

@@ -50,7 +50,7 @@ def run(
     """
     from bench.files import check_writable
     from bench.runs.devices import resolve_device
-    from bench.runs.dry_run import local_dry_run
+    from bench.runs.estimate import local_dry_run
     from bench.runs.progress import progress_display, say
     from bench.runs.run import plan_runs, read_results
     from bench.runs.shared_training import steps_to_make
@@ -105,11 +105,10 @@ def run(
                 executor.execute(todo, out, lambda event: None)
                 outcome.held = executor.held
             else:
-                progress = progress_display(todo, steps_to_make(todo, out))
-                tally = outcome.tally = progress.tally
+                tally = outcome.tally = progress_display(todo, steps_to_make(todo, out))
                 try:
-                    with progress:
-                        executor.execute(todo, out, progress.on_event)
+                    with tally:
+                        executor.execute(todo, out, tally.on_event)
                 except KeyboardInterrupt:
                     go_on = f"the jobs continue: {outcome.command('status')}"
                     others = go_on if cluster else "the others are saved; re-run to resume"

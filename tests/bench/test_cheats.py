@@ -12,8 +12,8 @@ from cheat_files import CHEATS, CHECKS, fault_of, make_subject, reference, seale
 from support import suite_dict
 
 from bench.check import check_encoding
-from bench.runs.heartbeat import read_heartbeat
 from bench.runs.run import Run
+from bench.runs.run_lock import read_heartbeat
 from bench.sealed import process, served_model
 from bench.sealed.channel import Channel, SealedError
 from bench.sealed.request import SealedRequest

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 from helpers import recipe_of, task_model
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import tasks
 from bench.encodings.nope import NoPE
@@ -78,7 +76,7 @@ def assert_equal_runs(model: Decoder, state: TrainingState, other: Decoder, othe
 @pytest.fixture(scope="module")
 def uninterrupted() -> dict:
     runs = {}
-    for encoding in ("nope", "learned", "t5", RandomBias):
+    for encoding in ("nope", "t5", RandomBias):
         model, optimizer = fresh(encoding)
         state = TrainingState()
         finish(model, optimizer, state)
@@ -99,33 +97,12 @@ def saved(tmp_path) -> Path:
 @pytest.mark.parametrize(
     ("encoding", "stops"),
     [
-        *(("t5", [stop]) for stop in (1, 2, 5, 6, 31, 44, 45)),
-        *((encoding, [7, 20]) for encoding in ("nope", "learned", RandomBias)),
+        *(("t5", [stop]) for stop in (1, 2, 6, 31, 45)),
+        *((encoding, [7, 8, 20]) for encoding in ("nope", "t5", RandomBias)),
     ],
 )
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(uninterrupted, encoding, stops, tmp_path):
     assert_equal_runs(*interrupted(tmp_path, encoding, stops), *uninterrupted[encoding])
-
-
-@given(stops=st.sets(st.integers(1, 45), min_size=1, max_size=3))
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
-def test_so_does_one_interrupted_several_times(uninterrupted, stops, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("run")
-    assert_equal_runs(*interrupted(folder, "t5", sorted(stops)), *uninterrupted["t5"])
-
-
-def test_saving_changes_nothing(uninterrupted, tmp_path):
-    model, optimizer = fresh()
-    state = TrainingState()
-    finish(model, optimizer, state, lambda state: save_checkpoint(tmp_path, model, optimizer, state, "run"))
-    assert_equal_runs(model, state, *uninterrupted["t5"])
-    assert [path.name for path in tmp_path.iterdir()] == [CHECKPOINT]
-
-
-@pytest.mark.parametrize("state", [COMPLETE, TrainingState(diverged=True)])
-def test_a_checkpoint_contains_the_whole_state(tmp_path, state):
-    save_checkpoint(tmp_path, *fresh(), state, "run")
-    assert load_checkpoint(tmp_path, *fresh(), "run") == state
 
 
 # --- checkpoints that cannot be used
@@ -167,26 +144,14 @@ def change_metadata(**changes: object):
     return damage
 
 
-def remove_metadata(path: Path) -> None:
-    header, data = read_parts(path)
-    del header["__metadata__"]
-    write_parts(path, header, data)
-
-
 DAMAGES = {
     "empty": truncate(0),
-    "a few bytes": lambda path: path.write_bytes(path.read_bytes()[:5]),
-    "cut in the header": truncate(0.02),
     "cut in the middle": truncate(0.5),
     "cut at the end": lambda path: path.write_bytes(path.read_bytes()[:-1]),
-    "zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
     "other file": lambda path: path.write_bytes(b"PK\x03\x04" + bytes(range(256)) * 40),
     "of another run": change_metadata(identity="another run"),
-    "no metadata": remove_metadata,
-    "state is no mapping": change_metadata(state=[1, 2]),
     "state of another version": change_metadata(state={"steps": 3}),
     "weight missing": rename_tensor("model/head.weight", "model/heap.weight"),
-    "moment missing": rename_tensor("exp_avg/head.weight", "exp_avg/decoyed"),
 }
 
 
@@ -201,13 +166,3 @@ def test_an_unusable_checkpoint_is_set_aside_and_the_run_starts_again(uninterrup
     state = TrainingState()
     finish(model, optimizer, state)
     assert_equal_runs(model, state, *uninterrupted["t5"])
-
-
-def test_a_checkpoint_of_another_encoding_is_set_aside(saved):
-    assert load_checkpoint(saved.parent, *fresh("learned"), "run") is None
-    assert not saved.exists()
-
-
-def test_without_a_checkpoint_nothing_is_loaded(tmp_path):
-    assert load_checkpoint(tmp_path, *fresh(), "run") is None
-    assert not list(tmp_path.iterdir())

@@ -71,7 +71,6 @@ def test_card(tmp_path):
         "- test_seed: 5",
         "- longest: 10",
         " ".join(sorting.vocabulary.symbols),
-        "Apache-2.0",
         "numbers to sort",
         "write the numbers of the prompt in ascending order",
     ]

@@ -6,9 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from helpers import NAMES, recipe_of, task_model, tiny_model
-from hypothesis import given
-from hypothesis import strategies as st
+from helpers import NAMES, recipe_of, task_model
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -91,49 +89,6 @@ def test_scores_do_not_depend_on_the_budget(name, monkeypatch):
     assert any(0 < score.token < 1 for score in found[0])
 
 
-@given(st.integers(1, 20_000))
-def test_pairs_of_tokens_are_limited_too_but_not_on_a_cpu(width):
-    class Wide:
-        """A million examples of one width, without their memory."""
-
-        tokens = np.broadcast_to(0, (10**6, width))
-
-        def __len__(self) -> int:
-            return len(self.tokens)
-
-        def rows(self, part: slice) -> int:
-            return part.stop - part.start
-
-    def largest(budget: int) -> int:
-        return next(module.evaluation_batches(Wide(), budget, 10**6))[1]
-
-    assert largest(module.TOKEN_BUDGET["cpu"]) == max(1, module.TOKEN_BUDGET["cpu"] // width)
-    found = largest(module.TOKEN_BUDGET["cuda"])
-    assert found == 1 or found * width**2 <= module.PAIR_BUDGET
-
-
-@pytest.mark.parametrize("budget", [1, 11, 12, 13, 40, 100, 10**6])
-def test_batches_use_the_token_budget_and_never_exceed_it(budget, monkeypatch):
-    monkeypatch.setattr(module, "TOKEN_BUDGET", {"cpu": budget})
-    examples = tasks.train_batch(TASK, 8, 50, 0, 0)
-    shapes = []
-    model = tiny_model("nope")
-    real = model.target_states
-
-    def spy(batch: Batch, *rest):
-        shapes.append(batch.layout.shape)
-        return real(batch, *rest)
-
-    monkeypatch.setattr(model, "target_states", spy)
-    evaluate(model, TASK, {8: examples}, 0)
-    assert sum(rows for rows, _ in shapes) == 50
-    widest = examples.tokens.shape[1]
-    for rows, width in shapes:
-        assert rows * width <= budget or rows == 1
-        assert width <= widest
-    assert all(rows == max(1, min(50, budget // widest)) for rows, _ in shapes[:-1]), "not fewer than possible"
-
-
 # --- models with known answers
 
 
@@ -195,7 +150,7 @@ def test_scores_of_known_answers(wrong, exact, missed, tenths):
         assert score.token == pytest.approx(1 - missed(n) / (n + 1))
         assert score.chance == TASK.chance(n) == pytest.approx(8.0**-n)
         assert score.token_chance == TASK.token_chance(n) == pytest.approx((n / 8 + 1) / (n + 1))
-        assert score.first_wrong == [count * (tenths is not None and place == tenths[k]) for place in range(10)], "1/2, 1/4, 1/9"
+        assert score.first_wrong == [count * (tenths is not None and place == tenths[k]) for place in range(10)]
 
 
 def test_eos_counts_and_tokens_after_it_do_not():
@@ -204,18 +159,6 @@ def test_eos_counts_and_tokens_after_it_do_not():
     after_end = KnownAnswers(lambda tokens: (tokens == EOS) | (tokens == tasks.PAD))
     mixed = {7: tasks.train_batch(TASK, 7, 30, 0, 0)}
     assert [score.exact for score in evaluate(after_end, TASK, TEST_SETS | mixed, 0)] == [1, 1, 1, 1]
-
-
-def test_each_example_counts_once(monkeypatch):
-    monkeypatch.setattr(module, "TOKEN_BUDGET", {"cpu": 40})  # several batches per length
-    examples = TEST_SETS[8]
-    chosen = {tuple(examples.tokens[row]) for row in (2, 3, 7)}
-    wrong = KnownAnswers(
-        lambda tokens: torch.tensor([[tuple(row) in chosen] for row in tokens.tolist()]) & nth_target(2)(tokens)
-    )
-    (score,) = evaluate(wrong, TASK, {8: examples}, 0)
-    assert score.exact == 0.7
-    assert score.token == pytest.approx(1 - 3 / 90)
 
 
 def test_announced_length_and_random_seeds_depend_only_on_the_test(monkeypatch):
@@ -234,43 +177,11 @@ def test_announced_length_and_random_seeds_depend_only_on_the_test(monkeypatch):
     assert not set(seeds) & {seed for _, seed in other.calls}
 
 
-def test_evaluation_can_be_stopped_before_each_batch(monkeypatch):
-    monkeypatch.setattr(module, "TOKEN_BUDGET", {"cpu": 60})
-    calls = []
-    model = KnownAnswers()
-    evaluate(model, TASK, TEST_SETS, 0, lambda: calls.append(None))
-    assert len(calls) == len(model.calls)
-
-    def stop():
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        evaluate(model, TASK, TEST_SETS, 0, stop)
-    assert len(model.calls) == len(calls), "before the first batch"
-
-
 def test_zero_scores_have_the_same_counts():
     found, counted = zero_scores(TASK, TEST_SETS), evaluate(KnownAnswers(), TASK, TEST_SETS, 0)
     assert [(s.exact, s.token, s.nll, s.first_wrong) for s in found] == [(0, 0, None, [n] + [0] * 9) for n in (8, 10, 10)]
     keys = ("length", "count", "tokens", "chance", "token_chance")
     assert [[getattr(s, key) for key in keys] for s in found] == [[getattr(s, key) for key in keys] for s in counted]
-
-
-@pytest.mark.parametrize("name", ["addition", "parity", "key_retrieval", "sorting"])
-def test_counts_of_every_task(name):
-    task = tasks.get(name, longest=6)
-    examples = tasks.test_set(task, 6, 12, 0)
-    (score,) = evaluate(task_model("nope", task, 3), task, {6: examples}, 0)
-    assert (score.count, score.tokens) == (12, int((examples.sizes - examples.answer_start).sum()))
-    assert 0 <= score.exact <= score.token <= 1
-
-
-def test_evaluation_changes_neither_weights_nor_gradients():
-    model = task_model("t5", TASK, LENGTH)
-    before = {key: value.clone() for key, value in model.state_dict().items()}
-    evaluate(model, TASK, TEST_SETS, 0)
-    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
-    assert all(p.grad is None for p in model.parameters())
 
 
 def test_nan_logits_are_wrong():

@@ -156,7 +156,7 @@ def test_contradictory_findings_are_refused():
 
 def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # no checkout: the verdicts of others are those installed
-    monkeypatch.setattr("bench.runs.git_commit.current_commit", lambda: "one")
+    monkeypatch.setattr("bench.runs.devices.current_commit", lambda: "one")
     names = [one.name for one in shipped_findings()[:2]]
     assert names == ["permutation_equivariance", "positions_without_encoding"]
     out = ("--out", tmp_path, "--json")
@@ -170,7 +170,7 @@ def test_reproduce_runs_the_cheapest_two_and_reports_a_wrong_result(tmp_path, mo
     printed("reproduce", *names, *out)
     assert read_outcomes(tmp_path / OUTCOMES) == first, "not measured again"
 
-    monkeypatch.setattr("bench.runs.git_commit.current_commit", lambda: "another")
+    monkeypatch.setattr("bench.runs.devices.current_commit", lambda: "another")
     for module in (permutation_equivariance, positions_without_encoding):
         monkeypatch.setattr(module, "NoPE", get_encoding("alibi"))  # an order signal where there must be none
     code, text, _ = run_command("reproduce", *names, *out)

@@ -3,7 +3,6 @@
 import logging
 import math
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -15,7 +14,6 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import tasks
-from bench.encodings.dape_kernel import parts
 from bench.plugins.registry import get_encoding
 from bench.training.batches import EIGHTHS, IGNORED, as_batch, few_shapes_batch
 from bench.training.cuda_graphs import CopyOnce, GraphedStep
@@ -137,7 +135,7 @@ def test_fixed_shapes_change_neither_loss_nor_gradient(name):
 @pytest.mark.parametrize("name", ["nope", "learned", "t5", "alibi", "rope", "da", "cope"])
 def test_recorded_steps_train_like_plain_steps(name):
     ours, state, graphs = trained(name, lambda model: graphed_step(model, recomputed))
-    theirs, expected, _ = trained(name, lambda model: WithoutRecording(model, graphed_step(model).plain))
+    theirs, expected, _ = trained(name, lambda model: WithoutRecording(model, graphed_step(model).loss_of))
     assert graphs.usable
     assert sum(recording.replays for recording in graphs.recordings.values()) == STEPS
     assert len(graphs.recordings) < STEPS / 2, "most steps have a shape that was recorded before"
@@ -171,27 +169,6 @@ def test_training_goes_on_without_an_unusable_recording(recorder, reason, caplog
     for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
         torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-3)
     assert [step for step, _ in state.loss] == [step for step, _ in expected.loss]
-
-
-def test_the_step_that_detects_a_wrong_recording_is_the_plain_one():
-    ours, _, _ = trained("nope", lambda model: graphed_step(model, ignore_inputs), steps=2)
-    theirs, _, _ = trained("nope", lambda model: WithoutRecording(model, graphed_step(model).plain), steps=2)
-    assert same(ours, theirs)
-
-
-def test_random_encodings_are_not_recorded():
-    ours, _, graphs = trained("randomised(rope)", lambda model: graphed_step(model, fail))
-    assert not graphs.usable and not graphs.recordings
-    assert same(ours, trained("randomised(rope)")[0])
-
-
-def test_a_recording_keeps_the_tables_that_it_reads():
-    model = task_model("rope", TASK, LENGTH)
-    graphs = graphed_step(model, recomputed)
-    examples = tasks.train_batch(TASK, LENGTH, 4, 0, 0)
-    graphs(fixed(TASK, examples), TASK.tokens(LENGTH))
-    (kept,) = [recording.tables for recording in graphs.recordings.values()]
-    assert kept and kept == list(model.cache.values())
 
 
 # --- which encodings can be recorded
@@ -248,19 +225,6 @@ def test_all_encodings_but_the_random_ones_can_be_recorded():
             if watch.found:
                 unfit.add(f"{name}: {', '.join(watch.found)}")
     assert not unfit
-
-
-def test_dape_computes_a_step_in_few_kernels_on_a_gpu():
-    """On a CPU it works in parts that fit a core's cache. The size is that of suite ``standard``, copying."""
-    cells, sequences = 3486, 128
-    counts = {}
-    for device in ("cpu", "meta"):
-        s_in, start = torch.empty(8, sequences * cells, device=device), torch.empty(32, cells, device=device)
-        found = [part for part, _ in parts(s_in, start, cells)]
-        assert found[0].start == 0 and found[-1].stop == sequences * cells
-        assert all(a.stop == b.start for a, b in pairwise(found))
-        counts[device] = len(found)
-    assert counts["cpu"] > 60 and counts["meta"] == 1
 
 
 def test_constants_are_copied_once_and_may_be_changed():

@@ -198,12 +198,3 @@ def test_the_cache_changes_nothing(name):
     cls = type(model.encoding)
     varies = cls.info.random or "positions" in encodings.hooks(cls) or any(True for _ in model.encoding.parameters())
     assert bool(model.cache) == (not varies)
-
-
-def test_the_cache_is_bounded():
-    model = tiny_model("alibi")
-    with torch.no_grad():
-        for length in range(1, 90):
-            model(random_tokens(1, length), 100)
-    assert len(model.cache) == 64
-    assert min(key[0] for key in model.cache) == 26, "the oldest go first"

@@ -54,10 +54,6 @@ def test_the_block_of_a_seed_changes_lengths_steps_and_batch(seed, rate):
     assert training_run(run).learning_rate == rate
 
 
-def test_rates_do_not_change_the_fingerprint_and_blocks_do():
-    assert suite().fingerprint == suite(learning_rates=[0.1]).fingerprint != suite(blocks=[]).fingerprint
-
-
 def test_a_run_trains_at_its_rate_and_block_and_records_them(tmp_path):
     recipe = QUICK["recipe"] | {"steps": 4, "batch": 4, "warmup_steps": 1}
     tasks = [spec | {"recipe": {}} for spec in QUICK["tasks"] if spec["task"] == "copying"]

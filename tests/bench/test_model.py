@@ -1,19 +1,18 @@
-"""The decoder: against a reference implementation, its calls of hooks and attention kernel, its initial weights."""
+"""The decoder: against a reference implementation, its calls of hooks, its initial weights."""
 
 import math
 from contextlib import nullcontext
 
 import pytest
 import torch
-from helpers import NAMES, VOCABULARY, random_tokens, setup_of, spec_of, tiny_model
+from helpers import NAMES, random_tokens, setup_of, spec_of, tiny_model
 from torch import Tensor
 from torch.nn import functional as F
 
 import tasks
-from bench.encodings import Encoding, attention_kernel
 from bench.encodings.nope import NoPE
 from bench.plugins.registry import get_encoding
-from bench.training.model import Decoder, Embedding, RepeatableEmbedding, build_decoder
+from bench.training.model import Embedding, RepeatableEmbedding, build_decoder
 from bench.training.train import autocast
 
 # --- what it computes
@@ -110,78 +109,7 @@ def test_hooks_are_called_in_order_with_the_right_context():
     assert calls == [("positions", 0), ("prepare", 0), *((name, layer) for layer in range(2) for name in once)]
 
 
-# --- calls of the attention kernel
-
-
-@pytest.fixture
-def kernel(monkeypatch) -> list[dict]:
-    """Keyword arguments and shape of q of every call of torch's fused attention."""
-    calls: list[dict] = []
-
-    def spied(real):
-        def spy(q, k, v, **keywords):
-            calls.append(keywords | {"shape": q.shape})
-            return real(q, k, v, **keywords)
-
-        return spy
-
-    for place, name in ((F, "scaled_dot_product_attention"), (attention_kernel, "FUSED")):
-        monkeypatch.setattr(place, name, spied(getattr(place, name)))
-    return calls
-
-
-ROWS, HEADS, LENGTH, LAYERS = 4, 3, 20, 3
-
-
-@pytest.mark.parametrize("name", ["nope", "sinusoidal", "learned", "rope"])
-def test_without_a_bias_no_mask_is_made(name, kernel):
-    tiny_model(name, HEADS, layers=LAYERS)(random_tokens(ROWS, LENGTH), LENGTH)
-    assert len(kernel) == LAYERS
-    for call in kernel:
-        assert "attn_mask" not in call
-        assert call["is_causal"] is True
-        assert call["scale"] == pytest.approx(8**-0.5)
-        assert call["shape"] == (ROWS, HEADS, LENGTH, 8)
-
-
-@pytest.mark.parametrize("name", ["alibi", "t5"])
-def test_examples_and_layers_share_one_bias(name, kernel):
-    model = tiny_model(name, HEADS, layers=LAYERS)
-    with torch.no_grad():  # torch's fused attention takes no bias that needs a gradient
-        model(random_tokens(ROWS, LENGTH), LENGTH)
-    assert len(kernel) == LAYERS
-    bias = kernel[0]["attn_mask"]
-    assert bias.shape == (1, HEADS, LENGTH, LENGTH), "torch's fused attention takes no bias of three axes"
-    for call in kernel:
-        assert call["attn_mask"].untyped_storage().nbytes() == 4 * HEADS * LENGTH**2, "one copy for all examples"
-        assert call["is_causal"] is True
-        assert call["scale"] == pytest.approx(8**-0.5)
-    assert bias.isfinite().all()
-
-
-def test_a_non_causal_model_has_no_mask(kernel):
-    for name in ("nope", "alibi"):
-        model = tiny_model(name)
-        model.causal = False
-        model(random_tokens(1, 5), 5)
-    assert not any(call.get("is_causal") for call in kernel)
-    assert len(kernel) == 4
-    assert "attn_mask" not in kernel[0]
-    assert kernel[2]["attn_mask"].isfinite().all()
-
-
-def test_under_autocast_the_bias_has_the_dtype_of_the_queries(kernel):
-    model = tiny_model("t5")
-    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
-        model(random_tokens(2, 9), 9)
-    assert [call["attn_mask"].dtype for call in kernel] == [torch.bfloat16] * 2
-
-
 # --- initial weights
-
-
-def backbone(model: Decoder) -> dict[str, Tensor]:
-    return {name: p.detach() for name, p in model.named_parameters() if not name.startswith("encoding.")}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -231,28 +159,6 @@ def test_matrices_are_initialised_fan_in_normal():
         assert abs(z.square().mean() - 1) < 5 * (2 / count) ** 0.5
         assert abs((z**4).mean() - 3) < 5 * (96 / count) ** 0.5
     assert not expected
-
-
-def test_the_backbone_has_no_biases_and_no_hidden_parameters():
-    model = tiny_model("nope")
-    per_block = 3 * 24 * 24 + 24 * 24 + 2 * 24 * 32 + 4 * 24
-    assert sum(p.numel() for p in model.parameters()) == 2 * per_block + 2 * len(VOCABULARY) * 24 + 2 * 24
-    assert not list(model.buffers())
-    assert not [m for m in model.modules() if isinstance(m, torch.nn.Dropout)]
-
-
-def test_the_base_class_is_nope():
-    class Base(Encoding):
-        info = NoPE.info
-
-    tokens = random_tokens(2, 9)
-    assert torch.equal(tiny_model(Base)(tokens, 9), tiny_model("nope")(tokens, 9))
-
-
-def test_cudnn_attention_is_disabled():
-    """It has given wrong gradients with a bias."""
-    assert not torch.backends.cuda.cudnn_sdp_enabled()
-    assert torch.backends.cuda.flash_sdp_enabled() and torch.backends.cuda.mem_efficient_sdp_enabled()
 
 
 def test_a_repeatable_embedding_is_that_of_torch():

@@ -1,28 +1,31 @@
-"""Runs: the grid in order, states read from files, one process at a time."""
+"""Runs: the grid in order, states read from files, one process at a time, and the machine that they run on."""
 
 import errno
 import fcntl
+import math
 import multiprocessing
 import os
 import time
 from contextlib import ExitStack
 from dataclasses import replace
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
 import torch
-from support import suite_dict
+from support import git, suite_dict
 
 from bench.encodings import Encoding
 from bench.encodings.nope import NoPE
 from bench.files import try_lock
 from bench.runs import run_lock
-from bench.runs.devices import package_versions, visible_gpus
+from bench.runs.devices import commit_of, current_commit
 from bench.runs.pool import LocalPool, Worker, local_pool
-from bench.runs.run import CHECKPOINT, RESULT, Run, plan_runs
+from bench.runs.run import Run, plan_runs
 from bench.runs.run_lock import LockedElsewhere, is_locked, lock_run
 from bench.runs.run_one import run_one
+from bench.runs.worker import out_of_memory
 from bench.suites.suite import Suite, validated
+from bench.training.train import train
 from tasks import InputError
 
 
@@ -56,7 +59,8 @@ def test_runs_give_the_numbers_of_this_protocol(tmp_path, encoding):
     scores = [*result.in_distribution, *result.out_of_distribution]
     losses, right, accuracy, nll = NUMBERS[encoding]
     assert [dict(result.loss)[step] for step in (5, 40, 100)] == pytest.approx(losses, abs=1e-4)
-    assert [score.count * score.exact for score in scores] == pytest.approx(right, abs=1.01), "rounding may decide a close choice"
+    found = [score.count * score.exact for score in scores]
+    assert found == pytest.approx(right, abs=1.01), "rounding may decide a close choice"
     assert [score.token for score in scores] == pytest.approx(accuracy, abs=0.005)
     assert [scores[0].nll, scores[-1].nll] == pytest.approx(nll, abs=2e-4)
 
@@ -67,39 +71,6 @@ def test_unknown_tasks_and_negative_seeds_are_errors(suite):
     for seed in (-1, True, 1.5, 2**31):
         with pytest.raises(InputError, match=f"a seed must be a whole number from 0 to 2147483647, got {seed}"):
             plan_runs(suite, seeds=[seed])
-
-
-@pytest.mark.parametrize(
-    ("device", "gpus", "cores", "workers"), [("cpu", 2, 16, 16), ("auto", 0, 16, 16), ("auto", 2, 16, 4), ("cuda", 2, 3, 3)]
-)
-def test_workers_by_default_are_one_a_core_or_two_a_gpu(monkeypatch, device, gpus, cores, workers):
-    monkeypatch.delattr("os.sched_getaffinity", raising=False)  # as on macOS
-    monkeypatch.setattr("os.cpu_count", lambda: cores)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    pool = local_pool(None, device)
-    assert (pool.workers, len(pool.gpus)) == (workers, 0 if device == "cpu" else gpus)
-    assert local_pool(5, device).workers == 5
-
-
-@pytest.mark.parametrize(
-    ("variable", "count", "names"), [("", 2, "0 1"), ("3,5", 2, "3 5"), ("GPU-a,GPU-b,GPU-c", 2, "GPU-a GPU-b"), ("1", 0, "")]
-)
-def test_gpus_are_named_as_the_environment_names_them(monkeypatch, variable, count, names):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: count)
-    assert visible_gpus() == names.split()
-
-
-def test_gpus_by_uuid(tmp_path, monkeypatch):
-    """As the Multi-Process Service needs them; ``nvidia-smi`` is a stand-in."""
-    program = tmp_path / "nvidia-smi"
-    program.write_text('#!/bin/sh\nfor last; do :; done\necho "$last" | tr , "\\n" | sed s/^/GPU-/\n')
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    assert visible_gpus(by_uuid=True) == ["GPU-4", "GPU-6"]
 
 
 def test_states_are_read_from_files(tmp_path, suite):
@@ -115,48 +86,6 @@ def test_states_are_read_from_files(tmp_path, suite):
     (folder / "failure.json").write_text("{")
     with pytest.raises(InputError, match="not a failure report"):
         run.state(tmp_path)
-
-
-def test_a_wrong_info_fails_before_the_training(tmp_path, suite, monkeypatch):
-    run = plan_runs(suite, ["nope"])[0]
-    monkeypatch.setattr(NoPE, "info", replace(NoPE.info, title=1))
-    with pytest.raises(InputError, match="info of nope: title: Input should be a valid string"):
-        run_one(run, tmp_path, "cpu")
-    assert run.state(tmp_path) == "missing", "nothing was trained"
-
-
-def test_a_setting_that_no_result_can_hold_fails_before_the_training(tmp_path, suite, monkeypatch):
-    def init(self, setup, *, dtype=torch.float32):
-        Encoding.__init__(self, setup)
-
-    monkeypatch.setattr(NoPE, "__init__", init)
-    run = plan_runs(suite, ["nope"])[0]
-    with pytest.raises(InputError, match=r"settings of nope: Unable to serialize .*; expected numbers"):
-        run_one(run, tmp_path, "cpu")
-    assert run.state(tmp_path) == "missing", "nothing was trained"
-
-
-def test_a_package_that_is_not_installed_has_no_version():
-    assert package_versions("no-such-package")["no-such-package"] == "not installed"
-
-
-def test_the_last_message_of_a_worker_that_has_ended_is_read(tmp_path, suite, monkeypatch):
-    """Its end is all that the system reports: it had sent the message just before."""
-    ours, theirs = multiprocessing.Pipe()
-    process = SimpleNamespace(sentinel=object(), exitcode=1, is_alive=lambda: False)
-    theirs.send(("ready", 0, ""))
-
-    def report(*_, **__):
-        if not theirs.poll():  # no run has been sent
-            return [ours]
-        theirs.send(("done", 0, ""))
-        return [process.sentinel]
-
-    monkeypatch.setattr("bench.runs.pool.wait", report)
-    monkeypatch.setattr(LocalPool, "start_worker", lambda pool, _: pool.active.append(Worker(process, ours)))
-    events = []
-    LocalPool(workers=1, device="cpu").execute(plan_runs(suite, ["nope"], ["parity"], [0]), tmp_path, events.append)
-    assert [event.kind for event in events] == ["started", "done"]
 
 
 def hold_lock(folder, ready):
@@ -226,15 +155,108 @@ def test_results_of_another_fingerprint_or_run_are_refused_and_kept(tmp_path, su
         run_one(seed_7, tmp_path, "cpu")
 
 
-def test_a_finished_run_leaves_no_checkpoint(tmp_path, suite):
-    run = Run(suite, "parity", "nope", 0)
-    checkpoint = run.folder(tmp_path) / CHECKPOINT
-    checkpoint.parent.mkdir(parents=True)
-    checkpoint.write_bytes(b"damaged")  # set aside, in case that the run fails again
-    run_one(run, tmp_path, "cpu")
-    assert [path.name for path in checkpoint.parent.iterdir()] == [RESULT]
+def test_what_no_result_can_hold_fails_before_the_training(tmp_path, suite, monkeypatch):
+    def init(self, setup, *, dtype=torch.float32):
+        Encoding.__init__(self, setup)
+
+    run = plan_runs(suite, ["nope"])[0]
+    for field, value, message in (
+        ("info", replace(NoPE.info, title=1), "info of nope: title: Input should be a valid string"),
+        ("__init__", init, r"settings of nope: Unable to serialize .*; expected numbers"),
+    ):
+        with monkeypatch.context() as patch, pytest.raises(InputError, match=message):
+            patch.setattr(NoPE, field, value)
+            run_one(run, tmp_path, "cpu")
+        assert run.state(tmp_path) == "missing", "nothing was trained"
 
 
-def test_a_pool_without_workers_is_refused():
+# --- the machine
+
+
+@pytest.mark.parametrize(
+    ("device", "gpus", "cores", "workers"), [("cpu", 2, 16, 16), ("auto", 0, 16, 16), ("auto", 2, 16, 4), ("cuda", 2, 3, 3)]
+)
+def test_workers_by_default_are_one_a_core_or_two_a_gpu(monkeypatch, device, gpus, cores, workers):
+    monkeypatch.delattr("os.sched_getaffinity", raising=False)  # as on macOS
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    monkeypatch.setattr("bench.runs.devices.cpu_quota", lambda: math.inf)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-a,GPU-b,GPU-c")
+    pool = local_pool(None, device)
+    assert (pool.workers, pool.gpus) == (workers, [] if device == "cpu" else ["GPU-a", "GPU-b"][:gpus])
+    assert local_pool(5, device).workers == 5
     with pytest.raises(InputError, match="workers must be 1 or more, got 0"):
-        local_pool(0, "cpu")
+        local_pool(0, device)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for name in ("bench/__init__.py", "tasks/__init__.py", "leaderboard/README.md", "pyproject.toml"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("as committed\n")
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "all")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "dirty"),
+    [
+        ("bench/encodings/mine.py", "-dirty"),
+        ("pyproject.toml", "-dirty"),
+        ("leaderboard/README.md", ""),
+        ("runs/x.json", ""),
+    ],
+)
+def test_changed_and_new_code_is_dirty_and_new_results_are_not(checkout, name, dirty, monkeypatch):
+    head = git(checkout, "rev-parse", "HEAD")
+    assert len(head) == 40 and commit_of(checkout) == head
+    (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+    (checkout / name).write_text("changed\n")
+    assert commit_of(checkout) == head + dirty
+    monkeypatch.setenv("GIT_DIR", str(checkout / "absent"))  # as in a git hook
+    assert commit_of(checkout) == head + dirty
+
+
+def test_without_git_or_a_checkout_there_is_no_commit(checkout, tmp_path_factory, monkeypatch):
+    installed = checkout / ".venv/lib/site-packages"
+    (installed / "bench").mkdir(parents=True)
+    (installed / "bench/__init__.py").write_text("")
+    assert commit_of(installed) is None, "a package inside somebody's repository"
+    assert commit_of(tmp_path_factory.mktemp("other")) is None
+    monkeypatch.setenv("PATH", "")
+    assert commit_of(checkout) is None
+
+
+def test_a_result_contains_commit_and_cpu_share_which_waiting_lowers(tmp_path, suite, monkeypatch):
+    def slow_train(*arguments):
+        start = time.perf_counter()
+        train(*arguments)
+        time.sleep(3 * (time.perf_counter() - start))
+
+    run = plan_runs(suite)[0]
+    result = run_one(run, tmp_path / "one", "cpu")
+    assert result.commit == current_commit() and 0 < result.timings.cpu_share <= 1.1
+    monkeypatch.setattr("bench.runs.run_training.train", slow_train)
+    timings = run_one(run, tmp_path / "other", "cpu").timings
+    assert 0 < timings.cpu_share < 0.3 and timings.busy and not result.timings.model_copy(update={"cpu_share": None}).busy
+
+
+# --- memory of a GPU
+
+
+def test_runs_that_need_more_memory_than_a_gpu_has_go_on_with_fewer_workers(tmp_path, suite):
+    pool, (one, other, *_), events = LocalPool(workers=3), plan_runs(suite), []
+    pool.out, pool.on_event, pool.gpus = tmp_path, events.append, ["a", "b"]
+    first, second = Worker(None, None, gpu="a"), Worker(None, None, run=other, gpu="a")
+    pool.active = [first, second, Worker(None, None, run=one, gpu="b")]
+    pool.make_room(first, one, "no memory")
+    assert (list(pool.queue), pool.workers, events) == ([one], 2, [])
+    second.run = None
+    pool.make_room(second, other, "no memory")
+    assert (list(pool.queue), pool.workers, events) == ([other, one], 2, []), "another may have used it until now"
+    pool.make_room(second, other, "no memory")
+    assert [(event.kind, event.run, event.text) for event in events] == [("failed", other, "no memory")]
+    assert other.failure(tmp_path).error == "no memory" and len(pool.queue) == 2
+    assert out_of_memory(torch.OutOfMemoryError("CUDA out of memory.")) and not out_of_memory(RuntimeError("CUDA error"))

@@ -1,4 +1,4 @@
-"""Suites: strict reading, exact test lengths, a fingerprint of everything that can change a number."""
+"""Suites and their conditions: strict reading, exact test lengths, a fingerprint of everything that can change a number."""
 
 import copy
 import math
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import suite_dict
 
-from bench.suites.suite import Suite, load_suite, shipped, validated
+from bench.suites.suite import Suite, is_shipped, load_suite, shipped, validated
 from bench.suites.yaml_config import read_yaml
 from tasks import InputError, content_hash
 
@@ -32,42 +32,30 @@ def test_shipped_suites_are_complete(name):
         assert lengths[-1] == suite.longest(spec.task) >= 1.5 * spec.train_length
 
 
-def test_lengths_are_rounded_up_and_include_l():
-    suite = make(test_at=[0.5, 1, 1.1, 1.25, 2], tasks=[{"task": "copying", "variant": "repeat", "train_length": 10}])
-    assert suite.test_lengths("copying") == [5, 10, 11, 13, 20]
-    suite = make(test_at=[0.5, 1.1], tasks=[{"task": "copying", "variant": "repeat", "train_length": 3}])
-    assert suite.test_lengths("copying") == [2, 3, 4], "L itself is always tested; 1.1 becomes L + 1"
-
-
-@given(length=st.integers(1, 400), percent=st.integers(101, 1000))
+@given(length=st.integers(1, 400), percent=st.integers(200, 1000))
 def test_multiples_of_l_are_rounded_exactly(length, percent):
     task = {"task": "copying", "variant": "repeat", "train_length": length}
     longest = make(test_at=[1, percent / 100], tasks=[task]).longest("copying")
     assert longest == -(-length * percent // 100), "the ceiling, by integer arithmetic"
+    assert length in make(test_at=[0.5, percent / 100], tasks=[task]).test_lengths("copying"), "L itself is always tested"
 
 
-def test_a_task_may_have_its_own_test_lengths():
+def test_a_task_may_have_its_own_test_lengths_and_recipe():
     copying = {"task": "copying", "variant": "repeat", "train_length": 4}
-    suite = make(tasks=[copying | {"test_at": [0.5, 1.5]}, copying | {"task": "sorting"}], test_at=[0.25, 2])
+    own = {"test_at": [0.5, 1.5], "recipe": {"steps": 7}}
+    suite = make(tasks=[copying | own, copying | {"task": "sorting"}], test_at=[0.25, 2])
     assert [suite.test_lengths(task) for task in ("copying", "sorting")] == [[2, 4, 6], [1, 4, 8]]
     assert list(suite.test_sets("copying")) == [2, 4, 6]
-
-
-def test_a_task_may_change_the_recipe():
-    suite = make(tasks=[{"task": "copying", "variant": "repeat", "train_length": 4, "recipe": {"steps": 7}}])
-    assert suite.recipe_for("copying").steps == 7
-    assert suite.recipe_for("copying").batch == suite.recipe.batch
+    assert suite.recipe_for("copying").steps == 7 != suite.recipe_for("sorting").steps == suite.recipe.steps
 
 
 NUMBERS = [
-    ("name", "other"),
     ("version", 2),
+    ("blocks", [{}, {"steps": 2}]),
     ("model", {"layers": 2}),
     ("recipe", {"learning_rate": 0.1}),
-    ("recipe", {"betas": [0.9, 0.99]}),
     ("test_at", [1, 3]),
     ("test_examples", 17),
-    ("test_seed", 1),
     ("tasks", [{"task": "copying", "variant": "unique", "train_length": 4}]),
     ("tasks", [*suite_dict()["tasks"][:-1], suite_dict()["tasks"][-1] | {"test_at": [0.5, 2]}]),
 ]
@@ -103,43 +91,24 @@ def test_test_sets_depend_only_on_the_suite():
     assert list(suite.test_sets("copying")) == suite.test_lengths("copying")
 
 
+COPYING = {"task": "copying", "variant": "repeat", "train_length": 4}
 ERRORS = [
-    ({"recipe": {"step": 9}}, r"unknown key in recipe 'step'; did you mean 'steps'\?"),
-    ({"recipee": {}}, r"unknown key 'recipee'; did you mean 'recipe'\?"),
-    (
-        {"tasks": [{"task": "copyin", "variant": "repeat", "train_length": 4}]},
-        r"unknown task 'copyin'; did you mean 'copying'\?",
-    ),
-    (
-        {"tasks": [{"task": "copying", "variant": "repeet", "train_length": 4}]},
-        r"unknown variant of copying 'repeet'; did you mean 'repeat'\?",
-    ),
-    ({"tasks": [{"task": "copying", "variant": "repeat", "train_lenght": 4}]}, "train_length"),
-    (
-        {"tasks": [{"task": "copying", "variant": "repeat", "train_length": 4, "recipe": {"stepz": 1}}]},
-        r"tasks.copying.recipe: unknown key 'stepz'; did you mean 'steps'\?",
-    ),
+    ({"recipe": {"step": 9}}, r"recipe: unknown key 'step'; did you mean 'steps'\?"),
+    ({"recipee": {}}, r": unknown key 'recipee'; did you mean 'recipe'\?"),
+    ({"tasks": [COPYING | {"task": "copyin"}]}, r"unknown task 'copyin'; did you mean 'copying'\?"),
+    ({"tasks": [COPYING | {"variant": "repeet"}]}, r"unknown variant of copying 'repeet'; did you mean 'repeat'\?"),
+    ({"tasks": [COPYING | {"recipe": {"stepz": 1}}]}, r"tasks.copying.recipe: unknown key 'stepz'; did you mean 'steps'\?"),
+    ({"tasks": [COPYING | {"test_at": [2]}]}, r"tasks\.0\.test_at: .*up to 1"),
+    ({"tasks": [COPYING | {"train_length": 10**11}]}, "less than or equal to 4096"),
     ({"model": {"width": 18}}, "width must be a multiple of 2 × heads"),
-    ({"model": {"norm": "rmsnorm"}}, "pre-layernorm"),
     ({"seeds": [1, 1]}, "seeds: duplicate 1"),
     ({"seeds": []}, "at least 1 item"),
-    ({"test_at": [0.5, 1]}, "above 1"),
-    (
-        {"tasks": [{"task": "copying", "variant": "repeat", "train_length": 4, "test_at": [2]}]},
-        r"tasks\.0\.test_at: .*up to 1",
-    ),
-    ({"recipe": {"steps": 0}}, "greater than or equal to 1"),
+    ({"test_at": [0.5, 1, 1.0000000001]}, "needs test lengths from 1 to L = 4 and past it"),
     ({"recipe": {"steps": "many"}}, "got 'many'"),
     ({"recipe": {"clip_norm": math.inf}}, "finite number"),
-    ({"recipe": {"betas": [0.9, 1.0]}}, r"less than 1, got 1\.0"),
-    ({"test_at": [0.5, 1, math.inf, 2]}, r"test_at\.2"),
-    ({"test_at": [0.5, 1, 1.0000000001]}, "needs test lengths from 1 to L = 4 and past it"),
-    ({"test_at": [1e-12, 1, 2]}, "needs test lengths from 1 to L = 4 and past it"),
-    ({"tasks": [{"task": "copying", "variant": "repeat", "train_length": 10**11}]}, "less than or equal to 4096"),
     ({"version": True}, "valid integer, got True"),
     ({"name": "../up"}, "pattern"),
-    ({"name": "x" * 300}, "name: String should match"),
-    ({"encodings": ["x" * 1001]}, "at most 1000 characters"),
+    ({"learning_rates": [1e-3, 1e-3]}, "learning_rates: duplicate 0.001"),
 ]
 
 
@@ -157,16 +126,10 @@ def test_errors_are_reported_on_one_line(changes, message):
         ("- a\n- b\n", "must be a mapping"),
         ("name: [", r"not valid YAML \(line 1\)"),
         ("name: a\nname: b\n", "duplicate key 'name'"),
-        ("", "must be a mapping"),
         ("\x00\x01", "not valid YAML"),
         ("? [a, b]\n: 1\n", "not valid YAML"),
         ("name: !!python/object/apply:os.system [true]\n", "not valid YAML"),
-        ("a: 1\nb: !!bool x\n", r"not valid YAML \(line 2\): 'x' is not a valid bool"),
-        ("a: !!int ''\n", r"\(line 1\): '' is not a valid int"),
-        ("a: !!float '-'\n", r"\(line 1\): '-' is not a valid float"),
-        ("a: !!timestamp x\n", r"\(line 1\): 'x' is not a valid timestamp"),
-        ("a: !!map xy\n", r"\(line 1\): expected a mapping node, but found scalar"),
-        ("a: !!set [x]\n", r"\(line 1\): expected a mapping node, but found sequence"),
+        ("a: 1\nb: !!timestamp x\n", "not valid YAML"),
     ],
 )
 def test_invalid_files(tmp_path, text, message):
@@ -187,51 +150,29 @@ def test_keys_that_a_file_must_or_must_not_have(tmp_path):
             load_suite(str(path))
 
 
-def test_the_error_for_a_missing_file_suggests_a_similar_one(tmp_path):
+def test_the_error_for_a_missing_file_or_suite_suggests_a_similar_one(tmp_path):
     (tmp_path / "small.yml").touch()
-    (tmp_path / "smal.txt").touch()
-    (tmp_path / "smalll.yaml").mkdir()
-    for name in ("smal.yml", "smal.yaml"):
-        with pytest.raises(InputError, match=rf"No such file or directory; did you mean '{tmp_path}/small.yml'\?$"):
-            load_suite(str(tmp_path / name))
-    for name in ("otherwise.yaml", "nowhere/small.yml"):
-        with pytest.raises(InputError, match=r"No such file or directory$"):
-            load_suite(str(tmp_path / name))
-
-
-def test_the_error_for_an_unknown_suite_suggests_a_similar_one():
+    with pytest.raises(InputError, match=rf"No such file or directory; did you mean '{tmp_path}/small.yml'\?$"):
+        load_suite(str(tmp_path / "smal.yaml"))
+    with pytest.raises(InputError, match=r"No such file or directory$"):
+        load_suite(str(tmp_path / "otherwise.yaml"))
     with pytest.raises(InputError, match=r"unknown suite 'quik'; did you mean 'quick'\?"):
         load_suite("quik")
 
 
 def test_scalars_are_those_of_yaml_1_2(tmp_path):
-    (tmp_path / "some.yaml").write_text(
-        "{a: 010, b: 1:30, c: yes, d: 2.0e-3, e: 1e3, f: ~, g: , h: true, i: 2026-01-31, j: 0x1F, k: -.5, l: 1_000, m: .inf,"
-        " n: '5'}"
-    )
+    text = "{a: 1e-3, b: 2.0e3, c: -1E+2, d: -.5, e: 1:30, f: 12, g: yes, h: true, i: 2026-01-31, j: , k: .inf, l: '5', m: 010}"
+    (tmp_path / "some.yaml").write_text(text)
     read = read_yaml(tmp_path / "some.yaml", "file", "a")
-    assert read == {
-        "a": 10, "b": "1:30", "c": "yes", "d": 0.002, "e": 1000.0, "f": None, "g": None, "h": True, "i": "2026-01-31",
-        "j": 31, "k": -0.5, "l": "1_000", "m": ".inf", "n": "5",
-    }  # fmt: skip
-    assert [type(read[key]) for key in "adej"] == [int, float, float, int]
+    assert list(read.values()) == [
+        0.001, 2000.0, -100.0, -0.5, "1:30", 12, "yes", True, "2026-01-31", None, ".inf", "5", "010"
+    ]  # fmt: skip
+    assert [type(read[key]) for key in "abcdf"] == [float] * 4 + [int]
 
 
 def test_shipped_suites_keep_the_fingerprints_of_their_results():
     expected = {"small": "c3958388dc00f09e", "text": "08a6d60bf0f36f87"}
     assert {name: load_suite(name).fingerprint for name in expected} == expected
-
-
-def test_the_sizes_differ_from_small_in_size_and_learning_rates_alone():
-    small = load_suite("small")
-    for name in ("medium", "standard"):
-        suite = load_suite(name)
-        factor = small.model.width / suite.model.width
-        assert suite.learning_rates == [rate * factor for rate in small.learning_rates]
-        same = {"name": "small", "version": 3, "about": small.about, "vary": None, "model": small.model}
-        recipe = suite.recipe.model_copy(update={"learning_rate": small.recipe.learning_rate})
-        changed = suite.model_copy(update=same | {"recipe": recipe, "learning_rates": small.learning_rates})
-        assert changed == small.model_copy(update={"vary": None})
 
 
 def test_score_and_learning_rates():
@@ -240,6 +181,76 @@ def test_score_and_learning_rates():
     assert (plain.score, plain.learning_rates) == ("exact", [])
     assert swept.fingerprint == plain.fingerprint, "which rates run is no part of it"
     assert validated(Suite, suite_dict(score="exact+token"), "suite").fingerprint != plain.fingerprint
-    for wrong, message in (([1e-3, 1e-3], "learning_rates: duplicate 0.001"), ([0.0], "greater than 0"), ([-1.0], "than 0")):
-        with pytest.raises(InputError, match=message):
-            validated(Suite, suite_dict(learning_rates=wrong), "suite")
+
+
+# --- conditions
+
+
+TASKS = [COPYING | {"recipe": {"steps": 50, "weight_decay": 1}}, {"task": "parity", "variant": "answer", "train_length": 6}]
+
+
+def vary(**conditions):
+    return {"encodings": ["nope", "rope"], "seeds": [0, 3], "conditions": conditions}
+
+
+def differences(one, other, path=""):
+    """The leaves in which two nested contents differ: path → values."""
+    if isinstance(one, dict):
+        keys = one.keys() | other.keys()
+        return {k: v for key in keys for k, v in differences(one.get(key), other.get(key), f"{path}.{key}").items()}
+    if isinstance(one, list) and one and isinstance(one[0], dict):
+        pairs = enumerate(zip(one, other, strict=True))
+        return {k: v for i, pair in pairs for k, v in differences(*pair, f"{path}.{i}").items()}
+    return {} if one == other else {path: (one, other)}
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "name", "changed"),
+    [
+        ("learning_rate", 3e-4, "0.0003", {".recipe.learning_rate": (0.002, 0.0003)}),
+        ("steps", "x4", "x4", {".recipe.steps": (40, 160), ".tasks.0.recipe.steps": (50, 200)}),
+        ("width", 64, "64", {".model.width": (16, 64), ".model.mlp_width": (32, 128)}),
+        ("weight_decay", "x0.5", "x0.5", {".recipe.weight_decay": (0.1, 0.05), ".tasks.0.recipe.weight_decay": (1, 0.5)}),
+        ("train_length", "x2", "x2", {".tasks.0.train_length": (4, 8), ".tasks.1.train_length": (6, 12)}),
+    ],
+)
+def test_a_condition_changes_one_thing_for_all_tasks(field, value, name, changed):
+    base, without = make(tasks=TASKS, vary=vary(**{field: [value]})), make(tasks=TASKS)
+    ((condition, suite),) = base.conditions.items()
+    assert condition == f"{field}-{name}" == suite.condition
+    assert suite.name == f"tiny-{condition}"
+    assert (suite.encodings, suite.seeds, suite.vary) == (["nope", "rope"], [0, 3], None)
+    about = {"name", "condition", "about", "encodings", "seeds", "vary"}
+    assert differences(base.model_dump(exclude=about), suite.model_dump(exclude=about)) == changed
+    assert suite.fingerprint != base.fingerprint == without.fingerprint
+    assert Suite.model_validate_json(suite.model_dump_json()).fingerprint == suite.fingerprint, "as workers get it"
+
+
+def test_the_name_of_a_condition_is_that_of_a_suite(tmp_path):
+    path = tmp_path / "my-own.yaml"
+    path.write_text(yaml.safe_dump(suite_dict(vary=vary(steps=["x2"], width=[32]))))
+    (tmp_path / "my.yaml").write_text(path.read_text())
+    suite = load_suite(str(tmp_path / "my-own-steps-x2.yaml"))
+    assert (suite.name, suite.recipe.steps) == ("tiny-steps-x2", 80)
+    with pytest.raises(InputError, match=r"unknown condition of suite .*my-own.yaml 'step-x2'; did you mean 'steps-x2'\?$"):
+        load_suite(str(tmp_path / "my-own-step-x2.yaml"))
+    assert [one.name for one in load_suite(str(path)).conditions.values()] == ["tiny-steps-x2", "tiny-width-32"]
+    assert is_shipped("small-steps-x2") and not is_shipped("small-")
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        (vary(learning_rat=["x2"]), r"unknown field in vary.conditions 'learning_rat'; did you mean 'learning_rate'\?"),
+        (vary(width=[33]), "suite tiny-width-33: .*width must be a multiple of 2 × heads, got width 33 and heads 2"),
+        (vary(steps=["2x"]), r"yaml: vary: conditions.steps: expected a number, or a factor such as x2, got '2x'"),
+        (vary(width=[10**9]), "suite tiny-width-1000000000: model.width: .*less than or equal to 65536"),
+        (vary(steps=["x2"]) | {"seed": [1]}, r"vary: unknown key 'seed'; did you mean 'seeds'\?"),
+    ],
+)
+def test_bad_conditions_are_reported_on_one_line(tmp_path, section, message):
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(suite_dict(vary=section)))
+    with pytest.raises(InputError, match=message) as error:
+        load_suite(str(path))
+    assert "\n" not in str(error.value)

@@ -1,10 +1,8 @@
 """One training step against a naive one, the recipe against torch's AdamW, the loss curve, and divergence."""
 
 import math
-from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pytest
 import torch
 from helpers import recipe_of, task_model, tiny_model
@@ -13,11 +11,10 @@ from torch.nn import functional as F
 import tasks
 from bench.encodings.nope import NoPE
 from bench.training import train as module
-from bench.training.batches import as_batch
 from bench.training.model import Decoder
 from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, forward_backward, learning_rate, train
-from tasks import EOS, Examples
+from tasks import Examples
 
 LENGTH = 5
 TASK = tasks.get("copying", "repeat", 2 * LENGTH)
@@ -58,32 +55,6 @@ def test_loss_and_gradients_equal_those_of_unpadded_examples(name):
         torch.testing.assert_close(found[key], gradient, atol=1e-5, rtol=1e-5, msg=key)
 
 
-@pytest.mark.parametrize("name", ["copying", "addition", "parity", "key_retrieval", "sorting"])
-def test_targets_are_the_answer_and_eos(name):
-    examples = tasks.train_batch(tasks.get(name, longest=LENGTH), LENGTH, 16, 0, 0)
-    batch = as_batch(examples)
-    rows, first = batch.tokens.flatten(), 0
-    rows = rows if batch.layout.cell_of is None else rows[batch.layout.cell_of]
-    for index, (tokens, start, size) in enumerate(zip(examples.tokens, examples.answer_start, examples.sizes, strict=True)):
-        assert rows[first : first + size].tolist() == tokens[:size].tolist(), "rows are the tokens, without padding"
-        mine = batch.example_of == index
-        assert batch.targets[mine].tolist() == tokens[start:size].tolist()
-        assert batch.targets[mine][-1] == EOS
-        assert batch.target_rows[mine].tolist() == [first + at - 1 for at in range(start, size)]
-        assert tokens[start - 1] == tasks.SEP
-        first += size
-    assert len(rows) == first
-
-
-def test_last_layer_is_computed_for_target_rows_only():
-    model, examples = task_model("nope", TASK, LENGTH), batch_of()
-    outputs = []
-    model.norm.register_forward_hook(lambda module, inputs, output: outputs.append(output))
-    forward_backward(model, examples, TASK.tokens(LENGTH), torch.Generator())
-    (hidden,) = outputs
-    assert len(hidden) == examples.targets.sum()
-
-
 def test_training_announces_the_length_of_l_for_every_batch():
     announced = []
 
@@ -95,14 +66,6 @@ def test_training_announces_the_length_of_l_for_every_batch():
     train(model, AdamW(model, recipe), TASK, LENGTH, recipe, 0, TrainingState())
     assert set(announced) == {TASK.tokens(LENGTH)}
     assert min(tasks.train_batch(TASK, LENGTH, 1, 0, step).sizes[0] for step in range(2)) < TASK.tokens(LENGTH)
-
-
-def test_extra_padding_changes_nothing():
-    examples = batch_of()
-    wider = replace(examples, tokens=np.pad(examples.tokens, ((0, 0), (0, 7)), constant_values=tasks.PAD))
-    ours, theirs = as_batch(examples), as_batch(wider)
-    assert ours.layout.shape == theirs.layout.shape
-    assert all(torch.equal(a, b) for a, b in zip(ours.tensors(), theirs.tensors(), strict=True))
 
 
 # --- recipe
@@ -118,13 +81,6 @@ def test_learning_rate_warms_up_and_decays_to_zero():
     assert all(a > b for a, b in pairwise(rates[10:]))
     assert 0 < rates[99] < 0.002
     assert learning_rate(recipe, 100) == pytest.approx(0, abs=1e-12)
-
-
-def test_learning_rate_without_warmup_or_without_decay():
-    assert learning_rate(recipe_of(warmup_steps=0, learning_rate=2.0), 0) == 2.0
-    warmup = recipe_of(steps=4, warmup_steps=8, learning_rate=2.0)
-    assert [learning_rate(warmup, step) for step in range(4)] == [0.25, 0.5, 0.75, 1.0]
-    assert learning_rate(recipe_of(steps=4, warmup_steps=4, learning_rate=2.0), 3) == 2.0
 
 
 @pytest.mark.parametrize("name", ["nope", "learned", "path_fox", "dape(kerple_log)"])

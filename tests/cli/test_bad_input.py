@@ -17,7 +17,7 @@ from support import lprime, start_lprime, suite_dict
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("  steps:", "  stepz:", "suite tiny.yaml: unknown key in recipe 'stepz'; did you mean 'steps'?"),
+        ("  steps:", "  stepz:", "suite tiny.yaml: recipe: unknown key 'stepz'; did you mean 'steps'?"),
         ("about:", "about: [", "tiny.yaml is not valid YAML (line "),
     ],
 )

@@ -13,9 +13,8 @@ from commands import run_command
 from grids import write_encoding
 from support import lprime
 
-from bench.runs.heartbeat import HEARTBEAT, Heartbeat
 from bench.runs.run import Run
-from bench.runs.run_lock import lock_run
+from bench.runs.run_lock import HEARTBEAT, Heartbeat, lock_run
 from bench.suites.suite import load_suite
 
 

@@ -13,7 +13,7 @@ from stand_ins import SUITE, Site, cluster, queue, submitted
 from support import new_registry
 
 from bench.result import EncodingRecord
-from bench.runs.executor import Event
+from bench.runs.progress import Event
 from bench.runs.run import CHECKPOINT, RESULT, Run, plan_runs
 from bench.runs.run_lock import lock_run
 from bench.sealed.request import SealedCode
