@@ -209,7 +209,7 @@ def rank_counts(sets: Tensor, numbers: list[int]) -> Tensor:
 @pytest.mark.parametrize("law", ["law_of_ids", "law_of_distances"])
 def test_randomised_draws_follow_the_law_of_the_authors(law):
     for case in load("randomised")["outputs"][law]:
-        size, draws = case["size"], 4000
+        size, draws = case["size"], 2000
         longest, tokens = case["numbers"][1] + 1, size + (law == "law_of_distances")
         encoding = make_encoding(f"randomised(t5,longest={longest})", 3, train_tokens=1, longest_tokens=tokens)
         contexts = (drawn(encoding, tokens, seed)[1] for seed in range(draws))

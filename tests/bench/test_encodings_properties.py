@@ -86,7 +86,7 @@ def test_ids_may_differ_from_row_to_row(name, monkeypatch):
 @every
 @pytest.mark.parametrize("length", [9, 21])
 def test_gradients_are_differences_of_values(name, length):
-    """Along one random direction in q, k, v, h and all parameters: hand-written backward passes are held to the forward pass."""
+    """Along one random direction in q, k, v, h and all parameters. This tests hand-written backward passes."""
     if name.startswith("adaptive_temperature") and length > TRAIN:
         return  # it is meant for inference, and its temperature is not differentiated
     # KERPLE is drawn within bounds at which its gradients are not those of its values.
@@ -145,6 +145,40 @@ def test_every_listed_hook_has_an_effect(name):
             assert hook == "prepare", f"only `prepare` may be needed by other hooks, not `{hook}`"
         else:
             assert not all(map(partial(close, tolerance=1e-6), before, after)), f"`{hook}` has no effect"
+
+
+STARTS = [  # encoding, parameter, its standard deviation at the start
+    ("learned", "table", 0.02),
+    ("learned_per_layer", "table", 0.02),
+    ("abacus", "table", 1.0),
+    ("position_coupling", "table", 1.0),
+    ("t5", "table", 128**-0.5),
+    ("fire", "w1", 3**-0.5),
+    ("kerple_log", "a", 12**-0.5),
+    ("kerple_power", "p", 3**-0.5),
+    ("dape(alibi)", "w1", (3 * 32) ** -0.5),
+    ("dape_v2(alibi)", "w1", (9 * 32) ** -0.5),
+    ("da", "w", 0.02),
+    ("da", "v", 0),
+    ("cope", "table", 0),
+    ("carope", "weight", 0),
+    ("pope", "delta", 0),
+    ("grape_a", "u", 8**-0.5),
+    ("repo", "gate", 0.02),
+    ("fox", "weight", 0.02),
+    ("fox", "offset", 0),
+    ("path_fox", "taps", 0.02),
+    ("asentmax", "beta", 0.02),
+    ("selective_rope", "kernel", 0.02),
+    ("selective_rope_gated", "gate", 0.02),
+    ("selective_rope_gated", "log_step", 0),
+]
+
+
+@pytest.mark.parametrize(("name", "parameter", "deviation"), STARTS)
+def test_parameters_start_as_in_the_authors_code(name, parameter, deviation):
+    values = getattr(make_encoding(name, 16, layers=6), parameter)
+    assert values.std().item() == pytest.approx(deviation, rel=0.3)
 
 
 def test_hooks_are_listed_in_call_order():
