@@ -265,3 +265,21 @@ def test_layers_without_positions_in_models_of_few_layers():
     assert {n: layers_of("rope_nope", n) for n in (1, 2, 3, 7, 9)} == {1: [0], 2: [1], 3: [2], 7: [3], 9: [3, 7]}
     assert layers_of("rope_nope(every=2)", 6) == [1, 3, 5]
     assert layers_of("swan", 3) == [0] and layers_of("swan", 6) == [0, 4]
+
+
+def test_repo_is_rope_in_the_first_third_of_the_layers():
+    assert {n: make_encoding("repo", 1, layers=n).first for n in (1, 2, 3, 6, 16)} == {1: 0, 2: 1, 3: 1, 6: 2, 16: 5}
+    encoding, (q, k, v) = make_encoding("repo", 3), qkv(3, 9)
+    at = context(encoding, 9, layer=0)
+    assert_same(attention(encoding, q, k, v, at), attend(rotary(5e5)(encoding, q, k, at), v), [q, k, v], atol=1e-5)
+
+
+def test_lengths_follow_from_the_training_length_and_the_longest():
+    def made(name: str) -> Encoding:
+        return make_encoding(name, 1, train_tokens=23, longest_tokens=115)
+
+    assert [len(made(name).table) for name in ("learned", "learned_offset")] == [115, 115 + 23]
+    assert [made(name).table.shape[1] for name in ("learned_per_layer", "cope", "cope_half")] == [115, 24, 12]
+    assert [made(name).window for name in ("rope_nope_scaled", "swan_scaled")] == [12, 12]
+    assert made("shaw_scaled").keys.shape[1] == 11 + 1 and made("fire_scaled").threshold == 11.5
+    assert [made(name).width for name in ("window(nope)", "window(nope,share=0.25)")] == [23, 6]

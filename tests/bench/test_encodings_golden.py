@@ -150,6 +150,17 @@ def test_inputs_are_generated_as_the_files_describe():
     assert q[0, 1, 0, 0].item() == pytest.approx(0.37878591, abs=1e-8)
 
 
+@pytest.mark.parametrize(("name", "high"), [("kerple_log", 7.0), ("kerple_power", 2.0)])
+def test_kerple_is_clamped_but_gradients_pass_as_by_the_authors_clamp_in_place(name, high):
+    outside, within = make_encoding(name, 2), make_encoding(name, 2)
+    for encoding, a, p in ((outside, [-3.0, 5.0], [-1.0, 7.0]), (within, [0.01, 5.0], [0.01, high])):
+        encoding.a.data.copy_(torch.tensor(a)[:, None, None])
+        encoding.p.data.copy_(torch.tensor(p)[:, None, None])
+        encoding.prepare(At(9, ids=torch.arange(9))).sum().backward()
+    torch.testing.assert_close(outside.a.grad, within.a.grad)
+    torch.testing.assert_close(outside.p.grad, within.p.grad)
+
+
 @pytest.mark.parametrize("table", load("t5_buckets")["outputs"].values(), ids=list(load("t5_buckets")["outputs"]))
 def test_t5_buckets_equal_the_authors(table):
     found = buckets(torch.arange(401), table["num_buckets"], table["max_distance"])

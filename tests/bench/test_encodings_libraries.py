@@ -15,8 +15,6 @@ from helpers import (
     oracle,
     perturbed,
     qkv,
-    random_tokens,
-    tiny_model,
 )
 from torch import Tensor
 from torch.nn import functional as F
@@ -103,26 +101,6 @@ def test_stretch_factor():
     setup = make_encoding("yarn", 1, train_tokens=20, longest_tokens=100).setup
     assert [stretch_factor(setup, At(n), dynamic=True) for n in (1, 20, 21, 50, 100, 400)] == [1, 1, 1.05, 2.5, 5, 20]
     assert [stretch_factor(setup, At(n), dynamic=False) for n in (1, 20, 21, 50, 100, 400)] == [1, 1, 5, 5, 5, 5]
-
-
-@pytest.mark.parametrize(
-    ("name", "unstretched"),
-    [
-        *((name, "rope") for name in ("interpolated(rope)", "ntk", "ntk_dynamic", "yarn", "yarn_dynamic", "finetuned(yarn)")),
-        *((name, "rope") for name in ("rerope", "leaky_rerope", "self_extend", "dual_chunk")),
-        *((name, "rope_scaled") for name in ("interpolated(rope_scaled)", "ntk_scaled", "yarn_scaled")),
-        ("adaptive_temperature(rope)", "rope"),
-        ("window(rope,tests_only=True)", "rope"),
-    ],
-)
-def test_encodings_for_tests_are_rope_bit_for_bit_up_to_the_training_length(name, unstretched):
-    plain, model = tiny_model(unstretched), tiny_model(name)
-    model.load_state_dict(plain.state_dict())
-    tokens = random_tokens(2, 2 * TRAIN)
-    for announced_length in (3, TRAIN):
-        short = tokens[:, :announced_length]
-        assert torch.equal(model(short, announced_length), plain(short, announced_length))
-    assert not torch.allclose(model(tokens, 2 * TRAIN), plain(tokens, 2 * TRAIN), atol=1e-3)
 
 
 # --- t5

@@ -89,7 +89,7 @@ def test_gradients_are_differences_of_values(name, length):
     """Along one random direction in q, k, v, h and all parameters. This tests hand-written backward passes."""
     if name.startswith("adaptive_temperature") and length > TRAIN:
         return  # it is meant for inference, and its temperature is not differentiated
-    # KERPLE is drawn within bounds at which its gradients are not those of its values.
+    # KERPLE is clamped, and its gradients pass the clamp; it starts within the bounds.
     encoding = moved(make_encoding(name, 3, train_tokens=TRAIN), 0 if "kerple" in name else 0.1)
     after_stage = name.startswith("head_scale")  # which trains its numbers only there
     q, k, v = qkv(3, length)
