@@ -17,13 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from helpers import make_encoding
+from helpers import LAYER, make_encoding
 from torch import Tensor
 
 from bench.encodings import At, Encoding
 from bench.encodings.attention import masked_softmax, scores
 
-LAYER = 1
 HEADS, HEAD_WIDTH = 4, 16
 
 
@@ -62,22 +61,27 @@ def build(name: str, parameters: dict[str, Tensor], **sizes: int) -> Encoding:
                 own[key].copy_(value)
             else:
                 own[key].fill_(torch.nan)
-                own[key][LAYER] = value.reshape(own[key].shape[1:])
+                own[key][-1] = value.reshape(own[key].shape[1:])
     return encoding.eval()
 
 
 class Pass:
-    """The hooks of one encoding in ``LAYER``, called in the model's order on the inputs of a golden file."""
+    """The hooks of one encoding in ``LAYER``, called in the model's order on the inputs of a golden file.
 
-    def __init__(self, encoding: Encoding, inputs: dict[str, Any], tokens: int, announced_length: int | None = None):
+    Arguments:
+        channels: order of the channels of q and k; the default is the file's.
+    """
+
+    def __init__(self, encoding: Encoding, inputs: dict[str, Any], tokens: int, channels: Sequence[int] = range(HEAD_WIDTH)):
         given = {key: wave(spec, tokens) for key, spec in inputs.items()}
         self.encoding = encoding
-        at = At(announced_length or tokens, layer=LAYER, source=lambda: given["hidden"])
+        at = At(tokens, layer=LAYER, source=lambda: given["hidden"])
         at = replace(at, ids=encoding.positions(torch.zeros(1, tokens, dtype=torch.long), at))
         self.at = replace(at, shared=encoding.prepare(at))
         zero = torch.zeros(1, HEADS, tokens, HEAD_WIDTH, dtype=torch.float64)
         self.v = given.get("v", zero)
-        self.q, self.k = encoding.rotate(given.get("q", zero), given.get("k", zero), self.at)
+        q, k = (given.get(name, zero)[..., list(channels)] for name in "qk")
+        self.q, self.k = encoding.rotate(q, k, self.at)
         self.bias = encoding.bias(self.q, self.k, self.at)
         """What is added to q·k/√d, without the mask."""
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import tasks
 from bench import encodings
-from bench.encodings import At, Encoding, Setup, Wrapper
+from bench.encodings import At, Encoding, Setup
 from bench.plugins.registry import get_encoding
 from bench.suites.parts import ModelSpec, Recipe
 from bench.suites.suite import load_suite
@@ -19,8 +19,6 @@ torch.set_num_threads(1)  # bit-for-bit claims hold for one thread
 NAMES = list(encodings.catalogue())
 QUICK = load_suite("quick")
 HEAD_WIDTH = 8
-UNEVEN_IDS = torch.tensor([[0, 1, 2, 5, 9, 11, 40], [3, 4, 10, 11, 12, 90, 91]])
-"""Position ids by row: with gaps, different in each row, not all starting at zero."""
 
 
 def spec_of(heads: int = 3, layers: int = 2, head_width: int = HEAD_WIDTH) -> ModelSpec:
@@ -96,41 +94,29 @@ def perturbed(encoding: Encoding, scale: float = 0.5) -> Encoding:
     return encoding
 
 
-def attention(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, ids: Tensor | None = None, layer: int = 0) -> Tensor:
-    """Output of the attention of one layer for q, k, v [B, H, T, d]: runs the hooks in the model's order.
+LAYER = 1
+"""The layer in which encodings are compared, of two or more: parameters of the wrong layer would show."""
+
+
+def context(
+    encoding: Encoding, length: int, announced_length: int | None = None, ids: Tensor | None = None, layer: int = LAYER
+) -> At:
+    """The hooks' context in one layer, with random ``h``, for two sequences.
 
     Arguments:
+        announced_length: by default the length.
         ids: position ids; by default those of ``positions``.
     """
-    at = At(announced_length=q.shape[2], generator=torch.Generator().manual_seed(0))
-    tokens = torch.zeros(q.shape[0], q.shape[2], dtype=torch.long)
-    at = replace(at, ids=encoding.positions(tokens, at) if ids is None else ids)
-    return attention_at(encoding, q, k, v, replace(at, shared=encoding.prepare(at), layer=layer))
+    generator = torch.Generator().manual_seed(7)
+    h = torch.randn(2, length, encoding.setup.width, generator=generator, dtype=torch.float64).requires_grad_()
+    at = At(announced_length or length, source=lambda: h, generator=torch.Generator().manual_seed(0))
+    at = replace(at, ids=encoding.positions(torch.zeros(2, length, dtype=torch.long), at) if ids is None else ids)
+    return replace(at, shared=encoding.prepare(at), layer=layer)
 
 
-ANNOUNCED_SHAPES = [(1, 5, 5), (2, 1, 30), (3, 20, 20), (5, 7, 60), (6, 12, 12), (3, 9, 120), (2, 16, 200)]
-"""Heads, tokens and announced tokens: below and past L and L′, whole sequences and beginnings of longer ones."""
-
-
-def context(encoding: Encoding, length: int, announced_length: int, ids: Tensor | None = None, layer: int = 1) -> At:
-    """The hooks' context in one layer, with random ``h``.
-
-    Arguments:
-        ids: position ids of the innermost encoding; by default those of its ``positions``.
-    """
-    innermost = encoding
-    while isinstance(innermost, Wrapper):
-        innermost = innermost.base
-    if ids is not None:
-        innermost.positions = lambda tokens, at: ids
-    h = torch.randn(2, length, encoding.setup.width, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
-    at = At(announced_length, layer=layer, source=lambda: h.requires_grad_())
-    at = replace(at, ids=encoding.positions(torch.zeros(2, length, dtype=torch.long), at))
-    return replace(at, shared=encoding.prepare(at))
-
-
-def attention_at(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, at: At) -> Tensor:
-    """Output of the attention of one layer, from ``rotate`` on, in a given context."""
+def attention(encoding: Encoding, q: Tensor, k: Tensor, v: Tensor, at: At | None = None) -> Tensor:
+    """Output of the attention of one layer for q, k, v [B, H, T, d]: runs the hooks in the model's order."""
+    at = at or context(encoding, q.shape[2])
     q, k = encoding.rotate(q, k, at)
     return encoding.attend(q, k, v, encoding.bias(q, k, at), at)
 
@@ -155,24 +141,19 @@ def assert_same(ours: Tensor, theirs: Tensor, inputs: Sequence[Tensor] = (), ato
             torch.testing.assert_close(ours_.double(), theirs_.double(), atol=10 * atol, rtol=10 * atol)
 
 
-ORACLES: dict[str, dict[str, str]] = {}
-"""Encoding → test function → what it is compared with."""
+def assert_same_rotation(encoding: Encoding, q: Tensor, k: Tensor, theirs: Sequence[Tensor], at: At) -> None:
+    """Assert that the encoding turns q and k as theirs, whose angles are in float32."""
+    assert_same(torch.stack(encoding.rotate(q, k, at)), torch.stack(list(theirs)), [q, k], atol=3e-5)
+
+
+ORACLES: dict[str, str] = {}
+"""Encoding → what it is compared with."""
 
 
 def oracle(*names: str, against: str) -> Callable:
-    """Register a test as the oracle of encodings: it compares values and gradients with an independent implementation.
+    """Register a test as the oracle of encodings: it compares them with numbers of the authors or independent code.
 
     Oracle tests are in files named ``test_encodings_*.py``; ``test_every_encoding_has_an_oracle`` imports them all.
     """
-
-    def register(test: Callable) -> Callable:
-        for name in names:
-            ORACLES.setdefault(name, {})[f"{test.__module__}.{test.__name__}"] = against
-        return test
-
-    return register
-
-
-def tables(module: nn.Module) -> dict[str, Tensor]:
-    """Copies of parameters and buffers by name."""
-    return {name: tensor.detach().clone() for name, tensor in (*module.named_parameters(), *module.named_buffers())}
+    ORACLES.update(dict.fromkeys(names, against))
+    return lambda test: test

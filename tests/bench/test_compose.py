@@ -42,13 +42,10 @@ def test_settings_replace_defaults_and_are_part_of_the_name():
     cls = resolve(" rope( base = 500000 ) ")
     assert cls.info.name == "rope(base=500000.0)"
     assert compose.settings(cls) == {"base": 500000.0}
+    assert resolve("rope(base=10000)") is KNOWN["rope"], "explicit defaults give the plain encoding"
     assert cls.make(SETUP).base == 500000.0
     assert resolve("t5(max_distance=8,buckets=4)").info.name == "t5(buckets=4,max_distance=8)", "in one order"
     assert resolve(resolve("t5(max_distance=8)").info.name).info == resolve("t5(max_distance=8)").info, "names are stable"
-
-
-def test_explicit_defaults_give_the_plain_encoding():
-    assert resolve("rope(base=10000)") is KNOWN["rope"]
 
 
 def test_a_wrapper_forwards_every_hook_it_does_not_override():
@@ -73,40 +70,29 @@ def test_wrappers_nest_and_take_settings():
     assert encoding.base.base.base == 100.0
 
 
-def test_a_wrapper_combines_the_declarations():
+def test_a_wrapper_combines_the_declarations_and_the_sources():
     assert resolve("doubled(learned)").info.shift_invariant is False
     assert resolve("doubled(rope)").info.formula.endswith(KNOWN["rope"].info.formula)
-
-
-def test_the_source_hash_covers_the_wrapped_encoding():
-    hashes = {source_hash(resolve(name)) for name in ("doubled(rope)", "doubled(alibi)", "rope", "alibi")}
-    assert len(hashes) == 4
+    assert len({source_hash(resolve(name)) for name in ("doubled(rope)", "doubled(alibi)", "rope", "alibi")}) == 4
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("rop", "unknown encoding 'rop'; did you mean 'rope'?"),
-        ("doubled(rop)", "did you mean 'rope'?"),
         ("rope(bas=1)", "unknown setting of rope 'bas'; did you mean 'base'?"),
         ("rope(base='x')", "setting base of rope must be of type float, such as 10000.0, got 'x'"),
         ("t5(buckets=1.5)", "must be of type int, such as 32, got 1.5"),
         ("nope(x=1)", "nope has no settings, got 'x'"),
         ("rope(nope)", "rope wraps no other encoding"),
         ("doubled", "doubled wraps another encoding; expected doubled(name)"),
-        ("doubled()", "doubled wraps one encoding, got 0"),
         ("doubled(rope, nope)", "doubled wraps one encoding, got 2"),
         ("rope(base=__import__('os'))", "must be finite numbers, True, False or quoted words"),
-        ("rope(base={[]: 1})", "must be finite numbers, True, False or quoted words"),
         ("rope(base=1, base=2)", "'rope(base=1, base=2)' gives the setting base twice"),
-        (f"rope(base=1{'0' * 400})", "is too large; expected an integer below 2**63"),
         (f"rope(base=0x{'f' * 4000})", "is too large; expected an integer below 2**63"),
-        ("-" * 50_000 + "1", "is not an encoding"),
-        ("__import__('os').system('true')", "is not an encoding"),
         ("rope.__class__", "is not an encoding"),
         ("rope(", "is not an encoding"),
-        ("x" * 400, "unknown encoding 'xxx"),
-        ("", "is not an encoding"),
+        ("interpolated(learned)", "fractions, which learned does not accept"),
     ],
 )
 def test_invalid_names_are_rejected(text, message):

@@ -3,19 +3,41 @@
 ``TABLE`` holds the encodings whose hooks are compared as they are. What needs more than a row has a test of its own below.
 """
 
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
 import pytest
 import torch
-from golden import Pass, assert_rows, build, cases, load, wave
-from helpers import make_encoding, oracle
+from golden import HEAD_WIDTH, Pass, assert_rows, build, cases, load, wave
+from helpers import context, make_encoding, oracle, qkv
+from torch import Tensor
 
 from bench.encodings import At
 from bench.encodings.alibi import slopes
-from bench.encodings.asentmax import Entmax
-from bench.encodings.attention import masked, scores
-from bench.encodings.path_kernel import reflection
+from bench.encodings.rope import frequencies
+from bench.encodings.sinusoidal import sinusoids
 from bench.encodings.t5 import buckets
+from bench.encodings.yarn import ramp_range, temperature
 
+
+class Row(NamedTuple):
+    name: str
+    file: str
+    """Name of the file, and of a variant."""
+    compared: str
+    """Attributes of ``Pass``, each followed by ``=`` and its name in the file if it has another there."""
+    names: dict[str, str | Callable[[dict[str, Tensor]], Tensor]] = {}
+    """Parameter here → parameter there, or a function of the parameters there."""
+    sizes: dict[str, int] = {}
+    channels: Sequence[int] = range(HEAD_WIDTH)
+    """The channels there in the order in which they are ours."""
+
+
+KERPLE = {"a": "bias_a", "p": "bias_p"}
 FOX = {"weight": "fgate_proj.weight", "offset": "fgate_proj.bias"}
+CABLE = {"weight": lambda p: -p["h_attn.weight"], "offset": lambda p: -p["h_attn.bias"]}
 PATH = {
     "down": "w_proj.0.weight",
     "up": "w_proj.1.weight",
@@ -28,65 +50,91 @@ GATED = {"log_step": "phi_bias", "gate": "phase_gate_proj.weight", "gate_bias": 
 ASENTMAX = {
     f"{x}{end}": f"attn_scale_{x}_proj.{kind}" for x in ("beta", "gamma") for end, kind in (("", "weight"), ("_offset", "bias"))
 }
-KERPLE = {"a": "bias_a", "p": "bias_p"}
+SHAW = {  # their middle row is distance 0, and earlier rows are larger distances
+    "keys": lambda p: p["relative_positions_keys/embeddings"].tensor_split(2)[0].flip(0),
+    "values": lambda p: p["relative_positions_values/embeddings"].tensor_split(2)[0].flip(0),
+}
+FIRE = {"w1": "mlp.0.weight", "b1": "mlp.0.bias", "w2": "mlp.2.weight", "c": "c", "m": "L_multiplier"}
+COPE = {"table": lambda p: p["pos_emb"][0].T}
+DAPE = {"w1": "mlp2.0.weight", "b1": "mlp2.0.bias", "w2": "mlp2.2.weight", "b2": "mlp2.2.bias"}
+DAPE_KERPLE = DAPE | {"base.a": "bias_a", "base.p": "bias_p"}
+BAM = {name: name for name in ("log_scale", "shape", "place")}
+REPO = {name: lambda p, name=name: p[f"{name}_map.weight"][None] for name in ("gate", "content", "final")}
+APART = [*range(0, 16, 2), *range(1, 16, 2)]
+"""Channels 2t and 2t + 1, the pairs of some sources, as t and t + d/2, ours."""
+SWAPPED = [*range(8, 16), *range(8)]
+"""A rotation by −angle is one by the angle with the channels of each pair swapped."""
 
-TABLE = [  # name, file (and variant), parameter here → there, what is compared (=its name there), source
-    ("alibi", "alibi", {}, "bias=bias_neox output", "ofirpress/attention_with_linear_biases"),
-    ("nape", "nape", {}, "bias output", "deep-spin/asentmax"),
-    ("hard_alibi", "hard_alibi", {}, "weights output", "sjelassi/transformers_ssm_copy"),
-    ("kerple_log", "kerple_log", KERPLE, "bias", "chijames/KERPLE"),
-    ("kerple_power", "kerple_power", KERPLE, "bias", "chijames/KERPLE"),
-    ("fox", "fox", FOX, "bias output", "zhixuan-lin/forgetting-transformer and fla"),
-    ("path", "path", PATH, "output", "fla-org/flash-linear-attention"),
-    ("path_fox", "path_fox", PATH | {"gate": "g_proj.weight", "gate_offset": "g_proj.bias"}, "output", "fla"),
-    ("stick_breaking", "stick_breaking", {}, "output", "shawntan/stickbreaking-attention"),
-    ("transformer_xl", "transformer_xl", {"u": "r_w_bias", "v": "r_r_bias", "w": "r_net.weight"}, "scores output",
-     "kimiyoung/transformer-xl"),
-    ("grape_a", "grape_a", {"omega": "omega", "u": "u"}, "bias", "model-architectures/GRAPE"),
-    ("grape_ap", "grape_ap", {"weight": "c_p.weight"}, "bias output", "model-architectures/GRAPE"),
-    ("asentmax", "asentmax", ASENTMAX, "output", "deep-spin/asentmax and entmax"),
-    ("pope", "pope", {"delta": "bias"}, "scores", "lucidrains/PoPE-pytorch"),
-    ("clipped_rope", "clipped_rope", {}, "scores", "hrlics/CoPE"),
+TABLE = [
+    Row("alibi", "alibi", "bias=bias_neox output"),
+    Row("nape", "nape", "bias output"),
+    Row("hard_alibi", "hard_alibi", "weights output"),
+    Row("kerple_log", "kerple_log", "bias", KERPLE),
+    Row("kerple_power", "kerple_power", "bias", KERPLE),
+    Row("fire", "fire start_values", "bias", FIRE),
+    Row("fire(threshold=20.0)", "fire threshold_passed", "bias", FIRE),
+    Row("fire_scaled", "fire half_length", "bias", FIRE, {"train_tokens": 23}),
+    Row("shaw", "shaw clip_16", "scores output", SHAW),
+    Row("shaw_scaled", "shaw clip_4", "scores output", SHAW, {"train_tokens": 8}),
+    Row("transformer_xl", "transformer_xl", "scores output", {"u": "r_w_bias", "v": "r_r_bias", "w": "r_net.weight"}),
+    Row("bam", "bam", "scores", BAM),
+    Row("bam_ssmax", "bam_ssmax", "scores", BAM | {"s": "s"}),
+    # content
+    Row("fox", "fox", "bias output", FOX),
+    Row("fox", "cable", "bias", CABLE),  # CABLE (2503.08067) as first released: FoX with the gates' signs reversed
+    Row("path", "path", "output", PATH),
+    Row("path_fox", "path_fox", "output", PATH | {"gate": "g_proj.weight", "gate_offset": "g_proj.bias"}),
+    Row("stick_breaking", "stick_breaking", "output"),
+    Row("grape_a", "grape_a", "bias", {"omega": "omega", "u": "u"}),
+    Row("grape_ap", "grape_ap", "bias output", {"weight": "c_p.weight"}),
+    Row("asentmax", "asentmax", "output", ASENTMAX),
+    Row("cope(p_max=12)", "cope default", "weights output", COPE),
+    Row("cope_half(p_max=12)", "cope cope_nodiv", "weights output", COPE),
+    Row("dape(alibi)", "dape alibi", "bias", DAPE),
+    Row("dape(kerple_log)", "dape kerple_log", "bias", DAPE_KERPLE),
+    Row("dape_v2(alibi)", "dape_v2 alibi", "bias", DAPE),
+    Row("dape_v2(kerple_log)", "dape_v2 kerple_log", "bias", DAPE_KERPLE),
+    # rotary
+    Row("xpos", "xpos scale_base_512", "scores", channels=APART),
+    Row("xpos_scaled", "xpos scale_base_11.5", "scores", sizes={"train_tokens": 23}, channels=APART),
+    Row("grape_m", "grape_m", "scores", {"log_frequencies": "log_freq"}, channels=SWAPPED),
+    Row("pope", "pope", "scores", {"delta": "bias"}),
+    Row("repo", "repo", "scores", REPO),
+    Row("clipped_rope", "clipped_rope", "scores"),
+    Row("rope_pp", "rope_pp", "output"),
+    Row("rerope", "rerope", "output"),
+    Row("leaky_rerope", "leaky_rerope", "output"),
+    Row("self_extend", "self_extend", "output"),
+    Row("dual_chunk", "dual_chunk", "output"),
     # of rank 16, the default of their class but of no configuration
-    ("selective_rope(rank=16)", "selective_rope", SELECTIVE | {"kernel": "phi_conv1d.weight"}, "q k",
-     "timurcarstensen/selective-rope"),
-    ("selective_rope_gated", "selective_rope_gated copying", SELECTIVE | GATED, "q k", "timurcarstensen/selective-rope"),
-]  # fmt: skip
+    Row("selective_rope(rank=16)", "selective_rope", "q k", SELECTIVE | {"kernel": "phi_conv1d.weight"}),
+    Row("selective_rope_gated", "selective_rope_gated copying", "q k", SELECTIVE | GATED),
+]
 
 
-@pytest.mark.parametrize(("name", "file", "names", "compared"), [row[:4] for row in TABLE], ids=[row[0] for row in TABLE])
-def test_hooks_equal_the_authors(name, file, names, compared):
-    file, _, variant = file.partition(" ")
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.name}-{row.file}")
+def test_hooks_equal_the_authors(row):
+    file, _, variant = row.file.partition(" ")
     golden = load(file)
     part = golden["variants"][variant] if variant else golden
-    encoding = build(name, {ours: wave(part["parameters"][theirs]) for ours, theirs in names.items()})
+    specs = golden.get("parameters", {}) | part.get("parameters", {})
+    there = {name: wave(spec) for name, spec in specs.items()}
+    there |= {name: torch.tensor([value]) for name, value in part.items() if isinstance(value, float)}
+    given = {ours: theirs(there) if callable(theirs) else there[theirs] for ours, theirs in row.names.items()}
     for case in cases(part["outputs"]):
-        ours = Pass(encoding, golden.get("inputs", {}), case["T"])
-        for field in compared.split():
+        sizes = row.sizes or ({"train_tokens": case["L"]} if "L" in case else {})
+        ours = Pass(build(row.name, given, **sizes), golden.get("inputs", {}), case["T"], row.channels)
+        for field in row.compared.split():
             field, _, theirs = field.partition("=")
             assert_rows(getattr(ours, field), case[theirs or field], case["rows"], 3e-6 if field in "qk" else 1e-6)
 
 
 for row in TABLE:
-    oracle(row[0].partition("(")[0], against=f"{row[-1]}, golden numbers")(test_hooks_equal_the_authors)
+    oracle(row.name if row.name.startswith("dape") else row.name.partition("(")[0], against=f"golden/{row.file}")
 
 
-def test_reflections_of_path_equal_the_authors():
-    golden = load("path")
-    for case in cases(golden["outputs"]):
-        ours = Pass(build("path", {o: wave(golden["parameters"][t]) for o, t in PATH.items()}), golden["inputs"], case["T"])
-        w, _, beta = reflection(*ours.encoding.reflections(ours.at))
-        assert_rows(w, case["w"], case["w_rows"])
-        assert_rows(beta.mT, [[row] for row in case["beta"]], [0])
-
-
-def test_weights_of_asentmax_equal_the_authors():
-    golden = load("asentmax")
-    given = {ours: wave(golden["parameters"][theirs]) for ours, theirs in ASENTMAX.items()}
-    for case in cases(golden["outputs"]):
-        ours = Pass(build("asentmax", given), golden["inputs"], case["T"])
-        weights = Entmax.apply(masked(scores(ours.q, ours.k, ours.encoding.setup), ours.bias, ours.at))
-        assert_rows(weights, case["weights"], case["rows"])
+def close(ours: Tensor, theirs: Sequence, tolerance: float = 1e-7) -> None:
+    torch.testing.assert_close(ours.detach().double(), torch.tensor(theirs, dtype=torch.float64), atol=tolerance, rtol=0)
 
 
 @pytest.mark.parametrize("name", ["alibi", "nape"])
@@ -98,40 +146,19 @@ def test_slopes_equal_the_authors(name):
 
 def test_inputs_are_generated_as_the_files_describe():
     q = wave(load("alibi")["inputs"]["q"], 12)
-    torch.testing.assert_close(
-        q.flatten()[:3], torch.tensor([0.29552021, 0.84147098, 0.99166481], dtype=q.dtype), atol=1e-8, rtol=0
-    )
+    close(q.flatten()[:3], [0.29552021, 0.84147098, 0.99166481], 1e-8)
     assert q[0, 1, 0, 0].item() == pytest.approx(0.37878591, abs=1e-8)
 
 
-def test_hard_alibi_masks_half_of_the_heads():
-    case = load("hard_alibi")["outputs"]["T=12"]
-    bias = make_encoding("hard_alibi", 6).prepare(At(12, ids=torch.arange(12)))
-    for head, lines in enumerate(case["weights_6_heads"]):
-        for i, line in zip(case["rows"], lines, strict=True):
-            assert (bias[head, i, : i + 1] == 0).tolist() == [weight > 0 for weight in line]
-
-
-# --- shaw
-
-
-@oracle("shaw", "shaw_scaled", against="tensorflow/tensor2tensor, golden numbers")
-@pytest.mark.parametrize(("name", "variant"), [("shaw", "clip_16"), ("shaw(clip=4)", "clip_4"), ("shaw_scaled", "clip_4")])
-def test_shaw_equals_the_authors(name, variant):
-    golden = load("shaw")["variants"][variant]
-    clip = golden["max_relative_position"]
-    # Their row `clip` is distance 0, and earlier rows are larger distances.
-    tables = {
-        key: wave(golden["parameters"][f"relative_positions_{key}/embeddings"])[: clip + 1].flip(0)
-        for key in ("keys", "values")
-    }
-    for case in cases(golden["outputs"]):
-        ours = Pass(build(name, tables, train_tokens=8), load("shaw")["inputs"], case["T"])
-        assert_rows(ours.scores, case["scores"], case["rows"])
-        assert_rows(ours.output, case["output"], case["rows"])
-
-
-# --- t5
+@pytest.mark.parametrize(("name", "high"), [("kerple_log", 7.0), ("kerple_power", 2.0)])
+def test_kerple_is_clamped_but_gradients_pass_as_by_the_authors_clamp_in_place(name, high):
+    outside, within = make_encoding(name, 2), make_encoding(name, 2)
+    for encoding, a, p in ((outside, [-3.0, 5.0], [-1.0, 7.0]), (within, [0.01, 5.0], [0.01, high])):
+        encoding.a.data.copy_(torch.tensor(a)[:, None, None])
+        encoding.p.data.copy_(torch.tensor(p)[:, None, None])
+        encoding.prepare(At(9, ids=torch.arange(9))).sum().backward()
+    torch.testing.assert_close(outside.a.grad, within.a.grad)
+    torch.testing.assert_close(outside.p.grad, within.p.grad)
 
 
 @pytest.mark.parametrize("table", load("t5_buckets")["outputs"].values(), ids=list(load("t5_buckets")["outputs"]))
@@ -140,19 +167,7 @@ def test_t5_buckets_equal_the_authors(table):
     assert found.tolist() == table["bucket_of_distance_0_to_400"]
 
 
-# --- sandwich
-
-
-def test_sandwich_sums_of_cosines():
-    formula = load("sandwich")["formula"]
-    width, furthest = formula["width"], max(formula["distances"])
-    bias = make_encoding("sandwich", 4).prepare(At(furthest + 1, ids=torch.arange(furthest + 1)))
-    sums = 8 * bias[-1, furthest].double() + width / 2  # the last head's ratio is 8h/H = 8
-    found = [sums[furthest - r].item() for r in formula["distances"]]
-    assert found == pytest.approx(formula["sum_of_cosines"], abs=2e-5)
-
-
-@oracle("sandwich", against="NVIDIA/NeMo, golden numbers, whose sum starts at t = 1")
+@oracle("sandwich", against="golden/sandwich: NVIDIA/NeMo, whose sum starts at t = 1")
 @pytest.mark.parametrize("variant", load("sandwich")["variants"].values(), ids=["width 128", "width 16"])
 def test_sandwich_equals_the_port_but_for_its_first_and_last_term(variant):
     width = variant["hidden_size"]
@@ -164,83 +179,114 @@ def test_sandwich_equals_the_port_but_for_its_first_and_last_term(variant):
         assert_rows(ours.bias - terms / ratio, case["bias"], case["rows"])
 
 
-# --- fire
+@oracle("sinusoidal", against="golden/sinusoidal")
+def test_sinusoids_equal_those_of_transformer_xl():
+    golden = load("sinusoidal")
+    ours = sinusoids(torch.tensor(golden["positions"]), golden["setting"]["width"])
+    close(torch.cat([ours[:, 0::2], ours[:, 1::2]], 1), golden["outputs"]["pe"], 1e-6)  # all sines, then all cosines
+    assert math.isclose(ours[1, 1].item(), math.cos(1), abs_tol=1e-6)
 
 
-def fire_parameters(golden: dict, variant: dict) -> dict[str, torch.Tensor]:
-    given = golden["parameters"]
-    return {
-        "w1": wave(given["mlp.0.weight"]),
-        "b1": wave(given["mlp.0.bias"]),
-        "w2": wave(given["mlp.2.weight"]),
-        "c": torch.tensor([variant["c"]]),
-        "m": torch.tensor([variant["L_multiplier"]]),
-    }
-
-
-@oracle("fire", "fire_scaled", against="chuanyang-Zheng/DAPE, golden numbers")
-@pytest.mark.parametrize(
-    ("name", "variant"),
-    [("fire", "start_values"), ("fire(threshold=20.0)", "threshold_passed"), ("fire_scaled", "half_length")],
-)
-def test_fire_equals_the_authors(name, variant):
-    golden = load("fire")
-    variant = golden["variants"][variant]
-    for case in cases(variant["outputs"]):
-        encoding = build(name, fire_parameters(golden, variant), train_tokens=23)
-        assert encoding.threshold == variant["init_L"]
-        assert_rows(Pass(encoding, {}, case["T"]).bias, case["bias"], case["rows"])
-
-
-# --- cope
-
-
-@oracle("cope", "cope_half", against="facebookresearch/RAM, golden numbers")
-@pytest.mark.parametrize(("name", "variant"), [("cope", "default"), ("cope_half", "cope_nodiv")])
-def test_cope_equals_the_authors(name, variant):
-    golden = load("cope")
-    table = wave(golden["parameters"]["pos_emb"])[0].T
-    for case in cases(golden["variants"][variant]["outputs"]):
-        ours = Pass(build(f"{name}(p_max={len(table)})", {"table": table}), golden["inputs"], case["T"])
-        assert_rows(ours.weights, case["weights"], case["rows"])
-        assert_rows(ours.output, case["output"], case["rows"])
-
-
-# --- fox
-
-
-def test_fox_with_negated_gates_is_cable():
-    """CABLE (2503.08067) as first released has no entry of its own: it is FoX with the gates' signs reversed."""
-    golden = load("cable")
-    weight, offset = (-wave(golden["parameters"][f"h_attn.{name}"]) for name in ("weight", "bias"))
+@oracle("drope", against="golden/drope")
+@pytest.mark.parametrize("stage", ["before", "after"])
+def test_drope_equals_the_authors_before_and_after_dropping(stage):
+    golden = load("drope")
     for case in cases(golden["outputs"]):
-        ours = Pass(build("fox", {"weight": weight, "offset": offset}), golden["inputs"], case["T"])
-        assert_rows(ours.bias, case["bias"], case["rows"])
+        encoding = build("drope", {})
+        q, k, v = (wave(golden["inputs"][name], case["T"]) for name in "qkv")
+        at = At(case["T"], after_stage=stage == "after", ids=torch.arange(case["T"]))
+        at = replace(at, shared=encoding.prepare(at))
+        assert_rows(encoding.attend(*encoding.rotate(q, k, at), v, None, at), case[f"output_{stage}"], case["rows"])
 
 
-# --- dape
+# --- frequencies and scales of rotary encodings
 
 
-DAPE_NAMES = {"mlp2.0.weight": "w1", "mlp2.0.bias": "b1", "mlp2.2.weight": "w2", "mlp2.2.bias": "b2"}
-KERPLE_NAMES = {"bias_a": "base.a", "bias_p": "base.p"}
+def stretched(name: str, case: dict, longest: int):
+    return make_encoding(name, 1, case["d"], train_tokens=case["L"], longest_tokens=longest)
 
 
-def squeezed(w: torch.Tensor) -> torch.Tensor:
-    """Without the axis of queries, over which version 2's convolutions have width 1."""
-    return w.squeeze(2) if w.ndim == 4 else w
+def assert_rotation(encoding, case: dict, ids: Tensor) -> None:
+    cos, sin = encoding.prepare(At(case["N"], ids=ids))
+    close(cos[0], case["cos"], 2e-6)
+    close(sin[0], case["sin"], 2e-6)
 
 
-@oracle(
-    "dape(alibi)", "dape(kerple_log)", "dape_v2(alibi)", "dape_v2(kerple_log)", against="chuanyang-Zheng/DAPE, golden numbers"
+@oracle("yarn", "yarn_dynamic", against="golden/yarn")
+def test_yarn_equals_the_authors():
+    golden = load("yarn")["outputs"]
+    for case in golden["yarn"]:
+        assert list(ramp_range(case["d"], 1e4, case["L"])) == case["ramp"]
+        encoding = stretched("yarn", case, case["L_prime"])
+        close(encoding.thetas(At(case["L"] + 1)), case["inv_freq"])
+        cos, sin = encoding.prepare(At(case["L"] + 1, ids=torch.tensor([1])))
+        close((cos.square() + sin.square()).sqrt(), torch.full_like(cos, case["mscale"]).tolist(), 1e-6)
+    for case in golden["mscale"]:
+        assert case["scale"] < 1 or temperature(case["scale"]) == pytest.approx(case["mscale"], abs=1e-8)
+    for case in golden["dynamic"]:
+        encoding = stretched("yarn_dynamic", case, 10**5)
+        close(encoding.thetas(At(case["N"])), case["inv_freq"])
+        assert_rotation(encoding, case, torch.tensor(case["positions"]))
+
+
+@oracle("ntk", "ntk_dynamic", "interpolated(rope)", against="golden/ntk")
+def test_ntk_and_interpolation_equal_the_authors():
+    golden = load("ntk")["outputs"]
+    for case in golden["ntk"]:
+        close(stretched("ntk", case, case["L_prime"]).thetas(At(case["L"] + 1)), case["inv_freq"])
+    for case in golden["dynamic"]:
+        close(stretched("ntk_dynamic", case, 10**5).thetas(At(case["N"])), case["inv_freq"])
+    for case in golden["interpolation"]:
+        encoding = stretched("interpolated(rope)", case, 10**5)
+        ids = encoding.positions(torch.zeros(1, case["N"], dtype=torch.long), At(case["N"]))
+        assert_rotation(encoding, case, ids[case["positions"]])
+
+
+@pytest.mark.parametrize(
+    ("name", "d", "base", "train_tokens", "n"),
+    [
+        ("clipped_rope", 128, 500000, 12, 20),
+        ("clipped_rope", 32, 10000, 12, 5),
+        ("clipped_rope_scaled", 128, 500000, 8192, 29),
+        ("clipped_rope_scaled", 16, 10000, 23, 6),
+        ("clipped_rope_scaled", 8, 10000, 700, 1),
+        ("clipped_rope_scaled", 8, 10000, 3, 4),
+    ],
 )
-@pytest.mark.parametrize("base", ["alibi", "kerple_log"])
-@pytest.mark.parametrize("wrapper", ["dape", "dape_v2"])
-def test_dape_equals_the_authors(wrapper, base):
-    golden = load(wrapper)
-    variant = golden["variants"][base]
-    given = {ours: squeezed(wave(golden["parameters"][theirs])) for theirs, ours in DAPE_NAMES.items()}
-    # Every layer has its own KERPLE: `build` fills the other layer's with NaN.
-    given |= {KERPLE_NAMES[theirs]: wave(spec) for theirs, spec in variant["parameters"].items()}
-    for case in cases(variant["outputs"]):
-        ours = Pass(build(f"{wrapper}({base})", given), golden["inputs"], case["T"])
-        assert_rows(ours.bias, case["bias"], case["rows"])
+@oracle("clipped_rope_scaled", against="golden/clipped_rope, with their count of pairs")
+def test_clipped_rope_equals_the_authors_with_n_clipped_pairs(name, d, base, train_tokens, n):
+    encoding = make_encoding(f"{name}(base={float(base)})", 1, d, train_tokens=train_tokens)
+    assert encoding.clipped(frequencies(d, base)) == n
+    (entry,) = (e for e in load("clipped_rope")["frequencies"] if (e["d"], e["base"], e["clip_low_n"]) == (d, base, n))
+    close(encoding.thetas(At(9)), entry["inv_freq"])
+
+
+def test_rope_nope_has_the_layers_and_windows_of_cohere2():
+    golden, (q, k, _) = load("cohere2"), qkv(1, 3)
+    for layers, types in golden["outputs"]["layer_types"].items():
+        encoding = make_encoding("rope_nope", 1, layers=int(layers))
+        turned = [encoding.rotate(q, k, context(encoding, 3, layer=layer))[0] is not q for layer in range(len(types))]
+        ours = ["sliding_attention" if yes else "full_attention" for yes in turned]
+        # Cohere 2 has no layer without positions in a model of fewer than four layers; here the last one is.
+        assert ours == (types if len(types) >= 4 else [*types[:-1], "full_attention"])
+    for case in golden["outputs"]["window"]:
+        encoding = make_encoding(f"rope_nope_scaled(window={case['sliding_window']})", 1)
+        visible = (context(encoding, case["T"]).shared[-1] == 0).tril().squeeze()
+        found = [[row.nonzero().min().item(), row.nonzero().max().item()] for row in visible]
+        assert found == case["first_and_last_key_of_each_query"]
+
+
+def test_logn_past_the_training_length_equals_qwen():
+    for case in load("logn")["outputs"]:
+        encoding = make_encoding("logn(nope,only_past=True)", 1, train_tokens=case["train_length"])
+        rows = case.get("i", range(1, len(case["scale"]) + 1))
+        ones = torch.ones(1, 1, max(rows), 8, dtype=torch.float64)
+        q, k = encoding.rotate(ones, ones, At(max(rows)))
+        close(q[0, 0, [i - 1 for i in rows], 0], case["scale"])
+        assert torch.equal(k, ones)
+
+
+def test_temperatures_of_selective_rope_gated_equal_the_authors():
+    for case in load("selective_rope_gated")["rfa_temperatures"]:
+        thetas = make_encoding("selective_rope_gated", 1, case["d"]).prepare(At(1, ids=torch.arange(1)))
+        close(thetas, case["temperature"], 1e-9)

@@ -1,4 +1,4 @@
-"""The extra stage that some encodings declare: a hundredth of the steps, at longer lengths, in its own ranking class."""
+"""The extra stage that some encodings declare: a few more steps, at longer lengths in a ranking class of its own."""
 
 import pytest
 import torch
@@ -13,10 +13,29 @@ from bench.runs.run import Run
 from bench.runs.run_one import run_one
 from bench.suites.suite import Suite, validated
 from bench.training.evaluate import evaluate
+from bench.training.model import Decoder
 from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, learning_rate, stage_steps, train
 
 TASK = tasks.get("copying", "repeat", 12)
+
+
+def trained(name: str, steps: int, train_length: int = 4) -> Decoder:
+    model, recipe = task_model(name, TASK, train_length), recipe_of(steps=steps)
+    train(model, AdamW(model, recipe), TASK, train_length, recipe, 0, TrainingState())
+    return model
+
+
+def spied(model: Decoder, monkeypatch: pytest.MonkeyPatch) -> list[tuple[bool, bool, int]]:
+    """Whether each pass is in training and after the beginning of the stage, and the announced length, as they come."""
+    calls, real = [], model.target_states
+
+    def spy(batch, announced_length, generator=None):
+        calls.append((model.training, model.after_stage, announced_length))
+        return real(batch, announced_length, generator)
+
+    monkeypatch.setattr(model, "target_states", spy)
+    return calls
 
 
 def test_encodings_with_a_stage_have_their_own_ranking_class():
@@ -29,6 +48,8 @@ def test_encodings_with_a_stage_have_their_own_ranking_class():
         assert 0 < cls.stage.share <= 0.01, name
         assert cls.stage.encoding_only or encodings.hooks(cls) == encodings.hooks(cls.inner), name
     assert get_encoding("ssmax(finetuned(rope))").stage is not None, "a wrapper passes the stage on"
+    drope = get_encoding("drope")
+    assert drope.info.ranking == "standard" and not list(drope.stage.faults("standard", plugin=False))
 
 
 @pytest.mark.parametrize(("steps", "extra"), [(99, 0), (100, 1), (1999, 19), (2000, 20)])
@@ -45,31 +66,19 @@ def test_learning_rate_of_the_stage_decays_to_zero():
 
 
 def test_the_stage_follows_the_recipe_at_lengths_up_to_the_longest(monkeypatch):
-    recipe, calls = recipe_of(steps=200), []
-    real = tasks.train_batch
+    calls, real = [], tasks.train_batch
 
     def spy(task, length, size, seed, step, *shortest):
         calls.append((step, length))
         return real(task, length, size, seed, step, *shortest)
 
     monkeypatch.setattr(tasks, "train_batch", spy)
-    models = {}
-    for name in ("rope", "finetuned(rope)"):
+    for name, extra in (("rope", [None, None, None]), ("finetuned(rope)", [12, 12, None])):
         calls.clear()
-        model, state = task_model(name, TASK, 4), TrainingState()
-        weights = {}
-
-        def after(state, model=model, weights=weights):
-            if state.step == 200:
-                weights.update({n.replace("encoding.base", "encoding"): p.clone() for n, p in model.named_parameters()})
-
-        train(model, AdamW(model, recipe), TASK, 4, recipe, 0, state, after)
-        models[name] = weights
+        trained(name, 200)
         lengths = dict(calls)
         assert all(lengths[step] == 4 for step in range(200))
-        assert [lengths.get(step) for step in (200, 201, 202)] == ([12, 12, None] if "(" in name else [None] * 3)
-    plain, tuned = models.values()
-    assert all(torch.equal(plain[n], tuned[n]) for n in plain), "until the stage, training is the same"
+        assert [lengths.get(step) for step in (200, 201, 202)] == extra
 
 
 def test_a_result_contains_the_longest_length_seen(tmp_path):
@@ -81,16 +90,36 @@ def test_a_result_contains_the_longest_length_seen(tmp_path):
     assert seen == {"rope": (100, 4, "standard"), "finetuned(rope)": (101, 8, "longer")}
 
 
-def test_after_the_stage_tests_announce_the_same_length_as_the_stage():
-    announced = {}
-    for name in ("yarn", "finetuned(yarn)"):
-        model = task_model(name, TASK, 4)
-        real, calls = model.target_states, []
-        model.target_states = lambda batch, announced_length, draws, real=real, calls=calls: (
-            calls.append(announced_length),
-            real(batch, announced_length, draws),
-        )[1]
-        evaluate(model, TASK, {n: tasks.test_set(TASK, n, 4, 0) for n in (2, 4, 12)}, 0)
-        announced[name] = calls
-    assert announced["yarn"] == [TASK.tokens(n) for n in (2, 4, 12)]
-    assert announced["finetuned(yarn)"] == [TASK.tokens(12)] * 3
+@pytest.mark.parametrize(("name", "announced"), [("yarn", (2, 4, 12)), ("finetuned(yarn)", (12, 12, 12))])
+def test_after_the_stage_tests_announce_the_same_length_as_the_stage(name, announced, monkeypatch):
+    model = task_model(name, TASK, 4)
+    calls = spied(model, monkeypatch)
+    evaluate(model, TASK, {n: tasks.test_set(TASK, n, 4, 0) for n in (2, 4, 12)}, 0)
+    assert [length for *_, length in calls] == [TASK.tokens(n) for n in announced]
+
+
+def test_drope_drops_positions_in_a_stage_at_the_training_lengths(monkeypatch):
+    recipe, model = recipe_of(steps=40), task_model("drope", TASK, 4)
+    calls = spied(model, monkeypatch)
+    train(model, AdamW(model, recipe), TASK, 4, recipe, 0, TrainingState())
+    assert calls == [(True, step >= 40, TASK.tokens(4)) for step in range(45)]
+    calls.clear()
+    evaluate(model, TASK, {n: tasks.test_set(TASK, n, 4, 0) for n in (4, 12)}, 0)
+    assert calls == [(False, True, TASK.tokens(n)) for n in (4, 12)]
+
+
+def test_drope_is_rope_in_training_and_nope_in_its_stage_and_in_tests():
+    tokens = torch.randint(5, (2, 9), generator=torch.Generator().manual_seed(0))
+    drope, rope, nope = (task_model(name, TASK, 4) for name in ("drope", "rope", "nope"))
+    assert torch.equal(drope.train()(tokens, 9), rope.train()(tokens, 9))
+    assert torch.equal(drope.eval()(tokens, 9), nope.eval()(tokens, 9))
+    drope.train()
+    drope.in_stage = True
+    assert torch.equal(drope(tokens, 9), nope(tokens, 9)), "the position cache distinguishes the stage"
+
+
+def test_head_scale_is_tuned_alone():
+    ours, plain = trained("head_scale(nope)", 200), dict(trained("nope", 200).named_parameters())
+    assert (ours.encoding.s - 1).abs().max() > 0
+    for name, parameter in ours.named_parameters():
+        assert name == "encoding.s" or torch.equal(parameter, plain[name]), name

@@ -29,20 +29,14 @@ TASK = tasks.get("copying", "repeat", 16)
     ("encoding", "form"),
     [
         ("ntk", "rope"),
-        ("ntk_dynamic(base=500000)", "rope(base=500000.0)"),
-        ("yarn_dynamic", "rope"),
         ("yarn(base=500000)", "rope(base=500000.0)"),
+        ("drope(base=500000)", "rope(base=500000.0)"),
         ("interpolated(alibi)", "alibi"),
-        ("interpolated(rope,fixed=True)", "rope"),
         ("logn(yarn,only_past=True)", "rope"),
         ("logn(ntk)", "logn(rope)"),
-        ("ssmax(interpolated(ntk))", "ssmax(rope)"),
         ("randomised(ntk,longest=4096)", "randomised(rope,longest=4096)"),
-        ("finetuned(yarn)", "rope"),
         ("ssmax(finetuned(ntk))", "ssmax(rope)"),
-        ("rope", "rope"),
         ("rope_partial", "rope_partial"),
-        ("logn(rope)", "logn(rope)"),
     ],
 )
 def test_which_training_an_encoding_shares(encoding, form):
