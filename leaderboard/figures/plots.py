@@ -1,6 +1,6 @@
 """The figures of the board: each takes a ``Board`` and returns a matplotlib figure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -178,52 +178,31 @@ def cost(board: Board, highlighted: Sequence[str]) -> "Figure":
     ticks = [tick for tick in (0.8, 1, 1.2, 1.5, 2, 3, 4, 6, 8) if low <= tick <= high]
     axes.set_xticks(ticks, [f"{tick:g}×" for tick in ticks])
     axes.minorticks_off()
-    axes.set_xlim(low, high)
+    axes.set_xlim(low, high * (high / low) ** 0.15)
     axes.set_ylim(0, 1)
     axes.set_xlabel("time of a training step on one CPU thread, relative to nope")
-    points = [(float(row.step_time), float(row.score), row.encoding) for row in rows[strong].itertuples()]
-    name_points(axes, points, list(zip(rows["step_time"], rows["score"], strict=True)))
+    name_points(axes, [(row.step_time, row.score, row.encoding) for row in rows[strong].itertuples()])
     headline(figure, "Score beyond the training length against cost; dashed: nothing is both faster and better")
     return figure
 
 
-def name_points(axes: "Axes", points: Iterable[tuple[float, float, str]], taken: Iterable[tuple[float, float]]) -> None:
-    """Write names next to points, where they cover neither points nor other names, with a thin line if that is far.
+def name_points(axes: "Axes", points: Sequence[tuple[float, float, str]]) -> None:
+    """Write names to the right of points, higher or lower where they would cover another name, with a thin line then.
 
     Arguments:
         points: x, y and name.
-        taken: x and y of all points.
     """
-    size = np.asarray(axes.get_window_extent().size) * 72 / axes.figure.dpi  # points of the axes
-    (left, right), (bottom, top) = np.log(axes.get_xlim()), axes.get_ylim()
-
-    def at(x: float, y: float) -> np.ndarray:
-        return np.array([(np.log(x) - left) / (right - left), (y - bottom) / (top - bottom)]) * size
-
-    boxes = [(1, np.concatenate([at(x, y) - 3, at(x, y) + 3])) for x, y in taken]
+    boxes: list[tuple[np.ndarray, np.ndarray]] = []
     for x, y, name in sorted(points, key=lambda point: -point[1]):
-        place, extent = at(x, y), np.array([len(name) * 0.62 * SMALL, 1.1 * SMALL])
-        offsets = [(dx, dy) for dy in (0, 14, -14, 28, -28, 42, -42) for dx in (8, -8 - extent[0])]
-
-        def box(offset: tuple[float, float], place: np.ndarray = place, extent: np.ndarray = extent) -> np.ndarray:
-            corner = place + np.array(offset) - [0, extent[1] / 2]
-            return np.concatenate([corner, corner + extent])
-
-        def crossed(offset: tuple[float, float]) -> int:
-            a = box(offset)
-            outside = 9 * int(a[0] < 0 or a[2] > size[0] * 1.05 or a[3] > size[1])
-            return outside + sum(w for w, b in boxes if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3])
-
-        best = min(offsets, key=crossed)
-        boxes.append((5, box(best)))
-        line = {"arrowstyle": "-", "color": colour(name), "lw": 0.6, "shrinkA": 0, "shrinkB": 3} if best[1] else None
+        place = axes.transData.transform((x, y)) * 72 / axes.figure.dpi  # in points, before the layout
+        size = np.array([0.62 * len(name), 1.1]) * SMALL
+        for shift in (0, 14, -14, 28, -28, 42, -42, 56, -56):
+            low = place + [8, shift - size[1] / 2]
+            if not any((low < above).all() and (below < low + size).all() for below, above in boxes):
+                break
+        boxes.append((low, low + size))
+        line = {"arrowstyle": "-", "color": colour(name), "lw": 0.6, "shrinkA": 0, "shrinkB": 3} if shift else None
         axes.annotate(
-            name,
-            (x, y),
-            xytext=best,
-            textcoords="offset points",
-            va="center",
-            fontsize=SMALL,
-            color=colour(name),
+            name, (x, y), xytext=(8, shift), textcoords="offset points", va="center", fontsize=SMALL, color=colour(name),
             arrowprops=line,
-        )
+        )  # fmt: skip

@@ -4,7 +4,7 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from bench.text_rules import INVISIBLE
+from bench.text_rules import invisible_character
 from tasks import InputError
 
 PAGES, IMAGES = "pages", "images"
@@ -20,17 +20,11 @@ def file_name(encoding: str) -> str:
     Raises:
         InputError: a name that could escape the folder, be hidden, break a terminal, or is too long for a file.
     """
-    faults = {
-        "is empty": not encoding.strip(),
-        "starts with a dot": encoding.startswith("."),
-        "holds a path separator": any(c in encoding for c in "/\\"),
-        "holds a control character": any(unicodedata.category(c) in INVISIBLE for c in encoding),
-        "is too long": len(page_name(encoding)) > MAX_BYTES,
-    }
-    for fault, present in faults.items():
-        if present:
-            shown = encoding if len(encoding) <= 80 else encoding[:79] + "…"
-            raise InputError(f"encoding {shown!r} cannot be published: its name {fault}")
+    if not re.fullmatch(r"[^./\\][^/\\]*", encoding) or invisible_character(encoding) or len(page_name(encoding)) > MAX_BYTES:
+        raise InputError(
+            f"encoding {encoding[:80]!r} cannot be published: its name must be short, without separators of paths and control "
+            "characters, and not start with a dot"
+        )
     return encoding + SUFFIX
 
 

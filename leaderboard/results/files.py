@@ -1,23 +1,12 @@
-"""Files of the published store: lines of records, and atomic writes."""
+"""Files of the published store: reading, and atomic writes."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 from bench.files import write_atomic
 from tasks import InputError
 
-from .file_names import SUFFIX
-
 RESULTS = "results"
 """Folder of the store, below the folder of the published board."""
-
-
-def stored_lines(place: Path) -> Iterator[tuple[str, bytes, str]]:
-    """The lines of all files of encodings in a folder: where the line is, its text, and the name of its file."""
-    for path in sorted(place.glob(f"*{SUFFIX}")):
-        if not path.name.startswith("."):  # a temporary file of a killed process
-            for number, line in enumerate(read_file(path).removesuffix(b"\n").split(b"\n"), 1):
-                yield f"{path}, line {number}", line, path.name
 
 
 def read_file(path: Path) -> bytes:

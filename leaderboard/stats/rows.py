@@ -25,7 +25,7 @@ class Board:
 
     Arguments:
         runs: frame of runs of one suite.
-        costs: encoding × ``step_time``, ``step_time_past``, ``memory``, relative to NoPE.
+        costs: encoding × ``step_time``, ``memory``, relative to NoPE.
     """
 
     def __init__(self, runs: pd.DataFrame, costs: pd.DataFrame | None = None):
@@ -78,8 +78,7 @@ class Board:
         rows["within"] = np.where(rows["complete"], of_task.mean(1), np.nan)
         rows["fails_within"] = [", ".join(np.array(self.tasks)[one < GATE - 1e-9]) for one in np.nan_to_num(of_task, nan=1.0)]
         rows = rows.join(self.limits())
-        rows = rows.join(costs) if costs is not None else rows
-        rows = rows.reindex(columns=[*rows.columns, *({"step_time", "step_time_past", "memory"} - set(rows.columns))])
+        rows = rows.join(costs if costs is not None else pd.DataFrame(columns=["step_time", "memory"], dtype=float))
         return self.with_ranks(rows.reset_index(names="encoding"))
 
     def by_rate(self) -> tuple[np.ndarray, np.ndarray]:

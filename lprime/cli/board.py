@@ -43,8 +43,7 @@ def board(
         print(check_rendered(to))
         return 0
     from leaderboard.render.published import Published, joint_board, local_board
-    from leaderboard.results import local_failures
-    from leaderboard.results.chosen import suite_name, suites_with_runs, without_result
+    from leaderboard.results.chosen import suite_name, suites_with_runs
 
     folder = published_folder(to)
     name = suite_name(suite, out, folder if published else None) if suite else None
@@ -72,6 +71,5 @@ def board(
         from leaderboard.render.terminal import print_board
 
         for one in boards:
-            failed = without_result(local_failures(out, one.suite), one.all_runs)
-            print_board(one, failed, suite_command("status", one.suite, out=out), Console())
+            print_board(one, suite_command("status", one.suite, out=out), Console())
     return int(bool(damage))

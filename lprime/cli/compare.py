@@ -58,8 +58,7 @@ def find_pair(suite: str, names: tuple[str, str], out: Path, board: Path, publis
     """
     from leaderboard.render.published import build_board, joint_board, local_board
     from leaderboard.results import read_local
-    from leaderboard.results.chosen import nothing_published
-    from leaderboard.results.store import published_suites
+    from leaderboard.results.chosen import nothing_published, published_suites
     from leaderboard.stats.rows import LOCAL
 
     if suite not in (stored := published_suites(board)):
