@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 import tasks
+from leaderboard.render.columns import limit
 from leaderboard.stats.rows import Board
 from leaderboard.stats.scores import curve
 
@@ -59,21 +60,15 @@ def length_cells(axes: "Axes", names: Sequence[str], shown: pd.DataFrame, places
     """Length limits as cells, darker the longer."""
     axes.set_xlim(-0.5, len(names) - 0.5)
     heading(axes, "Half right up to … × L")
-    axes.set_xticks(range(len(names)), [short_title(task) for task in names])
+    axes.set_xticks(range(len(names)), [tasks.title(task).removeprefix("Key ").capitalize() for task in names])
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=1)
     for x, task in enumerate(names):
-        for y, limit, mark in zip(places, shown[f"limit.{task}"], shown[f"limit_mark.{task}"], strict=True):
-            if not np.isfinite(limit):
-                continue
-            depth = int(np.clip(np.log2(max(limit, 1)) / 3 * len(CELLS), 0, len(CELLS) - 1))
-            axes.barh(y, 0.94, 0.76, x - 0.47, color=CELLS[depth], lw=0)
-            text = f"{mark if isinstance(mark, str) else ''}{limit:.{1 if limit < 9.95 else 0}f}"
-            axes.text(x, y, text, ha="center", va="center", color=LIGHT_TEXT if depth > 2 else DARK_TEXT, fontsize=SMALL)
-
-
-def short_title(task: str) -> str:
-    return {"key_retrieval": "Retrieval"}.get(task, tasks.title(task))
+        depths = np.clip(np.log2(shown[f"limit.{task}"]).fillna(0) / 3 * len(CELLS), 0, len(CELLS) - 1).astype(int)
+        axes.barh(places, 0.94, 0.76, x - 0.47, color=[CELLS[depth] for depth in depths], lw=0)
+        for y, depth, (_, row) in zip(places, depths, shown.iterrows(), strict=True):
+            ink = LIGHT_TEXT if depth > 2 else DARK_TEXT
+            axes.text(x, y, limit(row, task), ha="center", va="center", color=ink, fontsize=SMALL)
 
 
 def curves(board: Board, highlighted: Sequence[str], title: str, only: Sequence[str] = (), others: bool = True) -> "Figure":
@@ -142,17 +137,13 @@ def one_encoding(board: Board, encoding: str) -> "Figure":
 def rates(board: Board, highlighted: Sequence[str]) -> "Figure":
     """Score by learning rate, mean over tasks and seeds: what tuning changes."""
     figure, (axes,) = new_figure(3.6)
-    swept = board.all_runs[board.all_runs["learning_rate"].notna()]
-    table = swept.pivot_table(index=["encoding", "learning_rate"], columns="task", values="score", observed=True)
-    overall = table.reindex(columns=board.tasks).mean(axis=1, skipna=False).dropna()
-    known, labels = sorted(swept["learning_rate"].unique()), []
+    known, labels = board.by_rate.columns.to_numpy(float), []
     axes.set_xscale("log", base=2)
     axes.set_ylim(0, 1)
-    for encoding, values in overall.groupby(level=0):
-        x, y, name = values.index.get_level_values(1).to_numpy(float), values.to_numpy(), str(encoding)
-        strong = name in list(highlighted)[:MOST_LINES]
-        axes.plot(x, y, color=colour(name) if strong else FAINT, lw=2 if strong else 0.8, marker="o", ms=4 if strong else 0)
-        labels += [(float(y[-1]), name)] if strong and x[-1] == known[-1] else []
+    for name, values in board.by_rate.iterrows():
+        strong, own = name in highlighted[:MOST_LINES], values.dropna()
+        axes.plot(own, color=colour(name) if strong else FAINT, lw=2 if strong else 0.8, marker="o", ms=4 if strong else 0)
+        labels += [(values.iloc[-1], name)] if strong and np.isfinite(values.iloc[-1]) else []
     axes.set_xticks(known, [f"{rate:g}" for rate in known])
     axes.minorticks_off()
     axes.set_xlim(known[0] * 0.9, known[-1] * (known[-1] / known[0]) ** 0.3)
@@ -197,7 +188,7 @@ def name_points(axes: "Axes", points: Sequence[tuple[float, float, str]]) -> Non
         place = axes.transData.transform((x, y)) * 72 / axes.figure.dpi  # in points, before the layout
         size = np.array([0.62 * len(name), 1.1]) * SMALL
         for shift in (0, 14, -14, 28, -28, 42, -42, 56, -56):
-            low = place + [8, shift - size[1] / 2]
+            low = place + np.array([8, shift - size[1] / 2])
             if not any((low < above).all() and (below < low + size).all() for below, above in boxes):
                 break
         boxes.append((low, low + size))

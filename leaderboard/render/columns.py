@@ -1,6 +1,7 @@
 """The columns of the board: one list, from which markdown, terminal, web page and JSON take key, title, format and help."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ TERMINAL, PAGE, WEB = "terminal", "page", "web"
 """Views: the terminal, markdown pages of suites and encodings, the web page."""
 EVERYWHERE = (TERMINAL, PAGE, WEB)
 SCORE = "exact match beyond L, chance-corrected (0 is chance, 1 is perfect), averaged over octaves of length, then over tasks"
+SIGNS = "⚑ fails a task even within the training length; ≈ not checked against the authors' paper or code"
 DETAILS = {
     "within": "exact match within the training length",
     "token": "token accuracy beyond L, chance-corrected,",
@@ -39,64 +41,26 @@ class Column(NamedTuple):
 
 def columns_of(names: Sequence[str]) -> list[Column]:
     """The columns of a suite with these tasks, in order."""
-    found = [
-        Column(
-            "rank_low",
-            "rank",
-            lambda row: rank(row, "rank_low", "rank_high"),
-            "with 95 % confidence, for all rows at once, the true rank is in this interval",
-        ),
-        Column(
-            "encoding",
-            "encoding",
-            lambda row: printable(row["encoding"]) + signs(row),
-            "⚑ fails a task even within the training length; ≈ not checked against the authors' paper or code",
-            numeric=False,
-        ),
-        Column("score", "score", lambda row: number(row["score"], 3), SCORE),
-        Column("low", "95\u00a0%", spans("low", "high"), "95 % interval of the score over blocks (seeds)"),
-        Column(
-            "rate_low",
-            "by rate",
-            spans("rate_low", "rate_high"),
-            "score at the worst and at the best learning rate",
-            (PAGE, WEB),
-        ),
-        Column("p_first", "P(first)", numbers("p_first"), "probability to be first under random weights of tasks"),
-        Column(
-            "weighted_low",
-            "rank, any weights",
-            lambda row: rank(row, "weighted_low", "weighted_high"),
-            "95 % interval of the rank under random weights of tasks and resampled blocks",
-            (WEB,),
-        ),
-    ]
     titles = {task: tasks.title(task).lower() for task in names}
-    for task, title in titles.items():
-        found.append(Column(f"score.{task}", title, numbers(f"score.{task}"), f"score on {task}"))
-    found += [
-        Column(
-            "step_time",
-            "step time",
-            numbers("step_time"),
-            "time of a training step at L on one CPU thread, relative to nope",
-        ),
+    limits = "beyond this multiple of L, fewer than half of the answers are right (chance-corrected)"
+    found = [
+        Column("rank_low", "rank", ranks("rank"), "interval of the true rank, with 95 % confidence for all rows at once"),
+        Column("encoding", "encoding", name, SIGNS, numeric=False),
+        Column("score", "score", numbers("score", 3), SCORE),
+        Column("low", "95\u00a0%", spans("low", "high"), "95 % interval of the score over blocks (seeds)"),
+        Column("rate_low", "by rate", spans("rate_low", "rate_high"), "score at the worst and best learning rate", (PAGE, WEB)),
+        Column("p_first", "P(first)", numbers("p_first"), "probability to be first under random weights of tasks"),
+        Column("weighted_low", "rank, any weights", ranks("weighted"), "95 % interval of rank under random weights", (WEB,)),
+        *(Column(f"score.{task}", title, numbers(f"score.{task}"), f"score on {task}") for task, title in titles.items()),
+        Column("step_time", "step time", numbers("step_time"), "time of a training step at L on one CPU, relative to nope"),
         Column("memory", "memory", numbers("memory"), "peak memory of a step at 4 L, relative to nope", (WEB,)),
         Column("parameters_high", "parameters", parameters, "parameters of the encoding in this suite", (WEB,)),
         Column("blocks", "blocks", lambda row: str(int(row["blocks"])), "seeds that have all tasks", (PAGE, WEB)),
     ]
     for task, title in titles.items():
-        meaning = "beyond this multiple of L, fewer than half of the answers are right (chance-corrected)"
-        found += [
-            Column(f"limit.{task}", f"{title} to", limits(task), f"length limit on {task}: {meaning}", (WEB,)),
-            Column(
-                f"low.{task}",
-                f"{title}, 95\u00a0%",
-                spans(f"low.{task}", f"high.{task}"),
-                f"95 % interval of the score on {task} over blocks",
-                (WEB,),
-            ),
-        ]
+        low, high = f"low.{task}", f"high.{task}"
+        found.append(Column(f"limit.{task}", f"{title} to", partial(limit, task=task), f"on {task}: {limits}", (WEB,)))
+        found.append(Column(low, f"{title}, 95\u00a0%", spans(low, high), f"95 % interval of the score on {task}", (WEB,)))
         for kind, meaning in DETAILS.items():
             key = f"{kind}.{task}"
             found.append(Column(key, f"{title}, {kind}", numbers(key), f"{meaning} on {task}", (WEB,)))
@@ -122,14 +86,6 @@ def span(low: Any, high: Any) -> str:
     return DASH if low is None or not np.isfinite(low) else f"{number(low)}–{number(high)}"
 
 
-def rank(row: Any, low: str, high: str) -> str:
-    """``3`` or ``1–8``."""
-    if not np.isfinite(row[low]):
-        return DASH
-    first, last = int(row[low]), int(row[high])
-    return str(first) if first == last else f"{first}–{last}"
-
-
 def limit(row: Any, task: str) -> str:
     """``1.3``, ``≥8.0``; in multiples of L."""
     value, mark = row[f"limit.{task}"], row[f"limit_mark.{task}"]
@@ -146,13 +102,23 @@ def signs(row: Any) -> str:
     return (" ⚑" if row["fails_within"] else "") + (" ≈" if row["source"] == "second-hand" else "")
 
 
-def numbers(key: str) -> Callable[[Any], str]:
-    return lambda row: number(row[key])
+def name(row: Any) -> str:
+    return printable(row["encoding"]) + signs(row)
+
+
+def numbers(key: str, digits: int = 2) -> Callable[[Any], str]:
+    return lambda row: number(row[key], digits)
 
 
 def spans(low: str, high: str) -> Callable[[Any], str]:
     return lambda row: span(row[low], row[high])
 
 
-def limits(task: str) -> Callable[[Any], str]:
-    return lambda row: limit(row, task)
+def ranks(kind: str) -> Callable[[Any], str]:
+    """``3`` or ``1–8``."""
+
+    def show(row: Any) -> str:
+        low, high = row[f"{kind}_low"], row[f"{kind}_high"]
+        return DASH if not np.isfinite(low) else f"{low:.0f}" if low == high else f"{low:.0f}–{high:.0f}"
+
+    return show

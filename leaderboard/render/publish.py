@@ -18,10 +18,8 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from bench.result import reading
-from leaderboard.results.file_names import IMAGES, PAGES, page_name
-from leaderboard.results.files import RESULTS, read_file, write_if_changed
+from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, read_file, write_if_changed
 from leaderboard.stats.rows import Board
-
 from tasks import InputError
 
 from .pages import README, SUITES, text_files
@@ -84,7 +82,7 @@ def render_published(folder: Path) -> list[str]:
     order = [*sorted(files, key=lambda path: (path == README, path)), *sorted(rendered_files(folder) - files.keys())]
     changed = [path for path in order if write_if_changed(folder / path, files.get(path))]
     content = result_hashes(folder) | {path: short_sha256(figures[path]) for path in sorted(figures)}
-    write_if_changed(folder / MANIFEST, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    write_if_changed(folder / MANIFEST, (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode())
     return changed
 
 

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from bench.measure.card import Card
 from bench.result import reading
 
-from .files import RESULTS, write_if_changed
+from .file_names import RESULTS, write_if_changed
 
 CARDS = "cards.json"
 DECLARED = ("source", "lengths", "stage_share")
@@ -38,7 +38,7 @@ def write_cards(folder: Path, cards: Mapping[str, Card]) -> None:
         InputError: the file cannot be written.
     """
     rows = [f"{json.dumps(name, ensure_ascii=False)}: {cards[name].model_dump_json()}" for name in sorted(cards)]
-    write_if_changed(folder / RESULTS / CARDS, "{\n" + ",\n".join(rows) + "\n}\n" if rows else None)
+    write_if_changed(folder / RESULTS / CARDS, ("{\n" + ",\n".join(rows) + "\n}\n").encode() if rows else None)
 
 
 def relative_costs(folder: Path, suite: str) -> pd.DataFrame:

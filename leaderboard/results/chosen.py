@@ -13,8 +13,7 @@ from bench.suites.suite import is_shipped, load_suite, shipped
 from tasks import InputError, unknown
 
 from .cards import declared
-from .file_names import SUFFIX
-from .files import RESULTS, read_file
+from .file_names import RESULTS, SUFFIX, read_file
 from .frame import build_frame, read_text, together
 
 
@@ -22,9 +21,9 @@ def local_results(out: Path, suite: str) -> Iterator[Result]:
     """The finished runs of a suite under ``out``, by task, encoding and seed."""
     for path in sorted((out / suite).glob(f"*/*/seed-*/{RESULT}")):
         run = path.parent.relative_to(out)
-        if RUN_FOLDER.fullmatch(run.name) and not any(part.startswith(".") for part in run.parts):
-            if result := read_text(str(path), read_file(path), run.as_posix()):
-                yield result
+        named = RUN_FOLDER.fullmatch(run.name) and not any(part.startswith(".") for part in run.parts)
+        if named and (result := read_text(str(path), read_file(path), run.as_posix())):
+            yield result
 
 
 def stored_results(folder: Path, suite: str) -> Iterator[tuple[Result, bytes]]:

@@ -1,14 +1,14 @@
-"""File names for encodings, whose names may contain brackets, commas and, in plugins, any other character."""
+"""Files of the published board. Names of encodings may contain brackets, commas and, in plugins, any other character."""
 
 import re
-import unicodedata
-from collections.abc import Iterable
+from pathlib import Path
 
+from bench.files import write_atomic
 from bench.text_rules import invisible_character
 from tasks import InputError
 
-PAGES, IMAGES = "pages", "images"
-"""Subfolders of the published board: encoding pages, and figures by suite."""
+RESULTS, PAGES, IMAGES = "results", "pages", "images"
+"""Subfolders of the published board: the store, encoding pages, and figures by suite."""
 SUFFIX = ".jsonl"
 MAX_BYTES = 200
 """Limit of a page's name. File systems allow 255, and a file is first written under a longer temporary name."""
@@ -45,17 +45,28 @@ def page_name(encoding: str) -> str:
     return re.sub("[^A-Za-z0-9._=,-]", escaped, text)
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Refuse names that ``file_name`` refuses, and pairs that differ only in case or Unicode normalisation.
+def read_file(path: Path) -> bytes:
+    """The bytes of a file.
 
     Raises:
-        InputError: the first such name or pair.
+        InputError: it cannot be read.
     """
-    seen: dict[str, str] = {}
-    for name in sorted(names):
-        file_name(name)
-        other = seen.setdefault(unicodedata.normalize("NFC", name).casefold(), name)
-        if other != name:
-            raise InputError(
-                f"encodings {other!r} and {name!r} cannot both be published: some file systems treat them as one name"
-            )
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def write_if_changed(path: Path, content: bytes | None) -> bool:
+    """Write a file unless it already has that content; None deletes it. Returns whether anything changed.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    if content == (read_file(path) if path.is_file() else None):
+        return False
+    if content is None:
+        path.unlink()
+    else:
+        write_atomic(path, content)
+    return True

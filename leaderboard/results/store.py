@@ -14,8 +14,7 @@ from bench.result import RESULT, Result
 from tasks import InputError, unknown
 
 from .chosen import local_results, stored_results
-from .file_names import check_names, file_name
-from .files import RESULTS, write_if_changed
+from .file_names import RESULTS, file_name, write_if_changed
 from .frame import build_frame, refuse_damage
 
 OUTCOME = ("variant", "train_length", "longest_seen", "status", "steps", "loss", "scores", "parameters", "data_hash")
@@ -90,10 +89,9 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
     lines |= {key: run.model_dump_json().encode() for key, run in new.items()}
     with refuse_damage():  # contradictory runs, before anything is written
         build_frame([*(run for run, _ in stored.values()), *new.values()], "published")
-    check_names({key.encoding for key in lines})
-    for encoding in sorted({key.encoding for key in new}):
+    for file, encoding in [(place / file_name(name), name) for name in sorted({key.encoding for key in new})]:
         own = sorted(key for key in lines if key.encoding == encoding)
-        write_if_changed(place / file_name(encoding), b"".join(lines[key] + b"\n" for key in own))
+        write_if_changed(file, b"".join(lines[key] + b"\n" for key in own))
     return Publication(suite, len(new), len(found) - len(new))
 
 

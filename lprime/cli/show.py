@@ -75,8 +75,7 @@ def board_lines(name: str) -> dict[str, dict[str, Any]]:
     from leaderboard.render.columns import TERMINAL, parameters, shown
     from leaderboard.render.published import MAIN, build_board
     from leaderboard.results import read_published
-    from leaderboard.results.file_names import file_name
-    from leaderboard.results.files import RESULTS
+    from leaderboard.results.file_names import RESULTS, file_name
 
     folder, found = published_folder(PUBLISHED), {}
     places = sorted((folder / RESULTS).glob("*/"), key=lambda place: (place.name != MAIN, place.name))
