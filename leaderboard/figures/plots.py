@@ -178,14 +178,14 @@ def cost(board: Board, highlighted: Sequence[str]) -> "Figure":
 
 
 def name_points(axes: "Axes", points: Sequence[tuple[float, float, str]]) -> None:
-    """Write names to the right of points, higher or lower where they would cover another name, with a thin line then.
+    """Write names to the right of points, higher or lower where they would cover one of them, with a thin line then.
 
     Arguments:
         points: x, y and name.
     """
-    boxes: list[tuple[np.ndarray, np.ndarray]] = []
-    for x, y, name in sorted(points, key=lambda point: -point[1]):
-        place = axes.transData.transform((x, y)) * 72 / axes.figure.dpi  # in points, before the layout
+    places = axes.transData.transform([point[:2] for point in points]) * 72 / axes.figure.dpi  # in points, before the layout
+    boxes = [(place - 4, place + 4) for place in places]
+    for (x, y, name), place in sorted(zip(points, places, strict=True), key=lambda pair: -pair[0][1]):
         size = np.array([0.62 * len(name), 1.1]) * SMALL
         for shift in (0, 14, -14, 28, -28, 42, -42, 56, -56):
             low = place + np.array([8, shift - size[1] / 2])

@@ -52,10 +52,9 @@ def results(
 
 def as_frame(results: Sequence[Result]) -> "pd.DataFrame":
     """The tidy table of your own runs; see ``results``."""
-    from leaderboard.results.frame import Text, build_frame
+    from leaderboard.results.frame import build_frame
 
-    texts = (Text(str(one.path), one.model_dump_json().encode(), ()) for one in results)
-    return origin_first(tidy(build_frame(texts, "local")))
+    return origin_first(tidy(build_frame(results, "local")))
 
 
 def origin_first(frame: "pd.DataFrame") -> "pd.DataFrame":
