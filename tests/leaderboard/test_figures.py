@@ -96,6 +96,12 @@ def test_labels_do_not_overlap(drawn):
             assert all(a.y0 >= b.y1 - 1 or b.y0 >= a.y1 - 1 for b in boxes[:n])
 
 
+def test_rates_are_means_over_tasks_and_seeds(made, drawn):
+    (axes,) = drawn["rates"].axes
+    line = next(line for line in axes.lines if line.get_color() == colour("alibi"))
+    assert line.get_xdata().tolist() == [0.001, 0.004] and line.get_ydata() == pytest.approx([1, 1])
+
+
 def test_the_cost_figure_names_what_nothing_beats(made, drawn):
     (axes,) = drawn["cost"].axes
     rows = made.rows
@@ -103,14 +109,6 @@ def test_the_cost_figure_names_what_nothing_beats(made, drawn):
         r.encoding for r in rows.itertuples() if not ((rows["step_time"] <= r.step_time) & (rows["score"] > r.score)).any()
     ]
     assert {text.get_text() for text in axes.texts} == {*front, "alibi", "rope"}
-
-
-def test_rates_are_means_over_tasks_and_seeds():
-    runs = [r.model_copy(update={"learning_rate": 0.001}) for r in full(suite(), {"nope": CURVE})]
-    runs += [r.model_copy(update={"learning_rate": 0.004}) for r in full(suite(), {"nope": (1, 1, 1, 1)})]
-    (axes,) = plots.rates(board(runs), ["nope"]).axes
-    (line,) = axes.lines
-    assert line.get_xdata().tolist() == [0.001, 0.004] and line.get_ydata()[1] == pytest.approx(1)
 
 
 def test_an_encoding_with_a_part_of_the_tasks_has_a_figure():

@@ -160,13 +160,6 @@ class TestInChromium:
         assert set(names(tab)) == {"nope", "t5"} and not tab.is_visible("#card")
         assert len(tab.query_selector_all(".panel:not(.wide)")) == 1
 
-    def test_dark_by_preference_and_by_button(self, opened):
-        dark = opened(color_scheme="dark")
-        back = "getComputedStyle(document.body).backgroundColor"
-        assert dark.evaluate(back) == "rgb(13, 17, 23)"
-        dark.click("#theme")
-        assert dark.evaluate(back) == "rgb(255, 255, 255)" and "theme=light" in dark.url
-
     def test_on_a_phone_the_table_is_in_the_first_screen_and_nothing_overflows(self, opened):
         tab = opened(width=390, height=844)
         assert tab.evaluate("document.querySelector('.board:not([hidden]) table').getBoundingClientRect().top") < 500
