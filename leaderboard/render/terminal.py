@@ -140,8 +140,8 @@ def print_comparison(found: dict[str, Any], console: Console) -> None:
     pair = found["a"], found["b"]
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     table.add_column("", no_wrap=True)
-    for row in pair:
-        table.add_column(Text(printable(row["encoding"], 30)), justify="right", no_wrap=True)
+    for row, colour in zip(pair, ("cyan", "magenta"), strict=True):
+        table.add_column(Text(printable(row["encoding"], 30), style=colour), justify="right", no_wrap=True)
     keys = {"all": ("score", "low", "high")}
     keys |= {tasks.title(task): (f"score.{task}", f"low.{task}", f"high.{task}") for task in found["tasks"]}
     for title, (score, low, high) in keys.items():

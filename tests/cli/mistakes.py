@@ -232,16 +232,8 @@ COMMANDS = {
     "export --to t.csv --suite smal": "unknown suite 'smal'; did you mean 'small'?",
     "export --to t.csv --published --board nowhere": "nothing is published under nowhere; expected results/",
     "export --probes --published --to t.csv": "no probes under leaderboard/published; published probes are only in a checkout",
-    "export --to t.csv --format cvs": "unknown format 'cvs'; did you mean 'csv'?",
-    "export --to t.csv --format parquet": "t.csv ends in .csv, but --format is parquet; expected one of the two",
-    "export --to t.xlsx": "the ending of t.xlsx names no format; expected one of .csv, .json, .parquet, or --format",
-    "export --to runs --format csv --force": "runs is a folder, and --format csv writes a file; choose another --to",
-    "export --to runs --format dataset": "runs exists; choose another --to, or replace it with --force",
-    "export --to runs --format dataset --force": "runs is not a saved dataset, and --force replaces nothing else",
     "export --to file/inside.csv": "cannot write file/inside.csv",
-    "export --to file/inside --format dataset": "cannot write file/inside",
     "export --to /proc/nowhere.parquet": "cannot write /proc/nowhere",
-    "export --to file --format json": "file exists; choose another --to, or replace it with --force",
 }
 """Command → answer, in a folder with a suite, its results and a file."""
 

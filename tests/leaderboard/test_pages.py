@@ -80,9 +80,8 @@ def test_a_page_of_a_task_has_an_example_and_its_rows_by_score(files):
     text = files["suites/tiny-sorting.md"]
     assert "<bos>" in text and "Trained to L = 6, tested to 12" in text
     rows = table_rows(text)
-    assert len(rows) == 5 and [float(row["sorting"]) for row in rows] == sorted(
-        (float(r["sorting"]) for r in rows), reverse=True
-    )
+    scores = [float(row["sorting"]) for row in rows]
+    assert len(rows) == 5 and scores == sorted(scores, reverse=True)
     assert rows[0]["sorting to"] == "≥2.0" and rows[0]["sorting, within"] == "1.00"
 
 

@@ -110,9 +110,12 @@ def test_one_file_per_encoding_and_one_line_per_run(out, board):
     assert len(read_published(board, "tiny")) == 12
 
 
-def test_publishing_again_changes_no_byte_and_no_file(out, board):
+def test_the_same_outcome_at_another_time_or_place_changes_no_byte_and_no_file(out, board):
     publish("tiny", out, board)
     before, inodes = files(board), {p: p.stat().st_ino for p in board.rglob("*.jsonl")}
+    dates = {"started": "2026-01-01T00:00:00Z", "finished": "2026-01-01T00:00:01Z", "timings": timings(1, cpu_share=0.5)}
+    machine = {"device": "cpu (another)", "threads": 2, "commit": "a" * 40, "versions": {"torch": "9"}}
+    store(out, [result(suite(), **dates, **machine)])
     assert publish("tiny", out, board) == Publication("tiny", added=0, kept=12)
     assert files(board) == before and inodes == {p: p.stat().st_ino for p in board.rglob("*.jsonl")}
 
@@ -145,17 +148,6 @@ def test_a_run_that_contradicts_a_published_one_is_refused_and_nothing_is_writte
         f"{board}/results/tiny/nope.jsonl in {named}, though suite and seed are the same; "
         "find out why (another processor or version may round differently), then delete one"
     )
-    assert files(board) == before
-
-
-def test_the_same_outcome_at_another_time_or_place_leaves_the_published_run(tmp_path, board):
-    store(tmp_path / "runs", [result(suite())])
-    publish("tiny", tmp_path / "runs", board)
-    before = files(board)
-    dates = {"started": "2026-01-01T00:00:00Z", "finished": "2026-01-01T00:00:01Z", "timings": timings(1, cpu_share=0.5)}
-    machine = {"device": "cpu (another)", "threads": 2, "commit": "a" * 40, "versions": {"torch": "9"}}
-    store(tmp_path / "runs", [result(suite(), **dates, **machine)])
-    assert publish("tiny", tmp_path / "runs", board) == Publication("tiny", added=0, kept=1)
     assert files(board) == before
 
 
