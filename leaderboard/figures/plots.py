@@ -7,9 +7,8 @@ import numpy as np
 import pandas as pd
 
 import tasks
-from leaderboard.render.columns import limit
 from leaderboard.stats.rows import Board
-from leaderboard.stats.scores import curve
+from leaderboard.stats.scores import curve, limit_text
 
 from .style import FAINT, INK, SMALL, colour, end_labels, heading, headline, new_figure
 
@@ -66,9 +65,10 @@ def length_cells(axes: "Axes", names: Sequence[str], shown: pd.DataFrame, places
     for x, task in enumerate(names):
         depths = np.clip(np.log2(shown[f"limit.{task}"]).fillna(0) / 3 * len(CELLS), 0, len(CELLS) - 1).astype(int)
         axes.barh(places, 0.94, 0.76, x - 0.47, color=[CELLS[depth] for depth in depths], lw=0)
-        for y, depth, (_, row) in zip(places, depths, shown.iterrows(), strict=True):
+        texts = map(limit_text, shown[f"limit.{task}"], shown[f"limit_mark.{task}"])
+        for y, depth, text in zip(places, depths, texts, strict=True):
             ink = LIGHT_TEXT if depth > 2 else DARK_TEXT
-            axes.text(x, y, limit(row, task), ha="center", va="center", color=ink, fontsize=SMALL)
+            axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=SMALL)
 
 
 def curves(board: Board, highlighted: Sequence[str], title: str, only: Sequence[str] = (), others: bool = True) -> "Figure":

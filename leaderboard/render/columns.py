@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 
 import tasks
+from leaderboard.stats.scores import limit_text
 
 from .text import printable
 
@@ -88,8 +89,7 @@ def span(low: Any, high: Any) -> str:
 
 def limit(row: Any, task: str) -> str:
     """``1.3``, ``≥8.0``; in multiples of L."""
-    value, mark = row[f"limit.{task}"], row[f"limit_mark.{task}"]
-    return f"{mark}{value:.{0 if value >= 9.95 else 1}f}" if np.isfinite(value) else DASH
+    return limit_text(row[f"limit.{task}"], row[f"limit_mark.{task}"])
 
 
 def parameters(row: Any) -> str:
