@@ -4,13 +4,6 @@ from pathlib import Path
 
 PUBLISHED = Path("leaderboard/published")
 """The published board in a checkout: results, and everything that is rendered from them."""
-ARCHIVE = Path("leaderboard/archive")
-"""Boards of earlier versions of suites, with their results, as last rendered: a folder each."""
-
-
-def archived_boards(board: Path) -> list[Path]:
-    """Folders of the archived boards next to a board, sorted."""
-    return sorted(path.parent for path in (board.parent / ARCHIVE.name).glob("*/results"))
 
 
 def published_folder(folder: Path = PUBLISHED) -> Path:

@@ -13,11 +13,11 @@ from bench.result import EncodingRecord, LengthScore, Result, Timings, write_res
 from bench.runs.run import FAILURE, Failure
 from bench.suites.suite import Suite, load_suite
 from leaderboard.render.published import build_board
-from leaderboard.results.frame import Text, build_frame
+from leaderboard.results.frame import build_frame
 from leaderboard.stats.rows import Board
 
 QUICK = load_suite("quick")
-CURVE = (1, 1, 0.5, 0.25)
+CURVE, GOOD, WORST = (1, 1, 0.5, 0.25), (1, 1, 1, 1), (1, 1, 0, 0)
 """Exact match at the four test lengths of ``suite``."""
 
 
@@ -128,27 +128,36 @@ def full(of: Suite, curves: Mapping[str, Sequence[float]], **changes: Any) -> li
 
 def frame(runs: Sequence[Result], origin: str = "published") -> pd.DataFrame:
     """The frame of runs."""
-    return build_frame((Text(str(run.path), run.model_dump_json().encode(), ()) for run in runs), origin)
+    return build_frame(runs, origin)
 
 
-def board(runs: Sequence[Result], origin: str = "published") -> Board:
-    return build_board(frame(runs, origin), None)
+def board(runs: Sequence[Result]) -> Board:
+    return build_board(frame(runs), None)
 
 
-def place(out: Path, run: Result) -> Path:
-    return out / run.path
+def spread(of: Suite, curves: Mapping[str, Sequence[float]], by: float = 0.02) -> list[Result]:
+    """Runs of each encoding whose curves differ a little between seeds, in the same way for all."""
+    runs = []
+    for encoding, curve in curves.items():
+        for task in of.tasks:
+            for seed in of.seeds:
+                exact = [min(1, max(0, value - by * (seed - 1) * (n > 1))) for n, value in enumerate(curve)]
+                runs.append(result(of, task.task, encoding, seed, exact))
+    return runs
+
+
+def in_class(of: Suite, name: str, ranking: str, exact: Sequence[float]) -> list[Result]:
+    """Runs of an encoding of a ranking class on every task and seed."""
+    return [result(of, task.task, record(name, ranking=ranking), seed, exact) for task in of.tasks for seed in of.seeds]
 
 
 def store(out: Path, runs: Sequence[Result]) -> None:
     """Write results where the harness would."""
     for run in runs:
-        write_result(place(out, run), run)
-
-
-def failure(error: str) -> Failure:
-    return Failure(error=error, traceback="Traceback: …", finished="2025-01-01T00:00:03Z")
+        write_result(out / run.path, run)
 
 
 def store_failure(out: Path, run: Result, error: str) -> None:
     """Write a failure in place of this run's result."""
-    write_atomic(place(out, run) / FAILURE, failure(error).model_dump_json())
+    failure = Failure(error=error, traceback="Traceback: …", finished="2025-01-01T00:00:03Z")
+    write_atomic(out / run.path / FAILURE, failure.model_dump_json())

@@ -1,6 +1,6 @@
 """The figures of the board: each takes a ``Board`` and returns a matplotlib figure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,7 +8,7 @@ import pandas as pd
 
 import tasks
 from leaderboard.stats.rows import Board
-from leaderboard.stats.scores import curve
+from leaderboard.stats.scores import curve, limit_text
 
 from .style import FAINT, INK, SMALL, colour, end_labels, heading, headline, new_figure
 
@@ -59,21 +59,16 @@ def length_cells(axes: "Axes", names: Sequence[str], shown: pd.DataFrame, places
     """Length limits as cells, darker the longer."""
     axes.set_xlim(-0.5, len(names) - 0.5)
     heading(axes, "Half right up to … × L")
-    axes.set_xticks(range(len(names)), [short_title(task) for task in names])
+    axes.set_xticks(range(len(names)), [tasks.title(task).removeprefix("Key ").capitalize() for task in names])
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=1)
     for x, task in enumerate(names):
-        for y, limit, mark in zip(places, shown[f"limit.{task}"], shown[f"limit_mark.{task}"], strict=True):
-            if not np.isfinite(limit):
-                continue
-            depth = int(np.clip(np.log2(max(limit, 1)) / 3 * len(CELLS), 0, len(CELLS) - 1))
-            axes.barh(y, 0.94, 0.76, x - 0.47, color=CELLS[depth], lw=0)
-            text = f"{mark if isinstance(mark, str) else ''}{limit:.{1 if limit < 9.95 else 0}f}"
-            axes.text(x, y, text, ha="center", va="center", color=LIGHT_TEXT if depth > 2 else DARK_TEXT, fontsize=SMALL)
-
-
-def short_title(task: str) -> str:
-    return {"key_retrieval": "Retrieval"}.get(task, tasks.title(task))
+        depths = np.clip(np.log2(shown[f"limit.{task}"]).fillna(0) / 3 * len(CELLS), 0, len(CELLS) - 1).astype(int)
+        axes.barh(places, 0.94, 0.76, x - 0.47, color=[CELLS[depth] for depth in depths], lw=0)
+        texts = map(limit_text, shown[f"limit.{task}"], shown[f"limit_mark.{task}"])
+        for y, depth, text in zip(places, depths, texts, strict=True):
+            ink = LIGHT_TEXT if depth > 2 else DARK_TEXT
+            axes.text(x, y, text, ha="center", va="center", color=ink, fontsize=SMALL)
 
 
 def curves(board: Board, highlighted: Sequence[str], title: str, only: Sequence[str] = (), others: bool = True) -> "Figure":
@@ -142,17 +137,13 @@ def one_encoding(board: Board, encoding: str) -> "Figure":
 def rates(board: Board, highlighted: Sequence[str]) -> "Figure":
     """Score by learning rate, mean over tasks and seeds: what tuning changes."""
     figure, (axes,) = new_figure(3.6)
-    swept = board.all_runs[board.all_runs["learning_rate"].notna()]
-    table = swept.pivot_table(index=["encoding", "learning_rate"], columns="task", values="score", observed=True)
-    overall = table.reindex(columns=board.tasks).mean(axis=1, skipna=False).dropna()
-    known, labels = sorted(swept["learning_rate"].unique()), []
+    known, labels = board.by_rate.columns.to_numpy(float), []
     axes.set_xscale("log", base=2)
     axes.set_ylim(0, 1)
-    for encoding, values in overall.groupby(level=0):
-        x, y, name = values.index.get_level_values(1).to_numpy(float), values.to_numpy(), str(encoding)
-        strong = name in list(highlighted)[:MOST_LINES]
-        axes.plot(x, y, color=colour(name) if strong else FAINT, lw=2 if strong else 0.8, marker="o", ms=4 if strong else 0)
-        labels += [(float(y[-1]), name)] if strong and x[-1] == known[-1] else []
+    for name, values in board.by_rate.iterrows():
+        strong, own = name in highlighted[:MOST_LINES], values.dropna()
+        axes.plot(own, color=colour(name) if strong else FAINT, lw=2 if strong else 0.8, marker="o", ms=4 if strong else 0)
+        labels += [(values.iloc[-1], name)] if strong and np.isfinite(values.iloc[-1]) else []
     axes.set_xticks(known, [f"{rate:g}" for rate in known])
     axes.minorticks_off()
     axes.set_xlim(known[0] * 0.9, known[-1] * (known[-1] / known[0]) ** 0.3)
@@ -178,52 +169,31 @@ def cost(board: Board, highlighted: Sequence[str]) -> "Figure":
     ticks = [tick for tick in (0.8, 1, 1.2, 1.5, 2, 3, 4, 6, 8) if low <= tick <= high]
     axes.set_xticks(ticks, [f"{tick:g}×" for tick in ticks])
     axes.minorticks_off()
-    axes.set_xlim(low, high)
+    axes.set_xlim(low, high * (high / low) ** 0.15)
     axes.set_ylim(0, 1)
     axes.set_xlabel("time of a training step on one CPU thread, relative to nope")
-    points = [(float(row.step_time), float(row.score), row.encoding) for row in rows[strong].itertuples()]
-    name_points(axes, points, list(zip(rows["step_time"], rows["score"], strict=True)))
+    name_points(axes, [(row.step_time, row.score, row.encoding) for row in rows[strong].itertuples()])
     headline(figure, "Score beyond the training length against cost; dashed: nothing is both faster and better")
     return figure
 
 
-def name_points(axes: "Axes", points: Iterable[tuple[float, float, str]], taken: Iterable[tuple[float, float]]) -> None:
-    """Write names next to points, where they cover neither points nor other names, with a thin line if that is far.
+def name_points(axes: "Axes", points: Sequence[tuple[float, float, str]]) -> None:
+    """Write names to the right of points, higher or lower where they would cover one of them, with a thin line then.
 
     Arguments:
         points: x, y and name.
-        taken: x and y of all points.
     """
-    size = np.asarray(axes.get_window_extent().size) * 72 / axes.figure.dpi  # points of the axes
-    (left, right), (bottom, top) = np.log(axes.get_xlim()), axes.get_ylim()
-
-    def at(x: float, y: float) -> np.ndarray:
-        return np.array([(np.log(x) - left) / (right - left), (y - bottom) / (top - bottom)]) * size
-
-    boxes = [(1, np.concatenate([at(x, y) - 3, at(x, y) + 3])) for x, y in taken]
-    for x, y, name in sorted(points, key=lambda point: -point[1]):
-        place, extent = at(x, y), np.array([len(name) * 0.62 * SMALL, 1.1 * SMALL])
-        offsets = [(dx, dy) for dy in (0, 14, -14, 28, -28, 42, -42) for dx in (8, -8 - extent[0])]
-
-        def box(offset: tuple[float, float], place: np.ndarray = place, extent: np.ndarray = extent) -> np.ndarray:
-            corner = place + np.array(offset) - [0, extent[1] / 2]
-            return np.concatenate([corner, corner + extent])
-
-        def crossed(offset: tuple[float, float]) -> int:
-            a = box(offset)
-            outside = 9 * int(a[0] < 0 or a[2] > size[0] * 1.05 or a[3] > size[1])
-            return outside + sum(w for w, b in boxes if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3])
-
-        best = min(offsets, key=crossed)
-        boxes.append((5, box(best)))
-        line = {"arrowstyle": "-", "color": colour(name), "lw": 0.6, "shrinkA": 0, "shrinkB": 3} if best[1] else None
+    places = axes.transData.transform([point[:2] for point in points]) * 72 / axes.figure.dpi  # in points, before the layout
+    boxes = [(place - 4, place + 4) for place in places]
+    for (x, y, name), place in sorted(zip(points, places, strict=True), key=lambda pair: -pair[0][1]):
+        size = np.array([0.62 * len(name), 1.1]) * SMALL
+        for shift in (0, 14, -14, 28, -28, 42, -42, 56, -56):
+            low = place + np.array([8, shift - size[1] / 2])
+            if not any((low < above).all() and (below < low + size).all() for below, above in boxes):
+                break
+        boxes.append((low, low + size))
+        line = {"arrowstyle": "-", "color": colour(name), "lw": 0.6, "shrinkA": 0, "shrinkB": 3} if shift else None
         axes.annotate(
-            name,
-            (x, y),
-            xytext=best,
-            textcoords="offset points",
-            va="center",
-            fontsize=SMALL,
-            color=colour(name),
+            name, (x, y), xytext=(8, shift), textcoords="offset points", va="center", fontsize=SMALL, color=colour(name),
             arrowprops=line,
-        )
+        )  # fmt: skip

@@ -4,15 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
+from bench.findings.finding import Finding, shipped_findings
+from bench.findings.outcome import published_outcomes, read_outcomes
+from bench.findings.verdict import RULES, Judgement, verdict_of
+from bench.measure.card import Card
 from leaderboard.results import read_local, read_published, together
 from leaderboard.results.cards import read_cards, relative_costs
-from leaderboard.results.chosen import nothing_published
+from leaderboard.results.chosen import nothing_published, published_suites
 from leaderboard.results.facts import fact
-from leaderboard.results.store import published_suites
 from leaderboard.stats.rows import LOCAL, Board, is_ranked
 from tasks import InputError, unknown
 
@@ -26,8 +28,7 @@ def build_board(runs: pd.DataFrame, folder: Path | None) -> Board:
     Arguments:
         folder: the published board; None leaves costs out, since times of different machines do not compare.
     """
-    costs = relative_costs(folder, runs["suite"].iloc[0]) if folder else pd.DataFrame()
-    board = Board(runs, costs[["step_time", "step_time_past", "memory"]] if len(costs) else None)
+    board = Board(runs, relative_costs(folder, runs["suite"].iloc[0]) if folder else None)
     board.rows["gloss"] = [fact(name.removesuffix(LOCAL), "gloss") for name in board.rows["encoding"]]
     return board
 
@@ -53,13 +54,13 @@ def joint_board(suite: str, out: Path | None, folder: Path) -> Board:
     Raises:
         InputError: nothing of the suite is published.
     """
-    published = read_published(folder, suite)
-    if not len(published):
+    runs = read_published(folder, suite)
+    if not len(runs):
         raise unknown("published suite", suite, names) if (names := published_suites(folder)) else nothing_published(folder)
-    if out is None or not len(local := read_local(out, suite)):
-        return build_board(published, folder)
-    local["encoding"] += LOCAL
-    return build_board(together(published, local), folder)
+    if out is not None:
+        local = read_local(out, suite)
+        runs = together(runs, local.assign(encoding=local["encoding"] + LOCAL))
+    return build_board(runs, folder)
 
 
 @dataclass
@@ -87,30 +88,12 @@ class Published:
         return found
 
     @cached_property
-    def cards(self) -> Mapping:
+    def cards(self) -> Mapping[str, Card]:
         return read_cards(self.folder)
 
     @cached_property
-    def findings(self) -> Sequence[Mapping[str, str]]:
-        """Published findings with their verdicts, as the columns of the page of findings."""
-        from bench.findings.finding import shipped_findings
-        from bench.findings.outcome import published_outcomes, read_outcomes
-        from bench.findings.verdict import RULES, verdict_of
-
-        outcomes = read_outcomes(published_outcomes(self.folder))
-        order, rows = [*RULES], list[dict[str, Any]]()
-        for finding in shipped_findings() if outcomes else ():
-            judged = verdict_of(finding, outcomes.get(finding.name))
-            rows.append(
-                {
-                    "claim": finding.claim,
-                    "paper": finding.source.paper.split(",")[0],
-                    "link": finding.source.link,
-                    "setting": finding.source.setting,
-                    "verdict": judged.verdict,
-                    "numbers": [(part.text, part.published, part.estimate, part.half_width) for part in judged.parts],
-                    "why": judged.why or finding.objection,
-                    "file": finding.name,
-                }
-            )
-        return sorted(rows, key=lambda row: order.index(row["verdict"]) if row["verdict"] in order else len(order))
+    def findings(self) -> Sequence[tuple[Finding, Judgement]]:
+        """Findings with their verdicts, confirmed ones first; none without outcomes."""
+        outcomes, order = read_outcomes(published_outcomes(self.folder)), [*RULES]
+        judged = [(finding, verdict_of(finding, outcomes.get(finding.name))) for finding in shipped_findings()]
+        return sorted(judged, key=lambda pair: [*order, pair[1].verdict].index(pair[1].verdict)) if outcomes else []

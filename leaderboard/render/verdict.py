@@ -1,17 +1,13 @@
-"""The answer of a board in few words: who leads, how open the order is, who is clearly behind, and what to start with."""
+"""The answer of a board in few words: who leads, who is clearly behind, and what to start with."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
-import tasks
-from leaderboard.results.facts import fact
-from leaderboard.stats.ranks import ALPHA
-from leaderboard.stats.rows import LOCAL, Board
+from leaderboard.stats.rows import Board
 
-from .columns import DASH, limit, ratio
+from .columns import limit
 
 REFERENCES = ("kerple_log", "alibi", "nope", "t5", "rope", "sinusoidal")
 """Well-known encodings, next to the leaders in the picture of the front page."""
@@ -21,14 +17,6 @@ CLOSE = 0.03
 """Scores on one task that differ by less are alike."""
 SHORT = 1.5
 """Length limit, in multiples of L, under which nobody works beyond the training length."""
-NEEDS = {
-    "copying": "Exact copying",
-    "addition": "Arithmetic",
-    "parity": "State (parity)",
-    "key_retrieval": "Retrieval",
-    "sorting": "Global order (sorting)",
-}
-"""Task → what a reader needs it for; others go by their titles."""
 
 
 class Verdict(NamedTuple):
@@ -44,13 +32,14 @@ class Verdict(NamedTuple):
     """Whether the suite has a single learning rate."""
 
 
-class Need(NamedTuple):
-    """A row of the table "You need → start with"."""
+class Start(NamedTuple):
+    """What to start with where a task matters: a row of the table of the front page."""
 
-    need: str
+    task: str
     names: Sequence[str]
-    cost: str
-    note: str
+    """Encodings whose score is close to the best; none if no encoding works beyond the training length."""
+    limit: str
+    """Length limit of the best encoding."""
 
 
 def main_rows(board: Board) -> pd.DataFrame:
@@ -72,8 +61,7 @@ def references(board: Board) -> pd.DataFrame:
 
 def verdict(board: Board) -> Verdict:
     rows = main_rows(board)
-    tested = rows["rank_low"].notna()
-    behind = rows[tested & (rows["rank_low"] > 1) & rows["encoding"].isin(REFERENCES)]
+    behind = rows[(rows["rank_low"] > 1) & rows["encoding"].isin(REFERENCES)]
     return Verdict(
         best=list(rows["encoding"].head(2)),
         open=int((rows["rank_low"] == 1).sum()),
@@ -82,47 +70,14 @@ def verdict(board: Board) -> Verdict:
     )
 
 
-def significant_pairs(board: Board, first: pd.DataFrame, second: pd.DataFrame | None = None) -> tuple[int, int]:
-    """How many pairs are significantly different, and how many there are: within a group, or between two."""
-    ps = board.ps[np.ix_(first.index, (first if second is None else second).index)]
-    ps = ps[np.triu_indices(len(first), 1)] if second is None else ps.ravel()
-    return int((ps <= ALPHA).sum()), int(ps.size)
-
-
-def needs(board: Board) -> list[Need]:
+def starts(board: Board) -> list[Start]:
     """For each task, what to start with: encodings of the main class whose score on it is close to the best."""
     every, found = main_rows(board), []
     for task in board.tasks:
-        rows = every[~every["fails_within"].str.split(", ").map(lambda failed, t=task: t in failed)]
-        rows = rows.sort_values(f"score.{task}", ascending=False, kind="stable")
-        if not len(rows):
-            continue
-        best = rows.iloc[0]
-        reached = rows[f"limit_mark.{task}"].eq("≥").sum()
-        close = rows[rows[f"score.{task}"] >= best[f"score.{task}"] - CLOSE].sort_values(
-            "score", ascending=False, kind="stable"
-        )
-        need, farthest = NEEDS.get(task, tasks.title(task)), limit(best, task).removeprefix("≥").removesuffix(".0")
-        count = f"{reached} gets there" if reached == 1 else f"{reached} get there"
-        note = f"tested to {farthest} L only; {count}" if reached else f"half right up to {farthest} L"
-        if not reached and best[f"limit.{task}"] < SHORT:
-            found.append(Need(need, [], DASH, f"all stop by {farthest} L"))
-        else:
-            close = close.head(NAMED)
-            found.append(Need(need, list(close["encoding"]), span_of(close["step_time"]), note))
-    rows = board.rows[board.rows["complete"]]
-    extended = rows[[fact(name.removesuffix(LOCAL), "checkpoint") == "RoPE checkpoint" for name in rows["encoding"]]]
-    if len(extended) and (rope := rows[rows["encoding"] == "rope"]["score"]).size:
-        close = extended.sort_values("score", ascending=False, kind="stable").head(2)
-        note = f"score {close['score'].iloc[0]:.2f}; rope {rope.iloc[0]:.2f}"
-        found.append(Need("An existing RoPE model", list(close["encoding"]), span_of(close["step_time"]), note))
+        learned = every[[task not in failed.split(", ") for failed in every["fails_within"]]]
+        if len(learned):
+            best = learned.loc[learned[f"score.{task}"].idxmax()]
+            close = learned[learned[f"score.{task}"] >= best[f"score.{task}"] - CLOSE]
+            works = best[f"limit.{task}"] >= SHORT
+            found.append(Start(task, list(close["encoding"].head(NAMED)) if works else [], limit(best, task)))
     return found
-
-
-def span_of(times: pd.Series) -> str:
-    """``1.0–1.8×``."""
-    known = times.dropna()
-    if not len(known):
-        return DASH
-    low, high = ratio(known.min()), ratio(known.max())
-    return f"{low}×" if low == high else f"{low}–{high}×"

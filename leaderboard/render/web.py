@@ -3,26 +3,24 @@
 Tables are HTML from the list of columns; a script sorts and draws.
 """
 
-import base64
-import hashlib
 import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 import tasks
 from bench.files import write_atomic
+from leaderboard.export import plain
 from leaderboard.figures.style import colour
 from leaderboard.results.facts import class_title, fact, family_title
 from leaderboard.stats.rows import LOCAL, Board
 from leaderboard.stats.scores import curve
 from tasks import InputError
 
-from .columns import PAGE, TERMINAL, WEB, Column, plain_row, shown
-from .pages import render, verdict_text
+from .columns import PAGE, TERMINAL, WEB, Column, shown
+from .pages import FACTS, render, verdict_text
 from .text import printable, safe_link
 
 WEB_FILES = Path(__file__).parent / "web"
@@ -36,7 +34,6 @@ GROUPS = {
     "details": "Details",
 }
 """Group of columns → its title. The first is always shown."""
-FACTS = {"gloss": "idea", "code": "authors' code", "fused": "fused attention", "cache": "KV cache", "checkpoint": "model"}
 
 
 def write_page(boards: Iterable[Board], folder: Path) -> Path:
@@ -61,22 +58,11 @@ def page(boards: Iterable[Board]) -> str:
         "page.html.j2",
         boards=shown_boards,
         groups=GROUPS,
-        policy=policy(style, library, script),
         data=data.replace("<", "\\u003c"),  # no text from results can end the element
         library=library,
         script=script,
         style=style,
     )
-
-
-def policy(style: str, *scripts: str) -> str:
-    """A content security policy that allows this style and these scripts, and nothing else."""
-
-    def allowed(text: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-    rules = ["default-src 'none'", f"script-src {' '.join(map(allowed, scripts))}", f"style-src {allowed(style)}"]
-    return "; ".join([*rules, "img-src data:", "base-uri 'none'", "form-action 'none'"])
 
 
 def group_of(column: Column) -> str:
@@ -88,32 +74,25 @@ def board_values(board: Board) -> dict[str, Any]:
     """What the template shows of one suite, and the data of its charts."""
     rows = board.rows[board.rows["complete"]] if board.rows["complete"].any() else board.rows
     columns = shown(board.tasks, WEB, rows)
-    classes = rows["ranking"].unique()
+    every = [row for _, row in rows.iterrows()]
+    values = plain(rows)
     table = [
-        {"name": row["encoding"], "class": row["ranking"], "family": family_title(row["family"]), "failed": row["fails_within"],
-         "local": row["encoding"].endswith(LOCAL), "cells": [(c, c.show(row), value_of(row, c)) for c in columns]}
-        for _, row in rows.iterrows()
-    ]  # fmt: skip
+        {"row": row, "local": row["encoding"].endswith(LOCAL), "cells": [(c, c.show(row), known[c.key]) for c in columns]}
+        for row, known in zip(every, values, strict=True)
+    ]
     return {
         "suite": board.suite,
         "version": board.version,
         "verdict": verdict_text(board),
         "columns": [(column, group_of(column)) for column in columns],
         "rows": table,
-        "classes": {kind: class_title(kind) for kind in classes},
-        "families": sorted({one["family"] for one in table}),
+        "classes": {kind: class_title(kind) for kind in rows["ranking"].unique()},
         "data": {
             "suite": board.suite,
             "tasks": {task: {"title": tasks.title(task)} | task_curves(board, task) for task in board.tasks},
-            "rows": {row["encoding"]: row_data(row, board.tasks) for _, row in rows.iterrows()},
+            "rows": {row["encoding"]: row_data(row, board.tasks) for row in values},
         },
     }
-
-
-def value_of(row: pd.Series, column: Column) -> Any:
-    """What a column sorts by; empty where it is unknown."""
-    value = row.get(column.key)
-    return "" if value is None or (isinstance(value, float) and not np.isfinite(value)) else value
 
 
 def task_curves(board: Board, task: str) -> dict[str, Any]:
@@ -127,10 +106,10 @@ def task_curves(board: Board, task: str) -> dict[str, Any]:
     return found
 
 
-def row_data(row: pd.Series, names: Iterable[str]) -> dict[str, Any]:
+def row_data(row: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """An encoding for the charts, and for the card that a click shows."""
     name = row["encoding"].removesuffix(LOCAL)
-    numbers = plain_row(row[["score", "low", "high", "step_time", *(f"score.{task}" for task in names)]])
+    numbers = {key: row[key] for key in ("score", "low", "high", "step_time", *(f"score.{task}" for task in names))}
     facts = {title: fact(name, field) for field, title in FACTS.items()}
     link = safe_link(str(row["link"]))
     about = {"paper": f"{printable(row['title'])}, {row['year']}", "family": family_title(row["family"])}

@@ -4,11 +4,8 @@ Frame of runs: one row per finished run, with the scalar columns ``columns.RUN``
 (``published`` or ``local``), and the columns ``columns.BY_LENGTH``, whose cells are arrays with one number per test length.
 """
 
+from .chosen import read_local, read_published
 from .columns import BY_LENGTH, RUN, TIDY
 from .frame import Damaged, together
-from .local import local_failures, read_local
-from .store import published_failures, read_published
 
-__all__ = [
-    "BY_LENGTH", "RUN", "TIDY", "Damaged", "local_failures", "published_failures", "read_local", "read_published", "together",
-]  # fmt: skip
+__all__ = ["BY_LENGTH", "RUN", "TIDY", "Damaged", "read_local", "read_published", "together"]

@@ -10,12 +10,12 @@ from pydantic import TypeAdapter
 from bench.measure.card import Card
 from bench.result import reading
 
-from .files import RESULTS, write_if_changed
+from .file_names import RESULTS, write_if_changed
 
 CARDS = "cards.json"
 DECLARED = ("source", "lengths", "stage_share")
 """Columns that a card may declare anew, so that a corrected source needs no new runs."""
-COSTS = ["step_time", "step_time_past", "memory", "busy", "cost_device"]
+COSTS = ["step_time", "memory"]
 
 
 def read_cards(folder: Path) -> dict[str, Card]:
@@ -38,20 +38,19 @@ def write_cards(folder: Path, cards: Mapping[str, Card]) -> None:
         InputError: the file cannot be written.
     """
     rows = [f"{json.dumps(name, ensure_ascii=False)}: {cards[name].model_dump_json()}" for name in sorted(cards)]
-    write_if_changed(folder / RESULTS / CARDS, "{\n" + ",\n".join(rows) + "\n}\n" if rows else None)
+    write_if_changed(folder / RESULTS / CARDS, ("{\n" + ",\n".join(rows) + "\n}\n").encode() if rows else None)
 
 
 def relative_costs(folder: Path, suite: str) -> pd.DataFrame:
     """Costs of a training step relative to NoPE, by encoding, where they were measured on this suite's model.
 
-    ``step_time`` is at L, ``step_time_past`` and ``memory`` (peak) at the longest length measured; ``busy`` says that other
-    work slowed the machine.
+    ``step_time`` is at L, ``memory`` (peak) at the longest length measured.
     """
-    rows = {}
-    for name, card in read_cards(folder).items():
-        if (own := card.measured) and own.suite == suite and own.costs:
-            first, last = own.costs[0], own.costs[-1]
-            rows[name] = first.step_ratio, last.step_ratio, last.peak_ratio, own.busy, own.device
+    rows = {
+        name: (card.measured.costs[0].step_ratio, card.measured.costs[-1].peak_ratio)
+        for name, card in read_cards(folder).items()
+        if card.measured and card.measured.suite == suite and card.measured.costs
+    }
     return pd.DataFrame.from_dict(rows, orient="index", columns=COSTS)
 
 

@@ -17,42 +17,28 @@ class Column(NamedTuple):
 RUN = {
     "suite": Column(str, "name of the suite", "suite"),
     "suite_version": Column(int, "version of the suite", "suite_version"),
-    "fingerprint": Column(
-        str, "hash of everything that can change a number; rows with different fingerprints do not compare", "fingerprint"
-    ),
+    "fingerprint": Column(str, "hash of all that can change a number; others do not compare", "fingerprint"),
     "task": Column(str, "name of the task", "task"),
     "variant": Column(str, "variant of the task", "variant"),
     "train_length": Column(int, "L, in the task's units", "train_length"),
     "longest_seen": Column(int, "longest length seen in training, including any extra stage", "longest_seen"),
     "trained_as": Column(str, "encoding whose training the run shares; empty: its own", "trained_as"),
-    "weights": Column(str, "file of the tested weights, below the results folder of the run; empty if not kept", "weights"),
-    "sealed": Column(
-        bool, "whether the code ran in a sandbox, trained and judged by another process, as submissions do", "sealed"
-    ),
+    "weights": Column(str, "file of the tested weights, below the results folder; empty if not kept", "weights"),
+    "sealed": Column(bool, "whether the code ran in a sandbox, trained and judged by another process", "sealed"),
     "encoding": Column(str, "name of the encoding", "encoding.name"),
     "family": Column(str, "family of the encoding", "encoding.family"),
     "ranking": Column(str, f"declared ranking class: {', '.join(RANKING_CLASSES)}", "encoding.ranking"),
     "year": Column(int, "year of its paper", "encoding.year"),
     "title": Column(str, "title of its paper", "encoding.title"),
     "link": Column(str, "link to its paper", "encoding.link"),
-    "source": Column(
-        str, f"what it was written from and compared with: {', '.join(SOURCE_KINDS)}; empty if unknown", "encoding.source"
-    ),
-    "lengths": Column(
-        str, "its settings that are lengths in tokens, with the rule of each; empty if it has none", "encoding.lengths"
-    ),
-    "stage_share": Column(
-        float, "steps of an extra training stage as a share of the recipe's steps; null without one", "encoding.stage_share"
-    ),
+    "source": Column(str, f"what it was compared with: {', '.join(SOURCE_KINDS)}; or empty", "encoding.source"),
+    "lengths": Column(str, "its settings that are lengths in tokens, with the rule of each", "encoding.lengths"),
+    "stage_share": Column(float, "steps of an extra stage as a share of the recipe's; or null", "encoding.stage_share"),
     "settings": Column(str, "settings of the encoding, as JSON"),
     "source_sha256": Column(str, "hash of the encoding's source", "encoding.source_sha256"),
     "seed": Column(int, "seed of initialisation and training data", "seed"),
-    "learning_rate": Column(float, "peak learning rate; null in results of suites that do not sweep it", "learning_rate"),
-    "score_is": Column(
-        str,
-        "what scores use: exact (exact match), exact+token (its mean with token accuracy, until protocol 3) or bits (loss)",
-        "score_is",
-    ),
+    "learning_rate": Column(float, "peak learning rate; null in suites that do not sweep it", "learning_rate"),
+    "score_is": Column(str, "what scores use: exact (match), exact+token (until protocol 3) or bits (loss)", "score_is"),
     "symbols": Column(int, "size of the vocabulary; 0 in results of protocol 2", "symbols"),
     "status": Column(str, "done or diverged; a diverged run scores zero", "status"),
     "steps": Column(int, "training steps taken", "steps"),
@@ -63,11 +49,7 @@ RUN = {
     "train_s": Column(float, "training time, in seconds", "timings.train_s"),
     "evaluate_s": Column(float, "evaluation time, in seconds", "timings.evaluate_s"),
     "total_s": Column(float, "time of the whole run, in seconds, interruptions excluded", "timings.total_s"),
-    "cpu_share": Column(
-        float,
-        "CPU time over wall time in training; under 0.9 the machine was busy and times are unreliable",
-        "timings.cpu_share",
-    ),
+    "cpu_share": Column(float, "CPU time over wall time in training; under 0.9, times are unreliable", "timings.cpu_share"),
     "data_hash": Column(str, "hash of all test examples", "data_hash"),
     "device": Column(str, "device of the run", "device"),
     "threads": Column(int, "number of CPU threads", "threads"),
@@ -79,23 +61,11 @@ RUN = {
 
 BY_LENGTH = {
     "length": Column(int, "test length l, in the task's units", "length"),
-    "exact": Column(float, "exact match: share of test examples with the whole answer and <eos> correct", "exact"),
+    "exact": Column(float, "exact match: share of examples with the whole answer and <eos> correct", "exact"),
     "token": Column(float, "share of correct answer tokens, <eos> included", "token"),
-    "nll": Column(
-        float,
-        "mean negative log-likelihood per answer token, in nats; null where not finite and in results of protocol 2",
-        "nll",
-    ),
-    "first_wrong": Column(
-        str,
-        "examples whose first wrong token is in each tenth of the answer, as a JSON list; [] in results of protocol 2",
-        "first_wrong",
-    ),
-    "token_chance": Column(
-        float,
-        "token accuracy of the best guess that knows only the length; null in results of protocol 2",
-        "token_chance",
-    ),
+    "nll": Column(float, "mean negative log-likelihood per answer token, in nats; null if not finite or unknown", "nll"),
+    "first_wrong": Column(str, "examples by the tenth of the answer with the first wrong token, as JSON", "first_wrong"),
+    "token_chance": Column(float, "token accuracy of the best guess that knows only the length; or null", "token_chance"),
     "count": Column(int, "number of test examples", "count"),
     "tokens": Column(int, "number of answer tokens", "tokens"),
     "chance": Column(float, "exact match expected of guessing", "chance"),
@@ -107,19 +77,12 @@ TIDY_ONLY = {
     "in_distribution": Column(bool, "l ≤ L"),
     "exact_score": Column(float, "(exact − chance) / (1 − chance)"),
     "token_score": Column(float, "(token − token_chance) / (1 − token_chance); null where unknown"),
-    "weight": Column(
-        float,
-        "weight of the length in the score of a run: the sum over l > L of weight × cell, floored at 0, where a cell is "
-        "exact_score, or the mean of exact_score and token_score where score_is says so",
-    ),
+    "weight": Column(float, "weight of the length in a score: see leaderboard.stats.scores"),
 }
 """Columns that only the tidy table has."""
 
 VERSION = "version_"
 """Prefix of the tidy table's columns with versions of packages, one for each package that any run lists."""
 
-FIRST = list(RUN)[: list(RUN).index("final_loss") + 1]
-LENGTHS = ["length", "relative_length", "in_distribution", "exact", "token", "nll", "first_wrong", "token_chance", "count"]
-LENGTHS += ["tokens", "chance", "exact_score", "token_score", "weight"]
-TIDY = {name: (RUN | BY_LENGTH | TIDY_ONLY)[name] for name in [*FIRST, *LENGTHS, *(name for name in RUN if name not in FIRST)]}
+TIDY = RUN | BY_LENGTH | TIDY_ONLY
 """Columns of the tidy table, in order, without those of versions."""

@@ -1,14 +1,14 @@
-"""File names for encodings, whose names may contain brackets, commas and, in plugins, any other character."""
+"""Files of the published board. Names of encodings may contain brackets, commas and, in plugins, any other character."""
 
 import re
-import unicodedata
-from collections.abc import Iterable
+from pathlib import Path
 
-from bench.text_rules import INVISIBLE
+from bench.files import write_atomic
+from bench.text_rules import invisible_character
 from tasks import InputError
 
-PAGES, IMAGES = "pages", "images"
-"""Subfolders of the published board: encoding pages, and figures by suite."""
+RESULTS, PAGES, IMAGES = "results", "pages", "images"
+"""Subfolders of the published board: the store, encoding pages, and figures by suite."""
 SUFFIX = ".jsonl"
 MAX_BYTES = 200
 """Limit of a page's name. File systems allow 255, and a file is first written under a longer temporary name."""
@@ -20,17 +20,11 @@ def file_name(encoding: str) -> str:
     Raises:
         InputError: a name that could escape the folder, be hidden, break a terminal, or is too long for a file.
     """
-    faults = {
-        "is empty": not encoding.strip(),
-        "starts with a dot": encoding.startswith("."),
-        "holds a path separator": any(c in encoding for c in "/\\"),
-        "holds a control character": any(unicodedata.category(c) in INVISIBLE for c in encoding),
-        "is too long": len(page_name(encoding)) > MAX_BYTES,
-    }
-    for fault, present in faults.items():
-        if present:
-            shown = encoding if len(encoding) <= 80 else encoding[:79] + "…"
-            raise InputError(f"encoding {shown!r} cannot be published: its name {fault}")
+    if not re.fullmatch(r"[^./\\][^/\\]*", encoding) or invisible_character(encoding) or len(page_name(encoding)) > MAX_BYTES:
+        raise InputError(
+            f"encoding {encoding[:80]!r} cannot be published: its name must be short, without separators of paths and control "
+            "characters, and not start with a dot"
+        )
     return encoding + SUFFIX
 
 
@@ -51,17 +45,28 @@ def page_name(encoding: str) -> str:
     return re.sub("[^A-Za-z0-9._=,-]", escaped, text)
 
 
-def check_names(names: Iterable[str]) -> None:
-    """Refuse names that ``file_name`` refuses, and pairs that differ only in case or Unicode normalisation.
+def read_file(path: Path) -> bytes:
+    """The bytes of a file.
 
     Raises:
-        InputError: the first such name or pair.
+        InputError: it cannot be read.
     """
-    seen: dict[str, str] = {}
-    for name in sorted(names):
-        file_name(name)
-        other = seen.setdefault(unicodedata.normalize("NFC", name).casefold(), name)
-        if other != name:
-            raise InputError(
-                f"encodings {other!r} and {name!r} cannot both be published: some file systems treat them as one name"
-            )
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def write_if_changed(path: Path, content: bytes | None) -> bool:
+    """Write a file unless it already has that content; None deletes it. Returns whether anything changed.
+
+    Raises:
+        InputError: it cannot be written.
+    """
+    if content == (read_file(path) if path.is_file() else None):
+        return False
+    if content is None:
+        path.unlink()
+    else:
+        write_atomic(path, content)
+    return True

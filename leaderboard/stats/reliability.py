@@ -35,7 +35,7 @@ def reliability(board: Board) -> dict[str, float | dict[str, float]]:
     blocks = board.blocks[best]
     return found | {
         "order": generalisability(blocks),
-        "over_rates": over_rates(board, [board.encodings[n] for n in best]),
+        "over_rates": generalisability(board.by_rate.iloc[best].dropna(axis=1, thresh=2).to_numpy(float)),
         "alpha": cronbach(means(board.scores[best].swapaxes(1, 2).reshape(-1, len(board.seeds))).reshape(len(best), -1)),
         "halves": halves(board.blocks[places]),
         "at_an_end": float(at_an_end(board.all_runs).mean()) if board.all_runs["learning_rate"].notna().any() else np.nan,
@@ -60,16 +60,6 @@ def generalisability(values: Float[np.ndarray, "R B"]) -> float:
     error = (rest**2).sum() / ((len(values) - 1) * (count - 1))
     of_rows = max(0.0, values.mean(1).var(ddof=1) - error / count)
     return float(of_rows / (of_rows + error / count)) if of_rows + error > 0 else np.nan
-
-
-def over_rates(board: Board, encodings: list[str]) -> float:
-    """``generalisability`` of the mean score over learning rates, with a rate in place of a block."""
-    runs = board.all_runs[board.all_runs["learning_rate"].notna() & board.all_runs["encoding"].isin(encodings)]
-    if not len(runs):
-        return np.nan
-    table = runs.pivot_table(index=["encoding", "learning_rate"], columns="task", values="score", observed=True)
-    overall = table.reindex(columns=board.tasks).mean(axis=1, skipna=False).unstack().dropna(axis=1, thresh=2)
-    return generalisability(overall.to_numpy(float))
 
 
 def cronbach(values: Float[np.ndarray, "R T"]) -> float:

@@ -1,6 +1,7 @@
 """The frame of rows: one row per encoding of a suite, with everything that pages, terminal and web page show."""
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ class Board:
 
     Arguments:
         runs: frame of runs of one suite.
-        costs: encoding × ``step_time``, ``step_time_past``, ``memory``, relative to NoPE.
+        costs: encoding × ``step_time``, ``memory``, relative to NoPE.
     """
 
     def __init__(self, runs: pd.DataFrame, costs: pd.DataFrame | None = None):
@@ -65,7 +66,7 @@ class Board:
         rows["missing"] = [", ".join(np.array(self.tasks)[np.isnan(one).all(0)]) for one in self.scores]
         with np.errstate(all="ignore"):
             rows["score"] = np.clip(means(self.centred), 0, 1)
-            rows["rate_low"], rows["rate_high"] = self.by_rate()
+            rows["rate_low"], rows["rate_high"] = self.by_rate.min(axis=1), self.by_rate.max(axis=1)
         for task, values in zip(self.tasks, np.moveaxis(self.scores, 2, 0), strict=True):
             rows[f"score.{task}"] = means(values)
             rows[[f"low.{task}", f"high.{task}"]] = ranks.interval(values)
@@ -78,17 +79,16 @@ class Board:
         rows["within"] = np.where(rows["complete"], of_task.mean(1), np.nan)
         rows["fails_within"] = [", ".join(np.array(self.tasks)[one < GATE - 1e-9]) for one in np.nan_to_num(of_task, nan=1.0)]
         rows = rows.join(self.limits())
-        rows = rows.join(costs) if costs is not None else rows
-        rows = rows.reindex(columns=[*rows.columns, *({"step_time", "step_time_past", "memory"} - set(rows.columns))])
+        rows = rows.join(costs if costs is not None else pd.DataFrame(columns=["step_time", "memory"], dtype=float))
         return self.with_ranks(rows.reset_index(names="encoding"))
 
-    def by_rate(self) -> tuple[np.ndarray, np.ndarray]:
-        """Lowest and highest mean score of each encoding over the learning rates that have all tasks; NaN with one rate."""
+    @cached_property
+    def by_rate(self) -> pd.DataFrame:
+        """Encoding × learning rate: mean score over tasks and seeds, NaN where a task lacks; empty if there is one rate."""
         swept = self.all_runs[self.all_runs["learning_rate"].notna()]
         table = swept.pivot_table(index=["encoding", "learning_rate"], columns="task", values="score", observed=True)
-        overall = table.reindex(columns=self.tasks).mean(axis=1, skipna=False).groupby(level=0)
-        low, high = overall.min().reindex(self.encodings), overall.max().reindex(self.encodings)
-        return low.to_numpy(float), high.to_numpy(float)
+        overall = table.reindex(columns=self.tasks).mean(axis=1, skipna=False)
+        return overall.unstack().reindex(self.encodings)
 
     def limits(self) -> pd.DataFrame:
         """Length limit of each encoding and task, with its mark."""
@@ -124,7 +124,6 @@ class Board:
         self.order = order
         self.ps = self.ps[np.ix_(order, order)]
         self.difference, self.half_width = (one[np.ix_(order, order)] for one in ranks.differences(self.blocks))
-        self.equal = ranks.practically_equal(self.blocks)[np.ix_(order, order)]
         return rows.iloc[order].reset_index(drop=True)
 
 

@@ -103,3 +103,8 @@ def length_limit(at: Float[np.ndarray, " N"], mean: Float[np.ndarray, " N"]) -> 
     part = max(0.0, (mean[after - 1] - HALF) / (mean[after - 1] - mean[after]))
     low, high = np.log(at[after - 1 : after + 1])
     return float(np.exp(low + part * (high - low))), ""
+
+
+def limit_text(limit: float, mark: str) -> str:
+    """``1.3``, ``≥8.0``; a dash where it is unknown."""
+    return f"{mark}{limit:.{0 if limit >= 9.95 else 1}f}" if np.isfinite(limit) else "–"

@@ -45,9 +45,9 @@ def results(
 
 def as_frame(results: Sequence[Result]) -> "pd.DataFrame":
     """The tidy table of your own runs; see ``results``."""
-    from leaderboard.results.frame import Text, build_frame
+    from leaderboard.results.frame import build_frame
 
-    return tidy(build_frame((Text(str(one.path), one.model_dump_json().encode(), ()) for one in results), "local"))
+    return tidy(build_frame(results, "local"))
 
 
 def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 10_000, seed: int = 0) -> "DatasetDict":

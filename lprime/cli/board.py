@@ -60,10 +60,7 @@ def board(
 
         from bench.suites.suite import suite_command
         from leaderboard.render.terminal import print_board
-        from leaderboard.results import local_failures
-        from leaderboard.results.chosen import without_result
 
         for one in boards:
-            failed = without_result(local_failures(out, one.suite), one.all_runs)
-            print_board(one, failed, suite_command("status", one.suite, out=out), Console())
+            print_board(one, suite_command("status", one.suite, out=out), Console())
     return int(bool(damage))

@@ -54,7 +54,7 @@ def find_pair(suite: str, names: tuple[str, str], out: Path, board: Path, publis
     """
     from leaderboard.render.published import build_board, joint_board, local_board
     from leaderboard.results import read_local
-    from leaderboard.results.store import published_suites
+    from leaderboard.results.chosen import published_suites
     from leaderboard.stats.rows import LOCAL
 
     if suite not in published_suites(board) and not published:

@@ -21,14 +21,6 @@ def export(
     out: Out = Path("runs"),
     published: Published = False,
     board: Board = PUBLISHED,
-    form: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="csv|json|parquet|dataset",
-            help="Format [default: by the ending of --to]; dataset: a folder for datasets.load_from_disk.",
-        ),
-    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
     probes: Annotated[bool, typer.Option("--probes", help="Numbers of lprime probe instead: one row per number.")] = False,
 ) -> int:
@@ -36,36 +28,31 @@ def export(
 
     Exit code 1: a damaged result was skipped.
     """
-    from leaderboard.export import format_of, refuse_occupied, tidy, write_table
-    from leaderboard.results import local_failures, published_failures
-    from leaderboard.results.chosen import read_runs, suite_name, without_result
+    from leaderboard.export import refuse_path, tidy, write_table
+    from leaderboard.results.chosen import read_runs, suite_name
     from tasks import plural
 
-    form = format_of(to, form)
-    refuse_occupied(form, to, force)
+    refuse_path(to, force)
     if probes:
-        export_probes(suite, board if published else out, published, form, to, force)
+        export_probes(suite, board if published else out, published, to, force)
         return 0
     runs_in, board_in = (None, published_folder(board)) if published else (out, None)
     with damage_noted() as damage:
         runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
-    rows = write_table(tidy(runs), form, to, force)
+    rows = write_table(tidy(runs), to, force)
     names = list(runs["suite"].unique())
     print(f"{rows:,} rows of {plural(len(runs), 'run')} ({', '.join(names)}) written to {to}")
-    failures = [local_failures(out, name) if runs_in else published_failures(published_folder(board), name) for name in names]
-    if failed := sum(len(without_result(own, runs)) for own in failures):
-        print(f"{plural(failed, 'failed run')} without a result, and so without rows")
     return int(bool(damage))
 
 
-def export_probes(suites: list[str] | None, out: Path, published: bool, form: str, to: Path, force: bool) -> None:
+def export_probes(suites: list[str] | None, out: Path, published: bool, to: Path, force: bool) -> None:
     """Write the numbers of all probes.
 
     Raises:
         InputError: there are none, or none of a given suite.
     """
     from leaderboard.export import write_table
-    from leaderboard.results.probes import COLUMNS, probe_frame, read_local, read_published
+    from leaderboard.results.probes import probe_frame, read_local, read_published
     from tasks import InputError, unknown
 
     if published:
@@ -78,5 +65,5 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, form: st
         if name not in found:
             raise unknown("suite with probes", name, found)
     records = [record for name in dict.fromkeys(suites or found) for record in found[name]]
-    rows = write_table(probe_frame(records), form, to, force, COLUMNS)
+    rows = write_table(probe_frame(records), to, force)
     print(f"{rows:,} rows of {len(records):,} probes written to {to}")

@@ -50,8 +50,7 @@ def publish_suite(suite: str, out: Path, to: Path, encodings: list[str]) -> None
 
     name = suite_name(suite, out)
     done = publish(name, out, to, encodings)
-    more = f", {done.failures} failed without a result" if done.failures else ""
-    print(f"{done.suite}: {plural(done.added, 'run')} added, {done.kept} published before{more}")
+    print(f"{done.suite}: {plural(done.added, 'run')} added, {done.kept} published before")
     runs = read_published(to, name)
     known = set(runs[["fingerprint", "task", "encoding", "seed", "source_sha256"]].itertuples(index=False, name=None))
     records = [r for r in of_runs(read_local(out / name), known) if not encodings or r.encoding in encodings]

@@ -107,7 +107,7 @@ def test_a_result_in_the_wrong_place_is_refused(finished):
         code, said, _ = run_command("run", suite, "--seed", 7, "--out", out)
         assert code == 1 and f"not used: {wrong}" in said
         code, _, warned = run_command("board", suite, "--out", out)
-        assert code == 1 and f"{wrong} holds the result of tiny/nope/copying/0" in warned
+        assert code == 1 and f"{wrong} holds the result of tiny/copying/nope/seed-0" in warned
     finally:
         wrong.unlink()
         wrong.parent.rmdir()

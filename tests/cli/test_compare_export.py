@@ -5,20 +5,19 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from commands import printed, refused, run_command
-from synthetic_results import full, store, store_failure, suite
+from synthetic_results import full, store, suite
 
 from leaderboard.results.store import publish as publish_runs
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch) -> Path:
-    """The working directory, with results of a suite ``tiny`` under ``runs``: two encodings, and a failure of a third."""
+    """The working directory, with results of a suite ``tiny`` under ``runs``."""
     monkeypatch.chdir(tmp_path)
     of = suite()
     runs = full(of, {"rope": (1, 1, 0.9, 0.8), "nope": (1, 1, 0.5, 0.1)})
     store(tmp_path / "runs", runs)
     (tmp_path / "tiny.yaml").write_text(of.model_dump_json())
-    store_failure(tmp_path / "runs", full(of, {"t5": (1, 1, 1, 1)})[0], "CUDA error")
     return tmp_path
 
 
@@ -66,12 +65,10 @@ def test_published_results_give_the_same_output_as_the_runs(place, command):
     )  # fmt: skip
 
 
-def test_export_takes_the_given_suites_and_reports_failed_runs(place):
+def test_export_takes_the_given_suites(place):
     other = suite(name="other", seeds=[0])
     store(place / "runs", full(other, {"rope": (1, 1, 1, 1)}))
-    assert printed("export", "--to", "all.csv") == (
-        "56 rows of 14 runs (other, tiny) written to all.csv\n1 failed run without a result, and so without rows\n"
-    )
+    assert printed("export", "--to", "all.csv") == ("56 rows of 14 runs (other, tiny) written to all.csv\n")
     assert printed("export", "--to", "one.csv", "--suite", "other") == "8 rows of 2 runs (other) written to one.csv\n"
     assert set(pd.read_csv(place / "one.csv").suite) == {"other"}
     twice = ("--suite", "tiny", "--suite", "tiny.yaml", "--suite", "tiny")

@@ -117,10 +117,6 @@ COMMANDS = {
     "compare nope nope --suite tiny": "expected two different encodings, got 'nope' twice",
     "compare rope nope --suite tiny --published --board nowhere": "nothing is published under nowhere; expected",
     "export --probes --published --to t.csv": "no probes under leaderboard/published",
-    "export --to t.csv --format cvs": "unknown format 'cvs'; did you mean 'csv'?",
-    "export --to t.xlsx": "the ending of t.xlsx names no format; expected one of .csv, .json, .parquet, or --format",
-    "export --to runs --format csv --force": "runs is a folder, and --format csv writes a file; choose another --to",
-    "export --to file --format json": "file exists; choose another --to, or replace it with --force",
 }
 """Command → answer, in a folder with a suite, its results and a file."""
 

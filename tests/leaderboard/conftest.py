@@ -10,11 +10,8 @@ def browser():
     """Chromium, until the end of the file: its event loop would be in the way of other tests."""
     from playwright.sync_api import sync_playwright
 
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if path is None:
-        pytest.fail(
-            "the HTML page needs Chromium to be tested: apt-get install chromium, or pytest -m 'not browser'", pytrace=False
-        )
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    assert path, "the HTML page needs Chromium to be tested: apt-get install chromium, or pytest -m 'not browser'"
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(executable_path=path)
         yield found

@@ -30,12 +30,7 @@ def test_a_related_task_transfers_and_an_unrelated_one_does_not():
     found = transfer(scores, text).set_index(["task", "measure"])
     assert (found.loc["related", "low"] > 0.3).all() and (found.loc["related", "tau"] < found.loc["related", "high"]).all()
     assert (found.loc["other", "low"] < 0).all() and (found.loc["other", "high"] > 0).all()
-    assert (found["encodings"] == 24).all()
-
-
-def test_encodings_without_both_results_are_left_out():
-    scores, text = simulated()
-    assert set(transfer(scores.iloc[:20], text.iloc[3:])["encodings"]) == {17}
+    assert set(transfer(scores.iloc[:20], text.iloc[3:])["encodings"]) == {17}, "those with both results"
 
 
 def test_weights_predict_better_where_one_task_matters():
