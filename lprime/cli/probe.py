@@ -43,7 +43,6 @@ def probe(
     from bench.probe.measure import VERSIONS, applies, measure_runs
     from bench.runs.run import plan_runs
     from bench.suites.suite import load_suite
-    from slurm.cluster import load_cluster
     from tasks import InputError, unknown
 
     from .selection import expand, try_encodings
@@ -57,7 +56,7 @@ def probe(
         if name not in VERSIONS:
             raise unknown("probe", name, VERSIONS)
     suite = load_suite(suite_name)
-    out = load_cluster(on).results_folder(out, dry_run) if on else out or Path("runs")
+    out = out or Path("runs")
     runs = plan_runs(suite, try_encodings(expand(encoding) if encoding else suite.encodings), task, seed or suite.seeds[:1])
     chosen = [name for name in VERSIONS if name in (names or VERSIONS)]
     runs = [run for run in runs if any(applies(name, run) for name in chosen)]

@@ -54,8 +54,9 @@ def run(
 
     given = context.get_parameter_source("workers")  # $LPRIME_WORKERS is only a default
     cluster = load_on(on, detach, {"--workers": workers if given and given.name == "COMMANDLINE" else None, "--device": device})
-    out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
-    runs_folder(out)  # refuses a file
+    out = out or Path("runs")
+    resolved = runs_folder(out)  # refuses a file
+    out = resolved if cluster else out
     loaded = load_suite(suite)
     if sealed:
         names, code = sealed_submission(encoding, out, unsafe)
@@ -109,7 +110,7 @@ def run(
             say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
             if detach:
                 executor.execute(todo, out, lambda event: None)
-                outcome.held = executor.held
+                outcome.detached = True
             else:
                 steps = steps_to_make(todo, out)
                 progress = SilentProgress(todo, steps) if as_json or quiet else progress_display(todo, steps)

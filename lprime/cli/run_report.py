@@ -32,8 +32,8 @@ class Outcome:
     unreadable: Mapping[Run, str]
     """Runs whose result cannot be used, and why."""
     tally: Tally | None = None
-    held: Sequence[Run] | None = None
-    """Runs that are not in the queue yet, with ``--detach``."""
+    detached: bool = False
+    """Whether the command ends while the runs are in the queue of a cluster."""
     preview: Sequence[str] = ()
     """What would run, with ``--dry-run``."""
 
@@ -62,17 +62,14 @@ class Outcome:
         """Exit code. A diverged run is a result."""
         locked = self.tally and self.tally.locked
         skipped = self.skipped and not self.preview
-        return int(bool(self.failed or self.lost or self.held or self.unreadable or locked or skipped))
+        return int(bool(self.failed or self.lost or self.unreadable or locked or skipped))
 
     def attention(self) -> Iterator[str]:
         """Lines that are printed even with ``--quiet``."""
         count = len(self.todo)
         yield from self.preview
         yield from (f"not used: {reason}" for reason in self.unreadable.values())
-        if self.held:
-            queued, held = count - len(self.held), len(self.held)
-            yield f"{queued} of {count} runs are queued, {held} not: run the command again when there is room"
-        elif self.held is not None:
+        if self.detached:
             yield f"all jobs are queued; follow them with: {self.command('status')}"
         if self.skipped:
             yield f"{len(self.skipped)} failed before; --retry-failed runs them again:"
@@ -117,6 +114,5 @@ class Outcome:
             "diverged": listed(self.diverged, "step"),
             "unreadable": listed(self.unreadable, "reason"),
             "preview": list(self.preview),
-            "not_queued": len(self.held or ()),
             "in_another_process": self.tally.locked if self.tally else 0,
         }
