@@ -90,14 +90,8 @@ def job_lines(queue: Queue) -> list[str]:
         return [f"SLURM was not asked about the jobs: {queue.no_answer}"]
     if not queue.submissions:
         return []
-    states = Counter(info.state.lower() for info in queue.live.values())
-    reasons = [f"{n} {reason}" for reason, n in queue.wait_reasons().most_common(3)]
-    parts = [f"{n} {state}" for state, n in states.most_common()]
-    return [
-        f"{plural(len(queue.live), 'job')} in the queue"
-        + (f": {', '.join(parts)}" if parts else "")
-        + (f" ({', '.join(reasons)})" if reasons else "")
-    ]
+    waits = ", ".join(f"{count} for {reason}" for reason, count in queue.wait_reasons().most_common(3))
+    return [f"{plural(len(queue.live), 'job')} in the queue{f'; waiting: {waits}' if waits else ''}"]
 
 
 def running_lines(statuses: dict[Run, Status]) -> list[str]:

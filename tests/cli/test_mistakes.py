@@ -116,21 +116,15 @@ def test_a_folder_is_not_its_own_nearest_match(here):
 
 
 @pytest.mark.parametrize("command", [pytest.param(c, marks=NO_GPU) if c.endswith("cuda") else c for c in COMMANDS])
-def test_mistakes_on_the_command_line(here, monkeypatch, command):
-    if "preemptible" in command:
-        (here / "cluster.yaml").write_text("{partition: x, time_minutes: 60, shared_folder: $NOT_SET/lprime}")
-        command, given = command.replace("preemptible", "cluster.yaml"), command
-        assert COMMANDS[given] in line_of(command)
-    else:
-        assert COMMANDS[command] in line_of(command)
+def test_mistakes_on_the_command_line(here, command):
+    assert COMMANDS[command] in line_of(command)
 
 
 @pytest.mark.parametrize("mistake", CLUSTERS)
 def test_mistakes_in_a_cluster_file(here, mistake):
     changes, message = CLUSTERS[mistake]
     (here / "cluster.yaml").write_text(yaml.safe_dump({"partition": "main", "time_minutes": 60} | changes))
-    out = " --out elsewhere" if mistake == "another folder" else ""
-    assert message in line_of(f"run tiny.yaml --on cluster.yaml{out}")
+    assert message in line_of("run tiny.yaml --on cluster.yaml")
 
 
 def test_a_grid_warns_of_an_info_that_check_refuses(here):

@@ -56,6 +56,8 @@ class Site:
         """What sbatch was given."""
         self.refusal = ""
         """What sbatch says; empty if it takes the script."""
+        self.controller = ""
+        """What scontrol says."""
         self.asked: list[str] = []
 
     def queue(self, submission: Submission) -> None:
@@ -72,4 +74,4 @@ class Site:
             return "9\n"
         if command[0] == "scancel":
             self.queued = {id: job for id, job in self.queued.items() if id.split("_")[0] not in command}
-        return self.accounts if command[0] == "sacct" else ""
+        return {"sacct": self.accounts, "scontrol": self.controller}.get(command[0], "")

@@ -1,6 +1,5 @@
 """Cluster files: strict, errors reported on one line. Without a cluster."""
 
-import random
 import re
 import subprocess
 from pathlib import Path
@@ -8,12 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 from commands import printed, refused, run_command
+from slurm_grid import write_large_grid
 from stand_ins import SUITE, planned, submitted
 
-from bench.runs.estimate import duration
 from bench.runs.run import plan_runs
 from bench.suites.suite import load_suite
 from slurm.cluster import example_clusters, load_cluster
+from slurm.job import NOT_SHARED
 from slurm.script import job_script, log_options
 
 
@@ -37,7 +37,6 @@ def test_a_dry_run_writes_nothing_and_needs_no_slurm(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["cluster.yaml"]
     assert "sbatch was not found" in refused("run", "quick", "--on", cluster)
     assert "no job of suite quick under" in run_command("cancel", "quick")[1]
-    assert "no cluster job and no failed run in suite quick" in refused("logs", "quick")
 
 
 def test_too_many_runs_at_a_time_are_named_and_do_not_make_a_grid_cheaper(tmp_path, monkeypatch):
@@ -54,16 +53,14 @@ def test_too_many_runs_at_a_time_are_named_and_do_not_make_a_grid_cheaper(tmp_pa
     assert "caution: 10 runs at a time take turns on 2 CPUs of a job: raise cpus_per_job\n" in shown
 
 
-def test_how_long_a_job_takes():
-    """Against a simulation with a list of free times."""
-    generator = random.Random(0)
-    for _ in range(50):
-        seconds, at_once = [generator.uniform(1, 9) for _ in range(generator.randint(1, 12))], generator.randint(1, 5)
-        free = [0.0] * at_once
-        for takes in seconds:
-            free[free.index(min(free))] += takes
-        assert duration(seconds, at_once) == pytest.approx(max(free))
-        assert duration(seconds, at_once) >= max(seconds)
+def test_status_and_dry_run_of_thousands_of_runs_of_which_half_are_done(tmp_path, monkeypatch):
+    """The benchmark's grid."""
+    assert write_large_grid(tmp_path, 3_960) == (3_960, 1_980)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))  # no SLURM
+    assert "3960 runs: 1980 done, 1980 missing" in printed("status", "big.yaml")
+    shown = preview("big.yaml", "--on", "site.yaml")
+    assert "#SBATCH --array=0-989" in shown and "1980 runs in 990 jobs" in shown, "within SLURM's default limit"
 
 
 def script_of(cluster: Path, out: Path) -> str:
@@ -93,16 +90,6 @@ def test_a_cluster_file_as_options_of_sbatch(tmp_path):
     assert options_in(script_of(write_cluster(tmp_path, memory_gb=0.0003), tmp_path))["mem"] == "1M", (
         "0 would mean all of a node's"
     )
-
-
-def test_numbers_and_times_keep_their_text(tmp_path):
-    """YAML 1.1 would read 010 as 8, 16:00 as 960."""
-    (tmp_path / "cluster.yaml").write_text(
-        "{partition: p, time_minutes: 60, cpus_per_job: 010, sbatch: {begin: 16:00, time-min: 1:00:00}}"
-    )
-    found = options_in(script_of(tmp_path / "cluster.yaml", tmp_path))
-    assert found["cpus-per-task"] == "10"
-    assert (found["begin"], found["time-min"]) == ("16:00", "1:00:00")
 
 
 @pytest.mark.parametrize("name", example_clusters())
@@ -146,6 +133,11 @@ def write_commands(folder: Path, texts: dict[str, str]) -> None:
     for name, text in texts.items():
         (folder / name).write_text(f"#!/bin/bash\n{text}\n")
         (folder / name).chmod(0o755)
+
+
+def test_a_node_that_does_not_see_the_results_folder(tmp_path):
+    done = subprocess.run(["bash"], input=job_script(planned(tmp_path, plan_runs(SUITE))), capture_output=True, text=True)
+    assert done.returncode == NOT_SHARED and "the results folder is not visible" in done.stderr
 
 
 @pytest.mark.parametrize(("code", "requeued"), [(93, True), (0, False), (99, False)])
