@@ -41,6 +41,7 @@ class Plan(Record):
     token: str
     """Time of the submission; the end of the jobs' name."""
     out: str
+    """Absolute path of the results folder."""
     suite: Suite
     cluster: Cluster
     sources: dict[str, Source]

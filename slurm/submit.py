@@ -96,7 +96,7 @@ def plan_submission(
     shared = shared_trainings(encodings)
     return todo, Plan(
         token=datetime.now(UTC).strftime("%Y%m%d-%H%M%S-%f"),
-        out=str(out),
+        out=str(out.resolve()),
         suite=queue.suite,
         cluster=cluster,
         sources={name: sources.get(name) or encoding_source(name) for name in encodings},

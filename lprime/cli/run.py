@@ -55,8 +55,7 @@ def run(
     given = context.get_parameter_source("workers")  # $LPRIME_WORKERS is only a default
     cluster = load_on(on, detach, {"--workers": workers if given and given.name == "COMMANDLINE" else None, "--device": device})
     out = out or Path("runs")
-    resolved = runs_folder(out)  # refuses a file
-    out = resolved if cluster else out
+    runs_folder(out)  # refuses a file
     loaded = load_suite(suite)
     if sealed:
         names, code = sealed_submission(encoding, out, unsafe)
