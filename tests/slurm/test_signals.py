@@ -95,14 +95,7 @@ def test_a_preempted_program_that_stays_is_killed_and_requeued(cluster, tmp_path
 
 
 def test_a_cancelled_program_sees_that_its_job_is_completing(cluster, tmp_path):
-    """JobState distinguishes scancel from preemption at the first SIGTERM."""
+    """JobState distinguishes scancel from preemption at the first SIGTERM. A job that requeued itself then would run again."""
     job = Job(cluster, tmp_path, "stay", "--partition=low")
     assert job.cancelled() == ["CANCELLED"]
     assert job.noted() == [BEGINS, CANCELLED]
-
-
-def test_a_cancelled_program_that_requeues_itself_runs_again(cluster, tmp_path):
-    """Against the user's wish: so a job reads its JobState first."""
-    job = Job(cluster, tmp_path, "requeue", "--partition=low")
-    assert job.cancelled() == ["REQUEUED", "COMPLETED"]
-    assert job.noted() == [BEGINS, CANCELLED, *AGAIN]

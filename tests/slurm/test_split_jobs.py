@@ -8,7 +8,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from stand_ins import cluster
+from stand_ins import SUITE, cluster
 from support import lprime, suite_dict
 
 from bench.runs.estimate import Estimate, estimate
@@ -16,8 +16,6 @@ from bench.runs.run import Run, plan_runs
 from bench.suites.suite import Suite
 from bench.suites.yaml_config import validated
 from slurm.submit import split_into_shares
-
-SUITE = validated(Suite, suite_dict(), "suite")
 
 
 def runs_of(count: int) -> list[Run]:

@@ -107,8 +107,3 @@ def test_logs_of_a_job_and_a_controller_that_does_not_answer(tiny, tmp_path, sit
     code, _, said = run_command("run", suite, "--on", cluster_file, "--out", tmp_path, "--detach")
     assert code == 2 and "Unable to contact" in said
     assert "SLURM was not asked about the jobs: squeue: Unable to contact" in printed("status", suite, "--out", tmp_path)
-
-
-def test_slurm_is_asked_about_submitted_suites_only(tiny, tmp_path, site):
-    assert "4 runs: 4 missing" in printed("status", tiny(), "--out", tmp_path)
-    assert not site.asked
