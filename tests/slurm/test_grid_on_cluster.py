@@ -78,7 +78,7 @@ def test_a_node_dies(cluster, tmp_path):
 
 
 def test_a_time_limit_shorter_than_a_run(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced(tmp_path, "limited", tasks=[TASK]), {"time_minutes": 1, "save_before_s": 25})
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "limited", tasks=[TASK]), {"time_minutes": 2, "save_before_s": 75})
     grid.submit()
     wait_until("a second start", lambda: grid.starts().get(0, 0) > 1)
     grid.finish()
