@@ -22,7 +22,7 @@ from bench.runs.run_lock import is_locked
 from tasks import InputError
 
 from . import commands
-from .records import Starts, Submission
+from .records import Plan, Submission
 
 REQUEUE, NO_MPS, UNSAVED, NO_GPU, NOT_SHARED, NOT_IMPORTABLE, NOWHERE = 93, 94, 95, 96, 97, 98, 99
 EXIT_REASONS = {
@@ -32,7 +32,7 @@ EXIT_REASONS = {
     NO_GPU: "torch sees fewer GPUs on the node than the cluster file asks for",
     NOT_SHARED: "the node does not see the results folder: is it on a shared file system?",
     NOT_IMPORTABLE: "the node's python cannot import lprime: see setup and python in the cluster file",
-    NOWHERE: "started repeatedly without progress: is the time limit too short, or is it preempted at once?",
+    NOWHERE: "made no progress until its time limit: raise time_minutes",
 }
 """Exit code of a job → its meaning."""
 END_SIGNALS = (signal.SIGTERM, signal.SIGUSR2)
@@ -43,51 +43,43 @@ RETRY_LOCKED_S = 10.0
 RETRY_REQUEUE_S = 5.0
 MOST_RETRIES = 60
 """Attempts after which locked runs are left to the other process, to free an idle node."""
-MOST_IDLE_STARTS = 10
-"""Starts without progress after which a job gives up; otherwise it might be requeued forever. A training step is progress, but
-of sealed runs, which have no checkpoints, only an end."""
 
 
 class JobWorker:
     """Processes one share of a submission."""
 
-    def __init__(self, submission: Submission, share: int):
-        self.submission, self.share = submission, share
-        self.plan = submission.plan
-        self.out = Path(self.plan.out)
-        self.runs = [self.plan.run(place) for place in self.plan.shares[share]]
-        cluster = self.plan.cluster
+    def __init__(self, plan: Plan, share: int):
+        self.plan, self.out = plan, Path(plan.out)
+        self.runs = plan.runs(share)
         self.pool = LocalPool(
-            workers=cluster.at_once,
-            device=cluster.device,
-            checkpoint_every_s=cluster.checkpoint_every_s,
+            workers=plan.cluster.at_once,
+            device=plan.cluster.device,
+            checkpoint_every_s=plan.cluster.checkpoint_every_s,
             stop_within_s=SAVE_WITHIN_S,
-            request=self.plan.request,
-            keep_weights=self.plan.keep_weights,
+            request=plan.request,
+            keep_weights=plan.keep_weights,
         )
-        before = submission.starts(share)
-        self.starts, self.idle_starts = before.count + 1, before.idle + 1
         self.first_steps: dict[Run, int] = {}
         """First step that each run reported."""
+        self.progressed = False
+        """Whether a run made a step or ended since this start. Sealed runs have no checkpoints: only their end is progress."""
 
     def run(self) -> int:
         """Process the whole share. Returns the exit code."""
         for number in END_SIGNALS:
             signal.signal(number, self.on_end_signal)
-        if self.idle_starts > MOST_IDLE_STARTS:
-            return self.give_up(NOWHERE)
-        self.write_starts()
         if gpus := self.plan.cluster.gpus:
             visible = visible_gpus(self.plan.cluster.mps)
             if len(visible) < gpus:
                 return self.give_up(NO_GPU)
             self.pool.gpus = visible
+        start = int(os.environ.get("SLURM_RESTART_COUNT", 0)) + 1
         retries = 0
         while todo := self.unfinished():
             free = [run for run in todo if not is_locked(run.folder(self.out))]
             progress = PlainProgress(free)
             if free:
-                say(f"{len(free)} of {len(self.runs)} runs of this job to do, start {self.starts} on {platform.node()}")
+                say(f"{len(free)} of {len(self.runs)} runs of this job to do, start {start} on {platform.node()}")
                 self.pool.execute(free, self.out, self.listener(progress))
             if any(not event.run.failure(self.out) for event in progress.failed):
                 return self.give_up(UNSAVED)
@@ -122,21 +114,12 @@ class JobWorker:
                 if event.run not in self.first_steps:
                     say(f"{event.run}: at step {event.step}")
                 first = self.first_steps.setdefault(event.run, event.step)
-                sealed = self.plan.sources[event.run.encoding].sealed  # has no checkpoints
-                moved = event.step > first and not sealed
+                sealed = self.plan.sources[event.run.encoding].sealed
+                self.progressed |= event.step > first and not sealed
             else:
-                moved = event.kind != "started"
-            if moved and self.idle_starts:
-                self.idle_starts = 0
-                self.write_starts()
+                self.progressed |= event.kind != "started"
 
         return on_event
-
-    def write_starts(self) -> None:
-        try:
-            self.submission.write_starts(self.share, Starts(count=self.starts, idle=self.idle_starts))
-        except InputError as error:
-            say(f"progress is not written: {error}")
 
     def give_up(self, code: int) -> int:
         say(f"stopped: {EXIT_REASONS[code]}")
@@ -157,6 +140,8 @@ class JobWorker:
             if wanted is False:
                 say("cancelled: saved")
                 sys.exit(128 + number)
+            if number == signal.SIGUSR2 and not self.progressed:  # it would be requeued forever
+                sys.exit(self.give_up(NOWHERE))
             if wanted and commands.requeue_job(id):
                 say(f"{why}: saved, and back into the queue")
                 sys.exit(128 + number)
@@ -169,7 +154,7 @@ class JobWorker:
 
 def main(arguments: Sequence[str]) -> int:
     (folder,) = arguments
-    return JobWorker(Submission(Path(folder)), int(os.environ.get("SLURM_ARRAY_TASK_ID", 0))).run()
+    return JobWorker(Submission(Path(folder)).plan, int(os.environ["SLURM_ARRAY_TASK_ID"])).run()
 
 
 if __name__ == "__main__":

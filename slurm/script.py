@@ -3,7 +3,6 @@
 import math
 import shlex
 import sys
-from pathlib import Path
 
 from .job import NO_MPS, NOT_IMPORTABLE, NOT_SHARED, REQUEUE
 from .records import PLAN, Plan
@@ -22,8 +21,7 @@ test -r {folder}/{PLAN} || fail {NOT_SHARED} "the results folder is not visible"
 on_exit() {{
     code=$?
     {stop_mps}
-    job="${{SLURM_ARRAY_JOB_ID:+${{SLURM_ARRAY_JOB_ID}}_}}${{SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}}"
-    [ $code -ne {REQUEUE} ] || scontrol requeue "$job"
+    [ $code -ne {REQUEUE} ] || scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID"
 }}
 trap on_exit EXIT
 {mps}
@@ -38,13 +36,12 @@ nvidia-cuda-mps-control -d || fail {NO_MPS} "NVIDIA's Multi-Process Service does
 STOP_MPS = "echo quit | nvidia-cuda-mps-control >/dev/null"
 
 
-def log_options(plan: Plan, folder: Path) -> list[str]:
+def log_options(plan: Plan) -> list[str]:
     """Options of sbatch that name files. They are arguments, because a line of a script cannot quote every name."""
-    name = "%A_%a" if len(plan.shares) > 1 else "%j"
-    return [f"--output={str(folder).replace('%', '%%')}/{name}.log", "--open-mode=append"]
+    return [f"--output={str(plan.folder).replace('%', '%%')}/%a.log", "--open-mode=append"]
 
 
-def job_script(plan: Plan, folder: Path) -> str:
+def job_script(plan: Plan) -> str:
     """The script that sbatch receives."""
     cluster = plan.cluster
     options: dict[str, object] = {
@@ -59,16 +56,16 @@ def job_script(plan: Plan, folder: Path) -> str:
         "ntasks-per-node": 1,
         "cpus-per-task": cluster.cpus_per_job,
         "gpus-per-node": cluster.gpus_per_job if cluster.gpus else None,
-        "array": f"0-{len(plan.shares) - 1}%{cluster.jobs_at_once or len(plan.shares)}" if len(plan.shares) > 1 else None,
+        "array": f"0-{len(plan.shares) - 1}%{cluster.jobs_at_once or len(plan.shares)}",
         "signal": f"USR2@{cluster.save_before_s}",
         "requeue": True,
-        **{name.lstrip("-"): value for name, value in cluster.sbatch.items()},
+        **cluster.sbatch,
     }
     given = {name: value for name, value in options.items() if value is not None and value is not False}
     lines = [f"#SBATCH --{name}" + ("" if value is True else f"={shlex.quote(str(value))}") for name, value in given.items()]
     return SCRIPT.format(
         options="\n".join(lines),
-        folder=shlex.quote(str(folder)),
+        folder=shlex.quote(str(plan.folder)),
         setup="\n".join(cluster.setup),
         # srun of SLURM 22.05 to 23.02 does not inherit the CPUs of its job.
         srun_args=shlex.join([f"--cpus-per-task={cluster.cpus_per_job}", *cluster.srun_args]),

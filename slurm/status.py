@@ -1,6 +1,5 @@
 """The state of every run: files in the shared folder merged with SLURM's answers."""
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -25,15 +24,11 @@ NOT_ENDED = ("RUNNING", "PENDING", "REQUEUED", "COMPLETING", "SUSPENDED")
 """Accounting states of jobs in the queue, and for a while of jobs that have left it: the accounting lags behind."""
 AT_WORK = ("RUNNING", "COMPLETING")
 """States of jobs on a node."""
-NOT_RESENT = ("CANCELLED", "OUT_OF_MEMORY")
-"""States of jobs whose runs are not submitted again automatically."""
 END_REASONS = {
     "CANCELLED": "was cancelled",
     "OUT_OF_MEMORY": "ran out of memory: raise memory_gb",
     "TIMEOUT": "hit its time limit before it could save and requeue itself: raise save_before_s",
     "NODE_FAIL": "lost its node, and the site did not requeue it",
-    "BOOT_FAIL": "got a node that did not start",
-    "DEADLINE": "missed a deadline of the site",
     "PREEMPTED": "was preempted, and the site did not requeue it",
 }
 """Why a job ended before its runs, by its state."""
@@ -64,10 +59,8 @@ class Queue:
 
     suite: Suite
     submissions: list[Submission]
-    live: dict[str, tuple[str, JobInfo]]
-    """Pending and running jobs of these submissions: id → name, job."""
-    jobs_of_user: int = 0
-    """Number of jobs of this user in the queue."""
+    live: dict[str, JobInfo]
+    """Pending and running jobs of these submissions, by id."""
     no_answer: str = ""
     """Why SLURM did not answer, if it did not."""
     latest: dict[RunKey, tuple[Submission, int]] = field(init=False)
@@ -75,35 +68,33 @@ class Queue:
     not count."""
 
     def __post_init__(self) -> None:
-        self.latest = {}
-        for submission in filter(self.is_current, self.submissions):
-            for share, places in enumerate(submission.plan.shares):
-                for place in places:
-                    self.latest[submission.plan.runs[place]] = (submission, share)
+        self.latest = {
+            key: (submission, share)
+            for submission in filter(self.is_current, self.submissions)
+            for share, keys in enumerate(submission.plan.shares)
+            for key in keys
+        }
+        ids = {info.name: id.split("_")[0] for id, info in self.live.items()}
+        for submission in self.submissions:  # a killed launcher has not recorded it
+            submission.job = submission.job or ids.get(submission.plan.name, "")
 
     @classmethod
     def read(cls, out: Path, suite: Suite, need: bool = True) -> "Queue":
-        """Read the records and ask SLURM.
+        """Read the records and ask SLURM, if there are any.
 
         Arguments:
-            need: raise if SLURM does not answer. Otherwise it is not asked about a suite without submissions.
+            need: raise if SLURM does not answer.
 
         Raises:
             InputError: SLURM does not answer, or a record is damaged.
         """
         submissions = load_submissions(out, suite.name)
-        if not (need or submissions):
-            return cls(suite, [], {})
         try:
-            me = commands.current_user()
-            jobs = commands.queued_jobs([me, *(s.plan.user for s in submissions)])
-        except InputError as error:
+            return cls(suite, submissions, commands.queued_jobs([s.plan.name for s in submissions]))
+        except commands.NoAnswer as error:
             if need:
                 raise
             return cls(suite, submissions, {}, no_answer=str(error))
-        names = {s.plan.name for s in submissions}
-        live = {id: (name, info) for id, (name, info) in jobs.items() if name in names}
-        return cls(suite, submissions, live, sum(info.user == me for _, info in jobs.values()))
 
     def is_current(self, submission: Submission) -> bool:
         """Whether a submission is of this version of the suite."""
@@ -119,42 +110,24 @@ class Queue:
 
     def taken(self, out: Path) -> set[RunKey]:
         """Runs that a job in the queue will finish."""
-        taken = set()
-        for submission in self.submissions:
-            for share, places in enumerate(submission.plan.shares):
-                if submission.job and submission.job_of(share) in self.live:
-                    runs = map(submission.plan.run, places)
-                    taken |= {run.key for run in runs if not run.failure(out)}
-        return taken
+        shares = [(s, share) for s in self.submissions for share in range(len(s.plan.shares)) if s.job_of(share) in self.live]
+        return {run.key for submission, share in shares for run in submission.plan.runs(share) if not run.failure(out)}
 
     @cached_property
-    def accounted(self) -> dict[str, JobInfo] | None:
-        """All jobs, including those that have ended; None if the site keeps no accounts."""
+    def accounted(self) -> dict[str, JobInfo]:
+        """All jobs, including those that have ended; none if the site has no accounting."""
         return {} if self.no_answer else commands.accounted_jobs([s.job for s in self.submissions if s.job])
 
-    def account_of(self, id: str) -> JobInfo | None:
-        """What is known of a job that has left the queue: from the accounting, or because ``lprime cancel`` cancelled it."""
-        jobs, array = self.accounted or {}, id.split("_")[0]
-        info = jobs.get(id) or jobs.get(array)
-        unknown = info is None or info.state in NOT_ENDED
-        cancelled = unknown and any(s.job == array and s.cancelled for s in self.submissions)
-        return JobInfo(id, "CANCELLED") if cancelled else info
-
     def end_reason(self, id: str) -> str:
-        """Why a job has left the queue; empty if it completed normally."""
-        info = self.account_of(id)
+        """Why a job has left the queue; empty if it completed normally, or that is not known."""
+        info = self.accounted.get(id) or self.accounted.get(id.split("_")[0])
         if info is None or info.state in ("COMPLETED", *NOT_ENDED):
             return ""
         if info.exit_code in EXIT_REASONS:
             return f"job {id} on {info.node}: {EXIT_REASONS[info.exit_code]}"
         if info.state == "FAILED" and info.exit_code == 0:
             return f"job {id} on {info.node}: SLURM could not start it; does the node see the results folder?"
-        return f"job {id} {END_REASONS.get(info.state, f'ended with {info.reason}, exit code {info.exit_code}')}"
-
-    def worth_resending(self, id: str) -> bool:
-        """Whether a job ended for a reason other than its runs or its cluster file."""
-        info = self.account_of(id)
-        return info is None or not (info.state in NOT_RESENT or info.exit_code in EXIT_REASONS)
+        return f"job {id} {END_REASONS.get(info.state, f'ended as {info.state}, exit code {info.exit_code}')}"
 
     def status(self, run: Run, out: Path) -> Status:
         try:
@@ -164,9 +137,8 @@ class Queue:
         except InputError as error:
             return Status("unreadable", reason=str(error))
         submission, share = self.latest.get(run.key, (None, 0))
-        # Without an id, it is being submitted, or its launcher was killed.
-        job = submission.job_of(share) if submission and submission.job else ""
-        info = self.live[job][1] if job in self.live else None
+        job = submission.job_of(share) if submission else ""
+        info = self.live.get(job)
         if state == "failed" and failure:
             return Status("failed", job, reason=failure.error)
         if state == "running":
@@ -180,39 +152,22 @@ class Queue:
 
     def wait_reasons(self) -> Counter[str]:
         """Why jobs wait, with the number of jobs."""
-        waits = Counter(info.reason for _, info in self.live.values() if info.state == "PENDING")
+        waits = Counter(info.reason for info in self.live.values() if info.state == "PENDING")
         return Counter({reason: count for reason, count in waits.items() if reason not in ("None", "")})
 
     def statuses(self, runs: Iterable[Run], out: Path) -> dict[Run, Status]:
         return {run: self.status(run, out) for run in runs}
 
-    def hours_used(self) -> tuple[float, float] | None:
-        """GPU-hours and CPU-hours of all jobs so far; None without accounting."""
-        if self.accounted is None:
-            return None
-        jobs = self.accounted.values()
-        return sum(j.gpus * j.seconds for j in jobs) / 3600, sum(j.cpus * j.seconds for j in jobs) / 3600
-
 
 def runs_on_disk(suite: Suite, out: Path) -> Iterator[RunKey]:
     """Runs of this suite's tasks that have a folder; only the names of folders are read."""
     for spec in suite.tasks:
-        for encoding in subfolders(task_folder := f"{out}/{suite.name}/{spec.task}"):
-            found = map(RUN_FOLDER.fullmatch, subfolders(f"{task_folder}/{encoding}"))
+        for encoding in subfolders(task_folder := out / suite.name / spec.task):
+            found = map(RUN_FOLDER.fullmatch, subfolders(task_folder / encoding))
             places = sorted((int(match[1]), float(match[2] or 0)) for match in found if match)
             yield from ((spec.task, encoding, seed, rate or None) for seed, rate in places)
 
 
-def subfolders(folder: str) -> list[str]:
-    """Sorted names of the folders in a folder; empty if it does not exist.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    try:
-        with os.scandir(folder) as entries:  # needs no further system call to recognise folders
-            return sorted(entry.name for entry in entries if entry.name[0] != "." and entry.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise InputError(f"cannot read {folder}: {error.strerror or error}") from None
+def subfolders(folder: Path) -> list[str]:
+    """Sorted names of the folders in a folder; empty if it does not exist."""
+    return sorted(path.name for path in folder.glob("*") if path.name[0] != "." and path.is_dir())

@@ -1,10 +1,9 @@
 """``lprime status`` and ``lprime logs``: the state of every run as text and as JSON."""
 
 import os
-import statistics
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,25 +28,15 @@ def status_rows(statuses: dict[Run, Status]) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"task": run.task, "encoding": run.encoding, "seed": run.seed}
         row |= {} if run.learning_rate is None else {"learning_rate": run.learning_rate}
         row |= {"state": status.state}
-        if status.state == "running":
-            row |= heartbeat_row(status.heartbeat) if status.heartbeat else {}
-            row |= {"job_time_left": status.time_left} if status.job else {}
+        if beat := status.heartbeat:
+            reported = datetime.fromtimestamp(beat.at, UTC).isoformat(timespec="seconds")
+            left = None if beat.seconds_left is None else round(beat.seconds_left)
+            row |= {"step": beat.step, "steps": beat.steps, "steps_per_s": round(beat.rate, 2)}
+            row |= {"seconds_left": left, "reported": reported}
+        row |= {"job_time_left": status.time_left} if status.state == "running" and status.job else {}
         row |= {key: value for key in ("job", "node", "reason") if (value := getattr(status, key))}
         rows.append(row)
     return rows
-
-
-def heartbeat_row(beat: Heartbeat) -> dict[str, Any]:
-    """The progress of a running run as keys of its JSON object."""
-    left = beat.seconds_left
-    return {
-        "step": beat.step,
-        "steps": beat.steps,
-        "share": round(beat.share, 4),
-        "steps_per_s": round(beat.rate, 2),
-        "seconds_left": None if left is None else round(left),
-        "reported": datetime.fromtimestamp(beat.at, UTC).isoformat(timespec="seconds"),
-    }
 
 
 def status_text(queue: Queue, statuses: dict[Run, Status], out: Path, whole: bool = True):
@@ -96,23 +85,13 @@ def empty_folder_hint(suite: str, out: Path) -> str:
 
 
 def job_lines(queue: Queue) -> list[str]:
-    """Jobs in the queue, and hours used."""
-    if not queue.submissions:
-        return []
+    """Jobs in the queue."""
     if queue.no_answer:
         return [f"SLURM was not asked about the jobs: {queue.no_answer}"]
-    states = Counter(info.state.lower() for _, info in queue.live.values())
-    lines = [f"{plural(len(queue.live), 'job')} in the queue"]
-    if states:
-        lines[0] += f": {', '.join(f'{n} {state}' for state, n in states.most_common())}"
-    if reasons := [f"{n} {reason}" for reason, n in queue.wait_reasons().most_common(3)]:
-        lines[0] += f" ({', '.join(reasons)})"
-    if (hours := queue.hours_used()) is None:
-        lines.append("this cluster keeps no accounts (sacct does not answer): hours used and how jobs ended are not known")
-    elif any(hours):
-        gpu, cpu = hours
-        lines.append(f"used so far: {f'{gpu:.2f} GPU-hours, ' if gpu else ''}{cpu:.2f} CPU-hours")
-    return lines
+    if not queue.submissions:
+        return []
+    waits = ", ".join(f"{count} for {reason}" for reason, count in queue.wait_reasons().most_common(3))
+    return [f"{plural(len(queue.live), 'job')} in the queue{f'; waiting: {waits}' if waits else ''}"]
 
 
 def running_lines(statuses: dict[Run, Status]) -> list[str]:
@@ -122,15 +101,16 @@ def running_lines(statuses: dict[Run, Status]) -> list[str]:
     running = [(run, status) for run, status in statuses.items() if status.state == "running"]
     if not running:
         return []
-    header = ["running", "step", "share", "steps/s", "time left"]
-    table = [[run, *progress_cells(status.heartbeat)] for run, status in running[:MOST_ROWS]]
-    if any(status.job for _, status in running):
-        header += ["node", "job", "job's time left"]
-        table = [[*row, s.node, s.job, s.time_left] for row, (_, s) in zip(table, running, strict=False)]
-    text = tabulate(table, headers=header, tablefmt="simple", disable_numparse=True)
-    more = f"\n… and {len(running) - MOST_ROWS} more" if len(running) > MOST_ROWS else ""
-    rates = [status.heartbeat.rate for _, status in running if status.heartbeat and status.heartbeat.rate]
-    return ["", text + more, f"{len(running)} running" + (f", {statistics.fmean(rates):.1f} steps/s each" if rates else "")]
+    header = ["running", "step", "share", "steps/s", "time left", "node", "job", "job's time left"]
+    table = [[run, *progress_cells(s.heartbeat), s.node, s.job, s.time_left] for run, s in running[:MOST_ROWS]]
+    if not any(status.job for _, status in running):
+        header, table = header[:5], [row[:5] for row in table]
+    return ["", tabulate(table, headers=header, tablefmt="simple", disable_numparse=True), *more(running)]
+
+
+def more(rows: Sequence[object]) -> list[str]:
+    """A line that counts the rows that are not shown, if any."""
+    return [f"… and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
 
 
 def progress_cells(beat: Heartbeat | None) -> list[str]:
@@ -154,9 +134,7 @@ def reason_lines(statuses: dict[Run, Status]) -> list[str]:
     ):
         found = [f"  {run}: {status.reason}" for run, status in statuses.items() if status.state == state]
         if found:
-            lines += ["", f"{len(found)} {state}; {advice}:", *found[:MOST_ROWS]]
-        if len(found) > MOST_ROWS:
-            lines.append(f"  … and {len(found) - MOST_ROWS} more")
+            lines += ["", f"{len(found)} {state}; {advice}:", *found[:MOST_ROWS], *more(found)]
     lost = Counter(status.reason for status in statuses.values() if status.state in ("missing", "paused") and status.reason)
     if lost:
         lines += ["", "runs without a job, which lprime run … --on … submits again:"]

@@ -52,6 +52,7 @@ def probe(
         if name not in PROBES:
             raise unknown("probe", name, PROBES)
     suite, chosen = load_suite(suite_name), names or [*PROBES]
+    out = out or Path("runs")
     runs = plan_runs(suite, try_encodings(expand(encoding) if encoding else suite.encodings), task, seed or suite.seeds[:1])
     runs = [run for run in runs if any(PROBES[name].applies(run) for name in chosen)]
     if not runs:

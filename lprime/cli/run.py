@@ -66,7 +66,7 @@ def run(
     if detach and not on:
         raise InputError("--detach needs a cluster; expected --on FILE too")
     cluster, code = load_cluster(on) if on else None, None
-    out = cluster.results_folder(out, dry_run) if cluster else out or Path("runs")
+    out = out or Path("runs")
     loaded = load_suite(suite)
     if sealed:
         names, code = sealed_submission(encoding, out)
@@ -103,7 +103,7 @@ def run(
             say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
             if detach:
                 executor.execute(todo, out, lambda event: None)
-                outcome.held = executor.held
+                outcome.detached = True
             else:
                 tally = outcome.tally = progress_display(todo, steps_to_make(todo, out))
                 try:

@@ -34,7 +34,8 @@ class Outcome:
     finished: Mapping[Run, Result]
     unreadable: Mapping[Run, str]
     tally: Tally | None = None
-    held: Sequence[Run] | None = None
+    detached: bool = False
+    """Whether the command ends while the runs are in the queue of a cluster."""
     preview: Sequence[str] = ()
 
     def command(self, name: str) -> str:
@@ -62,17 +63,14 @@ class Outcome:
     def code(self) -> int:
         """Exit code. A diverged run is a result."""
         skipped = self.skipped and not self.preview
-        return int(bool(self.failed or self.lost or self.held or self.unreadable or self.locked or skipped))
+        return int(bool(self.failed or self.lost or self.unreadable or self.locked or skipped))
 
     def attention(self) -> Iterator[str]:
         """What the user should know, as lines of text."""
         count = f"of {len(self.todo)} runs"
         yield from self.preview
         yield from (f"not used: {reason}" for reason in self.unreadable.values())
-        if self.held:
-            queued = len(self.todo) - len(self.held)
-            yield f"{queued} {count} are queued, {len(self.held)} not: run the command again when there is room"
-        elif self.held is not None:
+        if self.detached:
             yield f"all jobs are queued; follow them with: {self.command('status')}"
         yield from section("failed before; --retry-failed runs them again", self.skipped)
         if self.locked:
@@ -107,7 +105,6 @@ class Outcome:
             "diverged": listed({r: one.steps for r, one in done.items() if one.status == "diverged"}, "step"),
             "unreadable": listed(self.unreadable, "reason"),
             "preview": list(self.preview),
-            "not_queued": len(self.held or ()),
             "in_another_process": self.locked,
         }
 

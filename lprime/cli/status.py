@@ -116,10 +116,6 @@ def cancel(suite: Suite, out: Out = Path("runs")) -> None:
         print(f"no job of suite {suite} under {out} is in the queue")
         return
     commands.cancel_jobs(sorted({id.split("_")[0] for id in queue.live}))
-    names = {name for name, _ in queue.live.values()}
-    for submission in queue.submissions:
-        if submission.plan.name in names:
-            submission.mark_cancelled()
     deadline = time.monotonic() + END_WITHIN_S  # until then, lprime run would count their runs as running
     while time.monotonic() < deadline and queue.live.keys() & Queue.read(out, loaded, need=False).live.keys():
         time.sleep(1)

@@ -141,11 +141,6 @@ def cluster(running_cluster: RunningCluster, monkeypatch) -> Iterator[RunningClu
     running_cluster.drain()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the longest test first, in parallel with all others."""
-    items.sort(key=lambda item: "quick_grid" not in item.name)
-
-
 # A skipped test of the cluster counts as failed.
 def fail_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
     if report.skipped and not hasattr(report, "wasxfail"):

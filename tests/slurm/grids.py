@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import subprocess
 import textwrap
 import time
@@ -91,8 +92,9 @@ class Grid:
 
     def starts(self) -> dict[int, int]:
         """How often the job with each share has started."""
-        files = [path for folder in self.records() for path in folder.glob("starts-*.json")]
-        return {int(path.stem.removeprefix("starts-")): json.loads(path.read_text())["count"] for path in files}
+        logs = {int(path.stem): path.read_text() for folder in self.records() for path in folder.glob("*.log")}
+        found = {share: re.findall(r" to do, start (\d+) on ", log) for share, log in logs.items()}
+        return {share: int(starts[-1]) for share, starts in found.items() if starts}
 
     def steps(self) -> list[int]:
         """Last reported steps of the runs under way."""

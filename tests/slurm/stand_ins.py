@@ -11,9 +11,9 @@ from bench.suites.yaml_config import validated
 from slurm import commands
 from slurm.cluster import Cluster
 from slurm.commands import JobInfo
-from slurm.records import PLAN, Submission, records_folder
+from slurm.records import PLAN, Plan, Submission
 from slurm.status import Queue
-from slurm.submit import plan_submissions
+from slurm.submit import plan_submission
 
 SUITE = validated(Suite, suite_dict(encodings=["nope", "t5"], seeds=[0, 1]), "suite")
 
@@ -22,19 +22,24 @@ def cluster(**changes: object) -> Cluster:
     return validated(Cluster, {"partition": "p", "time_minutes": 60, "runs_per_job": 4} | changes, "cluster")
 
 
+def planned(out: Path, runs: list[Run], site: Cluster | None = None, **more: Any) -> Plan:
+    todo, plan = plan_submission(runs, out, site or cluster(), Queue(runs[0].suite, [], {}), **more)
+    assert plan and len(todo) == len(runs)
+    return plan
+
+
 def submitted(out: Path, runs: list[Run], site: Cluster | None = None, id: str = "7", **more: Any) -> Submission:
     """The record of a submission as job 7; its array has a member for every four runs."""
-    (plan,), held = plan_submissions(runs, out, site or cluster(), 0, **more)
-    assert not held
-    submission = Submission(records_folder(out, plan.suite.name) / plan.token)
-    submission.folder.mkdir(parents=True)
-    (submission.folder / PLAN).write_text(plan.model_dump_json())
+    plan = planned(out, runs, site, **more)
+    plan.folder.mkdir(parents=True)
+    (plan.folder / PLAN).write_text(plan.model_dump_json())
+    submission = Submission(plan.folder)
     submission.write_job(id)
     return submission
 
 
-def queue(submission: Submission, *ended: JobInfo, live: tuple[JobInfo, ...] = ()) -> Queue:
-    found = Queue(submission.plan.suite, [submission], {info.id: (submission.plan.name, info) for info in live})
+def queue(submission: Submission, *ended: JobInfo) -> Queue:
+    found = Queue(submission.plan.suite, [submission], {})
     found.__dict__["accounted"] = {info.id: info for info in ended}
     return found
 
@@ -43,28 +48,30 @@ class Site:
     """Answers as SLURM does, in place of ``commands.run_command``."""
 
     def __init__(self) -> None:
-        self.queued: dict[str, tuple[str, str]] = {}
-        """Jobs in the queue: id → state and name."""
-        self.accounts: str | None = ""
-        """Lines of sacct; None without accounting."""
-        self.asked: list[tuple[str, ...]] = []
+        self.queued: dict[str, str] = {}
+        """Jobs in the queue: id → name."""
+        self.accounts = ""
+        """Lines of sacct."""
+        self.scripts: list[str] = []
+        """What sbatch was given."""
+        self.refusal = ""
+        """What sbatch says; empty if it takes the script."""
+        self.controller = ""
+        """What scontrol says."""
+        self.asked: list[str] = []
 
-    def queue(self, *submissions: Submission, state: str = "RUNNING") -> None:
-        for submission in submissions:
-            for share in range(len(submission.plan.shares)):
-                self.queued[submission.job_of(share)] = (state, submission.plan.name)
+    def queue(self, submission: Submission) -> None:
+        self.queued |= {submission.job_of(share): submission.plan.name for share in range(len(submission.plan.shares))}
 
-    def __call__(self, *command: str) -> str:
-        self.asked.append(command)
+    def __call__(self, *command: str, stdin: str = "") -> str:
+        self.asked.append(command[0])
         if command[0] == "squeue" and "-a" in command:  # the partition is hidden
-            me = commands.current_user()
-            return "".join(f"{id}|{state}|None|n1|1:00|{me}|{name}\n" for id, (state, name) in self.queued.items())
-        if command[0] == "sinfo":
-            return "p|(null)|infinite|64\n"
+            return "".join(f"{id}|RUNNING|None|n1|1:00|{name}\n" for id, name in self.queued.items())
+        if command[0] == "sbatch":
+            if self.refusal:
+                raise commands.NoAnswer(f"sbatch: {self.refusal}")
+            self.scripts.append(stdin)
+            return "9\n"
         if command[0] == "scancel":
             self.queued = {id: job for id, job in self.queued.items() if id.split("_")[0] not in command}
-        if command[0] == "sacct":
-            if self.accounts is None:
-                raise commands.NoAnswer("sacct: Slurm accounting storage is disabled")
-            return self.accounts
-        return ""
+        return {"sacct": self.accounts, "scontrol": self.controller}.get(command[0], "")

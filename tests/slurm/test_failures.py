@@ -33,19 +33,12 @@ def fragile(tmp_path):
 def test_a_run_fails(cluster, tmp_path, fragile):
     grid = Grid(tmp_path / "grid", short("broken", 200, encodings=["nope", str(fragile)]), {"runs_per_job": 4})
     done = grid.lprime("run", "--on", grid.cluster_file)
-    assert done.returncode == 1
-    assert "2 of 4 runs failed" in done.stdout
-    assert "it breaks at step 50" in done.stdout
+    assert done.returncode == 1 and "2 of 4 runs failed" in done.stdout and "it breaks at step 50" in done.stdout
     assert grid.states() == ["done", "done", "failed", "failed"]
-    shown = grid.lprime("status").stdout
-    assert "RuntimeError: it breaks at step 50" in shown
-    assert "--retry-failed" in shown
-    logs = grid.lprime("logs", "--encoding", "fragile").stdout
-    assert "raise RuntimeError" in logs
+    assert "RuntimeError: it breaks at step 50" in grid.lprime("status").stdout
+    assert "raise RuntimeError" in grid.lprime("logs", "--encoding", "fragile").stdout
     again = grid.lprime("run", "--on", grid.cluster_file)
-    assert again.returncode == 1
-    assert "2 failed before; --retry-failed runs them again" in again.stdout
-    assert len(grid.records()) == 1
+    assert again.returncode == 1 and "2 failed before; --retry-failed runs them again" in again.stdout
     write_encoding(fragile, WORKING)
     fixed = grid.lprime("run", "--on", grid.cluster_file, "--retry-failed")
     assert fixed.returncode == 0, fixed.stdout + fixed.stderr
@@ -78,8 +71,7 @@ def test_cancelled_by_the_user(cluster, tmp_path):
     grid.submit()
     wait_until("some steps", lambda: grid.trained(10))
     done = grid.lprime("cancel")
-    assert done.returncode == 0
-    assert "2 jobs cancelled" in done.stdout
+    assert done.returncode == 0 and "2 jobs cancelled" in done.stdout
     rows = grid.lost()
     assert sorted(row["state"] for row in rows) == ["missing", "paused"]
     assert all("was cancelled" in row["reason"] for row in rows)
@@ -90,8 +82,8 @@ def test_cancelled_by_the_user(cluster, tmp_path):
     assert results(grid.out) == grid.local()
 
 
-def test_a_lost_job_is_submitted_again(cluster, tmp_path):
-    """Its node fails and SLURM does not requeue it: the watching command submits its runs again."""
+def test_a_lost_job(cluster, tmp_path):
+    """Its node fails and SLURM does not requeue it: the watching command says so, and the next one submits its runs again."""
     grid = Grid(tmp_path / "grid", paced(tmp_path, "lostjob"), {"runs_per_job": 2})
     watcher = grid.start("run", "--on", grid.cluster_file)
     wait_until("steps", lambda: grid.trained(10))
@@ -99,13 +91,13 @@ def test_a_lost_job_is_submitted_again(cluster, tmp_path):
     # As on a site that does not requeue jobs.
     slurm("scontrol", "update", f"jobid={id}", "requeue=0")
     cluster.kill_node(node)
-    grid.release()
     try:
         said, _ = watcher.communicate(timeout=PATIENCE_S)
     finally:
         cluster.start_node(node)
-    assert watcher.returncode == 0, said
-    assert "lost its job and is submitted again" in said
+    assert watcher.returncode == 1 and "2 of 2 runs lost their jobs" in said and "lost its node" in said, said
+    assert "2 runs submitted" in grid.submit()
+    grid.finish()
     assert results(grid.out) == grid.local()
 
 
@@ -115,8 +107,7 @@ def test_ctrl_c_does_not_affect_the_jobs(cluster, tmp_path):
     wait_until("steps", lambda: grid.trained(5, runs=2))
     watcher.send_signal(signal.SIGINT)
     said, _ = watcher.communicate(timeout=PATIENCE_S)
-    assert watcher.returncode == 130
-    assert "the jobs continue" in said
+    assert watcher.returncode == 130 and "the jobs continue" in said
     assert grid.states() == ["running", "running"]
     grid.release()
     wait_until("the end", lambda: grid.states() == ["done", "done"])
@@ -163,7 +154,6 @@ def test_the_shared_disk_is_full(cluster, tmp_path):
     ("change", "words"),
     [
         ({"python": "/no/such/python"}, "cannot import lprime"),
-        ({"setup": ["export PYTHONHOME=/nowhere"]}, "cannot import lprime"),
         ({"mps": True, "gpus_per_job": 1}, "Multi-Process Service"),
         ({"gpus_per_job": 1}, "torch sees fewer GPUs"),
     ],
@@ -176,39 +166,3 @@ def test_a_node_is_not_set_up(cluster, tmp_path, change, words):
     assert all(words in row["reason"] for row in grid.lost())
     assert grid.states() == ["missing", "missing"]
     assert not list(grid.out.rglob("failure.json"))
-
-
-def test_a_node_does_not_see_the_results_folder(cluster, tmp_path):
-    """The folder exists when the jobs are submitted and not when they start, like a mount that nodes do not have."""
-    suite = short("unshared", encodings=["nope"])
-    grid = Grid(tmp_path / "grid", suite, {"runs_per_job": 2, "sbatch": {"hold": True}})
-    (tmp_path / "disk").mkdir()
-    grid.out.mkdir()
-    mount, umount = ["mount", "--bind", tmp_path / "disk", grid.out], ["umount", grid.out]
-    subprocess.run(mount, check=True)
-    try:
-        grid.submit()
-        (id,) = grid.queue()
-        subprocess.run(umount, check=True)
-        slurm("scontrol", "release", id)
-        grid.finish()
-        subprocess.run(mount, check=True)
-        rows = grid.lost()
-    finally:
-        subprocess.run(umount, check=True)
-    assert [row["state"] for row in rows] == ["missing", "missing"]
-    assert all("results folder" in row["reason"] for row in rows)
-
-
-def test_a_site_without_accounting(cluster, tmp_path, monkeypatch):
-    """Everything works, and the status says that hours used are unknown."""
-    stub = tmp_path / "bin" / "sacct"
-    stub.parent.mkdir()
-    stub.write_text("#!/bin/sh\necho 'Slurm accounting storage is disabled' >&2\nexit 1\n")
-    stub.chmod(0o755)
-    grid = Grid(tmp_path / "grid", short("noaccounts", encodings=["nope"]), {"runs_per_job": 2})
-    monkeypatch.setenv("PATH", f"{stub.parent}:{os.environ['PATH']}")
-    done = grid.lprime("run", "--on", grid.cluster_file)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert grid.states() == ["done", "done"]
-    assert "keeps no accounts" in grid.lprime("status").stdout

@@ -25,9 +25,7 @@ def test_the_quick_grid_equals_that_of_one_process(cluster, tmp_path):
     assert "nothing to run: 30 of 30" in again.stdout
     assert set(grid.states()) == {"done"}
     grid.finish()  # the last job leaves the queue a moment after its results
-    shown = grid.lprime("status")
-    assert "CPU-hours" in shown.stdout
-    assert "0 jobs in the queue" in shown.stdout
+    assert "0 jobs in the queue" in grid.lprime("status").stdout
 
 
 def test_preempted_several_times(cluster, tmp_path):
@@ -80,7 +78,7 @@ def test_a_node_dies(cluster, tmp_path):
 
 
 def test_a_time_limit_shorter_than_a_run(cluster, tmp_path):
-    grid = Grid(tmp_path / "grid", paced(tmp_path, "limited", tasks=[TASK]), {"time_minutes": 1, "save_before_s": 45})
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "limited", tasks=[TASK]), {"time_minutes": 2, "save_before_s": 75})
     grid.submit()
     wait_until("a second start", lambda: grid.starts().get(0, 0) > 1)
     grid.finish()

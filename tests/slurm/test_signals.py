@@ -17,7 +17,7 @@ PROGRAM = """
 import json, os, signal, subprocess, sys, time
 
 reaction, notes = sys.argv[1], open("notes", "a", buffering=1)
-job, restart, who = os.environ["SLURM_JOB_ID"], int(os.environ.get("SLURM_RESTART_COUNT", 0)), "main"
+job, restart = os.environ["SLURM_JOB_ID"], int(os.environ.get("SLURM_RESTART_COUNT", 0))
 
 
 def note(event):
@@ -25,7 +25,7 @@ def note(event):
     shown = dict(word.split("=", 1) for word in said.split() if "=" in word)
     preempted = shown.get("PreemptTime", "None") != "None"
     state = shown.get("JobState", "").replace("SIGNALING", "RUNNING")  # while signals are on their way to a running job
-    print(json.dumps([restart, who, event, state, preempted]), file=notes)
+    print(json.dumps([restart, event, state, preempted]), file=notes)
 
 
 def react(number, frame):
@@ -33,22 +33,11 @@ def react(number, frame):
     note(signal.Signals(number).name)
     if reaction == "exit":
         os._exit(0)
-    if reaction == "fail":
-        os._exit(1)
     if reaction == "requeue":
         os._exit(subprocess.run(["scontrol", "requeue", job]).returncode)
 
 
 signal.signal(signal.SIGTERM, react)
-signal.signal(signal.SIGUSR2, react)
-if reaction == "tree":
-    if os.fork() == 0:
-        who = "child"
-        if os.fork() == 0:
-            who = "grandchild"
-    elif os.fork() == 0:
-        who = "leader of a session"
-        os.setsid()
 note("begins")
 deadline = time.monotonic() + (0 if restart else 300)
 while time.monotonic() < deadline:
@@ -58,7 +47,7 @@ note("ends")
 
 
 class Job:
-    """The program in a running job, with one reaction to SIGTERM and SIGUSR2."""
+    """The program in a running job, with one reaction to SIGTERM."""
 
     def __init__(self, cluster, folder: Path, reaction: str, *options: str) -> None:
         self.cluster, self.notes = cluster, folder / "notes"
@@ -67,7 +56,7 @@ class Job:
         wait_until("the program to begin", self.noted)
 
     def noted(self) -> list[tuple[Any, ...]]:
-        """(restart, process, event, JobState, is there a PreemptTime?)"""
+        """(restart, event, JobState, is there a PreemptTime?)"""
         return [tuple(json.loads(line)) for line in self.notes.read_text().splitlines()] if self.notes.exists() else []
 
     def preempted(self) -> list[str]:
@@ -80,17 +69,16 @@ class Job:
         return [row.state for row in self.cluster.ended(self.id)]
 
 
-BEGINS = (0, "main", "begins", "RUNNING", False)
-PREEMPTED = (0, "main", "SIGTERM", "RUNNING", True)
-CANCELLED = (0, "main", "SIGTERM", "COMPLETING", False)
-AGAIN = [(1, "main", "begins", "RUNNING", False), (1, "main", "ends", "RUNNING", False)]
+BEGINS = (0, "begins", "RUNNING", False)
+PREEMPTED = (0, "SIGTERM", "RUNNING", True)
+CANCELLED = (0, "SIGTERM", "COMPLETING", False)
+AGAIN = [(1, "begins", "RUNNING", False), (1, "ends", "RUNNING", False)]
 
 
-@pytest.mark.parametrize(("reaction", "state"), [("exit", "COMPLETED"), ("fail", "FAILED")])
-def test_a_preempted_program_that_exits_is_not_requeued(cluster, tmp_path, reaction, state):
+def test_a_preempted_program_that_exits_is_not_requeued(cluster, tmp_path):
     """So a preempted job must not simply exit within the grace time."""
-    job = Job(cluster, tmp_path, reaction, "--partition=low")
-    assert job.preempted() == [state]
+    job = Job(cluster, tmp_path, "exit", "--partition=low")
+    assert job.preempted() == ["COMPLETED"]
     assert job.noted() == [BEGINS, PREEMPTED]
 
 
@@ -107,26 +95,7 @@ def test_a_preempted_program_that_stays_is_killed_and_requeued(cluster, tmp_path
 
 
 def test_a_cancelled_program_sees_that_its_job_is_completing(cluster, tmp_path):
-    """JobState distinguishes scancel from preemption at the first SIGTERM."""
+    """JobState distinguishes scancel from preemption at the first SIGTERM. A job that requeued itself then would run again."""
     job = Job(cluster, tmp_path, "stay", "--partition=low")
     assert job.cancelled() == ["CANCELLED"]
     assert job.noted() == [BEGINS, CANCELLED]
-
-
-def test_a_cancelled_program_that_requeues_itself_runs_again(cluster, tmp_path):
-    """Against the user's wish: so a job reads its JobState first."""
-    job = Job(cluster, tmp_path, "requeue", "--partition=low")
-    assert job.cancelled() == ["REQUEUED", "COMPLETED"]
-    assert job.noted() == [BEGINS, CANCELLED, *AGAIN]
-
-
-def test_the_signal_ahead_of_a_time_limit_reaches_every_process_of_the_task(cluster, tmp_path):
-    """Children too, with proctrack/linuxproc; with proctrack/cgroup, as on most sites, only the task's first process."""
-    job = Job(cluster, tmp_path, "tree", "--time=2", "--signal=USR2@75")
-    family = {"main", "child", "grandchild", "leader of a session"}
-    signals = wait_until(
-        "USR2", lambda: seen if len(seen := {note[1:3] for note in job.noted() if note[2] != "begins"}) == 4 else ()
-    )
-    assert signals == {(who, "SIGUSR2") for who in family}
-    assert {note[3:] for note in job.noted()} == {("RUNNING", False)}
-    assert job.cancelled() == ["CANCELLED"]

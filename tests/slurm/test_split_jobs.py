@@ -8,54 +8,46 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from stand_ins import SUITE, cluster
 from support import lprime, suite_dict
 
 from bench.runs.estimate import Estimate, estimate
 from bench.runs.run import Run, plan_runs
 from bench.suites.suite import Suite
 from bench.suites.yaml_config import validated
-from slurm.cluster import Cluster
 from slurm.submit import split_into_shares
-
-SUITE = validated(Suite, suite_dict(), "suite")
 
 
 def runs_of(count: int) -> list[Run]:
     return [Run(SUITE, "copying", "nope", seed) for seed in range(count)]
 
 
-def cluster(**changes: object) -> Cluster:
-    return validated(Cluster, {"partition": "p", "time_minutes": 60, **changes}, "cluster")
-
-
 times = st.lists(st.floats(0.1, 5000), min_size=1, max_size=60)
 
 
-@given(times, st.integers(1, 8), st.integers(1, 300), st.one_of(st.none(), st.integers(1, 10)))
+@given(times, st.integers(1, 8), st.integers(1, 300), st.integers(1, 80))
 def test_every_run_is_in_one_share_in_its_order(seconds, at_once, job_minutes, most):
     runs = runs_of(len(seconds))
-    site = cluster(cpus_per_job=at_once, job_minutes=job_minutes)
-    shares = split_into_shares(runs, site, dict(zip(runs, seconds, strict=True)), most)
-    assert [place for share in shares for place in share] == list(range(len(runs)))
-    assert all(shares)
-    if most:
-        assert len(shares) <= most
+    site = cluster(cpus_per_job=at_once, job_minutes=job_minutes, runs_per_job=None)
+    took = dict(zip(runs, seconds, strict=True))
+    shares = split_into_shares(runs, site, took, most)
+    assert list(chain(*shares)) == runs
+    assert all(shares) and len(shares) <= most
+    if len(runs) > most:
         return
     planned = 60 * min(job_minutes, 0.8 * 60)  # at most four fifths of the time limit
     for share in shares:
         # A share has no run that makes it too long, unless its processes would be idle otherwise.
         if len(share) > at_once:
-            assert sum(seconds[place] for place in share) / at_once <= planned + 1e-6
+            assert sum(took[run] for run in share) / at_once <= planned + 1e-6
 
 
-@given(st.integers(1, 500), st.integers(1, 50), st.one_of(st.none(), st.integers(1, 10)))
+@given(st.integers(1, 500), st.integers(1, 50), st.integers(1, 80))
 def test_runs_per_job_is_the_size_of_shares(count, size, most):
     runs = runs_of(count)
     shares = split_into_shares(runs, cluster(runs_per_job=size), dict.fromkeys(runs, 1e9), most)
-    assert list(chain(*shares)) == list(range(count))
-    expected = max(size, -(-count // most)) if most else size
-    assert {len(share) for share in shares[:-1]} <= {expected}
-    assert len(shares) <= (most or count)
+    assert list(chain(*shares)) == runs and len(shares) <= most
+    assert {len(share) for share in shares[:-1]} <= {max(size, -(-count // most))}
 
 
 def test_estimates_come_from_results_of_the_same_kind(tmp_path):
