@@ -5,7 +5,6 @@ launcher that was killed leaves a plan without an id. The next one finds the arr
 plan; a job whose plan is gone ends at once.
 """
 
-import os
 import platform
 import shutil
 import uuid
@@ -16,7 +15,7 @@ from types import MappingProxyType
 
 from bench.files import folder_atomic
 from bench.plugins import registry
-from bench.plugins.references import is_file, parts
+from bench.plugins.references import parts
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
 from bench.runs.estimate import estimate
@@ -194,16 +193,14 @@ def check_encoding_files(runs: Sequence[Run], cluster: Cluster) -> None:
         InputError: an encoding's file is outside of the shared folder.
     """
     for name in dict.fromkeys(run.encoding for run in runs):
-        for reference in filter(is_file, encoding_source(name).plugins):
+        for reference in encoding_source(name).plugins:
             cluster.in_shared_folder(Path(parts(reference)[0]), "encoding file")
 
 
 def encoding_source(name: str) -> Source:
     """References of an encoding with absolute paths, and the current hash of its source."""
     encoding = get_encoding(name)
-    references = registry.references(encoding)
-    plugins = [os.path.abspath(ref) if ".py" in ref and not os.path.isabs(ref) else ref for ref in references]
-    return Source(plugins=plugins, sha256=source_hash(encoding))
+    return Source(plugins=list(registry.references(encoding)), sha256=source_hash(encoding))
 
 
 def submit_plan(plan: Plan, out: Path) -> Submission:

@@ -42,7 +42,7 @@ def reference_of(encoding: str | Path | type[Encoding]) -> str:
     try:
         found = registry.get_encoding(name) if name else None
         # Every look-up of a composition makes a class.
-        if found is encoding or (found and "(" in name and registry.definition(found) == registry.definition(encoding)):
+        if found is encoding or (found and "(" in name and definition(found) == definition(encoding)):
             return name
     except InputError:
         pass
@@ -51,9 +51,12 @@ def reference_of(encoding: str | Path | type[Encoding]) -> str:
     if encoding.__module__ == "__main__" or not file:
         registry.validate_class(encoding, f"class {encoding.__name__}")
         return str(write_class(encoding))
-    if "." in encoding.__module__:
-        return f"{encoding.__module__}:{encoding.__qualname__}"
     return f"{file}:{encoding.__qualname__}"
+
+
+def definition(cls: type) -> tuple[str, str]:
+    """File and qualified name of a class."""
+    return inspect.getfile(cls), cls.__qualname__
 
 
 def forget_changed_files() -> None:

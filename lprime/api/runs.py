@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AnyEncoding = str | Path | type[Encoding]
-"""A name, a file, an import path, or a class."""
+"""A name, a file, or a class."""
 
 
 def check(

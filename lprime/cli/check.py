@@ -15,7 +15,7 @@ def check(
         str,
         typer.Argument(
             metavar="ENCODING",
-            help="A file, package.module:Class, a name, or the folder of a submission.",
+            help="A file, a name, or the folder of a submission.",
             autocompletion=complete_encoding,
         ),
     ],
@@ -39,24 +39,23 @@ def check(
     Exit code 1 if a check failed, 2 if the encoding cannot be loaded or its hooks cannot be called.
     """
     from bench.check import check_encoding
+    from bench.check.unusual import unusual_lines
     from leaderboard.submission.folder import is_submission, read_submission
 
-    path: list[str] = []
-    if submitted := is_submission(encoding):
-        found = read_submission(Path(encoding))
-        encoding, path = found.reference, found.path
+    found = read_submission(Path(encoding)) if is_submission(encoding) else None
     check_positive("--time-limit", time_limit)
     check_positive("--memory-limit", memory_limit)
     report = check_encoding(
-        encoding,
+        found.reference if found else encoding,
         time_limit,
         memory_limit,
         on_finding=finding_printer(as_json, quiet),
         sandbox=sandbox,
         say=lambda text: print(text, file=sys.stderr),
-        path=path,
     )
-    if submitted and not as_json:
+    if found:
+        report = report.model_copy(update={"unusual": unusual_lines(found.sources)})
+    if found and not as_json:
         print(f"\n{'unusual' if report.unusual else 'nothing unusual'} in its source:")
         for line in report.unusual:
             print(f"      {printable(line)}")

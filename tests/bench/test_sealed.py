@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from bench.sealed.reveal import reveal
 from cheat_files import sealed_code
 from safetensors.numpy import save
 from support import suite_dict
@@ -20,9 +21,8 @@ from bench.runs.run_one import run_one
 from bench.runs.run_training import build_model
 from bench.sealed import audit as audits
 from bench.sealed import process, sandbox
-from bench.sealed.channel import Channel, SealedError
 from bench.sealed.judge import SealedModel
-from bench.sealed.reveal import reveal
+from bench.sealed.process import Channel, SealedError
 from bench.sealed.run import run_sealed
 from bench.sealed.sandbox import Code, start_sandboxed
 from bench.sealed.served_model import ServedModel
@@ -40,7 +40,7 @@ ADDITION = {"task": "addition", "variant": "reversed", "train_length": 4}
 def test_a_sealed_run_has_the_result_of_any_other(encoding, tmp_path):
     run = Run(SUITE, "copying", encoding, 0)
     code = sealed_code(encoding)
-    found, expected = run_sealed(run, code, code.encoding), run_one(run, tmp_path, "cpu")
+    found, expected = run_sealed(run, code), run_one(run, tmp_path, "cpu")
     assert found.sealed and not expected.sealed and found.timings.step_ms == 0
     for ours, theirs in zip(found.scores, expected.scores, strict=True):
         assert ours.nll == pytest.approx(theirs.nll, rel=1e-5)
