@@ -1,6 +1,7 @@
 """Contract: info and settings are complete."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -105,8 +106,9 @@ def settings_faults(cls: type[Encoding]) -> list[str]:
     """Faults of settings, which must fit into a name such as ``rope(base=500000.0)``."""
     faults = []
     for parameter in list(inspect.signature(cls.__init__).parameters.values())[2:]:
+        default = parameter.default
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             faults.append(f"argument {parameter.name} of __init__ is not keyword-only (put * before it)")
-        elif type(parameter.default) not in (bool, int, float, str):
+        elif type(default) not in (bool, int, float, str) or (type(default) is str and not re.fullmatch(r"\w+", default)):
             faults.append(f"setting {parameter.name} has no default that is a number, True, False or a word")
     return faults

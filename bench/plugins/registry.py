@@ -167,7 +167,7 @@ def encoding_in(module: ModuleType, name: str, origin: str) -> type[Encoding]:
     own = {c.__name__: c for c in defined if issubclass(c, Encoding) and "info" in vars(c)}
     if name:
         if name not in own:
-            raise unknown(f"encoding of {origin}", name, own)
+            raise unknown(f"class of {origin}", name, own)
         return own[name]
     if not own:
         expected = "a subclass of bench.encodings.Encoding with an info of its own"

@@ -45,7 +45,7 @@ def write_submission(
     cls, found = get_encoding(reference), references_in(reference)
     name, place = cls.info.name, to / page_name(cls.info.name)
     if len(found) != 1:
-        raise InputError(f"{name} is in {len(found)} files; expected one file of your own, such as my_encoding.py")
+        raise InputError(f"expected one file of your own, such as my_encoding.py, got {reference!r}")
     if place.exists() and not replace:
         raise InputError(f"{place} exists already; replace it with --replace, or choose another --to")
     plugin, file = load_reference(found[0]), Path(parts(found[0])[0]).resolve().name
