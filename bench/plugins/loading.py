@@ -64,9 +64,11 @@ def load_file(path: Path, name: str) -> tuple[ModuleType, Source]:
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise plugin_error(str(path), error) from error
-    files = {str(other.__file__): Path(str(other.__file__)).read_bytes() for other in neighbours} | {str(path): content}
-    relative = {Path(file).relative_to(path.parent).as_posix(): text for file, text in files.items()}
-    return module, Source(path.parent, relative, set[str]().union(*map(used_modules, [module, *neighbours])))
+    files = {path.name: content}
+    for other in neighbours:
+        if other.__file__:
+            files[Path(other.__file__).relative_to(path.parent).as_posix()] = Path(other.__file__).read_bytes()
+    return module, Source(path.parent, files, set[str]().union(*map(used_modules, [module, *neighbours])))
 
 
 @contextmanager
@@ -96,7 +98,8 @@ def local_modules(folder: Path) -> list[str]:
     found = []
     for name, module in sys.modules.items():
         base, file = folder.joinpath(*name.split(".")), getattr(module, "__file__", None)
-        if file in (f"{base}.py", str(base / "__init__.py")) and name.partition(".")[0] not in OURS:
+        place = file or next(iter(getattr(module, "__path__", [])), None)  # a folder without __init__.py
+        if place in (f"{base}.py", str(base / "__init__.py"), str(base)) and name.partition(".")[0] not in OURS:
             found.append(name)
     return found
 

@@ -76,7 +76,7 @@ def test_a_composition_its_files_and_a_table_of_results_that_is_not_read(tmp_pat
 
 
 def test_built_in_encodings_and_bad_texts_are_not_submitted(tmp_path, fresh_registry):
-    with pytest.raises(InputError, match="expected one file of your own, such as my_encoding.py, got 'rope'"):
+    with pytest.raises(InputError, match="expected one file of your own"):
         write_submission("rope", suite(), tmp_path)
     (tmp_path / "mine.py").write_text(SOURCE.replace('Mine"', '<b>Mine</b>"'))
     with pytest.raises(InputError, match="mine cannot be submitted: title contains"):
