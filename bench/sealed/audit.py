@@ -5,6 +5,7 @@ encoding predicts the same in one teacher-forced pass, up to rounding.
 """
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -68,7 +69,7 @@ def compare_gradient(trained: SealedModel, other: SealedModel, step: int, exampl
         raise SealedError(f"step {step}: the gradient predicts a slope of {expected:.3g}, the loss has {measured:.3g}")
 
 
-def total_norm(tensors: dict[str, Tensor]) -> float:
+def total_norm(tensors: Mapping[str, Tensor]) -> float:
     return float(torch.nn.utils.get_total_norm(tensors.values()))
 
 

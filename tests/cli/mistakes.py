@@ -107,8 +107,6 @@ AUTHOR = {
         "defines 2 encodings (Mine, Other); name one, as in mine.py:Mine"),
     "a package that is not there": ("import torch\n", "import einopz, torch\n",
         "mine.py cannot be imported (mine.py, line 1): ModuleNotFoundError: No module named 'einopz'"),
-    "an import from its package": ("import torch\n", "import torch\nfrom .a import b\n",
-        "a file has no package: import `name` for `.name`"),
     "a syntax error": ("class Mine(Encoding):", "class Mine(Encoding)", "SyntaxError: expected ':' (mine.py, line 6)"),
     "an error on import": ("class Mine", "1 / 0\nclass Mine",
         "cannot be imported (mine.py, line 6): ZeroDivisionError: division by zero"),
