@@ -136,7 +136,7 @@ def plugin_error(origin: str, error: BaseException, what: str = "cannot be impor
     text, hint = " ".join(str(error).split()), ""
     if given := re.fullmatch(r"Info\.__init__\(\) got an unexpected keyword argument '(\w+)'", text):
         near = get_close_matches(given[1], Info.__dataclass_fields__, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; expected fields are {', '.join(Info.__dataclass_fields__)}"
+        hint = f"; did you mean {near[0]!r}?" if near else ""
     return InputError(f"{origin} {what}{where}: {type(error).__name__}{': ' if text else ''}{text}{hint}")
 
 
