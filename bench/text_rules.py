@@ -1,4 +1,4 @@
-"""Validation of names and titles in submissions.
+"""Validation of texts in submissions.
 
 Each function returns the fault of a text, or None. ``lprime check`` applies these rules too, before the runs: ``info`` is
 part of a plugin's source hash, so correcting a title afterwards would require all runs again.
@@ -6,14 +6,10 @@ part of a plugin's source hash, so correcting a title afterwards would require a
 
 import re
 import unicodedata
-from typing import Any
 
-NAME = re.compile(r"[A-Za-z0-9_(),=.'+-]{1,200}")
 LINK = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[A-Za-z0-9._~/?=%&#:;+,@-]*)?")
-WORD = re.compile(r"[A-Za-z0-9_]{1,100}")
 TEMPLATE = {"title": "My encoding", "authors": "Your Name", "link": "https://example.org"}
 """Texts of the template of ``lprime new``, which nobody's encoding has."""
-MAX_LENGTH = 200
 INVISIBLE = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories of control and format characters, lone surrogates, line and paragraph separators."""
 BLANK = re.compile(
@@ -21,8 +17,6 @@ BLANK = re.compile(
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
 """Characters of other categories that show nothing: Unicode's Default_Ignorable_Code_Point, and the blank of Braille."""
-LOOKS_LIKE = str.maketrans("015", "ols")
-"""Digits that look like letters; ``skeleton`` does the others."""
 STRUCTURAL = re.compile(r"""[\\`*\[\]<>#|~&@$"]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.""")
 """Characters that can start a structure of markdown or HTML; an underscore inside a word starts none."""
 
@@ -32,13 +26,7 @@ def invisible_character(text: str, allowed: str = "") -> str:
     return next((c for c in text if c not in allowed and (unicodedata.category(c) in INVISIBLE or BLANK.match(c))), "")
 
 
-def skeleton(name: str) -> str:
-    """What is left of a name after changes that a reader overlooks: equal for ``rope``, ``r0pe``, ``rope_`` and ``Rope``."""
-    plain = name.lower().translate(LOOKS_LIKE).replace("i", "l").replace("rn", "m").replace("vv", "w")
-    return re.sub(r"[\W_]", "", plain)
-
-
-def plain_text_fault(text: str, max_length: int = MAX_LENGTH, allowed: str = "") -> str | None:
+def plain_text_fault(text: str, max_length: int = 200, allowed: str = "") -> str | None:
     """The fault of a text in plain words.
 
     Arguments:
@@ -57,29 +45,8 @@ def plain_text_fault(text: str, max_length: int = MAX_LENGTH, allowed: str = "")
     return "is still that of the template" if text in TEMPLATE.values() else None
 
 
-def pattern_fault(pattern: re.Pattern, kind: str, text: str) -> str | None:
-    return None if len(text) <= 2000 and pattern.fullmatch(text) else f"is not {kind}"
-
-
 def link_fault(text: str) -> str | None:
+    """The fault of a link."""
     if text.rstrip("/") == TEMPLATE["link"]:
         return "is still that of the template"
-    return pattern_fault(LINK, "an https link of plain characters", text)
-
-
-def settings_fault(settings: Any, depth: int = 4) -> str | None:
-    """Settings are numbers, True, False and words by name; those of a wrapped encoding are nested under its name."""
-    if depth and isinstance(settings, dict) and len(settings) <= 100:
-        values = all(
-            settings_fault(value, depth - 1) is None if isinstance(value, dict) else is_setting(value)
-            for value in settings.values()
-        )
-        if values and all(NAME.fullmatch(key) for key in settings):
-            return None
-    return "are not all numbers, True, False or words"
-
-
-def is_setting(value: Any) -> bool:
-    if isinstance(value, str):
-        return bool(WORD.fullmatch(value))
-    return isinstance(value, (bool, int, float)) and abs(value) < 2**63
+    return None if len(text) <= 2000 and LINK.fullmatch(text) else "is not an https link of plain characters"

@@ -5,7 +5,6 @@ jobs of a launcher that was killed are found in the queue by their name.
 """
 
 import math
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -138,6 +137,4 @@ def fill_shares(runs: Sequence[Run], planned: float, at_once: int, seconds: Mapp
 def encoding_source(name: str) -> Source:
     """References of an encoding with absolute paths, and the current hash of its source."""
     encoding = get_encoding(name)
-    references = registry.references(encoding)
-    plugins = [os.path.abspath(ref) if ".py" in ref and not os.path.isabs(ref) else ref for ref in references]
-    return Source(plugins=plugins, sha256=source_hash(encoding))
+    return Source(plugins=list(registry.references(encoding)), sha256=source_hash(encoding))

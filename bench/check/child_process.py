@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from bench.sealed.channel import Channel
+from bench.sealed.process import Channel
 
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:

@@ -1,6 +1,7 @@
 """Contract: info and settings are complete."""
 
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -58,7 +59,7 @@ def declaration_faults(cls: type[Encoding]) -> list[str]:
         faults.append(f"lengths has {longest} characters, more than {MAX_LENGTHS}: {info.lengths!r:.60}")
     if cls.stage:
         faults += cls.stage.faults(info.ranking, bool(plugins))
-    faults += settings_faults(cls, bool(plugins))
+    faults += settings_faults(cls)
     for plugin in plugins:
         faults += info_faults(plugin.info, True)
         try:
@@ -101,14 +102,13 @@ def name_fault(name: str) -> str | None:
     return next((f"is that of {kind}" for kind, taken in kinds.items() if taken), None)
 
 
-def settings_faults(cls: type[Encoding], plugin: bool) -> list[str]:
+def settings_faults(cls: type[Encoding]) -> list[str]:
     """Faults of settings, which must fit into a name such as ``rope(base=500000.0)``."""
     faults = []
     for parameter in list(inspect.signature(cls.__init__).parameters.values())[2:]:
+        default = parameter.default
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
             faults.append(f"argument {parameter.name} of __init__ is not keyword-only (put * before it)")
-        elif type(parameter.default) not in (bool, int, float, str):
+        elif type(default) not in (bool, int, float, str) or (type(default) is str and not re.fullmatch(r"\w+", default)):
             faults.append(f"setting {parameter.name} has no default that is a number, True, False or a word")
-    if plugin and not faults and (fault := text_rules.settings_fault(encodings.settings(cls))):
-        faults.append(f"settings {fault}: {encodings.settings(cls)!r:.60}")
     return faults

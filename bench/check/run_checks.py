@@ -5,11 +5,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.plugins import registry
-from bench.plugins.loading import Source, read_source
-from bench.plugins.references import is_file, map_references, parts, references_in
+from bench.plugins.loading import importable_from, package_files
+from bench.plugins.references import map_references, parts, references_in
 from bench.runs.run import now
-from bench.sealed.channel import SealedError
-from bench.sealed.process import SealedProcess
+from bench.sealed.process import SealedError, SealedProcess
 from bench.sealed.sandbox import Code, sandbox_fault
 from tasks import InputError, unknown
 
@@ -36,18 +35,16 @@ def check_encoding(
     memory_limit_gb: float = MEMORY_LIMIT_GB,
     only: Sequence[str] = (),
     on_finding: Callable[[CheckOutcome], None] = lambda finding: None,
-    path: Sequence[str] = (),
     sandbox: bool | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Report:
     """Check one encoding.
 
     Arguments:
-        reference: a name, a file or an import path; see ``bench.plugins.registry.get_encoding``.
+        reference: a name or a file; see ``bench.plugins.registry.get_encoding``.
         memory_limit_gb: GiB that the process may hold.
         only: names of checks; all by default.
         on_finding: called with each finding as it arrives.
-        path: folders to search for modules before all others.
         sandbox: False runs the code with the caller's rights; None does so where there is no sandbox.
         say: called with a line if the code runs without a sandbox though that was not asked for.
 
@@ -58,15 +55,12 @@ def check_encoding(
     if missing := [name for name in only if name not in known]:
         raise unknown("check", missing[0], known)
     checks = [check for name, check in known.items() if not only or name in only]
-    sources = plugin_sources(reference, path)
+    readable = plugin_paths(reference)
     if sandbox is None and (fault := sandbox_fault()):
         say(f"without a sandbox, so the code has your rights: {fault}")
         sandbox = False
-    readable = [file for source in sources for file in source.paths]
-    readable += [Path(parts(text)[0]).absolute() for text in references_in(reference) if is_file(text)]  # not by its symlinks
-    code = Code(
-        reference, readable, path, sandbox is False, seconds=time_limit_s + LOAD_LIMIT_S, gib=memory_limit_gb + RESERVED_GIB
-    )
+    limits = {"seconds": time_limit_s + LOAD_LIMIT_S, "gib": memory_limit_gb + RESERVED_GIB}
+    code = Code(reference, readable, sandbox is False, **limits)
     findings: dict[str, CheckOutcome] = {}
 
     def add(finding: CheckOutcome) -> None:
@@ -80,7 +74,8 @@ def check_encoding(
     for check in checks:
         if check.name not in findings:
             add(check.outcome("not run", "not run before the failed check is passed"))
-    unusual = [line for source in sources for line in unusual_lines(source.files)]
+    files = [Path(parts(text)[0]) for text in references_in(reference)]
+    unusual = unusual_lines({file.name: file.read_bytes() for file in files})
     ordered = [findings[check.name] for check in checks]
     seconds = round(time.monotonic() - start, 1)
     return report.model_copy(update={"finished": now(), "seconds": seconds, "findings": ordered, "unusual": unusual})
@@ -132,16 +127,21 @@ def run_in_process(code: Code, checks: Sequence[Check], add: Callable[[CheckOutc
         return report
 
 
-def plugin_sources(reference: str, path: Sequence[str] = ()) -> list[Source]:
-    """The files of each plugin in the name of an encoding, found without running any.
+def plugin_paths(reference: str) -> list[Path]:
+    """Files and folders that the plugins in the name of an encoding may import. Runs nothing.
 
     Raises:
         InputError: a file cannot be read, or there is no encoding of that name.
     """
-    sources = [read_source(text, path) for text in references_in(reference)]
+    found: list[Path] = []
+    for text in references_in(reference):
+        file = Path(parts(text)[0]).absolute()
+        if not file.is_file():
+            registry.load_reference(text)  # raises, with the nearest match
+        found += importable_from(file)
     installed = registry.entry_points()
-    names = [name for name in registry.NAME.findall(map_references(reference, lambda _: "")) if name in installed]
-    sources += [read_source(installed[name][0].value, path) for name in names]
-    if not (names or sources):
+    for name in installed.keys() & {*registry.NAME.findall(map_references(reference, lambda _: ""))}:
+        found += package_files(installed[name].module)[1]
+    if not found:
         registry.get_encoding(reference)
-    return [source for source in sources if source.files]
+    return found

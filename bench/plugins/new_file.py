@@ -12,9 +12,6 @@ from tasks import InputError
 
 from . import registry
 
-NAME, CLASS = "my_encoding", "MyEncoding"
-"""Names in the template."""
-
 
 def write_new_encoding(name: str, **texts: str) -> Path:
     """Write ``<name>.py`` in the current folder, a working encoding of that name, and return its path.
@@ -28,19 +25,19 @@ def write_new_encoding(name: str, **texts: str) -> Path:
     """
     for key, text in texts.items():
         if fault := (link_fault if key == "link" else plain_text_fault)(text):
-            example = "; expected one such as https://example.org/fading" if key == "link" else ""
-            raise InputError(f"--{key.removesuffix('s')} {fault}, got {text!r:.80}{example}")
-    registry.validate_name(name, f"{name}.py")
+            raise InputError(f"--{key.removesuffix('s')} {fault}, got {text!r:.80}")
     path = Path(f"{name}.py")
+    registry.validate_name(name, path.name)
     if path.exists():
         raise InputError(f"{path} already exists; move it away, or choose another name")
-    if name in registry.Known():
-        raise InputError(f"the name {name!r} is that of an installed plugin ({registry.distributions(name)}); choose another")
     module = importlib.util.find_spec(name)
-    if name in sys.stdlib_module_names or (module and module.origin):  # a folder without code has no origin
-        raise InputError(f"{path} would hide the Python module {name!r}; choose another name")
+    if name in registry.entry_points() or name in sys.stdlib_module_names or (module and module.origin):
+        raise InputError(f"the name {name!r} is that of a Python module or an installed plugin; choose another")
+    # The template imports these names.
+    camel = "".join(part.capitalize() for part in name.split("_"))
+    taken = camel in ("At", "Encoding", "Float", "Info", "Tensor") or keyword.iskeyword(camel)
     text = (resources.files("bench.plugins") / "template.py").read_text(encoding="utf-8")
-    text = text.replace(CLASS, class_name(name)).replace(NAME, name)
+    text = text.replace("MyEncoding", f"{camel}Encoding" if taken else camel).replace("my_encoding", name)
     for key, given in ({"title": default_title(name)} | texts).items():
         text = text.replace(f'{key}="{TEMPLATE[key]}"', f'{key}="{given}"')
     write_atomic(path, text)
@@ -50,10 +47,3 @@ def write_new_encoding(name: str, **texts: str) -> Path:
 def default_title(name: str) -> str:
     """``my_encoding`` → ``My encoding``."""
     return " ".join(name.replace("_", " ").split()).capitalize()
-
-
-def class_name(name: str) -> str:
-    """``my_encoding`` → ``MyEncoding``; avoids names that the template already uses."""
-    camel = "".join(part.capitalize() for part in name.split("_"))
-    taken = camel in ("At", "Encoding", "Float", "Info", "Tensor") or keyword.iskeyword(camel)
-    return f"{camel}Encoding" if taken else camel

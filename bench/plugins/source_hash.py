@@ -24,19 +24,14 @@ def source_hash(cls: type[Encoding]) -> str:
     These are files of ``bench/encodings`` and, for a plugin, files of its own package or folder. Files of the harness
     (``HARNESS``) are left out. The hash of a plugin that is one file, and uses no built-in encoding, is the hash of that file.
     """
+    built_in, plugins = closure(cls)
+    from_plugins = sorted({item for source in plugins.values() for item in source.files.items()})
     digest = hashlib.sha256()
-    for text in sources(cls):
+    for text in (*map(content, sorted(built_in.values())), *(text for _, text in from_plugins)):
         digest.update(text)
     if issubclass(cls, Wrapper):
         digest.update(source_hash(cls.inner).encode())
     return digest.hexdigest()
-
-
-def sources(cls: type[Encoding]) -> list[bytes]:
-    """Return the contents of the files that an encoding consists of, built-in files first, each group sorted by path."""
-    built_in, plugins = closure(cls)
-    from_plugins = sorted({item for source in plugins.values() for item in source.files.items()})
-    return [*map(content, sorted(built_in.values())), *(text for _, text in from_plugins)]
 
 
 def closure(cls: type[Encoding]) -> tuple[dict[str, Path], dict[str, Source]]:
@@ -50,16 +45,18 @@ def closure(cls: type[Encoding]) -> tuple[dict[str, Path], dict[str, Source]]:
     plugins: dict[str, Source] = {}
     while pending:
         name = pending.pop()
-        if name in built_in or name in plugins or name in HARNESS or registry.is_unloaded(name):
+        if name in built_in or name in plugins or name in HARNESS:
             continue
+        if name not in sys.modules and name not in registry.loaded.sources:
+            continue  # a neighbour of a plugin's file, which is part of the file's source
         if name.startswith(f"{BUILT_IN}."):
             module = sys.modules[name]
             built_in[name] = Path(inspect.getfile(module))
             owners = {getattr(value, "__module__", None) or "" for value in vars(module).values()}
-            pending += [owner for owner in owners if owner.startswith(f"{BUILT_IN}.")]
         else:
             source = plugins[name] = registry.source_of(name)
-            pending += [other for other in source.outside if other.startswith(f"{BUILT_IN}.") and other in sys.modules]
+            owners = source.uses
+        pending += [owner for owner in owners if owner.startswith(f"{BUILT_IN}.")]
     return built_in, plugins
 
 

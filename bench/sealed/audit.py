@@ -1,86 +1,122 @@
-"""Gradients compared with differences of the loss, at steps that the code cannot foresee.
+"""What the judge compares: gradients with differences of the loss, and predictions of two processes.
 
-At a recorded step with weights w and gradient g, the loss of the same examples is computed twice more, at w + εv and w − εv, in
-a process that has seen no training, by the same requests as a test. The difference over 2ε is g·v up to third order. v is g on
-a random half of the coordinates, so that a gradient of other data shows. Only code that keeps state between passes, which other
-checks look for, could notice an audit: the weights change in it.
+A process predicts without answers: it sees a prompt, predicts, and only then sees the next token of the answer. Every causal
+encoding predicts the same in one teacher-forced pass, up to rounding.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int
+from torch import Tensor
 from torch.nn import functional as F
 
-from bench.training.batches import as_batch
+from bench.training.batches import Batch, as_batch
 from bench.training.train import derive_seed
-from tasks import Examples
+from tasks import PAD, Examples
 
 from .judge import SealedModel
-from .reveal import reveal
+from .process import SealedError
 
 STEPS, STAGE_STEPS = 8, 2
 """Audited steps of a run, and of its extra stage."""
 CHANGE, FARTHEST = 1e-3, 1e-5
-"""ε is chosen for this change of the loss, in nats, but moves the weights by at most this share of their norm."""
-TOLERANCE = 0.02
+"""Weights are moved for this change of the loss, in nats, but by at most this share of their norm."""
+SLOPE_TOLERANCE = 0.02
 """Largest relative deviation. Honest gradients of four encodings on two suites deviated by at most 4e-3."""
+LOGIT_TOLERANCE = 0.05
+"""Most by which a logit may change. Rounding changes logits of honest encodings by up to 0.001."""
 
 
-@dataclass(frozen=True)
-class AuditedStep:
-    step: int
-    weights: dict[str, torch.Tensor]
-    gradient: dict[str, torch.Tensor]
-    examples: Examples
-    announced_length: int
-    before_stage: bool
-    """Whether an extra stage came later: hooks may differ after it, and tests are after it."""
+def audited_steps(steps: int, extra_steps: int) -> set[int]:
+    """Some steps of a recipe and of a stage, which the code cannot foresee."""
+    rng = np.random.default_rng()
+    chosen = set(rng.choice(steps, min(STEPS, steps), replace=False).tolist())
+    return chosen | set((steps + rng.choice(extra_steps, min(STAGE_STEPS, extra_steps), replace=False)).tolist())
 
 
-class Audit:
-    """Records some of the ``steps`` of a recipe and of the ``extra_steps`` of a stage, and checks them afterwards."""
+@torch.no_grad()
+def compare_gradient(trained: SealedModel, other: SealedModel, step: int, examples: Examples, announced_length: int) -> None:
+    """Compare the gradient g of a training step with differences of the loss, in a process that has seen no training.
 
-    def __init__(self, steps: int, extra_steps: int, rng: np.random.Generator):
-        self.rng, self.records = rng, list[AuditedStep]()
-        self.chosen = set(rng.choice(steps, min(STEPS, steps), replace=False).tolist())
-        self.chosen |= set((steps + rng.choice(extra_steps, min(STAGE_STEPS, extra_steps), replace=False)).tolist())
+    With weights w, the loss of the same examples at w + εv and w − εv differs by 2ε g·v, up to third order. v is g on a random
+    half of the coordinates, so that a gradient of other data shows. The requests are those of a test; only code that keeps
+    state between passes, which other checks look for, could notice them.
 
-    def record(self, step: int, model: SealedModel, examples: Examples, announced_length: int) -> None:
-        """Keep a copy of the step if it is one of the chosen. Random encodings are not audited: the draws differ."""
-        if step in self.chosen and not model.encoding.info.random:
-            weights = {name: p.detach().clone() for name, p in model.weights.items()}
-            gradient = {n: torch.zeros_like(p) if p.grad is None else p.grad.clone() for n, p in model.weights.items()}
-            before = model.encoding.stage is not None and not model.in_stage
-            self.records.append(AuditedStep(step, weights, gradient, examples, announced_length, before))
-
-    def faults(self, model: SealedModel) -> list[str]:
-        """Deviations above the tolerance, or that are not numbers, one line each."""
-        found = []
-        for record in self.records:
-            expected, measured = self.slopes(model, record)
-            if not abs(measured - expected) <= TOLERANCE * abs(expected):
-                found.append(
-                    f"step {record.step}: the gradient predicts a slope of {expected:.3g}, the loss has {measured:.3g}"
-                )
-        return found
-
-    def slopes(self, model: SealedModel, record: AuditedStep) -> tuple[float, float]:
-        """g·v/|v| and the difference of losses along it."""
-        half = {
-            name: gradient * torch.from_numpy(self.rng.integers(2, size=tuple(gradient.shape)).astype(np.float32))
-            for name, gradient in record.gradient.items()
-        }
-        length, norm = total_norm(half), total_norm(record.weights)
-        step = min(CHANGE / length**2, FARTHEST * norm / length)
-        batch, losses = as_batch(record.examples), []
-        for sign in (1, -1):
-            model.push_weights({name: w + sign * step * half[name] for name, w in record.weights.items()})
-            seed = derive_seed("audit", record.step)
-            logits = reveal(model, batch, record.announced_length, seed, record.before_stage)
-            losses.append(float(F.cross_entropy(logits.double(), batch.targets)))
-        return length, (losses[0] - losses[1]) / (2 * step * length)
+    Raises:
+        SealedError: the two deviate.
+    """
+    coins = np.random.default_rng()
+    half = {
+        name: p.grad * torch.from_numpy(coins.integers(2, size=tuple(p.shape)).astype(np.float32))
+        for name, p in trained.weights.items()
+        if p.grad is not None
+    }
+    expected, norm = total_norm(half), total_norm(trained.weights)
+    if not math.isfinite(expected):
+        return  # the training has diverged
+    move = min(CHANGE / expected**2, FARTHEST * norm / expected)
+    batch, losses = as_batch(examples), []
+    other.in_stage = trained.in_stage
+    for sign in (1, -1):
+        other.push_weights({name: w + sign * move * half[name] if name in half else w for name, w in trained.weights.items()})
+        logits = reveal(other, batch, announced_length, derive_seed("audit", step))
+        losses.append(float(F.cross_entropy(logits.double(), batch.targets)))
+    measured = (losses[0] - losses[1]) / (2 * move * expected)
+    if not abs(measured - expected) <= SLOPE_TOLERANCE * expected:
+        raise SealedError(f"step {step}: the gradient predicts a slope of {expected:.3g}, the loss has {measured:.3g}")
 
 
-def total_norm(tensors: dict[str, torch.Tensor]) -> float:
+def total_norm(tensors: Mapping[str, Tensor]) -> float:
     return float(torch.nn.utils.get_total_norm(tensors.values()))
+
+
+def compared_logits(
+    trained: SealedModel, tested: SealedModel, batch: Batch, announced_length: int, generator: torch.Generator
+) -> Float[Tensor, "M V"]:
+    """Logits of the target tokens by the tested process, which never sees an answer that it has not predicted.
+
+    They differ from those of the process that has trained, which sees the answers, if predictions depend on later tokens or on
+    earlier passes. Random encodings may draw other numbers at other lengths, so both processes see the same of them.
+
+    Raises:
+        SealedError: the two differ.
+    """
+    seed = generator.initial_seed()
+    logits = reveal(tested, batch, announced_length, seed)
+    if tested.encoding.info.random:
+        other = reveal(trained, batch, announced_length, seed)
+    else:
+        other = trained.logits(batch.tokens.numpy(), target_cells(batch), announced_length, seed)
+    change = float((logits - other).abs().nan_to_num(torch.inf).max())
+    if change > LOGIT_TOLERANCE:
+        raise SealedError(
+            f"sequences announced as {announced_length} tokens: logits change by {change:.3g} in the process that has trained, "
+            "with the answer in view"
+        )
+    return logits
+
+
+def target_cells(batch: Batch) -> Int[np.ndarray, " M"]:
+    """The cell of the padded batch before each target token."""
+    rows, cell_of = batch.target_rows, batch.layout.cell_of
+    return (rows if cell_of is None else cell_of[rows]).numpy()
+
+
+def reveal(model: SealedModel, batch: Batch, announced_length: int, seed: int) -> Float[Tensor, "M V"]:
+    """Logits of each target token before it is known."""
+    tokens, example_of = batch.tokens.numpy(), batch.example_of.numpy()
+    known = target_cells(batch) % tokens.shape[1] + 1  # tokens before each target
+    _, begin, count = np.unique(example_of, return_index=True, return_counts=True)
+    place, column = known - known[begin][example_of], np.arange(tokens.shape[1])
+    found = torch.zeros(len(known), model.symbols)
+    for now in range(int(count.max())):
+        # Rows stay in the batch to its end, so that random draws do not change; a finished one repeats its last prefix.
+        sizes = known[begin + np.minimum(now, count - 1)]
+        shown = np.where(column < sizes[:, None], tokens, PAD)[:, : int(sizes.max())]
+        cells = np.arange(len(shown)) * shown.shape[1] + sizes - 1
+        logits = model.logits(np.ascontiguousarray(shown), cells, announced_length, seed)
+        found[place == now] = logits[example_of[place == now]]
+    return found

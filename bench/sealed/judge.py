@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import torch
@@ -19,19 +18,19 @@ from bench.training.model import build_decoder
 from bench.training.train import derive_seed
 from tasks import Examples
 
-from .channel import SealedError
-from .process import SealedProcess
+from .process import SealedError, SealedProcess
 from .sandbox import Code
 
 
 class Declaration(Record):
     """What the process says of the encoding."""
 
+    name: str
     ranking: RankingClass
     random: bool
     stage: Stage | None
-    names: list[str]
-    """Of its parameters, in the order of the model: arrays arrive in any order, and sums of the optimizer depend on it."""
+    parameters: list[str]
+    """Their names in the order of the model: arrays arrive in any order, and sums of the optimizer depend on it."""
 
 
 class SealedModel(SealedProcess):
@@ -49,28 +48,27 @@ class SealedModel(SealedProcess):
         order = {"suite": run.recipe_suite.model_dump_json(), "task": run.task, "seed": run.seed}
         super().__init__("bench.sealed.served_model", code, **order)
         self.in_stage = False
+        """Whether passes are of an extra stage, or after it: hooks may differ."""
         try:
             self.take(run, *self.answer("ready"))
         except BaseException:
             self.__exit__()
             raise
 
-    def take(self, run: Run, arrays: Mapping[str, np.ndarray], declared: Mapping[str, Any]) -> None:
+    def take(self, run: Run, arrays: Mapping[str, np.ndarray], declared: Mapping[str, object]) -> None:
         """Build the weights: ours, and the encoding's from the process."""
-        setup = encoding_setup(run.recipe_suite, run.task)
-        bare = build_decoder(run.suite.model, NoPE, setup, derive_seed("init", run.seed))
-        if wrong := [n for n, a in arrays.items() if not n.startswith("encoding.") or a.dtype != np.float32]:
-            raise SealedError(f"unexpected parameter {wrong[0]!r:.80}; expected float32 parameters of the encoding")
         try:
             self.declared = Declaration.model_validate(declared)
         except ValidationError as error:
             raise SealedError(f"declares something impossible ({first_fault(error)})") from None
-        stage, names = self.declared.stage, self.declared.names
-        if sorted(names) != sorted(arrays):
-            raise SealedError("the declared names are not those of the parameters")
+        stage, names = self.declared.stage, self.declared.parameters
+        if wrong := [n for n, a in arrays.items() if not n.startswith("encoding.") or a.dtype != np.float32 or n not in names]:
+            raise SealedError(f"unexpected parameter {wrong[0]!r:.80}; expected float32 parameters of the encoding")
         if stage and (faults := list(stage.faults(self.declared.ranking, plugin=bool(self.code.readable)))):
             raise SealedError("; ".join(faults))
-        own = {name: nn.Parameter(torch.from_numpy(arrays[name].copy())) for name in names}
+        setup = encoding_setup(run.recipe_suite, run.task)
+        bare = build_decoder(run.suite.model, NoPE, setup, derive_seed("init", run.seed))
+        own = {name: nn.Parameter(torch.from_numpy(arrays[name].copy())) for name in names if name in arrays}
         self.symbols, self.embedding = len(setup.symbols), bare.embedding
         self.weights: dict[str, nn.Parameter] = {**dict(bare.named_parameters()), **own}
         info = SimpleNamespace(random=self.declared.random)
@@ -106,20 +104,14 @@ class SealedModel(SealedProcess):
         return torch.tensor(float(loss[0]))
 
     def logits(
-        self,
-        tokens: Int[np.ndarray, "B T"],
-        cells: Int[np.ndarray, " M"],
-        announced_length: int,
-        seed: int,
-        before_stage: bool = False,
+        self, tokens: Int[np.ndarray, "B T"], cells: Int[np.ndarray, " M"], announced_length: int, seed: int
     ) -> Float[Tensor, "M V"]:
         """Logits of the tokens that follow some cells of a padded batch, in evaluation.
 
         Arguments:
             cells: indices into the flattened batch.
-            before_stage: as before an extra stage. Hooks may differ after it, and tests are after it.
         """
-        values = {"announced_length": announced_length, "generator": seed, "before_stage": before_stage}
+        values = {"announced_length": announced_length, "generator": seed, "in_stage": self.in_stage}
         self.send("logits", {"tokens": tokens, "cells": cells}, **values)
         found = self.answer("logits")[0].get("logits", np.zeros(0))
         if found.shape != (len(cells), self.symbols):

@@ -48,7 +48,7 @@ class SealedRequest(RunRequest):
         from .run import run_sealed
 
         def make(report: Callable[[int], None]) -> Result:
-            return run_sealed(run, self.code, self.code.encoding, Control(report=report, should_stop=should_stop))
+            return run_sealed(run, self.code, Control(report=report, should_stop=should_stop))
 
         run, share = self.run(), self.code.encoding.stage_share
         stage = Stage(share) if share else None

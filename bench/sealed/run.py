@@ -1,11 +1,12 @@
-"""A whole run of code that nobody vouches for: trained by the judge, tested in a new sealed process."""
+"""A whole run of code that nobody vouches for: trained by the judge, tested in a second sealed process."""
 
 import time
+from collections.abc import Mapping
+from functools import partial
 
-import numpy as np
 import torch
 
-from bench.result import EncodingRecord, Result
+from bench.result import LengthScore, Result
 from bench.runs.devices import current_commit, package_versions
 from bench.runs.run import Run, now
 from bench.runs.run_one import tested
@@ -13,73 +14,61 @@ from bench.runs.run_training import REPORT_EVERY_S, Control
 from bench.training.evaluate import evaluate
 from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, stage_steps, train
-from tasks import InputError
+from tasks import Examples, InputError, Task
 
-from .audit import Audit
-from .channel import SealedError
+from .audit import audited_steps, compare_gradient, compared_logits
 from .judge import SealedModel
-from .reveal import Revealed
-from .sandbox import Code
+from .process import SealedError
+from .request import SealedCode
 
 
-def run_sealed(run: Run, code: Code, encoding: EncodingRecord, control: Control = Control()) -> Result:
+def run_sealed(run: Run, code: SealedCode, control: Control = Control()) -> Result:
     """Train and test one run. Times include the messages between the processes, so there is no step time.
-
-    Arguments:
-        encoding: what the result says of the encoding.
 
     Raises:
         InputError: the code failed, broke the protocol or was found to compute something else; or there is no sandbox.
         Stopped: ``control.should_stop`` returned True.
     """
-    start, state = time.monotonic(), TrainingState(started=now())
-    fields = {"encoding": encoding, "sealed": not code.unsafe, "versions": package_versions(), "commit": current_commit()}
-    try:
-        with SealedModel(run, code) as model:
-            if model.declared.ranking != encoding.ranking:
-                raise SealedError(
-                    f"the code declares ranking {model.declared.ranking!r}, and its submission {encoding.ranking!r}"
-                )
-            audit = train_recorded(run, model, state, control)
-            state.step_ms = []  # they include the messages
-            model.push_weights()
-            with SealedModel(run, code) as other:  # knows nothing of the training but its weights
-                other.push_weights(model.weights)
-                revealed = Revealed(model)
+    start, state, said, reported = time.monotonic(), TrainingState(started=now()), code.encoding, 0.0
+    fields = {"encoding": said, "sealed": not code.unsafe, "versions": package_versions(), "commit": current_commit()}
 
-                def before_batch() -> None:
-                    control.stop_if_asked()
-                    control.report(state.step)
-
-                def test(task, test_sets):
-                    return evaluate(other, task, test_sets, run.suite.test_seed, before_batch, revealed.predict)  # type: ignore[arg-type]
-
-                cpu = torch.device("cpu")
-                result = tested(run, model, state, cpu, test, lambda: time.monotonic() - start, **fields)  # type: ignore[arg-type]
-                faults = [] if state.diverged else revealed.faults() + audit.faults(other)
-    except SealedError as error:
-        raise InputError(f"no result: {error}") from None
-    if faults:
-        raise InputError(f"the audit of the sealed run failed: {'; '.join(faults)}")
-    return result
-
-
-def train_recorded(run: Run, model: SealedModel, state: TrainingState, control: Control) -> Audit:
-    """Train to the end; returns the steps to audit."""
-    task, recipe, said = run.recipe_suite.make_task(run.task), run.recipe, 0.0
-    audit = Audit(recipe.steps, stage_steps(recipe, model.encoding.stage), np.random.default_rng())
-
-    def compute(_model, examples, announced_length, generator):
-        loss = model.gradients(examples, announced_length, generator)
-        audit.record(state.step, model, examples, announced_length)
-        return loss
-
-    def after_step(state: TrainingState) -> None:
-        nonlocal said
+    def watch(state: TrainingState, every_s: float = REPORT_EVERY_S) -> None:
+        nonlocal reported
         control.stop_if_asked()
-        if time.monotonic() > said + REPORT_EVERY_S:
-            said = time.monotonic()
+        if time.monotonic() > reported + every_s:
+            reported = time.monotonic()
             control.report(state.step)
 
+    # The second process knows nothing of the training but weights.
+    try:
+        with SealedModel(run, code) as model, SealedModel(run, code) as other:
+            if (model.declared.name, model.declared.ranking) != (said.name, said.ranking):
+                found = f"{model.declared.name!r:.80}, ranking {model.declared.ranking!r}"
+                raise SealedError(f"the code declares {found}, and its submission {said.name!r}, ranking {said.ranking!r}")
+            train_audited(run, model, other, state, watch)
+            state.step_ms = []  # they include the messages
+            model.push_weights()
+            other.push_weights(model.weights)
+            model.in_stage = other.in_stage = model.encoding.stage is not None
+
+            def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
+                predict, before_batch = partial(compared_logits, model), partial(watch, state, 0.0)
+                return evaluate(other, task, test_sets, run.suite.test_seed, before_batch, predict)  # type: ignore[arg-type]
+
+            return tested(run, model, state, torch.device("cpu"), test, lambda: time.monotonic() - start, **fields)  # type: ignore[arg-type]
+    except SealedError as error:
+        raise InputError(f"no result of the sealed run: {error}") from None
+
+
+def train_audited(run: Run, model: SealedModel, other: SealedModel, state: TrainingState, after_step) -> None:
+    """Train to the end, and compare some gradients with those of another process. Random encodings draw other numbers there."""
+    task, recipe = run.recipe_suite.make_task(run.task), run.recipe
+    audited = set() if model.encoding.info.random else audited_steps(recipe.steps, stage_steps(recipe, model.encoding.stage))
+
+    def compute(_: object, examples: Examples, announced_length: int, generator: torch.Generator) -> torch.Tensor:
+        loss = model.gradients(examples, announced_length, generator)
+        if state.step in audited:
+            compare_gradient(model, other, state.step, examples, announced_length)
+        return loss
+
     train(model, AdamW(model, recipe), task, run.train_length, recipe, run.seed, state, after_step, compute=compute)  # type: ignore[arg-type]
-    return audit

@@ -14,7 +14,7 @@ from bench.training.batches import Batch, Layout
 from bench.training.train import forward_backward
 from tasks import Examples, InputError
 
-from .channel import Channel
+from .process import Channel
 
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:
@@ -26,7 +26,9 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
         channel.send("refused", text=str(error))
         return
     own = {name: p.detach().numpy() for name, p in served.model.named_parameters() if name.startswith("encoding.")}
-    channel.send("ready", own, names=list(own), **served.declaration())
+    info, stage = served.cls.info, served.cls.stage
+    declared = {"name": info.name, "ranking": info.ranking, "random": info.random, "stage": asdict(stage) if stage else None}
+    channel.send("ready", own, parameters=list(own), **declared)
     while True:
         kind, arrays, values = channel.receive()
         try:
@@ -53,11 +55,6 @@ class ServedModel:
         suite = Suite.model_validate_json(order["suite"])
         self.model = build_model(Run(suite, order["task"], self.cls.info.name, order["seed"]))
 
-    def declaration(self) -> dict[str, Any]:
-        """What the judge has to know of the encoding: see ``judge.Declaration``."""
-        info, stage = self.cls.info, self.cls.stage
-        return {"ranking": info.ranking, "random": info.random, "stage": asdict(stage) if stage else None}
-
     def load(self, arrays: dict[str, np.ndarray]) -> None:
         """Replace all weights."""
         with torch.no_grad():
@@ -80,7 +77,7 @@ class ServedModel:
         none = torch.zeros(0, dtype=torch.long)
         batch = Batch(tokens, Layout((tokens.shape[0], tokens.shape[1])), cells, none, none)
         self.model.eval()
-        self.model.in_stage, self.model.before_stage = False, values["before_stage"]
+        self.model.in_stage, self.model.before_stage = values["in_stage"], True
         generator = torch.Generator().manual_seed(values["generator"])
         with torch.inference_mode():
             return self.model.logits(self.model.target_states(batch, values["announced_length"], generator)).numpy()

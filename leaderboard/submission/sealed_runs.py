@@ -25,8 +25,7 @@ def sealed_code(found: SubmissionFolder, out: Path, seconds: float = SECONDS, un
     for path, content in found.sources.items():
         write_atomic(place / SOURCE / path, content)
     copied = SubmissionFolder(place, found.submission, found.sources)
-    readable = [place / SOURCE]
-    return SealedCode(copied.reference, readable, copied.path, unsafe, seconds, encoding=record)
+    return SealedCode(copied.reference, [place / SOURCE], unsafe, seconds, encoding=record)
 
 
 def refuse_other_results(runs: Sequence[Run], code: SealedCode, out: Path) -> None:

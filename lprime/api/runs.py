@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 AnyEncoding = str | Path | type[Encoding]
-"""A name, a file, an import path, or a class."""
+"""A name, a file, or a class."""
 
 
 def check(encoding: AnyEncoding, *, only: Sequence[str] = ()) -> Report:
@@ -155,7 +155,7 @@ def reference_of(encoding: AnyEncoding) -> str:
     if home == "__main__" or not file:
         registry.validate_class(encoding, f"class {encoding.__name__}")
         return str(write_cell(encoding))
-    return f"{home if '.' in home else file}:{encoding.__qualname__}"
+    return f"{file}:{encoding.__qualname__}"
 
 
 def write_cell(cls: type[Encoding]) -> Path:

@@ -9,7 +9,7 @@ from .options import OfSuite, command_line
 
 
 def submit(
-    encoding: Annotated[str, typer.Argument(metavar="ENCODING", help="A file, package.module:Class, or a plugin's name.")],
+    encoding: Annotated[str, typer.Argument(metavar="ENCODING", help="Your file, such as my_encoding.py.")],
     suite: OfSuite,
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Parent of the new folder.")] = Path(
         "leaderboard/submissions"

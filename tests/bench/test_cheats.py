@@ -2,8 +2,8 @@
 
 import os
 import re
-import socket
 import threading
+from multiprocessing.connection import Connection
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +15,7 @@ from bench.check import check_encoding
 from bench.runs.run import Run
 from bench.runs.run_lock import read_heartbeat
 from bench.sealed import process, served_model
-from bench.sealed.channel import Channel, SealedError
+from bench.sealed.process import Channel, SealedError
 from bench.sealed.request import SealedRequest
 from bench.sealed.run import run_sealed
 from bench.suites.suite import Suite, validated
@@ -115,11 +115,11 @@ LOGITS, SLOPE = "in the process that has trained, with the answer in view", "the
 SEALED = [
     ("PeeksOnRealBatches", LOGITS),
     ("PeeksInLaterRows", LOGITS),
-    ("PeeksAfterManyCalls", LOGITS),
+    ("PeeksAfterManyCalls", f"{LOGITS}|{SLOPE}"),
     ("PeeksWithTrainedWeights", LOGITS),
     ("PeeksAtTheEndOfAnswers", "tokens: logits change by"),
     ("LearnsFromTests", LOGITS),
-    ("LearnsInSecret", LOGITS),
+    ("LearnsInSecret", f"{LOGITS}|{SLOPE}"),
     ("GivesOtherGradients", SLOPE),
     ("TrainsOnOtherSequences", SLOPE),
     ("TrainsItsStageOnOtherSequences", SLOPE),
@@ -132,7 +132,7 @@ def audit(name: str) -> str:
     """What the judge finds in a sealed run of one task."""
     code = sealed_code(name)
     try:
-        run_sealed(Run(SHORT, SHORT.tasks[0].task, code.encoding.name, 0), code, code.encoding)
+        run_sealed(Run(SHORT, SHORT.tasks[0].task, code.encoding.name, 0), code)
     except InputError as error:
         return str(error)
     return ""
@@ -140,7 +140,7 @@ def audit(name: str) -> str:
 
 def start_thread(arguments, code, descriptor, stderr):
     """A sealed process as a thread of this one, which takes no ten seconds to start: messages and models are the same."""
-    connection = socket.socket(fileno=os.dup(descriptor))
+    connection = Connection(os.dup(descriptor))
 
     def serve() -> None:
         channel = Channel(connection)
@@ -163,7 +163,7 @@ def short_runs(monkeypatch):
 @pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize(("name", "message"), SEALED, ids=[name for name, _ in SEALED])
 def test_the_judge_of_a_sealed_run(name, message):
-    assert message in audit(name)
+    assert re.search(message, audit(name))
 
 
 @pytest.mark.usefixtures("short_runs")

@@ -1,5 +1,6 @@
 """``lprime check``: info, settings and names, by the rules of the board, so that they fail before the runs."""
 
+import importlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +10,11 @@ from support import ROOT
 from bench.check.checks import Fault
 from bench.check.declaration import check_declaration
 from bench.check.interface import misspelt_names
-from bench.check.run_checks import plugin_sources
 from bench.check.subject import Subject
 from bench.check.unusual import unusual_lines
 from bench.encodings import Stage
+from bench.plugins import registry
+from bench.plugins.loading import package_files
 from bench.plugins.registry import get_encoding
 
 pytestmark = pytest.mark.usefixtures("fresh_registry")
@@ -54,7 +56,7 @@ REFUSED = [
         "https://a.org/wiki/RoPE_(ML)",
         "link is not an https link of plain characters: ",
     ),
-    ("slow", "as slow as can be", "settings are not all numbers, True, False or words: {"),
+    ("slow", "as slow as can be", "setting kind has no default that is a number, True, False or a word"),
     NAME,
     ('"plain"', '"quick"', "name is that of a suite: 'quick'"),
     ('"plain"', '"copying"', "name is that of a task: 'copying'"),
@@ -116,10 +118,10 @@ def test_methods_that_a_base_class_uses_are_not_misspelt(tmp_path):
 
 def test_installed_packages_follow_the_same_rules(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tests/plugins/lprime_recency"))
-    (source,) = plugin_sources("lprime_recency.encoding:Recency")
-    assert set(source.files) == {f"lprime_recency/{name}.py" for name in ("__init__", "curve", "encoding")}
-    assert unusual_lines(source.files) == []
-    subject = Subject(get_encoding("lprime_recency.encoding:Recency"))
+    _, files = package_files("lprime_recency")
+    assert unusual_lines({file.name: file.read_bytes() for file in files}) == []
+    cls = importlib.import_module("lprime_recency.encoding").Recency
+    subject = Subject(registry.register(registry.Plugin(cls, "lprime-recency")))
     assert check_declaration(subject).startswith("recency")
     monkeypatch.setattr(subject.cls, "info", replace(subject.cls.info, title="<b>Recency"))
     assert "title contains markdown or HTML (<)" in fault_of(subject)

@@ -1,7 +1,11 @@
-"""Encodings from files and import paths: references, errors, and runs."""
+"""Encodings from files and installed packages: references, errors, source hashes and runs."""
 
+import hashlib
 import json
+import os
 import re
+import shutil
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +14,14 @@ import pytest
 import yaml
 from commands import run_command
 from plugin_files import ONE, source_of_one, written
-from support import new_registry, suite_dict
+from support import ROOT, new_registry, start_lprime, suite_dict
 
+from bench import encodings
+from bench.check.run_checks import plugin_paths
+from bench.check.subject import Subject
 from bench.plugins import registry
-from bench.plugins.loading import read_source
-from bench.plugins.references import encoding_chain
-from bench.plugins.registry import get_encoding
+from bench.plugins.references import absolute, references_in
+from bench.plugins.registry import get_encoding, is_built_in
 from bench.plugins.source_hash import source_hash
 from bench.runs.run import plan_runs
 from bench.runs.worker import RunRequest
@@ -28,73 +34,39 @@ pytestmark = pytest.mark.usefixtures("fresh_registry")
 # --- references
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a.b", "a(1)", "a(b, c)", "f(x)(y)", "(" * 5000, "-" * 5000 + "a", "a[0]"])
-def test_invalid_names(name):
-    with pytest.raises(ValueError, match="not a name"):
-        encoding_chain(name)
-
-
-def test_encodings_in_a_name():
-    assert encoding_chain("a(b(c(x=1.0),y='z'))") == ["a", "b", "c"]
-    assert encoding_chain("a") == encoding_chain("a(x=1)") == ["a"]
-
-
-@pytest.mark.parametrize(
-    "reference", ["mine.py", "./mine.py", "mine.py:Mine", "sub/mine.py", "{here}/mine.py", "a (b), c/mine.py"]
-)
+@pytest.mark.parametrize("reference", ["mine.py", "./mine.py", "mine.py:Mine", "{here}/mine.py", "a (b), c/mine.py"])
 def test_a_file_is_an_encoding_under_its_own_name(here, reference):
     reference = reference.format(here=here)
     written(here / reference.removesuffix(":Mine"), "own_name")
     cls = get_encoding(reference)
     assert cls.info.name == "own_name"
-    assert get_encoding("own_name") is cls, "known by its name once loaded"
-    assert get_encoding(f" {reference} ") is cls, "loaded once"
+    assert get_encoding("own_name") is get_encoding(f" {reference} ") is cls, "loaded once, and then known by its name"
 
 
 def test_a_reference_can_be_used_wherever_a_name_can(here):
     written(here / "mine.py", "mine")
     written(here / "sub/other.py", "other", cls="Other")
-    assert get_encoding("mine.py(strength=2)").info.name == "mine(strength=2.0)"
     assert get_encoding("randomised(sub/other.py:Other)").info.name == "randomised(other)"
-    assert get_encoding("ssmax(randomised(mine.py(strength=3.0)))").info.name == "ssmax(randomised(mine(strength=3.0)))"
+    assert get_encoding("ssmax(randomised(mine.py(strength=3)))").info.name == "ssmax(randomised(mine(strength=3.0)))"
+    (here / "wraps.py").write_text(ONE.format(name="wraps", cls="Wraps", imports="").replace("Encoding", "Wrapper"))
+    assert get_encoding("wraps.py(mine.py)").info.name == "wraps(mine)"
 
 
-def test_a_wrapper_may_come_from_a_file(here):
-    source = ONE.format(name="wraps", cls="Wraps", imports="").replace("Encoding", "Wrapper")
-    (here / "wraps.py").write_text(source)
-    assert get_encoding("wraps.py(rope)").info.name == "wraps(rope)"
-    with pytest.raises(InputError, match="wraps wraps another encoding; expected wraps"):
-        get_encoding("wraps.py")
+def test_paths_are_made_absolute_and_names_stay():
+    for text, expected in {
+        "randomised(sub/a.py:B(x=1))": "randomised('/f g/sub/a.py:B'(x=1))",
+        " ../a b.py ": "/a b.py",
+        "drope('my dir/a.py')": "drope('/f g/my dir/a.py')",
+        "/x/a.py": "/x/a.py",
+    }.items():
+        assert absolute(text, Path("/f g")) == expected
+    for name in (*encodings.catalogue(), "rope(base=1.5)", "ssmax(randomised(t5,longest=99),x=True)"):
+        assert not references_in(name) and absolute(name, Path("/elsewhere")) == name
 
 
-@pytest.mark.parametrize("files", [["part.py"], ["part.py", "__init__.py"]])
-def test_an_import_path_is_found_in_the_current_folder(here, files):
-    for file in files:
-        written(here / "some_package" / file, "in_a_package")
-    assert {*read_source("some_package.part:Mine").files} == {f"some_package/{file}" for file in files}, "without running it"
-    try:
-        assert get_encoding("some_package.part:Mine").info.name == "in_a_package"
-        assert registry.references(get_encoding("in_a_package")) == ("some_package.part:Mine",)
-    finally:
-        for name in ("some_package", "some_package.part"):
-            sys.modules.pop(name, None)
-        sys.path.remove(str(here))
-
-
-def test_a_module_that_does_not_exist_is_answered_with_the_nearest_match_and_nothing_is_run(here):
-    for folder in ("plain", "whole"):
-        (here / folder).mkdir()
-        (here / folder / "fading.py").write_text("raise AssertionError")
-    (here / "whole" / "__init__.py").write_text("raise AssertionError")
-    for name, hint in [
-        ("whole.fadin", "; did you mean 'whole.fading'?"),
-        ("plain.fadin", "; did you mean 'plain.fading'?"),  # a namespace package
-        ("wholee.fading", "; did you mean 'whole.fading'?"),
-        ("whole.fading.x", ""),
-        ("plain", ""),
-    ]:
-        with pytest.raises(InputError, match=re.escape(f"Python finds no file of a module {name!r}{hint}") + "$"):
-            read_source(f"{name}:Mine")
+def test_built_in_names():
+    assert all(map(is_built_in, encodings.catalogue())) and is_built_in("ssmax(randomised(rope(base=1.5)))")
+    assert not any(map(is_built_in, ["mine", "randomised(mine)", "", "(" * 5000, "rope)", "a.b"]))
 
 
 def test_a_wrong_name_is_answered_with_the_nearest_match(here):
@@ -102,13 +74,14 @@ def test_a_wrong_name_is_answered_with_the_nearest_match(here):
         source_of_one("first", "First") + "class Second(First):\n    info = Info('second', *['x'] * 3, 1, *['x'] * 4)\n"
     )
     (here / "deep.py").write_text(f"x = {'-' * 20_000}1")
+    (here / "none.py").write_text("x = 1")
     for text, message in {
         "more.py": "more.py defines 2 encodings (First, Second); name one, as in more.py:First",
         "more.py:Secnd": "unknown class of more.py 'Secnd'; did you mean 'Second'?",
+        "none.py": "none.py defines no encoding",
         "deep.py": "deep.py cannot be imported: ",
         "mor.py": "cannot read encoding mor.py: No such file or directory; did you mean 'more.py'?",
         "more.py:First(strenth=1)": "unknown setting of first 'strenth'; did you mean 'strength'?",
-        "rope(bse=1)": "did you mean 'base'?",
         "RoPE": "unknown encoding 'RoPE'; did you mean 'rope'?",
         "more": "unknown encoding 'more'; did you mean 'more.py'?",
     }.items():
@@ -116,21 +89,74 @@ def test_a_wrong_name_is_answered_with_the_nearest_match(here):
             get_encoding(text)
 
 
-def test_show_accepts_a_file(here):
-    written(here / "mine.py", "mine")
-    code, printed, _ = run_command("show", "mine.py", "--json")
-    assert code == 0
-    (item,) = json.loads(printed)
-    assert (item["name"], item["settings"]) == ("mine", {"strength": 1.0})
-
-
 def test_a_duplicate_name_is_rejected(here):
     written(here / "one.py", "same")
     written(here / "two.py", "same")
-    get_encoding("one.py")
+    first = get_encoding("one.py")
     with pytest.raises(InputError, match=r"two plugins are named 'same': one\.py and two\.py; rename one"):
         get_encoding("two.py")
-    assert get_encoding("same") is get_encoding("one.py"), "the first is as it was"
+    assert get_encoding("same") is first
+
+
+# --- source hashes
+
+
+def test_the_hash_covers_a_file_and_what_it_imports_from_its_folder(here):
+    def hashed() -> str:
+        with new_registry():
+            return source_hash(get_encoding("mine.py"))
+
+    content = written(here / "mine.py", "mine")
+    assert hashed() == hashlib.sha256(content).hexdigest()
+    imports = "import curve, importlib\nfrom parts.inner import x\nimportlib.import_module('late')"
+    written(here / "mine.py", "mine", imports=imports)
+    files = {
+        "curve.py": "import deeper",
+        "deeper.py": "",
+        "parts/__init__.py": "",
+        "parts/inner.py": "from . import other\nx = 1",
+        "parts/other.py": "",
+        "late.py": "",
+        "unused.py": "",
+    }
+    for path, text in files.items():
+        (here / path).parent.mkdir(exist_ok=True)
+        (here / path).write_text(text)
+    seen = [hashed()]
+    for path in files:
+        (here / path).write_text(files[path] + "\n# changed")
+        seen.append(hashed())
+    assert len(set(seen[:-1])) == len(files), "a change of any part changes the hash"
+    assert seen[-1] == seen[-2], "files that are not imported do not count"
+    assert not {"curve", "deeper", "parts", "parts.inner", "late"} & sys.modules.keys(), "and none of it stays loaded"
+    assert not list(here.rglob("__pycache__"))
+
+
+def test_two_plugins_may_each_have_a_module_of_one_name(here):
+    for folder, value in (("a", 1.0), ("b", 2.0)):
+        source = written(here / folder / "mine.py", f"mine_{folder}", imports="import utils").decode()
+        (here / folder / "mine.py").write_text(source.replace("= 1.0", "= utils.VALUE"))
+        (here / folder / "utils.py").write_text(f"VALUE = {value}")
+    assert [encodings.settings(get_encoding(f"{folder}/mine.py")) for folder in "ab"] == [{"strength": 1.0}, {"strength": 2.0}]
+
+
+def test_the_hash_covers_the_built_in_files_it_uses(here):
+    (here / "mine.py").write_text(
+        "from dataclasses import replace\nfrom bench.encodings.rope import RoPE\n"
+        "class Mine(RoPE):\n    info = replace(RoPE.info, name='mine')\n"
+    )
+    texts = [(ROOT / "bench/encodings/rope.py").read_bytes(), (here / "mine.py").read_bytes()]
+    assert source_hash(get_encoding("mine.py")) == hashlib.sha256(b"".join(texts)).hexdigest()
+    assert source_hash(get_encoding("randomised(mine.py)")) != source_hash(get_encoding("randomised(rope)"))
+
+
+def test_a_class_of_a_neighbouring_file_may_be_a_base_class(here):
+    written(here / "base_class.py", "base", cls="Base")
+    written(here / "mine.py", "mine", imports="from base_class import Base\nEncoding = Base")
+    cls = get_encoding("mine.py:Mine")
+    texts = [(here / name).read_bytes() for name in ("base_class.py", "mine.py")]
+    assert source_hash(cls) == hashlib.sha256(b"".join(texts)).hexdigest()
+    assert {Path(path).name for path in Subject(cls).own_files} == {"base_class.py", "mine.py"}
 
 
 # --- runs
@@ -148,56 +174,23 @@ def test_a_changed_source_stops_the_run(here, monkeypatch):
     monkeypatch.chdir("/")
     with new_registry():  # another process
         order.load_encoding()
-        assert get_encoding(order.encoding).info.name == "mine"
         (here / "mine.py").write_text((here / "mine.py").read_text() + "# another\n")
         order.load_encoding()  # a process goes on with what it has loaded
     message = r"the source of mine changed after this run was asked for \(hash \w{12} then, \w{12} now\)"
     with new_registry(), pytest.raises(InputError, match=message):
         order.load_encoding()
-
-
-def test_a_changed_built_in_stops_the_run_too(monkeypatch):
     (order,) = (RunRequest.of(run) for run in plan_runs(suite_of("rope"), ["rope"], ["copying"]))
-    assert (order.plugins, order.source) == ((), source_hash(get_encoding("rope")))
-    with monkeypatch.context() as changed:
-        changed.setattr(Path, "read_bytes", lambda path: b"another")
-        order.load_encoding()  # a process goes on with what it has loaded
     with pytest.raises(InputError, match="the source of rope changed"):
         replace(order, source="0" * 64).load_encoding()
 
 
-def test_a_worker_reports_an_unknown_encoding():
-    (order,) = (RunRequest.of(run) for run in plan_runs(suite_of("nope"), ["gone"], ["copying"]))
-    with pytest.raises(InputError, match="unknown encoding 'gone'"):
-        order.load_encoding()
-
-
 def test_paths_in_a_suite_are_relative_to_its_file(here, monkeypatch):
     written(here / "suites/mine.py", "mine")
-    names = ["rope", "mine.py", "randomised(mine.py)"]
-    (here / "suites/own.yaml").write_text(yaml.safe_dump(suite_dict(encodings=names)))
+    (here / "suites/own.yaml").write_text(yaml.safe_dump(suite_dict(encodings=["rope", "mine.py", "randomised(mine.py)"])))
     suite = load_suite("suites/own.yaml")
     monkeypatch.chdir("/")
     assert suite.encoding_names == ["rope", "mine", "randomised(mine)"]
     assert suite.fingerprint == suite_of("rope").fingerprint
-
-
-def test_a_source_that_changes_during_the_grid_fails_the_run(here, monkeypatch):
-    from bench.runs.pool import LocalPool
-
-    written(here / "mine.py", "mine")
-    (here / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
-    start = LocalPool.start_worker
-
-    def changed(pool, *arguments):
-        (here / "mine.py").write_text((here / "mine.py").read_text() + "# another\n")
-        start(pool, *arguments)
-
-    monkeypatch.setattr(LocalPool, "start_worker", changed)
-    code, printed, _ = run_command("run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
-    assert code == 1
-    assert "the source of mine changed after this run was asked for" in printed
-    assert not list(here.rglob("result.json"))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +201,100 @@ def test_a_hook_that_exits_fails_its_run_once(here, call, reason):
     (here / "mine.py").write_text(written(here / "mine.py", "mine").decode() + quits)
     (here / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
     code, printed, _ = run_command("run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
-    assert code == 1
-    assert reason in printed
+    assert code == 1 and reason in printed
     (failure,) = here.rglob("failure.json")
     assert f"report: {failure.relative_to(here)}" in printed
+
+
+# --- lprime new
+
+
+def test_new_writes_a_valid_encoding(here):
+    code, printed, err = run_command("new", "far_sight", "--author", "Ada")
+    assert (code, err) == (0, "") and "lprime check far_sight.py" in printed and "replace the link in info" in printed
+    cls = get_encoding("far_sight.py")
+    assert (cls.__name__, cls.info.name, encodings.settings(cls)) == ("FarSight", "far_sight", {"rate": 1.0})
+    assert (cls.info.title, cls.info.authors) == ("Far sight", "Ada")
+    text = (here / "far_sight.py").read_text()
+    assert "my_encoding" not in text and "MyEncoding" not in text
+    places = [text.index(f"def {hook}(") for hook in encodings.HOOKS]
+    assert places == sorted(places), "every hook is explained, in call order"
+    for name in ("encoding", "at", "none"):  # which the template uses
+        assert run_command("new", name)[0] == 0 and get_encoding(f"{name}.py").info.name == name
+
+
+# --- installed packages
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """The example package installed by pip, offline, and packages that are each broken in one way."""
+    folder = tmp_path_factory.mktemp("installed")
+    shutil.copytree(ROOT / "tests/plugins/lprime_recency", folder / "source")
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*pip, "--target", folder / "site", folder / "source"], check=True, capture_output=True, timeout=120)
+    for package, point in {"broken": "broken = broken_module:Broken", "liar": "liar = liar_module:Liar"}.items():
+        info = folder / f"site/{package}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(f"[lprime.encodings]\n{point}\n")
+    (folder / "site/broken_module.py").write_text("import no_such_thing")
+    written(folder / "site/liar_module.py", "honest", cls="Liar")
+    return folder / "site"
+
+
+@pytest.fixture
+def site(installed, monkeypatch):
+    """Make the installed packages visible in this process."""
+    monkeypatch.syspath_prepend(str(installed))
+    registry.entry_points.cache_clear()
+    yield installed
+    registry.entry_points.cache_clear()
+    for name in [n for n in sys.modules if n.startswith(("lprime_recency", "liar_"))]:
+        del sys.modules[name]
+
+
+def test_installed_plugins_are_listed_without_running_them_and_broken_ones_break_nothing(site):
+    listed = run_command("list", "encodings")[1]
+    assert "lprime-recency 0.1.0" in listed and "broken" in listed and "liar" in listed
+    assert not {"lprime_recency", "liar_module"} & set(sys.modules)
+    for name, reason in {
+        "broken": "plugin 'broken' of broken 1.0 cannot be imported (broken_module.py, line 1): ModuleNotFoundError: No module",
+        "liar": "plugin 'liar' of liar 1.0 names itself 'honest'",
+        "recenzy": "unknown encoding 'recenzy'; did you mean 'recency'?",
+    }.items():
+        with pytest.raises(InputError, match=re.escape(reason)):
+            get_encoding(name)
+
+
+def test_an_installed_plugin_is_found_by_its_name(site, here):
+    written(here / "mine.py", "mine")
+    names = [path.name for path in plugin_paths("mine.py(recency)") if path.is_relative_to(site)]
+    assert names == ["__init__.py", "curve.py", "encoding.py"] and "lprime_recency" not in sys.modules
+    cls = get_encoding("randomised(recency(reach=2))")
+    assert cls.info.name == "randomised(recency(reach=2.0))"
+    assert registry.references(cls) == (), "a worker finds it by its name"
+    written(here / "mine.py", "recency")
+    with pytest.raises(InputError, match=r"two plugins are named 'recency': lprime-recency 0\.1\.0 and mine\.py"):
+        get_encoding("mine.py")
+
+
+def test_plugins_run_and_their_results_are_stored_under_their_names(installed, here):
+    content = written(here / "plugin/mine.py", "mine", imports="import curve")
+    (here / "plugin/curve.py").write_text("# none")
+    (here / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
+    chosen = [x for name in ("plugin/mine.py(strength=2)", "randomised(recency(reach=2))") for x in ("--encoding", name)]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(installed), str(ROOT)])}
+    arguments = ("run", "tiny.yaml", "--out", "runs", "--task", "copying", "--workers", 1, *chosen)
+    process = start_lprime(*arguments, env=environment)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    records = [json.loads(path.read_text())["encoding"] for path in here.rglob("result.json")]
+    found = {record["name"]: record for record in records}
+    assert found.keys() == {"mine(strength=2.0)", "randomised(recency(reach=2.0))"}
+    mine = found["mine(strength=2.0)"]
+    assert mine["source_sha256"] == hashlib.sha256(b"# none" + content).hexdigest()
+    assert mine["settings"] == {"strength": 2.0}
+    files = b"".join((installed / "lprime_recency" / name).read_bytes() for name in ("__init__.py", "curve.py", "encoding.py"))
+    outer, inner = (ROOT / "bench/encodings/randomised.py").read_bytes(), hashlib.sha256(files).hexdigest()
+    assert found["randomised(recency(reach=2.0))"]["source_sha256"] == hashlib.sha256(outer + inner.encode()).hexdigest()

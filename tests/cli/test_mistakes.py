@@ -73,15 +73,13 @@ AUTHOR = {
 REFERENCES = {
     "check min.py": "cannot read encoding min.py: No such file or directory; did you mean 'mine.py'?",
     "check mine": "unknown encoding 'mine'; did you mean 'mine.py'?",
-    "check bench.encoding.alibbi:Alibi": "Python finds no file of a module 'bench.encoding.alibbi'; "
-    "did you mean 'bench.encodings.alibi'?",
     "check 'mine.py(ratee=2)'": "unknown setting of mine 'ratee'; did you mean 'rate'?",
     "check rop": "unknown encoding 'rop'; did you mean 'rope'?",
     "submit mine.py": "Missing option '--suite'",
-    "submit rope --suite tiny.yaml": "rope is built in; expected an encoding of your own, such as my_encoding.py",
+    "submit rope --suite tiny.yaml": "expected one file of your own, such as my_encoding.py, got 'rope'",
     "new mine": "mine.py already exists; move it away, or choose another name",
     "new rope": "the name 'rope' is that of a built-in encoding; choose another",
-    "new torch": "torch.py would hide the Python module 'torch'; choose another name",
+    "new torch": "the name 'torch' is that of a Python module or an installed plugin; choose another",
     f"new {'x' * 65}": "the name of an encoding must be up to 64",
     "new other --title 'A|B'": "--title contains markdown or HTML (|), got 'A|B'",
     "new all": "the name 'all' is that of the group of all encodings; choose another",
