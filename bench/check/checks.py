@@ -1,4 +1,4 @@
-"""Define, register and run named checks."""
+"""Named checks: define, list and run them, and report what they found."""
 
 import importlib
 import signal
@@ -9,11 +9,64 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from .report import CheckOutcome
+from bench.result import Record
 
-MODULES = ("declaration", "contract", "causality", "state", "numbers")
+MODULES = ("contract", "causality", "state", "numbers")
+"""Where the checks are, in their order: a fault is reported before others that follow from it."""
+MARK = {"passed": "ok  ", "failed": "FAIL", "undecided": "  ? ", "not run": "  - "}
+
+
+class CheckOutcome(Record):
+    """The outcome of one check."""
+
+    check: str
+    status: Literal["passed", "failed", "undecided", "not run"]
+    expected: str
+    found: str
+    advice: str
+    """What to do if it failed; may be empty."""
+    seconds: float
+
+    def lines(self) -> Iterator[str]:
+        """Text of the finding: up to four lines if the check failed, else one."""
+        mark = f"{MARK[self.status]}  {self.check:<13}"
+        if self.status != "failed":
+            yield mark + self.found
+            return
+        yield mark.rstrip()
+        for label, text in (("expected", self.expected), ("found", self.found), ("to do", self.advice)):
+            if text:
+                yield f"{'':6}{label:<10}{text}"
+
+
+class Report(Record):
+    """Findings of all checks of one encoding."""
+
+    format: Literal[2] = 2
+    encoding: str
+    ranking: str
+    source_sha256: str
+    """Hash of the source that was checked, as in results."""
+    versions: dict[str, str]
+    device: str
+    finished: str = ""
+    """ISO 8601, UTC."""
+    seconds: float = 0.0
+    findings: list[CheckOutcome] = []
+    unusual: list[str] = []
+    """What a maintainer should look at in the source, a line each."""
+
+    @property
+    def passed(self) -> bool:
+        return all(finding.status in ("passed", "undecided") for finding in self.findings)
+
+    def summary(self) -> str:
+        names = {status: [f.check for f in self.findings if f.status == status] for status in MARK}
+        others = [f"{status}: {', '.join(names[status])}" for status in ("failed", "undecided", "not run") if names[status]]
+        passed = f"{len(names['passed'])} of {len(self.findings)} checks passed in {self.seconds:.0f} s"
+        return "; ".join([f"{self.encoding}: {passed}", *others])
 
 
 class Fault(Exception):
@@ -65,24 +118,25 @@ class Check:
     """One named check."""
 
     name: str
-    expected: str
-    advice: str
-    """What to do if it fails."""
     run: Callable[[Any], str]
-    """Takes the subject and returns what was found; any exception it raises, ``Fault`` or other, fails the check."""
+    """Takes the subject and returns what was found; any exception that it raises, ``Fault`` or other, fails the check."""
+    advice: str = ""
+    """What to do if it fails."""
 
     def outcome(self, status: str, found: str, advice: str = "", seconds: float = 0.0) -> CheckOutcome:
-        return CheckOutcome(check=self.name, expected=self.expected, status=status, found=found, advice=advice, seconds=seconds)  # type: ignore[arg-type]
+        """An outcome; what was expected is the docstring of ``run``."""
+        expected = " ".join((self.run.__doc__ or "").split()).removesuffix(".")
+        return CheckOutcome(check=self.name, expected=expected, status=status, found=found, advice=advice, seconds=seconds)  # type: ignore[arg-type]
 
 
 CHECKS: list[Check] = []
 
 
-def encoding_check(name: str, expected: str, advice: str) -> Callable:
-    """A decorator that registers a function as a check."""
+def encoding_check(name: str, advice: str = "") -> Callable:
+    """A decorator that registers a function as a check. Its docstring says what is expected."""
 
     def decorate(run: Callable[[Any], str]) -> Callable[[Any], str]:
-        CHECKS.append(Check(name, expected, advice, run))
+        CHECKS.append(Check(name, run, advice))
         return run
 
     return decorate
@@ -92,7 +146,7 @@ def load_checks() -> list[Check]:
     """All checks of an encoding, in the order of ``MODULES`` and of their files."""
     for module in MODULES:
         importlib.import_module(f"{__package__}.{module}")
-    return sorted(CHECKS, key=lambda c: MODULES.index(c.run.__module__.rpartition(".")[2]))
+    return sorted(CHECKS, key=lambda check: MODULES.index(check.run.__module__.rpartition(".")[2]))
 
 
 def run_check(check: Check, subject: Any, files: Collection[str] = ()) -> tuple[CheckOutcome, bool]:
@@ -113,13 +167,17 @@ def run_check(check: Check, subject: Any, files: Collection[str] = ()) -> tuple[
     except Undecided as undecided:
         found, status, advice = str(undecided), "undecided", ""
     except (Exception, SystemExit, TimeUp) as error:
-        where, kind = place_of(error, files), "" if isinstance(error, TimeUp) else f"{type(error).__name__}: "
-        found = f"{where}: {kind}{' '.join(str(error).split()):.500}".removeprefix(": ").removesuffix(": ")
-        advice, go_on = "correct that line, then run the checks again", False
+        found, advice, go_on = f"{place_of(error, files)}{describe_error(error)}", "correct that line first", False
     return check.outcome(status, found, advice, round(time.monotonic() - start, 2)), go_on
 
 
+def describe_error(error: BaseException) -> str:
+    """Type and message of an error in one line."""
+    text = " ".join(str(error).split())[:500]
+    return text if isinstance(error, TimeUp) else f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
 def place_of(error: BaseException, files: Collection[str]) -> str:
-    """The last line of ``files``, or of all files, that was running, as ``my_encoding.py, line 12``; empty if none was."""
+    """The last line of ``files``, or of all files, that was running, as ``my_encoding.py, line 12: ``; empty if none was."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not files or frame.filename in files]
-    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""

@@ -238,7 +238,7 @@ def warn_of_seeds(runs: Sequence, say) -> None:
 def warn_of_declarations(names: Sequence[str], say) -> None:
     """Warn of plugins whose ``info`` or settings ``lprime check`` refuses: runs record it, and its correction changes the
     source hash."""
-    from bench.check.declaration import declaration_faults
+    from bench.check.contract import declaration_faults
     from bench.check.subject import plugin_classes
     from bench.plugins.registry import get_encoding
 

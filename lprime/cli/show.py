@@ -129,7 +129,7 @@ def reference(item: dict[str, Any]) -> str:
 
 def measure_encoding(name: str) -> dict[str, Any]:
     """Properties and costs of an encoding, measured now on one thread."""
-    from bench.measure.measure_card import measure_encoding as measured_now
+    from bench.measure.measure import measure_encoding as measured_now
     from bench.plugins.loading import one_line_errors
     from bench.plugins.registry import get_encoding
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from synthetic_results import a_card
 
-from bench.measure import measure_card
-from bench.measure.cost import extra_parameters, measure_costs
+from bench.measure import measure as measure_card
+from bench.measure.measure import extra_parameters, measure_costs
 from bench.measure.properties import measure_properties
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash

@@ -7,8 +7,8 @@ import pytest
 from support import ROOT
 
 from bench.check.checks import Fault
-from bench.check.declaration import check_declaration
-from bench.check.interface import misspelt_names
+from bench.check.contract import check_declaration
+from bench.check.contract import misspelt_names
 from bench.check.run_checks import plugin_sources
 from bench.check.subject import Subject
 from bench.check.unusual import unusual_lines

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from commands import printed, refused
 
-from bench.measure.measure_card import measure_encoding
+from bench.measure.measure import measure_encoding
 from bench.plugins.registry import get_encoding
 from bench.result import SOURCE_KINDS, SOURCE_MEANINGS
 from bench.suites.suite import shipped
@@ -98,7 +98,7 @@ def test_show_says_how_sure_the_source_is_and_lists_length_settings(monkeypatch)
 
 def test_show_measures_the_card(monkeypatch):
     monkeypatch.setattr("bench.measure.card.QUIET", 9.0)
-    monkeypatch.setattr("bench.measure.measure_card.measure_encoding", lambda cls, rounds: measure_encoding(cls, rounds=1))
+    monkeypatch.setattr("bench.measure.measure.measure_encoding", lambda cls, rounds: measure_encoding(cls, rounds=1))
     (item,) = json.loads(printed("show", "sinusoidal", "--json", "--measure"))
     assert item["properties"] == {
         "unique": True, "linear": True, "defined_past_train": True, "deterministic": True, "several_dimensions": True,

@@ -7,7 +7,7 @@ from commands import printed, refused
 from support import lprime
 from synthetic_results import CURVE, full, result, store, store_failure, suite
 
-from bench.measure import measure_card
+from bench.measure import measure as measure_card
 from leaderboard.render.publish import MANIFEST
 
 
