@@ -1,17 +1,16 @@
 """Named checks: define, list and run them, and report what they found."""
 
 import importlib
-import signal
-import threading
 import time
-import traceback
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from bench.plugins.loading import one_line_errors
 from bench.result import Record
+from tasks import InputError
+
+from .subject import Subject
 
 MODULES = ("contract", "causality", "state", "numbers")
 """Where the checks are, in their order: a fault is reported before others that follow from it."""
@@ -69,7 +68,7 @@ class Report(Record):
         return "; ".join([f"{self.encoding}: {passed}", *others])
 
 
-class Fault(Exception):
+class Fault(InputError):
     """A check failed.
 
     Arguments:
@@ -82,35 +81,8 @@ class Fault(Exception):
         self.advice = advice
 
 
-class Blocking(Fault):
-    """A fault that leaves nothing for other checks to say, such as an error in a hook: they are not run."""
-
-
-class Undecided(Exception):
+class Undecided(InputError):
     """A check could not decide, for example because it needs a GPU."""
-
-
-class TimeUp(BaseException):
-    """Code ran for too long. An ``except Exception`` in a plugin does not catch it."""
-
-
-@contextmanager
-def time_limit(seconds: float, message: str) -> Iterator[None]:
-    """Raise ``TimeUp`` in the line that is running after ``seconds``, in the main thread only. A call into C ends first."""
-
-    def interrupt(*_: object) -> None:
-        raise TimeUp(message)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
 
 
 @dataclass(frozen=True)
@@ -118,8 +90,8 @@ class Check:
     """One named check."""
 
     name: str
-    run: Callable[[Any], str]
-    """Takes the subject and returns what was found; any exception that it raises, ``Fault`` or other, fails the check."""
+    run: Callable[[Subject], str]
+    """Takes the subject and returns what was found; any error, ``Fault`` or other, fails the check."""
     advice: str = ""
     """What to do if it fails."""
 
@@ -135,7 +107,7 @@ CHECKS: list[Check] = []
 def encoding_check(name: str, advice: str = "") -> Callable:
     """A decorator that registers a function as a check. Its docstring says what is expected."""
 
-    def decorate(run: Callable[[Any], str]) -> Callable[[Any], str]:
+    def decorate(run: Callable[[Subject], str]) -> Callable[[Subject], str]:
         CHECKS.append(Check(name, run, advice))
         return run
 
@@ -149,11 +121,8 @@ def load_checks() -> list[Check]:
     return sorted(CHECKS, key=lambda check: MODULES.index(check.run.__module__.rpartition(".")[2]))
 
 
-def run_check(check: Check, subject: Any, files: Collection[str] = ()) -> tuple[CheckOutcome, bool]:
+def run_check(check: Check, subject: Subject) -> tuple[CheckOutcome, bool]:
     """Run one check.
-
-    Arguments:
-        files: source files of the plugin, in which an error is located.
 
     Returns:
         Its outcome; whether the checks after it are worth running.
@@ -161,23 +130,12 @@ def run_check(check: Check, subject: Any, files: Collection[str] = ()) -> tuple[
     start, go_on = time.monotonic(), True
     status, advice = "failed", check.advice
     try:
-        found, status, advice = check.run(subject), "passed", ""
+        with one_line_errors(subject.plugin):
+            found, status, advice = check.run(subject), "passed", ""
     except Fault as fault:
-        found, advice, go_on = str(fault), fault.advice or check.advice, not isinstance(fault, Blocking)
+        found, advice = str(fault), fault.advice or check.advice
     except Undecided as undecided:
         found, status, advice = str(undecided), "undecided", ""
-    except (Exception, SystemExit, TimeUp) as error:
-        found, advice, go_on = f"{place_of(error, files)}{describe_error(error)}", "correct that line first", False
+    except InputError as error:
+        found, advice, go_on = str(error), "correct that first", False
     return check.outcome(status, found, advice, round(time.monotonic() - start, 2)), go_on
-
-
-def describe_error(error: BaseException) -> str:
-    """Type and message of an error in one line."""
-    text = " ".join(str(error).split())[:500]
-    return text if isinstance(error, TimeUp) else f"{type(error).__name__}: {text}".removesuffix(": ")
-
-
-def place_of(error: BaseException, files: Collection[str]) -> str:
-    """The last line of ``files``, or of all files, that was running, as ``my_encoding.py, line 12: ``; empty if none was."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not files or frame.filename in files]
-    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""

@@ -18,17 +18,15 @@ from bench.sealed.process import SealedProcess
 from bench.sealed.sandbox import Code, sandbox_fault
 from tasks import InputError, unknown
 
-from .checks import CheckOutcome, Report, load_checks, run_check, time_limit
-from .contract import TRY_LIMIT_S, try_hooks
+from .checks import CheckOutcome, Report, load_checks, run_check
+from .contract import try_hooks
 from .subject import Subject
 from .unusual import unusual_lines
 
 TIME_LIMIT_S = 300.0
 """Twenty times the time of a slow encoding on an idle machine."""
 LOAD_LIMIT_S = 60.0
-"""For loading Python, torch and the plugin."""
-GRACE_S = 5.0
-"""For the process to name the line that is running when its time is over, before it is ended."""
+"""For loading Python, torch and the plugin, and calling each hook once."""
 MEMORY_LIMIT_GB = 4.0
 RESERVED_GIB = 2
 """Address space that libraries reserve without using it."""
@@ -71,8 +69,6 @@ def check_encoding(
     code = Code(
         reference, readable, path, sandbox is False, seconds=time_limit_s + LOAD_LIMIT_S, gib=memory_limit_gb + RESERVED_GIB
     )
-    late = f"still running after {time_limit_s:g} s, the limit for all checks together"
-    order = {"checks": [check.name for check in pending], "time_limit_s": time_limit_s, "late": late}
     report: Report | None = None
 
     def add(finding: CheckOutcome) -> None:
@@ -81,15 +77,15 @@ def check_encoding(
         on_finding(finding)
 
     try:
-        with SealedProcess("bench.check.run_checks", code, **order) as process:
-            process.limit_time(LOAD_LIMIT_S, f"not loaded after {LOAD_LIMIT_S:g} s")
+        with SealedProcess("bench.check.run_checks", code, checks=[check.name for check in pending]) as process:
+            process.limit_time(LOAD_LIMIT_S, f"its hooks have not returned after {LOAD_LIMIT_S:g} s")
             while (message := process.receive())[0] != "done":
                 kind, _, values = message
                 if kind == "refused":
                     raise InputError(str(values["text"]))
                 if report is None:
                     report = Report(**values, unusual=[line for source in sources for line in unusual_lines(source.files)])
-                    process.limit_time(time_limit_s + GRACE_S, late)
+                    process.limit_time(time_limit_s, f"still running after {time_limit_s:g} s, the limit of all checks")
                 else:
                     add(CheckOutcome(**values))
     except SealedError as error:
@@ -108,7 +104,7 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
         cls = registry.get_encoding(order["reference"])
         record = encoding_record(cls)
         subject = Subject(cls)
-        try_hooks(subject, min(TRY_LIMIT_S, order["time_limit_s"]))
+        try_hooks(subject)
     except InputError as error:
         channel.send("refused", text=str(error))
         return
@@ -120,13 +116,12 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
         versions=package_versions(),
         device=device_name(torch.device("cpu")),
     )
-    with time_limit(order["time_limit_s"], order["late"]):
-        for check in load_checks():
-            if check.name in order["checks"]:
-                outcome, go_on = run_check(check, subject, subject.own_files)
-                channel.send("finding", **outcome.model_dump())
-                if not go_on:
-                    break
+    for check in load_checks():
+        if check.name in order["checks"]:
+            outcome, go_on = run_check(check, subject)
+            channel.send("finding", **outcome.model_dump())
+            if not go_on:
+                break
     channel.send("done")
 
 

@@ -43,7 +43,7 @@ def check_memory(subject: Subject) -> str:
     return f"{len(batches)} batches gave the same output three times"
 
 
-@encoding_check("randomness", advice="pass generator=at.generator to every draw, and declare random=True in info if there are any")
+@encoding_check("randomness", advice="pass generator=at.generator to every draw, and declare random=True in info")
 def check_randomness(subject: Subject) -> str:
     """Equal seeds give equal outputs, all random numbers come from at.generator, and info.random says if there are any."""
     case, models, declared = subject.main, [subject.model(seed=3) for _ in range(2)], subject.cls.info.random

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from bench import encodings
 from bench.encodings import Encoding, Setup, Wrapper
-from bench.plugins.source_hash import closure
 from bench.runs.run_training import encoding_setup
 from bench.suites.suite import Suite, load_suite
 from bench.training.model import Decoder, build_decoder
@@ -70,11 +69,10 @@ class Subject:
     def main(self) -> Case:
         return self.cases[0]
 
-    @cached_property
-    def own_files(self) -> set[str]:
-        """Source files of the encoding and of those it wraps that are not built in."""
-        sources = [source for plugin in plugin_classes(self.cls) for source in closure(plugin)[1].values()]
-        return {str(path) for source in sources for path in source.paths}
+    @property
+    def plugin(self) -> type[Encoding]:
+        """The class that is not built in, if any: the encoding, or what it wraps."""
+        return next(iter(plugin_classes(self.cls)), self.cls)
 
     def model(self, case: Case | None = None, seed: int = 0, noise: float = 0.1) -> Decoder:
         """A model as a run would build it.

@@ -1,4 +1,4 @@
-"""Measure the cost of an encoding side by side with NoPE, and keep the cards that ``lprime publish`` stores with the results."""
+"""Measure the cost of an encoding side by side with NoPE, and make the cards that ``lprime publish`` stores."""
 
 import os
 import time
