@@ -195,7 +195,9 @@ def test_scores_of_known_answers(wrong, exact, missed, tenths):
         assert score.token == pytest.approx(1 - missed(n) / (n + 1))
         assert score.chance == TASK.chance(n) == pytest.approx(8.0**-n)
         assert score.token_chance == TASK.token_chance(n) == pytest.approx((n / 8 + 1) / (n + 1))
-        assert score.first_wrong == [count * (tenths is not None and place == tenths[k]) for place in range(10)], "1/2, 1/4, 1/9"
+        assert score.first_wrong == [count * (tenths is not None and place == tenths[k]) for place in range(10)], (
+            "1/2, 1/4, 1/9"
+        )
 
 
 def test_eos_counts_and_tokens_after_it_do_not():

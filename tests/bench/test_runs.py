@@ -56,7 +56,9 @@ def test_runs_give_the_numbers_of_this_protocol(tmp_path, encoding):
     scores = [*result.in_distribution, *result.out_of_distribution]
     losses, right, accuracy, nll = NUMBERS[encoding]
     assert [dict(result.loss)[step] for step in (5, 40, 100)] == pytest.approx(losses, abs=1e-4)
-    assert [score.count * score.exact for score in scores] == pytest.approx(right, abs=1.01), "rounding may decide a close choice"
+    assert [score.count * score.exact for score in scores] == pytest.approx(right, abs=1.01), (
+        "rounding may decide a close choice"
+    )
     assert [score.token for score in scores] == pytest.approx(accuracy, abs=0.005)
     assert [scores[0].nll, scores[-1].nll] == pytest.approx(nll, abs=2e-4)
 

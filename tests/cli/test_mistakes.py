@@ -15,7 +15,6 @@ from support import suite_dict
 from synthetic_results import full, store, store_failure, suite
 
 import bench.check.run_checks
-from bench.check import child_process
 from bench.sealed.sandbox import Code
 
 NO_GPU = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
@@ -26,7 +25,7 @@ class InThisProcess:
 
     def __init__(self, module: str, code: Code, **order: object):
         self.sent: list[tuple] = []
-        child_process.serve(self, order | {"reference": code.reference, "checks": []})
+        bench.check.run_checks.serve(self, order | {"reference": code.reference, "checks": []})
 
     def send(self, kind: str, **values: object) -> None:
         self.sent.append((kind, {}, values))
