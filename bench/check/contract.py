@@ -42,6 +42,7 @@ ARGUMENTS = {
 NO_WRITES = "create new tensors instead of writing into arguments (no x += …, x.mul_(), x[…] = …); training changes weights"
 HINTS = {
     r"Module\.__init__\(\) call|Encoding\.__init__\(\) missing|no attribute '(_\w+|setup)'": "call super().__init__(setup)",
+    r"positional argument": "compare the arguments with bench.encodings.Encoding; settings are keyword arguments with defaults",
     r"already exists|not callable": "an attribute has the name of a hook; choose another",
     r"CUDA|NVIDIA|same device": "create tensors on the device of the arguments (device=q.device), never with .cuda()",
     r"IndexError: index": "a table must reach setup.longest_tokens; distances to later keys are negative",
@@ -81,6 +82,7 @@ def plugin_faults(cls: type[Encoding]) -> Iterator[str]:
     if info.lengths:
         faults["lengths"] = text_rules.plain_text_fault(info.lengths, MAX_LENGTHS, allowed="/")
     faults["link"] = text_rules.link_fault(info.link)
+    faults["year"] = None if type(info.year) is int and info.year > 1985 else "is not a year of publication"
     faults["name"] = name_fault(info.name.partition("(")[0])
     faults["source"] = None if info.source in SOURCE_KINDS else f"is none of {', '.join(SOURCE_KINDS)}"
     for name, fault in faults.items():
@@ -183,7 +185,7 @@ def guard_hooks(subject: Subject, model: Decoder) -> None:
         fits, expected = required_form(hook, output, given)
         if not fits:
             raise InputError(f"{where} returns {describe_form(output)}; expected {expected}")
-        if hook != "prepare" and not all(tensor.isfinite().all() for tensor in tensors_in(output).values()):
+        if hook != "prepare" and not all(tensor.isfinite().all() for tensor in tensors_in({hook: output}).values()):
             advice = "bound the arguments of log, division and exp; attention applies the causal mask"
             raise InputError(f"{where} returns numbers that are not finite; {advice}")
         return output
@@ -191,10 +193,10 @@ def guard_hooks(subject: Subject, model: Decoder) -> None:
     wrap_hooks(model.encoding, guarded)
 
 
-def tensors_in(value: Any) -> dict[str, Tensor]:
-    """The tensors inside a value, each under the path to it."""
-    leaves = pytree.tree_flatten_with_path(value)[0]
-    return {pytree.keystr(path): leaf for path, leaf in leaves if isinstance(leaf, Tensor)}
+def tensors_in(values: dict[str, Any]) -> dict[str, Tensor]:
+    """The tensors inside named values, each under an expression for it, such as ``at.shared[0]``."""
+    leaves = pytree.tree_flatten_with_path(values)[0]
+    return {f"{path[0].key}{pytree.keystr(path[1:])}": leaf for path, leaf in leaves if isinstance(leaf, Tensor)}
 
 
 def required_form(hook: str, output: Any, given: dict[str, Any]) -> tuple[bool, str]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import nn
 from torch.nn import functional as F
 
 import tasks
@@ -67,6 +68,11 @@ def check_numbers(subject: Subject) -> str:
 )
 def check_gradients(subject: Subject) -> str:
     """Every parameter requires a gradient and receives one from training batches."""
+    encoding = subject.model().encoding
+    known = {id(parameter) for parameter in encoding.parameters()}
+    for name, tensor in (item for module in encoding.modules() for item in tensors_in(vars(module)).items()):
+        if isinstance(tensor, nn.Parameter) and id(tensor) not in known:
+            raise Fault(f"self.{name} is in no module, so it is not trained", "keep parameters in nn.ParameterList")
     unused: set[str] = set()
     for case in subject.cases:
         model = subject.model(case).train()
@@ -96,7 +102,7 @@ def check_devices(subject: Subject) -> str:
 
     def on_meta(hook: str, run: Callable, arguments: tuple[Any, ...]) -> Any:
         output = run(*arguments)
-        if hook != "prepare" and not all(tensor.is_meta for tensor in tensors_in(output).values()):
+        if hook != "prepare" and not all(tensor.is_meta for tensor in tensors_in({hook: output}).values()):
             raise Fault(f"`{hook}` returns a tensor on the CPU, wherever its arguments are")
         return output
 

@@ -218,6 +218,12 @@ class HasAnUnusedParameter(Cheat):
         self.unused = nn.Parameter(torch.zeros(3))
 
 
+class KeepsParametersInAList(Cheat):
+    def __init__(self, setup):
+        super().__init__(setup)
+        self.rates = [nn.Parameter(torch.ones(()))]
+
+
 class ForgetsTheDevice(Cheat):
     def prepare(self, at):
         return -torch.arange(at.positions.shape[-1]).float()
