@@ -50,10 +50,10 @@ class Report(Record):
     """Hash of the source that was checked, as in results."""
     versions: dict[str, str]
     device: str
-    finished: str = ""
+    finished: str
     """ISO 8601, UTC."""
-    seconds: float = 0.0
-    findings: list[CheckOutcome] = []
+    seconds: float
+    findings: list[CheckOutcome]
     unusual: list[str] = []
     """What a maintainer should look at in the source, a line each."""
 

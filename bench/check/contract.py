@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -69,9 +68,7 @@ def declaration_faults(cls: type[Encoding]) -> list[str]:
         faults += cls.stage.faults(cls.info.ranking, bool(plugins))
     for parameter in list(inspect.signature(cls.__init__).parameters.values())[2:]:
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY or type(parameter.default) not in (bool, int, float, str):
-            faults.append(
-                f"setting {parameter.name} is not keyword-only with a default, as in __init__(self, setup, *, rate=1.0)"
-            )
+            faults.append(f"setting {parameter.name} is not keyword-only with a default: __init__(self, setup, *, rate=1.0)")
     return list(dict.fromkeys(faults))
 
 
@@ -123,15 +120,7 @@ def require_known_names(cls: type[Encoding]) -> None:
     for name in vars(cls):
         near = get_close_matches(name, free, 1, 0.75)
         if near and not name.startswith("_") and not hasattr(base, name) and not re.search(rf"\.{name}\b", text):
-            raise InputError(f"{definition(cls, name)}: nothing uses `{name}`; did you mean `{near[0]}`?")
-
-
-def definition(cls: type[Encoding], name: str) -> str:
-    """File and line of a method, or the file of its class."""
-    code = getattr(inspect.unwrap(getattr(cls, name)), "__code__", None)
-    if code is not None:
-        return f"{Path(code.co_filename).name}, line {code.co_firstlineno}"
-    return Path(inspect.getfile(cls)).name
+            raise InputError(f"nothing uses `{name}` of {cls.info.name}; did you mean `{near[0]}`?")
 
 
 def require_hooks(
@@ -143,8 +132,8 @@ def require_hooks(
         InputError: see ``try_hooks``.
     """
     case = subject.main
-    sizes = {"heads": heads, "width": 8 * heads}
-    spec, setup = case.suite.model.model_copy(update=sizes), replace(case.setup, head_width=8, **sizes)
+    spec = case.suite.model.model_copy(update={"heads": heads, "width": 8 * heads})
+    setup = replace(case.setup, heads=heads, head_width=8, width=8 * heads)
     model = located(subject, "__init__", lambda: build_decoder(spec, subject.cls, setup, 0)).to(dtype)
     guard_hooks(subject, model)
     before = {name: tensor.clone() for name, tensor in model.named_parameters()}
@@ -179,7 +168,7 @@ def guard_hooks(subject: Subject, model: Decoder) -> None:
         tensors = tensors_in(given | {"at.ids": at.ids, "at.shared": at.shared, "at.h": at.source and at.source()})
         before = [tensor.detach().clone() for tensor in tensors.values()]
         output = located(subject, hook, run, *arguments)
-        where = f"{definition(subject.plugin, hook)}: `{hook}`"
+        where = f"`{hook}` of {subject.plugin.info.name}"
         if written := [name for (name, now), old in zip(tensors.items(), before, strict=True) if not torch.equal(now, old)]:
             raise InputError(f"{where} writes into {', '.join(written)}; {NO_WRITES}")
         fits, expected = required_form(hook, output, given)
@@ -195,8 +184,12 @@ def guard_hooks(subject: Subject, model: Decoder) -> None:
 
 def tensors_in(values: dict[str, Any]) -> dict[str, Tensor]:
     """The tensors inside named values, each under an expression for it, such as ``at.shared[0]``."""
-    leaves = pytree.tree_flatten_with_path(values)[0]
-    return {f"{path[0].key}{pytree.keystr(path[1:])}": leaf for path, leaf in leaves if isinstance(leaf, Tensor)}
+    return {
+        f"{name}{pytree.keystr(path)}": leaf
+        for name, value in values.items()
+        for path, leaf in pytree.tree_flatten_with_path(value)[0]
+        if isinstance(leaf, Tensor)
+    }
 
 
 def required_form(hook: str, output: Any, given: dict[str, Any]) -> tuple[bool, str]:

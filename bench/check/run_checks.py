@@ -69,11 +69,12 @@ def check_encoding(
     code = Code(
         reference, readable, path, sandbox is False, seconds=time_limit_s + LOAD_LIMIT_S, gib=memory_limit_gb + RESERVED_GIB
     )
-    report: Report | None = None
+    header: dict[str, Any] = {}
+    findings: list[CheckOutcome] = []
 
     def add(finding: CheckOutcome) -> None:
         pending.pop(0)
-        report.findings.append(finding)
+        findings.append(finding)
         on_finding(finding)
 
     try:
@@ -83,18 +84,20 @@ def check_encoding(
                 kind, _, values = message
                 if kind == "refused":
                     raise InputError(str(values["text"]))
-                if report is None:
-                    report = Report(**values, unusual=[line for source in sources for line in unusual_lines(source.files)])
+                if not header:
+                    header = values
                     process.limit_time(time_limit_s, f"still running after {time_limit_s:g} s, the limit of all checks")
                 else:
                     add(CheckOutcome(**values))
     except SealedError as error:
-        if report is None:
+        if not header:
             raise InputError(f"{reference} cannot be checked: {error}") from None
         add(pending[0].outcome("failed", str(error), "fix this first; the other checks were not run"))
     while pending:
         add(pending[0].outcome("not run", "not run before the failed check is passed"))
-    return report.model_copy(update={"finished": now(), "seconds": round(time.monotonic() - start, 1)})
+    unusual = [line for source in sources for line in unusual_lines(source.files)]
+    seconds = round(time.monotonic() - start, 1)
+    return Report(**header, finished=now(), seconds=seconds, findings=findings, unusual=unusual)
 
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:

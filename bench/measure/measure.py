@@ -160,4 +160,4 @@ def with_catalogue(cards: Mapping[str, Card], published: Iterable[str]) -> dict[
 def declared(cls: type[Encoding]) -> Declared:
     """What an encoding declares, as far as results do not contain it."""
     derived = {"hooks": encodings.hooks(cls), "stage_share": cls.stage.share if cls.stage else None}
-    return Declared(**{name: derived.get(name, getattr(cls.info, name, None)) for name in Declared.model_fields})
+    return Declared.model_validate({name: getattr(cls.info, name, None) for name in Declared.model_fields} | derived)
