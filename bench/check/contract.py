@@ -166,10 +166,11 @@ def guard_hooks(subject: Subject, model: Decoder) -> None:
         given = dict(zip(ARGUMENTS[hook], arguments, strict=True))
         at = given["at"]
         tensors = tensors_in(given | {"at.ids": at.ids, "at.shared": at.shared, "at.h": at.source and at.source()})
-        before = [tensor.detach().clone() for tensor in tensors.values()]
+        before = [tensor.nan_to_num() for tensor in tensors.values()]
         output = located(subject, hook, run, *arguments)
         where = f"`{hook}` of {subject.plugin.info.name}"
-        if written := [name for (name, now), old in zip(tensors.items(), before, strict=True) if not torch.equal(now, old)]:
+        now = [tensor.nan_to_num() for tensor in tensors.values()]
+        if written := [name for name, a, b in zip(tensors, before, now, strict=True) if not torch.equal(a, b)]:
             raise InputError(f"{where} writes into {', '.join(written)}; {NO_WRITES}")
         fits, expected = required_form(hook, output, given)
         if not fits:

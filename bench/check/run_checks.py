@@ -92,7 +92,8 @@ def check_encoding(
     except SealedError as error:
         if not header:
             raise InputError(f"{reference} cannot be checked: {error}") from None
-        add(pending[0].outcome("failed", str(error), "fix this first; the other checks were not run"))
+        if pending:
+            add(pending[0].outcome("failed", str(error), "fix this first; the other checks were not run"))
     while pending:
         add(pending[0].outcome("not run", "not run before the failed check is passed"))
     unusual = [line for source in sources for line in unusual_lines(source.files)]

@@ -7,7 +7,7 @@ from commands import printed, refused
 from support import lprime
 from synthetic_results import CURVE, full, result, store, store_failure, suite
 
-from bench.measure import measure as measure_card
+from bench.measure import measure
 from leaderboard.render.publish import MANIFEST
 
 
@@ -175,7 +175,7 @@ def test_failures_are_counted(tmp_path):
 
 def test_cards_are_measured_for_known_encodings(tmp_path, monkeypatch):
     measured = []
-    monkeypatch.setattr(measure_card, "measure_encoding", lambda cls: measured.append(cls.info.name))
+    monkeypatch.setattr(measure, "measure_encoding", lambda cls: measured.append(cls.info.name))
     out, board = tmp_path / "runs", tmp_path / "board"
     store(out, [result(suite()), result(suite(), encoding="my|pe")])
     lines("publish", "tiny", "--out", out, "--board", board)

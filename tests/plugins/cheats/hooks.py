@@ -20,10 +20,6 @@ class HasPositionalSettings(Cheat):
         super().__init__(setup)
 
 
-class HasAStage(Cheat):
-    stage = Stage()
-
-
 class LearnsInItsStage(Cheat, ranking="longer"):
     """Passes: a parameter is used only after the stage has begun."""
 
@@ -40,12 +36,6 @@ class LearnsInItsStage(Cheat, ranking="longer"):
 class WritesIntoTheStream(Cheat):
     def embed(self, x, at):
         return x.data.mul_(1.5)
-
-
-class WritesIntoTheKeys(Cheat):
-    def bias(self, q, k, at):
-        k.data[:, :, 0] = 0
-        return None
 
 
 class ChangesItsWeights(Cheat):
@@ -121,11 +111,6 @@ class PeeksPastL(Peeks):
         return at.layer == 0 and at.announced_length > self.setup.train_tokens
 
 
-class PeeksInTheLastLayer(Cheat):
-    def rotate(self, q, k, at):
-        return (q.roll(-1, 2), k) if at.layer == self.setup.layers - 1 else (q, k)
-
-
 class PeeksOnceTrained(Cheat):
     """The leak has a weight that starts at zero."""
 
@@ -158,15 +143,6 @@ class KeepsAnAverage(Cheat):
     def embed(self, x, at):
         self.mean = 0.9 * self.mean + 0.1 * x.detach().mean()
         return x + self.mean
-
-
-SEEN: list[float] = []
-
-
-class KeepsInAGlobal(Cheat):
-    def embed(self, x, at):
-        SEEN.append(float(x.detach().mean()))
-        return x + 0.01 * len(SEEN)
 
 
 class DependsOnAnAddress(Cheat):
@@ -275,8 +251,3 @@ class Hoards(Cheat):
 class Dies(Cheat):
     def positions(self, tokens, at):
         os.abort()
-
-
-class ReadsAFile(Cheat):
-    def embed(self, x, at):
-        return x * torch.UntypedStorage.from_file("/etc/hostname", False, 1).nbytes()
