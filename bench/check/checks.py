@@ -1,22 +1,74 @@
-"""Define, register and run named checks."""
+"""Named checks: define, list and run them, and report what they found."""
 
 import importlib
-import signal
-import threading
 import time
-import traceback
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Literal
 
-from .report import CheckOutcome
+from bench.plugins.loading import one_line_errors
+from bench.result import Record
+from tasks import InputError
 
-MODULES = ("declaration", "contract", "causality", "state", "numbers")
+from .subject import Subject
+
+MODULES = ("contract", "causality", "state", "numbers")
+"""Where the checks are, in their order: a fault is reported before others that follow from it."""
+MARK = {"passed": "ok  ", "failed": "FAIL", "undecided": "  ? ", "not run": "  - "}
 
 
-class Fault(Exception):
+class CheckOutcome(Record):
+    """The outcome of one check."""
+
+    check: str
+    status: Literal["passed", "failed", "undecided", "not run"]
+    expected: str
+    found: str
+    advice: str
+    """What to do if it failed; may be empty."""
+    seconds: float
+
+    def lines(self) -> Iterator[str]:
+        """Text of the finding: up to four lines if the check failed, else one."""
+        mark = f"{MARK[self.status]}  {self.check:<13}"
+        if self.status != "failed":
+            yield mark + self.found
+            return
+        yield mark.rstrip()
+        for label, text in (("expected", self.expected), ("found", self.found), ("to do", self.advice)):
+            if text:
+                yield f"{'':6}{label:<10}{text}"
+
+
+class Report(Record):
+    """Findings of all checks of one encoding."""
+
+    format: Literal[2] = 2
+    encoding: str
+    ranking: str
+    source_sha256: str
+    """Hash of the source that was checked, as in results."""
+    versions: dict[str, str]
+    device: str
+    finished: str
+    """ISO 8601, UTC."""
+    seconds: float
+    findings: list[CheckOutcome]
+    unusual: list[str] = []
+    """What a maintainer should look at in the source, a line each."""
+
+    @property
+    def passed(self) -> bool:
+        return all(finding.status in ("passed", "undecided") for finding in self.findings)
+
+    def summary(self) -> str:
+        names = {status: [f.check for f in self.findings if f.status == status] for status in MARK}
+        others = [f"{status}: {', '.join(names[status])}" for status in ("failed", "undecided", "not run") if names[status]]
+        passed = f"{len(names['passed'])} of {len(self.findings)} checks passed in {self.seconds:.0f} s"
+        return "; ".join([f"{self.encoding}: {passed}", *others])
+
+
+class Fault(InputError):
     """A check failed.
 
     Arguments:
@@ -29,35 +81,8 @@ class Fault(Exception):
         self.advice = advice
 
 
-class Blocking(Fault):
-    """A fault that leaves nothing for other checks to say, such as an error in a hook: they are not run."""
-
-
-class Undecided(Exception):
+class Undecided(InputError):
     """A check could not decide, for example because it needs a GPU."""
-
-
-class TimeUp(BaseException):
-    """Code ran for too long. An ``except Exception`` in a plugin does not catch it."""
-
-
-@contextmanager
-def time_limit(seconds: float, message: str) -> Iterator[None]:
-    """Raise ``TimeUp`` in the line that is running after ``seconds``, in the main thread only. A call into C ends first."""
-
-    def interrupt(*_: object) -> None:
-        raise TimeUp(message)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
 
 
 @dataclass(frozen=True)
@@ -65,24 +90,25 @@ class Check:
     """One named check."""
 
     name: str
-    expected: str
-    advice: str
+    run: Callable[[Subject], str]
+    """Takes the subject and returns what was found; any error, ``Fault`` or other, fails the check."""
+    advice: str = ""
     """What to do if it fails."""
-    run: Callable[[Any], str]
-    """Takes the subject and returns what was found; any exception it raises, ``Fault`` or other, fails the check."""
 
     def outcome(self, status: str, found: str, advice: str = "", seconds: float = 0.0) -> CheckOutcome:
-        return CheckOutcome(check=self.name, expected=self.expected, status=status, found=found, advice=advice, seconds=seconds)  # type: ignore[arg-type]
+        """An outcome; what was expected is the docstring of ``run``."""
+        expected = " ".join((self.run.__doc__ or "").split()).removesuffix(".")
+        return CheckOutcome(check=self.name, expected=expected, status=status, found=found, advice=advice, seconds=seconds)  # type: ignore[arg-type]
 
 
 CHECKS: list[Check] = []
 
 
-def encoding_check(name: str, expected: str, advice: str) -> Callable:
-    """A decorator that registers a function as a check."""
+def encoding_check(name: str, advice: str = "") -> Callable:
+    """A decorator that registers a function as a check. Its docstring says what is expected."""
 
-    def decorate(run: Callable[[Any], str]) -> Callable[[Any], str]:
-        CHECKS.append(Check(name, expected, advice, run))
+    def decorate(run: Callable[[Subject], str]) -> Callable[[Subject], str]:
+        CHECKS.append(Check(name, run, advice))
         return run
 
     return decorate
@@ -92,14 +118,11 @@ def load_checks() -> list[Check]:
     """All checks of an encoding, in the order of ``MODULES`` and of their files."""
     for module in MODULES:
         importlib.import_module(f"{__package__}.{module}")
-    return sorted(CHECKS, key=lambda c: MODULES.index(c.run.__module__.rpartition(".")[2]))
+    return sorted(CHECKS, key=lambda check: MODULES.index(check.run.__module__.rpartition(".")[2]))
 
 
-def run_check(check: Check, subject: Any, files: Collection[str] = ()) -> tuple[CheckOutcome, bool]:
+def run_check(check: Check, subject: Subject) -> tuple[CheckOutcome, bool]:
     """Run one check.
-
-    Arguments:
-        files: source files of the plugin, in which an error is located.
 
     Returns:
         Its outcome; whether the checks after it are worth running.
@@ -107,19 +130,12 @@ def run_check(check: Check, subject: Any, files: Collection[str] = ()) -> tuple[
     start, go_on = time.monotonic(), True
     status, advice = "failed", check.advice
     try:
-        found, status, advice = check.run(subject), "passed", ""
+        with one_line_errors(subject.plugin):
+            found, status, advice = check.run(subject), "passed", ""
     except Fault as fault:
-        found, advice, go_on = str(fault), fault.advice or check.advice, not isinstance(fault, Blocking)
+        found, advice = str(fault), fault.advice or check.advice
     except Undecided as undecided:
         found, status, advice = str(undecided), "undecided", ""
-    except (Exception, SystemExit, TimeUp) as error:
-        where, kind = place_of(error, files), "" if isinstance(error, TimeUp) else f"{type(error).__name__}: "
-        found = f"{where}: {kind}{' '.join(str(error).split()):.500}".removeprefix(": ").removesuffix(": ")
-        advice, go_on = "correct that line, then run the checks again", False
+    except InputError as error:
+        found, advice, go_on = str(error), "correct that first", False
     return check.outcome(status, found, advice, round(time.monotonic() - start, 2)), go_on
-
-
-def place_of(error: BaseException, files: Collection[str]) -> str:
-    """The last line of ``files``, or of all files, that was running, as ``my_encoding.py, line 12``; empty if none was."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not files or frame.filename in files]
-    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""

@@ -1,32 +1,34 @@
-"""Run the checks in a process in a sandbox."""
+"""Run the checks in one process, in a sandbox if there is one. ``serve`` is the work of that process."""
 
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from bench.plugins import registry
 from bench.plugins.loading import importable_from, package_files
 from bench.plugins.references import map_references, parts, references_in
+from bench.runs.devices import device_name, package_versions
 from bench.runs.run import now
-from bench.sealed.process import SealedError, SealedProcess
+from bench.runs.run_one import encoding_record
+from bench.sealed.process import Channel, SealedError, SealedProcess
 from bench.sealed.sandbox import Code, sandbox_fault
 from tasks import InputError, unknown
 
-from .checks import Check, load_checks
-from .report import CheckOutcome, Report
+from .checks import CheckOutcome, Report, load_checks, run_check
+from .contract import try_hooks
+from .subject import Subject
 from .unusual import unusual_lines
 
 TIME_LIMIT_S = 300.0
 """Twenty times the time of a slow encoding on an idle machine."""
 LOAD_LIMIT_S = 60.0
-"""For loading Python, torch and the plugin, before the first check."""
-GRACE_S = 5.0
-"""For the process to name the line that is running when its time is over, before it is ended."""
+"""For loading Python, torch and the plugin, and calling each hook once."""
 MEMORY_LIMIT_GB = 4.0
 RESERVED_GIB = 2
 """Address space that libraries reserve without using it."""
-AFTER_CAUSALITY = ("cutting", "batches")
-"""Checks that mostly fail too if an output depends on later tokens."""
 
 
 def check_encoding(
@@ -54,77 +56,72 @@ def check_encoding(
     start, known = time.monotonic(), {check.name: check for check in load_checks()}
     if missing := [name for name in only if name not in known]:
         raise unknown("check", missing[0], known)
-    checks = [check for name, check in known.items() if not only or name in only]
+    pending = [check for name, check in known.items() if not only or name in only]
     readable = plugin_paths(reference)
     if sandbox is None and (fault := sandbox_fault()):
         say(f"without a sandbox, so the code has your rights: {fault}")
         sandbox = False
     limits = {"seconds": time_limit_s + LOAD_LIMIT_S, "gib": memory_limit_gb + RESERVED_GIB}
     code = Code(reference, readable, sandbox is False, **limits)
-    findings: dict[str, CheckOutcome] = {}
+    header: dict[str, Any] = {}
+    findings: list[CheckOutcome] = []
 
     def add(finding: CheckOutcome) -> None:
-        causality = findings.get("causality")
-        if finding.check in AFTER_CAUSALITY and finding.status == "failed" and causality and causality.status == "failed":
-            finding = finding.model_copy(update={"advice": "pass causality first: this may follow from what it found"})
-        findings[finding.check] = finding
+        pending.pop(0)
+        findings.append(finding)
         on_finding(finding)
 
-    report = run_in_process(code, checks, add, time_limit_s)
-    for check in checks:
-        if check.name not in findings:
-            add(check.outcome("not run", "not run before the failed check is passed"))
+    try:
+        with SealedProcess("bench.check.run_checks", code, checks=[check.name for check in pending]) as process:
+            process.limit_time(LOAD_LIMIT_S, f"its hooks have not returned after {LOAD_LIMIT_S:g} s")
+            while (message := process.receive())[0] != "done":
+                kind, _, values = message
+                if kind == "refused":
+                    raise InputError(str(values["text"]))
+                if not header:
+                    header = values
+                    process.limit_time(time_limit_s, f"still running after {time_limit_s:g} s, the limit of all checks")
+                else:
+                    add(CheckOutcome(**values))
+    except SealedError as error:
+        if not header:
+            raise InputError(f"{reference} cannot be checked: {error}") from None
+        if pending:
+            add(pending[0].outcome("failed", str(error), "fix this first; the other checks were not run"))
+    while pending:
+        add(pending[0].outcome("not run", "not run before the failed check is passed"))
     files = [Path(parts(text)[0]) for text in references_in(reference)]
     unusual = unusual_lines({file.name: file.read_bytes() for file in files})
-    ordered = [findings[check.name] for check in checks]
     seconds = round(time.monotonic() - start, 1)
-    return report.model_copy(update={"finished": now(), "seconds": seconds, "findings": ordered, "unusual": unusual})
+    return Report(**header, finished=now(), seconds=seconds, findings=findings, unusual=unusual)
 
 
-def run_in_process(code: Code, checks: Sequence[Check], add: Callable[[CheckOutcome], None], time_limit_s: float) -> Report:
-    """Run the checks in a sandboxed process, whose messages are read as untrusted data.
-
-    Arguments:
-        add: called with each finding.
-
-    Returns:
-        A report without findings.
-
-    Raises:
-        InputError: the encoding cannot be loaded, or its hooks cannot be called.
-    """
-    report: Report | None = None
-    pending, tried = list(checks), False
-    late = f"still running after {time_limit_s:g} s, the limit for all checks together"
-    order = {"checks": [check.name for check in checks], "time_limit_s": time_limit_s, "late": late}
+def serve(channel: Channel, order: dict[str, Any]) -> None:
+    """Load the encoding of an order, run every check and send the findings one by one; or refuse it in one line."""
+    torch.set_num_threads(1)
     try:
-        with SealedProcess("bench.check.child_process", code, **order) as process:
-            process.limit_time(LOAD_LIMIT_S, f"not loaded after {LOAD_LIMIT_S:g} s")
-            while True:
-                kind, _, values = process.receive()
-                if kind == "refused":
-                    raise InputError(str(values.get("text")))
-                try:
-                    if kind == "encoding" and report is None:
-                        report = Report(**values, finished="", seconds=0.0, findings=[])
-                        process.limit_time(time_limit_s + GRACE_S, late)
-                    elif kind == "finding" and pending:
-                        fields = {key: values["finding"][key] for key in ("status", "found", "advice", "seconds")}
-                        finding = pending[0].outcome(**fields)
-                        del pending[0]
-                        add(finding)
-                    elif kind == "done" and report:
-                        return report
-                except (LookupError, TypeError, ValueError):
-                    raise SealedError("sent a message with wrong fields") from None
-                tried |= kind == "tried"
-    except SealedError as error:
-        # Before all checks, the hooks are tried; if that ends the process, the check of the interface has failed.
-        culprit = next((check for check in pending if tried or check.name == "interface"), None)
-        if report is None or culprit is None:
-            raise InputError(f"{code.reference} cannot be checked: {error}") from None
-        add(culprit.outcome("failed", str(error), "fix this first; the other checks were not run"))
-        return report
+        cls = registry.get_encoding(order["reference"])
+        record = encoding_record(cls)
+        subject = Subject(cls)
+        try_hooks(subject)
+    except InputError as error:
+        channel.send("refused", text=str(error))
+        return
+    channel.send(
+        "encoding",
+        encoding=record.name,
+        ranking=record.ranking,
+        source_sha256=record.source_sha256,
+        versions=package_versions(),
+        device=device_name(torch.device("cpu")),
+    )
+    for check in load_checks():
+        if check.name in order["checks"]:
+            outcome, go_on = run_check(check, subject)
+            channel.send("finding", **outcome.model_dump())
+            if not go_on:
+                break
+    channel.send("done")
 
 
 def plugin_paths(reference: str) -> list[Path]:

@@ -22,75 +22,48 @@ SHARED_STEPS = 5
 
 @encoding_check(
     "memory",
-    expected="a pass gives the same output, bit for bit, whatever passes came before it",
     advice="keep nothing from one pass to the next: compute what depends on position ids in `prepare`, fixed tables in the "
     "constructor (register_buffer), and store nothing in attributes, lists or globals",
 )
 def check_memory(subject: Subject) -> str:
+    """A pass gives the same output, bit for bit, whatever passes came before it."""
     case, model = subject.main, subject.model()
     widths = case.setup.train_tokens, case.setup.longest_tokens
     batches = [case.sequences(3 + n, width, seed=n) for n, width in enumerate(widths)]
     first_outputs: dict[tuple[int, bool], Tensor] = {}
-    for turn in range(3):
+    for _ in range(3):
         for training in (True, False):
             for n, tokens in enumerate(batches):
                 output = hidden_states(model, tokens, training=training)
                 if not torch.equal(output, first_outputs.setdefault((n, training), output)):
-                    raise Fault(
-                        f"{mode(training)}, {tokens.shape[1]} tokens: the same batch gives another output in turn {turn + 1}"
-                    )
+                    raise Fault(f"{mode(training)}, {tokens.shape[1]} tokens: the same batch gives another output later")
         model.train(True)
-        output = model(batches[0], widths[0], torch.Generator().manual_seed(0))
-        output.square().mean().backward()
+        model(batches[0], widths[0], torch.Generator().manual_seed(0)).square().mean().backward()
         model.zero_grad(set_to_none=True)
     return f"{len(batches)} batches gave the same output three times"
 
 
-@encoding_check(
-    "determinism",
-    expected="equal seeds give equal models and equal outputs",
-    advice="depend on nothing that varies: time, process id, memory addresses, hash(), the order of sets",
-)
-def check_determinism(subject: Subject) -> str:
-    for case in (subject.main, *subject.other_cases):
-        models = [subject.model(case, seed=3) for _ in range(2)]
-        first, second = (model.state_dict() for model in models)
-        for name, tensor in first.items():
-            if not torch.equal(tensor, second[name]):
-                raise Fault(f"two models of the same seed start with different numbers in {name}")
-        tokens = case.sequences(2, case.setup.train_tokens, seed=0)
-        for training in (True, False):
-            if not torch.equal(*(hidden_states(model, tokens, training=training, seed=4) for model in models)):
-                raise Fault(f"{mode(training)}: two models of the same seed give different outputs")
-    return "equal twice"
-
-
-@encoding_check(
-    "randomness",
-    expected="all random numbers come from at.generator, and info.random declares whether there are any",
-    advice="pass generator=at.generator to every draw, and declare random=True in info if there are any",
-)
+@encoding_check("randomness", advice="pass generator=at.generator to every draw, and declare random=True in info")
 def check_randomness(subject: Subject) -> str:
-    model, case = subject.model(), subject.main
+    """Equal seeds give equal outputs, all random numbers come from at.generator, and info.random says if there are any."""
+    case, models, declared = subject.main, [subject.model(seed=3) for _ in range(2)], subject.cls.info.random
     tokens = case.sequences(2, case.setup.train_tokens, seed=0)
     before = global_generators()
     draws = False
     for training in (True, False):
         generator = torch.Generator().manual_seed(0)
         start = generator.get_state()
-        model.train(training)
-        model(tokens, tokens.shape[1], generator)
+        models[0].train(training)(tokens, tokens.shape[1], generator)
         draws |= not torch.equal(start, generator.get_state())
         if before != global_generators():
             raise Fault(f"{mode(training)}: a pass draws from a global generator (torch's, numpy's or Python's)")
-    if draws and not subject.cls.info.random:
-        raise Fault("draws from at.generator, but info says random=False", "declare random=True in info")
-    if not draws and subject.cls.info.random:
-        raise Fault(
-            "draws nothing from at.generator, but info says random=True", "declare random=False, or draw from at.generator"
-        )
-    if not draws:
-        model(tokens, tokens.shape[1], None)
+        if not torch.equal(*(hidden_states(model, tokens, training=training, seed=4) for model in models)):
+            raise Fault(
+                f"{mode(training)}: two models of the same seed give different outputs",
+                "depend on nothing that varies: time, memory addresses, hash(), the order of sets",
+            )
+    if draws != declared:
+        raise Fault(f"draws {'' if draws else 'nothing '}from at.generator, but info says random={declared}")
     return "draws from at.generator only, as declared" if draws else "draws nothing, as declared"
 
 
@@ -100,10 +73,10 @@ def global_generators() -> tuple[bytes, ...]:
 
 @encoding_check(
     "state dict",
-    expected="a model of another seed gives the same outputs after it loads the state dict, through a safetensors file",
     advice="keep every number that is drawn or learned in a parameter (nn.Parameter) or a buffer (register_buffer)",
 )
 def check_state_dict(subject: Subject) -> str:
+    """A model of another seed gives the same outputs after it loads the state dict, through a safetensors file."""
     case = subject.main
     original, loaded = subject.model(case, seed=0), subject.model(case, seed=1)
     state = load(save({name: tensor.contiguous() for name, tensor in original.state_dict().items()}))
@@ -117,12 +90,9 @@ def check_state_dict(subject: Subject) -> str:
     return f"the same outputs; tensors of the encoding: {count or 'none'}"
 
 
-@encoding_check(
-    "sharing",
-    expected=f"an encoding that declares its training to be another's has its losses, bit for bit, in {SHARED_STEPS} steps",
-    advice="correct or delete trained_as",
-)
+@encoding_check("sharing", advice="correct or delete trained_as")
 def check_shared_training(subject: Subject) -> str:
+    """An encoding that declares its training to be another's has its losses, bit for bit."""
     form, case = training_form(subject.cls), subject.main
     if form is subject.cls:
         return "shares none"

@@ -5,6 +5,7 @@ No rule about source text keeps out code that is made to cheat; a reader does. T
 
 import ast
 import io
+import re
 import sys
 import tokenize
 from collections.abc import Iterator, Mapping
@@ -48,31 +49,18 @@ def of_file(content: bytes) -> Iterator[str]:
         yield f": {numbers:,} numbers"
     for token in tokens:
         where = f", line {token.start[0]}"
-        if (
-            token.type == tokenize.STRING
-            and "\\" in token.string
-            and any(e in token.string for e in ("\\x", "\\u", "\\N", "\\0"))
-        ):
+        if token.type == tokenize.STRING and re.search(r"\\[xuUN0]", token.string):
             yield f"{where}: escapes in {token.string!r:.60}"
-        if token.type == tokenize.NAME and (token.string in WORDS or not token.string.isascii()):
-            yield f"{where}: {token.string}"
-        if token.type == tokenize.NAME and token.string in LENGTHS:
-            yield f"{where}: uses {token.string}"
-    yield from of_tree(tree)
-
-
-def of_tree(tree: ast.Module) -> Iterator[str]:
-    docstrings = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
-    for node in ast.walk(tree):
-        where = f", line {getattr(node, 'lineno', 0)}"
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            names = [node.module or "."] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
-            for name in names:
-                top = name.partition(".")[0]
-                if top not in USUAL and not (isinstance(node, ast.ImportFrom) and node.level):
-                    kind = "standard library" if top in sys.stdlib_module_names else "other package"
-                    yield f"{where}: imports {name} ({kind})"
-        elif isinstance(node, ast.Constant) and isinstance(node.value, bytes):
+        if token.type == tokenize.STRING and len(token.string) > LONG_STRING and not token.string.startswith('"""'):
+            yield f"{where}: a string of {len(token.string)} characters"
+        if token.type == tokenize.STRING and re.match("[rR]?[bB]", token.string):
             yield f"{where}: bytes"
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-            yield from [f"{where}: a string of {len(node.value)} characters"] if len(node.value) > LONG_STRING else []
+        if token.type == tokenize.NAME and (token.string in (*WORDS, *LENGTHS) or not token.string.isascii()):
+            yield f"{where}: {token.string}"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            for name in names if not getattr(node, "level", 0) else ():
+                if (top := name.partition(".")[0]) not in USUAL:
+                    kind = "standard library" if top in sys.stdlib_module_names else "other package"
+                    yield f", line {node.lineno}: imports {name} ({kind})"

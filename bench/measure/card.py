@@ -1,6 +1,6 @@
 """Format of an encoding's card: its declaration, its measured properties and its measured cost.
 
-``measure_card.py`` creates cards when results are published. Reading one needs neither torch nor the encoding's source.
+``measure.py`` creates cards when results are published. Reading one needs neither torch nor the encoding's source.
 """
 
 from bench.result import QUIET, Record
@@ -27,7 +27,7 @@ class Declared(Record):
 
 
 class CostAt(Record):
-    """Cost of a training step at one length, absolute and relative to NoPE. See ``bench.measure.cost``."""
+    """Cost of a training step at one length, absolute and relative to NoPE. See ``bench.measure.measure``."""
 
     length: int
     """Tokens."""

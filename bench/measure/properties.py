@@ -73,14 +73,12 @@ class BareEncoding:
     @torch.no_grad()
     def embedding(self, ids: Int[Tensor, " T"] | None = None, count: int = POSITIONS) -> Float[Tensor, "T D"]:
         """What ``embed`` adds at each position in the first layer."""
-        count = count if ids is None else len(ids)
         zero = torch.zeros(1, count, self.setup.width, dtype=torch.float64)
         return self.encoding.embed(zero, self.at(ids, count)).squeeze(0)
 
     @torch.no_grad()
     def attention(self, ids: Int[Tensor, " T"] | None = None, count: int = POSITIONS) -> Float[Tensor, "H T"]:
         """Attention weights of the last query over all positions, read from one-hot values."""
-        count = count if ids is None else len(ids)
         width = self.setup.head_width
         at = self.at(ids, count)
         parts = []
@@ -100,19 +98,15 @@ class BareEncoding:
 def measure_properties(cls: type[Encoding]) -> Properties:
     """Measure the five properties of one encoding."""
     bare = BareEncoding(cls)
-    other_draw = BareEncoding(cls, generator_seed=1)
+    codes = bare.codes()[:-1]  # without the query itself, which some encodings treat specially
+    gaps = torch.cdist(codes, codes, p=math.inf) + torch.eye(len(codes)) * 1e9
     return Properties(
-        unique=are_distinct(bare.codes()[:-1]),  # without the query itself, which some encodings treat specially
+        unique=bool(gaps.min() > SAME),
         linear=is_linear(bare),
-        defined_past_train=is_finite_past_train(cls),
-        deterministic=torch.equal(bare.codes(), other_draw.codes()),
+        defined_past_train=is_finite_past_train(bare),
+        deterministic=torch.equal(bare.codes(), BareEncoding(cls, generator_seed=1).codes()),
         several_dimensions=depends_on_ids(bare),
     )
-
-
-def are_distinct(codes: Float[Tensor, "T F"]) -> bool:
-    gaps = torch.cdist(codes, codes, p=math.inf) + torch.eye(len(codes)) * 1e9
-    return bool(gaps.min() > SAME)
 
 
 def is_linear(bare: BareEncoding) -> bool:
@@ -131,8 +125,7 @@ def is_linear(bare: BareEncoding) -> bool:
     return bool((bare.attention(ids) - shifted).abs().max() < 1e-6) and depends_on_ids(bare)
 
 
-def is_finite_past_train(cls: type[Encoding]) -> bool:
-    bare = BareEncoding(cls)
+def is_finite_past_train(bare: BareEncoding) -> bool:
     count = 10 * bare.setup.train_tokens
     try:
         return bool(bare.embedding(count=count).isfinite().all() and bare.attention(count=count).isfinite().all())

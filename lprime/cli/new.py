@@ -14,7 +14,7 @@ def new(
     link: Annotated[str | None, typer.Option(metavar="URL", help="Link to its paper or page; https.")] = None,
 ) -> None:
     """Write a template, NAME.py: a working encoding to start from."""
-    from bench.check.declaration import name_fault
+    from bench.check.contract import name_fault
     from bench.plugins.new_file import write_new_encoding
     from tasks import InputError
 

@@ -22,7 +22,7 @@ def publish(
     ] = True,
 ) -> None:
     """Publish a suite's finished runs, and render the board."""
-    from bench.measure.measure_card import measure_cards, with_catalogue
+    from bench.measure.measure import measure_cards, with_catalogue
     from leaderboard.render.publish import render_published
     from leaderboard.results import read_published
     from leaderboard.results.cards import read_cards, write_cards

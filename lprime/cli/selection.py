@@ -29,7 +29,7 @@ def try_encodings(names: list[str]) -> list[str]:
         InputError: an unknown name, with the nearest match; a plugin that cannot be loaded, whose hooks cannot be called, or
             whose ``info`` or settings no result can hold.
     """
-    from bench.check.interface import try_hooks
+    from bench.check.contract import try_hooks
     from bench.check.subject import Subject, plugin_classes
     from bench.plugins.registry import get_encoding
     from bench.runs.run_one import encoding_record

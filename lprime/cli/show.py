@@ -104,7 +104,7 @@ def describe_encoding(cls) -> dict[str, Any]:
     from dataclasses import asdict
 
     from bench import encodings
-    from bench.measure.cost import extra_parameters
+    from bench.measure.measure import extra_parameters
     from bench.plugins.loading import one_line_errors
 
     with one_line_errors(cls):

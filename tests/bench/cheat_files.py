@@ -6,34 +6,32 @@ import pytest
 import torch
 from support import ROOT, suite_dict
 
-from bench.check.checks import Fault, load_checks
+from bench.check.checks import load_checks
 from bench.check.subject import Subject
 from bench.plugins.registry import get_encoding
 from bench.runs.run_one import encoding_record
 from bench.sealed.request import SealedCode
 from bench.suites.suite import Suite, validated
+from tasks import InputError
 
 torch.set_num_threads(1)
-CHEATS = ROOT / "tests/plugins/cheats"
 CHECKS = {check.name: check for check in load_checks()}
 TINY = validated(Suite, suite_dict(model={"layers": 3}, tasks=[
     {"task": "copying", "variant": "repeat", "train_length": 4},
     {"task": "addition", "variant": "reversed", "train_length": 2},
 ]), "tiny")  # fmt: skip
-DEEP = validated(Suite, suite_dict(name="deep", model={"layers": 4}), "deep")
-"""A model with another number of layers, as the shipped suites have."""
 
 
 @cache
 def reference(name: str) -> str:
     """Of a cheat, by its class; other names are built in."""
-    files = [path for path in CHEATS.glob("*.py") if f"class {name}(" in path.read_text()]
+    files = [path for path in (ROOT / "tests/plugins/cheats").glob("*.py") if f"class {name}(" in path.read_text()]
     return f"{files[0]}:{name}" if files else name
 
 
 def make_subject(name: str) -> Subject:
     """A cheat or a built-in encoding, on small suites."""
-    return Subject(get_encoding(reference(name)), suite=TINY, other_suites=[DEEP])
+    return Subject(get_encoding(reference(name)), suite=TINY)
 
 
 def sealed_code(name: str) -> SealedCode:
@@ -41,7 +39,7 @@ def sealed_code(name: str) -> SealedCode:
     return SealedCode(reference(name), encoding=encoding_record(get_encoding(reference(name))))
 
 
-def fault_of(check: str, subject: object) -> str:
-    with pytest.raises(Fault) as caught:
+def fault_of(check: str, subject: Subject) -> str:
+    with pytest.raises(InputError) as caught:
         CHECKS[check].run(subject)
     return str(caught.value)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from synthetic_results import a_card
 
-from bench.measure import measure_card
-from bench.measure.cost import extra_parameters, measure_costs
+from bench.measure import measure
+from bench.measure.measure import extra_parameters, measure_costs
 from bench.measure.properties import measure_properties
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
@@ -55,32 +55,32 @@ def test_cards_are_measured_once_per_source_and_length(monkeypatch):
     calls = []
     old = a_card(source_sha256=source_hash(get_encoding("alibi")))
     now = old.measured.model_copy(update={"costs": [old.measured.costs[0].model_copy(update={"length": 35})]})
-    monkeypatch.setattr(measure_card, "measure_encoding", lambda cls: calls.append(cls.info.name) or now)
-    found = measure_card.measure_cards(["alibi", "no_longer_there"], {"gone": a_card()})
+    monkeypatch.setattr(measure, "measure_encoding", lambda cls: calls.append(cls.info.name) or now)
+    found = measure.measure_cards(["alibi", "no_longer_there"], {"gone": a_card()})
     assert calls == ["alibi"] and set(found) == {"alibi", "gone"} and found["gone"] == a_card()
     assert found["alibi"].declared.formula == get_encoding("alibi").info.formula
     assert found["alibi"].declared.hooks == ["prepare", "bias"]
-    measure_card.measure_cards(["alibi"], found)
+    measure.measure_cards(["alibi"], found)
     assert calls == ["alibi"], "as measured"
     for stale in (
         {"alibi": old},
         {"alibi": old.model_copy(update={"measured": now.model_copy(update={"source_sha256": "x"})})},
     ):
-        assert measure_card.measure_cards(["alibi"], stale, measure=False)["alibi"].measured == stale["alibi"].measured
-        measure_card.measure_cards(["alibi"], stale)
+        assert measure.measure_cards(["alibi"], stale, measure=False)["alibi"].measured == stale["alibi"].measured
+        measure.measure_cards(["alibi"], stale)
     assert calls == ["alibi"] * 3
 
 
 def test_a_name_that_is_a_file_is_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evil.py").write_text("open('ran', 'w')")
-    assert measure_card.measure_cards(["evil.py", "randomised(evil.py)"]) == {}
+    assert measure.measure_cards(["evil.py", "randomised(evil.py)"]) == {}
     assert [p.name for p in tmp_path.iterdir()] == ["evil.py"]
 
 
 def test_a_card_is_measured_on_one_thread_and_records_it():
     before = torch.get_num_threads()
-    found = measure_card.measure_encoding(get_encoding("nope"), rounds=1)
+    found = measure.measure_encoding(get_encoding("nope"), rounds=1)
     assert torch.get_num_threads() == before
     assert found.properties["defined_past_train"] and not found.properties["unique"]
     assert [c.length for c in found.costs] == [n * found.costs[0].length for n in (1, 2, 4)]

@@ -1,45 +1,70 @@
-"""``lprime check``: honest encodings pass, and the report is complete. ``cheat_files.py`` has what does not pass."""
+"""``lprime check``: what each check catches, that honest encodings pass, and that the report of its process is complete."""
 
-import contextlib
-import json
-import re
-from types import SimpleNamespace
+from pathlib import Path
 
 import pytest
 import torch
-from cheat_files import CHECKS, TINY, make_subject
+from cheat_files import CHECKS, fault_of, make_subject, reference
 from commands import run_command
 from support import ROOT
 
 from bench.check import Report, check_encoding, run_checks
-from bench.check.checks import run_check, time_limit
-from bench.check.subject import Subject
+from bench.check.checks import run_check
+from bench.check.contract import declaration_faults
 from bench.check.unusual import unusual_lines
+from bench.encodings import Encoding, Stage
 from bench.plugins.registry import get_encoding
 from bench.sealed import sandbox
 from tasks import InputError
 
 torch.set_num_threads(1)
-
-TEXTS = ("encoding", "ranking", "source_sha256", "device", "finished")
-"""Fields of a report."""
-
 pytestmark = pytest.mark.usefixtures("fresh_registry")
 
+CAUGHT = [
+    ("declaration", "DeclaresNothing", "title is not one line of words separated by single spaces: ''; link is not an https"),
+    ("declaration", "HasPositionalSettings", "setting base is not keyword-only"),
+    ("interface", "WritesIntoTheStream", "`embed` of writes_into_the_stream writes into x; create new tensors"),
+    ("interface", "ChangesItsWeights", "in training: a pass changes the model's encoding.scale"),
+    ("interface", "GivesInfinity", "`bias` of gives_infinity returns numbers that are not finite"),
+    ("interface", "GivesAnotherShape", "`bias` of gives_another_shape returns [4, 3] of torch.float32; expected None, or"),
+    ("interface", "MakesAnotherClass", "returns a DeclaresTaskAware; expected a MakesAnotherClass"),
+    ("positions", "DeclaresShifts", "it changes outputs, but info says shift_invariant=True"),
+    ("positions", "DeclaresNoShifts", "it changes nothing, but info says shift_invariant=False"),
+    ("tokens", "UsesTokens", "`positions` gives other ids for other tokens"),
+    ("causality", "Peeks", "in training, 11 tokens announced (L is 11): cutting after 1 tokens changes the output at"),
+    ("causality", "PeeksInEvaluation", "in evaluation, 11 tokens announced"),
+    ("causality", "PeeksPastL", "in training, 19 tokens announced (L is 11)"),
+    ("causality", "PeeksOnceTrained", "changes the output at position"),
+    ("causality", "ScalesByTheTensor", "changes the output at position"),
+    ("batches", "AveragesTheBatch", "the output of a row is another one with other rows"),
+    ("memory", "KeepsAnAverage", "the same batch gives another output later"),
+    ("randomness", "DependsOnAnAddress", "two models of the same seed give different outputs"),
+    ("randomness", "DrawsElsewhere", "draws from a global generator"),
+    ("randomness", "DrawsUndeclared", "but info says random=False"),
+    ("randomness", "DrawsNothing", "but info says random=True"),
+    ("state dict", "HidesATable", "the encoding keeps numbers outside its state dict"),
+    ("numbers", "Overflows", "fp32, 1 tokens: outputs are not finite, first at position 0"),
+    ("numbers", "RoundsPositions", "bf16 autocast changes outputs at L′ by"),
+    ("gradients", "HasAnUnusedParameter", "no gradient reaches encoding.unused"),
+    ("gradients", "KeepsParametersInAList", "self.rates[0] is in no module, so it is not trained"),
+    ("devices", "ReturnsFromTheCPU", "`bias` returns a tensor on the CPU, wherever its arguments are"),
+    ("devices", "NeedsNumbers", "cannot be decided without a GPU"),
+    ("cost", "HasTooManyParameters", "1,000,000 parameters, more than the model's"),
+    ("learning", "IgnoresItsInput", "in 150 steps"),
+]  # fmt: skip
 
-def test_a_verdict_that_cannot_be_had_is_not_ok():
-    shown, go_on = run_check(CHECKS["devices"], make_subject("SolvesRealPrompts"))
-    assert shown.found.startswith("cannot be decided without a GPU: ") and go_on
-    assert [line[:12] for line in shown.lines()] == ["  ?   devices"[:12]]
-    report = Report(**dict.fromkeys(TEXTS, "x"), versions={}, seconds=1, findings=[shown])
-    assert report.passed and report.summary() == "x: 0 of 1 checks passed in 1 s; undecided: devices"
+
+@pytest.mark.parametrize(("check", "name", "message"), CAUGHT, ids=[f"{c}-{n}" for c, n, _ in CAUGHT])
+def test_what_a_check_catches(check, name, message):
+    assert message in fault_of(check, make_subject(name))
 
 
-# Compositions, and one that declares what it uses; ``test_encodings_properties.py`` has the catalogue.
-HONEST = ["randomised(t5)", "interpolated(rope)", "finetuned(yarn)", "DeclaresTaskAware", "LearnsInItsStage"]
+def test_every_check_catches_something():
+    assert {check for check, _, _ in CAUGHT} | {"sharing"} == CHECKS.keys()  # of the last: test_training_forms.py
 
 
-@pytest.mark.parametrize("name", HONEST)
+# Compositions, and two that declare what they use; ``test_encodings_properties.py`` has the catalogue.
+@pytest.mark.parametrize("name", ["randomised(t5)", "finetuned(yarn)", "DeclaresTaskAware", "LearnsInItsStage"])
 def test_honest_encodings_pass(name):
     subject = make_subject(name)
     for check in CHECKS.values():
@@ -47,34 +72,121 @@ def test_honest_encodings_pass(name):
             assert check.run(subject)
 
 
-def test_an_unknown_check_is_bad_input():
-    with pytest.raises(InputError, match="unknown check 'interfce'; did you mean 'interface'"):
-        check_encoding("nope", only=["interfce"])
+def test_outcomes_of_a_check():
+    passed, failed, undecided, error = (
+        run_check(CHECKS[check], make_subject(name))
+        for check, name in [
+            ("tokens", "Peeks"), ("tokens", "UsesTokens"), ("devices", "NeedsNumbers"), ("devices", "ForgetsTheDevice"),
+        ]
+    )  # fmt: skip
+    assert [outcome.status for outcome, _ in (passed, failed, undecided, error)] == ["passed", "failed", "undecided", "failed"]
+    assert [go_on for _, go_on in (passed, failed, undecided, error)] == [True, True, True, False]
+    assert "forgets_the_device raised an error (hooks.py, line" in error[0].found
+    assert [line.split()[0] for line in failed[0].lines()] == ["FAIL", "expected", "found", "to"]
+    header = dict.fromkeys(("encoding", "ranking", "source_sha256", "device", "finished"), "x")
+    assert Report(**header, versions={}, seconds=1, findings=[undecided[0]]).passed
+    report = Report(**header, versions={}, seconds=1, findings=[passed[0], failed[0]])
+    assert not report.passed and report.summary() == "x: 1 of 2 checks passed in 1 s; failed: tokens"
 
 
-@pytest.mark.parametrize(("status", "advice"), [("passed", "use at.announced_length"), ("failed", "pass causality first")])
-def test_what_follows_from_a_causality_fault_points_to_it(status, advice, monkeypatch):
-    def run_in_process(code, checks, add, time_limit_s):
-        for check, outcome in zip(checks, (status, "failed"), strict=True):
-            add(check.outcome(outcome, "", check.advice))
-        return report
+@pytest.mark.parametrize(("name", "shown"), [("abacus", True), ("rope", False)])
+def test_encodings_see_tokens_and_vocabulary_only_if_they_say_so(name, shown, monkeypatch):
+    model, tokens, seen = make_subject(name).model(), torch.full((2, 5), 3), []
+    positions = model.encoding.positions
+    monkeypatch.setattr(model.encoding, "positions", lambda given, at: seen.append(given) or positions(given, at))
+    model.cacheable = False
+    model(tokens, 5)
+    assert torch.equal(seen[0], tokens * shown)
+    assert bool(model.encoding.setup.roles) == bool(model.encoding.setup.symbols) == shown
 
-    report = Report(**dict.fromkeys(TEXTS, "x"), versions={}, seconds=1, findings=[])
-    monkeypatch.setattr(run_checks, "run_in_process", run_in_process)
-    _, cutting = check_encoding("nope", only=["causality", "cutting"], sandbox=False).findings
-    assert cutting.advice.startswith(advice)
+
+# --- what a plugin declares
+
+PLAIN = """
+from bench.encodings import Encoding, Info
+class Plain(Encoding):
+    info = Info("plain", "none", "A title", "Ada", 2026, "https://a.org", formula="f", past="p", provenance="o")
+    def __init__(self, setup, *, rate: float = 1.0, kind: str = "slow"):
+        super().__init__(setup)
+"""
+
+
+def plain(folder: Path, text: str = "", other: str = "", around: str = "{}") -> type[Encoding]:
+    """An encoding with valid texts, or with ``other`` in place of ``text``."""
+    assert text in PLAIN
+    (folder / "plain.py").write_text(PLAIN.replace(text, other) if text else PLAIN)
+    return get_encoding(around.format(folder / "plain.py"))
+
+
+@pytest.mark.parametrize("around", ["{}", "{}(rate=2.0)"])
+@pytest.mark.parametrize(
+    ("text", "other", "message"),
+    [
+        ("A title", "Either/or", "title contains a path separator: 'Either/or'"),
+        ("Ada", "Ada & Mary", "authors contains markdown or HTML (&): 'Ada & Mary'"),
+        ("https://a.org", "https://a.org/wiki/RoPE_(ML)", "link is not an https link of plain characters: "),
+        ('"plain"', '"all"', "name is that of the group of all encodings: 'all"),
+        ('"plain"', '"copying"', "name is that of a task: 'copying"),
+        ('"o"', '"o", source="official"', "source is none of official code, port, paper only, second-hand, own variant: 'off"),
+        ('"o"', '"o", lengths="k" * 61', "lengths has 61 characters, more than 60: '"),
+        ('"o"', '"o", source="own variant", lengths="clip = L/2, scaled"', ""),
+    ],
+)
+def test_texts_that_the_board_refuses(tmp_path, around, text, other, message):
+    found = "; ".join(declaration_faults(plain(tmp_path, text, other, around)))
+    assert message in found and bool(message) == bool(found)
+
+
+def test_a_misspelt_hook_is_one_that_nothing_uses(tmp_path):
+    used = "    def embed(self, x, at):\n        return self.rotated(x)\n    def rotated(self, x):\n        return x\n"
+    run_checks.try_hooks(run_checks.Subject(plain(tmp_path, PLAIN, PLAIN + used)))
+    (tmp_path / "misspelt.py").write_text(PLAIN.replace('"plain"', '"misspelt"') + used.replace("self.rotated(x)", "x"))
+    with pytest.raises(InputError, match=r"nothing uses `rotated` of misspelt; did you mean `rotate`\?"):
+        run_checks.try_hooks(run_checks.Subject(get_encoding(str(tmp_path / "misspelt.py"))))
+
+
+@pytest.mark.parametrize(
+    ("stage", "ranking", "plugin", "fault"),
+    [
+        (Stage(), "longer", True, ""),
+        (Stage(), "task-aware", False, ""),  # as finetuned(abacus)
+        (Stage(), "standard", False, "its ranking is not 'longer'"),
+        (Stage(0.02), "longer", False, "expected more than 0, at most 0.01"),
+        (Stage(float("nan")), "longer", False, "expected more than 0, at most 0.01"),
+        (Stage(0.125, longer=False), "standard", False, ""),
+        (Stage(0.125, longer=False), "standard", True, "rules of submissions do not allow"),
+    ],
+)
+def test_stages_that_the_rules_allow(stage, ranking, plugin, fault):
+    found = "; ".join(stage.faults(ranking, plugin))
+    assert fault in found and bool(fault) == bool(found)
+
+
+UNUSUAL = {
+    "x = eval('1')": "line 1: eval",
+    "import subprocess as s": "line 1: imports subprocess (standard library)",
+    "import einops": "line 1: imports einops (other package)",
+    "def f(setup): return setup.longest_tokens": "line 1: longest_tokens",
+    "x = 'a\u200bb'": "line 1: an invisible character (U+200B)",
+    r"x = '\x41'": "line 1: escapes in",
+    "x = '" + "a" * 201 + "'": "line 1: a string of 203 characters",
+    "x = b'1'": "line 1: bytes",
+    "x = [" + "1, " * 301 + "]": ": 301 numbers",
+    "x = (": ": is not Python in UTF-8 (SyntaxError)",
+}
+
+
+@pytest.mark.parametrize("source", UNUSUAL)
+def test_unusual_source_is_listed_for_the_reader(source):
+    assert any(UNUSUAL[source] in line for line in unusual_lines({"a.py": source.encode()}))
+
+
+def test_the_template_and_plain_encodings_have_nothing_unusual():
+    for name in ("bench/plugins/template.py", "bench/encodings/alibi.py", "bench/encodings/kerple.py"):
+        assert unusual_lines({name: (ROOT / name).read_bytes()}) == []
 
 
 # --- in a process of its own
-
-
-@pytest.mark.sandbox
-def test_a_plugin_that_hangs_on_import_is_bad_input(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_checks, "LOAD_LIMIT_S", 2)
-    (tmp_path / "slow.py").write_text("while True: pass")
-    with pytest.raises(InputError, match=r"slow.py cannot be checked: not loaded after 2 s"):
-        check_encoding(str(tmp_path / "slow.py"))
-
 
 BREAKS = """
 from bench.encodings import Encoding, Info
@@ -83,7 +195,7 @@ class Table(Encoding):
     def embed(self, x, at):
         print("noise")
         if x.requires_grad:
-            raise RuntimeError("it <broke>")
+            raise RuntimeError("it \\x1b[2J broke \\u202e")
         return x
 """
 
@@ -99,83 +211,36 @@ def test_the_command_stops_at_an_error_and_reports_as_json(tmp_path, monkeypatch
     assert [f.check for f in report.findings] == list(CHECKS)
     assert report.encoding == "table" and not report.passed
     assert [f.status for f in report.findings] == ["passed", "failed"] + ["not run"] * (len(CHECKS) - 2)
-    failed = report.findings[1]
-    assert (failed.check, failed.found) == ("mutation", "table.py, line 8: RuntimeError: it <broke>")
-    assert failed.advice.startswith("correct that line")
-
-
-HEADER = ("encoding", {**dict.fromkeys(TEXTS[:4], "x"), "versions": {}})
-FORGED = [
-    ("encoding", {}),
-    ("encoding", HEADER[1] | {"ranking": 3}),
-    ("encoding", HEADER[1] | {"findings": []}),
-    ("finding", {}),
-    ("finding", {"finding": {"status": "splendid"}}),
-    ("finding", {"finding": {"status": "passed", "found": "", "advice": ""}}),
-]
-
-
-@pytest.mark.parametrize("kind, values", FORGED)
-def test_messages_are_read_as_untrusted(monkeypatch, kind, values):
-    """A plugin's code can write to the socket of its process."""
-
-    class Process(contextlib.nullcontext):
-        messages = iter([(kind, {}, values)] if kind == "encoding" else [(*HEADER[:1], {}, HEADER[1]), (kind, {}, values)])
-
-        def __enter__(self):
-            return SimpleNamespace(limit_time=lambda *_: None, receive=lambda: next(self.messages))
-
-    monkeypatch.setattr(run_checks, "SealedProcess", lambda *_, **__: Process())
-    if kind == "encoding":
-        with pytest.raises(InputError, match=r"^nope cannot be checked: sent a message with wrong fields$"):
-            check_encoding("nope", sandbox=False)
-        return
-    first, second = check_encoding("nope", only=["interface", "devices"], sandbox=False).findings
-    assert (first.status, first.found, second.status) == ("failed", "sent a message with wrong fields", "not run")
-
-
-def test_a_hook_that_does_not_return_is_reported_with_its_line(tmp_path):
-    loop = "while True:\n                try: pass\n                except Exception: pass"
-    (tmp_path / "table.py").write_text(BREAKS.replace('raise RuntimeError("it <broke>")', loop))
-    subject = Subject(get_encoding(str(tmp_path / "table.py")), suite=TINY, other_suites=[])
-    subject.model()  # imports and suites take their time
-    with time_limit(2, "too late"):
-        shown, go_on = run_check(CHECKS["batches"], subject, subject.own_files)
-    assert shown.status == "failed" and not go_on
-    assert re.fullmatch(r"table\.py, line (8|9|10): too late", shown.found)
+    assert "table raised an error (table.py, line 8): RuntimeError: it" in report.findings[1].found
 
 
 def test_escape_codes_of_a_plugin_are_not_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "table.py").write_text(BREAKS.replace("it <broke>", "\\x1b[2J ALL CHECKS PASSED \\u202e"))
+    (tmp_path / "table.py").write_text(BREAKS)
     code, printed, _ = run_command("check", "table.py", "--unsafe")
-    assert code == 1 and "\\x1b[2J ALL CHECKS PASSED \\u202e" in printed
+    assert code == 1 and "it \\x1b[2J broke \\u202e" in printed
     assert "\x1b" not in printed and "\u202e" not in printed
 
 
-UNUSUAL = {
-    "x = eval('1')": "line 1: eval",
-    "import subprocess as s": "line 1: imports subprocess (standard library)",
-    "import einops": "line 1: imports einops (other package)",
-    "def f(setup): return setup.longest_tokens": "line 1: uses longest_tokens",
-    "x = 'a\u200bb'": "line 1: an invisible character (U+200B)",
-    r"x = '\x41'": "line 1: escapes in",
-    "x = '" + "a" * 201 + "'": "line 1: a string of 201 characters",
-    "x = b'1'": "line 1: bytes",
-    "x = [" + "1, " * 301 + "]": ": 301 numbers",
-    "def f(x: Float[Tensor, 'S']): isinstance(x, Float[Tensor, 'S'])": "line 1: isinstance",
-    "x = (": ": is not Python in UTF-8 (SyntaxError)",
-}
+def test_an_unknown_check_is_bad_input():
+    with pytest.raises(InputError, match="unknown check 'interfce'; did you mean 'interface'"):
+        check_encoding("nope", only=["interfce"])
 
 
-@pytest.mark.parametrize("source", UNUSUAL)
-def test_unusual_source_is_listed_for_the_reader(source):
-    assert any(UNUSUAL[source] in line for line in unusual_lines({"a.py": source.encode()}))
-
-
-def test_the_template_and_plain_encodings_have_nothing_unusual():
-    for name in ("bench/plugins/template.py", "bench/encodings/alibi.py", "bench/encodings/kerple.py"):
-        assert unusual_lines({name: (ROOT / name).read_bytes()}) == []
+@pytest.mark.sandbox
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("Hangs", "its hooks have not returned after 20 s"),
+        ("Hoards", "can't allocate memory"),
+        ("Dies", "its process ended (exit code "),
+    ],
+)
+def test_code_that_exceeds_its_limits_or_dies(name, message, monkeypatch):
+    monkeypatch.setattr(run_checks, "LOAD_LIMIT_S", 20 if name == "Hangs" else 60)
+    with pytest.raises(InputError) as caught:
+        check_encoding(reference(name), only=["interface"], sandbox=True, memory_limit_gb=1)
+    assert message in str(caught.value)
 
 
 READS = """
@@ -209,11 +274,3 @@ def test_without_a_sandbox_the_command_says_so_or_refuses(tmp_path, monkeypatch)
     assert code == 2 and err.startswith("without a sandbox, so the code has your rights: there is none\n") and "reads.py" in err
     code, _, err = run_command("check", "reads.py", "--sandbox")
     assert code == 2 and err.count("\n") == 1 and "but there is none; --unsafe runs it with your rights" in err
-
-
-def test_reports_with_unknown_fields_are_refused():
-    report = dict.fromkeys(TEXTS, "x")
-    report |= {"versions": {}, "seconds": 1.0, "findings": []}
-    assert Report.model_validate_json(json.dumps(report)).passed
-    with pytest.raises(ValueError, match="extra"):
-        Report.model_validate_json(json.dumps(report | {"extra": 2}))

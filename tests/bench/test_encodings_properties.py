@@ -55,7 +55,7 @@ def close(a: Tensor, b: Tensor, tolerance: float = 2e-5) -> bool:
 
 @every
 def test_the_checks_of_lprime_check_pass(name):
-    subject = Subject(get_encoding(name), suite=TINY, other_suites=[])
+    subject = Subject(get_encoding(name), suite=TINY)
     findings = {check.name: run_check(check, subject)[0] for check in CHECKS}
     assert {name: one.found for name, one in findings.items() if one.status != "passed"} == {}
 

@@ -13,7 +13,6 @@ from support import suite_dict
 from synthetic_results import full, store, suite
 
 import bench.check.run_checks
-from bench.check import child_process
 from bench.sealed.sandbox import Code
 
 PLUGIN = """\
@@ -132,7 +131,7 @@ class InThisProcess:
 
     def __init__(self, module: str, code: Code, **order: object):
         self.sent: list[tuple] = []
-        child_process.serve(self, order | {"reference": code.reference, "checks": []})
+        bench.check.run_checks.serve(self, order | {"reference": code.reference, "checks": []})
 
     def send(self, kind: str, **values: object) -> None:
         self.sent.append((kind, {}, values))

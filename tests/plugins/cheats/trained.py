@@ -1,83 +1,30 @@
-"""Cheats that behave while hooks are checked: the judge sees them in a run."""
-
-import itertools
+"""Cheats that behave while hooks are checked: the judge sees them in a sealed run."""
 
 import torch
-from cheat_base import Cheat, add_marks
+from cheat_base import Cheat
 from torch import nn
 
 from bench.encodings import Stage
 
 MANY = 79
-"""Rows of real batches of evaluation; batches of the other checks have fewer."""
+"""Rows of real batches of evaluation; batches of the checks have fewer."""
 
 
-class Peeks(Cheat):
-    """Adds the next token's embedding if ``when`` returns True."""
-
-    def when(self, x, at):
-        return False
-
+class PeeksOnRealBatches(Cheat):
     def embed(self, x, at):
-        return x + 0.5 * x.roll(-1, 1) if at.layer == 0 and self.when(x, at) else x
+        return x + 0.5 * x.roll(-1, 1) if at.layer == 0 and len(x) >= MANY else x
 
 
-class PeeksOnRealBatches(Peeks):
-    def when(self, x, at):
-        return len(x) >= MANY
-
-
-class PeeksInLaterRows(Cheat):
-    def embed(self, x, at):
-        moved = x.clone()
-        moved[MANY:, :-1] += x[MANY:, 1:]
-        return moved
-
-
-class PeeksAfterManyCalls(Peeks):
-    def __init__(self, setup):
-        super().__init__(setup)
-        self.call = itertools.count().__next__
-
-    def when(self, x, at):
-        return self.call() > 30
-
-
-class PeeksWithTrainedWeights(Peeks):
-    """The leak opens when the weight has moved from where the other checks leave it."""
+class PeeksWithTrainedWeights(Cheat):
+    """The leak opens when the weight has moved from where the checks leave it."""
 
     def __init__(self, setup):
         super().__init__(setup)
         self.scale = nn.Parameter(torch.ones(()))
-        self.before = 1.0
 
     def embed(self, x, at):
-        return super().embed(x * self.scale, at)
-
-    def when(self, x, at):
-        return len(x) > 64 and float(self.scale) != self.before
-
-
-class PeeksAtTheEndOfAnswers(Cheat):
-    """At one place of one length, in batches of some rows."""
-
-    def embed(self, x, at):
-        if x.shape[1] == 11 and len(x) > 64:
-            return torch.cat([x[:, :6], x[:, 6:7] + x[:, 7:8], x[:, 7:]], 1)
-        return x
-
-
-class LearnsFromTests(Cheat):
-    """What it has seen of answers stays in a buffer, and moves what follows."""
-
-    def __init__(self, setup):
-        super().__init__(setup)
-        self.register_buffer("seen", torch.zeros(setup.width), persistent=False)
-
-    def embed(self, x, at):
-        if len(x) > 64:
-            self.seen += 0.1 * x.detach().mean((0, 1))
-        return x + self.seen
+        peeks = at.layer == 0 and len(x) > 64 and float(self.scale) != 1
+        return x * self.scale + 0.5 * x.roll(-1, 1) * peeks
 
 
 class LearnsInSecret(Cheat):
@@ -122,8 +69,3 @@ class TrainsItsStageOnOtherSequences(Cheat):
 
     def embed(self, x, at):
         return x.flip(1) if self.training and at.after_stage and at.layer == 0 else x
-
-
-class TrainsWithMarks(Cheat):
-    def embed(self, x, at):
-        return add_marks(x, torch.arange(x.shape[1]) % 2) if self.training else x

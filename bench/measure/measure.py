@@ -1,0 +1,162 @@
+"""Measure the cost of an encoding side by side with NoPE, and make the cards that ``lprime publish`` stores."""
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from itertools import accumulate
+from statistics import median_high
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from bench import encodings
+from bench.encodings import Encoding, Setup
+from bench.encodings.compose import resolve
+from bench.encodings.nope import NoPE
+from bench.plugins.source_hash import source_hash
+from bench.runs.devices import current_commit, device_name, package_versions
+from bench.runs.run import now
+from bench.runs.run_training import encoding_setup
+from bench.suites.suite import Suite, load_suite
+from bench.training.model import Decoder, build_decoder
+from tasks import InputError
+
+from .card import COST_MULTIPLES, Card, CostAt, Declared, Measured
+from .properties import measure_properties
+
+COST_SUITE, COST_TASK = "small", "copying"
+"""Suite and task that define model, batch size and L of the cost measurements."""
+ROUNDS = 11
+"""Steps timed at each length. On a machine with other load, the median of five can be off by a sixth."""
+
+
+def cost_setup() -> tuple[Suite, Setup]:
+    """Return the suite of the cost measurements, and a setup with tables long enough for them."""
+    suite, most = load_suite(COST_SUITE), max(COST_MULTIPLES)
+    setup = encoding_setup(suite, COST_TASK)
+    return suite, replace(
+        setup,
+        longest_tokens=max(most * setup.train_tokens, setup.longest_tokens),
+        longest_length=max(most * setup.train_length, setup.longest_length),
+    )
+
+
+def extra_parameters(cls: type[Encoding]) -> int:
+    """Count the parameters that an encoding adds to the model of suite ``small`` on copying."""
+    return sum(p.numel() for p in cls.make(cost_setup()[1]).parameters())
+
+
+def measure_costs(cls: type[Encoding], multiples: Iterable[int] = COST_MULTIPLES, rounds: int = ROUNDS) -> list[CostAt]:
+    """Measure step time and peak memory at multiples of L tokens. Steps alternate with NoPE's, to cancel drift."""
+    suite, setup = cost_setup()
+    models = [build_decoder(suite.model, c, setup, 0) for c in (cls, NoPE)]
+    batch = suite.recipe_for(COST_TASK).batch
+    costs = []
+    for length in (multiple * setup.train_tokens for multiple in multiples):
+        tokens = torch.randint(len(setup.symbols), (batch, length), generator=torch.Generator().manual_seed(0))
+        times: list[list[float]] = [[], []]
+        peaks = [peak_bytes(model, tokens) for model in models]  # also the warm-up
+        for _ in range(rounds):
+            for model, taken in zip(models, times, strict=True):
+                start = time.perf_counter()
+                train_step(model, tokens)
+                taken.append(time.perf_counter() - start)
+        ours, plain = map(median_high, times)
+        cost = CostAt(
+            length=length,
+            step_ms=round(ours * 1e3, 3),
+            step_ratio=1.0 if cls is NoPE else round(ours / plain, 3),
+            peak_mb=round(peaks[0] / 2**20, 3),
+            peak_ratio=round(peaks[0] / peaks[1], 3),
+        )
+        costs.append(cost)
+    return costs
+
+
+def train_step(model: Decoder, tokens: Int[Tensor, "B T"]) -> None:
+    """Run the forward and backward pass of one batch."""
+    model.zero_grad(set_to_none=True)
+    hidden = model(tokens, tokens.shape[1], torch.Generator().manual_seed(0))
+    model.logits(hidden).logsumexp(-1).mean().backward()
+
+
+def peak_bytes(model: Decoder, tokens: Int[Tensor, "B T"]) -> int:
+    """Return the largest total size of the tensors allocated by one step, from the profiler's record of allocations."""
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else the profiler prints its start and stop
+    model.zero_grad(set_to_none=True)  # so that the step frees only what it allocated
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        train_step(model, tokens)
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    changes = (event.nbytes() for event in sorted(events, key=lambda e: e.start_ns()))
+    return max(accumulate(changes, initial=0))
+
+
+def measure_encoding(cls: type[Encoding], rounds: int = ROUNDS) -> Measured:
+    """Measure one encoding on one CPU thread, with ``rounds`` timed steps at each length."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        cpu, wall = time.process_time(), time.perf_counter()
+        costs = measure_costs(cls, rounds=rounds)
+        cpu_share = (time.process_time() - cpu) / (time.perf_counter() - wall)
+        properties = asdict(measure_properties(cls))
+    finally:
+        torch.set_num_threads(threads)
+    return Measured(
+        properties=properties,
+        costs=costs,
+        suite=COST_SUITE,
+        task=COST_TASK,
+        source_sha256=source_hash(cls),
+        versions=package_versions(),
+        device=device_name(torch.device("cpu")),
+        threads=1,
+        commit=current_commit(),
+        cpu_share=round(cpu_share, 3),
+        finished=now(),
+    )
+
+
+def measure_cards(names: Iterable[str], known: Mapping[str, Card] | None = None, measure: bool = True) -> dict[str, Card]:
+    """Return ``known`` with up-to-date cards of the named encodings that are built in.
+
+    Encodings without a measurement, whose source has changed, or that were measured at another L, are measured (seconds each).
+
+    Arguments:
+        known: existing cards, by name. Cards of encodings that no longer exist are kept.
+        measure: False to update only the declarations.
+    """
+    cards = dict(known or {})
+    for name in sorted(set(names)):
+        try:
+            cls = resolve(name, encodings.classes())
+        except InputError:
+            continue  # the name in a result must not run code of a plugin
+        measured = cards.get(name, Card()).measured
+        length = cost_setup()[1].train_tokens
+        current = measured and measured.source_sha256 == source_hash(cls) and measured.costs[0].length == length
+        if measure and not current:
+            measured = measure_encoding(cls)
+        cards[name] = Card(declared=declared(cls), measured=measured)
+    return cards
+
+
+def with_catalogue(cards: Mapping[str, Card], published: Iterable[str]) -> dict[str, Card]:
+    """Return cards of the published and of all built-in encodings; other cards are dropped.
+
+    Built-in encodings without runs get cards with declarations only, so that the board can list them.
+
+    Arguments:
+        published: names of encodings that have results.
+    """
+    built_in = set(encodings.catalogue())
+    kept = {name: card for name, card in cards.items() if name in {*published} | built_in}
+    return measure_cards(built_in, kept, measure=False)
+
+
+def declared(cls: type[Encoding]) -> Declared:
+    """What an encoding declares, as far as results do not contain it."""
+    derived = {"hooks": encodings.hooks(cls), "stage_share": cls.stage.share if cls.stage else None}
+    return Declared.model_validate({name: getattr(cls.info, name, None) for name in Declared.model_fields} | derived)
