@@ -43,6 +43,8 @@ RETRY_LOCKED_S = 10.0
 RETRY_REQUEUE_S = 5.0
 MOST_RETRIES = 60
 """Attempts after which locked runs are left to the other process, to free an idle node."""
+GIVE_UP_AT_START = 10
+"""Start from which a job without progress until its time limit gives up; otherwise it might be requeued forever."""
 
 
 class JobWorker:
@@ -59,6 +61,7 @@ class JobWorker:
             request=plan.request,
             keep_weights=plan.keep_weights,
         )
+        self.start = int(os.environ.get("SLURM_RESTART_COUNT", 0)) + 1
         self.first_steps: dict[Run, int] = {}
         """First step that each run reported."""
         self.progressed = False
@@ -73,13 +76,12 @@ class JobWorker:
             if len(visible) < gpus:
                 return self.give_up(NO_GPU)
             self.pool.gpus = visible
-        start = int(os.environ.get("SLURM_RESTART_COUNT", 0)) + 1
         retries = 0
         while todo := self.unfinished():
             free = [run for run in todo if not is_locked(run.folder(self.out))]
             progress = PlainProgress(free)
             if free:
-                say(f"{len(free)} of {len(self.runs)} runs of this job to do, start {start} on {platform.node()}")
+                say(f"{len(free)} of {len(self.runs)} runs of this job to do, start {self.start} on {platform.node()}")
                 self.pool.execute(free, self.out, self.listener(progress))
             if any(not event.run.failure(self.out) for event in progress.failed):
                 return self.give_up(UNSAVED)
@@ -140,7 +142,7 @@ class JobWorker:
             if wanted is False:
                 say("cancelled: saved")
                 sys.exit(128 + number)
-            if number == signal.SIGUSR2 and not self.progressed:  # it would be requeued forever
+            if number == signal.SIGUSR2 and not self.progressed and self.start >= GIVE_UP_AT_START:
                 sys.exit(self.give_up(NOWHERE))
             if wanted and commands.requeue_job(id):
                 say(f"{why}: saved, and back into the queue")

@@ -119,7 +119,7 @@ def test_a_job_that_never_gets_to_a_step_gives_up(tmp_path, worker, site, sealed
     record = EncodingRecord(name="nope", ranking="longer", year=0, stage_share=0, settings={}, **texts)
     code = SealedCode(reference="", encoding=record)
     mine = worker(runs, sources=SlurmExecutor.of_sealed(cluster(), "nope", code).sources if sealed else {})
-    site.controller = "JobState=RUNNING"
+    site.controller, mine.start = "JobState=RUNNING", job.GIVE_UP_AT_START
     listener = mine.listener(job.PlainProgress(runs))
     listener(Event("step", runs[0], 1))
     with pytest.raises(SystemExit) as ended:
