@@ -18,7 +18,7 @@ from tasks import InputError
 from .columns import PAGE, columns_of, number, shown, signs
 from .published import Published
 from .text import code, markdown, printable, safe_link
-from .verdict import main_rows, starts, verdict
+from .verdict import leaders, main_rows, needs, significant_pairs, verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
 README, FINDINGS, SUITES = "README.md", "findings.md", "suites"
@@ -68,14 +68,18 @@ def text_files(published: Published) -> dict[str, str]:
 
 def front_page(published: Published) -> str:
     boards = list(published.boards.values())
+    first, rows = leaders(boards[0]), main_rows(boards[0])
+    better, pairs = significant_pairs(boards[0], first, rows.drop(first.index))
     return render(
         "front.md.j2",
+        better=better / pairs if pairs else 0,
+        inside=significant_pairs(boards[0], first),
         board=boards[0],
         boards=boards,
         v=verdict(boards[0]),
         strong="**",
         name=code,
-        starts=starts(boards[0]),
+        needs=needs(boards[0]),
         date=max(one.all_runs["finished"].max() for one in boards)[:10],
     )
 

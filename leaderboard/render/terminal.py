@@ -12,7 +12,7 @@ from rich.text import Text
 import tasks
 from leaderboard.export import plain
 from leaderboard.results.facts import class_title
-from leaderboard.stats.ranks import ALPHA
+from leaderboard.stats.ranks import ALPHA, EQUAL
 from leaderboard.stats.rows import LOCAL, Board
 from tasks import InputError, plural, unknown
 
@@ -114,6 +114,7 @@ def comparison(board: Board, a: str, b: str) -> dict[str, Any]:
         "difference": difference,
         "half_width": half,
         "p": p,
+        "practically_equal": bool(board.equal[pair]),
         "winner": (a if difference > 0 else b) if p <= ALPHA else None,
     }
 
@@ -132,7 +133,8 @@ def winner_text(found: dict[str, Any]) -> str:
     tested = f", p = {p:.2g})" if np.isfinite(p) else "; they are in different tables, so the difference is not tested)"
     if found["winner"]:
         return f"{better} is significantly better than {worse}, {size}{tested}."
-    return f"Neither is significantly better. {better} has the higher score, {size}{tested}."
+    equal = f" They are practically equal: within ±{EQUAL}." if found["practically_equal"] else ""
+    return f"Neither is significantly better. {better} has the higher score, {size}{tested}.{equal}"
 
 
 def print_comparison(found: dict[str, Any], console: Console) -> None:

@@ -3,11 +3,15 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
-from leaderboard.stats.rows import Board
+import tasks
+from leaderboard.results.facts import fact
+from leaderboard.stats.ranks import ALPHA
+from leaderboard.stats.rows import LOCAL, Board
 
-from .columns import limit
+from .columns import DASH, limit
 
 REFERENCES = ("kerple_log", "alibi", "nope", "t5", "rope", "sinusoidal")
 """Well-known encodings, next to the leaders in the picture of the front page."""
@@ -17,6 +21,16 @@ CLOSE = 0.03
 """Scores on one task that differ by less are alike."""
 SHORT = 1.5
 """Length limit, in multiples of L, under which nobody works beyond the training length."""
+
+
+NEEDS = {
+    "copying": "Exact copying",
+    "addition": "Arithmetic",
+    "parity": "State (parity)",
+    "key_retrieval": "Retrieval",
+    "sorting": "Global order (sorting)",
+}
+"""Task → what a reader needs it for; others go by their titles."""
 
 
 class Verdict(NamedTuple):
@@ -32,14 +46,15 @@ class Verdict(NamedTuple):
     """Whether the suite has a single learning rate."""
 
 
-class Start(NamedTuple):
-    """What to start with where a task matters: a row of the table of the front page."""
+class Need(NamedTuple):
+    """What to start with for a need: a row of the table of the front page."""
 
-    task: str
+    need: str
     names: Sequence[str]
     """Encodings whose score is close to the best; none if no encoding works beyond the training length."""
-    limit: str
-    """Length limit of the best encoding."""
+    cost: str
+    """Step times over NoPE's."""
+    note: str
 
 
 def main_rows(board: Board) -> pd.DataFrame:
@@ -70,14 +85,43 @@ def verdict(board: Board) -> Verdict:
     )
 
 
-def starts(board: Board) -> list[Start]:
-    """For each task, what to start with: encodings of the main class whose score on it is close to the best."""
+def significant_pairs(board: Board, first: pd.DataFrame, second: pd.DataFrame | None = None) -> tuple[int, int]:
+    """How many pairs are significantly different, and how many there are: within a group, or between two."""
+    ps = board.ps[np.ix_(first.index, (first if second is None else second).index)]
+    ps = ps[np.triu_indices(len(first), 1)] if second is None else ps.ravel()
+    return int((ps <= ALPHA).sum()), int(ps.size)
+
+
+def needs(board: Board) -> list[Need]:
+    """What to start with: for each task, and for a RoPE model that is trained already."""
     every, found = main_rows(board), []
     for task in board.tasks:
         learned = every[[task not in failed.split(", ") for failed in every["fails_within"]]]
-        if len(learned):
-            best = learned.loc[learned[f"score.{task}"].idxmax()]
-            close = learned[learned[f"score.{task}"] >= best[f"score.{task}"] - CLOSE]
-            works = best[f"limit.{task}"] >= SHORT
-            found.append(Start(task, list(close["encoding"].head(NAMED)) if works else [], limit(best, task)))
+        if not len(learned):
+            continue
+        best = learned.loc[learned[f"score.{task}"].idxmax()]
+        need, farthest = NEEDS.get(task, tasks.title(task)), limit(best, task).removeprefix("≥").removesuffix(".0")
+        reached = int(learned[f"limit_mark.{task}"].eq("≥").sum())
+        if reached:
+            note = f"tested to {farthest} L only; {reached} {'gets' if reached == 1 else 'get'} there"
+        else:
+            note = f"half right up to {farthest} L"
+        if not reached and best[f"limit.{task}"] < SHORT:
+            found.append(Need(need, [], DASH, f"all stop by {farthest} L"))
+        else:
+            close = learned[learned[f"score.{task}"] >= best[f"score.{task}"] - CLOSE].head(NAMED)
+            found.append(Need(need, list(close["encoding"]), span_of(close["step_time"]), note))
+    rows = board.rows[board.rows["complete"]]
+    extended = rows[[fact(name.removesuffix(LOCAL), "checkpoint") == "RoPE checkpoint" for name in rows["encoding"]]]
+    extended = extended.sort_values("score", ascending=False, kind="stable").head(2)
+    rope = rows[rows["encoding"] == "rope"]["score"]
+    if len(extended) and len(rope):
+        note = f"score {extended['score'].iloc[0]:.2f}; rope {rope.iloc[0]:.2f}"
+        found.append(Need("An existing RoPE model", list(extended["encoding"]), span_of(extended["step_time"]), note))
     return found
+
+
+def span_of(times: pd.Series) -> str:
+    """``1.00–1.78×``."""
+    known = sorted({f"{time:.2f}" for time in times.dropna()}, key=float)
+    return f"{'–'.join([known[0], known[-1]][: len(known)])}×" if known else DASH

@@ -14,6 +14,8 @@ from scipy.special import stdtrit
 ALPHA = 0.05
 """Family-wise error rate: the largest probability of any false difference on a whole board, by design."""
 LEVEL = 0.95
+EQUAL = 0.03
+"""Two encodings are practically equal if the 90 % interval of their difference is within ± this: two one-sided tests at 5 %."""
 REPLICATES, CHUNK = 20_000, 250
 """Replicates of the bootstraps, and how many are handled at once, which bounds the memory."""
 PRIOR = 8
@@ -132,14 +134,16 @@ def t_of(
     return np.abs(means[first] - means[second]) / np.sqrt(np.maximum(of_means[first] + of_means[second], FUZZ**2))
 
 
-def differences(blocks: Float[np.ndarray, "R B"]) -> tuple[Float[np.ndarray, "R R"], Float[np.ndarray, "R R"]]:
-    """Difference of each pair (row minus column), and the half-width of its 95 % interval; NaN where it cannot be tested."""
+def differences(
+    blocks: Float[np.ndarray, "R B"], level: float = LEVEL
+) -> tuple[Float[np.ndarray, "R R"], Float[np.ndarray, "R R"]]:
+    """Difference of each pair (row minus column), and the half-width of its interval; NaN where it cannot be tested."""
     share, counts = 1 - 1 / len(blocks), (~np.isnan(blocks)).sum(1)
     means, variances, freedom = moderated(centred(blocks), share)
     of_means = np.where(counts > 1, variances / np.maximum(counts, 1), np.nan)
     own = share * np.maximum(counts - 1, 0)
     freedom = np.clip(freedom[:, None] + own, FUZZ, max(FUZZ, own.sum()))
-    half = stdtrit(freedom, (1 + LEVEL) / 2) * np.sqrt(of_means[:, None] + of_means)
+    half = stdtrit(freedom, (1 + level) / 2) * np.sqrt(of_means[:, None] + of_means)
     return means[:, None] - means, half
 
 

@@ -124,6 +124,8 @@ class Board:
         self.order = order
         self.ps = self.ps[np.ix_(order, order)]
         self.difference, self.half_width = (one[np.ix_(order, order)] for one in ranks.differences(self.blocks))
+        difference, half = ranks.differences(self.blocks, 0.9)
+        self.equal = (np.abs(difference) + half <= ranks.EQUAL)[np.ix_(order, order)]
         return rows.iloc[order].reset_index(drop=True)
 
 

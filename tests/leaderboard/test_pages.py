@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 from synthetic_results import CURVE, GOOD, WORST, a_card, board, full, in_class, record, result, spread, suite
 
 from leaderboard.render.pages import FINDINGS, README, text_files, verdict_text
-from leaderboard.render.verdict import leaders, starts, verdict
+from leaderboard.render.verdict import leaders, needs, verdict
 from leaderboard.results.file_names import page_name
 from leaderboard.stats import ranks
 
@@ -122,10 +122,11 @@ def test_the_front_page_says_what_to_start_with_and_none_where_nobody_works():
         result(of, "parity", name, seed, GOOD if name == "alibi" else CURVE) for name in ("nope", "alibi") for seed in of.seeds
     ]
     runs += [result(of, "sorting", name, seed, WORST) for name in ("nope", "alibi") for seed in of.seeds]
-    parity, sorting = starts(board(runs))
-    assert parity == ("parity", ["alibi"], "≥2.0") and sorting == ("sorting", [], "1.2")
+    parity, sorting = needs(board(runs))
+    assert (parity.need, list(parity.names), parity.note) == ("State (parity)", ["alibi"], "tested to 2 L only; 1 gets there")
+    assert sorting.names == [] and sorting.note == "all stop by 1.2 L"
     rows = table_rows(pages_of(runs)[README])
-    assert rows[0]["start with"] == "[`alibi`](pages/alibi.md)" and rows[1]["start with"] == "none"
+    assert rows[0]["Start with"] == "[`alibi`](pages/alibi.md)" and rows[1]["Start with"] == "none"
 
 
 def test_the_verdict_is_short():

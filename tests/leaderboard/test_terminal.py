@@ -95,6 +95,7 @@ def test_a_comparison_names_the_winner_with_difference_and_interval(three):
 def test_equal_encodings_single_seeds_and_other_classes_have_no_winner():
     equal = comparison(board(spread(suite(), {"nope": CURVE, "rope": CURVE, "alibi": GOOD})), "nope", "rope")
     assert equal["winner"] is None and winner_text(equal).startswith("Neither is significantly better.")
+    assert equal["practically_equal"] and winner_text(equal).endswith("They are practically equal: within ±0.03.")
     single = comparison(board(full(suite(seeds=[0]), {"nope": CURVE, "alibi": GOOD})), "nope", "alibi")
     assert "a single seed cannot say more" in winner_text(single) and winner_text(single).startswith("alibi")
     runs = full(suite(), {"nope": CURVE}) + in_class(suite(), "abacus", "task-aware", GOOD)
