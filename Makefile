@@ -2,13 +2,13 @@
 # make lint: formatting, types, import rules.
 # make test-slurm: tests of the launcher on a real SLURM, which it starts on this machine; as root, on Debian or Ubuntu.
 # make speed: our speed next to other libraries'; some 10 minutes on an otherwise idle machine.
-# make speed-slurm: time of commands on grids of 1,000 to 100,000 runs; some minutes on an otherwise idle machine.
+# make: time of commands on grids of 1,000 to 100,000 runs; some minutes on an otherwise idle machine.
 PYTHON ?= python3
 BIN := .venv/bin
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 BUBBLEWRAP := $(shell bwrap --unshare-all --ro-bind / / true 2>/dev/null && echo yes)
 TESTCLUSTER := slurm/testcluster/testcluster.sh
-.PHONY: quickstart test test-slurm speed speed-slurm lint format clean
+.PHONY: quickstart test test-slurm speed lint format clean
 
 quickstart: .venv/.runtime
 	$(BIN)/lprime run quick; code=$$?; $(BIN)/lprime board quick && exit $$code  # a board even if a run failed
@@ -35,9 +35,6 @@ test-slurm: .venv/.dev
 
 speed: .venv/.dev
 	$(BIN)/python benchmarks/cpu.py
-
-speed-slurm: .venv/.runtime
-	$(BIN)/python benchmarks/slurm_grid.py
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

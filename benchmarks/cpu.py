@@ -5,13 +5,7 @@ Writes ``runs/cpu.json`` and the page ``benchmarks/CPU.md``, after some ten minu
 
 import json
 import os
-import resource
-import statistics
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +17,6 @@ from common import CPU, OURS, REFERENCES, Ours, Theirs, library_models, machine,
 
 import tasks
 from bench.files import write_atomic
-from bench.result import RESULT, read_result
 from bench.runs.pool import worker_environment
 from tasks import EOS, PAD, Examples
 
@@ -44,7 +37,6 @@ def main(
         "machine": machine(CPU, None, quick),
         "steps": [row for task in timed for row in time_steps(task, quick)],
         "evaluation": [row for task in tested for row in time_evaluation(task, quick)],
-        "run": run_overhead(tested),
     }
     print(text := render(record))
     if not quick:
@@ -90,23 +82,8 @@ def generated_match(module: torch.nn.Module, examples: Examples) -> float:
     return float((written == tokens[:, start:]).all(1).float().mean())
 
 
-def run_overhead(chosen: Sequence[str]) -> dict[str, float]:
-    """Seconds of ``lprime run`` outside training and evaluation, with one worker, and the worker's peak memory in MiB."""
-    with tempfile.TemporaryDirectory() as scratch:
-        options = [*(f"--task={task}" for task in chosen), "--encoding=nope", "--seed=0", "--workers=1", "--device=cpu"]
-        command = [sys.executable, "-m", "lprime", "run", "quick", *options, f"--out={scratch}"]
-        start = time.time()
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-        files = sorted(Path(scratch).rglob(RESULT), key=lambda path: path.stat().st_mtime)
-        timings, ends = [read_result(path).timings for path in files], [path.stat().st_mtime for path in files]
-    rest = [end - begin - own.train_s - own.evaluate_s for begin, end, own in zip([start, *ends], ends, timings, strict=False)]
-    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    return {"first_s": rest[0], "other_s": statistics.fmean(rest[1:] or [0.0]), "memory_mb": memory}
-
-
 def render(record: dict[str, Any]) -> str:
     """The page."""
-    run = record["run"]
     return f"""# Speed on one CPU core
 
 {record["machine"]} Written by `make speed`.
@@ -121,9 +98,6 @@ Exact match at the longest length, ms for the test set by our teacher-forced pas
 cache over ours.
 
 {versus(pd.DataFrame(record["evaluation"]), "task")}
-
-`lprime run` takes {run["first_s"]:.1f} s besides training and evaluation for its first run, {run["other_s"]:.2f} s for each of
-the others. A worker takes {run["memory_mb"]:,.0f} MiB.
 """
 
 

@@ -24,10 +24,6 @@ from bench.suites.suite import Suite, load_suite
 STORE = Path(__file__).parent / "runs"
 
 
-class OutOfTime(Exception):
-    pass
-
-
 def main(
     suites: Annotated[list[str], typer.Argument(metavar="SUITE…")],
     minutes: Annotated[float, typer.Option(min=0)] = 8.0,
@@ -49,22 +45,18 @@ def main(
         if event.kind == "failed" or (event.kind == "finished" and len(finished) % 20 == 0):
             print(f"{len(finished)} of {len(runs)}: {event.run}: {event.text[:200]}", flush=True)
 
-    signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.setitimer(signal.ITIMER_REAL, max(0.1, 60 * minutes))
     try:
         local_pool(workers, device).execute(runs, out, on_event)
-    except OutOfTime:
-        pass
+    except KeyboardInterrupt:
+        print("out of time, or stopped; the same command goes on")
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         for suite in map(load_suite, suites):
             pack(suite, store, out)
     took, steps = time.monotonic() - start, sum(run.steps for run in finished)
     print(f"{len(finished)} of {len(runs)} runs, {steps:,} steps in {took:.0f} s, {steps / took:,.0f} a second")
-
-
-def stop(*_: object) -> None:
-    raise OutOfTime
 
 
 def in_order(suite: Suite, rates: list[float] | None) -> list[Run]:

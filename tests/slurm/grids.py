@@ -15,6 +15,11 @@ from typing import Any, TypeVar
 import yaml
 from support import lprime, results, start_lprime, suite_dict
 
+from bench.result import RESULT
+from bench.runs.run import plan_runs
+from bench.runs.run_one import run_one
+from bench.suites.suite import load_suite
+
 PATIENCE_S = 240
 T = TypeVar("T")
 
@@ -175,3 +180,27 @@ def paced(folder: Path, name: str, steps: int = 300, pace_s: float = 0.2, **chan
     (folder / HOLD).touch()
     body = SLEEPY.replace("PACE_S", str(pace_s)).replace("FILE", str(folder / HOLD))
     return short(name, steps, encodings=[str(write_encoding(folder / "sleepy.py", body))], **changes)
+
+
+def write_large_grid(folder: Path, runs: int) -> tuple[int, int]:
+    """Write ``big.yaml``, ``site.yaml`` and, as copies of one real run of each task, the results of every other seed.
+
+    Returns:
+        The numbers of runs and of results.
+    """
+    suite = load_suite("quick")
+    seeds = list(range(runs // (len(suite.tasks) * len(suite.encodings))))
+    recipe = suite.recipe.model_copy(update={"steps": 20, "warmup_steps": 5})
+    suite = suite.model_copy(update={"name": "big", "seeds": seeds, "recipe": recipe})
+    (folder / "big.yaml").write_text(yaml.safe_dump(suite.model_dump(mode="json")))
+    (folder / "site.yaml").write_text(yaml.safe_dump({"partition": "main", "time_minutes": 60, "runs_per_job": 1}))
+    planned = plan_runs(load_suite(str(folder / "big.yaml")))
+    finished = [run for run in planned if run.seed % 2 == 0]
+    templates = {run.task: run_one(run, folder / "real", "cpu") for run in finished if run.key[1:3] == ("nope", 0)}
+    for run in finished:
+        template = templates[run.task]
+        encoding = template.encoding.model_copy(update={"name": run.encoding})
+        copy = template.model_copy(update={"seed": run.seed, "encoding": encoding})
+        run.folder(folder / "runs").mkdir(parents=True)
+        (run.folder(folder / "runs") / RESULT).write_text(copy.model_dump_json(indent=1) + "\n")
+    return len(planned), len(finished)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from commands import printed, refused, run_command
-from slurm_grid import write_large_grid
+from grids import write_large_grid
 from stand_ins import SUITE, planned, submitted
 
 from bench.runs.run import plan_runs
@@ -54,7 +54,6 @@ def test_too_many_runs_at_a_time_are_named_and_do_not_make_a_grid_cheaper(tmp_pa
 
 
 def test_status_and_dry_run_of_thousands_of_runs_of_which_half_are_done(tmp_path, monkeypatch):
-    """The benchmark's grid."""
     assert write_large_grid(tmp_path, 3_960) == (3_960, 1_980)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path))  # no SLURM
