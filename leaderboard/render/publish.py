@@ -18,6 +18,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from bench.result import reading
+from leaderboard.results.chosen import nothing_published
 from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, read_file, write_if_changed
 from leaderboard.stats.rows import Board
 from tasks import InputError
@@ -94,8 +95,9 @@ def check_rendered(folder: Path) -> str:
     Raises:
         InputError: files differ (the message names the first), or the store is broken or empty.
     """
-    published = Published(folder)
-    results = result_hashes(folder)
+    published, results = Published(folder), result_hashes(folder)
+    if not published.boards:
+        raise nothing_published(folder)
     with reading(folder / MANIFEST, "was not written by `lprime publish`", "delete it and publish again"):
         written = TypeAdapter(dict[str, str]).validate_json((folder / MANIFEST).read_bytes())
     texts = {path: short_sha256(text.encode()) for path, text in text_files(published).items()}

@@ -85,7 +85,7 @@ def test_ctrl_c_stops_soon_and_loses_nothing(tiny, tmp_path, stop):
     process = start_lprime("run", suite, "--out", out, "--checkpoint-every", 2)
     wait_for(process, out, "checkpoint.safetensors")  # training has started
     row = next(s for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout) if s["state"] == "running")
-    assert 0 < row["step"] < row["steps"] == 100000 and row["share"] == round(row["step"] / 100000, 4)
+    assert 0 < row["step"] < row["steps"] == 100000
     stopped = time.time()
     os.killpg(process.pid, stop) if stop == signal.SIGINT else process.send_signal(stop)
     output, errors = process.communicate(timeout=60)

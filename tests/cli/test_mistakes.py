@@ -34,29 +34,26 @@ class Mine(Encoding):
 
 INIT, HOOK, BODY = "        super().__init__(setup)\n", "def bias(self, q, k, at)", "return None"
 METHOD = f"{HOOK}:\n        {BODY}"
-SUPER = "call super().__init__(setup) first in __init__"
+SUPER = "call super().__init__(setup)"
 
 AUTHOR = {
     "a hook raises": (BODY, "return undefined",
-        "mine.py, line 13: bias(q [2, 4, 1, 8], k [2, 4, 1, 8], at) raises NameError: name"),
+        "`bias` of mine raised an error (mine.py, line 13): NameError: name 'undefined' is not defined"),
     "a misspelt field of at": (BODY, "return at.distance",
-        "raises AttributeError: 'At' object has no attribute 'distance'; did you mean 'distances'?"),
+        "AttributeError: 'At' object has no attribute 'distance'; its fields are after_stage, causal, distances,"),
     "a wrong shape": (BODY, "return q.new_zeros(3, 7)",
-        "mine.py, line 12: `bias` returns [3, 7] of torch.float32; expected None, or float32 or float64 broadcastable to [B, "),
+        "`bias` of mine returns [3, 7] of torch.float32; expected None, or float32 or float64 broadcastable to [B, "),
     "whole numbers": (BODY, "return -at.distances",
-        "`bias` returns [1, 1] of torch.int64; expected None, or float32 or float64 broadcastable to [B, H, T, T]; return fl"),
-    "parameters in a list": (INIT, INIT + "        self._w = [nn.Parameter(torch.ones(1))]\n",
-        "line 9: self._w[0] is in no module, so it is not trained; keep parameters in nn.ParameterList or nn.ParameterDict"),
+        "`bias` of mine returns [1, 1] of torch.int64; expected None, or float32 or float64 broadcastable to [B, H, T, T]"),
     "NaN": (BODY, "return q.new_zeros(()).log() * 0",
-        "mine.py, line 12: `bias` returns NaN; return finite numbers: bound the arguments of log, division and exp;"),
+        "`bias` of mine returns numbers that are not finite; bound the arguments of log, division and exp;"),
     "a write into an argument": (METHOD, "def rotate(self, q, k, at):\n        q *= 2\n        return q, k",
-        "mine.py, line 12: `rotate` writes into q; create new tensors instead of writing into arguments (no x += …, x.mul_"),
-    "no super": (INIT, "        self.rate = rate\n",
-        "mine.py, line 9: __init__ does not call super().__init__(setup); " + SUPER),
+        "`rotate` of mine writes into q; create new tensors instead of writing into arguments (no x += …, x.mul_"),
+    "no super": (INIT, "        self.rate = rate\n", "AttributeError: 'Mine' object has no attribute '_parameters'; " + SUPER),
     "a setting without default": ("*, rate: float = 1.0", "rate",
-        "line 9: __init__ cannot be called with `setup` alone: missing a required argument: 'rate'; settings are keyword ar"),
+        "Mine.__init__() missing 1 required positional argument: 'rate'; compare the arguments with"),
     "a misspelt hook": (HOOK, "def biass(self, q, k, at)",
-        "mine.py, line 12: nothing uses `biass`; did you mean `bias`?"),
+        "nothing uses `biass` of mine; did you mean `bias`?"),
     "a misspelt family": ('"bias"', '"biass"', "unknown family of mine.py 'biass'; did you mean 'bias'?"),
     "a misspelt field": ('provenance="o"', 'provenance="o", shift_invarient=True',
         "(mine.py, line 7): TypeError: Info.__init__() got an unexpected keyword argument 'shift_invarient'; did you mean '"),
@@ -92,7 +89,7 @@ COMMANDS = {
     "run tiny": "unknown suite 'tiny'; did you mean 'tiny.yaml'?",
     "run quick --encoding rop": "unknown encoding 'rop'; did you mean 'rope'?",
     "run quick --encoding 'rope(bse=1)'": "unknown setting of rope 'bse'; did you mean 'base'?",
-    "run quick --encoding 'fire(hidden=0)'": "fire.py, line 38: `__init__` raises ZeroDivisionError",
+    "run quick --encoding 'fire(hidden=0)'": "setting hidden of fire must be above 0, such as 32, got 0",
     "run quick --encoding family:rotry": "unknown family 'family:rotry'; did you mean 'family:rotary'?",
     "run quick --seed -1": "a seed must be a whole number from 0 to 2147483647, got -1",
     "run quick --workers 0": "greater than or equal to 1",

@@ -56,7 +56,9 @@ def test_probes_are_measured_once_exported_and_published(runs, here):
     rows = list(csv.DictReader((here / "probes.csv").open()))
     assert table.startswith(f"{len(rows)} rows of {len(records)} probes")
     assert len(rows) == sum(len(r["values"]) for r in records)
-    assert "unknown suite 'tin'; did you mean 'tiny'" in refused("export", "--probes", "--to", "p.csv", "--suite", "tin")
+    assert "unknown suite with probes 'tin'; did you mean 'tiny'" in refused(
+        "export", "--probes", "--to", "p.csv", "--suite", "tin"
+    )
     publish_suite("tiny.yaml", here / "runs", here / "board", ["nope"])
     assert (here / "board/probes/tiny/nope.jsonl").read_text().count("\n") == len(NAMES)
 

@@ -92,7 +92,7 @@ def test_bad_input_is_one_line(published, tmp_path):
     assert "unknown suite 'smal'; did you mean 'small'" in refused("publish", "smal", "--out", out, "--board", board)
     assert "no results of suite quick" in refused("publish", "quick", "--out", out, "--board", board)
     (board / MANIFEST).write_text('{"drawn with": {}, "results": {}, "files": {"../../x": "y"}}')
-    assert f"{board / MANIFEST} was not written by `lprime publish`" in refused("publish", "--board", board)
+    assert f"{board / MANIFEST} was not written by `lprime publish`" in refused("board", "--check", "--board", board)
     (tmp_path / "file").write_text("kept")
     assert "cannot write" in refused("publish", "tiny", "--out", out, "--board", tmp_path / "file")
     assert (tmp_path / "file").read_text() == "kept"
