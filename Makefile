@@ -2,7 +2,6 @@
 # make lint: formatting, types, import rules.
 # make test-slurm: tests of the launcher on a real SLURM, which it starts on this machine; as root, on Debian or Ubuntu.
 # make speed: our speed next to other libraries'; some 10 minutes on an otherwise idle machine.
-# make: time of commands on grids of 1,000 to 100,000 runs; some minutes on an otherwise idle machine.
 PYTHON ?= python3
 BIN := .venv/bin
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
