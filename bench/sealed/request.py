@@ -7,18 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.result import EncodingRecord, Result
+from bench.result import Result
 from bench.runs.run import Run
 from bench.runs.worker import RunRequest
 
-from .sandbox import Code
-
-
-@dataclass(frozen=True, kw_only=True)
-class SealedCode(Code):
-    """Submitted code, and what its submission says of it. With ``unsafe``, its results are not marked as sealed."""
-
-    encoding: EncodingRecord
+from .sandbox import SealedCode
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from tasks import Examples, InputError, Task
 from .audit import audited_steps, compare_gradient, compared_logits
 from .judge import SealedModel
 from .process import SealedError
-from .request import SealedCode
+from .sandbox import SealedCode
 
 
 def run_sealed(run: Run, code: SealedCode, control: Control = Control()) -> Result:

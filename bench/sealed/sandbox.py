@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import IO
 
+from bench.result import EncodingRecord
 from tasks import InputError
 
 ISOLATED = ("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL", "--die-with-parent", "--new-session")
@@ -42,6 +43,13 @@ class Code:
     """Limit of the wall time of its process; its processor time has a limit a little above."""
     gib: float = 8.0
     """Limit of its memory."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SealedCode(Code):
+    """Submitted code, and what its submission says of it. With ``unsafe``, its results are not marked as sealed."""
+
+    encoding: EncodingRecord
 
 
 def start_sandboxed(arguments: Sequence[str], code: Code, descriptor: int, stderr: IO[bytes] | None) -> subprocess.Popen:
