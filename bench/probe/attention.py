@@ -39,28 +39,19 @@ from .subject import Subject, as_tokens, predicting, trained_subject
 REFERENCE = "nope"
 CELLS = 2**21
 """Largest number of tokens² of a batch, which bounds the memory."""
-MOST_PLACES = 128
-"""Most places of one example that similarity compares, evenly spaced; a text has an answer token at every place."""
 Look = Callable[[Int[Tensor, " R"], Float[Tensor, "R H T"] | None, Float[Tensor, "R H d"]], dict[str, Tensor]]
 """Name → numbers of R places, from their positions, weights and outputs."""
 
 
-def at_places(
-    subject: Subject, length: int, count: int, look: Look, cells: int = CELLS, most: int | None = None
-) -> dict[int, dict[str, Tensor]]:
-    """Layer → what ``look`` returns of ``count`` examples of one length.
-
-    Arguments:
-        cells: largest number of tokens² of a batch.
-        most: see ``predicting``.
-    """
+def at_places(subject: Subject, length: int, count: int, look: Look) -> dict[int, dict[str, Tensor]]:
+    """Layer → what ``look`` returns of ``count`` examples of one length."""
     found: dict[int, list[dict[str, Tensor]]] = {}
     announced, generator = subject.context(length)
     examples = subject.examples(length, count)
-    size = max(1, cells // examples.tokens.shape[1] ** 2)
+    size = max(1, CELLS // examples.tokens.shape[1] ** 2)
     for start in range(0, count, size):
         part = examples.rows(slice(start, start + size))
-        asked = predicting(part, most)
+        asked = predicting(part)
 
         def use(attention: Attention, asked: Tensor = asked) -> None:
             weights = None if attention.weights is None else attention.weights.transpose(1, 2)[asked]
@@ -83,7 +74,7 @@ def distance(subject: Subject) -> list[Value]:
     return [
         Value(quantity, value, length, layer, head)
         for length in sorted({subject.train_length, subject.past, subject.task.longest})
-        for layer, numbers in at_places(subject, length, 8, look, 2 * CELLS).items()  # in single precision, so twice as many
+        for layer, numbers in at_places(subject, length, 8, look).items()
         for quantity, by_place in numbers.items()
         for head, value in enumerate(by_place.mean(0).tolist())
     ]
@@ -146,7 +137,7 @@ def read_rows(subject: Subject, length: int) -> list[Float[Tensor, "R H T"]]:
         weights = weights.double().clamp_min(0)
         return {"rows": weights / weights.sum(-1, keepdim=True)}
 
-    layers = at_places(subject, length, 10, look, cells=2**62, most=MOST_PLACES).values()  # in one batch
+    layers = at_places(subject, length, 10, look).values()
     return [layer["rows"] for layer in layers] if all(layers) else []
 
 

@@ -72,8 +72,6 @@ class Worker:
 class LocalPool:
     """Executes as many runs at a time as there are workers; one thread per run is faster than several.
 
-    Runs that together need more memory than their GPU has go on with fewer workers.
-
     Arguments:
         workers: number of processes; by default one per available core.
         device: ``auto``, ``cpu`` or ``cuda``; see ``devices.resolve_device``.
@@ -93,8 +91,6 @@ class LocalPool:
     request: Callable[[Run], RunRequest] = RunRequest.of
     keep_weights: Collection[str] | None = None
     active: list[Worker] = field(default_factory=list, init=False)
-    large: set[Run] = field(default_factory=set, init=False)
-    """Runs that found no memory on their GPU."""
     queue: deque[Run] = field(default_factory=deque, init=False)
     out: Path = field(default=Path("runs"), init=False)
     on_event: Callable[[Event], None] = field(default=lambda event: None, init=False)
@@ -187,22 +183,9 @@ class LocalPool:
                 assert run is not None
                 if kind != "step":
                     worker.run = None
-                if kind == "out of memory":
-                    self.make_room(worker, run, text)
-                else:
-                    self.on_event(Event(kind, run, step, text))
+                self.on_event(Event(kind, run, step, text))
         except (EOFError, ConnectionError):
             worker.process.join(1)  # its exit is handled by the caller
-
-    def make_room(self, worker: Worker, run: Run, reason: str) -> None:
-        """Try a run again that found no memory on its GPU, with one worker fewer if others share the GPU; it fails if it is
-        alone there for the second time."""
-        if any(other.run and other.gpu == worker.gpu for other in self.active):
-            self.workers = max(1, self.workers - 1)
-        elif run in self.large:
-            return self.fail(run, reason)
-        self.large.add(run)
-        self.queue.appendleft(run)
 
     def handle_exit(self, worker: Worker) -> None:
         """Handle a worker that ended: its run failed, unless the exit code says that it is saved or was not begun."""

@@ -72,14 +72,13 @@ def probe(
 def make_runs(runs: "list[Run]", out: Path, workers: int | None, keep_weights: bool) -> "Tally":
     """Train and test the runs without a result; returns how they ended."""
     from bench.runs.pool import local_pool
-    from bench.runs.progress import Tally, progress_display, say
-    from bench.runs.shared_training import steps_to_make
+    from bench.runs.progress import Progress, Tally, say
 
     todo = [run for run in runs if not run.result(out)]
     if not todo:
         return Tally([])
     say(f"{len(todo)} runs to do, results under {out / todo[0].suite.name}")
     pool = local_pool(workers, "auto", keep_weights={run.encoding for run in todo} if keep_weights else None)
-    with (progress := progress_display(todo, steps_to_make(todo, out))):
+    with (progress := Progress(todo)):
         pool.execute(todo, out, progress.on_event)
     return progress

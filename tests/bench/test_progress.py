@@ -5,7 +5,7 @@ import json
 import pytest
 from support import suite_dict
 
-from bench.runs.progress import Event, PlainProgress
+from bench.runs.progress import Event, Progress
 from bench.runs.run import Run
 from bench.runs.run_lock import HEARTBEAT, heartbeat, read_heartbeat
 from bench.runs.run_one import run_one
@@ -83,7 +83,7 @@ def test_damaged_heartbeats_count_as_none(tmp_path, text):
     assert read_heartbeat(tmp_path) is None
 
 
-def train(progress: PlainProgress, clock: Clock, runs: list[Run], seconds: float) -> None:
+def train(progress: Progress, clock: Clock, runs: list[Run], seconds: float) -> None:
     """Runs that train at the same time and report every half second."""
     for run in runs:
         progress.on_event(Event("started", run))
@@ -97,7 +97,7 @@ def train(progress: PlainProgress, clock: Clock, runs: list[Run], seconds: float
 
 def test_a_log_has_a_line_for_every_run_and_every_silent_minute(clock, capsys):
     runs = [Run(suite(1000), "parity", "nope", seed) for seed in range(64)]
-    train(PlainProgress(runs), clock, runs, 300)
+    train(Progress(runs), clock, runs, 300)
     lines = capsys.readouterr().out.splitlines()
     assert 64 + 4 <= len(lines) <= 64 + 5
     assert lines[0].startswith("[0/64 runs, 210 steps/s, 4:")
@@ -107,7 +107,7 @@ def test_a_log_has_a_line_for_every_run_and_every_silent_minute(clock, capsys):
 
 def test_steps_of_an_earlier_session_are_not_counted_as_made(clock, capsys):
     run = Run(suite(1000), "parity", "nope", 0)
-    progress = PlainProgress([run])
+    progress = Progress([run])
     progress.on_event(Event("started", run))
     progress.on_event(Event("step", run, 500))
     progress.on_event(Event("started", run))
