@@ -35,12 +35,14 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
+from bench.files import write_atomic
 from bench.probe.record import ProbeRecord
-from bench.result import Result
+from bench.result import Record, Result, reading
 from bench.suites.suite import Suite, load_suite
 from bench.suites.yaml_config import Section, read_yaml, validated, yaml_files
 from tasks import unknown
@@ -51,6 +53,7 @@ ALPHA = 0.025
 """One-sided level of every test, so that intervals of 95 % show the same."""
 Samples = dict[str, dict[int, float]]
 """Label → seed → number."""
+OUTCOMES = "findings.json"
 NO_RULE = ("minutes", "tried", "withdrawn", "objection")
 """Fields that do not decide how numbers are judged."""
 
@@ -166,10 +169,10 @@ class Finding(Section):
         numbers: Samples = {}
         for label, (probe, key, encoding) in self.labels.items():
             tasks = self.tasks(self.grids[key])
-            reading: Any = self.probes.get(probe) or self.measure
+            number_of: Any = self.probes.get(probe) or self.measure
             for seed in self.grids[key].seeds:
-                own = [r for r in found[key] if r.seed == seed and r.task in tasks and reading.reads(r, encoding)]
-                if len(own) == len(tasks) and (number := reading.of(own)) is not None:
+                own = [r for r in found[key] if r.seed == seed and r.task in tasks and number_of.reads(r, encoding)]
+                if len(own) == len(tasks) and (number := number_of.of(own)) is not None:
                     numbers.setdefault(label, {})[seed] = number
         return numbers
 
@@ -204,3 +207,45 @@ def load_finding(name: str) -> Finding:
         raise unknown("finding", name, files)
     content = read_yaml(files[name], "finding", "claim, source and expect")
     return validated(Finding, {"name": name} | content, f"finding {name}")
+
+
+class Outcome(Record):
+    """What was measured for one finding."""
+
+    rule: str
+    """``Finding.rule`` at the time: an outcome of another rule is not judged."""
+    samples: dict[str, dict[int, float]]
+    """Label → seed → number."""
+    minutes: float
+    """Minutes of one core that the runs took."""
+    finished: str
+    """ISO 8601, UTC."""
+    commit: str | None
+    versions: dict[str, str]
+
+
+def published_outcomes(folder: Path) -> Path:
+    """The file of outcomes of a published board."""
+    return folder / "results" / OUTCOMES
+
+
+def read_outcomes(path: Path) -> dict[str, Outcome]:
+    """Finding → outcome; empty without the file.
+
+    Raises:
+        InputError: a broken file.
+    """
+    if not path.exists():
+        return {}
+    with reading(path, "does not hold outcomes of findings", "delete it to measure them again"):
+        return TypeAdapter(dict[str, Outcome]).validate_json(path.read_bytes())
+
+
+def write_outcomes(path: Path, outcomes: Mapping[str, Outcome]) -> None:
+    """Write all outcomes, one finding per line, sorted by name.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    rows = [f"{json.dumps(name)}: {outcomes[name].model_dump_json()}" for name in sorted(outcomes)]
+    write_atomic(path, "{\n" + ",\n".join(rows) + "\n}\n")

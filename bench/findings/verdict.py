@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t
 
-from .finding import ALPHA, Expectation, Finding, Samples
-from .outcome import Outcome
+from .finding import ALPHA, Expectation, Finding, Outcome, Samples
 
 REPRODUCED, DIRECTION, NOT, OPEN = "reproduced", "direction only", "not reproduced", "inconclusive"
 WITHDRAWN, NOT_RUN, STALE = "withdrawn", "not run", "not run since its rule changed"

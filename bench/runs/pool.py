@@ -100,7 +100,11 @@ class LocalPool:
             raise InputError(f"workers must be 1 or more, got {self.workers}")
 
     def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
-        """See ``Executor``."""
+        """Execute all runs. A run that fails is reported as an event and does not stop the others.
+
+        Raises:
+            KeyboardInterrupt: the user stopped it; the state of unfinished runs has been saved.
+        """
         self.queue, self.out, self.on_event, active = deque(runs), out, on_event, self.active
         keep = shared_trainings(run.encoding for run in runs) if self.keep_weights is None else self.keep_weights
         try:
@@ -199,14 +203,12 @@ class LocalPool:
         if worker.run is None:
             raise InputError(f"a worker process ended with {reason} before its first run; see its message above")
         hint = ", out of memory?" if code == -signal.SIGKILL else ""
-        self.fail(worker.run, f"its worker process died ({reason}{hint})")
-
-    def fail(self, run: Run, error: str) -> None:
+        error = f"its worker process died ({reason}{hint})"
         try:
-            run.fail(self.out, error)
+            worker.run.fail(self.out, error)
         except InputError as unwritable:
             error = f"{error}; {unwritable}"
-        self.on_event(Event("failed", run, text=error))
+        self.on_event(Event("failed", worker.run, text=error))
 
     def stop(self) -> None:
         """Stop all workers; busy ones save their runs first."""

@@ -1,13 +1,12 @@
-"""Executors, the events they report, and the display of these."""
+"""Events of runs, as local pools and jobs report them, and their display."""
 
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import Literal, Self
 
 from .run import Run
 
@@ -40,51 +39,9 @@ class Event:
         return f"{self.run}: {f'{self.kind.upper()}: ' if self.kind in ('failed', 'lost') else ''}{self.text}"
 
 
-class Executor(Protocol):
-    """Executes runs somewhere: in the local pool, or on a cluster (``slurm``)."""
-
-    def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
-        """Execute all runs. A run that fails is reported as an event and does not stop the others.
-
-        Raises:
-            KeyboardInterrupt: the user stopped it; the state of unfinished runs has been saved.
-        """
-        ...
-
-
 def format_duration(seconds: float) -> str:
     """``1:02:03``: hours, minutes and seconds."""
     return str(timedelta(seconds=round(seconds)))
-
-
-class Tally:
-    """Counts an executor's events, without showing them."""
-
-    def __init__(self, runs: Sequence[Run]):
-        self.total = len(runs)
-        self.ended = 0
-        self.failed: list[Event] = []
-        self.lost: list[Event] = []
-        self.locked = 0
-        self.start = time.monotonic()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def on_event(self, event: Event) -> None:
-        self.ended += event.ends
-        self.locked += event.kind == "locked"
-        if event.kind in ("failed", "lost"):
-            (self.failed if event.kind == "failed" else self.lost).append(event)
-
-    def line(self) -> str:
-        """Ended runs, and the time left if the others take as long."""
-        took = time.monotonic() - self.start
-        left = f", {format_duration(took / self.ended * (self.total - self.ended))} left" if self.ended else ""
-        return f"{self.ended}/{self.total} runs{left}"
 
 
 def say(text: str) -> None:
@@ -95,17 +52,21 @@ def say(text: str) -> None:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
 
 
-class Progress(Tally):
-    """Prints a line for every run that ends. In between, a terminal shows the last step of a run, and a log does so once a
-    minute."""
+class Progress:
+    """Counts events, and prints a line for every run that ends. In between, a terminal shows the last step of a run, and a log
+    does so once a minute."""
 
     def __init__(self, runs: Sequence[Run]):
         from rich.console import Console
 
-        super().__init__(runs)
+        self.total = len(runs)
+        self.ended = 0
+        self.failed: list[Event] = []
+        self.lost: list[Event] = []
+        self.locked = 0
+        self.start = self.last_line = time.monotonic()
         console = Console()
         self.live = console.status(self.line()) if console.is_terminal else None
-        self.last_line = self.start
 
     def __enter__(self) -> Self:
         if self.live:
@@ -117,10 +78,19 @@ class Progress(Tally):
             self.live.stop()
 
     def on_event(self, event: Event) -> None:
-        super().on_event(event)
+        self.ended += event.ends
+        self.locked += event.kind == "locked"
+        if event.kind in ("failed", "lost"):
+            (self.failed if event.kind == "failed" else self.lost).append(event)
         text, now = f"{self.line()}; {event}", time.monotonic()
         if self.live and not event.ends:
             self.live.update(text)
         elif event.ends or now - self.last_line >= LINE_EVERY_S:
             say(text)
             self.last_line = now
+
+    def line(self) -> str:
+        """Ended runs, and the time left if the others take as long."""
+        took = time.monotonic() - self.start
+        left = f", {format_duration(took / self.ended * (self.total - self.ended))} left" if self.ended else ""
+        return f"{self.ended}/{self.total} runs{left}"

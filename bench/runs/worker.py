@@ -170,18 +170,12 @@ def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: flo
             torch.cuda.empty_cache()  # the memory of this run's evaluation, for processes that share the GPU
 
 
-def one_line(error: BaseException) -> str:
-    """The reason of a failure on one line."""
-    reason = " ".join(str(error).split())
-    if isinstance(error, InputError):  # whose message is complete without the type
-        return reason
-    return f"{type(error).__name__}{': ' if reason else ''}{reason}"
-
-
 def report_failure(run: Run, out: Path, error: BaseException) -> str:
     """Write the run's failure report; returns the reason on one line. Without a report the run is tried again, so there is none
     if a file could not be written: that is no fault of the run."""
-    reason = one_line(error)
+    reason = " ".join(str(error).split())
+    if not isinstance(error, InputError):  # whose message is complete without the type
+        reason = f"{type(error).__name__}{': ' if reason else ''}{reason}"
     if not isinstance(error, NotWritten):
         try:
             run.fail(out, reason, "".join(traceback.format_exception(error)))

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.findings.finding import Finding, shipped_findings
-from bench.findings.outcome import published_outcomes, read_outcomes
+from bench.findings.finding import Finding, published_outcomes, read_outcomes, shipped_findings
 from bench.findings.verdict import RULES, Judgement, verdict_of
 from bench.measure.card import Card
 from leaderboard.results import read_local, read_published, together

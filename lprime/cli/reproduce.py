@@ -13,8 +13,7 @@ from .options import Json, Out, Workers, print_json
 from .probe import make_runs
 
 if TYPE_CHECKING:
-    from bench.findings.finding import Finding
-    from bench.findings.outcome import Outcome
+    from bench.findings.finding import Finding, Outcome
     from bench.findings.verdict import Judgement
 
 
@@ -31,8 +30,14 @@ def reproduce(
     Without a name: list the findings with their verdicts. Runs resume; finished ones are skipped. Exit code 1: a finding is not
     reproduced.
     """
-    from bench.findings.finding import load_finding, shipped_findings
-    from bench.findings.outcome import OUTCOMES, published_outcomes, read_outcomes, write_outcomes
+    from bench.findings.finding import (
+        OUTCOMES,
+        load_finding,
+        published_outcomes,
+        read_outcomes,
+        shipped_findings,
+        write_outcomes,
+    )
     from bench.findings.verdict import NOT, verdict_of
     from tasks import InputError
 
@@ -75,7 +80,7 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
     """
     import torch
 
-    from bench.findings.outcome import Outcome
+    from bench.findings.finding import Outcome
     from bench.probe.measure import measure_runs
     from bench.runs.devices import current_commit
     from bench.runs.run import now, plan_runs
