@@ -224,11 +224,6 @@ class Outcome(Record):
     versions: dict[str, str]
 
 
-def published_outcomes(folder: Path) -> Path:
-    """The file of outcomes of a published board."""
-    return folder / "results" / OUTCOMES
-
-
 def read_outcomes(path: Path) -> dict[str, Outcome]:
     """Finding → outcome; empty without the file.
 

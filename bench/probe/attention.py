@@ -1,11 +1,10 @@
 """Probes of attention: how far back it looks, how it changes as sequences grow, and whose attention is like whose.
 
-All read the places i where the answer is predicted, with weights A_ij of keys j; layers whose attention has no weights are left
-out.
+All read the places i where the answer is predicted, with weights A_ij of keys j; encodings that compute their attention
+themselves are left out where weights are needed.
 
 ``distance`` (Kazemnejad et al. 2023, ``src/analyzers/attention_aggregate_analyzer.py``), by layer and head, at L, 2 L and the
-longest length: Σ_j A_ij (i − j)/(i + 1), over Σ_j A_ij where weights do not sum to 1. 0 is the token itself; ``<bos>`` is at
-i/(i + 1).
+longest length: Σ_j A_ij (i − j)/(i + 1). 0 is the token itself; ``<bos>`` is at i/(i + 1).
 
 ``growth``, by layer, means over places and heads:
 
@@ -69,7 +68,7 @@ def distance(subject: Subject) -> list[Value]:
         if weights is None:
             return {}
         back = place[:, None, None] - torch.arange(weights.shape[-1])
-        return {"mean_distance": (weights * back / (place[:, None, None] + 1)).sum(-1) / weights.sum(-1)}
+        return {"mean_distance": (weights * back / (place[:, None, None] + 1)).sum(-1)}
 
     return [
         Value(quantity, value, length, layer, head)
@@ -98,7 +97,7 @@ def spread(place: Tensor, weights: Tensor | None, output: Tensor) -> dict[str, T
     if weights is None:
         return found
     weights = weights.double()
-    entropy = torch.special.entr(weights.clamp_min(0)).sum(-1) / (place[:, None] + 1).clamp_min(2).log()
+    entropy = torch.special.entr(weights).sum(-1) / (place[:, None] + 1).clamp_min(2).log()
     return found | {"entropy": entropy, "largest_weight": weights.amax(-1)}
 
 
@@ -132,10 +131,7 @@ def read_rows(subject: Subject, length: int) -> list[Float[Tensor, "R H T"]]:
     """The attention of each layer at the asked places; empty if a layer has no weights."""
 
     def look(place: Tensor, weights: Tensor | None, output: Tensor) -> dict[str, Tensor]:
-        if weights is None:
-            return {}
-        weights = weights.double().clamp_min(0)
-        return {"rows": weights / weights.sum(-1, keepdim=True)}
+        return {} if weights is None else {"rows": weights.double()}
 
     layers = at_places(subject, length, 10, look).values()
     return [layer["rows"] for layer in layers] if all(layers) else []

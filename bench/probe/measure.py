@@ -38,17 +38,15 @@ class Probe(NamedTuple):
     """Whether it is defined for the run's task."""
 
 
-def has_needle(run: Run) -> bool:
-    return run.task == KeyRetrieval.name and run.suite.spec(run.task).variant == "needle"
-
-
 PROBES = {
     "position": Probe(1, position.measure),
     "distance": Probe(1, attention.distance),
     "growth": Probe(2, attention.growth),
     "similarity": Probe(2, attention.similarity),
     "context": Probe(1, answers.context),
-    "needle": Probe(1, answers.needle, applies=has_needle),
+    "needle": Probe(
+        1, answers.needle, lambda run: (run.task, run.suite.spec(run.task).variant) == (KeyRetrieval.name, "needle")
+    ),
     "excess": Probe(1, answers.excess, applies=lambda run: run.task == Language.name),
 }
 """Name → probe."""

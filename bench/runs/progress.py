@@ -65,8 +65,7 @@ class Progress:
         self.lost: list[Event] = []
         self.locked = 0
         self.start = self.last_line = time.monotonic()
-        console = Console()
-        self.live = console.status(self.line()) if console.is_terminal else None
+        self.live = Console().status(self.line()) if sys.stdout.isatty() else None
 
     def __enter__(self) -> Self:
         if self.live:

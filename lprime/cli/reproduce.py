@@ -33,7 +33,6 @@ def reproduce(
     from bench.findings.finding import (
         OUTCOMES,
         load_finding,
-        published_outcomes,
         read_outcomes,
         shipped_findings,
         write_outcomes,
@@ -41,7 +40,7 @@ def reproduce(
     from bench.findings.verdict import NOT, verdict_of
     from tasks import InputError
 
-    place = published_outcomes(PUBLISHED)
+    place = PUBLISHED / "results" / OUTCOMES
     if publish and not names:
         raise InputError("expected names of findings with --publish")
     if publish and not place.parent.is_dir():
@@ -50,7 +49,7 @@ def reproduce(
     if dry_run:
         show_plan(found, out)
         return 0
-    known = read_outcomes(published_outcomes(published_folder())) if not names else {}
+    known = read_outcomes(published_folder() / "results" / OUTCOMES) if not names else {}
     known |= read_outcomes(out / OUTCOMES)
     rows = []
     for finding in found:

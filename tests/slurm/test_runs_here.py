@@ -77,7 +77,7 @@ def test_progress_of_running_runs(tiny, tmp_path, monkeypatch):
     assert [lines[str(run)][4:] for run in runs] == [
         ["20/40", "50%", "0.2", "1:40"],
         ["44/44", "100%", "2.0", "evaluation"],
-        ["10/40", "25%", "2.0", "silent", "for", "10:00"],
+        ["10/40", "25%", "2.0", "silent", "for", "0:10:00"],
         ["starting"],
     ]
     assert {row["state"] for row in rows(suite, out).values()} == {"missing"}, "a killed process is not running"
