@@ -18,7 +18,6 @@ from bench.runs.run import Run
 from bench.runs.shared_training import weights_file
 from bench.runs.worker import RunRequest, end_with_parent
 from tasks import plural
-from tasks.key_retrieval import KeyRetrieval
 from tasks.language import Language
 
 from . import answers, attention, position
@@ -44,9 +43,7 @@ PROBES = {
     "growth": Probe(2, attention.growth),
     "similarity": Probe(2, attention.similarity),
     "context": Probe(1, answers.context),
-    "needle": Probe(
-        1, answers.needle, lambda run: (run.task, run.suite.spec(run.task).variant) == (KeyRetrieval.name, "needle")
-    ),
+    "needle": Probe(1, answers.needle, lambda run: (run.task, run.suite.spec(run.task).variant) == ("key_retrieval", "needle")),
     "excess": Probe(1, answers.excess, applies=lambda run: run.task == Language.name),
 }
 """Name → probe."""

@@ -81,12 +81,11 @@ class Progress:
         self.locked += event.kind == "locked"
         if event.kind in ("failed", "lost"):
             (self.failed if event.kind == "failed" else self.lost).append(event)
-        text, now = f"{self.line()}; {event}", time.monotonic()
         if self.live and not event.ends:
-            self.live.update(text)
-        elif event.ends or now - self.last_line >= LINE_EVERY_S:
-            say(text)
-            self.last_line = now
+            self.live.update(f"{self.line()}; {event}")
+        elif event.ends or time.monotonic() - self.last_line >= LINE_EVERY_S:
+            say(f"{self.line()}; {event}")
+            self.last_line = time.monotonic()
 
     def line(self) -> str:
         """Ended runs, and the time left if the others take as long."""
