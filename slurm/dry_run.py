@@ -4,7 +4,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench.runs.estimate import duration, estimate, span, time_of_a_run
+from bench.runs.estimate import duration, estimate, time_of_a_run
+from bench.runs.progress import format_duration
 from bench.runs.run import Run
 from tasks import plural
 
@@ -27,7 +28,7 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster, sources: Mapping[s
         return [f"nothing to submit: {plural(len(runs), 'run')} in the queue already"]
     found = estimate(todo, out, cluster.device)
     at_once = cluster.at_once if cluster.gpus else min(cluster.at_once, cluster.cpus_per_job)  # more would take turns
-    jobs = [duration([found.seconds[run] for run in plan.runs(share)], at_once) for share in range(len(plan.shares))]
+    jobs = [duration([found[run] for run in plan.runs(share)], at_once) for share in range(len(plan.shares))]
     hours = max(sum(jobs) / 3600, 0.01)  # no estimate is finer
     digits = 1 if hours >= 1 else 2
     price = f"{hours * cluster.gpus:.{digits}f} GPU-hours, " if cluster.gpus else ""
@@ -37,7 +38,7 @@ def dry_run(runs: Sequence[Run], out: Path, cluster: Cluster, sources: Mapping[s
         f"submitted by: sbatch {shlex.join(log_options(plan))}",
         f"{plural(len(todo), 'run')} in {plural(len(jobs), 'job')}",
         f"{plural(cluster.at_once, 'run')} at a time in a job; {time_of_a_run(found)}",
-        f"about {price}; the longest job about {span(max(jobs))}",
+        f"about {price}; the longest job about {format_duration(max(jobs))}",
         *cautions(cluster),
     ]
 

@@ -30,7 +30,7 @@ minute after its job has ended."""
 
 @dataclass
 class SlurmExecutor:
-    """See ``bench.runs.progress.Executor``.
+    """See ``bench.runs.pool.LocalPool``.
 
     Arguments:
         watch: stay until all runs have ended; otherwise return once they are in the queue.
@@ -64,7 +64,7 @@ class SlurmExecutor:
             say(line)
 
     def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
-        """See ``Executor``. Ctrl-C does not affect the jobs.
+        """See ``LocalPool.execute``. Ctrl-C does not affect the jobs.
 
         Arguments:
             runs: of one suite.

@@ -16,7 +16,7 @@ from types import FrameType
 
 from bench.runs.devices import visible_gpus
 from bench.runs.pool import LocalPool
-from bench.runs.progress import Event, PlainProgress, say
+from bench.runs.progress import Event, Progress, say
 from bench.runs.run import Run
 from bench.runs.run_lock import is_locked
 from tasks import InputError
@@ -79,7 +79,7 @@ class JobWorker:
         retries = 0
         while todo := self.unfinished():
             free = [run for run in todo if not is_locked(run.folder(self.out))]
-            progress = PlainProgress(free)
+            progress = Progress(free)
             if free:
                 say(f"{len(free)} of {len(self.runs)} runs of this job to do, start {self.start} on {platform.node()}")
                 self.pool.execute(free, self.out, self.listener(progress))
@@ -107,7 +107,7 @@ class JobWorker:
 
         return [run for run in self.runs if not ended(run)]
 
-    def listener(self, progress: PlainProgress) -> Callable[[Event], None]:
+    def listener(self, progress: Progress) -> Callable[[Event], None]:
         """Return a callback that logs events and notes progress."""
 
         def on_event(event: Event) -> None:

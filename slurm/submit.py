@@ -90,7 +90,7 @@ def plan_submission(
     most = commands.max_array_size()
     if cluster.max_jobs:
         most = min(most, max(1, cluster.max_jobs - len(queue.live)))
-    shares = split_into_shares(todo, cluster, estimate(todo, out, cluster.device).seconds, most)
+    shares = split_into_shares(todo, cluster, estimate(todo, out, cluster.device), most)
     encodings = dict.fromkeys(run.encoding for run in todo)
     shared = shared_trainings(encodings)
     return todo, Plan(

@@ -11,7 +11,7 @@
       numbers: {nope: 0.305, rope: 0.011}
     differences: [three layers of width 64, L 16]
     minutes: 10                                  # of one core, for all its runs
-    suites:                                      # runs of these suites, or code: see `code`
+    suites:                                      # what is run: parts of these suites
       copying:
         base: small                              # what is not given here is that of this suite
         encodings: [nope, rope]
@@ -29,22 +29,20 @@ Their keys come before the labels if there are several (``input/nope``)::
 
     probes:
       input: {probe: position, quantity: error, length: train, layers: [0], over: {quantity: chance, length: train}}
-
-A finding that is no comparison of runs has ``code`` instead of ``suites``: a file next to the YAML with a function
-``measure(seed)`` that returns a number for each label.
 """
 
 import hashlib
-import importlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, TypeAdapter, model_validator
 
+from bench.files import write_atomic
 from bench.probe.record import ProbeRecord
-from bench.result import Result
+from bench.result import Record, Result, reading
 from bench.suites.suite import Suite, load_suite
 from bench.suites.yaml_config import Section, read_yaml, validated, yaml_files
 from tasks import unknown
@@ -53,9 +51,9 @@ from .reading import Measure, Reading
 
 ALPHA = 0.025
 """One-sided level of every test, so that intervals of 95 % show the same."""
-LEAST_POWER = 0.8
 Samples = dict[str, dict[int, float]]
 """Label → seed → number."""
+OUTCOMES = "findings.json"
 NO_RULE = ("minutes", "tried", "withdrawn", "objection")
 """Fields that do not decide how numbers are judged."""
 
@@ -75,57 +73,24 @@ class Source(Section):
 
 
 class Expectation(Section):
-    """One part of the claim: ``more`` with ``than``, ``same`` with ``within``, or ``at_most``."""
+    """One part of the claim: each of ``more`` is larger than each of ``than``."""
 
-    more: list[str] | float = []
-    """Each of these labels, or this number, is larger …"""
-    than: list[str] | float = []
-    """… than the mean of each of these, or than this number."""
+    more: list[str] | float
+    """Each of these labels, or this number, is larger than …"""
+    than: list[str] | float
+    """… each of these, by their means over seeds, or than this number."""
     by: float = 0.0
     """Smallest difference that the claim is about."""
-    same: list[str] = []
-    """The mean of the first differs from the mean of the second …"""
-    within: Annotated[float, Field(ge=0)] = 0.0
-    """… by at most this."""
-    at_most: dict[str, float] = {}
-    """Label → bound that no seed exceeds."""
 
     @model_validator(mode="after")
-    def one_kind(self) -> "Expectation":
-        given = {name for name, field in type(self).model_fields.items() if getattr(self, name) != field.default} - {"by"}
-        numbers = isinstance(self.more, float) and isinstance(self.than, float)
-        if given not in ({"more", "than"}, {"same", "within"}, {"at_most"}) or numbers:
-            raise ValueError("expected `more` with `than`, not two numbers, `same` with `within`, or `at_most`")
-        if self.same and len(self.same) != 2:
-            raise ValueError(f"`same` needs two labels, got {len(self.same)}")
+    def not_two_numbers(self) -> "Expectation":
+        if not self.labels:
+            raise ValueError("expected a label in `more` or `than`")
         return self
 
     @property
     def labels(self) -> list[str]:
-        parts = (self.more, self.than, self.same, [*self.at_most])
-        return [label for part in parts if isinstance(part, list) for label in part]
-
-
-class Planned(Section):
-    """What a run of the rule can find out, from seeds that the finding does not use (100 and up)."""
-
-    difference: float
-    """Expected difference, beyond the rule's bound; 0 where all numbers are at the floor, the ceiling or the optimum."""
-    spread: Annotated[float, Field(ge=0)]
-    """Standard deviation over seeds."""
-    seeds: Annotated[int, Field(ge=2)]
-    source: str
-    """Where both numbers come from, such as ``seeds 100 to 104``."""
-
-    @property
-    def power(self) -> float:
-        """Probability that the t-test of two means finds the difference. Under ``LEAST_POWER``, the claim cannot be tested."""
-        from scipy.stats import nct, t
-
-        if self.spread == 0:
-            return float(self.difference > 0)
-        df, shift = 2 * self.seeds - 2, self.difference / (self.spread * (2 / self.seeds) ** 0.5)
-        return float(nct.sf(t.ppf(1 - ALPHA, df), df, shift))
+        return [label for side in (self.more, self.than) if isinstance(side, list) for label in side]
 
 
 class Finding(Section):
@@ -139,24 +104,16 @@ class Finding(Section):
     """How our setting differs from the published one."""
     minutes: Annotated[float, Field(gt=0)]
     """Minutes of one core for all its runs."""
-    suites: dict[str, dict[str, Any]] = {}
+    suites: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     """Key → what to change in the suite ``base``."""
     measure: Measure | None = None
     probes: dict[str, Reading] = {}
     """Key → number read from a probe of the runs."""
-    code: str = ""
-    """Module below ``bench.findings`` with a function ``measure(seed: int) -> dict[str, float]``."""
-    seeds: list[int] = []
-    """Seeds of ``code``."""
     unit: str
     """What the numbers are, for readers."""
     expect: Annotated[list[Expectation], Field(min_length=1)]
     tolerance: float = 0.0
     """Largest distance of a difference from the published one, if there are published numbers, for "reproduced"."""
-    success: float | None = None
-    """A seed succeeds if its number is at least this; seeds that succeed are counted, and counts compared by exact tests."""
-    planned: Planned | None = None
-    """Power, computed before the runs."""
     withdrawn: str = ""
     """Why the verdict is withdrawn until another rule has been run."""
     objection: str = ""
@@ -166,13 +123,11 @@ class Finding(Section):
 
     @model_validator(mode="after")
     def consistent(self) -> "Finding":
-        given = {name for name in ("suites", "measure", "probes", "code", "seeds") if getattr(self, name)}
-        if given not in ({"suites", "measure"}, {"suites", "probes"}, {"code", "seeds"}):
-            raise ValueError("expected `suites` with `measure` or `probes`, or `code` with `seeds`")
-        if self.suites:
-            for label in [*(label for one in self.expect for label in one.labels), *self.source.numbers]:
-                if label not in self.labels:
-                    raise unknown("label", label, self.labels)
+        if bool(self.measure) == bool(self.probes):
+            raise ValueError("expected `measure` or `probes`")
+        for label in [*(label for one in self.expect for label in one.labels), *self.source.numbers]:
+            if label not in self.labels:
+                raise unknown("label", label, self.labels)
         return self
 
     @cached_property
@@ -198,10 +153,10 @@ class Finding(Section):
     @cached_property
     def rule(self) -> str:
         """Hash of everything that decides the verdict."""
-        later = {name for name in ("probes", "success", "planned") if not getattr(self, name)}  # older rules keep their hash
-        content = self.model_dump(mode="json", exclude=set(NO_RULE) | later)
-        if self.measure and not self.measure.above_chance:
-            del content["measure"]["above_chance"]
+        content = self.model_dump(mode="json", exclude=set(NO_RULE) | (set() if self.probes else {"probes"}))
+        # Fields of earlier rules, so that rules keep their hashes.
+        content |= {"code": "", "seeds": []}
+        content["expect"] = [part | {"same": [], "within": 0.0, "at_most": {}} for part in content["expect"]]
         content["fingerprints"] = {key: suite.fingerprint for key, suite in self.grids.items()}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -214,18 +169,12 @@ class Finding(Section):
         numbers: Samples = {}
         for label, (probe, key, encoding) in self.labels.items():
             tasks = self.tasks(self.grids[key])
-            reading: Any = self.probes.get(probe) or self.measure
+            number_of: Any = self.probes.get(probe) or self.measure
             for seed in self.grids[key].seeds:
-                own = [r for r in found[key] if r.seed == seed and r.task in tasks and reading.reads(r, encoding)]
-                if len(own) == len(tasks) and (number := reading.of(own)) is not None:
+                own = [r for r in found[key] if r.seed == seed and r.task in tasks and number_of.reads(r, encoding)]
+                if len(own) == len(tasks) and (number := number_of.of(own)) is not None:
                     numbers.setdefault(label, {})[seed] = number
         return numbers
-
-    def compute(self) -> Samples:
-        """Run the finding's own code for each seed."""
-        measure = importlib.import_module(f"bench.findings.{self.code}").measure
-        by_seed = {seed: measure(seed) for seed in self.seeds}
-        return {label: {seed: by_seed[seed][label] for seed in self.seeds} for label in by_seed[self.seeds[0]]}
 
 
 def derived_suite(finding: str, key: str, content: Mapping[str, Any]) -> Suite:
@@ -258,3 +207,40 @@ def load_finding(name: str) -> Finding:
         raise unknown("finding", name, files)
     content = read_yaml(files[name], "finding", "claim, source and expect")
     return validated(Finding, {"name": name} | content, f"finding {name}")
+
+
+class Outcome(Record):
+    """What was measured for one finding."""
+
+    rule: str
+    """``Finding.rule`` at the time: an outcome of another rule is not judged."""
+    samples: dict[str, dict[int, float]]
+    """Label → seed → number."""
+    minutes: float
+    """Minutes of one core that the runs took."""
+    finished: str
+    """ISO 8601, UTC."""
+    commit: str | None
+    versions: dict[str, str]
+
+
+def read_outcomes(path: Path) -> dict[str, Outcome]:
+    """Finding → outcome; empty without the file.
+
+    Raises:
+        InputError: a broken file.
+    """
+    if not path.exists():
+        return {}
+    with reading(path, "does not hold outcomes of findings", "delete it to measure them again"):
+        return TypeAdapter(dict[str, Outcome]).validate_json(path.read_bytes())
+
+
+def write_outcomes(path: Path, outcomes: Mapping[str, Outcome]) -> None:
+    """Write all outcomes, one finding per line, sorted by name.
+
+    Raises:
+        InputError: the file cannot be written.
+    """
+    rows = [f"{json.dumps(name)}: {outcomes[name].model_dump_json()}" for name in sorted(outcomes)]
+    write_atomic(path, "{\n" + ",\n".join(rows) + "\n}\n")

@@ -20,8 +20,6 @@ class Measure(Section):
     to: Annotated[float, Field(gt=0)]
     tasks: list[str] = []
     """Tasks of the suite; empty: all."""
-    above_chance: bool = False
-    """Guessing is taken out: a score s with chance c counts as (s − c)/(1 − c)."""
 
     def reads(self, result: Result, encoding: str) -> bool:
         """Whether a result is of an encoding."""
@@ -36,12 +34,7 @@ class Measure(Section):
         at = [s for s in run.scores if self.past < s.length / run.train_length <= self.to]
         if not at:
             raise InputError(f"{run.path}: no test length l with {self.past:g} < l/L ≤ {self.to:g}")
-        pairs = [(s.exact, s.chance) if self.score == "exact" else (s.token, s.token_chance) for s in at]
-        if not self.above_chance:
-            return fmean(value for value, _ in pairs)
-        if any(chance is None for _, chance in pairs):
-            raise InputError(f"{run.path} does not record the chance of a token; run it again")
-        return fmean((value - chance) / (1 - chance) for value, chance in pairs if chance is not None)
+        return fmean(s.exact if self.score == "exact" else s.token for s in at)
 
 
 class Quantity(Section):

@@ -1,8 +1,7 @@
 """Whether a published finding is reproduced: its claim as one test, its parts, and the verdict.
 
-Means over seeds are compared with Welch's standard error and degrees of freedom, seeds that fail or succeed with exact tests.
-The claim is tested as a whole: by the mean of its parts' differences, or, if its parts are not all differences, by the weakest
-part (an intersection–union test). A single part refutes the claim only after Holm's correction for the number of parts.
+Means over seeds are compared with Welch's standard error and degrees of freedom. The claim is tested as a whole, by the mean of
+its parts' differences. A single part refutes the claim only after Holm's correction for the number of parts.
 """
 
 import math
@@ -12,21 +11,18 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import binomtest, fisher_exact, t
+from scipy.stats import t
 
-from .finding import ALPHA, LEAST_POWER, Expectation, Finding, Samples
-from .outcome import Outcome
+from .finding import ALPHA, Expectation, Finding, Outcome, Samples
 
 REPRODUCED, DIRECTION, NOT, OPEN = "reproduced", "direction only", "not reproduced", "inconclusive"
-CANNOT, WITHDRAWN = "setting cannot test it", "withdrawn"
-NOT_RUN, STALE = "not run", "not run since its rule changed"
-RULES = (REPRODUCED, DIRECTION, OPEN, NOT, CANNOT, WITHDRAWN)
+WITHDRAWN, NOT_RUN, STALE = "withdrawn", "not run", "not run since its rule changed"
+RULES = (REPRODUCED, DIRECTION, OPEN, NOT, WITHDRAWN)
 """Verdicts, from best to worst.
 
 Reproduced: the claim is significant at one-sided 2.5 %, every part is on its side, and no published difference is further away
 than the tolerance; otherwise, direction only. Not reproduced: the opposite of the claim, or of one part after Holm's
-correction, is significant. The setting cannot test it: the power that was planned before the runs is under ``LEAST_POWER``.
-Withdrawn: the rule was not fair to the claim.
+correction, is significant. Withdrawn: the rule was not fair to the claim.
 """
 
 
@@ -39,7 +35,7 @@ class Part:
     estimate: float
     """Of the left side; NaN without runs."""
     half_width: float | None
-    """Of the 95 % interval over seeds; None if there is none: a single seed, a bound, or an exact test."""
+    """Of the 95 % interval over seeds; None for a single seed."""
     published: float | None
     """The same number from the paper; None if it was not published."""
     holds: bool
@@ -63,7 +59,7 @@ class Judgement:
     p: float = math.nan
     """One-sided, of the whole claim."""
     why: str = ""
-    """Why it is withdrawn or cannot be tested."""
+    """Why it is withdrawn."""
 
 
 class Contrast(NamedTuple):
@@ -109,8 +105,6 @@ def verdict_of(finding: Finding, outcome: Outcome | None) -> Judgement:
     """The verdict on a finding's outcome; without parts if there is none of the present rule."""
     if finding.withdrawn:
         return Judgement(WITHDRAWN, why=finding.withdrawn)
-    if finding.planned and finding.planned.power < LEAST_POWER:
-        return Judgement(CANNOT, why=f"power {finding.planned.power:.0%}: {finding.planned.source}")
     if outcome is None or outcome.rule != finding.rule:
         return Judgement(NOT_RUN if outcome is None else STALE)
     return judge(finding, outcome.samples)
@@ -122,15 +116,12 @@ def judge(finding: Finding, samples: Samples) -> Judgement:
     Arguments:
         samples: see ``Finding.samples``; labels without a seed leave the claim inconclusive.
     """
-    parts = [part for one in finding.expect for part in parts_of(finding, one, samples)]
-    adjusted = holm([part.p_against for part in parts])
     differences = [pair for one in finding.expect for pair in pairs_of(one)]
-    if len(differences) == len(parts) and finding.success is None:
-        whole, bound = mean_of(differences)
-        found = contrast(whole, samples)
-        p, p_against = found.p_above(bound), min(found.p_below(bound), *adjusted)
-    else:
-        p, p_against = max(part.p for part in parts), min(adjusted)
+    parts = [difference_part(weights, bound, finding, samples) for weights, bound in differences]
+    adjusted = holm([part.p_against for part in parts])
+    whole, bound = mean_of(differences)
+    found = contrast(whole, samples)
+    p, p_against = found.p_above(bound), min(found.p_below(bound), *adjusted)
     parts = [replace(one, verdict=verdict(one.p, against, [one])) for one, against in zip(parts, adjusted, strict=True)]
     return Judgement(verdict(p, p_against, parts), parts, p)
 
@@ -157,7 +148,7 @@ Weights = dict[str, float]
 
 
 def pairs_of(expectation: Expectation) -> list[tuple[Weights, float]]:
-    """Weights of each difference, and what it must exceed; a number moves to the other side. Empty unless ``more``."""
+    """Weights of each difference, and what it must exceed; a number moves to the other side."""
 
     def sides(side: list[str] | float) -> Sequence[str | float]:
         return side if isinstance(side, list) else [side]
@@ -167,7 +158,7 @@ def pairs_of(expectation: Expectation) -> list[tuple[Weights, float]]:
         weights = {x: sign for x, sign in ((left, 1.0), (right, -1.0)) if isinstance(x, str)}
         bound = expectation.by + (right if isinstance(right, float) else 0.0) - (left if isinstance(left, float) else 0.0)
         found.append((weights, bound))
-    return found if not (expectation.same or expectation.at_most) else []
+    return found
 
 
 def mean_of(differences: Sequence[tuple[Weights, float]]) -> tuple[Weights, float]:
@@ -179,59 +170,23 @@ def mean_of(differences: Sequence[tuple[Weights, float]]) -> tuple[Weights, floa
     return total, sum(bound for _, bound in differences) / len(differences)
 
 
-def parts_of(finding: Finding, expectation: Expectation, samples: Samples) -> list[Part]:
-    if expectation.at_most:
-        return [bound_part(label, bound, samples) for label, bound in expectation.at_most.items()]
-    if expectation.same:
-        a, b = expectation.same
-        return [same_part(a, b, expectation.within, finding, samples)]
-    return [difference_part(weights, bound, finding, samples) for weights, bound in pairs_of(expectation)]
-
-
-def same_part(a: str, b: str, bound: float, finding: Finding, samples: Samples) -> Part:
-    """Two means that must differ by at most a bound: two one-sided tests."""
-    weights = {a: 1.0, b: -1.0}
-    found, published = contrast(weights, samples), published_sum(weights, finding)
-    p = max(found.p_above(-bound), found.p_below(bound))
-    against = min(1.0, 2 * min(found.p_above(bound), found.p_below(-bound)))
-    near = published is None or abs(found.estimate - published) <= finding.tolerance
-    holds = abs(found.estimate) <= bound
-    return Part(f"|{a} − {b}| ≤ {bound:g}", found.estimate, found.half_width, published, holds, near, p, against)
-
-
 def difference_part(weights: Weights, bound: float, finding: Finding, samples: Samples) -> Part:
     """A difference of two means, or a mean, that must be above a bound. Readers see one mean as it is, not its negative."""
     found, published = contrast(weights, samples), published_sum(weights, finding)
     near = published is None or abs(found.estimate - published) <= finding.tolerance
-    p, against, half_width = found.p_above(bound), found.p_below(bound), found.half_width
-    if finding.success is not None:
-        p, against = (counts_p(weights, bound, finding.success, samples, side) for side in ("greater", "less"))
-        half_width = None
     first, *others = weights
     sign = 1.0 if others else weights[first]
     text = f"{first} − {others[0]} > {bound:g}" if others else f"{first} {'>' if sign > 0 else '<'} {sign * bound:g}"
-    published = None if published is None else sign * published
-    return Part(text, sign * found.estimate, half_width, published, found.estimate > bound, near, p, against)
-
-
-def counts_p(weights: Weights, bound: float, success: float, samples: Samples, side: str) -> float:
-    """Exact one-sided p of the seeds that succeed: Fisher's test of two labels, the binomial test of one against a share."""
-    if not all(samples.get(label) for label in weights):
-        return 1.0
-    wins = [[x >= success for x in samples[label].values()] for label in weights]
-    rows = [[sum(own), len(own) - sum(own)] for own in wins]
-    if len(rows) == 2:
-        return float(fisher_exact(rows, alternative=side).pvalue)
-    if min(weights.values()) < 0:  # the share must be below the bound
-        side = {"greater": "less", "less": "greater"}[side]
-    return float(binomtest(rows[0][0], sum(rows[0]), abs(bound), alternative=side).pvalue)
-
-
-def bound_part(label: str, bound: float, samples: Samples) -> Part:
-    """A number that no seed may exceed."""
-    worst = max(samples.get(label, {}).values(), default=math.nan)
-    p, against = (1.0, 1.0) if math.isnan(worst) else (0.0, 1.0) if worst <= bound else (1.0, 0.0)
-    return Part(f"{label} ≤ {bound:g}, worst seed", worst, None, None, worst <= bound, True, p, against)
+    return Part(
+        text,
+        sign * found.estimate,
+        found.half_width,
+        None if published is None else sign * published,
+        holds=found.estimate > bound,
+        near=near,
+        p=found.p_above(bound),
+        p_against=found.p_below(bound),
+    )
 
 
 def published_sum(weights: Weights, finding: Finding) -> float | None:

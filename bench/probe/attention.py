@@ -1,11 +1,10 @@
 """Probes of attention: how far back it looks, how it changes as sequences grow, and whose attention is like whose.
 
-All read the places i where the answer is predicted, with weights A_ij of keys j; layers whose attention has no weights are left
-out.
+All read the places i where the answer is predicted, with weights A_ij of keys j; encodings that compute their attention
+themselves are left out where weights are needed.
 
 ``distance`` (Kazemnejad et al. 2023, ``src/analyzers/attention_aggregate_analyzer.py``), by layer and head, at L, 2 L and the
-longest length: Σ_j A_ij (i − j)/(i + 1), over Σ_j A_ij where weights do not sum to 1. 0 is the token itself; ``<bos>`` is at
-i/(i + 1).
+longest length: Σ_j A_ij (i − j)/(i + 1). 0 is the token itself; ``<bos>`` is at i/(i + 1).
 
 ``growth``, by layer, means over places and heads:
 
@@ -39,28 +38,19 @@ from .subject import Subject, as_tokens, predicting, trained_subject
 REFERENCE = "nope"
 CELLS = 2**21
 """Largest number of tokens² of a batch, which bounds the memory."""
-MOST_PLACES = 128
-"""Most places of one example that similarity compares, evenly spaced; a text has an answer token at every place."""
 Look = Callable[[Int[Tensor, " R"], Float[Tensor, "R H T"] | None, Float[Tensor, "R H d"]], dict[str, Tensor]]
 """Name → numbers of R places, from their positions, weights and outputs."""
 
 
-def at_places(
-    subject: Subject, length: int, count: int, look: Look, cells: int = CELLS, most: int | None = None
-) -> dict[int, dict[str, Tensor]]:
-    """Layer → what ``look`` returns of ``count`` examples of one length.
-
-    Arguments:
-        cells: largest number of tokens² of a batch.
-        most: see ``predicting``.
-    """
+def at_places(subject: Subject, length: int, count: int, look: Look) -> dict[int, dict[str, Tensor]]:
+    """Layer → what ``look`` returns of ``count`` examples of one length."""
     found: dict[int, list[dict[str, Tensor]]] = {}
     announced, generator = subject.context(length)
     examples = subject.examples(length, count)
-    size = max(1, cells // examples.tokens.shape[1] ** 2)
+    size = max(1, CELLS // examples.tokens.shape[1] ** 2)
     for start in range(0, count, size):
         part = examples.rows(slice(start, start + size))
-        asked = predicting(part, most)
+        asked = predicting(part)
 
         def use(attention: Attention, asked: Tensor = asked) -> None:
             weights = None if attention.weights is None else attention.weights.transpose(1, 2)[asked]
@@ -78,12 +68,12 @@ def distance(subject: Subject) -> list[Value]:
         if weights is None:
             return {}
         back = place[:, None, None] - torch.arange(weights.shape[-1])
-        return {"mean_distance": (weights * back / (place[:, None, None] + 1)).sum(-1) / weights.sum(-1)}
+        return {"mean_distance": (weights * back / (place[:, None, None] + 1)).sum(-1)}
 
     return [
         Value(quantity, value, length, layer, head)
         for length in sorted({subject.train_length, subject.past, subject.task.longest})
-        for layer, numbers in at_places(subject, length, 8, look, 2 * CELLS).items()  # in single precision, so twice as many
+        for layer, numbers in at_places(subject, length, 8, look).items()
         for quantity, by_place in numbers.items()
         for head, value in enumerate(by_place.mean(0).tolist())
     ]
@@ -107,7 +97,7 @@ def spread(place: Tensor, weights: Tensor | None, output: Tensor) -> dict[str, T
     if weights is None:
         return found
     weights = weights.double()
-    entropy = torch.special.entr(weights.clamp_min(0)).sum(-1) / (place[:, None] + 1).clamp_min(2).log()
+    entropy = torch.special.entr(weights).sum(-1) / (place[:, None] + 1).clamp_min(2).log()
     return found | {"entropy": entropy, "largest_weight": weights.amax(-1)}
 
 
@@ -141,12 +131,9 @@ def read_rows(subject: Subject, length: int) -> list[Float[Tensor, "R H T"]]:
     """The attention of each layer at the asked places; empty if a layer has no weights."""
 
     def look(place: Tensor, weights: Tensor | None, output: Tensor) -> dict[str, Tensor]:
-        if weights is None:
-            return {}
-        weights = weights.double().clamp_min(0)
-        return {"rows": weights / weights.sum(-1, keepdim=True)}
+        return {} if weights is None else {"rows": weights.double()}
 
-    layers = at_places(subject, length, 10, look, cells=2**62, most=MOST_PLACES).values()  # in one batch
+    layers = at_places(subject, length, 10, look).values()
     return [layer["rows"] for layer in layers] if all(layers) else []
 
 

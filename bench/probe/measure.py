@@ -18,7 +18,6 @@ from bench.runs.run import Run
 from bench.runs.shared_training import weights_file
 from bench.runs.worker import RunRequest, end_with_parent
 from tasks import plural
-from tasks.key_retrieval import KeyRetrieval
 from tasks.language import Language
 
 from . import answers, attention, position
@@ -27,7 +26,6 @@ from .subject import Subject, trained_subject
 
 DIGITS = 5
 """Significant digits of a stored number."""
-NO_WEIGHTS = "some attention is not a weighted sum of values, so it has no weights"
 
 
 class Probe(NamedTuple):
@@ -35,23 +33,17 @@ class Probe(NamedTuple):
 
     version: int
     measure: Callable[[Subject], list[Value]]
-    without: str = ""
-    """Why there may be no values."""
     applies: Callable[[Run], bool] = lambda run: True
     """Whether it is defined for the run's task."""
 
 
-def has_needle(run: Run) -> bool:
-    return run.task == KeyRetrieval.name and run.suite.spec(run.task).variant == "needle"
-
-
 PROBES = {
     "position": Probe(1, position.measure),
-    "distance": Probe(1, attention.distance, NO_WEIGHTS),
+    "distance": Probe(1, attention.distance),
     "growth": Probe(2, attention.growth),
-    "similarity": Probe(2, attention.similarity, f"{NO_WEIGHTS}; or it is the model that others are compared with"),
-    "context": Probe(1, answers.context, "no answer token has more tokens before it than a sequence of length L"),
-    "needle": Probe(1, answers.needle, applies=has_needle),
+    "similarity": Probe(2, attention.similarity),
+    "context": Probe(1, answers.context),
+    "needle": Probe(1, answers.needle, lambda run: (run.task, run.suite.spec(run.task).variant) == ("key_retrieval", "needle")),
     "excess": Probe(1, answers.excess, applies=lambda run: run.task == Language.name),
 }
 """Name → probe."""
@@ -103,7 +95,6 @@ def measure_run(run: Run, out: Path, probes: Collection[str]) -> float:
         if name in probes and probe.applies(run) and not stored(run, out, name):
             start = time.perf_counter()
             values = probe.measure(subject) if subject else []
-            note = "" if values else probe.without if subject else "the run diverged"
             record = ProbeRecord(
                 probe=name,
                 version=probe.version,
@@ -111,7 +102,7 @@ def measure_run(run: Run, out: Path, probes: Collection[str]) -> float:
                 encoding=run.encoding,
                 source_sha256=source_hash(get_encoding(run.encoding)),
                 device=result.device if result else "",
-                note=note,
+                note="" if subject else "the run diverged",
                 values=[v if v.value is None else v._replace(value=float(f"{v.value:.{DIGITS}g}")) for v in values],
                 seconds=round(time.perf_counter() - start, 3),
             )

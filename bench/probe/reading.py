@@ -9,14 +9,10 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional as F
 
 from bench.encodings import At, Encoding, Wrapper
-from bench.encodings.attention import masked, scores
+from bench.encodings.attention import masked_softmax, scores
 from bench.training.model import Block, Decoder
-
-TOLERANCE = 1e-3
-"""Largest difference between the attention's output and that of the recovered weights, relative to the largest output."""
 
 
 class Attention(NamedTuple):
@@ -24,7 +20,7 @@ class Attention(NamedTuple):
 
     layer: int
     weights: Float[Tensor, "B H T T"] | None
-    """A_ij of query i and key j; None where the output is not A·v, nor A·v and a term without v."""
+    """A_ij of query i and key j, softmax(q·k/√d + bias); None if the encoding computes its attention itself."""
     output: Float[Tensor, "B H T d"]
     """The heads' outputs, before they are mixed."""
 
@@ -34,20 +30,6 @@ def replaces_attention(encoding: Encoding) -> bool:
     while isinstance(encoding, Wrapper) and type(encoding).attend is Wrapper.attend:
         encoding = encoding.base
     return type(encoding).attend is not Encoding.attend
-
-
-def one_hot_weights(
-    attend: Callable[[Tensor], Tensor], v: Float[Tensor, "B H T d"]
-) -> tuple[Float[Tensor, "B H T T"], Float[Tensor, "B H T d"]]:
-    """The weights of any attention, and its output for values of 0, which holds the terms without values.
-
-    Column j of the weights is the output for values that are 1 at key j and 0 elsewhere, less the output for 0. d keys are
-    asked for at a time, because an encoding may add vectors of width d.
-    """
-    count, width = v.shape[-2:]
-    offset = attend(torch.zeros_like(v))
-    eye = F.pad(torch.eye(count, dtype=v.dtype, device=v.device), (0, -count % width)).expand(*v.shape[:2], -1, -1)
-    return torch.cat([attend(part) - offset for part in eye.split(width, -1)], -1)[..., :count], offset
 
 
 @torch.inference_mode()
@@ -60,28 +42,15 @@ def read_attention(
 ) -> Float[Tensor, "B T D"]:
     """Call ``use`` with the attention of each layer in turn, so that no two are in memory; returns the last hidden states.
 
-    The weights are softmax(q·k/√d + bias), or ``one_hot_weights`` of an encoding that computes its attention itself.
-
     Arguments:
         announced_length, generator: see ``Decoder.forward``.
     """
     encoding, attend = model.encoding, model.encoding.attend
 
     def reading(q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, at: At) -> Tensor:
-        before = at.generator.get_state() if at.generator else None
-
-        def again(values: Tensor) -> Tensor:
-            if at.generator and before is not None:
-                at.generator.set_state(before)  # every call draws the same
-            return attend(q, k, values, bias, at)
-
-        if replaces_attention(encoding):
-            weights, offset = one_hot_weights(again, v)
-        else:
-            weights, offset = masked(scores(q, k, encoding.setup), bias, at).softmax(-1), torch.zeros_like(v)
-        out = again(v)
-        exact = (weights @ v + offset - out).abs().max() <= TOLERANCE * out.abs().max()  # False for NaN
-        use(Attention(at.layer, weights if exact else None, out))
+        out = attend(q, k, v, bias, at)
+        weights = None if replaces_attention(encoding) else masked_softmax(scores(q, k, encoding.setup), bias, at)
+        use(Attention(at.layer, weights, out))
         return out
 
     model.eval()

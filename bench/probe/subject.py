@@ -73,19 +73,9 @@ def as_tokens(examples: Examples) -> Int[Tensor, "B T"]:
     return torch.from_numpy(np.ascontiguousarray(examples.tokens))
 
 
-def predicting(examples: Examples, most: int | None = None) -> Bool[Tensor, "B T"]:
-    """True where the next token is part of the answer.
-
-    Arguments:
-        most: places of each example, evenly spaced; None: all.
-    """
-    asked = torch.nn.functional.pad(torch.from_numpy(examples.targets)[:, 1:], (0, 1))
-    if most is not None:
-        for row in asked:
-            places = row.nonzero()[:, 0]
-            row[:] = False
-            row[places[torch.linspace(0, len(places) - 1, min(most, len(places))).long()]] = True
-    return asked
+def predicting(examples: Examples) -> Bool[Tensor, "B T"]:
+    """True where the next token is part of the answer."""
+    return torch.nn.functional.pad(torch.from_numpy(examples.targets)[:, 1:], (0, 1))
 
 
 def trained_subject(run: Run, out: Path) -> Subject:

@@ -35,16 +35,19 @@ def checksum(tensors: Mapping[str, Tensor], *texts: str) -> str:
     return sha.hexdigest()
 
 
-def save_checkpoint(folder: Path, model: Decoder, optimizer: AdamW, state: TrainingState, identity: str) -> None:
+def save_checkpoint(
+    folder: Path, model: Decoder, optimizer: AdamW, state: TrainingState, identity: str, name: str = CHECKPOINT
+) -> None:
     """Write everything needed to resume a run.
 
     Arguments:
         identity: suite fingerprint, task, encoding, seed, source hash, torch version and device; a checkpoint with another
             identity is never resumed.
+        name: ``CHECKPOINT``, or ``WEIGHTS`` of a finished training.
     """
     tensors, text = collect_tensors(model, optimizer), json.dumps(asdict(state))
     metadata = {"identity": identity, "state": text, "digest": checksum(tensors, identity, text)}
-    write_atomic(folder / CHECKPOINT, save(tensors, metadata))
+    write_atomic(folder / name, save(tensors, metadata))
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], str, TrainingState]:
@@ -78,8 +81,8 @@ def load_checkpoint(
 ) -> TrainingState | None:
     """Restore model and optimizer from a checkpoint; None if there is no usable one.
 
-    A file that is damaged or belongs to another run is renamed to ``<name>.unusable`` before anything is restored from it. The
-    run then starts from the beginning and gives the same result.
+    A file that is damaged or belongs to another run counts as none: the run then starts from the beginning and gives the same
+    result.
 
     Arguments:
         name: ``CHECKPOINT``, or ``WEIGHTS`` of a finished training.
@@ -88,27 +91,20 @@ def load_checkpoint(
         InputError: the file cannot be read, or holds the weights of a finished run that was trained otherwise.
     """
     path = folder / name
-    if not path.exists():
-        return None
     try:
         tensors, found, state = read_checkpoint(path)
-        if found != identity and name == WEIGHTS and (folder / RESULT).exists():
-            raise InputError(
-                f"{path} are the tested weights of a training with other code, another torch or another device; "
-                f"use another --out, or delete {folder} to run it again"
-            )
-        if found != identity:
-            raise ValueError("of another run")
-        if {n: t.shape for n, t in tensors.items()} != {n: t.shape for n, t in collect_tensors(model, optimizer).items()}:
-            raise ValueError("of another model")
-    except FileNotFoundError:  # deleted since: its run has ended in another process
+    except FileNotFoundError:
         return None
     except OSError as error:
         raise InputError(f"cannot read {path}: {error}") from error
-    except InputError:
-        raise
     except ValueError:
-        path.replace(path.with_name(name + ".unusable"))
+        return None
+    if found != identity and name == WEIGHTS and (folder / RESULT).exists():
+        raise InputError(
+            f"{path} are the tested weights of a training with other code, another torch or another device; "
+            f"use another --out, or delete {folder} to run it again"
+        )
+    if found != identity:
         return None
     model.load_state_dict(weights_in(tensors))
     for name, value in optimizer.moments().items():

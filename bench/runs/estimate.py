@@ -1,16 +1,11 @@
-"""Estimated time of runs, from earlier results of their tasks or guessed from their FLOPs, and ``lprime run --dry-run``."""
+"""Time of runs, guessed from their FLOPs, and ``lprime run --dry-run``."""
 
-import heapq
-import statistics
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from bench.result import RESULT, read_result
 from bench.suites.parts import ModelSpec
 from bench.suites.suite import Suite
-from tasks import InputError, plural
+from tasks import plural
 
 from .progress import format_duration
 from .run import Run
@@ -21,55 +16,22 @@ CPU_FLOPS, GPU_FLOPS = 4e10, 1e13
 ``standard``, ten at a time on an H200, took 1.6 times as long as guessed."""
 GPU_STEP_S = 0.008
 """Minimum step time on such a GPU, however small the model: a guess."""
-MOST_RESULTS = 20
-"""Maximum number of results read per task."""
 
 
-class Estimate(NamedTuple):
-    seconds: dict[Run, float]
-    """Estimated seconds of each run."""
-    guessed: bool
-    """Whether the time of a task was guessed from its FLOPs, for lack of results."""
-
-
-def estimate(runs: Sequence[Run], out: Path, device: str) -> Estimate:
-    """Estimate the time of runs of one suite, executed in this order. Those whose training exists by then make only their extra
-    stage, if any, and evaluate."""
-    suite = runs[0].suite
-    measured = {task: measured_time(suite, task, out, device) for task in dict.fromkeys(run.task for run in runs)}
-    times = {task: time or guessed_time(suite, task, device) for task, time in measured.items()}
+def estimate(runs: Sequence[Run], out: Path, device: str) -> dict[Run, float]:
+    """Guess the seconds of each run of one suite, if they are executed in this order. Those whose training exists by then make
+    only their extra stage, if any, and evaluate."""
     seconds = {}
+    times = {task: guessed_time(runs[0].suite, task, device) for task in dict.fromkeys(run.task for run in runs)}
     for run, steps in steps_to_make(runs, out).items():
         train_s, evaluate_s = times[run.task]
         seconds[run] = evaluate_s + steps / run.steps * train_s
-    return Estimate(seconds, guessed=None in measured.values())
+    return seconds
 
 
 def duration(seconds: Sequence[float], at_once: int) -> float:
-    """Seconds until all runs have ended, if they start in order, ``at_once`` at a time."""
-    ends: list[float] = []
-    for takes in seconds:
-        heapq.heappush(ends, takes + (heapq.heappop(ends) if len(ends) == at_once else 0.0))
-    return max(ends, default=0.0)
-
-
-def measured_time(suite: Suite, task: str, out: Path, device: str) -> tuple[float, float] | None:
-    """Median seconds of training and evaluation over results of the same kind of device whose runs made their own training and
-    did not diverge, since those that do stop early; None without results."""
-    found = []
-    for path in islice((out / suite.name / task).glob(f"*/seed-*/{RESULT}"), MOST_RESULTS):
-        try:
-            result = read_result(path)
-        except InputError:
-            continue  # reported by the command that needs this result
-        same_device = result.device.startswith("cpu") == (device == "cpu")
-        whole = result.status == "done" and not result.trained_as
-        if result.fingerprint == suite.fingerprint and same_device and whole:
-            found.append(result.timings)
-    if not found:
-        return None
-    evaluate_s = statistics.median(t.evaluate_s for t in found)
-    return statistics.median(t.total_s for t in found) - evaluate_s, evaluate_s
+    """About how many seconds runs take, ``at_once`` at a time."""
+    return max([sum(seconds) / at_once, *seconds])
 
 
 def guessed_time(suite: Suite, task: str, device: str) -> tuple[float, float]:
@@ -109,25 +71,15 @@ def local_dry_run(runs: Sequence[Run], out: Path, device: str, workers: int) -> 
         runs: of one suite.
     """
     found = estimate(runs, out, device)
-    total, at_once, name = duration(list(found.seconds.values()), workers), min(workers, len(runs)), runs[0].suite.name
+    total, at_once, name = duration([*found.values()], workers), min(workers, len(runs)), runs[0].suite.name
     return [
         f"{plural(len(runs), 'run')} of suite {name} on this machine ({device}), results under {out / name}",
         time_of_a_run(found),
-        f"about {span(total)} with {at_once} at a time",
+        f"about {format_duration(total)} with {at_once} at a time",
     ]
 
 
-def time_of_a_run(found: Estimate) -> str:
-    """The shortest and the longest estimated time, and their basis."""
-    shortest, longest = span(min(found.seconds.values())), span(max(found.seconds.values()))
-    basis = "guessed from the FLOPs" if found.guessed else "from finished runs of the same tasks"
-    return f"a run takes {shortest if shortest == longest else f'{shortest} to {longest}'} ({basis})"
-
-
-def span(seconds: float) -> str:
-    """``8 s``, ``2:03 minutes`` or ``6:10 hours``; at least ``1 s``, since no estimate is finer."""
-    if seconds < 59.5:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 3599.5:
-        return f"{format_duration(seconds)} minutes"
-    return f"{format_duration(60 * round(seconds / 60)).removesuffix(':00')} hours"
+def time_of_a_run(seconds: Mapping[Run, float]) -> str:
+    """The shortest and the longest guessed time."""
+    shortest, longest = format_duration(min(seconds.values())), format_duration(max(seconds.values()))
+    return f"a run takes {shortest if shortest == longest else f'{shortest} to {longest}'} (guessed from its FLOPs)"

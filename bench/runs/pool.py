@@ -5,8 +5,7 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -40,20 +39,6 @@ def worker_environment() -> dict[str, str]:
     return {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "GLIBC_TUNABLES": malloc}
 
 
-@contextmanager
-def environment(variables: Mapping[str, str]) -> Iterator[None]:
-    """Set environment variables for the processes started in the block."""
-    before = os.environ.copy()
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        for name in variables:
-            os.environ.pop(name)
-            if name in before:
-                os.environ[name] = before[name]
-
-
 @dataclass
 class Worker:
     """A worker process and the run it executes."""
@@ -64,15 +49,11 @@ class Worker:
     ready: bool = False
     """Whether its imports are done."""
     gpu: str = ""
-    plugin: str = ""
-    """Encoding with code of a plugin that the process has loaded: the only one that it serves from then on."""
 
 
 @dataclass
 class LocalPool:
     """Executes as many runs at a time as there are workers; one thread per run is faster than several.
-
-    Runs that together need more memory than their GPU has go on with fewer workers.
 
     Arguments:
         workers: number of processes; by default one per available core.
@@ -93,8 +74,6 @@ class LocalPool:
     request: Callable[[Run], RunRequest] = RunRequest.of
     keep_weights: Collection[str] | None = None
     active: list[Worker] = field(default_factory=list, init=False)
-    large: set[Run] = field(default_factory=set, init=False)
-    """Runs that found no memory on their GPU."""
     queue: deque[Run] = field(default_factory=deque, init=False)
     out: Path = field(default=Path("runs"), init=False)
     on_event: Callable[[Event], None] = field(default=lambda event: None, init=False)
@@ -104,17 +83,20 @@ class LocalPool:
             raise InputError(f"workers must be 1 or more, got {self.workers}")
 
     def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
-        """See ``Executor``."""
+        """Execute all runs. A run that fails is reported as an event and does not stop the others.
+
+        Raises:
+            KeyboardInterrupt: the user stopped it; the state of unfinished runs has been saved.
+        """
         self.queue, self.out, self.on_event, active = deque(runs), out, on_event, self.active
         keep = shared_trainings(run.encoding for run in runs) if self.keep_weights is None else self.keep_weights
         try:
             while self.queue or any(worker.run for worker in active):
-                self.end_idle_plugins()
                 busy = sum(worker.run is not None for worker in active)
                 while self.queue and len(active) < min(self.workers, len(self.queue) + busy):
                     self.start_worker()
                 for worker in active:
-                    if worker.ready and worker.run is None and (run := self.next_run(worker.plugin)):
+                    if worker.ready and worker.run is None and (run := self.next_run()):
                         self.assign(worker, run, run.encoding in keep)
                 ready = wait([worker.pipe for worker in active] + [worker.process.sentinel for worker in active], timeout=1.0)
                 for worker in list(active):
@@ -137,42 +119,31 @@ class LocalPool:
             worker.gpu = variables["CUDA_VISIBLE_DEVICES"] = min(self.gpus, key=used.count)
         resource_tracker.ensure_running()  # otherwise the first process start does it, and unblocks the signals
         signal.pthread_sigmask(signal.SIG_BLOCK, BLOCKED_SIGNALS)
+        before = os.environ.copy()
+        os.environ.update(variables)
         try:
-            with environment(variables):
-                worker.process.start()
+            worker.process.start()
             theirs.close()
             self.active.append(worker)
-        finally:  # pending signals arrive now, when the worker is in the pool
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, BLOCKED_SIGNALS)  # pending ones arrive now, the worker is in the pool
 
-    def next_run(self, plugin: str = "") -> Run | None:
-        """The first run, of one encoding if a plugin is loaded, whose training no worker is making at present."""
+    def next_run(self) -> Run | None:
+        """The first run whose training no worker is making at present."""
         busy = [worker.run for worker in self.active if worker.run]
         in_progress = {training_run(run) for run in busy if not is_trained(run, self.out)}
-        mine = (run for run in self.queue if plugin in ("", run.encoding))
-        return next((run for run in mine if training_run(run) not in in_progress), None)
-
-    def end_idle_plugins(self) -> None:
-        """End the workers that wait, have loaded a plugin, and have no run of it left: code of a plugin, which can change the
-        harness in its process, affects no other encoding."""
-        left = {run.encoding for run in self.queue}
-        for worker in [w for w in self.active if w.plugin and w.run is None and w.plugin not in left]:
-            self.active.remove(worker)
-            worker.process.kill()
-            worker.process.join()
-            worker.pipe.close()
+        return next((run for run in self.queue if training_run(run) not in in_progress), None)
 
     def assign(self, worker: Worker, run: Run, keep_weights: bool) -> None:
         """Send a run of the queue to an idle worker."""
-        from bench.plugins.registry import is_built_in  # loads torch
-
         try:
             worker.pipe.send(replace(self.request(run), keep_weights=keep_weights))
         except OSError:
             return  # it died while idle; handle_exit follows, and another worker takes the run
         self.queue.remove(run)
         worker.run = run
-        worker.plugin = "" if is_built_in(run.encoding) else run.encoding
         self.on_event(Event("started", run))
 
     def receive(self, worker: Worker) -> None:
@@ -187,22 +158,9 @@ class LocalPool:
                 assert run is not None
                 if kind != "step":
                     worker.run = None
-                if kind == "out of memory":
-                    self.make_room(worker, run, text)
-                else:
-                    self.on_event(Event(kind, run, step, text))
+                self.on_event(Event(kind, run, step, text))
         except (EOFError, ConnectionError):
             worker.process.join(1)  # its exit is handled by the caller
-
-    def make_room(self, worker: Worker, run: Run, reason: str) -> None:
-        """Try a run again that found no memory on its GPU, with one worker fewer if others share the GPU; it fails if it is
-        alone there for the second time."""
-        if any(other.run and other.gpu == worker.gpu for other in self.active):
-            self.workers = max(1, self.workers - 1)
-        elif run in self.large:
-            return self.fail(run, reason)
-        self.large.add(run)
-        self.queue.appendleft(run)
 
     def handle_exit(self, worker: Worker) -> None:
         """Handle a worker that ended: its run failed, unless the exit code says that it is saved or was not begun."""
@@ -216,14 +174,12 @@ class LocalPool:
         if worker.run is None:
             raise InputError(f"a worker process ended with {reason} before its first run; see its message above")
         hint = ", out of memory?" if code == -signal.SIGKILL else ""
-        self.fail(worker.run, f"its worker process died ({reason}{hint})")
-
-    def fail(self, run: Run, error: str) -> None:
+        error = f"its worker process died ({reason}{hint})"
         try:
-            run.fail(self.out, error)
+            worker.run.fail(self.out, error)
         except InputError as unwritable:
             error = f"{error}; {unwritable}"
-        self.on_event(Event("failed", run, text=error))
+        self.on_event(Event("failed", worker.run, text=error))
 
     def stop(self) -> None:
         """Stop all workers; busy ones save their runs first."""

@@ -57,18 +57,6 @@ class Failure(BaseModel):
     """Fingerprint of the suite, if known."""
 
 
-def read_failure(path: Path | str) -> Failure | None:
-    """Read a failure report; None if it does not exist.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    with reading(path, "is not a failure report", "delete it to run it again"):
-        with suppress(FileNotFoundError, NotADirectoryError), open(path, "rb") as file:
-            return Failure.model_validate_json(file.read())
-        return None
-
-
 @dataclass(frozen=True)
 class Run:
     """One cell of a suite's grid: task, encoding, seed and learning rate."""
@@ -166,8 +154,12 @@ class Run:
         Raises:
             InputError: the file is damaged.
         """
-        failure = read_failure(f"{out}/{self.path}/{FAILURE}")
-        return failure if failure and failure.fingerprint in ("", self.suite.fingerprint) else None
+        path = f"{out}/{self.path}/{FAILURE}"
+        advice = "delete it to run it again"
+        with reading(path, "is not a failure report", advice), suppress(FileNotFoundError), open(path, "rb") as file:
+            failure = Failure.model_validate_json(file.read())
+            return failure if failure.fingerprint in ("", self.suite.fingerprint) else None
+        return None
 
     def state(self, out: Path) -> RunState:
         """State of the run, read from its folder. A result that cannot be used is ``unreadable``; ``result`` says why."""

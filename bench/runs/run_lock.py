@@ -4,13 +4,12 @@ There are two locks, because a run of another encoding that shares the training 
 heartbeat is only for display. Whether a run is active depends on its lock: a killed process leaves its heartbeat behind.
 """
 
-import errno
 import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 from pydantic import Field, ValidationError
 
@@ -23,8 +22,6 @@ WRITES = {LOCK: ".json", TRAINING_LOCK: ".safetensors"}
 """Files that the holder of each lock writes, by extension."""
 LOCK_WAIT_S = 0.35
 """Longer than a status command holds the lock while probing it, much shorter than a run."""
-NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
-"""Errors of file systems without locks. Two processes may then work on one run; both write the same result."""
 HEARTBEAT = "heartbeat.json"
 WRITE_EVERY_S = 5.0
 
@@ -43,44 +40,26 @@ def lock_run(folder: Path, name: str = LOCK) -> Iterator[None]:
     Raises:
         LockedElsewhere: another process holds it.
         NotWritten: the folder cannot be written.
+        InputError: its file system has no locks.
     """
     path = folder / name
-    file = open_locked(path)
-    while not is_at(path, file):  # its last holder deleted it while we waited: others lock a new file
-        file.close()
-        file = open_locked(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = open(path, "ab")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise NotWritten(f"cannot write {folder}: {error.strerror or error}") from error
     with file:
+        try:
+            ours = try_lock(file, LOCK_WAIT_S) and os.path.samestat(os.fstat(file.fileno()), os.stat(path))
+        except FileNotFoundError:  # its last holder deleted it while we waited
+            ours = False
+        except OSError as error:
+            raise InputError(f"cannot lock {folder}: {error.strerror or error}") from error
+        if not ours:
+            raise LockedElsewhere(str(folder))
         remove_stale_files(folder, WRITES[name])
         yield
         path.unlink(missing_ok=True)
-
-
-def open_locked(path: Path) -> IO[bytes]:
-    """Open a lock file and lock it, for ``lock_run``."""
-    folder = path.parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = open(path, "ab")  # noqa: SIM115 (closed by the caller)
-    except OSError as error:
-        raise NotWritten(f"cannot write {folder}: {error.strerror or error}") from error
-    try:
-        if try_lock(file, LOCK_WAIT_S):
-            return file
-    except OSError as error:
-        if error.errno in NO_LOCKS:
-            return file
-        file.close()
-        raise InputError(f"cannot lock {folder}: {error.strerror or error}") from error
-    file.close()
-    raise LockedElsewhere(str(folder))
-
-
-def is_at(path: Path, file: IO[bytes]) -> bool:
-    """Whether an open file is the one at this path."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.stat(path))
-    except OSError:  # no such file, or a stale handle of a network file system
-        return False
 
 
 @contextmanager
@@ -101,7 +80,7 @@ def lock_training(folder: Path, while_waiting: Callable[[], None]) -> Iterator[N
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process works on this run; False on file systems without locks."""
+    """Whether a process works on this run."""
     try:
         with open(folder / LOCK, "rb") as file:
             return not try_lock(file, shared=True)
@@ -140,32 +119,26 @@ def read_heartbeat(folder: Path) -> Heartbeat | None:
 
 @contextmanager
 def heartbeat(folder: Path, steps: int, report: Callable[[int], None]) -> Iterator[Callable[[int], None]]:
-    """Yield a function that calls ``report`` and writes the run's heartbeat: at first, every few seconds and at the last step.
+    """Yield a function that calls ``report`` and writes the run's heartbeat, at first and every few seconds.
 
     Arguments:
         folder: of the run, which this process has locked.
         steps: all training steps of the run.
     """
-    path, sent, rate = folder / HEARTBEAT, -1, 0.0
-    first_step, since, written = -1, 0.0, 0.0
+    path, first, since, written = folder / HEARTBEAT, -1, 0.0, 0.0
 
     def write_and_report(step: int) -> None:
-        nonlocal sent, rate, first_step, since, written
+        nonlocal first, since, written
         now = time.monotonic()
-        if sent < 0:
-            first_step, since = step, now
-        elif step > sent:  # evaluation does not count
-            rate = (step - first_step) / max(1e-9, now - since)
-        if sent < 0 or now - written >= WRITE_EVERY_S or step >= steps > sent:
+        if first < 0:
+            first, since = step, now
+        if not written or now - written >= WRITE_EVERY_S:
             written = now
-            beat = Heartbeat(step=step, steps=steps, rate=rate, at=time.time())
+            beat = Heartbeat(step=step, steps=steps, rate=(step - first) / max(1e-9, now - since), at=time.time())
             with suppress(InputError):  # a full disk is reported by the next checkpoint
                 write_atomic(path, beat.model_dump_json() + "\n", sync=False)
-        sent = step
         report(step)
 
-    with suppress(OSError):
-        path.unlink()  # of a killed process
     try:
         yield write_and_report
     finally:

@@ -20,7 +20,7 @@ from bench.training.train import TrainingState, median_step_ms
 from tasks import Examples, InputError, Task, source_sha256
 
 from .devices import current_commit, device_name, package_versions, resolve_device
-from .run import CHECKPOINT, CHECKPOINT_EVERY_S, FAILURE, WEIGHTS, Run, now
+from .run import CHECKPOINT, CHECKPOINT_EVERY_S, FAILURE, Run, now
 from .run_lock import heartbeat, lock_run
 from .run_training import Control, trained
 from .shared_training import weights_file
@@ -103,8 +103,7 @@ def finish(
         with heartbeat(folder, steps, report) as report:
             result = make(report)
         write_result(folder, result)
-        for name in (CHECKPOINT, f"{CHECKPOINT}.unusable", f"{WEIGHTS}.unusable"):
-            (folder / name).unlink(missing_ok=True)
+        (folder / CHECKPOINT).unlink(missing_ok=True)
         return result
 
 

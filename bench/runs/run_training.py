@@ -76,14 +76,16 @@ def trained(run: Run, out: Path, device: torch.device, control: Control, keep_we
         return training
     training.trained_as = shared.encoding
     with lock_training(training.folder, control.stop_if_asked):
-        if not (training.has_stage and (training.load(WEIGHTS) or training.load(CHECKPOINT))):
+        if training.has_stage and training.load(WEIGHTS):
+            return training
+        if not (training.has_stage and training.load(CHECKPOINT)):
             first, begin = Training(shared, out, device, control), time.monotonic()
             first.complete(keep=True)
             training.start += time.monotonic() - begin  # the time belongs to the run that owns the training
             training.continue_from(first)
         if not training.finished:  # the extra stage
             training.train()
-        if training.has_stage and keep_weights and not (training.folder / WEIGHTS).exists():
+        if training.has_stage and keep_weights:
             training.keep()
     return training
 
@@ -98,7 +100,7 @@ class Training:
         self.optimizer = AdamW(self.model, self.recipe)
         self.state = TrainingState(started=now())
         self.start = self.last_save = self.last_report = time.monotonic()
-        self.earlier_s = self.save_duration = 0.0
+        self.earlier_s = 0.0
         self.steps = self.recipe.steps + stage_steps(self.recipe, self.model.encoding.stage)
         self.has_stage = self.steps > self.recipe.steps
         self.trained_as = ""
@@ -130,23 +132,19 @@ class Training:
         """
         with lock_training(self.folder, self.control.stop_if_asked):
             self.start = time.monotonic()  # waiting does not count
-            if self.load(WEIGHTS) and self.finished:  # without locks, another process may have stored its checkpoint there
+            if self.load(WEIGHTS):
                 self.control.report(self.state.step)
                 return
-            if not self.state.step:
-                self.load(CHECKPOINT)
+            self.load(CHECKPOINT)
             if not self.finished:
                 self.train()
             if keep:
                 self.keep()
 
     def keep(self) -> None:
-        """Store the end of the training, its last checkpoint, as ``WEIGHTS``."""
-        try:
-            (self.folder / CHECKPOINT).replace(self.folder / WEIGHTS)
-        except FileNotFoundError:  # the run has ended in another process and deleted it
-            self.save()
-            (self.folder / CHECKPOINT).replace(self.folder / WEIGHTS)
+        """Store the end of the training as ``WEIGHTS``, in place of its checkpoint."""
+        self.save(WEIGHTS)
+        (self.folder / CHECKPOINT).unlink(missing_ok=True)
 
     def continue_from(self, other: "Training") -> None:
         """Take over the end of another encoding's training, which is the same up to the recipe's last step.
@@ -175,20 +173,17 @@ class Training:
             self.state.cpu_share = round((time.process_time() - cpu) / (time.perf_counter() - wall), 3)
         self.save()  # a run interrupted during evaluation repeats only that
 
-    def save(self) -> None:
-        start = time.monotonic()
+    def save(self, name: str = CHECKPOINT) -> None:
         self.state.total_s = self.elapsed()
-        save_checkpoint(self.folder, self.model, self.optimizer, self.state, self.identity)
+        save_checkpoint(self.folder, self.model, self.optimizer, self.state, self.identity, name)
         self.last_save = time.monotonic()
-        self.save_duration = self.last_save - start
 
     def after_step(self, state: TrainingState) -> None:
         time_now = time.monotonic()
         if self.control.should_stop():
             self.save()
             raise Stopped
-        # Saving takes at most a fiftieth of the time, however large the model.
-        if time_now - self.last_save > max(self.control.checkpoint_every_s, 50 * self.save_duration):
+        if time_now - self.last_save > self.control.checkpoint_every_s:
             self.save()
         if time_now - self.last_report > REPORT_EVERY_S:
             self.last_report = time_now

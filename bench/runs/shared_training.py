@@ -26,7 +26,7 @@ def trained_as(encoding: str) -> str:
         if form.info.name == own.info.name or source_hash(get_encoding(form.info.name)) != source_hash(form):
             return encoding  # as given: names can be spelled in several ways
         if is_built_in(form.info.name) and not is_built_in(own.info.name):
-            return encoding  # a process that has loaded a plugin makes no run of a built-in encoding
+            return encoding  # code of a plugin makes no run of a built-in encoding
         return form.info.name
     except Exception:  # unknown, so its run fails and says why; or a plugin's declaration, which `lprime check` tests
         return encoding

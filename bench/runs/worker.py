@@ -1,7 +1,7 @@
 """A worker process of the local pool: executes the runs it receives through a pipe, one after the other.
 
 It sends ``("ready", 0, "")`` once its imports are done. For every run it sends any number of ``("step", step, "")``, and at the
-end one of ``finished``, ``failed``, ``locked`` and ``out of memory``. When the pool dies, the worker saves its run and ends.
+end one of ``finished``, ``failed`` and ``locked``. When the pool dies, the worker saves its run and ends.
 """
 
 import multiprocessing
@@ -160,9 +160,6 @@ def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: flo
         except LockedElsewhere:
             pool.send("locked")
         except (Exception, SystemExit) as error:  # a hook that calls exit() must not look like a requested stop
-            if out_of_memory(error):
-                pool.send("out of memory", 0, one_line(error))
-                sys.exit(STOPPED)  # which frees all of its memory
             pool.send("failed", 0, report_failure(run, Path(out), error))
             if isinstance(error, RuntimeError) and "CUDA error" in str(error):
                 sys.exit(STOPPED)  # every later call of CUDA in this process would fail too
@@ -173,23 +170,12 @@ def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: flo
             torch.cuda.empty_cache()  # the memory of this run's evaluation, for processes that share the GPU
 
 
-def out_of_memory(error: BaseException) -> bool:
-    """Whether an error says that a GPU has too little free memory."""
-    return any(words in f"{type(error).__name__} {error}" for words in ("OutOfMemoryError", "out of memory", "ALLOC_FAILED"))
-
-
-def one_line(error: BaseException) -> str:
-    """The reason of a failure on one line."""
-    reason = " ".join(str(error).split())
-    if isinstance(error, InputError):  # whose message is complete without the type
-        return reason
-    return f"{type(error).__name__}{': ' if reason else ''}{reason}"
-
-
 def report_failure(run: Run, out: Path, error: BaseException) -> str:
     """Write the run's failure report; returns the reason on one line. Without a report the run is tried again, so there is none
     if a file could not be written: that is no fault of the run."""
-    reason = one_line(error)
+    reason = " ".join(str(error).split())
+    if not isinstance(error, InputError):  # whose message is complete without the type
+        reason = f"{type(error).__name__}{': ' if reason else ''}{reason}"
     if not isinstance(error, NotWritten):
         try:
             run.fail(out, reason, "".join(traceback.format_exception(error)))

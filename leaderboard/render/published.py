@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.findings.finding import Finding, shipped_findings
-from bench.findings.outcome import published_outcomes, read_outcomes
+from bench.findings.finding import OUTCOMES, Finding, read_outcomes, shipped_findings
 from bench.findings.verdict import RULES, Judgement, verdict_of
 from bench.measure.card import Card
 from leaderboard.results import read_local, read_published, together
@@ -94,6 +93,6 @@ class Published:
     @cached_property
     def findings(self) -> Sequence[tuple[Finding, Judgement]]:
         """Findings with their verdicts, confirmed ones first; none without outcomes."""
-        outcomes, order = read_outcomes(published_outcomes(self.folder)), [*RULES]
+        outcomes, order = read_outcomes(self.folder / "results" / OUTCOMES), [*RULES]
         judged = [(finding, verdict_of(finding, outcomes.get(finding.name))) for finding in shipped_findings()]
         return sorted(judged, key=lambda pair: [*order, pair[1].verdict].index(pair[1].verdict)) if outcomes else []

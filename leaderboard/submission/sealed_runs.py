@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.files import write_atomic
-from bench.runs.pool import local_pool
-from bench.runs.progress import Executor
+from bench.runs.pool import LocalPool, local_pool
 from bench.runs.run import Run
 from bench.sealed.request import SealedCode, SealedRequest
 from tasks import InputError
@@ -42,6 +41,6 @@ def refuse_other_results(runs: Sequence[Run], code: SealedCode, out: Path) -> No
                 raise InputError(f"{run.folder(out)} has a result of other source; delete it, or choose another --out")
 
 
-def local_executor(code: SealedCode, workers: int | None) -> Executor:
+def local_executor(code: SealedCode, workers: int | None) -> LocalPool:
     """Sealed runs in processes of this machine."""
     return local_pool(workers, "cpu", request=lambda run: SealedRequest.of_run(run, code), keep_weights=())

@@ -10,7 +10,7 @@ import typer
 from .options import Encodings, Json, Out, Tasks, Workers
 
 if TYPE_CHECKING:
-    from bench.runs.progress import Tally
+    from bench.runs.progress import Progress
     from bench.runs.run import Run
 
 
@@ -69,17 +69,16 @@ def probe(
     return int(bool(ended.failed or ended.locked))
 
 
-def make_runs(runs: "list[Run]", out: Path, workers: int | None, keep_weights: bool) -> "Tally":
+def make_runs(runs: "list[Run]", out: Path, workers: int | None, keep_weights: bool) -> "Progress":
     """Train and test the runs without a result; returns how they ended."""
     from bench.runs.pool import local_pool
-    from bench.runs.progress import Tally, progress_display, say
-    from bench.runs.shared_training import steps_to_make
+    from bench.runs.progress import Progress, say
 
     todo = [run for run in runs if not run.result(out)]
     if not todo:
-        return Tally([])
+        return Progress([])
     say(f"{len(todo)} runs to do, results under {out / todo[0].suite.name}")
     pool = local_pool(workers, "auto", keep_weights={run.encoding for run in todo} if keep_weights else None)
-    with (progress := progress_display(todo, steps_to_make(todo, out))):
+    with (progress := Progress(todo)):
         pool.execute(todo, out, progress.on_event)
     return progress

@@ -1,7 +1,6 @@
 """``lprime reproduce``: run published findings, and compare our numbers with theirs."""
 
 import sys
-import time
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,14 +13,13 @@ from .options import Json, Out, Workers, print_json
 from .probe import make_runs
 
 if TYPE_CHECKING:
-    from bench.findings.finding import Finding
-    from bench.findings.outcome import Outcome
+    from bench.findings.finding import Finding, Outcome
     from bench.findings.verdict import Judgement
 
 
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME …]", help="Findings to run; none: list all.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the runs, their minutes and the power.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the runs and their minutes.")] = False,
     workers: Workers = None,
     out: Out = Path("runs"),
     as_json: Json = False,
@@ -32,12 +30,17 @@ def reproduce(
     Without a name: list the findings with their verdicts. Runs resume; finished ones are skipped. Exit code 1: a finding is not
     reproduced.
     """
-    from bench.findings.finding import load_finding, shipped_findings
-    from bench.findings.outcome import OUTCOMES, published_outcomes, read_outcomes, write_outcomes
+    from bench.findings.finding import (
+        OUTCOMES,
+        load_finding,
+        read_outcomes,
+        shipped_findings,
+        write_outcomes,
+    )
     from bench.findings.verdict import NOT, verdict_of
     from tasks import InputError
 
-    place = published_outcomes(PUBLISHED)
+    place = PUBLISHED / "results" / OUTCOMES
     if publish and not names:
         raise InputError("expected names of findings with --publish")
     if publish and not place.parent.is_dir():
@@ -46,13 +49,13 @@ def reproduce(
     if dry_run:
         show_plan(found, out)
         return 0
-    known = read_outcomes(published_outcomes(published_folder())) if not names else {}
+    known = read_outcomes(published_folder() / "results" / OUTCOMES) if not names else {}
     known |= read_outcomes(out / OUTCOMES)
     rows = []
     for finding in found:
         if names:
             with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
-                known[finding.name] = measure(finding, out, workers, known.get(finding.name))
+                known[finding.name] = measure(finding, out, workers)
             for path in [out / OUTCOMES] + [place] * publish:
                 write_outcomes(path, read_outcomes(path) | {finding.name: known[finding.name]})
         outcome = known.get(finding.name)
@@ -68,65 +71,53 @@ def reproduce(
     return int(bool(names) and any(row["verdict"] == NOT for row in rows))
 
 
-def measure(finding: "Finding", out: Path, workers: int | None, known: "Outcome | None") -> "Outcome":
-    """Make the missing runs of a finding, or run its code, and collect the numbers.
-
-    Arguments:
-        known: an earlier outcome. Code that has not changed since is not run again; runs are read again, because they resume.
+def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
+    """Make the missing runs of a finding, and collect the numbers.
 
     Raises:
         InputError: a run failed.
     """
     import torch
 
-    from bench.findings.outcome import Outcome
+    from bench.findings.finding import Outcome
     from bench.probe.measure import measure_runs
     from bench.runs.devices import current_commit
     from bench.runs.run import now, plan_runs
     from tasks import InputError
 
-    start, commit = time.monotonic(), current_commit()
     torch.set_num_threads(1)  # as in the workers
-    if finding.code:
-        clean = commit and not commit.endswith("-dirty")
-        if clean and known and (known.rule, known.commit) == (finding.rule, commit):
-            return known
-        samples, seconds = finding.compute(), time.monotonic() - start
-    else:
-        found: dict[str, list] = {}
-        seconds = 0.0
-        probes = {reading.probe for reading in finding.probes.values()}
-        for key, suite in finding.grids.items():
-            runs = plan_runs(suite, tasks=finding.tasks(suite))
-            ended = make_runs(runs, out, workers, keep_weights=bool(probes))
-            if ended.failed or ended.locked:
-                raise InputError(f"finding {finding.name}: {len(ended.failed)} runs failed, {ended.locked} run elsewhere")
-            results = found[key] = [result for run in runs if (result := run.result(out))]
-            seconds += sum(result.timings.total_s for result in results)
-            if probes:
-                found[key] = measure_runs(runs, out, probes, workers)
-                seconds += sum(record.seconds for record in found[key])
-        samples = finding.samples(found)
+    found: dict[str, list] = {}
+    seconds = 0.0
+    probes = {reading.probe for reading in finding.probes.values()}
+    for key, suite in finding.grids.items():
+        runs = plan_runs(suite, tasks=finding.tasks(suite))
+        ended = make_runs(runs, out, workers, keep_weights=bool(probes))
+        if ended.failed or ended.locked:
+            raise InputError(f"finding {finding.name}: {len(ended.failed)} runs failed, {ended.locked} run elsewhere")
+        results = found[key] = [result for run in runs if (result := run.result(out))]
+        seconds += sum(result.timings.total_s for result in results)
+        if probes:
+            found[key] = measure_runs(runs, out, probes, workers)
+            seconds += sum(record.seconds for record in found[key])
     return Outcome(
         rule=finding.rule,
-        samples=samples,
+        samples=finding.samples(found),
         minutes=round(seconds / 60, 2),
         finished=now(),
-        commit=commit,
+        commit=current_commit(),
         versions={"torch": torch.__version__},
     )
 
 
 def show_plan(findings: "list[Finding]", out: Path) -> None:
-    """Minutes, power and missing runs of findings."""
+    """Minutes and missing runs of findings."""
     from bench.runs.run import plan_runs
     from tasks import plural
 
     for finding in findings:
-        power = f", power {finding.planned.power:.0%}" if finding.planned else ""
         runs = [run for suite in finding.grids.values() for run in plan_runs(suite, tasks=finding.tasks(suite))]
         done = sum(run.result(out) is not None for run in runs)
-        print(f"{finding.name}: {finding.minutes:g} minutes of one core{power}, {plural(len(runs), 'run')}, {done} done")
+        print(f"{finding.name}: {finding.minutes:g} minutes of one core, {plural(len(runs), 'run')}, {done} done")
 
 
 def as_row(finding: "Finding", outcome: "Outcome | None", judgement: "Judgement") -> dict[str, Any]:

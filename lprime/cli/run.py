@@ -51,9 +51,8 @@ def run(
     from bench.files import check_writable
     from bench.runs.devices import resolve_device
     from bench.runs.estimate import local_dry_run
-    from bench.runs.progress import progress_display, say
+    from bench.runs.progress import Progress, say
     from bench.runs.run import plan_runs, read_results
-    from bench.runs.shared_training import steps_to_make
     from bench.suites.suite import load_suite
     from slurm.cluster import load_cluster
     from tasks import InputError
@@ -105,7 +104,7 @@ def run(
                 executor.execute(todo, out, lambda event: None)
                 outcome.detached = True
             else:
-                tally = outcome.tally = progress_display(todo, steps_to_make(todo, out))
+                tally = outcome.tally = Progress(todo)
                 try:
                     with tally:
                         executor.execute(todo, out, tally.on_event)

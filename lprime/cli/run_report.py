@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.result import Result
-from bench.runs.progress import Tally
+from bench.runs.progress import Progress
 from bench.runs.run import FAILURE, Run, read_results
 from bench.suites.suite import suite_command
 
@@ -33,7 +33,7 @@ class Outcome:
     skipped: Mapping[Run, str]
     finished: Mapping[Run, Result]
     unreadable: Mapping[Run, str]
-    tally: Tally | None = None
+    tally: Progress | None = None
     detached: bool = False
     """Whether the command ends while the runs are in the queue of a cluster."""
     preview: Sequence[str] = ()

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from bench.probe import answers, attention
 from bench.probe.position import probe_errors
-from bench.probe.reading import Attention, read_attention, read_states
+from bench.probe.reading import Attention, read_attention, read_states, replaces_attention
 from bench.probe.record import Value
 from bench.probe.subject import Subject
 from bench.runs.run import Run
@@ -55,37 +55,26 @@ def rope_row(q: Tensor, k: Tensor, i: int) -> Tensor:
     return torch.stack(scores).softmax(0)
 
 
-def stick_breaking_row(q: Tensor, k: Tensor, i: int) -> Tensor:
-    z = [float(torch.sigmoid(q[i] @ k[j] / math.sqrt(q.shape[-1]))) for j in range(i)]
-    row = [z[j] * math.prod(1 - z[m] for m in range(j + 1, i)) for j in range(i)]
-    return torch.tensor([*row, 1 - sum(row)], dtype=torch.float64)
-
-
-@pytest.mark.parametrize(("name", "row"), [("rope", rope_row), ("stick_breaking", stick_breaking_row)])
-def test_attention_read_from_outside_is_that_computed_by_hand(name, row):
-    model = tiny_model(name, HEADS).double()
+def test_attention_read_from_outside_is_that_computed_by_hand():
+    model = tiny_model("rope", HEADS).double()
     weights, block = attention_of(model)[0].weights, model.blocks[0]
     x = model.embedding.weight[TOKENS]
     h = F.layer_norm(x, x.shape[-1:], block.attention_norm.weight, block.attention_norm.bias)
     q, k, _ = (h @ block.qkv.weight.T).detach().unflatten(-1, (3, HEADS, -1)).unbind(2)
     for b, n, i in [(0, 0, 0), (0, 1, 5), (1, 2, 8), (1, 0, 3)]:
-        expected = F.pad(row(q[b, :, n], k[b, :, n], i), (0, LENGTH - i - 1))
+        expected = F.pad(rope_row(q[b, :, n], k[b, :, n], i), (0, LENGTH - i - 1))
         torch.testing.assert_close(weights[b, n, i], expected, atol=1e-6, rtol=1e-5)
 
 
-NO_WEIGHTS = ("norm_after(nope)", "rope_pp")
-"""Their output is no weighted sum of values."""
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_every_encoding_has_weights_that_give_its_output(name):
-    """Causal, and adding up to 1; reading changes neither the output nor the encoding."""
+def test_weights_are_causal_and_reading_changes_nothing(name):
+    """They add up to 1; reading changes neither the output nor the encoding."""
     model = tiny_model(name, HEADS).eval()
     before = dict(vars(model.encoding))
     layers = attention_of(model)
     assert vars(model.encoding) == before and len(layers) == len(model.blocks)
     for layer in layers:
-        if name in NO_WEIGHTS:
+        if replaces_attention(model.encoding):
             assert layer.weights is None
             continue
         assert (layer.weights.triu(1) == 0).all()

@@ -10,14 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from plugin_files import source_of_one
-from support import lprime, results, start_lprime, suite_dict, wait_for
+from support import lprime, results, start_lprime, wait_for
 
 from bench.plugins.registry import get_encoding
 from bench.runs.pool import LocalPool
 from bench.runs.run import plan_runs
-from bench.runs.run_one import run_one
-from bench.suites.suite import Suite, load_suite, validated
+from bench.suites.suite import load_suite
 
 
 def children(process: subprocess.Popen) -> list[int]:
@@ -160,20 +158,6 @@ def test_a_worker_stopped_by_a_signal_saves_its_run_and_another_resumes_it(tiny,
     assert "FAILED" not in output
     assert lprime("run", suite, "--out", tmp_path / "whole", "--workers", 1).returncode == 0
     assert results(out) == results(tmp_path / "whole")
-
-
-def test_a_worker_that_has_loaded_a_plugin_serves_no_other_encoding(tmp_path, fresh_registry):
-    """A plugin that changes ALiBi in its process changes no run of ALiBi."""
-    changes = "import multiprocessing\nfrom bench.encodings.alibi import ALiBi\n"
-    changes += "if multiprocessing.parent_process(): ALiBi.bias = lambda self, q, k, at: None\n"
-    (tmp_path / "evil.py").write_text(source_of_one("evil", "Evil", changes))
-    get_encoding(str(tmp_path / "evil.py"))
-    suite = validated(Suite, suite_dict(tasks=[{"task": "copying", "variant": "repeat", "train_length": 4}]), "tiny")
-    runs, events = plan_runs(suite, ["evil", "alibi"], seeds=[0]), []
-    LocalPool(workers=1, device="cpu").execute(runs, tmp_path / "pool", events.append)
-    assert [e.run.encoding for e in events if e.kind == "finished"] == ["evil", "alibi"]
-    alibi = runs[1]
-    assert alibi.result(tmp_path / "pool").loss == run_one(alibi, tmp_path / "alone", "cpu").loss
 
 
 LOOKS = '''

@@ -1,20 +1,13 @@
 """Runs split into jobs. Without a cluster."""
 
-import json
-from dataclasses import replace
 from itertools import chain
 
-import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from stand_ins import SUITE, cluster
-from support import lprime, suite_dict
 
-from bench.runs.estimate import Estimate, estimate
-from bench.runs.run import Run, plan_runs
-from bench.suites.suite import Suite
-from bench.suites.yaml_config import validated
+from bench.runs.estimate import estimate
+from bench.runs.run import Run
 from slurm.submit import split_into_shares
 
 
@@ -50,27 +43,9 @@ def test_runs_per_job_is_the_size_of_shares(count, size, most):
     assert {len(share) for share in shares[:-1]} <= {max(size, -(-count // most))}
 
 
-def test_estimates_come_from_results_of_the_same_kind(tmp_path):
-    """The median over results of the task whose runs did not diverge; a guess if there are none."""
-    suite = tmp_path / "tiny.yaml"
-    suite.write_text(yaml.safe_dump(suite_dict(seeds=[0, 1, 2, 3, 4], encodings=["nope"])))
-    assert lprime("run", suite, "--task", "copying", cwd=tmp_path).returncode == 0
-    for path in tmp_path.rglob("weights.safetensors"):
-        path.unlink()  # else a run only evaluates
-    made = ((10.0, "done"), (70.0, "done"), (20.0, "done"), (0.1, "diverged"), (0.1, "diverged"))
-    for seed, (took, status) in enumerate(made):
-        path = tmp_path / f"runs/tiny/copying/nope/seed-{seed}/result.json"
-        content = json.loads(path.read_text()) | {"status": status}
-        content["timings"]["total_s"] = took
-        path.write_text(json.dumps(content))
-    loaded = validated(Suite, yaml.safe_load(suite.read_text()), "suite")
-    copying, parity = (next(run for run in plan_runs(loaded) if run.task == task) for task in ("copying", "parity"))
-    assert estimate([copying], tmp_path / "runs", "cpu") == Estimate({copying: 20.0}, guessed=False)
-    both = estimate([copying, parity], tmp_path / "runs", "cpu")
-    assert both.seconds[copying] == 20.0 and both.seconds[parity] > 0
-    assert both.guessed
-    more = [replace(copying, encoding=name, seed=seed) for seed in (0, 1) for name in ("rope", "ntk")]
-    first, shared, *others = estimate(more, tmp_path / "runs", "cpu").seconds.values()
-    assert first == 20.0 and 0 < shared < 5.0, "a shared training is made once; the others only evaluate"
+def test_a_shared_training_is_planned_once(tmp_path):
+    """The others that share it only evaluate."""
+    runs = [Run(SUITE, "copying", name, seed) for seed in (0, 1) for name in ("rope", "ntk")]
+    first, shared, *others = estimate(runs, tmp_path, "cpu").values()
+    assert 0 < shared < first / 4
     assert others == [first, shared]
-    assert estimate([copying], tmp_path / "runs", "cuda").seconds[copying] != pytest.approx(20.0), "another kind of device"

@@ -120,7 +120,7 @@ def test_a_job_that_never_gets_to_a_step_gives_up(tmp_path, worker, site, sealed
     code = SealedCode(reference="", encoding=record)
     mine = worker(runs, sources=SlurmExecutor.of_sealed(cluster(), "nope", code).sources if sealed else {})
     site.controller, mine.start = "JobState=RUNNING", job.GIVE_UP_AT_START
-    listener = mine.listener(job.PlainProgress(runs))
+    listener = mine.listener(job.Progress(runs))
     listener(Event("step", runs[0], 1))
     with pytest.raises(SystemExit) as ended:
         mine.on_end_signal(signal.SIGUSR2, None)
