@@ -14,14 +14,14 @@ from .subject import Subject
 
 MODULES = ("contract", "causality", "state", "numbers")
 """Where the checks are, in their order: a fault is reported before others that follow from it."""
-MARK = {"passed": "ok  ", "failed": "FAIL", "undecided": "  ? ", "not run": "  - "}
+MARK = {"passed": "ok  ", "failed": "FAIL", "not run": "  - "}
 
 
 class CheckOutcome(Record):
     """The outcome of one check."""
 
     check: str
-    status: Literal["passed", "failed", "undecided", "not run"]
+    status: Literal["passed", "failed", "not run"]
     expected: str
     found: str
     advice: str
@@ -59,11 +59,11 @@ class Report(Record):
 
     @property
     def passed(self) -> bool:
-        return all(finding.status in ("passed", "undecided") for finding in self.findings)
+        return all(finding.status == "passed" for finding in self.findings)
 
     def summary(self) -> str:
         names = {status: [f.check for f in self.findings if f.status == status] for status in MARK}
-        others = [f"{status}: {', '.join(names[status])}" for status in ("failed", "undecided", "not run") if names[status]]
+        others = [f"{status}: {', '.join(names[status])}" for status in ("failed", "not run") if names[status]]
         passed = f"{len(names['passed'])} of {len(self.findings)} checks passed in {self.seconds:.0f} s"
         return "; ".join([f"{self.encoding}: {passed}", *others])
 
@@ -79,10 +79,6 @@ class Fault(InputError):
     def __init__(self, found: str, advice: str = ""):
         super().__init__(found)
         self.advice = advice
-
-
-class Undecided(InputError):
-    """A check could not decide, for example because it needs a GPU."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +130,6 @@ def run_check(check: Check, subject: Subject) -> tuple[CheckOutcome, bool]:
             found, status, advice = check.run(subject), "passed", ""
     except Fault as fault:
         found, advice = str(fault), fault.advice or check.advice
-    except Undecided as undecided:
-        found, status, advice = str(undecided), "undecided", ""
     except InputError as error:
         found, advice, go_on = str(error), "correct that first", False
     return check.outcome(status, found, advice, round(time.monotonic() - start, 2)), go_on

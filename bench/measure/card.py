@@ -1,4 +1,4 @@
-"""Format of an encoding's card: its declaration, its measured properties and its measured cost.
+"""Format of an encoding's card: its declaration and its measured cost.
 
 ``measure.py`` creates cards when results are published. Reading one needs neither torch nor the encoding's source.
 """
@@ -39,9 +39,10 @@ class CostAt(Record):
 
 
 class Measured(Record):
-    """Measured properties and costs, and the conditions of the measurement."""
+    """Measured costs, and the conditions of the measurement."""
 
-    properties: dict[str, bool]
+    properties: dict[str, bool] = {}
+    """Of an older version, which measured more than costs."""
     costs: list[CostAt]
     """Costs at ``COST_MULTIPLES`` of L, in this order."""
     suite: str
