@@ -18,17 +18,14 @@ from torch.utils import _pytree as pytree
 from bench import encodings, text_rules
 from bench.encodings import HOOKS, At, Encoding, Wrapper
 from bench.plugins.loading import one_line_errors
-from bench.plugins.source_hash import plugin_files
 from bench.result import SOURCE_KINDS
 from bench.suites.suite import is_shipped
 from bench.training.model import Decoder, build_decoder
 from tasks import InputError, catalogue
 
 from .checks import Fault, encoding_check
-from .subject import Subject, hidden_states, mode, plugin_classes, rows_differ
+from .subject import Subject, hidden_states, mode, plugin_classes
 
-MAX_LENGTHS = 60
-"""Characters of ``lengths``, which is a column of the board."""
 ARGUMENTS = {
     "positions": ("tokens", "at"),
     "prepare": ("at",),
@@ -75,9 +72,7 @@ def declaration_faults(cls: type[Encoding]) -> list[str]:
 def plugin_faults(cls: type[Encoding]) -> Iterator[str]:
     """Faults in what a plugin declares."""
     info = cls.info
-    faults = {name: text_rules.plain_text_fault(getattr(info, name)) for name in ("family", "title", "authors")}
-    if info.lengths:
-        faults["lengths"] = text_rules.plain_text_fault(info.lengths, MAX_LENGTHS, allowed="/")
+    faults = {name: text_rules.plain_text_fault(getattr(info, name)) for name in ("title", "authors")}
     faults["link"] = text_rules.link_fault(info.link)
     faults["year"] = None if type(info.year) is int and info.year > 1985 else "is not a year of publication"
     faults["name"] = name_fault(info.name.partition("(")[0])
@@ -85,10 +80,6 @@ def plugin_faults(cls: type[Encoding]) -> Iterator[str]:
     for name, fault in faults.items():
         if fault:
             yield f"{name} {fault}: {getattr(info, name)!r:.60}"
-    try:
-        plugin_files(cls)
-    except InputError as error:
-        yield str(error)
 
 
 def name_fault(name: str) -> str | None:
@@ -230,37 +221,6 @@ def check_interface(subject: Subject) -> str:
     for heads in (1, 3, 6):
         require_hooks(subject, case.setup.train_tokens, heads, torch.float64)
     return "all hooks return what they should, in every layer, and change no argument"
-
-
-@encoding_check("positions", advice="set shift_invariant in info to what was found")
-def check_positions(subject: Subject) -> str:
-    """Adding a constant to all position ids changes outputs, unless info says shift_invariant=True."""
-    width, longest, declared = (
-        subject.main.setup.train_tokens,
-        subject.main.setup.longest_tokens,
-        subject.cls.info.shift_invariant,
-    )
-    original = states_with_ids(subject, torch.arange(width))
-    changed = False
-    for shift in (1, longest - width, 5000):
-        try:
-            shifted = states_with_ids(subject, torch.arange(width) + shift)
-        except IndexError:  # a table may end, but not before L′
-            if width + shift <= longest:
-                raise
-        else:
-            changed |= bool(rows_differ(original, shifted, 1e-3).any())
-    if changed == declared:
-        raise Fault(f"it changes {'outputs' if changed else 'nothing'}, but info says shift_invariant={declared}")
-    return f"it changes {'outputs' if changed else 'nothing'}, as declared"
-
-
-def states_with_ids(subject: Subject, ids: Tensor) -> Tensor:
-    """Outputs of a model with the given position ids instead of its encoding's own."""
-    model = subject.model(noise=1.0)
-    model.encoding.positions = lambda tokens, at: ids  # type: ignore[method-assign]
-    model.cacheable = False
-    return hidden_states(model, subject.main.sequences(2, len(ids), seed=0))
 
 
 @encoding_check("tokens", advice="use only tokens.shape and tokens.device, or declare ranking='task-aware' in info")

@@ -6,8 +6,7 @@
     recency                                  entry point ``lprime.encodings`` of an installed package
 
 Once loaded, a plugin is known by its ``info.name``, and its results are stored under that name. Each process (each worker, too)
-loads a plugin once. A plugin's file can import other files of its folder; they are unloaded afterwards, so that plugins do not
-see each other's files.
+loads a plugin once. A plugin is one file, which imports installed packages only, or such a package.
 """
 
 import importlib.metadata
@@ -17,7 +16,6 @@ import os
 import re
 import sys
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -124,11 +122,10 @@ def register(plugin: Plugin) -> type[Encoding]:
 
 
 def validate_class(cls: object, origin: str) -> type[Encoding]:
-    """Return ``cls`` if it is an encoding with a valid name, ranking class and family.
+    """Return ``cls`` if it is an encoding with a valid name and ranking class.
 
     Raises:
-        InputError: it is not an encoding, its ``info``, name or ranking class is invalid, or its family is nearly one that
-            exists.
+        InputError: it is not an encoding, or its ``info``, name or ranking class is invalid.
     """
     if not (inspect.isclass(cls) and issubclass(cls, Encoding)):
         raise InputError(f"{origin} is not an encoding; expected a subclass of bench.encodings.Encoding, got {cls!r:.80}")
@@ -138,9 +135,6 @@ def validate_class(cls: object, origin: str) -> type[Encoding]:
     validate_name(info.name, origin)
     if info.ranking not in RANKING_CLASSES:
         raise unknown(f"ranking of {origin}", str(info.ranking), RANKING_CLASSES)
-    families = {one.info.family for one in classes().values()}
-    if info.family not in families and get_close_matches(str(info.family).lower(), families, 1, 0.75):  # others are new ones
-        raise unknown(f"family of {origin}", str(info.family), families)
     return cls
 
 
@@ -219,5 +213,5 @@ def source_of(module: str) -> Source:
     if module not in loaded.sources:
         root, files = package_files(module)
         contents = {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
-        loaded.sources[module] = Source(root, contents, used_modules(sys.modules[module]))
+        loaded.sources[module] = Source(contents, used_modules(sys.modules[module]))
     return loaded.sources[module]

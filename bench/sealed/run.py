@@ -38,9 +38,6 @@ def run_sealed(run: Run, code: SealedCode, control: Control = Control()) -> Resu
             reported = time.monotonic()
             control.report(state.step)
 
-    def gradients(model: SealedModel, examples: Examples, announced_length: int, generator: torch.Generator) -> torch.Tensor:
-        return model.gradients(examples, announced_length, generator)
-
     # The second process knows nothing of the training but weights.
     try:
         with SealedModel(run, code) as model, SealedModel(run, code) as other:
@@ -48,7 +45,8 @@ def run_sealed(run: Run, code: SealedCode, control: Control = Control()) -> Resu
                 found = f"{model.declared.name!r:.80}, ranking {model.declared.ranking!r}"
                 raise SealedError(f"the code declares {found}, and its submission {said.name!r}, ranking {said.ranking!r}")
             task, recipe = run.recipe_suite.make_task(run.task), run.recipe
-            train(model, AdamW(model, recipe), task, run.train_length, recipe, run.seed, state, watch, compute=gradients)  # type: ignore[arg-type]
+            optimizer, compute = AdamW(model, recipe), SealedModel.gradients  # type: ignore[arg-type]
+            train(model, optimizer, task, run.train_length, recipe, run.seed, state, watch, compute=compute)  # type: ignore[arg-type]
             state.step_ms = []  # they include the messages
             model.push_weights()
             other.push_weights(model.weights)

@@ -1,10 +1,10 @@
-"""A submission: the source of an encoding, its description, and the suite that it asks to run on.
+"""A submission: the source of an encoding, its description, and the suite that it asks to run on; and sealed runs of it.
 
 ::
 
     <folder>/submissions/<name>/
         submission.json      who and what
-        source/…             all files that the source hash of the encoding covers
+        source/<file>.py     the file of the encoding
         results.csv          optional: the author's own results, which are shown and never used
 
 A submission is read as data: links are not followed, and files that are too large or not expected are not opened.
@@ -13,26 +13,31 @@ A submission is read as data: links are not followed, and files that are too lar
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
+from bench.files import write_atomic
 from bench.plugins.references import absolute, parts, references_in
 from bench.plugins.registry import is_built_in
 from bench.result import EncodingRecord, Record, first_fault
+from bench.runs.run import Run
+from bench.sealed.request import SealedCode
 from bench.text_rules import link_fault, plain_text_fault
 from leaderboard.results.file_names import file_name
 from tasks import InputError
 
 SUBMISSION, SOURCE, RESULTS = "submission.json", "source", "results.csv"
-LIMITS = {SUBMISSION: 2**18, RESULTS: 2**20}
-"""Most bytes of each file."""
-MAX_SOURCE_BYTES, MAX_FILES = 2**18, 100
-SOURCE_PATH = re.compile(rf"{SOURCE}/([A-Za-z0-9_]+/){{0,4}}[A-Za-z0-9_]+\.py")
+MAX_BYTES = 2**18
+"""Of each file."""
+SOURCE_PATH = re.compile(rf"{SOURCE}/[A-Za-z0-9_]+\.py")
+COPIES = ".submissions"
+"""Folder of the submitted source below the results folder, where compute nodes see it too."""
+SECONDS = 6 * 3600.0
+"""Limit on each process of a sealed run."""
 Text = Annotated[str, Field(max_length=2000)]
 
 
@@ -57,21 +62,13 @@ class SubmissionFolder:
 
     place: Path
     submission: Submission
-    sources: dict[str, bytes]
-    """Path below ``source`` → content."""
+    source: bytes
+    """Content of its source file."""
 
     @property
     def reference(self) -> str:
         """The encoding, as for ``lprime run --encoding``."""
         return absolute(self.submission.reference, (self.place / SOURCE).resolve())
-
-    @property
-    def record(self) -> EncodingRecord:
-        """The description, with a hash of the source in this folder in place of the author's."""
-        digest = hashlib.sha256()
-        for path in sorted(self.sources):
-            digest.update(f"{path}\0{len(self.sources[path])}\0".encode() + self.sources[path])
-        return self.submission.encoding.model_copy(update={"source_sha256": digest.hexdigest()})
 
 
 def is_submission(place: str) -> bool:
@@ -93,12 +90,12 @@ def read_submission(place: Path) -> SubmissionFolder:
         raise InputError(
             f"{place / SUBMISSION} is not a submission ({first_fault(error)}); write it again with `lprime submit`"
         ) from None
-    sources = {path.removeprefix(f"{SOURCE}/"): data for path, data in files.items() if path.startswith(f"{SOURCE}/")}
     if faults := [f"{field} {fault}" for field, fault in text_faults(submission) if fault]:
         raise InputError(f"{place}: {'; '.join(faults)}")
-    if [parts(reference)[0] in sources for reference in references_in(submission.reference)] != [True]:
-        raise InputError(f"{place}: {submission.reference!r:.80} should name one of its source files, as in my_encoding.py")
-    return SubmissionFolder(place, submission, sources)
+    named = [f"{SOURCE}/{parts(reference)[0]}" for reference in references_in(submission.reference)]
+    if named != [path for path in files if SOURCE_PATH.fullmatch(path)]:
+        raise InputError(f"{place}: {submission.reference!r:.80} should name its one source file, as in my_encoding.py")
+    return SubmissionFolder(place, submission, files[named[0]])
 
 
 def read_files(place: Path) -> dict[str, bytes]:
@@ -107,17 +104,15 @@ def read_files(place: Path) -> dict[str, bytes]:
     Raises:
         InputError: there is another one, or a link.
     """
-    paths, files = list(islice(place.rglob("*"), MAX_FILES + 1)), {}
-    if len(paths) > MAX_FILES:
-        raise InputError(f"{place} has more than {MAX_FILES} files")
-    for path in sorted(paths):
+    files = {}
+    for path in sorted(place.rglob("*")):
         name = path.relative_to(place).as_posix()
         if path.is_dir() and not path.is_symlink():
             continue
-        if path.is_symlink() or not path.is_file() or not (name in LIMITS or SOURCE_PATH.fullmatch(name)):
+        if path.is_symlink() or not path.is_file() or not (name in (SUBMISSION, RESULTS) or SOURCE_PATH.fullmatch(name)):
             raise InputError(f"{place}: {name!r:.120} is not expected in a submission, or is a link")
-        if path.stat().st_size > (limit := LIMITS.get(name, MAX_SOURCE_BYTES)):
-            raise InputError(f"{path} has more than {limit:,} bytes")
+        if path.stat().st_size > MAX_BYTES:
+            raise InputError(f"{path} has more than {MAX_BYTES:,} bytes")
         files[name] = path.read_bytes()
     return files
 
@@ -131,11 +126,33 @@ def text_faults(submission: Submission) -> Iterator[tuple[str, str | None]]:
     info = submission.encoding
     file_name(info.name)
     yield "the name", f"{info.name!r} is that of a built-in encoding" if is_built_in(info.name) else None
-    yield "title", plain_text_fault(info.title)
     for author in submission.authors:
         yield "author", plain_text_fault(author)
     yield "note", plain_text_fault(submission.note, 1000) if submission.note else None
+    yield "title", plain_text_fault(info.title)
     yield "link", link_fault(info.link)
-    yield "licence", plain_text_fault(submission.licence)
-    yield "family", plain_text_fault(info.family)
-    yield "lengths", plain_text_fault(info.lengths, allowed="/") if info.lengths else None
+
+
+def sealed_code(found: SubmissionFolder, out: Path) -> SealedCode:
+    """The code of a submission, copied below the results folder: the folder that was read is what runs.
+
+    Its hash is of the source that was read, in place of the author's.
+    """
+    digest = hashlib.sha256(found.source).hexdigest()
+    place = out.resolve() / COPIES / digest[:16]
+    for reference in references_in(found.submission.reference):
+        write_atomic(place / parts(reference)[0], found.source)
+    record = found.submission.encoding.model_copy(update={"source_sha256": digest})
+    return SealedCode(absolute(found.submission.reference, place), [place], seconds=SECONDS, encoding=record)
+
+
+def refuse_other_results(runs: Sequence[Run], code: SealedCode, out: Path) -> None:
+    """Refuse results of these runs that are not sealed, or are of other source.
+
+    Raises:
+        InputError: there is one.
+    """
+    for run in runs:
+        result = run.result(out)
+        if result and not (result.sealed and result.encoding.source_sha256 == code.encoding.source_sha256):
+            raise InputError(f"{run.folder(out)} has a result that is not sealed, or of other source; choose another --out")

@@ -26,9 +26,9 @@ def submit(
 ) -> None:
     """Write your encoding into a folder for a pull request: its source, its description, and the suite."""
     from bench.suites.suite import load_suite
-    from leaderboard.submission.submit import About, write_submission
+    from leaderboard.submission.submit import write_submission
 
-    place = write_submission(encoding, load_suite(suite), to, About(author or (), licence, note), results, replace)
+    place = write_submission(encoding, load_suite(suite), to, author or (), licence, note, results, replace)
     print(f"written to {place}, under {licence}; rules: leaderboard/RULES.md")
     print(f"maintainers will run: {command_line('check', place)}")
     print(f"                 and: {command_line('run', suite, '--encoding', place, '--sealed')}")
