@@ -1,7 +1,6 @@
 """Named checks: define, list and run them, and report what they found."""
 
 import importlib
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -26,7 +25,6 @@ class CheckOutcome(Record):
     found: str
     advice: str
     """What to do if it failed; may be empty."""
-    seconds: float
 
     def lines(self) -> Iterator[str]:
         """Text of the finding: up to four lines if the check failed, else one."""
@@ -45,13 +43,8 @@ class Report(Record):
 
     format: Literal[2] = 2
     encoding: str
-    ranking: str
     source_sha256: str
     """Hash of the source that was checked, as in results."""
-    versions: dict[str, str]
-    device: str
-    finished: str
-    """ISO 8601, UTC."""
     seconds: float
     findings: list[CheckOutcome]
     unusual: list[str] = []
@@ -91,10 +84,10 @@ class Check:
     advice: str = ""
     """What to do if it fails."""
 
-    def outcome(self, status: str, found: str, advice: str = "", seconds: float = 0.0) -> CheckOutcome:
+    def outcome(self, status: str, found: str, advice: str = "") -> CheckOutcome:
         """An outcome; what was expected is the docstring of ``run``."""
         expected = " ".join((self.run.__doc__ or "").split()).removesuffix(".")
-        return CheckOutcome(check=self.name, expected=expected, status=status, found=found, advice=advice, seconds=seconds)  # type: ignore[arg-type]
+        return CheckOutcome(check=self.name, expected=expected, status=status, found=found, advice=advice)  # type: ignore[arg-type]
 
 
 CHECKS: list[Check] = []
@@ -123,8 +116,7 @@ def run_check(check: Check, subject: Subject) -> tuple[CheckOutcome, bool]:
     Returns:
         Its outcome; whether the checks after it are worth running.
     """
-    start, go_on = time.monotonic(), True
-    status, advice = "failed", check.advice
+    status, advice, go_on = "failed", check.advice, True
     try:
         with one_line_errors(subject.plugin):
             found, status, advice = check.run(subject), "passed", ""
@@ -132,4 +124,4 @@ def run_check(check: Check, subject: Subject) -> tuple[CheckOutcome, bool]:
         found, advice = str(fault), fault.advice or check.advice
     except InputError as error:
         found, advice, go_on = str(error), "correct that first", False
-    return check.outcome(status, found, advice, round(time.monotonic() - start, 2)), go_on
+    return check.outcome(status, found, advice), go_on

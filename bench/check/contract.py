@@ -19,9 +19,8 @@ from bench import encodings, text_rules
 from bench.encodings import HOOKS, At, Encoding, Wrapper
 from bench.plugins.loading import one_line_errors
 from bench.result import SOURCE_KINDS
-from bench.suites.suite import is_shipped
 from bench.training.model import Decoder, build_decoder
-from tasks import InputError, catalogue
+from tasks import InputError
 
 from .checks import Fault, encoding_check
 from .subject import Subject, hidden_states, mode, plugin_classes
@@ -39,7 +38,6 @@ NO_WRITES = "create new tensors instead of writing into arguments (no x += …, 
 HINTS = {
     r"Module\.__init__\(\) call|Encoding\.__init__\(\) missing|no attribute '(_\w+|setup)'": "call super().__init__(setup)",
     r"positional argument": "compare the arguments with bench.encodings.Encoding; settings are keyword arguments with defaults",
-    r"already exists|not callable": "an attribute has the name of a hook; choose another",
     r"CUDA|NVIDIA|same device": "create tensors on the device of the arguments (device=q.device), never with .cuda()",
     r"IndexError: index": "a table must reach setup.longest_tokens; distances to later keys are negative",
     r"dtype|scalar type|used as indices": "convert a tensor: .to(q.dtype) for a product, .long() for an index",
@@ -75,17 +73,10 @@ def plugin_faults(cls: type[Encoding]) -> Iterator[str]:
     faults = {name: text_rules.plain_text_fault(getattr(info, name)) for name in ("title", "authors")}
     faults["link"] = text_rules.link_fault(info.link)
     faults["year"] = None if type(info.year) is int and info.year > 1985 else "is not a year of publication"
-    faults["name"] = name_fault(info.name.partition("(")[0])
     faults["source"] = None if info.source in SOURCE_KINDS else f"is none of {', '.join(SOURCE_KINDS)}"
     for name, fault in faults.items():
         if fault:
             yield f"{name} {fault}: {getattr(info, name)!r:.60}"
-
-
-def name_fault(name: str) -> str | None:
-    """What is wrong with the name of a plugin that commands would take for something else."""
-    kinds = {"the group of all encodings": name == "all", "a suite": is_shipped(name), "a task": name in catalogue()}
-    return next((f"is that of {kind}" for kind, taken in kinds.items() if taken), None)
 
 
 def try_hooks(subject: Subject) -> None:
@@ -97,7 +88,7 @@ def try_hooks(subject: Subject) -> None:
     """
     for cls in plugin_classes(subject.cls):
         require_known_names(cls)
-    for width in (1, subject.main.setup.train_tokens, subject.main.setup.longest_tokens):
+    for width in (1, subject.setup.train_tokens, subject.setup.longest_tokens):
         require_hooks(subject, width)
 
 
@@ -120,13 +111,12 @@ def require_hooks(
     Raises:
         InputError: see ``try_hooks``.
     """
-    case = subject.main
-    spec = case.suite.model.model_copy(update={"heads": heads, "width": 8 * heads})
-    setup = replace(case.setup, heads=heads, head_width=8, width=8 * heads)
+    spec = subject.suite.model.model_copy(update={"heads": heads, "width": 8 * heads})
+    setup = replace(subject.setup, heads=heads, head_width=8, width=8 * heads)
     model = located(subject, "__init__", lambda: build_decoder(spec, subject.cls, setup, 0)).to(dtype)
     guard_hooks(subject, model)
     before = {name: tensor.clone() for name, tensor in model.named_parameters()}
-    hidden_states(model, case.sequences(2, width, seed=0), max(width, setup.train_tokens), training)
+    hidden_states(model, subject.sequences(2, width, seed=0), max(width, setup.train_tokens), training)
     if changed := [name for name, tensor in model.named_parameters() if not torch.equal(tensor, before[name])]:
         raise InputError(f"{mode(training)}: a pass changes the model's {', '.join(changed[:5])}; {NO_WRITES}")
 
@@ -214,12 +204,11 @@ def describe_form(value: Any) -> str:
 def check_interface(subject: Subject) -> str:
     """Every hook returns what the table in bench/encodings/base.py says, for 1, 3, 4 and 6 heads and in float64, and changes
     neither its arguments nor weights."""
-    case = subject.main
     for training in (True, False):
-        for width in (2, case.setup.train_tokens, case.setup.longest_tokens):
+        for width in (2, subject.setup.train_tokens, subject.setup.longest_tokens):
             require_hooks(subject, width, training=training)
     for heads in (1, 3, 6):
-        require_hooks(subject, case.setup.train_tokens, heads, torch.float64)
+        require_hooks(subject, subject.setup.train_tokens, heads, torch.float64)
     return "all hooks return what they should, in every layer, and change no argument"
 
 
@@ -228,10 +217,9 @@ def check_tokens(subject: Subject) -> str:
     """Position ids depend on tokens only if info declares ranking='task-aware'. Other encodings are shown zeros."""
     if subject.cls.info.ranking == "task-aware":
         return "position ids may depend on tokens, as declared"
-    for case in subject.cases:
-        encoding, tokens = subject.model(case).encoding, case.sequences(64, case.setup.longest_tokens, seed=0)
-        at = [At(tokens.shape[1], generator=torch.Generator().manual_seed(0)) for _ in range(2)]
-        first, second = (encoding.positions(batch, at) for batch, at in zip((tokens, tokens * 0), at, strict=True))
-        if not torch.equal(first, second):
-            raise Fault("`positions` gives other ids for other tokens, but info does not say ranking='task-aware'")
+    encoding, tokens = subject.model().encoding, subject.sequences(64, subject.setup.longest_tokens, seed=0)
+    at = [At(tokens.shape[1], generator=torch.Generator().manual_seed(0)) for _ in range(2)]
+    first, second = (encoding.positions(batch, at) for batch, at in zip((tokens, tokens * 0), at, strict=True))
+    if not torch.equal(first, second):
+        raise Fault("`positions` gives other ids for other tokens, but info does not say ranking='task-aware'")
     return "position ids depend only on the number of tokens"

@@ -26,11 +26,10 @@ BF16_ERROR = 0.05
 )
 def check_numbers(subject: Subject) -> str:
     """Outputs and gradients are finite at lengths up to L′, and nearly the same in float64 and under bf16 autocast."""
-    case, model = subject.main, subject.model()
-    longest = case.setup.longest_tokens
-    for width in (1, 2, case.setup.train_tokens, longest):
+    model, longest = subject.model(), subject.setup.longest_tokens
+    for width in (1, 2, subject.setup.train_tokens, longest):
         for bf16 in (False, True):
-            tokens, where = case.sequences(2, width, seed=0), f"{'bf16' if bf16 else 'fp32'}, {width} tokens"
+            tokens, where = subject.sequences(2, width, seed=0), f"{'bf16' if bf16 else 'fp32'}, {width} tokens"
             model.zero_grad(set_to_none=True)
             with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
                 output = model.train()(tokens, longest, torch.Generator().manual_seed(0)).float()
@@ -41,7 +40,7 @@ def check_numbers(subject: Subject) -> str:
             for name, parameter in model.named_parameters():
                 if parameter.grad is not None and not parameter.grad.isfinite().all():
                     raise Fault(f"{where}: the gradient of {name} is not finite")
-    tokens = case.sequences(2, longest, seed=0)
+    tokens = subject.sequences(2, longest, seed=0)
     exact = hidden_states(model, tokens)
     with torch.autocast("cpu", torch.bfloat16):
         rounded = hidden_states(model, tokens).float()
@@ -64,18 +63,15 @@ def check_gradients(subject: Subject) -> str:
     for name, tensor in (item for module in encoding.modules() for item in tensors_in(vars(module)).items()):
         if isinstance(tensor, nn.Parameter) and id(tensor) not in known:
             raise Fault(f"self.{name} is in no module, so it is not trained", "keep parameters in nn.ParameterList")
-    unused: set[str] = set()
-    for case in subject.cases:
-        model = subject.model(case).train()
-        for step in range(2):
-            stage = subject.cls.stage if step else None  # if there is one, the second step belongs to it
-            model.in_stage, past = stage is not None, stage is not None and stage.longer
-            length = case.setup.longest_length if past else case.setup.train_length
-            announced_length = case.setup.longest_tokens if past else case.setup.train_tokens
-            batch = tasks.train_batch(case.task, length, 16, 0, step)
-            forward_backward(model, batch, announced_length, torch.Generator().manual_seed(step))
-        without = {name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().max() > 0}
-        unused = without if case is subject.main else unused & without
+    model, setup = subject.model().train(), subject.setup
+    for step in range(2):
+        stage = subject.cls.stage if step else None  # if there is one, the second step belongs to it
+        model.in_stage, past = stage is not None, stage is not None and stage.longer
+        length = setup.longest_length if past else setup.train_length
+        announced_length = setup.longest_tokens if past else setup.train_tokens
+        batch = tasks.train_batch(subject.task, length, 16, 0, step)
+        forward_backward(model, batch, announced_length, torch.Generator().manual_seed(step))
+    unused = {name for name, p in model.named_parameters() if p.grad is None or not p.grad.abs().max() > 0}
     if unused:
         raise Fault(f"no gradient reaches {', '.join(sorted(unused)[:5])}")
     count = sum(name.startswith("encoding.") for name, _ in model.named_parameters())
@@ -88,8 +84,7 @@ def check_gradients(subject: Subject) -> str:
 def check_devices(subject: Subject) -> str:
     """Tensors are created on the device of the tokens, so that the encoding runs on a GPU too."""
     # The meta device computes nothing, but like a GPU it rejects operations on tensors of different devices.
-    case = subject.main
-    model, tokens = subject.model().to("meta"), case.sequences(2, case.setup.train_tokens, seed=0).to("meta")
+    model, tokens = subject.model().to("meta"), subject.sequences(2, subject.setup.train_tokens, seed=0).to("meta")
 
     def on_meta(hook: str, run: Callable, arguments: tuple[Any, ...]) -> Any:
         output = run(*arguments)
@@ -100,7 +95,7 @@ def check_devices(subject: Subject) -> str:
     wrap_hooks(model.encoding, on_meta)
     for training in (True, False):
         try:
-            model.train(training)(tokens, case.setup.longest_tokens)
+            model.train(training)(tokens, subject.setup.longest_tokens)
         except (RuntimeError, TypeError, NotImplementedError) as error:
             if re.search("expected device|same device|to numpy", str(error)):
                 raise

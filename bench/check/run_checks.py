@@ -10,8 +10,6 @@ import torch
 from bench.plugins import registry
 from bench.plugins.loading import package_files
 from bench.plugins.references import map_references, parts, references_in
-from bench.runs.devices import device_name, package_versions
-from bench.runs.run import now
 from bench.runs.run_one import encoding_record
 from bench.sealed.process import Channel, SealedError, SealedProcess
 from bench.sealed.sandbox import Code, sandbox_fault
@@ -78,7 +76,7 @@ def check_encoding(
     files = [Path(parts(text)[0]) for text in references_in(reference)]
     unusual = list(unusual_lines({file.name: file.read_bytes() for file in files}))
     seconds = round(time.monotonic() - start, 1)
-    return Report(**header, finished=now(), seconds=seconds, findings=findings, unusual=unusual)
+    return Report(**header, seconds=seconds, findings=findings, unusual=unusual)
 
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:
@@ -92,14 +90,7 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
     except InputError as error:
         channel.send("refused", text=str(error))
         return
-    channel.send(
-        "encoding",
-        encoding=record.name,
-        ranking=record.ranking,
-        source_sha256=record.source_sha256,
-        versions=package_versions(),
-        device=device_name(torch.device("cpu")),
-    )
+    channel.send("encoding", encoding=record.name, source_sha256=record.source_sha256)
     for check in load_checks():
         outcome, go_on = run_check(check, subject)
         channel.send("finding", **outcome.model_dump())

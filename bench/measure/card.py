@@ -3,7 +3,7 @@
 ``measure.py`` creates cards when results are published. Reading one needs neither torch nor the encoding's source.
 """
 
-from bench.result import QUIET, Record
+from bench.result import Record
 
 COST_MULTIPLES = (1, 2, 4)
 """Lengths at which costs are measured, as multiples of L."""
@@ -55,13 +55,9 @@ class Measured(Record):
     threads: int
     commit: str | None
     cpu_share: float
-    """CPU seconds of the process per wall-clock second; below ``QUIET`` the machine was busy with other work."""
+    """CPU seconds of the process per wall-clock second; far below 1, the machine was busy with other work."""
     finished: str
     """ISO 8601, UTC."""
-
-    @property
-    def busy(self) -> bool:
-        return self.cpu_share < QUIET
 
 
 class Card(Record):

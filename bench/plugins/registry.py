@@ -72,15 +72,6 @@ def get_encoding(name: str) -> type[Encoding]:
     return resolve(own_names, known)
 
 
-def full_name(name: str) -> str:
-    """The name under which an encoding's results are stored: ``rope(base=500000.0)`` of ``rope(base=500000)``. Loads plugins.
-
-    Raises:
-        InputError: see ``get_encoding``.
-    """
-    return get_encoding(name).info.name
-
-
 @cache
 def is_built_in(name: str) -> bool:
     """Whether an encoding, by its name in results, has no code of a plugin."""
@@ -147,8 +138,8 @@ def validate_name(name: object, origin: str) -> None:
     if not (isinstance(name, str) and NAME.fullmatch(name)) or keyword.iskeyword(name):
         expected = "up to 64 of a-z, 0-9 and _, start with a letter and not be a keyword"
         raise InputError(f"{origin}: the name of an encoding must be {expected}, got {name!r}")
-    if name in classes():
-        raise InputError(f"{origin}: the name {name!r} is that of a built-in encoding; choose another")
+    if name in classes() or name == "all":
+        raise InputError(f"{origin}: the name {name!r} is that of a built-in encoding, or of all; choose another")
 
 
 def encoding_in(module: ModuleType, name: str, origin: str) -> type[Encoding]:

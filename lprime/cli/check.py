@@ -26,7 +26,7 @@ def check(
     Exit code 1 if a check failed, 2 if the encoding cannot be loaded or its hooks cannot be called.
     """
     from bench.check import CheckOutcome, check_encoding
-    from leaderboard.submission.folder import is_submission, read_submission
+    from leaderboard.submission import is_submission, read_submission
 
     found = read_submission(Path(encoding)) if is_submission(encoding) else None
 

@@ -75,7 +75,7 @@ def run(
     runs = plan_runs(loaded, names, task, seed, rate)
     device = "" if cluster else resolve_device(device or "auto").type
     if code:
-        from leaderboard.submission.folder import refuse_other_results
+        from leaderboard.submission import refuse_other_results
 
         refuse_other_results(runs, code, out)
     if not dry_run:
@@ -129,7 +129,7 @@ def sealed_submission(encodings: Sequence[str] | None, out: Path) -> "tuple[list
     Raises:
         InputError: not one submission, or one that the rules do not allow.
     """
-    from leaderboard.submission.folder import is_submission, read_submission, sealed_code
+    from leaderboard.submission import is_submission, read_submission, sealed_code
     from tasks import InputError
 
     given = list(encodings or ())

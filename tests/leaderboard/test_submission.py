@@ -9,9 +9,9 @@ from support import lprime, new_registry, suite_dict
 from bench.plugins import registry
 from bench.runs.run import plan_runs
 from bench.suites.suite import Suite
-from leaderboard.submission.folder import SUBMISSION, is_submission, read_submission
+from leaderboard.submission import SUBMISSION, is_submission, read_submission
 from leaderboard.submission.sealed_runs import local_executor, refuse_other_results, sealed_code
-from leaderboard.submission.submit import About, write_submission
+from leaderboard.submission import About, write_submission
 from tasks import InputError
 
 SOURCE = """

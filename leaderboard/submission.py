@@ -1,11 +1,11 @@
-"""A submission: the source of an encoding, its description, and the suite that it asks to run on; and sealed runs of it.
+"""A submission: the source of an encoding, its description, and the suite that it asks to run on. ``lprime submit`` writes it,
+and ``lprime run --sealed`` runs it.
 
 ::
 
     <folder>/submissions/<name>/
         submission.json      who and what
         source/<file>.py     the file of the encoding
-        results.csv          optional: the author's own results, which are shown and never used
 
 A submission is read as data: links are not followed, and files that are too large or not expected are not opened.
 """
@@ -20,17 +20,19 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from bench.files import write_atomic
-from bench.plugins.references import absolute, parts, references_in
-from bench.plugins.registry import is_built_in
+from bench.files import folder_atomic, write_atomic
+from bench.plugins.references import absolute, map_references, parts, references_in
+from bench.plugins.registry import get_encoding, is_built_in, load_reference
 from bench.result import EncodingRecord, Record, first_fault
 from bench.runs.run import Run
+from bench.runs.run_one import encoding_record
 from bench.sealed.request import SealedCode
+from bench.suites.suite import Suite
 from bench.text_rules import link_fault, plain_text_fault
-from leaderboard.results.file_names import file_name
+from leaderboard.results.file_names import file_name, page_name
 from tasks import InputError
 
-SUBMISSION, SOURCE, RESULTS = "submission.json", "source", "results.csv"
+SUBMISSION, SOURCE = "submission.json", "source"
 MAX_BYTES = 2**18
 """Of each file."""
 SOURCE_PATH = re.compile(rf"{SOURCE}/[A-Za-z0-9_]+\.py")
@@ -48,7 +50,6 @@ class Submission(Record):
     authors: Annotated[list[Text], Field(min_length=1, max_length=100)]
     licence: Text
     """SPDX identifier of the source's licence."""
-    note: Text = ""
     suite: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
     encoding: EncodingRecord
     """The description as results have it. Its name may add settings or a built-in wrapper: ``randomised(my_encoding)``."""
@@ -109,7 +110,7 @@ def read_files(place: Path) -> dict[str, bytes]:
         name = path.relative_to(place).as_posix()
         if path.is_dir() and not path.is_symlink():
             continue
-        if path.is_symlink() or not path.is_file() or not (name in (SUBMISSION, RESULTS) or SOURCE_PATH.fullmatch(name)):
+        if path.is_symlink() or not path.is_file() or not (name == SUBMISSION or SOURCE_PATH.fullmatch(name)):
             raise InputError(f"{place}: {name!r:.120} is not expected in a submission, or is a link")
         if path.stat().st_size > MAX_BYTES:
             raise InputError(f"{path} has more than {MAX_BYTES:,} bytes")
@@ -128,9 +129,56 @@ def text_faults(submission: Submission) -> Iterator[tuple[str, str | None]]:
     yield "the name", f"{info.name!r} is that of a built-in encoding" if is_built_in(info.name) else None
     for author in submission.authors:
         yield "author", plain_text_fault(author)
-    yield "note", plain_text_fault(submission.note, 1000) if submission.note else None
     yield "title", plain_text_fault(info.title)
     yield "link", link_fault(info.link)
+
+
+def write_submission(
+    reference: str,
+    suite: Suite,
+    to: Path,
+    authors: Sequence[str] = (),
+    licence: str = "Apache-2.0",
+    replace: bool = False,
+) -> Path:
+    """Write ``<to>/<name>/`` for an encoding, atomically.
+
+    Arguments:
+        reference: a file, also with settings or inside a wrapper.
+        authors: by default those of its ``info``.
+        replace: replace an existing submission of that name.
+
+    Raises:
+        InputError: the encoding is in no file, or the folder exists; a name, text or file that the rules do not allow.
+    """
+    cls, found = get_encoding(reference), references_in(reference)
+    name, place = cls.info.name, to / page_name(cls.info.name)
+    if len(found) != 1:
+        raise InputError(f"expected one file of your own, such as my_encoding.py, got {reference!r}")
+    if place.exists() and not replace:
+        raise InputError(f"{place} exists already; replace it with --replace, or choose another --to")
+    plugin, file = load_reference(found[0]), Path(parts(found[0])[0])
+    try:
+        submission = Submission(
+            authors=list(authors) or [plugin.info.authors],
+            licence=licence,
+            suite=suite.name,
+            encoding=encoding_record(cls),
+            reference=map_references(reference, lambda _: f"{file.name}:{plugin.__qualname__}"),
+        )
+        description = submission.model_dump_json(indent=1) + "\n"
+        contents = {f"{SOURCE}/{file.name}": file.read_bytes(), SUBMISSION: description.encode()}
+    except ValidationError as error:
+        raise InputError(f"{name} cannot be submitted: {first_fault(error)}") from None
+    with folder_atomic(place, replace) as folder:
+        for path, content in contents.items():
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_bytes(content)
+        try:
+            read_submission(folder)
+        except InputError as error:
+            raise InputError(f"{name} cannot be submitted: {str(error).removeprefix(f'{folder}: ')}") from None
+    return place
 
 
 def sealed_code(found: SubmissionFolder, out: Path) -> SealedCode:
