@@ -6,7 +6,7 @@ where in its file and what to do. No check could say anything else about it.
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
@@ -57,26 +57,19 @@ def check_declaration(subject: Subject) -> str:
 
 def declaration_faults(cls: type[Encoding]) -> list[str]:
     """Faults of info and settings."""
-    plugins = plugin_classes(cls)
-    faults = [fault for plugin in plugins for fault in plugin_faults(plugin)]
+    plugins, faults = plugin_classes(cls), []
+    for info in (plugin.info for plugin in plugins):
+        found = {name: text_rules.plain_text_fault(getattr(info, name)) for name in ("title", "authors")}
+        found["link"] = text_rules.link_fault(info.link)
+        found["year"] = None if type(info.year) is int and info.year > 1985 else "is not a year of publication"
+        found["source"] = None if info.source in SOURCE_KINDS else f"is none of {', '.join(SOURCE_KINDS)}"
+        faults += [f"{name} {fault}: {getattr(info, name)!r:.60}" for name, fault in found.items() if fault]
     if cls.stage:
         faults += cls.stage.faults(cls.info.ranking, bool(plugins))
     for parameter in list(inspect.signature(cls.__init__).parameters.values())[2:]:
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY or type(parameter.default) not in (bool, int, float, str):
             faults.append(f"setting {parameter.name} is not keyword-only with a default: __init__(self, setup, *, rate=1.0)")
-    return list(dict.fromkeys(faults))
-
-
-def plugin_faults(cls: type[Encoding]) -> Iterator[str]:
-    """Faults in what a plugin declares."""
-    info = cls.info
-    faults = {name: text_rules.plain_text_fault(getattr(info, name)) for name in ("title", "authors")}
-    faults["link"] = text_rules.link_fault(info.link)
-    faults["year"] = None if type(info.year) is int and info.year > 1985 else "is not a year of publication"
-    faults["source"] = None if info.source in SOURCE_KINDS else f"is none of {', '.join(SOURCE_KINDS)}"
-    for name, fault in faults.items():
-        if fault:
-            yield f"{name} {fault}: {getattr(info, name)!r:.60}"
+    return faults
 
 
 def try_hooks(subject: Subject) -> None:

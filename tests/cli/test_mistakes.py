@@ -57,7 +57,6 @@ AUTHOR = {
         "line 9: __init__ cannot be called with `setup` alone: missing a required argument: 'rate'; settings are keyword ar"),
     "a misspelt hook": (HOOK, "def biass(self, q, k, at)",
         "mine.py, line 12: nothing uses `biass`; did you mean `bias`?"),
-    "a misspelt family": ('"bias"', '"biass"', "unknown family of mine.py 'biass'; did you mean 'bias'?"),
     "a misspelt field": ('provenance="o"', 'provenance="o", shift_invarient=True',
         "(mine.py, line 7): TypeError: Info.__init__() got an unexpected keyword argument 'shift_invarient'; did you mean '"),
     "a taken name": ('"mine"', '"rope"', "mine.py: the name 'rope' is that of a built-in encoding; choose another"),
@@ -78,10 +77,8 @@ REFERENCES = {
     "submit rope --suite tiny.yaml": "expected one file of your own, such as my_encoding.py, got 'rope'",
     "new mine": "mine.py already exists; move it away, or choose another name",
     "new rope": "the name 'rope' is that of a built-in encoding; choose another",
-    "new torch": "the name 'torch' is that of a Python module or an installed plugin; choose another",
     f"new {'x' * 65}": "the name of an encoding must be up to 64",
-    "new other --title 'A|B'": "--title contains markdown or HTML (|), got 'A|B'",
-    "new all": "the name 'all' is that of the group of all encodings; choose another",
+    "new all": "the name 'all' is that of a built-in encoding, or of all; choose another",
 }
 """Command → answer, next to a valid ``mine.py``."""
 
@@ -106,7 +103,6 @@ COMMANDS = {
     "show alibe": "unknown name 'alibe'; did you mean 'alibi'?",
     "status smal": "unknown suite 'smal'; did you mean 'small'?",
     "board --check --board nowhere": "nothing is published under nowhere; expected results/",
-    "check rope --time-limit 0": "greater than or equal to 1",
     "data additon --suite quick --to d": "did you mean 'addition'?",
     "data addition --suite quick --to d --train-examples 0": "at least 1, got 0",
     "compare rope rop --suite tiny": "unknown encoding with results on suite tiny 'rop'; did you mean 'rope'?",
@@ -131,7 +127,7 @@ class InThisProcess:
 
     def __init__(self, module: str, code: Code, **order: object):
         self.sent: list[tuple] = []
-        bench.check.run_checks.serve(self, order | {"reference": code.reference, "checks": []})
+        bench.check.run_checks.serve(self, order | {"reference": code.reference})
 
     def send(self, kind: str, **values: object) -> None:
         self.sent.append((kind, {}, values))
@@ -139,7 +135,6 @@ class InThisProcess:
     def receive(self) -> tuple:
         return self.sent.pop(0)
 
-    def limit_time(self, *_: object) -> None: ...
     def __enter__(self) -> "InThisProcess":
         return self
 
