@@ -172,7 +172,7 @@ def test_a_hook_that_exits_fails_its_run_once(here, call, reason):
 
 def test_new_writes_a_valid_encoding(here):
     code, printed, err = run_command("new", "far_sight", "--author", "Ada")
-    assert (code, err) == (0, "") and "lprime check far_sight.py" in printed and "replace the link in info" in printed
+    assert (code, err) == (0, "") and "lprime check far_sight.py" in printed and "write yours before them" in printed
     cls = get_encoding("far_sight.py")
     assert (cls.__name__, cls.info.name, encodings.settings(cls)) == ("FarSight", "far_sight", {"rate": 1.0})
     assert (cls.info.title, cls.info.authors) == ("Far sight", "Ada")
