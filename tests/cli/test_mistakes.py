@@ -51,7 +51,7 @@ AUTHOR = {
     "no super": (INIT, "        self.rate = rate\n",
         "object has no attribute '_parameters'; call super().__init__(setup)"),
     "a setting without default": ("*, rate: float = 1.0", "rate",
-        "missing 1 required positional argument: 'rate'; compare the arguments with bench.encodings.Encoding; settings are key"),
+        "missing 1 required positional argument: 'rate'; compare the arguments with bench.encodings.Encoding; settings are"),
     "a misspelt hook": (HOOK, "def biass(self, q, k, at)",
         "nothing uses `biass` of mine; did you mean `bias`?"),
     "a misspelt field": ('provenance="o"', 'provenance="o", shift_invarient=True',
