@@ -6,8 +6,7 @@ mistake is common, what to do.
     contract.py   info and settings; form of the hooks, no writes into arguments; what is declared of ids and tokens
     causality.py  no output depends on later tokens, on where a sequence ends, or on other rows of the batch
     state.py      no state between passes, equal seeds give equal numbers, the state dict is the whole state
-    numbers.py    finite numbers, a gradient for every parameter, devices, cost, and a short training that learns
-    unusual.py    what a maintainer should look at in the source; never a fault of an honest encoding
+    numbers.py    finite numbers, a gradient for every parameter, devices
 
 ``run_checks.py`` runs them in a process in a sandbox, if this machine has one. A check is a function of a ``Subject`` that
 returns what it found, or raises ``Fault``. The checks find mistakes. Code made to deceive them could; what excludes cheats are

@@ -1,7 +1,6 @@
 """Named checks: define, list and run them, and report what they found."""
 
 import importlib
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -14,19 +13,18 @@ from .subject import Subject
 
 MODULES = ("contract", "causality", "state", "numbers")
 """Where the checks are, in their order: a fault is reported before others that follow from it."""
-MARK = {"passed": "ok  ", "failed": "FAIL", "undecided": "  ? ", "not run": "  - "}
+MARK = {"passed": "ok  ", "failed": "FAIL", "not run": "  - "}
 
 
 class CheckOutcome(Record):
     """The outcome of one check."""
 
     check: str
-    status: Literal["passed", "failed", "undecided", "not run"]
+    status: Literal["passed", "failed", "not run"]
     expected: str
     found: str
     advice: str
     """What to do if it failed; may be empty."""
-    seconds: float
 
     def lines(self) -> Iterator[str]:
         """Text of the finding: up to four lines if the check failed, else one."""
@@ -45,13 +43,8 @@ class Report(Record):
 
     format: Literal[2] = 2
     encoding: str
-    ranking: str
     source_sha256: str
     """Hash of the source that was checked, as in results."""
-    versions: dict[str, str]
-    device: str
-    finished: str
-    """ISO 8601, UTC."""
     seconds: float
     findings: list[CheckOutcome]
     unusual: list[str] = []
@@ -59,11 +52,11 @@ class Report(Record):
 
     @property
     def passed(self) -> bool:
-        return all(finding.status in ("passed", "undecided") for finding in self.findings)
+        return all(finding.status == "passed" for finding in self.findings)
 
     def summary(self) -> str:
         names = {status: [f.check for f in self.findings if f.status == status] for status in MARK}
-        others = [f"{status}: {', '.join(names[status])}" for status in ("failed", "undecided", "not run") if names[status]]
+        others = [f"{status}: {', '.join(names[status])}" for status in ("failed", "not run") if names[status]]
         passed = f"{len(names['passed'])} of {len(self.findings)} checks passed in {self.seconds:.0f} s"
         return "; ".join([f"{self.encoding}: {passed}", *others])
 
@@ -81,10 +74,6 @@ class Fault(InputError):
         self.advice = advice
 
 
-class Undecided(InputError):
-    """A check could not decide, for example because it needs a GPU."""
-
-
 @dataclass(frozen=True)
 class Check:
     """One named check."""
@@ -95,10 +84,10 @@ class Check:
     advice: str = ""
     """What to do if it fails."""
 
-    def outcome(self, status: str, found: str, advice: str = "", seconds: float = 0.0) -> CheckOutcome:
+    def outcome(self, status: str, found: str, advice: str = "") -> CheckOutcome:
         """An outcome; what was expected is the docstring of ``run``."""
         expected = " ".join((self.run.__doc__ or "").split()).removesuffix(".")
-        return CheckOutcome(check=self.name, expected=expected, status=status, found=found, advice=advice, seconds=seconds)  # type: ignore[arg-type]
+        return CheckOutcome(check=self.name, expected=expected, status=status, found=found, advice=advice)  # type: ignore[arg-type]
 
 
 CHECKS: list[Check] = []
@@ -127,15 +116,12 @@ def run_check(check: Check, subject: Subject) -> tuple[CheckOutcome, bool]:
     Returns:
         Its outcome; whether the checks after it are worth running.
     """
-    start, go_on = time.monotonic(), True
-    status, advice = "failed", check.advice
+    status, advice, go_on = "failed", check.advice, True
     try:
         with one_line_errors(subject.plugin):
             found, status, advice = check.run(subject), "passed", ""
     except Fault as fault:
         found, advice = str(fault), fault.advice or check.advice
-    except Undecided as undecided:
-        found, status, advice = str(undecided), "undecided", ""
     except InputError as error:
         found, advice, go_on = str(error), "correct that first", False
-    return check.outcome(status, found, advice, round(time.monotonic() - start, 2)), go_on
+    return check.outcome(status, found, advice), go_on

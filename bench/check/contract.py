@@ -6,7 +6,7 @@ where in its file and what to do. No check could say anything else about it.
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
@@ -18,17 +18,13 @@ from torch.utils import _pytree as pytree
 from bench import encodings, text_rules
 from bench.encodings import HOOKS, At, Encoding, Wrapper
 from bench.plugins.loading import one_line_errors
-from bench.plugins.source_hash import plugin_files
 from bench.result import SOURCE_KINDS
-from bench.suites.suite import is_shipped
 from bench.training.model import Decoder, build_decoder
-from tasks import InputError, catalogue
+from tasks import InputError
 
 from .checks import Fault, encoding_check
-from .subject import Subject, hidden_states, mode, plugin_classes, rows_differ
+from .subject import Subject, hidden_states, mode, plugin_classes
 
-MAX_LENGTHS = 60
-"""Characters of ``lengths``, which is a column of the board."""
 ARGUMENTS = {
     "positions": ("tokens", "at"),
     "prepare": ("at",),
@@ -42,7 +38,6 @@ NO_WRITES = "create new tensors instead of writing into arguments (no x += …, 
 HINTS = {
     r"Module\.__init__\(\) call|Encoding\.__init__\(\) missing|no attribute '(_\w+|setup)'": "call super().__init__(setup)",
     r"positional argument": "compare the arguments with bench.encodings.Encoding; settings are keyword arguments with defaults",
-    r"already exists|not callable": "an attribute has the name of a hook; choose another",
     r"CUDA|NVIDIA|same device": "create tensors on the device of the arguments (device=q.device), never with .cuda()",
     r"IndexError: index": "a table must reach setup.longest_tokens; distances to later keys are negative",
     r"dtype|scalar type|used as indices": "convert a tensor: .to(q.dtype) for a product, .long() for an index",
@@ -62,39 +57,19 @@ def check_declaration(subject: Subject) -> str:
 
 def declaration_faults(cls: type[Encoding]) -> list[str]:
     """Faults of info and settings."""
-    plugins = plugin_classes(cls)
-    faults = [fault for plugin in plugins for fault in plugin_faults(plugin)]
+    plugins, faults = plugin_classes(cls), []
+    for info in (plugin.info for plugin in plugins):
+        found = {name: text_rules.plain_text_fault(getattr(info, name)) for name in ("title", "authors")}
+        found["link"] = text_rules.link_fault(info.link)
+        found["year"] = None if type(info.year) is int and info.year > 1985 else "is not a year of publication"
+        found["source"] = None if info.source in SOURCE_KINDS else f"is none of {', '.join(SOURCE_KINDS)}"
+        faults += [f"{name} {fault}: {getattr(info, name)!r:.60}" for name, fault in found.items() if fault]
     if cls.stage:
         faults += cls.stage.faults(cls.info.ranking, bool(plugins))
     for parameter in list(inspect.signature(cls.__init__).parameters.values())[2:]:
         if parameter.kind is not inspect.Parameter.KEYWORD_ONLY or type(parameter.default) not in (bool, int, float, str):
             faults.append(f"setting {parameter.name} is not keyword-only with a default: __init__(self, setup, *, rate=1.0)")
-    return list(dict.fromkeys(faults))
-
-
-def plugin_faults(cls: type[Encoding]) -> Iterator[str]:
-    """Faults in what a plugin declares."""
-    info = cls.info
-    faults = {name: text_rules.plain_text_fault(getattr(info, name)) for name in ("family", "title", "authors")}
-    if info.lengths:
-        faults["lengths"] = text_rules.plain_text_fault(info.lengths, MAX_LENGTHS, allowed="/")
-    faults["link"] = text_rules.link_fault(info.link)
-    faults["year"] = None if type(info.year) is int and info.year > 1985 else "is not a year of publication"
-    faults["name"] = name_fault(info.name.partition("(")[0])
-    faults["source"] = None if info.source in SOURCE_KINDS else f"is none of {', '.join(SOURCE_KINDS)}"
-    for name, fault in faults.items():
-        if fault:
-            yield f"{name} {fault}: {getattr(info, name)!r:.60}"
-    try:
-        plugin_files(cls)
-    except InputError as error:
-        yield str(error)
-
-
-def name_fault(name: str) -> str | None:
-    """What is wrong with the name of a plugin that commands would take for something else."""
-    kinds = {"the group of all encodings": name == "all", "a suite": is_shipped(name), "a task": name in catalogue()}
-    return next((f"is that of {kind}" for kind, taken in kinds.items() if taken), None)
+    return faults
 
 
 def try_hooks(subject: Subject) -> None:
@@ -106,7 +81,7 @@ def try_hooks(subject: Subject) -> None:
     """
     for cls in plugin_classes(subject.cls):
         require_known_names(cls)
-    for width in (1, subject.main.setup.train_tokens, subject.main.setup.longest_tokens):
+    for width in (1, subject.setup.train_tokens, subject.setup.longest_tokens):
         require_hooks(subject, width)
 
 
@@ -129,13 +104,12 @@ def require_hooks(
     Raises:
         InputError: see ``try_hooks``.
     """
-    case = subject.main
-    spec = case.suite.model.model_copy(update={"heads": heads, "width": 8 * heads})
-    setup = replace(case.setup, heads=heads, head_width=8, width=8 * heads)
+    spec = subject.suite.model.model_copy(update={"heads": heads, "width": 8 * heads})
+    setup = replace(subject.setup, heads=heads, head_width=8, width=8 * heads)
     model = located(subject, "__init__", lambda: build_decoder(spec, subject.cls, setup, 0)).to(dtype)
     guard_hooks(subject, model)
     before = {name: tensor.clone() for name, tensor in model.named_parameters()}
-    hidden_states(model, case.sequences(2, width, seed=0), max(width, setup.train_tokens), training)
+    hidden_states(model, subject.sequences(2, width, seed=0), max(width, setup.train_tokens), training)
     if changed := [name for name, tensor in model.named_parameters() if not torch.equal(tensor, before[name])]:
         raise InputError(f"{mode(training)}: a pass changes the model's {', '.join(changed[:5])}; {NO_WRITES}")
 
@@ -223,44 +197,12 @@ def describe_form(value: Any) -> str:
 def check_interface(subject: Subject) -> str:
     """Every hook returns what the table in bench/encodings/base.py says, for 1, 3, 4 and 6 heads and in float64, and changes
     neither its arguments nor weights."""
-    case = subject.main
     for training in (True, False):
-        for width in (2, case.setup.train_tokens, case.setup.longest_tokens):
+        for width in (2, subject.setup.train_tokens, subject.setup.longest_tokens):
             require_hooks(subject, width, training=training)
     for heads in (1, 3, 6):
-        require_hooks(subject, case.setup.train_tokens, heads, torch.float64)
+        require_hooks(subject, subject.setup.train_tokens, heads, torch.float64)
     return "all hooks return what they should, in every layer, and change no argument"
-
-
-@encoding_check("positions", advice="set shift_invariant in info to what was found")
-def check_positions(subject: Subject) -> str:
-    """Adding a constant to all position ids changes outputs, unless info says shift_invariant=True."""
-    width, longest, declared = (
-        subject.main.setup.train_tokens,
-        subject.main.setup.longest_tokens,
-        subject.cls.info.shift_invariant,
-    )
-    original = states_with_ids(subject, torch.arange(width))
-    changed = False
-    for shift in (1, longest - width, 5000):
-        try:
-            shifted = states_with_ids(subject, torch.arange(width) + shift)
-        except IndexError:  # a table may end, but not before L′
-            if width + shift <= longest:
-                raise
-        else:
-            changed |= bool(rows_differ(original, shifted, 1e-3).any())
-    if changed == declared:
-        raise Fault(f"it changes {'outputs' if changed else 'nothing'}, but info says shift_invariant={declared}")
-    return f"it changes {'outputs' if changed else 'nothing'}, as declared"
-
-
-def states_with_ids(subject: Subject, ids: Tensor) -> Tensor:
-    """Outputs of a model with the given position ids instead of its encoding's own."""
-    model = subject.model(noise=1.0)
-    model.encoding.positions = lambda tokens, at: ids  # type: ignore[method-assign]
-    model.cacheable = False
-    return hidden_states(model, subject.main.sequences(2, len(ids), seed=0))
 
 
 @encoding_check("tokens", advice="use only tokens.shape and tokens.device, or declare ranking='task-aware' in info")
@@ -268,10 +210,9 @@ def check_tokens(subject: Subject) -> str:
     """Position ids depend on tokens only if info declares ranking='task-aware'. Other encodings are shown zeros."""
     if subject.cls.info.ranking == "task-aware":
         return "position ids may depend on tokens, as declared"
-    for case in subject.cases:
-        encoding, tokens = subject.model(case).encoding, case.sequences(64, case.setup.longest_tokens, seed=0)
-        at = [At(tokens.shape[1], generator=torch.Generator().manual_seed(0)) for _ in range(2)]
-        first, second = (encoding.positions(batch, at) for batch, at in zip((tokens, tokens * 0), at, strict=True))
-        if not torch.equal(first, second):
-            raise Fault("`positions` gives other ids for other tokens, but info does not say ranking='task-aware'")
+    encoding, tokens = subject.model().encoding, subject.sequences(64, subject.setup.longest_tokens, seed=0)
+    at = [At(tokens.shape[1], generator=torch.Generator().manual_seed(0)) for _ in range(2)]
+    first, second = (encoding.positions(batch, at) for batch, at in zip((tokens, tokens * 0), at, strict=True))
+    if not torch.equal(first, second):
+        raise Fault("`positions` gives other ids for other tokens, but info does not say ranking='task-aware'")
     return "position ids depend only on the number of tokens"

@@ -1,41 +1,33 @@
 """Run the checks in one process, in a sandbox if there is one. ``serve`` is the work of that process."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from bench.plugins import registry
-from bench.plugins.loading import importable_from, package_files
+from bench.plugins.loading import package_files
 from bench.plugins.references import map_references, parts, references_in
-from bench.runs.devices import device_name, package_versions
-from bench.runs.run import now
 from bench.runs.run_one import encoding_record
 from bench.sealed.process import Channel, SealedError, SealedProcess
 from bench.sealed.sandbox import Code, sandbox_fault
-from tasks import InputError, unknown
+from bench.text_rules import unusual_lines
+from tasks import InputError
 
 from .checks import CheckOutcome, Report, load_checks, run_check
 from .contract import try_hooks
 from .subject import Subject
-from .unusual import unusual_lines
 
 TIME_LIMIT_S = 300.0
 """Twenty times the time of a slow encoding on an idle machine."""
-LOAD_LIMIT_S = 60.0
-"""For loading Python, torch and the plugin, and calling each hook once."""
-MEMORY_LIMIT_GB = 4.0
-RESERVED_GIB = 2
-"""Address space that libraries reserve without using it."""
+MEMORY_LIMIT_GIB = 6.0
+"""Some 2 GiB are address space that libraries reserve without using it."""
 
 
 def check_encoding(
     reference: str,
-    time_limit_s: float = TIME_LIMIT_S,
-    memory_limit_gb: float = MEMORY_LIMIT_GB,
-    only: Sequence[str] = (),
     on_finding: Callable[[CheckOutcome], None] = lambda finding: None,
     sandbox: bool | None = None,
     say: Callable[[str], None] = lambda text: None,
@@ -44,25 +36,18 @@ def check_encoding(
 
     Arguments:
         reference: a name or a file; see ``bench.plugins.registry.get_encoding``.
-        memory_limit_gb: GiB that the process may hold.
-        only: names of checks; all by default.
         on_finding: called with each finding as it arrives.
         sandbox: False runs the code with the caller's rights; None does so where there is no sandbox.
         say: called with a line if the code runs without a sandbox though that was not asked for.
 
     Raises:
-        InputError: there is no such encoding or check, it cannot be loaded, its hooks cannot be called, or there is no sandbox.
+        InputError: there is no such encoding, it cannot be loaded, its hooks cannot be called, or there is no sandbox.
     """
-    start, known = time.monotonic(), {check.name: check for check in load_checks()}
-    if missing := [name for name in only if name not in known]:
-        raise unknown("check", missing[0], known)
-    pending = [check for name, check in known.items() if not only or name in only]
-    readable = plugin_paths(reference)
+    start, pending, readable = time.monotonic(), load_checks(), plugin_paths(reference)
     if sandbox is None and (fault := sandbox_fault()):
         say(f"without a sandbox, so the code has your rights: {fault}")
         sandbox = False
-    limits = {"seconds": time_limit_s + LOAD_LIMIT_S, "gib": memory_limit_gb + RESERVED_GIB}
-    code = Code(reference, readable, sandbox is False, **limits)
+    code = Code(reference, readable, sandbox is False, TIME_LIMIT_S, MEMORY_LIMIT_GIB)
     header: dict[str, Any] = {}
     findings: list[CheckOutcome] = []
 
@@ -72,15 +57,13 @@ def check_encoding(
         on_finding(finding)
 
     try:
-        with SealedProcess("bench.check.run_checks", code, checks=[check.name for check in pending]) as process:
-            process.limit_time(LOAD_LIMIT_S, f"its hooks have not returned after {LOAD_LIMIT_S:g} s")
+        with SealedProcess("bench.check.run_checks", code) as process:
             while (message := process.receive())[0] != "done":
                 kind, _, values = message
                 if kind == "refused":
                     raise InputError(str(values["text"]))
                 if not header:
                     header = values
-                    process.limit_time(time_limit_s, f"still running after {time_limit_s:g} s, the limit of all checks")
                 else:
                     add(CheckOutcome(**values))
     except SealedError as error:
@@ -91,9 +74,9 @@ def check_encoding(
     while pending:
         add(pending[0].outcome("not run", "not run before the failed check is passed"))
     files = [Path(parts(text)[0]) for text in references_in(reference)]
-    unusual = unusual_lines({file.name: file.read_bytes() for file in files})
+    unusual = list(unusual_lines({file.name: file.read_bytes() for file in files}))
     seconds = round(time.monotonic() - start, 1)
-    return Report(**header, finished=now(), seconds=seconds, findings=findings, unusual=unusual)
+    return Report(**header, seconds=seconds, findings=findings, unusual=unusual)
 
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:
@@ -107,25 +90,17 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
     except InputError as error:
         channel.send("refused", text=str(error))
         return
-    channel.send(
-        "encoding",
-        encoding=record.name,
-        ranking=record.ranking,
-        source_sha256=record.source_sha256,
-        versions=package_versions(),
-        device=device_name(torch.device("cpu")),
-    )
+    channel.send("encoding", encoding=record.name, source_sha256=record.source_sha256)
     for check in load_checks():
-        if check.name in order["checks"]:
-            outcome, go_on = run_check(check, subject)
-            channel.send("finding", **outcome.model_dump())
-            if not go_on:
-                break
+        outcome, go_on = run_check(check, subject)
+        channel.send("finding", **outcome.model_dump())
+        if not go_on:
+            break
     channel.send("done")
 
 
 def plugin_paths(reference: str) -> list[Path]:
-    """Files and folders that the plugins in the name of an encoding may import. Runs nothing.
+    """Files of the plugins in the name of an encoding. Runs nothing.
 
     Raises:
         InputError: a file cannot be read, or there is no encoding of that name.
@@ -135,7 +110,7 @@ def plugin_paths(reference: str) -> list[Path]:
         file = Path(parts(text)[0]).absolute()
         if not file.is_file():
             registry.load_reference(text)  # raises, with the nearest match
-        found += importable_from(file)
+        found.append(file)
     installed = registry.entry_points()
     for name in installed.keys() & {*registry.NAME.findall(map_references(reference, lambda _: ""))}:
         found += package_files(installed[name].module)[1]

@@ -27,9 +27,8 @@ SHARED_STEPS = 5
 )
 def check_memory(subject: Subject) -> str:
     """A pass gives the same output, bit for bit, whatever passes came before it."""
-    case, model = subject.main, subject.model()
-    widths = case.setup.train_tokens, case.setup.longest_tokens
-    batches = [case.sequences(3 + n, width, seed=n) for n, width in enumerate(widths)]
+    model, widths = subject.model(), (subject.setup.train_tokens, subject.setup.longest_tokens)
+    batches = [subject.sequences(3 + n, width, seed=n) for n, width in enumerate(widths)]
     first_outputs: dict[tuple[int, bool], Tensor] = {}
     for _ in range(3):
         for training in (True, False):
@@ -46,8 +45,8 @@ def check_memory(subject: Subject) -> str:
 @encoding_check("randomness", advice="pass generator=at.generator to every draw, and declare random=True in info")
 def check_randomness(subject: Subject) -> str:
     """Equal seeds give equal outputs, all random numbers come from at.generator, and info.random says if there are any."""
-    case, models, declared = subject.main, [subject.model(seed=3) for _ in range(2)], subject.cls.info.random
-    tokens = case.sequences(2, case.setup.train_tokens, seed=0)
+    models, declared = [subject.model(seed=3) for _ in range(2)], subject.cls.info.random
+    tokens = subject.sequences(2, subject.setup.train_tokens, seed=0)
     before = global_generators()
     draws = False
     for training in (True, False):
@@ -77,11 +76,10 @@ def global_generators() -> tuple[bytes, ...]:
 )
 def check_state_dict(subject: Subject) -> str:
     """A model of another seed gives the same outputs after it loads the state dict, through a safetensors file."""
-    case = subject.main
-    original, loaded = subject.model(case, seed=0), subject.model(case, seed=1)
+    original, loaded = subject.model(seed=0), subject.model(seed=1)
     state = load(save({name: tensor.contiguous() for name, tensor in original.state_dict().items()}))
     loaded.load_state_dict(state)
-    tokens = case.sequences(2, case.setup.longest_tokens, seed=0)
+    tokens = subject.sequences(2, subject.setup.longest_tokens, seed=0)
     for training in (True, False):
         before, after = (hidden_states(model, tokens, training=training) for model in (original, loaded))
         if rows_differ(before, after).any():
@@ -93,15 +91,15 @@ def check_state_dict(subject: Subject) -> str:
 @encoding_check("sharing", advice="correct or delete trained_as")
 def check_shared_training(subject: Subject) -> str:
     """An encoding that declares its training to be another's has its losses, bit for bit."""
-    form, case = training_form(subject.cls), subject.main
+    form, suite = training_form(subject.cls), subject.suite
     if form is subject.cls:
         return "shares none"
-    length = case.suite.spec(case.task.name).train_length
-    recipe = case.suite.recipe.model_copy(update={"steps": SHARED_STEPS, "warmup_steps": 1})
+    length = subject.setup.train_length
+    recipe = suite.recipe.model_copy(update={"steps": SHARED_STEPS, "warmup_steps": 1})
     curves = []
     for cls in (subject.cls, form):
-        model, state = build_decoder(case.suite.model, cls, case.setup, 0), TrainingState()
-        train(model, AdamW(model, recipe), case.task, length, recipe, 0, state)
+        model, state = build_decoder(suite.model, cls, subject.setup, 0), TrainingState()
+        train(model, AdamW(model, recipe), subject.task, length, recipe, 0, state)
         curves.append(state.loss[:SHARED_STEPS])
     if curves[0] != curves[1]:
         raise Fault(f"it says that it is trained as {form.info.name}, but the losses differ")

@@ -17,36 +17,17 @@ from tasks import Task
 
 CHANGES = {"test_at": [0.5, 1, 1.5, 2], "vary": None, "learning_rates": [], "blocks": []}
 """Changes of suite ``small`` for the checks: tests to 2 L."""
-TASKS = ("copying", "addition")
+TASK = "addition"
+"""Its one task: its tokens have several roles."""
 TOLERANCE = 1e-4
 """Absolute and relative tolerance for equal outputs, which have unit scale; float32 rounding gives some 1e-6."""
 
 
-@dataclass(frozen=True)
-class Case:
-    """One task of a suite: model, lengths and vocabulary."""
-
-    suite: Suite
-    task: Task
-    setup: Setup
-
-    @classmethod
-    def of_task(cls, suite: Suite, name: str) -> "Case":
-        return cls(suite, suite.make_task(name), encoding_setup(suite, name))
-
-    def __str__(self) -> str:
-        return f"task {self.task.name}"
-
-    def sequences(self, count: int, width: int, seed: int) -> Int[Tensor, "N T"]:
-        """Rows of ``width`` random tokens."""
-        return torch.randint(len(self.setup.symbols), (count, width), generator=torch.Generator().manual_seed(seed))
-
-
 @cache
 def checked_suite() -> Suite:
-    """Two tasks of suite ``small``, at short lengths."""
+    """One task of suite ``small``, at short lengths."""
     suite = load_suite("small")
-    specs = [spec.model_dump() | {"test_at": None} for spec in suite.tasks if spec.task in TASKS]
+    specs = [suite.spec(TASK).model_dump() | {"test_at": None}]
     return Suite.model_validate(suite.model_dump() | CHANGES | {"tasks": specs})
 
 
@@ -55,33 +36,36 @@ class Subject:
     """An encoding to be checked.
 
     Arguments:
-        suite: its first task is the main case; its other tasks are used less.
+        suite: its first task is the one that models are built for.
     """
 
     cls: type[Encoding]
     suite: Suite = field(default_factory=checked_suite)
 
     @cached_property
-    def cases(self) -> list[Case]:
-        return [Case.of_task(self.suite, spec.task) for spec in self.suite.tasks]
+    def task(self) -> Task:
+        return self.suite.make_task(self.suite.tasks[0].task)
 
-    @property
-    def main(self) -> Case:
-        return self.cases[0]
+    @cached_property
+    def setup(self) -> Setup:
+        return encoding_setup(self.suite, self.task.name)
 
     @property
     def plugin(self) -> type[Encoding]:
         """The class that is not built in, if any: the encoding, or what it wraps."""
         return next(iter(plugin_classes(self.cls)), self.cls)
 
-    def model(self, case: Case | None = None, seed: int = 0, noise: float = 0.1) -> Decoder:
+    def sequences(self, count: int, width: int, seed: int) -> Int[Tensor, "N T"]:
+        """Rows of ``width`` random tokens."""
+        return torch.randint(len(self.setup.symbols), (count, width), generator=torch.Generator().manual_seed(seed))
+
+    def model(self, seed: int = 0, noise: float = 0.1) -> Decoder:
         """A model as a run would build it.
 
         Arguments:
             noise: standard deviation of noise added to the encoding's parameters; zeros would hide their effect.
         """
-        case = case or self.main
-        model = build_decoder(case.suite.model, self.cls, case.setup, seed)
+        model = build_decoder(self.suite.model, self.cls, self.setup, seed)
         generator = torch.Generator().manual_seed(seed + 1)
         with torch.no_grad():
             for parameter in filter(Tensor.is_floating_point, model.encoding.parameters()):

@@ -1,1 +1,1 @@
-"""Measured properties and costs of an encoding, and the card that stores them."""
+"""Measured costs of an encoding, and the card that stores them."""

@@ -1,9 +1,9 @@
-"""Format of an encoding's card: its declaration, its measured properties and its measured cost.
+"""Format of an encoding's card: its declaration and its measured cost.
 
 ``measure.py`` creates cards when results are published. Reading one needs neither torch nor the encoding's source.
 """
 
-from bench.result import QUIET, Record
+from bench.result import Record
 
 COST_MULTIPLES = (1, 2, 4)
 """Lengths at which costs are measured, as multiples of L."""
@@ -39,9 +39,10 @@ class CostAt(Record):
 
 
 class Measured(Record):
-    """Measured properties and costs, and the conditions of the measurement."""
+    """Measured costs, and the conditions of the measurement."""
 
-    properties: dict[str, bool]
+    properties: dict[str, bool] = {}
+    """Of an older version, which measured more than costs."""
     costs: list[CostAt]
     """Costs at ``COST_MULTIPLES`` of L, in this order."""
     suite: str
@@ -54,13 +55,9 @@ class Measured(Record):
     threads: int
     commit: str | None
     cpu_share: float
-    """CPU seconds of the process per wall-clock second; below ``QUIET`` the machine was busy with other work."""
+    """CPU seconds of the process per wall-clock second; far below 1, the machine was busy with other work."""
     finished: str
     """ISO 8601, UTC."""
-
-    @property
-    def busy(self) -> bool:
-        return self.cpu_share < QUIET
 
 
 class Card(Record):

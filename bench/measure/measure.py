@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import accumulate
 from statistics import median_high
 
@@ -24,7 +24,6 @@ from bench.training.model import Decoder, build_decoder
 from tasks import InputError
 
 from .card import COST_MULTIPLES, Card, CostAt, Declared, Measured
-from .properties import measure_properties
 
 COST_SUITE, COST_TASK = "small", "copying"
 """Suite and task that define model, batch size and L of the cost measurements."""
@@ -94,18 +93,16 @@ def peak_bytes(model: Decoder, tokens: Int[Tensor, "B T"]) -> int:
 
 
 def measure_encoding(cls: type[Encoding], rounds: int = ROUNDS) -> Measured:
-    """Measure one encoding on one CPU thread, with ``rounds`` timed steps at each length."""
+    """Measure the cost of one encoding on one CPU thread, with ``rounds`` timed steps at each length."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         cpu, wall = time.process_time(), time.perf_counter()
         costs = measure_costs(cls, rounds=rounds)
         cpu_share = (time.process_time() - cpu) / (time.perf_counter() - wall)
-        properties = asdict(measure_properties(cls))
     finally:
         torch.set_num_threads(threads)
     return Measured(
-        properties=properties,
         costs=costs,
         suite=COST_SUITE,
         task=COST_TASK,

@@ -16,24 +16,15 @@ from types import ModuleType
 from bench.encodings import Info
 from tasks import InputError
 
-OURS = ("bench", "tasks", "leaderboard", "slurm", "lprime")
-"""Packages of the harness, which are never part of a plugin's source."""
-
 
 @dataclass
 class Source:
     """The files that a plugin consists of, as they were when it was loaded."""
 
-    root: Path
-    """The folder that contains all of them."""
     files: dict[str, bytes]
-    """Path relative to ``root`` → content."""
+    """Path, relative to the folder that contains all of them → content."""
     uses: set[str]
-    """Names of the modules, here and elsewhere, that define what the plugin's modules import."""
-
-    @property
-    def paths(self) -> list[Path]:
-        return [self.root / path for path in self.files]
+    """Names of the modules that define what the plugin's module imports."""
 
 
 def used_modules(module: ModuleType) -> set[str]:
@@ -43,7 +34,7 @@ def used_modules(module: ModuleType) -> set[str]:
 
 
 def load_file(path: Path, name: str) -> tuple[ModuleType, Source]:
-    """Execute a file as a module of the given name. Its source is the file, and what it imports from its folder when loaded.
+    """Execute a file as a module of the given name. Its source is the file alone: it imports installed packages only.
 
     Raises:
         InputError: the file cannot be read, with the nearest match; or it raises an error.
@@ -59,49 +50,11 @@ def load_file(path: Path, name: str) -> tuple[ModuleType, Source]:
     module.__file__ = str(path)
     sys.modules[name] = module
     try:
-        with importable(path.parent) as neighbours:
-            exec(compile(content, str(path), "exec", dont_inherit=True), vars(module))
+        exec(compile(content, str(path), "exec", dont_inherit=True), vars(module))
     except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise plugin_error(str(path), error) from error
-    files = {path.name: content}
-    for other in neighbours:
-        if other.__file__:
-            files[Path(other.__file__).relative_to(path.parent).as_posix()] = Path(other.__file__).read_bytes()
-    return module, Source(path.parent, files, set[str]().union(*map(used_modules, [module, *neighbours])))
-
-
-@contextmanager
-def importable(folder: Path) -> Iterator[list[ModuleType]]:
-    """Make the modules of a folder importable, after all others, and unload them on exit: two plugins may both have a
-    ``utils.py``.
-
-    Yields:
-        The modules imported from the folder; filled on exit.
-    """
-    paths, bytecode, neighbours = list(sys.path), sys.dont_write_bytecode, list[ModuleType]()
-    earlier = {name: sys.modules.pop(name) for name in local_modules(folder)}
-    sys.path.append(str(folder))
-    sys.dont_write_bytecode = True
-    importlib.invalidate_caches()
-    try:
-        yield neighbours
-    finally:
-        sys.path[:] = paths
-        sys.dont_write_bytecode = bytecode
-        neighbours += [sys.modules.pop(name) for name in local_modules(folder)]
-        sys.modules.update(earlier)
-
-
-def local_modules(folder: Path) -> list[str]:
-    """Names of the loaded modules that Python imports from a folder."""
-    found = []
-    for name, module in sys.modules.items():
-        base, file = folder.joinpath(*name.split(".")), getattr(module, "__file__", None)
-        place = file or next(iter(getattr(module, "__path__", [])), None)  # a folder without __init__.py
-        if place in (f"{base}.py", str(base / "__init__.py"), str(base)) and name.partition(".")[0] not in OURS:
-            found.append(name)
-    return found
+    return module, Source({path.name: content}, used_modules(module))
 
 
 def package_files(module: str) -> tuple[Path, list[Path]]:
@@ -115,12 +68,6 @@ def package_files(module: str) -> tuple[Path, list[Path]]:
         raise InputError(f"Python finds no file of a module {module!r}")
     file = Path(spec.origin)
     return (file.parents[1], sorted(file.parent.rglob("*.py"))) if file.name == "__init__.py" else (file.parent, [file])
-
-
-def importable_from(file: Path) -> list[Path]:
-    """A plugin's file, and the files and folders beside it that it may import. Runs nothing."""
-    folders = [path for path in file.parent.iterdir() if path.is_dir() and any(path.glob("*.py"))]
-    return [file, *file.parent.glob("*.py"), *folders]
 
 
 def plugin_error(origin: str, error: BaseException, what: str = "cannot be imported", file: str = "") -> InputError:

@@ -6,8 +6,7 @@
     recency                                  entry point ``lprime.encodings`` of an installed package
 
 Once loaded, a plugin is known by its ``info.name``, and its results are stored under that name. Each process (each worker, too)
-loads a plugin once. A plugin's file can import other files of its folder; they are unloaded afterwards, so that plugins do not
-see each other's files.
+loads a plugin once. A plugin is one file, which imports installed packages only, or such a package.
 """
 
 import importlib.metadata
@@ -17,7 +16,6 @@ import os
 import re
 import sys
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -74,15 +72,6 @@ def get_encoding(name: str) -> type[Encoding]:
     return resolve(own_names, known)
 
 
-def full_name(name: str) -> str:
-    """The name under which an encoding's results are stored: ``rope(base=500000.0)`` of ``rope(base=500000)``. Loads plugins.
-
-    Raises:
-        InputError: see ``get_encoding``.
-    """
-    return get_encoding(name).info.name
-
-
 @cache
 def is_built_in(name: str) -> bool:
     """Whether an encoding, by its name in results, has no code of a plugin."""
@@ -124,11 +113,10 @@ def register(plugin: Plugin) -> type[Encoding]:
 
 
 def validate_class(cls: object, origin: str) -> type[Encoding]:
-    """Return ``cls`` if it is an encoding with a valid name, ranking class and family.
+    """Return ``cls`` if it is an encoding with a valid name and ranking class.
 
     Raises:
-        InputError: it is not an encoding, its ``info``, name or ranking class is invalid, or its family is nearly one that
-            exists.
+        InputError: it is not an encoding, or its ``info``, name or ranking class is invalid.
     """
     if not (inspect.isclass(cls) and issubclass(cls, Encoding)):
         raise InputError(f"{origin} is not an encoding; expected a subclass of bench.encodings.Encoding, got {cls!r:.80}")
@@ -138,9 +126,6 @@ def validate_class(cls: object, origin: str) -> type[Encoding]:
     validate_name(info.name, origin)
     if info.ranking not in RANKING_CLASSES:
         raise unknown(f"ranking of {origin}", str(info.ranking), RANKING_CLASSES)
-    families = {one.info.family for one in classes().values()}
-    if info.family not in families and get_close_matches(str(info.family).lower(), families, 1, 0.75):  # others are new ones
-        raise unknown(f"family of {origin}", str(info.family), families)
     return cls
 
 
@@ -153,8 +138,8 @@ def validate_name(name: object, origin: str) -> None:
     if not (isinstance(name, str) and NAME.fullmatch(name)) or keyword.iskeyword(name):
         expected = "up to 64 of a-z, 0-9 and _, start with a letter and not be a keyword"
         raise InputError(f"{origin}: the name of an encoding must be {expected}, got {name!r}")
-    if name in classes():
-        raise InputError(f"{origin}: the name {name!r} is that of a built-in encoding; choose another")
+    if name in classes() or name == "all":
+        raise InputError(f"{origin}: the name {name!r} is that of a built-in encoding, or of all; choose another")
 
 
 def encoding_in(module: ModuleType, name: str, origin: str) -> type[Encoding]:
@@ -219,5 +204,5 @@ def source_of(module: str) -> Source:
     if module not in loaded.sources:
         root, files = package_files(module)
         contents = {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
-        loaded.sources[module] = Source(root, contents, used_modules(sys.modules[module]))
+        loaded.sources[module] = Source(contents, used_modules(sys.modules[module]))
     return loaded.sources[module]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from bench import encodings
 from bench.encodings import Encoding, Wrapper, attention_kernel, bibliography, compose
-from tasks import InputError
 
 from . import registry
 from .loading import Source
@@ -21,7 +20,7 @@ HARNESS = (BUILT_IN, Encoding.__module__, *(m.__name__ for m in (attention_kerne
 def source_hash(cls: type[Encoding]) -> str:
     """Return the SHA-256 of the files that define an encoding, of those it takes names from, and of the encoding it wraps.
 
-    These are files of ``bench/encodings`` and, for a plugin, files of its own package or folder. Files of the harness
+    These are files of ``bench/encodings`` and, for a plugin, its own file or the files of its package. Files of the harness
     (``HARNESS``) are left out. The hash of a plugin that is one file, and uses no built-in encoding, is the hash of that file.
     """
     built_in, plugins = closure(cls)
@@ -47,8 +46,6 @@ def closure(cls: type[Encoding]) -> tuple[dict[str, Path], dict[str, Source]]:
         name = pending.pop()
         if name in built_in or name in plugins or name in HARNESS:
             continue
-        if name not in sys.modules and name not in registry.loaded.sources:
-            continue  # a neighbour of a plugin's file, which is part of the file's source
         if name.startswith(f"{BUILT_IN}."):
             module = sys.modules[name]
             built_in[name] = Path(inspect.getfile(module))
@@ -64,16 +61,3 @@ def closure(cls: type[Encoding]) -> tuple[dict[str, Path], dict[str, Source]]:
 def content(file: Path) -> bytes:
     """Content of a built-in file when first read: a running process keeps using the code that it loaded."""
     return file.read_bytes()
-
-
-def plugin_files(plugin: type[Encoding]) -> dict[str, bytes]:
-    """A plugin's own files, by path below one folder.
-
-    Raises:
-        InputError: they are in several folders.
-    """
-    sources = closure(plugin)[1].values()
-    roots = sorted({str(source.root) for source in sources})
-    if len(roots) != 1:
-        raise InputError(f"the files of {plugin.info.name} are in {' and '.join(roots)}; expected all in one folder")
-    return {path: data for source in sources for path, data in source.files.items()}

@@ -1,4 +1,8 @@
-"""The judge's side: weights, optimizer and data are here; a sealed process computes losses, gradients and logits."""
+"""The judge's side: weights, optimizer and data are here; a sealed process computes losses, gradients and logits.
+
+A process predicts without answers: it sees a prompt, predicts, and only then sees the next token of the answer. Every causal
+encoding predicts the same in one teacher-forced pass, up to rounding.
+"""
 
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -14,12 +18,16 @@ from bench.encodings.nope import NoPE
 from bench.result import RankingClass, Record, first_fault
 from bench.runs.run import Run
 from bench.runs.run_training import encoding_setup
+from bench.training.batches import Batch
 from bench.training.model import build_decoder
 from bench.training.train import derive_seed
-from tasks import Examples
+from tasks import PAD, Examples
 
 from .process import SealedError, SealedProcess
 from .sandbox import Code
+
+LOGIT_TOLERANCE = 0.05
+"""Most by which a logit may change. Rounding changes logits of honest encodings by up to 0.001."""
 
 
 class Declaration(Record):
@@ -117,3 +125,52 @@ class SealedModel(SealedProcess):
         if found.shape != (len(cells), self.symbols):
             raise SealedError(f"logits have shape {found.shape}, expected {(len(cells), self.symbols)}")
         return torch.from_numpy(found.astype(np.float32))
+
+
+def compared_logits(
+    trained: SealedModel, tested: SealedModel, batch: Batch, announced_length: int, generator: torch.Generator
+) -> Float[Tensor, "M V"]:
+    """Logits of the target tokens by the tested process, which never sees an answer that it has not predicted.
+
+    They differ from those of the process that has trained, which sees the answers, if predictions depend on later tokens or on
+    earlier passes. Random encodings may draw other numbers at other lengths, so both processes see the same of them.
+
+    Raises:
+        SealedError: the two differ.
+    """
+    seed = generator.initial_seed()
+    logits = reveal(tested, batch, announced_length, seed)
+    if tested.encoding.info.random:
+        other = reveal(trained, batch, announced_length, seed)
+    else:
+        other = trained.logits(batch.tokens.numpy(), target_cells(batch), announced_length, seed)
+    change = float((logits - other).abs().nan_to_num(torch.inf).max())
+    if change > LOGIT_TOLERANCE:
+        raise SealedError(
+            f"sequences announced as {announced_length} tokens: logits change by {change:.3g} in the process that has trained, "
+            "with the answer in view"
+        )
+    return logits
+
+
+def target_cells(batch: Batch) -> Int[np.ndarray, " M"]:
+    """The cell of the padded batch before each target token."""
+    rows, cell_of = batch.target_rows, batch.layout.cell_of
+    return (rows if cell_of is None else cell_of[rows]).numpy()
+
+
+def reveal(model: SealedModel, batch: Batch, announced_length: int, seed: int) -> Float[Tensor, "M V"]:
+    """Logits of each target token before it is known."""
+    tokens, example_of = batch.tokens.numpy(), batch.example_of.numpy()
+    known = target_cells(batch) % tokens.shape[1] + 1  # tokens before each target
+    _, begin, count = np.unique(example_of, return_index=True, return_counts=True)
+    place, column = known - known[begin][example_of], np.arange(tokens.shape[1])
+    found = torch.zeros(len(known), model.symbols)
+    for now in range(int(count.max())):
+        # Rows stay in the batch to its end, so that random draws do not change; a finished one repeats its last prefix.
+        sizes = known[begin + np.minimum(now, count - 1)]
+        shown = np.where(column < sizes[:, None], tokens, PAD)[:, : int(sizes.max())]
+        cells = np.arange(len(shown)) * shown.shape[1] + sizes - 1
+        logits = model.logits(np.ascontiguousarray(shown), cells, announced_length, seed)
+        found[place == now] = logits[example_of[place == now]]
+    return found

@@ -73,28 +73,23 @@ class SealedProcess(Channel):
     """
 
     def __init__(self, module: str, code: Code, **order: Any):
-        self.code, self.timer, self.late = code, threading.Timer(0, lambda: None), ""
+        self.code, self.late = code, ""
         ours, theirs = Pipe()
         super().__init__(ours)
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
         with theirs:
             arguments = ["bench.sealed.child", str(theirs.fileno()), module]
             self.process = start_sandboxed(arguments, code, theirs.fileno(), self.stderr)
-        self.limit_time(code.seconds, f"still running after {code.seconds:.0f} s, the limit")
+        self.timer = threading.Timer(code.seconds, self.end)
+        self.timer.daemon = True
+        self.timer.start()
         limits: dict[str, Any] = {"seconds": code.seconds + GRACE_S, "gib": code.gib, "sandboxed": not code.unsafe}
         self.send("order", reference=code.reference, **limits, **order)
 
-    def limit_time(self, seconds: float, failure: str) -> None:
-        """End the process ``seconds`` from now; ``failure`` is the fault then."""
-
-        def end() -> None:
-            self.late = failure
-            self.process.kill()
-
-        self.timer.cancel()
-        self.timer = threading.Timer(seconds, end)
-        self.timer.daemon = True
-        self.timer.start()
+    def end(self) -> None:
+        """End the process, which has used its time."""
+        self.late = f"still running after {self.code.seconds:.0f} s, the limit"
+        self.process.kill()
 
     def answer(self, expected: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """The arrays and values of the next message.

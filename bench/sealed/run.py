@@ -13,11 +13,10 @@ from bench.runs.run_one import tested
 from bench.runs.run_training import REPORT_EVERY_S, Control
 from bench.training.evaluate import evaluate
 from bench.training.optimizer import AdamW
-from bench.training.train import TrainingState, stage_steps, train
+from bench.training.train import TrainingState, train
 from tasks import Examples, InputError, Task
 
-from .audit import audited_steps, compare_gradient, compared_logits
-from .judge import SealedModel
+from .judge import SealedModel, compared_logits
 from .process import SealedError
 from .sandbox import SealedCode
 
@@ -45,7 +44,9 @@ def run_sealed(run: Run, code: SealedCode, control: Control = Control()) -> Resu
             if (model.declared.name, model.declared.ranking) != (said.name, said.ranking):
                 found = f"{model.declared.name!r:.80}, ranking {model.declared.ranking!r}"
                 raise SealedError(f"the code declares {found}, and its submission {said.name!r}, ranking {said.ranking!r}")
-            train_audited(run, model, other, state, watch)
+            task, recipe = run.recipe_suite.make_task(run.task), run.recipe
+            optimizer, compute = AdamW(model, recipe), SealedModel.gradients  # type: ignore[arg-type]
+            train(model, optimizer, task, run.train_length, recipe, run.seed, state, watch, compute=compute)  # type: ignore[arg-type]
             state.step_ms = []  # they include the messages
             model.push_weights()
             other.push_weights(model.weights)
@@ -58,17 +59,3 @@ def run_sealed(run: Run, code: SealedCode, control: Control = Control()) -> Resu
             return tested(run, model, state, torch.device("cpu"), test, lambda: time.monotonic() - start, **fields)  # type: ignore[arg-type]
     except SealedError as error:
         raise InputError(f"no result of the sealed run: {error}") from None
-
-
-def train_audited(run: Run, model: SealedModel, other: SealedModel, state: TrainingState, after_step) -> None:
-    """Train to the end, and compare some gradients with those of another process. Random encodings draw other numbers there."""
-    task, recipe = run.recipe_suite.make_task(run.task), run.recipe
-    audited = set() if model.encoding.info.random else audited_steps(recipe.steps, stage_steps(recipe, model.encoding.stage))
-
-    def compute(_: object, examples: Examples, announced_length: int, generator: torch.Generator) -> torch.Tensor:
-        loss = model.gradients(examples, announced_length, generator)
-        if state.step in audited:
-            compare_gradient(model, other, state.step, examples, announced_length)
-        return loss
-
-    train(model, AdamW(model, recipe), task, run.train_length, recipe, run.seed, state, after_step, compute=compute)  # type: ignore[arg-type]

@@ -98,9 +98,9 @@ class Suite(Section):
         """
         if all(name.isidentifier() for name in self.encodings):
             return self.encodings  # names without settings are full names; avoids importing torch
-        from bench.plugins.registry import full_name
+        from bench.plugins.registry import get_encoding
 
-        return [full_name(name) for name in self.encodings]
+        return [get_encoding(name).info.name for name in self.encodings]
 
     def longest(self, task: str) -> int:
         return self.test_lengths(task)[-1]

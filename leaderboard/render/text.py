@@ -2,7 +2,10 @@
 
 import re
 
-from bench.text_rules import LINK, STRUCTURAL, invisible_character
+from bench.text_rules import LINK, invisible_character
+
+STRUCTURAL = re.compile(r"""[\\`*\[\]<>#|~&@$"]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.""")
+"""Characters that can start a structure of markdown or HTML; an underscore inside a word starts none."""
 
 
 def printable(text: str, limit: int = 200) -> str:

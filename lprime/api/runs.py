@@ -40,23 +40,20 @@ AnyEncoding = str | Path | type[Encoding]
 """A name, a file, or a class."""
 
 
-def check(encoding: AnyEncoding, *, only: Sequence[str] = ()) -> Report:
+def check(encoding: AnyEncoding) -> Report:
     """Check an encoding against the rules, in under a minute.
 
     Its code runs in a sandbox where the machine has one, else with your rights: for a stranger's code use ``lprime check
     --sandbox``, which refuses that.
-
-    Arguments:
-        only: names of checks; all by default.
 
     Returns:
         The report: ``passed``, ``summary()`` and ``findings``, each with ``check``, ``status``, ``expected``, ``found`` and
         ``advice``.
 
     Raises:
-        InputError: there is no such encoding or check, or the encoding cannot be loaded.
+        InputError: there is no such encoding, or the encoding cannot be loaded.
     """
-    return check_encoding(reference_of(encoding), only=only)
+    return check_encoding(reference_of(encoding))
 
 
 def evaluate(

@@ -12,8 +12,6 @@ from .options import Json
 def check(
     encoding: Annotated[str, typer.Argument(metavar="ENCODING", help="A file, a name, or the folder of a submission.")],
     as_json: Json = False,
-    time_limit: Annotated[float, typer.Option(metavar="S", min=1, max=1e6, help="Seconds for the checks.")] = 300,
-    memory_limit: Annotated[float, typer.Option(metavar="GIB", min=0.1, max=1e6, help="Memory for the checks.")] = 4,
     sandbox: Annotated[
         bool | None,
         typer.Option(
@@ -28,8 +26,7 @@ def check(
     Exit code 1 if a check failed, 2 if the encoding cannot be loaded or its hooks cannot be called.
     """
     from bench.check import CheckOutcome, check_encoding
-    from bench.check.unusual import unusual_lines
-    from leaderboard.submission.folder import is_submission, read_submission
+    from leaderboard.submission import is_submission, read_submission
 
     found = read_submission(Path(encoding)) if is_submission(encoding) else None
 
@@ -39,14 +36,10 @@ def check(
 
     report = check_encoding(
         found.reference if found else encoding,
-        time_limit,
-        memory_limit,
         on_finding=print_finding,
         sandbox=sandbox,
         say=lambda text: print(text, file=sys.stderr),
     )
-    if found:
-        report = report.model_copy(update={"unusual": unusual_lines(found.sources)})
     if as_json:
         print(report.model_dump_json(indent=1))
         return int(not report.passed)

@@ -14,12 +14,8 @@ def new(
     link: Annotated[str | None, typer.Option(metavar="URL", help="Link to its paper or page; https.")] = None,
 ) -> None:
     """Write a template, NAME.py: a working encoding to start from."""
-    from bench.check.contract import name_fault
     from bench.plugins.new_file import write_new_encoding
-    from tasks import InputError
 
-    if fault := name_fault(name):
-        raise InputError(f"the name {name!r} {fault}; choose another")
     texts = {"title": title, "authors": author, "link": link}
     path = write_new_encoding(name, **{key: text for key, text in texts.items() if text is not None})
     print(f"written to {path}; change it, then: {command_line('check', path)}")

@@ -79,9 +79,9 @@ def full_name(name: str) -> str:
 
     if not ("(" in name or references_in(name)):
         return name  # a look-up would load torch
-    from bench.plugins.registry import full_name as stored_name
+    from bench.plugins.registry import get_encoding
 
-    return stored_name(name)
+    return get_encoding(name).info.name
 
 
 @contextmanager

@@ -17,9 +17,7 @@ def publish(
     out: Out = Path("runs"),
     to: Board = PUBLISHED,
     encoding: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these encodings (repeatable).")] = None,
-    measure: Annotated[
-        bool, typer.Option(help="Measure properties and costs of encodings that lack them (seconds each).")
-    ] = True,
+    measure: Annotated[bool, typer.Option(help="Measure costs of encodings that lack them (seconds each).")] = True,
 ) -> None:
     """Publish a suite's finished runs, and render the board."""
     from bench.measure.measure import measure_cards, with_catalogue

@@ -74,7 +74,7 @@ def run(
     runs = plan_runs(loaded, names, task, seed, rate)
     device = "" if cluster else resolve_device(device or "auto").type
     if code:
-        from leaderboard.submission.sealed_runs import refuse_other_results
+        from leaderboard.submission import refuse_other_results
 
         refuse_other_results(runs, code, out)
     if not dry_run:
@@ -128,8 +128,7 @@ def sealed_submission(encodings: Sequence[str] | None, out: Path) -> "tuple[list
     Raises:
         InputError: not one submission, or one that the rules do not allow.
     """
-    from leaderboard.submission.folder import is_submission, read_submission
-    from leaderboard.submission.sealed_runs import sealed_code
+    from leaderboard.submission import is_submission, read_submission, sealed_code
     from tasks import InputError
 
     given = list(encodings or ())
@@ -158,12 +157,11 @@ def executor_for(
         if code:
             return SlurmExecutor.of_sealed(cluster, code.encoding.name, code)
         return SlurmExecutor(cluster, keep_weights=keep is not None, **options)
-    if code:
-        from leaderboard.submission.sealed_runs import local_executor
-
-        return local_executor(code, workers)
     from bench.runs.pool import local_pool
+    from bench.sealed.request import SealedRequest
 
+    if code:
+        return local_pool(workers, "cpu", request=lambda run: SealedRequest.of_run(run, code), keep_weights=())
     return local_pool(workers, keep_weights=keep, **options)
 
 

@@ -18,17 +18,13 @@ def submit(
         list[str] | None, typer.Option(metavar="NAME", help="An author (repeatable) [default: as in info].")
     ] = None,
     licence: Annotated[str, typer.Option(metavar="SPDX", help="Licence of the source.")] = "Apache-2.0",
-    note: Annotated[str, typer.Option(metavar="TEXT", help="A remark for readers.")] = "",
-    results: Annotated[
-        Path | None, typer.Option("--results", metavar="FILE", help="A CSV of your own results, shown and never used.")
-    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an existing submission.")] = False,
 ) -> None:
     """Write your encoding into a folder for a pull request: its source, its description, and the suite."""
     from bench.suites.suite import load_suite
-    from leaderboard.submission.submit import About, write_submission
+    from leaderboard.submission import write_submission
 
-    place = write_submission(encoding, load_suite(suite), to, About(author or (), licence, note), results, replace)
+    place = write_submission(encoding, load_suite(suite), to, author or (), licence, replace)
     print(f"written to {place}, under {licence}; rules: leaderboard/RULES.md")
     print(f"maintainers will run: {command_line('check', place)}")
     print(f"                 and: {command_line('run', suite, '--encoding', place, '--sealed')}")

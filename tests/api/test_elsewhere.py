@@ -64,7 +64,7 @@ def test_it_works_in_a_folder_with_files_of_the_same_names(wheel, tmp_path):
     (tmp_path / "bench/__init__.py").write_text(BLOCKED)
     code = f"""import sys; sys.path.insert(1, {str(wheel)!r})
 import json, lprime; assert lprime.__file__.startswith({str(wheel)!r})
-frame = lprime.results("small"); report = lprime.check("nope", only=["interface"])
+frame = lprime.results("small"); report = lprime.check("nope")
 print(json.dumps([len(frame), frame["exact"].sum(), report.passed]))
 """
     env = os.environ | {"PYTHONPATH": ""}

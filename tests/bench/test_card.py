@@ -1,6 +1,4 @@
-"""Measured properties and costs, compared with what is known of classic encodings; and when they are measured."""
-
-from dataclasses import astuple
+"""Measured costs, and when they are measured."""
 
 import pytest
 import torch
@@ -8,31 +6,8 @@ from synthetic_results import a_card
 
 from bench.measure import measure
 from bench.measure.measure import extra_parameters, measure_costs
-from bench.measure.properties import measure_properties
 from bench.plugins.registry import get_encoding
 from bench.plugins.source_hash import source_hash
-
-# unique, linear, defined past the train length, deterministic, extensible to several dimensions
-KNOWN = {
-    "nope": (False, False, True, True, False),
-    "sinusoidal": (True, True, True, True, True),  # a rotation takes PE(p) to PE(p + k)
-    "learned": (True, False, False, True, True),  # a table of independent rows, which ends at L′
-    "alibi": (True, True, True, True, True),
-    "rope": (True, True, True, True, True),
-    "t5": (False, True, True, True, True),  # far distances share a bucket
-    "fire": (True, False, True, True, True),  # normalised by the position of the query from T₀ = 512 on
-    "hard_alibi": (False, True, True, True, True),  # windows end near the query
-    "interpolated(rope)": (True, True, True, True, True),  # as rope, at fractional ids
-}
-
-
-@pytest.mark.parametrize("name", KNOWN)
-def test_properties_of_classic_encodings(name):
-    assert astuple(measure_properties(get_encoding(name))) == KNOWN[name]
-
-
-def test_randomised_positions_are_not_deterministic():
-    assert measure_properties(get_encoding("randomised(rope)")).deterministic is False
 
 
 def test_extra_parameters_count_the_encoding_only():
@@ -82,6 +57,5 @@ def test_a_card_is_measured_on_one_thread_and_records_it():
     before = torch.get_num_threads()
     found = measure.measure_encoding(get_encoding("nope"), rounds=1)
     assert torch.get_num_threads() == before
-    assert found.properties["defined_past_train"] and not found.properties["unique"]
     assert [c.length for c in found.costs] == [n * found.costs[0].length for n in (1, 2, 4)]
     assert all(c.peak_ratio == 1 for c in found.costs) and 0 < found.cpu_share <= 1.05 and found.threads == 1

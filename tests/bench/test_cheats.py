@@ -1,7 +1,6 @@
 """Cheats that only the judge of a sealed run catches. What hooks do while they are checked: test_check.py."""
 
 import os
-import re
 import threading
 from multiprocessing.connection import Connection
 from types import SimpleNamespace
@@ -23,15 +22,6 @@ from tasks import InputError
 pytestmark = pytest.mark.usefixtures("fresh_registry")
 SHORT = validated(Suite, suite_dict(test_examples=96, test_at=[1, 2]), "short")
 """Of sealed runs, with batches as large as real ones."""
-LOGITS, SLOPE = "in the process that has trained, with the answer in view", "the gradient predicts a slope of"
-SEALED = [
-    ("PeeksOnRealBatches", LOGITS),
-    ("PeeksWithTrainedWeights", LOGITS),
-    ("LearnsInSecret", f"{LOGITS}|{SLOPE}"),
-    ("GivesOtherGradients", SLOPE),
-    ("TrainsOnOtherSequences", SLOPE),
-    ("TrainsItsStageOnOtherSequences", SLOPE),
-]
 
 
 def audit(name: str) -> str:
@@ -67,9 +57,9 @@ def short_runs(monkeypatch):
 
 
 @pytest.mark.usefixtures("short_runs")
-@pytest.mark.parametrize(("name", "message"), SEALED, ids=[name for name, _ in SEALED])
-def test_the_judge_of_a_sealed_run(name, message):
-    assert re.search(message, audit(name))
+@pytest.mark.parametrize("name", ["PeeksOnRealBatches", "PeeksWithTrainedWeights", "LearnsInSecret"])
+def test_the_judge_of_a_sealed_run(name):
+    assert "in the process that has trained, with the answer in view" in audit(name)
 
 
 @pytest.mark.usefixtures("short_runs")

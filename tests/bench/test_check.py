@@ -11,25 +11,23 @@ from support import ROOT
 from bench.check import Report, check_encoding, run_checks
 from bench.check.checks import run_check
 from bench.check.contract import declaration_faults
-from bench.check.unusual import unusual_lines
 from bench.encodings import Encoding, Stage
 from bench.plugins.registry import get_encoding
 from bench.sealed import sandbox
+from bench.text_rules import unusual_lines
 from tasks import InputError
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.usefixtures("fresh_registry")
 
 CAUGHT = [
-    ("declaration", "DeclaresNothing", "title is not one line of words separated by single spaces: ''; link is not an https"),
+    ("declaration", "DeclaresNothing", "title is not one line of visible words separated by single spaces: ''; link is"),
     ("declaration", "HasPositionalSettings", "setting base is not keyword-only"),
     ("interface", "WritesIntoTheStream", "`embed` of writes_into_the_stream writes into x; create new tensors"),
     ("interface", "ChangesItsWeights", "in training: a pass changes the model's encoding.scale"),
     ("interface", "GivesInfinity", "`bias` of gives_infinity returns numbers that are not finite"),
     ("interface", "GivesAnotherShape", "`bias` of gives_another_shape returns [4, 3] of torch.float32; expected None, or"),
     ("interface", "MakesAnotherClass", "returns a DeclaresTaskAware; expected a MakesAnotherClass"),
-    ("positions", "DeclaresShifts", "it changes outputs, but info says shift_invariant=True"),
-    ("positions", "DeclaresNoShifts", "it changes nothing, but info says shift_invariant=False"),
     ("tokens", "UsesTokens", "`positions` gives other ids for other tokens"),
     ("causality", "Peeks", "in training, 11 tokens announced (L is 11): cutting after 1 tokens changes the output at"),
     ("causality", "PeeksInEvaluation", "in evaluation, 11 tokens announced"),
@@ -48,9 +46,6 @@ CAUGHT = [
     ("gradients", "HasAnUnusedParameter", "no gradient reaches encoding.unused"),
     ("gradients", "KeepsParametersInAList", "self.rates[0] is in no module, so it is not trained"),
     ("devices", "ReturnsFromTheCPU", "`bias` returns a tensor on the CPU, wherever its arguments are"),
-    ("devices", "NeedsNumbers", "cannot be decided without a GPU"),
-    ("cost", "HasTooManyParameters", "1,000,000 parameters, more than the model's"),
-    ("learning", "IgnoresItsInput", "in 150 steps"),
 ]  # fmt: skip
 
 
@@ -68,24 +63,24 @@ def test_every_check_catches_something():
 def test_honest_encodings_pass(name):
     subject = make_subject(name)
     for check in CHECKS.values():
-        if check.name not in ("cost", "learning"):  # slow, and of larger models
-            assert check.run(subject)
+        assert check.run(subject)
 
 
 def test_outcomes_of_a_check():
-    passed, failed, undecided, error = (
+    passed, failed, error = (
         run_check(CHECKS[check], make_subject(name))
         for check, name in [
-            ("tokens", "Peeks"), ("tokens", "UsesTokens"), ("devices", "NeedsNumbers"), ("devices", "ForgetsTheDevice"),
+            ("devices", "NeedsNumbers"), ("tokens", "UsesTokens"), ("devices", "ForgetsTheDevice"),
         ]
     )  # fmt: skip
-    assert [outcome.status for outcome, _ in (passed, failed, undecided, error)] == ["passed", "failed", "undecided", "failed"]
-    assert [go_on for _, go_on in (passed, failed, undecided, error)] == [True, True, True, False]
-    assert "forgets_the_device raised an error (hooks.py, line" in error[0].found
+    assert [outcome.status for outcome, _ in (passed, failed, error)] == ["passed", "failed", "failed"]
+    assert [go_on for _, go_on in (passed, failed, error)] == [True, True, False]
+    assert passed[0].found.startswith("cannot be decided without a GPU")
+    assert "forgets_the_device raised an error (cheats.py, line" in error[0].found
     assert [line.split()[0] for line in failed[0].lines()] == ["FAIL", "expected", "found", "to"]
-    header = dict.fromkeys(("encoding", "ranking", "source_sha256", "device", "finished"), "x")
-    assert Report(**header, versions={}, seconds=1, findings=[undecided[0]]).passed
-    report = Report(**header, versions={}, seconds=1, findings=[passed[0], failed[0]])
+    header = {"encoding": "x", "source_sha256": "x", "seconds": 1}
+    assert Report(**header, findings=[passed[0]]).passed
+    report = Report(**header, findings=[passed[0], failed[0]])
     assert not report.passed and report.summary() == "x: 1 of 2 checks passed in 1 s; failed: tokens"
 
 
@@ -122,13 +117,9 @@ def plain(folder: Path, text: str = "", other: str = "", around: str = "{}") -> 
 @pytest.mark.parametrize(
     ("text", "other", "message"),
     [
-        ("A title", "Either/or", "title contains a path separator: 'Either/or'"),
-        ("Ada", "Ada & Mary", "authors contains markdown or HTML (&): 'Ada & Mary'"),
+        ("Ada", "Ada  Lovelace", "authors is not one line of visible words"),
         ("https://a.org", "https://a.org/wiki/RoPE_(ML)", "link is not an https link of plain characters: "),
-        ('"plain"', '"all"', "name is that of the group of all encodings: 'all"),
-        ('"plain"', '"copying"', "name is that of a task: 'copying"),
         ('"o"', '"o", source="official"', "source is none of official code, port, paper only, second-hand, own variant: 'off"),
-        ('"o"', '"o", lengths="k" * 61', "lengths has 61 characters, more than 60: '"),
         ('"o"', '"o", source="own variant", lengths="clip = L/2, scaled"', ""),
     ],
 )
@@ -163,16 +154,10 @@ def test_stages_that_the_rules_allow(stage, ranking, plugin, fault):
 
 
 UNUSUAL = {
-    "x = eval('1')": "line 1: eval",
-    "import subprocess as s": "line 1: imports subprocess (standard library)",
-    "import einops": "line 1: imports einops (other package)",
-    "def f(setup): return setup.longest_tokens": "line 1: longest_tokens",
     "x = 'a\u200bb'": "line 1: an invisible character (U+200B)",
-    r"x = '\x41'": "line 1: escapes in",
-    "x = '" + "a" * 201 + "'": "line 1: a string of 203 characters",
-    "x = b'1'": "line 1: bytes",
+    r"x = '\x41'": "line 1: an escaped character",
+    "x = '" + "a" * 201 + "'": "line 1: 207 characters",
     "x = [" + "1, " * 301 + "]": ": 301 numbers",
-    "x = (": ": is not Python in UTF-8 (SyntaxError)",
 }
 
 
@@ -183,7 +168,7 @@ def test_unusual_source_is_listed_for_the_reader(source):
 
 def test_the_template_and_plain_encodings_have_nothing_unusual():
     for name in ("bench/plugins/template.py", "bench/encodings/alibi.py", "bench/encodings/kerple.py"):
-        assert unusual_lines({name: (ROOT / name).read_bytes()}) == []
+        assert not list(unusual_lines({name: (ROOT / name).read_bytes()}))
 
 
 # --- in a process of its own
@@ -222,24 +207,20 @@ def test_escape_codes_of_a_plugin_are_not_printed(tmp_path, monkeypatch):
     assert "\x1b" not in printed and "\u202e" not in printed
 
 
-def test_an_unknown_check_is_bad_input():
-    with pytest.raises(InputError, match="unknown check 'interfce'; did you mean 'interface'"):
-        check_encoding("nope", only=["interfce"])
-
-
 @pytest.mark.sandbox
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Hangs", "its hooks have not returned after 20 s"),
+        ("Hangs", "still running after 20 s"),
         ("Hoards", "can't allocate memory"),
         ("Dies", "its process ended (exit code "),
     ],
 )
 def test_code_that_exceeds_its_limits_or_dies(name, message, monkeypatch):
-    monkeypatch.setattr(run_checks, "LOAD_LIMIT_S", 20 if name == "Hangs" else 60)
+    monkeypatch.setattr(run_checks, "TIME_LIMIT_S", 20 if name == "Hangs" else 60)
+    monkeypatch.setattr(run_checks, "MEMORY_LIMIT_GIB", 3)
     with pytest.raises(InputError) as caught:
-        check_encoding(reference(name), only=["interface"], sandbox=True, memory_limit_gb=1)
+        check_encoding(reference(name), sandbox=True)
     assert message in str(caught.value)
 
 

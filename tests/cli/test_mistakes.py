@@ -34,13 +34,12 @@ class Mine(Encoding):
 
 INIT, HOOK, BODY = "        super().__init__(setup)\n", "def bias(self, q, k, at)", "return None"
 METHOD = f"{HOOK}:\n        {BODY}"
-SUPER = "call super().__init__(setup)"
 
 AUTHOR = {
     "a hook raises": (BODY, "return undefined",
         "`bias` of mine raised an error (mine.py, line 13): NameError: name 'undefined' is not defined"),
     "a misspelt field of at": (BODY, "return at.distance",
-        "AttributeError: 'At' object has no attribute 'distance'; its fields are after_stage, causal, distances,"),
+        "AttributeError: 'At' object has no attribute 'distance'; its fields are after_stage, causal, distances, "),
     "a wrong shape": (BODY, "return q.new_zeros(3, 7)",
         "`bias` of mine returns [3, 7] of torch.float32; expected None, or float32 or float64 broadcastable to [B, "),
     "whole numbers": (BODY, "return -at.distances",
@@ -49,15 +48,15 @@ AUTHOR = {
         "`bias` of mine returns numbers that are not finite; bound the arguments of log, division and exp;"),
     "a write into an argument": (METHOD, "def rotate(self, q, k, at):\n        q *= 2\n        return q, k",
         "`rotate` of mine writes into q; create new tensors instead of writing into arguments (no x += …, x.mul_"),
-    "no super": (INIT, "        self.rate = rate\n", "AttributeError: 'Mine' object has no attribute '_parameters'; " + SUPER),
+    "no super": (INIT, "        self.rate = rate\n",
+        "object has no attribute '_parameters'; call super().__init__(setup)"),
     "a setting without default": ("*, rate: float = 1.0", "rate",
-        "Mine.__init__() missing 1 required positional argument: 'rate'; compare the arguments with"),
+        "missing 1 required positional argument: 'rate'; compare the arguments with bench.encodings.Encoding; settings are"),
     "a misspelt hook": (HOOK, "def biass(self, q, k, at)",
         "nothing uses `biass` of mine; did you mean `bias`?"),
-    "a misspelt family": ('"bias"', '"biass"', "unknown family of mine.py 'biass'; did you mean 'bias'?"),
     "a misspelt field": ('provenance="o"', 'provenance="o", shift_invarient=True',
         "(mine.py, line 7): TypeError: Info.__init__() got an unexpected keyword argument 'shift_invarient'; did you mean '"),
-    "a taken name": ('"mine"', '"rope"', "mine.py: the name 'rope' is that of a built-in encoding; choose another"),
+    "a taken name": ('"mine"', '"rope"', "mine.py: the name 'rope' is that of a built-in encoding, or of all; choose another"),
     "no info": ("    info = ", "    infos = ",
         "mine.py defines no encoding; expected a subclass of bench.encodings.Encoding with an info of its own"),
     "a package that is not there": ("import torch\n", "import einopz, torch\n",
@@ -74,11 +73,9 @@ REFERENCES = {
     "submit mine.py": "Missing option '--suite'",
     "submit rope --suite tiny.yaml": "expected one file of your own, such as my_encoding.py, got 'rope'",
     "new mine": "mine.py already exists; move it away, or choose another name",
-    "new rope": "the name 'rope' is that of a built-in encoding; choose another",
-    "new torch": "the name 'torch' is that of a Python module or an installed plugin; choose another",
+    "new rope": "the name 'rope' is that of a built-in encoding, or of all; choose another",
     f"new {'x' * 65}": "the name of an encoding must be up to 64",
-    "new other --title 'A|B'": "--title contains markdown or HTML (|), got 'A|B'",
-    "new all": "the name 'all' is that of the group of all encodings; choose another",
+    "new all": "the name 'all' is that of a built-in encoding, or of all; choose another",
 }
 """Command → answer, next to a valid ``mine.py``."""
 
@@ -103,7 +100,6 @@ COMMANDS = {
     "show alibe": "unknown name 'alibe'; did you mean 'alibi'?",
     "status smal": "unknown suite 'smal'; did you mean 'small'?",
     "board --check --board nowhere": "nothing is published under nowhere; expected results/",
-    "check rope --time-limit 0": "greater than or equal to 1",
     "data additon --suite quick --to d": "did you mean 'addition'?",
     "data addition --suite quick --to d --train-examples 0": "at least 1, got 0",
     "compare rope rop --suite tiny": "unknown encoding with results on suite tiny 'rop'; did you mean 'rope'?",
@@ -128,7 +124,7 @@ class InThisProcess:
 
     def __init__(self, module: str, code: Code, **order: object):
         self.sent: list[tuple] = []
-        bench.check.run_checks.serve(self, order | {"reference": code.reference, "checks": []})
+        bench.check.run_checks.serve(self, order | {"reference": code.reference})
 
     def send(self, kind: str, **values: object) -> None:
         self.sent.append((kind, {}, values))
@@ -136,7 +132,6 @@ class InThisProcess:
     def receive(self) -> tuple:
         return self.sent.pop(0)
 
-    def limit_time(self, *_: object) -> None: ...
     def __enter__(self) -> "InThisProcess":
         return self
 

@@ -9,9 +9,15 @@ from support import lprime, new_registry, suite_dict
 from bench.plugins import registry
 from bench.runs.run import plan_runs
 from bench.suites.suite import Suite
-from leaderboard.submission.folder import SUBMISSION, is_submission, read_submission
-from leaderboard.submission.sealed_runs import local_executor, refuse_other_results, sealed_code
-from leaderboard.submission.submit import About, write_submission
+from leaderboard.submission import (
+    SUBMISSION,
+    is_submission,
+    read_submission,
+    refuse_other_results,
+    sealed_code,
+    write_submission,
+)
+from lprime.cli.run import executor_for
 from tasks import InputError
 
 SOURCE = """
@@ -34,7 +40,7 @@ def suite(**changes) -> Suite:
 @pytest.fixture
 def folder(tmp_path, fresh_registry):
     (tmp_path / "mine.py").write_text(SOURCE)
-    return write_submission(str(tmp_path / "mine.py"), suite(), tmp_path / "submissions", About(note="A first try."))
+    return write_submission(str(tmp_path / "mine.py"), suite(), tmp_path / "submissions")
 
 
 def change(folder, **values):
@@ -51,26 +57,20 @@ def test_a_submission_is_source_description_and_suite(folder, tmp_path):
     found = read_submission(folder)
     assert is_submission(str(folder)) and not is_submission(str(tmp_path))
     assert found.submission.encoding.name == "mine" and found.submission.suite == "tiny" and found.submission.authors == ["Ada"]
-    assert found.sources == {"mine.py": SOURCE.encode()}
+    assert found.source == SOURCE.encode()
     with new_registry():
         assert registry.get_encoding(found.reference).info.name == "mine"
-    before = found.record.source_sha256
     (folder / "source/mine.py").write_text(SOURCE + "# changed\n")
-    assert read_submission(folder).record.source_sha256 != before
+    one, other = (sealed_code(each, tmp_path).encoding.source_sha256 for each in (found, read_submission(folder)))
+    assert one != other
 
 
-def test_a_composition_its_files_and_a_table_of_results_that_is_not_read(tmp_path, fresh_registry):
-    (tmp_path / "mine.py").write_text("from parts.inner import x\n" + SOURCE)
-    (tmp_path / "parts").mkdir()
-    (tmp_path / "parts/inner.py").write_text("x = 1")
-    (tmp_path / "own.csv").write_text("task,exact\ncopying,2.0\n")
+def test_a_composition(tmp_path, fresh_registry):
+    (tmp_path / "mine.py").write_text(SOURCE)
     reference = f"randomised({tmp_path}/mine.py)"
-    place = write_submission(reference, suite(), tmp_path / "to", results=tmp_path / "own.csv")
-    assert (place / "results.csv").read_text() == "task,exact\ncopying,2.0\n"
-    found = read_submission(place)
-    assert sorted(found.sources) == ["mine.py", "parts/inner.py"]
+    found = read_submission(write_submission(reference, suite(), tmp_path / "to"))
     with new_registry():
-        assert registry.get_encoding(found.reference).info.name == found.record.name == "randomised(mine)"
+        assert registry.get_encoding(found.reference).info.name == found.submission.encoding.name == "randomised(mine)"
     with pytest.raises(InputError, match="exists already; replace it with --replace"):
         write_submission(reference, suite(), tmp_path / "to")
 
@@ -78,8 +78,8 @@ def test_a_composition_its_files_and_a_table_of_results_that_is_not_read(tmp_pat
 def test_built_in_encodings_and_bad_texts_are_not_submitted(tmp_path, fresh_registry):
     with pytest.raises(InputError, match="expected one file of your own"):
         write_submission("rope", suite(), tmp_path)
-    (tmp_path / "mine.py").write_text(SOURCE.replace('Mine"', '<b>Mine</b>"'))
-    with pytest.raises(InputError, match="mine cannot be submitted: title contains"):
+    (tmp_path / "mine.py").write_text(SOURCE.replace('Mine"', 'Mine  "'))
+    with pytest.raises(InputError, match="mine cannot be submitted: title is not one line"):
         write_submission(str(tmp_path / "mine.py"), suite(), tmp_path / "to")
     assert not (tmp_path / "to" / "mine").exists()
 
@@ -87,18 +87,17 @@ def test_built_in_encodings_and_bad_texts_are_not_submitted(tmp_path, fresh_regi
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda f: change(f, note="<script>"), "note contains markdown or HTML"),
-        (lambda f: change(f, reference="other.py"), "'other.py' should name one of its source files"),
-        (lambda f: change(f, reference="../mine.py"), "'../mine.py' should name one of its source files"),
+        (lambda f: change(f, authors=["a\u200bb"]), "author is not one line of visible words"),
+        (lambda f: change(f, reference="../mine.py"), "'../mine.py' should name its one source file"),
         (lambda f: change(f, encoding=encoding(f) | {"name": "rope"}), "the name 'rope' is that of a built-in encoding"),
-        (lambda f: change(f, encoding=encoding(f) | {"name": "../up"}), "and not start with a dot"),
+        (lambda f: change(f, encoding=encoding(f) | {"name": "../up"}), "its name must be short, without separators"),
         (lambda f: (f / SUBMISSION).write_text("[" * 100_000), "is not a submission"),
         (lambda f: (f / SUBMISSION).unlink(), "has no submission.json; expected a folder written by `lprime submit`"),
         (lambda f: (f / "weights.bin").write_bytes(b"x"), "'weights.bin' is not expected in a submission"),
         (lambda f: (f / "source/link.py").symlink_to("/etc/passwd"), "'source/link.py' is not expected in a submission"),
         (lambda f: os.mkfifo(f / "source/pipe.py"), "'source/pipe.py' is not expected"),
         (lambda f: (f / "source/big.py").write_bytes(b"#" * (2**18 + 1)), "has more than 262,144 bytes"),
-        (lambda f: [(f / f"source/m{n}.py").write_text("") for n in range(100)], "has more than 100 files"),
+        (lambda f: (f / "source/two.py").write_text(""), "should name its one source file"),
     ],
 )  # fmt: skip
 def test_a_folder_that_is_no_submission(folder, spoil, message):
@@ -113,13 +112,13 @@ def test_sealed_runs_of_a_submission_are_recorded_as_sealed(folder, tmp_path):
     code, found = sealed_code(read_submission(folder), out), {}
     runs = plan_runs(one, ["mine"], [one.tasks[0].task], [0])
     (folder / "source/mine.py").write_text("raise SystemExit('changed after it was read')")
-    local_executor(code, 1).execute(runs, out, lambda event: found.setdefault(event.kind, event.text))
+    executor_for(None, code, 1, None).execute(runs, out, lambda event: found.setdefault(event.kind, event.text))
     result = runs[0].result(out)
     assert result and result.sealed and result.encoding.source_sha256 == code.encoding.source_sha256, found
     refuse_other_results(runs, code, out)
     path = runs[0].folder(out) / "result.json"
     path.write_text(path.read_text().replace('"sealed": true', '"sealed": false'))
-    with pytest.raises(InputError, match="has a result that is not of a sealed run"):
+    with pytest.raises(InputError, match="has a result that is not sealed"):
         refuse_other_results(runs, code, out)
 
 

@@ -1,12 +1,41 @@
-"""Encodings that break a rule, each caught by one check of ``lprime check``, and two that pass."""
+"""Encodings that break a rule, each caught by one check of ``lprime check`` or by the judge of a sealed run; two pass."""
 
 import os
+import re
+from dataclasses import replace
 
 import torch
-from cheat_base import Cheat, add_marks
 from torch import nn
 
-from bench.encodings import Stage
+from bench.encodings import Encoding, Info, Stage
+
+HONEST = Info(
+    name="honest",
+    family="none",
+    title="A title",
+    authors="Somebody",
+    year=2026,
+    link="https://example.org/honest",
+    formula="s_ij = q_i·k_j/√d",
+    past="nothing changes",
+    provenance="made for tests",
+    shift_invariant=True,
+)
+
+
+class Cheat(Encoding):
+    """An encoding whose info is ``HONEST`` with the class's name and the changes given as class arguments."""
+
+    def __init_subclass__(cls, **changes: object):
+        cls.info = replace(HONEST, name=re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower(), **changes)
+        super().__init_subclass__()
+
+
+def add_marks(x, numbers):
+    """Add a number to each position in half of the channels, so that the norm does not remove it."""
+    half = torch.arange(x.shape[-1], device=x.device) < x.shape[-1] // 2
+    return x + numbers.to(x)[..., None] * half
+
 
 # --- contract
 
@@ -57,15 +86,6 @@ class GivesInfinity(Cheat):
 class GivesAnotherShape(Cheat):
     def bias(self, q, k, at):
         return q.new_zeros(q.shape[1], q.shape[2] + 1)
-
-
-class DeclaresShifts(Cheat):
-    def embed(self, x, at):
-        return add_marks(x, at.positions.to(x).sin())
-
-
-class DeclaresNoShifts(Cheat, shift_invariant=False):
-    pass
 
 
 class UsesTokens(Cheat, shift_invariant=False):
@@ -218,20 +238,6 @@ class NeedsNumbers(Cheat):
         return q.new_full((), 0.0 * float(q.detach().mean()))
 
 
-class HasTooManyParameters(Cheat):
-    def __init__(self, setup):
-        super().__init__(setup)
-        self.many = nn.Parameter(torch.zeros(1_000_000))
-
-    def embed(self, x, at):
-        return x + self.many.sum()
-
-
-class IgnoresItsInput(Cheat):
-    def attend(self, q, k, v, bias, at):
-        return 0 * v
-
-
 # --- the sandbox
 
 
@@ -251,3 +257,39 @@ class Hoards(Cheat):
 class Dies(Cheat):
     def positions(self, tokens, at):
         os.abort()
+
+
+# --- behave while hooks are checked: the judge sees them in a sealed run
+
+MANY = 79
+"""Rows of real batches of evaluation; batches of the checks have fewer."""
+
+
+class PeeksOnRealBatches(Cheat):
+    def embed(self, x, at):
+        return x + 0.5 * x.roll(-1, 1) if at.layer == 0 and len(x) >= MANY else x
+
+
+class PeeksWithTrainedWeights(Cheat):
+    """The leak opens when the weight has moved from where the checks leave it."""
+
+    def __init__(self, setup):
+        super().__init__(setup)
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def embed(self, x, at):
+        peeks = at.layer == 0 and len(x) > 64 and float(self.scale) != 1
+        return x * self.scale + 0.5 * x.roll(-1, 1) * peeks
+
+
+class LearnsInSecret(Cheat):
+    """A table that it trains itself, outside of the parameters."""
+
+    def __init__(self, setup):
+        super().__init__(setup)
+        self.table = torch.zeros(setup.width)
+
+    def embed(self, x, at):
+        if self.training:
+            self.table = 0.9 * self.table + 0.1 * x.detach().mean((0, 1))
+        return x + self.table

@@ -1,1 +1,0 @@
-"""Submissions: the folder that ``lprime submit`` writes, and its reader."""
