@@ -28,15 +28,12 @@ class About:
     note: str = ""
 
 
-def write_submission(
-    reference: str, suite: Suite, to: Path, about: About | None = None, results: Path | None = None, replace: bool = False
-) -> Path:
+def write_submission(reference: str, suite: Suite, to: Path, about: About | None = None, results: Path | None = None) -> Path:
     """Write ``<to>/<name>/`` for an encoding, atomically.
 
     Arguments:
         reference: a file, also with settings or inside a wrapper.
         results: a CSV file of the author's own results; it is shown and never used.
-        replace: replace an existing submission of that name.
 
     Raises:
         InputError: the encoding is in no file, or the folder exists; a name, text or file that the rules do not allow.
@@ -46,8 +43,8 @@ def write_submission(
     name, place = cls.info.name, to / page_name(cls.info.name)
     if len(found) != 1:
         raise InputError(f"expected one file of your own, such as my_encoding.py, got {reference!r}")
-    if place.exists() and not replace:
-        raise InputError(f"{place} exists already; replace it with --replace, or choose another --to")
+    if place.exists():
+        raise InputError(f"{place} exists already; delete it, or choose another --to")
     plugin, file = load_reference(found[0]), Path(parts(found[0])[0]).resolve().name
     try:
         submission = Submission(
@@ -66,7 +63,7 @@ def write_submission(
         raise InputError(f"{name} cannot be submitted: {first_fault(error)}") from None
     except OSError as error:
         raise InputError(f"cannot read --results {results}: {error.strerror or error}") from None
-    with folder_atomic(place, replace) as folder:
+    with folder_atomic(place) as folder:
         for path, content in contents.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)

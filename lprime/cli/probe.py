@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Encodings, Json, Out, Tasks, Workers
+from .options import Encodings, Json, Out, Tasks, Workers, try_encodings
 
 if TYPE_CHECKING:
     from bench.runs.progress import Tally
@@ -43,8 +43,6 @@ def probe(
     from bench.suites.suite import load_suite
     from tasks import InputError, unknown
 
-    from .selection import expand, try_encodings
-
     *names, suite_name = arguments
     if suite_name in PROBES:
         raise InputError(f"expected lprime probe NAME SUITE: the suite comes last, got {suite_name!r}")
@@ -52,8 +50,7 @@ def probe(
         if name not in PROBES:
             raise unknown("probe", name, PROBES)
     suite, chosen = load_suite(suite_name), names or [*PROBES]
-    out = out or Path("runs")
-    runs = plan_runs(suite, try_encodings(expand(encoding) if encoding else suite.encodings), task, seed or suite.seeds[:1])
+    runs = plan_runs(suite, try_encodings(encoding or suite.encodings), task, seed or suite.seeds[:1])
     runs = [run for run in runs if any(PROBES[name].applies(run) for name in chosen)]
     if not runs:
         raise InputError(f"{', '.join(chosen)}: defined for none of the chosen tasks of suite {suite.name}")

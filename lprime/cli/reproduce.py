@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME …]", help="Findings to run; none: list all.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the runs, their minutes and the power.")] = False,
     workers: Workers = None,
     out: Out = Path("runs"),
     as_json: Json = False,
@@ -43,9 +42,6 @@ def reproduce(
     if publish and not place.parent.is_dir():
         raise InputError(f"nothing is published under {PUBLISHED}; --publish needs a checkout")
     found = [load_finding(name) for name in names] if names else shipped_findings()
-    if dry_run:
-        show_plan(found, out)
-        return 0
     known = read_outcomes(published_outcomes(published_folder())) if not names else {}
     known |= read_outcomes(out / OUTCOMES)
     rows = []
@@ -115,18 +111,6 @@ def measure(finding: "Finding", out: Path, workers: int | None, known: "Outcome 
         commit=commit,
         versions={"torch": torch.__version__},
     )
-
-
-def show_plan(findings: "list[Finding]", out: Path) -> None:
-    """Minutes, power and missing runs of findings."""
-    from bench.runs.run import plan_runs
-    from tasks import plural
-
-    for finding in findings:
-        power = f", power {finding.planned.power:.0%}" if finding.planned else ""
-        runs = [run for suite in finding.grids.values() for run in plan_runs(suite, tasks=finding.tasks(suite))]
-        done = sum(run.result(out) is not None for run in runs)
-        print(f"{finding.name}: {finding.minutes:g} minutes of one core{power}, {plural(len(runs), 'run')}, {done} done")
 
 
 def as_row(finding: "Finding", outcome: "Outcome | None", judgement: "Judgement") -> dict[str, Any]:

@@ -39,13 +39,6 @@ def test_running_again_skips_finished_runs(tiny, tmp_path):
     states = json.loads(lprime("status", suite, "--out", out, "--json").stdout)
     assert [s["state"] for s in states] == ["done"] * 4
     assert states[0].keys() == {"task", "encoding", "seed", "state"}
-    part = json.loads(lprime("status", suite, "--out", out, "--json", "--task", "copying", "--encoding", "nope").stdout)
-    assert part == [s for s in states if (s["task"], s["encoding"]) == ("copying", "nope")] != []
-    group = lprime("status", suite, "--out", out, "--encoding", "all").stdout
-    assert "2 runs: 2 done" in group, "members of a group without runs are no mistake"
-    mistake = lprime("status", suite, "--out", out, "--seed", 7)
-    refusal = f"lprime: unknown seed among the runs of suite {suite} '7'; expected one of: 0\n"
-    assert (mistake.returncode, mistake.stderr) == (2, refusal)
     assert not list(out.rglob("checkpoint*")) and not list(out.rglob("lock")), "a finished run keeps neither"
     board = lprime("board", "--out", out)  # every folder with results
     assert board.stdout.startswith("Suite tiny, version 1: 2 encodings") and "rope(base=500.0)" in board.stdout
@@ -85,7 +78,7 @@ def test_ctrl_c_stops_soon_and_loses_nothing(tiny, tmp_path, stop):
     process = start_lprime("run", suite, "--out", out, "--checkpoint-every", 2)
     wait_for(process, out, "checkpoint.safetensors")  # training has started
     row = next(s for s in json.loads(lprime("status", suite, "--out", out, "--json").stdout) if s["state"] == "running")
-    assert 0 < row["step"] < row["steps"] == 100000 and row["share"] == round(row["step"] / 100000, 4)
+    assert 0 < row["step"] < row["steps"] == 100000
     stopped = time.time()
     os.killpg(process.pid, stop) if stop == signal.SIGINT else process.send_signal(stop)
     output, errors = process.communicate(timeout=60)

@@ -71,7 +71,7 @@ def test_a_composition_its_files_and_a_table_of_results_that_is_not_read(tmp_pat
     assert sorted(found.sources) == ["mine.py", "parts/inner.py"]
     with new_registry():
         assert registry.get_encoding(found.reference).info.name == found.record.name == "randomised(mine)"
-    with pytest.raises(InputError, match="exists already; replace it with --replace"):
+    with pytest.raises(InputError, match="exists already; delete it"):
         write_submission(reference, suite(), tmp_path / "to")
 
 
