@@ -170,15 +170,15 @@ def is_shipped(name: str) -> bool:
     return base in shipped() and (not condition or condition in load_suite(base).conditions)
 
 
-def suite_command(command: str, suite: str, *options: object, out: Path = Path("runs")) -> str:
-    """A command to print, quoted for the shell: ``lprime status own.yaml --seed 0 --out r``.
+def suite_command(command: str, suite: str, out: Path = Path("runs")) -> str:
+    """A command to print, quoted for the shell: ``lprime status own.yaml --out r``.
 
     Arguments:
         suite: its name or path.
         out: folder of the runs; the default one is not printed.
     """
     suite = suite if is_shipped(suite) or is_path(suite) else f"{suite}.yaml"
-    words = ["lprime", command, suite, *options, *([] if out == Path("runs") else ["--out", out])]
+    words = ["lprime", command, suite, *([] if out == Path("runs") else ["--out", out])]
     return shlex.join(map(str, words))
 
 

@@ -1,6 +1,7 @@
 """Strict reading of YAML configuration files, validated by pydantic; errors are reported on one line."""
 
 import os
+import re
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from difflib import get_close_matches
@@ -17,6 +18,13 @@ from tasks import InputError, unknown
 S = TypeVar("S", bound="Section")
 
 EncodingName = Annotated[str, Field(min_length=1, max_length=1000)]
+
+
+class Loader(yaml.SafeLoader):
+    """YAML 1.1 as PyYAML reads it, and ``1e-3`` is a number."""
+
+
+Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9.]+[eE][-+]?[0-9]+$"), list("-+.0123456789"))
 
 
 class Section(BaseModel):
@@ -83,7 +91,7 @@ def read_yaml(path: Path, kind: str, keys: str) -> dict[str, Any]:
         InputError: the file cannot be read, is not YAML or not a mapping.
     """
     try:
-        content = yaml.safe_load(path.read_bytes())
+        content = yaml.load(path.read_bytes(), Loader)
     except OSError as error:
         near = get_close_matches(path.name, [other.name for other in path.parent.glob("*.y*ml")], 1)
         hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""

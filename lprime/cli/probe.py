@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Encodings, Json, Out, Tasks, Workers, try_encodings
+from .options import Encodings, Json, Out, Seeds, Tasks, Workers, try_encodings
 
 if TYPE_CHECKING:
     from bench.runs.progress import Tally
@@ -26,14 +26,12 @@ def probe(
     ],
     encoding: Encodings = None,
     task: Tasks = None,
-    seed: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable) [default: the suite's first].")
-    ] = None,
+    seed: Seeds = None,
     workers: Workers = None,
     out: Out = Path("runs"),
     as_json: Json = False,
 ) -> int:
-    """Measure what trained models do inside, and train those that are missing.
+    """Measure what trained models of a suite's first seed, or of other seeds, do inside; train those that are missing.
 
     Numbers are files next to the runs' own, probe-<name>.json. `lprime export --probes` writes them as one table. Those that
     exist are not measured again. To train on a cluster: `lprime run SUITE --keep-weights --on FILE`.
