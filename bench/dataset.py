@@ -4,10 +4,7 @@
 ``text`` (symbols separated by blanks), ``answer`` (the part of the text after ``<sep>``, without ``<eos>``) and ``length``.
 """
 
-import inspect
-import json
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,31 +18,12 @@ from .files import folder_atomic
 from .suites.suite import Suite
 
 if TYPE_CHECKING:
-    from datasets import Dataset
+    from datasets import Dataset, DatasetDict
 
-CARD = """---
-license: apache-2.0
-pretty_name: {quoted_title}
-task_categories: [text-generation]
-tags: [synthetic, length-generalization, positional-encoding]
-configs:
-- config_name: default
-  data_files:
-{files}
----
+CARD = """# lprime {task}, suite {suite.name} version {suite.version}
 
-# {title}
-
-{about}
-
-## Format
-
-Read it with `datasets.load_from_disk(directory)` or `datasets.load_dataset(directory)`. The examples are synthetic.
-
-This dataset is the variant `{variant}`: {variant_is}. Length counts {length_is}. Each row is one sequence
-`<bos> prompt <sep> answer <eos>`; a model must predict the answer and `<eos>`. The first training row:
-
-    {shown}
+Variant `{made.variant}`: {about}. Length counts {made.length_is}. Trained at L = {length}; training seed {seed}, test seed
+{suite.test_seed}. Read it with `datasets.load_from_disk(directory)`.
 
 | column | holds |
 |---|---|
@@ -54,22 +32,7 @@ This dataset is the variant `{variant}`: {variant_is}. Length counts {length_is}
 | `answer` | the symbols of the answer, without `<eos>` |
 | `length` | length of the example |
 
-Vocabulary: {size} symbols in the order of their ids, starting at 0:
-
-    {symbols}
-
-## Splits
-
-Training lengths are {train_lengths}; the name of a test split contains its length. The content hash is
-`tasks.content_hash` of the example sets of the split: the training batches in order, or the one test set.
-
-| split | examples | content hash (SHA-256) |
-|---|---|---|
-{splits}
-
-## Recipe
-
-{recipe}
+Symbols in the order of their ids: {symbols}
 """
 
 
@@ -87,22 +50,21 @@ def export(suite: Suite, task: str, directory: str | Path, train_examples: int, 
         InputError: no such task of the suite, no training examples, a directory that is not empty or cannot be written (no
             permission, no space). Nothing is left behind.
     """
+    from datasets import disable_progress_bars
+
     directory = Path(directory).resolve()
-    with folder_atomic(directory) as folder, no_progress_bars():
-        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-            raise InputError(f"{directory} exists and is not an empty directory; choose another")
-        splits = task_splits(suite, task, train_examples, seed)
-
-        # Heavy import, needed only here.
-        from datasets import DatasetDict
-
-        DatasetDict({name: data for name, (data, _) in splits.items()}).save_to_disk(folder)
-        (folder / "README.md").write_text(card(suite, task, splits, seed), encoding="utf-8")
+    splits, made = task_splits(suite, task, train_examples, seed), suite.make_task(task)
+    about, length, symbols = made.variants[made.variant], suite.spec(task).train_length, " ".join(made.vocabulary.symbols)
+    text = CARD.format(task=task, suite=suite, made=made, about=about, length=length, seed=seed, symbols=symbols)
+    disable_progress_bars()
+    with folder_atomic(directory) as folder:
+        splits.save_to_disk(folder)
+        (folder / "README.md").write_text(text, encoding="utf-8")
     return directory
 
 
-def task_splits(suite: Suite, task: str, train_examples: int, seed: int) -> dict[str, tuple["Dataset", str]]:
-    """The splits of a task, each with its content hash.
+def task_splits(suite: Suite, task: str, train_examples: int, seed: int) -> "DatasetDict":
+    """The splits of a task.
 
     Arguments:
         train_examples: size of the training split: the batches of the steps 0, 1, …, of which the last is cut.
@@ -111,6 +73,8 @@ def task_splits(suite: Suite, task: str, train_examples: int, seed: int) -> dict
     Raises:
         InputError: no such task of the suite, or no training examples.
     """
+    from datasets import DatasetDict
+
     if train_examples < 1:
         raise InputError(f"train_examples must be at least 1, got {train_examples}")
     made, train_length, recipe = suite.make_task(task), suite.spec(task).train_length, suite.recipe_for(task)
@@ -119,11 +83,11 @@ def task_splits(suite: Suite, task: str, train_examples: int, seed: int) -> dict
     train = (train_batch(made, train_length, recipe.batch, seed, step, shortest) for step in range(last + 1))
     cut = (b.rows(slice(train_examples - last * recipe.batch)) if step == last else b for step, b in enumerate(train))
     tests = {f"test_{length}": split(made, [examples]) for length, examples in suite.test_sets(task).items()}
-    return {"train": split(made, cut)} | tests
+    return DatasetDict({"train": split(made, cut)} | tests)
 
 
-def split(task: Task, sets: Iterable[Examples]) -> tuple["Dataset", str]:
-    """Return one split, and the content hash of its example sets."""
+def split(task: Task, sets: Iterable[Examples]) -> "Dataset":
+    """One split, with the content hash of its example sets as its fingerprint."""
     import pyarrow as pa  # type: ignore[import-untyped]
     from datasets import Dataset
 
@@ -154,50 +118,4 @@ def split(task: Task, sets: Iterable[Examples]) -> tuple["Dataset", str]:
         }
     )
     # Without a fingerprint, datasets would hash the whole table again, together with the current time.
-    return Dataset(table, fingerprint=digest[:16]), digest
-
-
-def card(suite: Suite, task: str, splits: Mapping[str, tuple["Dataset", str]], seed: int) -> str:
-    """Return the text of the dataset card, README.md."""
-    made, train_length, used = suite.make_task(task), suite.spec(task).train_length, suite.recipe_for(task)
-    title = f"lprime {task}, suite {suite.name} version {suite.version}"
-    recipe = {
-        "task": task,
-        "variant": made.variant,
-        "version": made.version,
-        "longest": made.longest,
-        "train_length": train_length,
-        "seed": seed,
-        "batch": used.batch,
-        "test_seed": suite.test_seed,
-    }
-    about = inspect.getdoc(inspect.getmodule(type(made))) or ""
-    return CARD.format(
-        title=title,
-        quoted_title=json.dumps(title, ensure_ascii=False),
-        files="\n".join(f'  - split: {name}\n    path: "{name}/*.arrow"' for name in splits),
-        about=about.replace("::\n", ":\n"),
-        variant=made.variant,
-        variant_is=made.variants[made.variant],
-        length_is=made.length_is,
-        shown=splits["train"][0][0]["text"],
-        size=len(made.vocabulary),
-        symbols=" ".join(made.vocabulary.symbols),
-        train_lengths=f"all {train_length}" if used.lengths == "L" else f"uniform in 1 … {train_length}",
-        splits="\n".join(f"| `{name}` | {len(data)} | `{digest}` |" for name, (data, digest) in splits.items()),
-        recipe="\n".join(f"- {name}: {value}" for name, value in recipe.items()),
-    )
-
-
-@contextmanager
-def no_progress_bars() -> Iterator[None]:
-    """Disable the progress bars of datasets in this block."""
-    import datasets
-
-    were_disabled = datasets.are_progress_bars_disabled()
-    datasets.disable_progress_bars()
-    try:
-        yield
-    finally:
-        if not were_disabled:
-            datasets.enable_progress_bars()
+    return Dataset(table, fingerprint=digest[:16])

@@ -6,14 +6,12 @@ import platform
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from tasks import InputError
 
-STALE_S = 86400.0
-"""Age in seconds at which another machine's temporary file counts as abandoned."""
 LOCK_POLL_S = 0.05
 
 
@@ -24,15 +22,11 @@ class NotWritten(InputError):
 def remove_stale_files(folder: Path, kind: str) -> None:
     """Delete temporary files left by killed processes, in a folder where no other process of this machine writes such files.
 
-    Another machine's recent files stay: it may be working there too if the shared file system has no locks.
-
     Arguments:
         kind: extension of the files that the temporary ones were to become, such as ``.json``.
     """
-    for path in folder.glob(f".*{kind}.*.tmp"):
-        with suppress(FileNotFoundError):
-            if f".{platform.node()}." in path.name or time.time() - path.stat().st_mtime > STALE_S:
-                path.unlink()
+    for path in folder.glob(f".*{kind}.{platform.node()}.*.tmp"):
+        path.unlink(missing_ok=True)
 
 
 def try_lock(file: IO[bytes], wait_s: float = 0.0, shared: bool = False) -> bool:
@@ -54,23 +48,6 @@ def try_lock(file: IO[bytes], wait_s: float = 0.0, shared: bool = False) -> bool
             if time.monotonic() >= deadline:
                 return False
             time.sleep(LOCK_POLL_S)
-
-
-def check_writable(folder: Path) -> None:
-    """Write a page to a file without a name, so that an unwritable folder or a full disk is found before minutes of training
-    and not after.
-
-    Raises:
-        InputError: ``folder`` cannot be written, or its disk is full.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(4096))
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise InputError(f"cannot write {folder}: {error.strerror or error}") from error
 
 
 def write_atomic(path: Path, data: bytes | str, sync: bool = True) -> None:
@@ -106,42 +83,22 @@ def write_atomic(path: Path, data: bytes | str, sync: bool = True) -> None:
 
 
 @contextmanager
-def folder_atomic(path: Path, replace: bool = False) -> Iterator[Path]:
-    """Yield a new folder to fill; it is moved to ``path`` when the block succeeds, and deleted with new parents when it fails.
-
-    Arguments:
-        replace: allow ``path`` to be a non-empty folder, which is deleted once the new one is complete.
+def folder_atomic(path: Path) -> Iterator[Path]:
+    """Yield a new folder to fill; it is moved to ``path`` when the block succeeds, and deleted when it fails.
 
     Raises:
-        InputError: ``path`` exists or cannot be written, or the disk is full; the old content is kept.
+        InputError: ``path`` exists or cannot be written, or the disk is full.
     """
-    parents: list[Path] = []
     try:
-        parents = [parent for parent in path.parents if not parent.exists()]
         path.parent.mkdir(parents=True, exist_ok=True)
         prefix = f".{path.name}."
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=prefix, suffix=".tmp", ignore_cleanup_errors=True) as scratch:
-            # One level down, since only its owner may read a temporary directory.
-            new, old = Path(scratch) / "new", Path(scratch) / "old"
+            new = Path(scratch) / "new"  # one level down, since only its owner may read a temporary directory
             new.mkdir()
             yield new
-            for file in new.rglob("*"):
-                fsync(file)
-            if replace and path.exists():
-                path.rename(old)
-            try:
-                new.rename(path)
-            except OSError:
-                if old.exists():
-                    old.rename(path)
-                raise
-            fsync(path.parent)
+            new.rename(path)
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        for parent in parents:
-            with suppress(OSError):
-                parent.rmdir()  # fails unless empty
 
 
 def fsync(path: Path) -> None:

@@ -105,11 +105,6 @@ class Timings(Record):
     """CPU seconds per wall second of training, since the last interruption. Below ``QUIET`` other processes slowed the run
     down. None on a GPU or with several threads, where it says nothing about the machine."""
 
-    @property
-    def busy(self) -> bool:
-        """Whether other processes are known to have slowed the run down."""
-        return self.cpu_share is not None and self.cpu_share < QUIET
-
 
 class Parameters(Record):
     """Numbers of trainable parameters."""

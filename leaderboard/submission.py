@@ -139,14 +139,12 @@ def write_submission(
     to: Path,
     authors: Sequence[str] = (),
     licence: str = "Apache-2.0",
-    replace: bool = False,
 ) -> Path:
     """Write ``<to>/<name>/`` for an encoding, atomically.
 
     Arguments:
         reference: a file, also with settings or inside a wrapper.
         authors: by default those of its ``info``.
-        replace: replace an existing submission of that name.
 
     Raises:
         InputError: the encoding is in no file, or the folder exists; a name, text or file that the rules do not allow.
@@ -155,8 +153,8 @@ def write_submission(
     name, place = cls.info.name, to / page_name(cls.info.name)
     if len(found) != 1:
         raise InputError(f"expected one file of your own, such as my_encoding.py, got {reference!r}")
-    if place.exists() and not replace:
-        raise InputError(f"{place} exists already; replace it with --replace, or choose another --to")
+    if place.exists():
+        raise InputError(f"{place} exists already; delete it, or choose another --to")
     plugin, file = load_reference(found[0]), Path(parts(found[0])[0])
     try:
         submission = Submission(
@@ -170,7 +168,7 @@ def write_submission(
         contents = {f"{SOURCE}/{file.name}": file.read_bytes(), SUBMISSION: description.encode()}
     except ValidationError as error:
         raise InputError(f"{name} cannot be submitted: {first_fault(error)}") from None
-    with folder_atomic(place, replace) as folder:
+    with folder_atomic(place) as folder:
         for path, content in contents.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_bytes(content)

@@ -1,6 +1,5 @@
 """The cluster file (strict YAML): partition, account, size and setup of a site's jobs."""
 
-import re
 from pathlib import Path
 from typing import Annotated
 
@@ -11,12 +10,6 @@ from bench.suites.yaml_config import Section, read_yaml, validated, yaml_file, y
 Positive = Annotated[int, Field(ge=1, le=10**6)]
 Word = Annotated[str, Field(pattern=r"^[^\s'\"\\]{1,200}$")]
 """A name the site has given: no spaces, quotes or backslashes."""
-
-RESERVED = (
-    *("partition", "account", "qos", "constraint", "time", "cpus-per-task", "gpus-per-node", "mem", "array", "nodes"),
-    *("ntasks-per-node", "job-name", "output", "open-mode", "requeue", "signal"),
-)
-"""sbatch options that lprime sets itself, most of them from other keys."""
 
 
 class Cluster(Section):
@@ -61,11 +54,6 @@ class Cluster(Section):
 
     @model_validator(mode="after")
     def consistent(self) -> "Cluster":
-        for name, value in self.sbatch.items():
-            if not re.fullmatch(r"[a-z-]+", name) or "\n" in str(value):
-                raise ValueError(f"sbatch.{name}: expected one line, and a name as in sbatch's manual, got {value!r:.80}")
-            if name in RESERVED:
-                raise ValueError(f"sbatch.{name} is set by lprime; expected an option without its own key in this file")
         if self.mps and not self.gpus:
             raise ValueError("mps needs GPUs, but gpus_per_job is 0")
         if self.save_before_s >= 60 * self.time_minutes:

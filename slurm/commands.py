@@ -132,7 +132,3 @@ def requeue_job(id: str) -> bool:
     except NoAnswer:
         return False
     return True
-
-
-def cancel_jobs(ids: Sequence[str]) -> None:
-    run_command("scancel", *ids)

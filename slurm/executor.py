@@ -1,23 +1,22 @@
 """The executor for SLURM: submits the runs that are in no job yet, then reports their progress."""
 
-import shutil
+import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from bench.runs.progress import Event, say
+from bench.runs.estimate import duration, estimate, time_of_a_run
+from bench.runs.progress import Event, format_duration, say
 from bench.runs.run import Run
 from bench.runs.worker import summarize_result
-from bench.sealed.request import SealedCode
 from tasks import InputError, plural
 
 from .cluster import Cluster
-from .dry_run import cautions, dry_run
 from .records import Source
 from .status import Queue, Status
-from .submit import launch
+from .submit import job_script, launch, log_options, plan_submission
 
 POLL_EVERY_S = 3.0
 """Seconds between two reads of the shared folder."""
@@ -43,25 +42,24 @@ class SlurmExecutor:
     keep_weights: bool = False
     sources: Mapping[str, Source] = field(default_factory=dict)
 
-    @classmethod
-    def of_sealed(cls, cluster: Cluster, name: str, code: SealedCode) -> "SlurmExecutor":
-        """For sealed runs of one encoding."""
-        return cls(cluster, sources={name: Source(plugins=[], sha256=code.encoding.source_sha256, sealed=code)})
-
     def dry_run(self, runs: Sequence[Run], out: Path) -> list[str]:
-        """What ``execute`` would submit, as lines of text."""
-        return dry_run(runs, out, self.cluster, self.sources)
-
-    def check(self, runs: Sequence[Run], out: Path) -> None:
-        """Say what does not suit the runs.
-
-        Raises:
-            InputError: there is no SLURM here.
-        """
-        if shutil.which("sbatch") is None:
-            raise InputError("sbatch was not found; --on is for a login node of a cluster with SLURM")
-        for line in cautions(self.cluster):
-            say(line)
+        """What ``execute`` would submit: script, jobs and estimated cost, as lines of text. Nothing is written."""
+        cluster, queue = self.cluster, Queue.read(out, runs[0].suite, need=False)
+        todo, plan = plan_submission(runs, out, cluster, queue, sources=self.sources)
+        if plan is None:
+            return [f"nothing to submit: {plural(len(runs), 'run')} in the queue already"]
+        found = estimate(todo, out, cluster.device)
+        at_once = cluster.at_once if cluster.gpus else min(cluster.at_once, cluster.cpus_per_job)  # more would take turns
+        jobs = [duration([found[run] for run in plan.runs(share)], at_once) for share in range(len(plan.shares))]
+        hours = max(sum(jobs) / 3600, 0.01)  # no estimate is finer
+        gpus = f"{hours * cluster.gpus:.2f} GPU-hours, " if cluster.gpus else ""
+        return [
+            job_script(plan),
+            f"submitted by: sbatch {shlex.join(log_options(plan))}",
+            f"{plural(len(todo), 'run')} in {plural(len(jobs), 'job')}",
+            f"{plural(cluster.at_once, 'run')} at a time in a job; {time_of_a_run(found)}",
+            f"about {gpus}{hours * cluster.cpus_per_job:.2f} CPU-hours; the longest job about {format_duration(max(jobs))}",
+        ]
 
     def execute(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]) -> None:
         """See ``LocalPool.execute``. Ctrl-C does not affect the jobs.
@@ -95,7 +93,6 @@ class Watch:
         """Time since which a run has no job, or a result that cannot be read."""
         self.asked = 0.0
         """Time of the last query to SLURM."""
-        self.wait_reasons: list[str] = []
         self.queue: Queue | None = None
 
     def until_all_ended(self) -> None:
@@ -116,17 +113,8 @@ class Watch:
         """Check every open run once."""
         if self.queue is None or time.monotonic() - self.asked > ASK_SLURM_EVERY_S:
             self.queue, self.asked = Queue.read(self.out, self.suite), time.monotonic()
-            self.log_wait_reasons(self.queue)
         for run in list(self.open):
             self.report(run, self.queue.status(run, self.out), self.queue)
-
-    def log_wait_reasons(self, queue: Queue) -> None:
-        """Log SLURM's reasons when they change: some of them need action."""
-        waits = queue.wait_reasons()
-        text = ", ".join(f"{count} for {reason}" for reason, count in sorted(waits.items()))
-        if text and sorted(waits) != self.wait_reasons:
-            say(f"jobs wait: {text}")
-        self.wait_reasons = sorted(waits)
 
     def report(self, run: Run, status: Status, queue: Queue) -> None:
         if status.state in ("done", "diverged"):
@@ -153,7 +141,7 @@ class Watch:
         certain = status.reason and status.state != "unreadable" and self.asked > since
         if certain or time.monotonic() - since > LOST_AFTER_S:
             kind: Literal["locked", "lost"] = "locked" if status.state == "running" else "lost"
-            self.end(Event(kind, run, text=status.reason or "its job ended without a result; see lprime logs"))
+            self.end(Event(kind, run, text=status.reason or "its job ended without a result; see its log"))
 
     def end(self, event: Event) -> None:
         self.open.pop(event.run)

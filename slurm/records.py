@@ -98,10 +98,6 @@ class Submission:
         """SLURM's id of one job: ``123_4``."""
         return f"{self.job}_{share}" if self.job else ""
 
-    def log(self, share: int) -> Path:
-        """File of a job's output."""
-        return self.folder / f"{share}.log"
-
 
 def records_folder(out: Path, suite: str) -> Path:
     return out / suite / HOME

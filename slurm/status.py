@@ -1,17 +1,20 @@
-"""The state of every run: files in the shared folder merged with SLURM's answers."""
+"""The state of every run: files in the shared folder merged with SLURM's answers, and ``lprime status`` of it."""
 
+import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from bench.result import RUN_FOLDER
+from bench.runs.progress import format_duration
 from bench.runs.run import Run, RunKey, plan_runs
 from bench.runs.run_lock import Heartbeat, read_heartbeat
 from bench.suites.suite import Suite
-from tasks import InputError
+from tasks import InputError, plural
 
 from . import commands
 from .commands import JobInfo
@@ -20,6 +23,8 @@ from .records import Submission, load_submissions
 
 State = Literal["done", "diverged", "failed", "running", "queued", "paused", "missing", "unreadable"]
 STATES: tuple[State, ...] = get_args(State)
+MOST_ROWS = 20
+"""Maximum number of rows shown of a list; the others are only counted."""
 NOT_ENDED = ("RUNNING", "PENDING", "REQUEUED", "COMPLETING", "SUSPENDED")
 """Accounting states of jobs in the queue, and for a while of jobs that have left it: the accounting lags behind."""
 AT_WORK = ("RUNNING", "COMPLETING")
@@ -150,11 +155,6 @@ class Queue:
             return Status(state, job, reason=self.end_reason(job) if job else "")
         return Status("queued", job, info.node, info.time_left, reason="" if info.state in AT_WORK else info.reason)
 
-    def wait_reasons(self) -> Counter[str]:
-        """Why jobs wait, with the number of jobs."""
-        waits = Counter(info.reason for info in self.live.values() if info.state == "PENDING")
-        return Counter({reason: count for reason, count in waits.items() if reason not in ("None", "")})
-
     def statuses(self, runs: Iterable[Run], out: Path) -> dict[Run, Status]:
         return {run: self.status(run, out) for run in runs}
 
@@ -171,3 +171,115 @@ def runs_on_disk(suite: Suite, out: Path) -> Iterator[RunKey]:
 def subfolders(folder: Path) -> list[str]:
     """Sorted names of the folders in a folder; empty if it does not exist."""
     return sorted(path.name for path in folder.glob("*") if path.name[0] != "." and path.is_dir())
+
+
+def status_rows(statuses: dict[Run, Status]) -> list[dict[str, Any]]:
+    """One JSON object per run; keys about its job are present if they have a value."""
+    rows = []
+    for run, status in statuses.items():
+        row: dict[str, Any] = {"task": run.task, "encoding": run.encoding, "seed": run.seed}
+        row |= {} if run.learning_rate is None else {"learning_rate": run.learning_rate}
+        row |= {"state": status.state}
+        if beat := status.heartbeat:
+            reported = datetime.fromtimestamp(beat.at, UTC).isoformat(timespec="seconds")
+            left = None if beat.seconds_left is None else round(beat.seconds_left)
+            row |= {"step": beat.step, "steps": beat.steps, "steps_per_s": round(beat.rate, 2)}
+            row |= {"seconds_left": left, "reported": reported}
+        row |= {"job_time_left": status.time_left} if status.state == "running" and status.job else {}
+        row |= {key: value for key in ("job", "node", "reason") if (value := getattr(status, key))}
+        rows.append(row)
+    return rows
+
+
+def status_text(queue: Queue, statuses: dict[Run, Status], out: Path) -> str:
+    """The output of ``lprime status``."""
+    counts = format_counts(Counter(status.state for status in statuses.values()))
+    hint = empty_folder_hint(queue.suite.name, out)
+    parts = [
+        state_table(statuses),
+        f"\n{plural(len(statuses), 'run')}: {counts}{f'; {hint}' if hint else ''}",
+        *job_lines(queue),
+        *running_lines(statuses),
+        *reason_lines(statuses),
+    ]
+    return "\n".join(parts)
+
+
+def state_table(statuses: dict[Run, Status]) -> str:
+    """Encodings by tasks, with the number of runs in each state."""
+    from tabulate import tabulate
+
+    cells: dict[tuple[str, str], Counter[str]] = {}
+    for run, status in statuses.items():
+        cells.setdefault((run.encoding, run.task), Counter())[status.state] += 1
+    asked = {task for _, task in cells}
+    tasks = [spec.task for spec in next(iter(statuses)).suite.tasks if spec.task in asked]
+    lines = dict.fromkeys(line for line, _ in cells)
+    table = [[line, *(format_counts(cells.get((line, task), Counter())) for task in tasks)] for line in lines]
+    return tabulate(table, headers=["encoding", *tasks], tablefmt="simple")
+
+
+def format_counts(counts: Counter[str]) -> str:
+    return ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+
+
+def empty_folder_hint(suite: str, out: Path) -> str:
+    """A hint that the folder may be the wrong one, if it has no results of this suite at all."""
+    if not os.path.isdir(out):
+        return f"there is no folder {out}"
+    return "" if os.path.isdir(f"{out}/{suite}") else f"nothing of suite {suite} is in {out}"
+
+
+def job_lines(queue: Queue) -> list[str]:
+    """Jobs in the queue."""
+    if queue.no_answer:
+        return [f"SLURM was not asked about the jobs: {queue.no_answer}"]
+    if not queue.submissions:
+        return []
+    reasons = Counter(job.reason for job in queue.live.values() if job.state == "PENDING" and job.reason not in ("None", ""))
+    waits = ", ".join(f"{count} for {reason}" for reason, count in reasons.most_common(3))
+    return [f"{plural(len(queue.live), 'job')} in the queue{f'; waiting: {waits}' if waits else ''}"]
+
+
+def running_lines(statuses: dict[Run, Status]) -> list[str]:
+    """Progress of the active runs, and the job that works on each, if any."""
+    from tabulate import tabulate
+
+    running = [(run, status) for run, status in statuses.items() if status.state == "running"]
+    if not running:
+        return []
+    header = ["running", "step", "share", "steps/s", "time left", "node", "job", "job's time left"]
+    table = [[run, *progress_cells(s.heartbeat), s.node, s.job, s.time_left] for run, s in running[:MOST_ROWS]]
+    return ["", tabulate(table, headers=header, tablefmt="simple", disable_numparse=True), *more(running)]
+
+
+def more(rows: Sequence[object]) -> list[str]:
+    """A line that counts the rows that are not shown, if any."""
+    return [f"… and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
+
+
+def progress_cells(beat: Heartbeat | None) -> list[str]:
+    """Step, share, steps per second and time left of a run."""
+    if beat is None:
+        return ["starting", "", "", ""]
+    left = "evaluation" if beat.step == beat.steps else ""
+    if not left and beat.seconds_left is not None:
+        left = format_duration(beat.seconds_left)
+    return [f"{beat.step}/{beat.steps}", f"{beat.share:.0%}", f"{beat.rate:.1f}" if beat.rate else "", left]
+
+
+def reason_lines(statuses: dict[Run, Status]) -> list[str]:
+    """Runs that failed or whose results cannot be used, with reasons, and why other runs lost their jobs."""
+    lines: list[str] = []
+    for state, advice in (
+        ("failed", "lprime run … --retry-failed runs them again"),
+        ("unreadable", "their results are not used"),
+    ):
+        found = [f"  {run}: {status.reason}" for run, status in statuses.items() if status.state == state]
+        if found:
+            lines += ["", f"{len(found)} {state}; {advice}:", *found[:MOST_ROWS], *more(found)]
+    lost = Counter(status.reason for status in statuses.values() if status.state in ("missing", "paused") and status.reason)
+    if lost:
+        lines += ["", "runs without a job, which lprime run … --on … submits again:"]
+        lines += [f"  {count}: {reason}" for reason, count in lost.most_common(MOST_ROWS)]
+    return lines

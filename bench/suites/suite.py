@@ -17,9 +17,9 @@ from pydantic import Field, model_validator
 
 import tasks as generators
 from bench.plugins.references import absolute
-from tasks import Examples, InputError, Task, unknown
+from tasks import Examples, Task, unknown
 
-from .parts import MOST, Block, Count, ModelSpec, Multiples, Recipe, TaskSpec
+from .parts import Block, Count, ModelSpec, Multiples, Recipe, TaskSpec
 from .vary import Vary, derive
 from .yaml_config import EncodingName, Section, is_path, read_yaml, refuse_duplicates, validated, yaml_file, yaml_files
 
@@ -40,14 +40,14 @@ class Suite(Section):
     test_examples: Count
     """Number of test examples at each length."""
     test_seed: Annotated[int, Field(ge=0)]
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=MOST)]
-    encodings: Annotated[list[EncodingName], Field(min_length=1, max_length=MOST)]
-    tasks: Annotated[list[TaskSpec], Field(min_length=1, max_length=MOST)]
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    encodings: Annotated[list[EncodingName], Field(min_length=1)]
+    tasks: Annotated[list[TaskSpec], Field(min_length=1)]
     score: Literal["exact", "exact+token", "bits"] = "exact"
     """What is ranked: exact match, its mean with token accuracy (protocol 2), or log-likelihood."""
-    learning_rates: Annotated[list[Annotated[float, Field(gt=0)]], Field(max_length=MOST)] = []
+    learning_rates: list[Annotated[float, Field(gt=0)]] = []
     """The learning rates that every encoding is trained with, in place of the recipe's. Empty: only that one."""
-    blocks: Annotated[list[Block], Field(max_length=MOST)] = []
+    blocks: list[Block] = []
     """Seed s has block s mod the number of blocks, so every encoding meets the same ones. Empty: all seeds are alike."""
     vary: Vary | None = None
     condition: str = ""
@@ -57,8 +57,6 @@ class Suite(Section):
     def consistent(self) -> "Suite":
         refuse_duplicates({"seeds": self.seeds, "encodings": self.encodings, "learning_rates": self.learning_rates})
         refuse_duplicates({"tasks": [spec.task for spec in self.tasks]})
-        if self.learning_rates and self.vary and "learning_rate" in self.vary.conditions:
-            raise ValueError("vary.conditions.learning_rate has no effect in a suite with learning_rates; expected one of them")
         for spec in self.tasks:
             if spec.task not in generators.catalogue():
                 raise unknown("task", spec.task, generators.catalogue())
@@ -172,15 +170,15 @@ def is_shipped(name: str) -> bool:
     return base in shipped() and (not condition or condition in load_suite(base).conditions)
 
 
-def suite_command(command: str, suite: str, *options: object, out: Path = Path("runs")) -> str:
-    """A command to print, quoted for the shell: ``lprime status own.yaml --seed 0 --out r``.
+def suite_command(command: str, suite: str, out: Path = Path("runs")) -> str:
+    """A command to print, quoted for the shell: ``lprime status own.yaml --out r``.
 
     Arguments:
         suite: its name or path.
         out: folder of the runs; the default one is not printed.
     """
     suite = suite if is_shipped(suite) or is_path(suite) else f"{suite}.yaml"
-    words = ["lprime", command, suite, *options, *([] if out == Path("runs") else ["--out", out])]
+    words = ["lprime", command, suite, *([] if out == Path("runs") else ["--out", out])]
     return shlex.join(map(str, words))
 
 
@@ -212,8 +210,6 @@ def load_suite(name: str) -> Suite:
         return conditions[condition]
     path = yaml_file(name, "suite", shipped())
     content = read_yaml(path, "suite", "name, model and tasks")
-    if content.get("condition"):
-        raise InputError(f"suite {path.name}: unknown field 'condition'; conditions of a suite are in its section `vary`")
     for section in (content, content.get("vary")):
         if isinstance(section, dict) and isinstance(names := section.get("encodings"), list):
             section["encodings"] = [absolute(name, path.parent) if isinstance(name, str) else name for name in names]

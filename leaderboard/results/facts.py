@@ -4,7 +4,6 @@ Reading it needs no torch.
 """
 
 import tomllib
-from collections.abc import Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,18 +32,6 @@ def fact(name: str, field: str) -> str:
 def known(name: str) -> bool:
     """Whether the bibliography has an entry of that name, or of its wrapper."""
     return name in facts() or base_of(name) in facts()
-
-
-def bibtex(name: str, about: Mapping[str, Any]) -> str:
-    """A BibTeX entry of an encoding's paper.
-
-    Arguments:
-        about: title, authors, year and link.
-    """
-    key = f"{base_of(name)}{about['year']}"
-    authors = " and ".join(part.strip() for part in about["authors"].split(","))
-    fields = {"title": f"{{{about['title']}}}", "author": authors, "year": about["year"], "url": about["link"]}
-    return f"@misc{{{key},\n" + "".join(f"  {field} = {{{value}}},\n" for field, value in fields.items()) + "}"
 
 
 FAMILIES = {

@@ -22,13 +22,7 @@ ACROSS = 3
 """Most panels side by side."""
 
 
-def plot(
-    results: "pd.DataFrame",
-    metric: str = "exact",
-    *,
-    encodings: str | Sequence[str] | None = None,
-    tasks: str | Sequence[str] | None = None,
-) -> "Figure":
+def plot(results: "pd.DataFrame", metric: str = "exact") -> "Figure":
     """A metric by test length relative to the training length: one panel per task, one line per encoding.
 
     Lines are means over seeds; the dotted line is the training length. Each encoding has the colour that it has on the board.
@@ -36,16 +30,15 @@ def plot(
     transparent, and text reads on white and on black.
 
     Arguments:
-        results: rows of ``lprime.results`` or ``lprime.evaluate``, of one version of one suite.
+        results: rows of ``lprime.results`` or ``lprime.evaluate``, of one version of one suite. Tasks and encodings are drawn
+            in the order of their rows.
         metric: ``exact``, ``token``, ``exact_score``, ``token_score`` or ``nll``, a column of the results.
-        encodings: one or several, drawn in this order; by default all.
-        tasks: one or several, drawn in this order; by default all.
 
     Returns:
         The figure, which a notebook shows and ``savefig`` writes.
 
     Raises:
-        InputError: no rows, an unknown metric, encoding or task, or rows that do not compare.
+        InputError: no rows, an unknown metric, or rows that do not compare.
     """
     if metric not in METRICS:
         raise unknown("metric", metric, METRICS)
@@ -53,12 +46,9 @@ def plot(
         raise InputError("there are no results to plot: the data frame has no rows")
     if (versions := results["fingerprint"].nunique()) > 1:
         raise InputError(f"the results are of {versions} suites or versions, which do not compare; select one fingerprint")
-    for column, wanted in (("task", tasks), ("encoding", encodings)):
-        results = results[results[column].isin(chosen(results, column, wanted))]
-    names, panels = chosen(results, "encoding", encodings), chosen(results, "task", tasks)
     both = (results["origin"] == "local") & (results.groupby("encoding")["origin"].transform("nunique") > 1)
     results = results.assign(encoding=results["encoding"].where(~both, results["encoding"] + LOCAL))
-    names = [name + mark for name in names for mark in ("", LOCAL) if (results["encoding"] == name + mark).any()]
+    names, panels = list(results["encoding"].unique()), list(results["task"].unique())
 
     import matplotlib
     from matplotlib import pyplot
@@ -90,17 +80,3 @@ def draw_task(axes: "Axes", rows: "pd.DataFrame", names: Sequence[str], metric: 
     axes.axvline(1, color=INK, lw=0.8, ls=":")
     length_axis(axes, rows["relative_length"].min(), rows["relative_length"].max())
     heading(axes, f"{printable(rows['task'].iloc[0])}, L = {rows['train_length'].iloc[0]}")
-
-
-def chosen(results: "pd.DataFrame", column: str, wanted: str | Sequence[str] | None) -> list[str]:
-    """Names of a column to draw: those asked for, or all in the order of the rows.
-
-    Raises:
-        InputError: a name without rows, with the nearest match.
-    """
-    known = list(dict.fromkeys(results[column]))
-    names = known if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
-    for name in names:
-        if name not in known:
-            raise unknown(f"{column} in these results", name, known)
-    return names

@@ -29,9 +29,9 @@ from bench.runs.shared_training import shared_trainings, trained_as
 from bench.runs.worker import summarize_result
 from bench.suites.suite import load_suite
 from bench.training.model import Decoder
+from leaderboard.export import tidy
+from leaderboard.results.frame import build_frame
 from tasks import InputError
-
-from .tables import as_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +96,7 @@ def evaluate(
             found.append(finished or run_one(run, place, device, keep_weights=shared))
             if not (quiet or finished):
                 print(f"{run}: {summarize_result(found[-1])}", flush=True)
-    return as_frame(found)
+    return tidy(build_frame(found, "local"))
 
 
 def train(

@@ -1,10 +1,8 @@
 """Results as a data frame, and tasks as datasets."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.result import Result
 from bench.runs.run import check_seed
 from bench.suites.suite import load_suite
 from leaderboard import published_folder
@@ -43,13 +41,6 @@ def results(
     return tidy(runs[runs["fingerprint"].isin(newest)].reset_index(drop=True))
 
 
-def as_frame(results: Sequence[Result]) -> "pd.DataFrame":
-    """The tidy table of your own runs; see ``results``."""
-    from leaderboard.results.frame import build_frame
-
-    return tidy(build_frame(results, "local"))
-
-
 def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 10_000, seed: int = 0) -> "DatasetDict":
     """The test examples of a suite's runs and the first training examples of a seed: splits ``test_<length>`` and ``train``.
 
@@ -62,11 +53,7 @@ def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 1
     Raises:
         InputError: no such suite or task, a size below 1, or a negative seed.
     """
-    from datasets import DatasetDict
-
-    from bench.dataset import no_progress_bars, task_splits
+    from bench.dataset import task_splits
 
     check_seed(seed)
-    with no_progress_bars():
-        splits = task_splits(load_suite(str(suite)), task, train_examples, seed)
-    return DatasetDict({name: data for name, (data, _) in splits.items()})
+    return task_splits(load_suite(str(suite)), task, train_examples, seed)

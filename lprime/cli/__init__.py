@@ -8,19 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
+from .author import check, new, submit
 from .board import board
-from .check import check
 from .compare import compare
-from .data import data
-from .export import export
-from .new import new
+from .export import data, export
 from .probe import probe
 from .publish import publish
 from .reproduce import reproduce
-from .run import run
+from .run import run, status
 from .show import show, show_list
-from .status import cancel, logs, status
-from .submit import submit
 
 app = typer.Typer(
     name="lprime",
@@ -49,7 +45,7 @@ def common_options(
 
 
 commands: dict[str, Callable[..., Any]] = {
-    "run": run, "status": status, "logs": logs, "cancel": cancel, "probe": probe, "board": board, "publish": publish,
+    "run": run, "status": status, "probe": probe, "board": board, "publish": publish,
     "list": show_list, "show": show, "compare": compare, "reproduce": reproduce, "export": export, "data": data, "new": new,
     "check": check, "submit": submit,
 }  # fmt: skip

@@ -52,16 +52,13 @@ def find_pair(suite: str, names: tuple[str, str], out: Path, board: Path, publis
     Raises:
         InputError: no results of the suite.
     """
-    from leaderboard.render.published import build_board, joint_board, local_board
+    from leaderboard.render.published import joint_board, local_board
     from leaderboard.results import read_local
     from leaderboard.results.chosen import published_suites
     from leaderboard.stats.rows import LOCAL
 
-    if suite not in published_suites(board) and not published:
+    if not published and (suite not in published_suites(board) or set(read_local(out, suite)["encoding"]).issuperset(names)):
         return local_board(suite, out), [*names]
-    local = read_local(out, suite)
-    if not published and set(local["encoding"]).issuperset(names):
-        return build_board(local, None), [*names]
     both = joint_board(suite, out, board)
     known, marks = set(both.rows["encoding"]), ("", LOCAL) if published else (LOCAL, "")
     return both, [next((name + mark for mark in marks if name + mark in known), name) for name in names]

@@ -1,4 +1,4 @@
-"""``lprime export``: all results as one tidy table."""
+"""``lprime export``: all results as one tidy table; ``lprime data``: a task's examples as a Hugging Face dataset."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED, published_folder
 
-from .options import SUITE_HELP, Board, Out, Published, damage_noted
+from .options import SUITE_HELP, Board, OfSuite, Out, Published, damage_noted
 
 
 def export(
@@ -67,3 +67,25 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, to: Path
     records = [record for name in dict.fromkeys(suites or found) for record in found[name]]
     rows = write_table(probe_frame(records), to, force)
     print(f"{rows:,} rows of {len(records):,} probes written to {to}")
+
+
+def data(
+    task: Annotated[str, typer.Argument(metavar="TASK", help="One of the suite's tasks.")],
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new folder for the dataset.")],
+    suite: OfSuite = "small",
+    train_examples: Annotated[int, typer.Option(metavar="N", help="Training examples to write.")] = 10_000,
+    seed: Annotated[int, typer.Option(metavar="N", help="Training seed.")] = 0,
+) -> None:
+    """Write a task's examples as a Hugging Face dataset.
+
+    They are the test examples of runs, and the first training examples of a seed; read them with datasets.load_from_disk.
+    """
+    from bench.dataset import export
+    from bench.runs.run import check_seed
+    from bench.suites.suite import load_suite
+
+    check_seed(seed)
+    loaded = load_suite(suite)
+    export(loaded, task, to, train_examples, seed)
+    splits = len(loaded.test_lengths(task))
+    print(f"{task} of suite {loaded.name}: {train_examples} training examples and {splits} test splits in {to}")

@@ -30,17 +30,12 @@ Encodings = Annotated[
     typer.Option(
         "--encoding",
         metavar="NAME",
-        help="Only these encodings (repeatable): names, files, all built-in ones (all), or a family (family:rotary).",
+        help="Only these encodings (repeatable): names, files, or all built-in ones (all).",
     ),
 ]
 Tasks = Annotated[list[str] | None, typer.Option("--task", metavar="NAME", help="Only these tasks (repeatable).")]
 Seeds = Annotated[list[int] | None, typer.Option("--seed", metavar="N", help="Only these seeds (repeatable).")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", parser=folder, help="Folder of your runs.")]
-OutOrShared = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", parser=folder, help="Folder of your runs [default: runs]."),
-]
-"""``Out`` of a command that also takes ``On``: the cluster file may say where runs are."""
 On = Annotated[str | None, typer.Option("--on", metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")]
 Board = Annotated[
     Path, typer.Option("--board", metavar="DIR", help="Folder of the published board: results, pages and figures.")
@@ -82,6 +77,31 @@ def full_name(name: str) -> str:
     from bench.plugins.registry import get_encoding
 
     return get_encoding(name).info.name
+
+
+def try_encodings(names: list[str]) -> list[str]:
+    """Load encodings and try the hooks of plugins and of encodings with settings; returns the names under which their results
+    are stored.
+
+    Arguments:
+        names: ``all`` is all built-in ones.
+
+    Raises:
+        InputError: an unknown name, with the nearest match; a plugin that cannot be loaded, whose hooks cannot be called, or
+            whose ``info`` or settings no result can hold.
+    """
+    from bench.check.contract import try_hooks
+    from bench.check.subject import Subject, plugin_classes
+    from bench.encodings import catalogue
+    from bench.plugins.registry import get_encoding
+    from bench.runs.run_one import encoding_record
+
+    encodings = [get_encoding(name) for given in names for name in (catalogue() if given == "all" else [given])]
+    for cls in encodings:
+        encoding_record(cls)  # caches the present source hash too, so that workers notice later changes
+        if plugin_classes(cls) or "(" in cls.info.name:
+            try_hooks(Subject(cls))
+    return [cls.info.name for cls in encodings]
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Encodings, Json, Out, Tasks, Workers
+from .options import Encodings, Json, Out, Seeds, Tasks, Workers, try_encodings
 
 if TYPE_CHECKING:
     from bench.runs.progress import Progress
@@ -26,14 +26,12 @@ def probe(
     ],
     encoding: Encodings = None,
     task: Tasks = None,
-    seed: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="Only these seeds (repeatable) [default: the suite's first].")
-    ] = None,
+    seed: Seeds = None,
     workers: Workers = None,
     out: Out = Path("runs"),
     as_json: Json = False,
 ) -> int:
-    """Measure what trained models do inside, and train those that are missing.
+    """Measure what trained models of a suite's first seed, or of other seeds, do inside; train those that are missing.
 
     Numbers are files next to the runs' own, probe-<name>.json. `lprime export --probes` writes them as one table. Those that
     exist are not measured again. To train on a cluster: `lprime run SUITE --keep-weights --on FILE`.
@@ -43,8 +41,6 @@ def probe(
     from bench.suites.suite import load_suite
     from tasks import InputError, unknown
 
-    from .selection import expand, try_encodings
-
     *names, suite_name = arguments
     if suite_name in PROBES:
         raise InputError(f"expected lprime probe NAME SUITE: the suite comes last, got {suite_name!r}")
@@ -52,8 +48,7 @@ def probe(
         if name not in PROBES:
             raise unknown("probe", name, PROBES)
     suite, chosen = load_suite(suite_name), names or [*PROBES]
-    out = out or Path("runs")
-    runs = plan_runs(suite, try_encodings(expand(encoding) if encoding else suite.encodings), task, seed or suite.seeds[:1])
+    runs = plan_runs(suite, try_encodings(encoding or suite.encodings), task, seed or suite.seeds[:1])
     runs = [run for run in runs if any(PROBES[name].applies(run) for name in chosen)]
     if not runs:
         raise InputError(f"{', '.join(chosen)}: defined for none of the chosen tasks of suite {suite.name}")

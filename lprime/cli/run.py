@@ -1,4 +1,4 @@
-"""``lprime run``: train and test the grid of a suite, or a part of it, on this machine or a cluster."""
+"""``lprime run``: train and test the grid of a suite, or a part of it, on this machine or a cluster; ``lprime status``."""
 
 import shlex
 import signal
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Encodings, Json, On, OutOrShared, Seeds, Suite, Tasks, Workers, print_json
-from .selection import expand, try_encodings
+from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Workers, print_json, try_encodings
 
 if TYPE_CHECKING:
     from bench.result import Result
@@ -30,7 +29,7 @@ def run(
         list[float] | None, typer.Option(metavar="R", help="Only these learning rates (repeatable), in suites that sweep it.")
     ] = None,
     workers: Workers = None,
-    out: OutOrShared = None,
+    out: Out = Path("runs"),
     device: Annotated[str | None, typer.Option(metavar="auto|cpu|cuda", help="Device [default: auto].")] = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed runs again.")] = False,
     on: On = None,
@@ -48,12 +47,11 @@ def run(
     Also: --keep-weights keeps the weights of all runs; --checkpoint-every S; with --on, --detach returns once all jobs are
     queued; --sealed runs the submission that --encoding names in a sandbox.
     """
-    from bench.files import check_writable
     from bench.runs.devices import resolve_device
     from bench.runs.estimate import local_dry_run
     from bench.runs.progress import Progress, say
     from bench.runs.run import plan_runs, read_results
-    from bench.suites.suite import load_suite
+    from bench.suites.suite import load_suite, suite_command
     from slurm.cluster import load_cluster
     from tasks import InputError
 
@@ -65,12 +63,11 @@ def run(
     if detach and not on:
         raise InputError("--detach needs a cluster; expected --on FILE too")
     cluster, code = load_cluster(on) if on else None, None
-    out = out or Path("runs")
     loaded = load_suite(suite)
     if sealed:
         names, code = sealed_submission(encoding, out)
     else:
-        names = try_encodings(expand(encoding) if encoding else loaded.encodings)
+        names = try_encodings(encoding or loaded.encodings)
     runs = plan_runs(loaded, names, task, seed, rate)
     device = "" if cluster else resolve_device(device or "auto").type
     if code:
@@ -78,7 +75,7 @@ def run(
 
         refuse_other_results(runs, code, out)
     if not dry_run:
-        check_writable(out)
+        out.mkdir(parents=True, exist_ok=True)
     finished, unreadable = read_results(runs, out)
     pending = [r for r in runs if r not in finished and r not in unreadable]
     failed = {r: failure.error for r in pending if (failure := r.failure(out)) and r.state(out) == "failed"}
@@ -97,26 +94,24 @@ def run(
         else:
             signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops like Ctrl-C
             executor = executor_for(cluster, code, workers, keep, **options)
-            if cluster:
-                executor.check(todo, out)
             say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
             if detach:
                 executor.execute(todo, out, lambda event: None)
-                outcome.detached = True
+                say(f"all jobs are queued; follow them with: {suite_command('status', suite, out=out)}")
             else:
                 tally = outcome.tally = Progress(todo)
                 try:
                     with tally:
                         executor.execute(todo, out, tally.on_event)
                 except KeyboardInterrupt:
-                    go_on = f"the jobs continue: {outcome.command('status')}"
+                    go_on = f"the jobs continue: {suite_command('status', suite, out=out)}"
                     others = go_on if cluster else "the others are saved; re-run to resume"
                     say(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
                     raise
         for line in outcome.attention():
             say(line)
         if outcome.tally and (finished or outcome.tally.ended > len(outcome.failed) + len(outcome.lost)):
-            say(f"the board: {outcome.command('board')}")
+            say(f"the board: {suite_command('board', suite, out=out)}")
     if as_json:
         print_json(outcome.as_dict())
     return outcome.code
@@ -153,10 +148,11 @@ def executor_for(
     """
     if cluster:
         from slurm.executor import SlurmExecutor
+        from slurm.records import Source
 
-        if code:
-            return SlurmExecutor.of_sealed(cluster, code.encoding.name, code)
-        return SlurmExecutor(cluster, keep_weights=keep is not None, **options)
+        sealed = Source(plugins=[], sha256=code.encoding.source_sha256, sealed=code) if code else None
+        sources = {code.encoding.name: sealed} if code and sealed else {}
+        return SlurmExecutor(cluster, keep_weights=keep is not None, sources=sources, **options)
     from bench.runs.pool import local_pool
     from bench.sealed.request import SealedRequest
 
@@ -166,8 +162,7 @@ def executor_for(
 
 
 def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Result]", out: Path) -> None:
-    """Warn of seeds that the suite does not have, which boards count too, and of encodings whose source has changed since
-    their finished runs."""
+    """Warn of seeds that the suite does not have, and of encodings whose source has changed since their finished runs."""
     from bench.plugins.registry import get_encoding
     from bench.plugins.source_hash import source_hash
     from bench.runs.progress import say
@@ -181,3 +176,23 @@ def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Re
             say(f"caution: the source of {name} has changed since {len(stale)} of its runs; delete them to run them again:")
             folders = [str(r.folder(out).parent) for r in stale]
             say(f"  rm -r {shlex.join(dict.fromkeys(folders))}")
+
+
+def status(suite: Suite, out: Out = Path("runs"), as_json: Json = False) -> int:
+    """Show the state of each run of a suite.
+
+    States are done, diverged, failed, running, queued, paused, missing and unreadable; the exit code is 1 if a run's files
+    cannot be read. Logs of cluster jobs are in OUT/SUITE/.slurm, the report of a failed run is failure.json in its folder.
+    """
+    from bench.suites.suite import load_suite
+    from slurm.status import Queue, empty_folder_hint, status_rows, status_text
+
+    queue = Queue.read(out, load_suite(suite), need=False)
+    statuses = queue.all_statuses(out)
+    if as_json:
+        if nothing := empty_folder_hint(queue.suite.name, out):
+            print(f"lprime: {nothing}", file=sys.stderr)
+        print_json(status_rows(statuses))
+    else:
+        print(status_text(queue, statuses, out))
+    return int(any(status.state == "unreadable" for status in statuses.values()))

@@ -7,8 +7,7 @@ from typing import Any
 
 from bench.result import Result
 from bench.runs.progress import Progress
-from bench.runs.run import FAILURE, Run, read_results
-from bench.suites.suite import suite_command
+from bench.runs.run import Run, read_results
 
 MOST_SHOWN = 10
 """Maximum number of runs that are listed under a heading."""
@@ -22,7 +21,7 @@ class Outcome:
         skipped: earlier failures that are not repeated, with their reasons.
         finished: runs that were done before.
         unreadable: runs whose result cannot be used, and why.
-        held: runs that are not in the queue yet, with ``--detach``.
+        tally: how the others ended; None if they were not executed, or not watched.
         preview: what would run, with ``--dry-run``.
     """
 
@@ -34,13 +33,7 @@ class Outcome:
     finished: Mapping[Run, Result]
     unreadable: Mapping[Run, str]
     tally: Progress | None = None
-    detached: bool = False
-    """Whether the command ends while the runs are in the queue of a cluster."""
     preview: Sequence[str] = ()
-
-    def command(self, name: str) -> str:
-        """The command ``name`` for these runs."""
-        return suite_command(name, self.suite, out=self.out)
 
     @property
     def failed(self) -> dict[Run, str]:
@@ -63,24 +56,17 @@ class Outcome:
     def code(self) -> int:
         """Exit code. A diverged run is a result."""
         skipped = self.skipped and not self.preview
-        return int(bool(self.failed or self.lost or self.unreadable or self.locked or skipped))
+        return int(bool(skipped or self.failed or self.lost or self.unreadable or self.locked))
 
     def attention(self) -> Iterator[str]:
         """What the user should know, as lines of text."""
         count = f"of {len(self.todo)} runs"
         yield from self.preview
         yield from (f"not used: {reason}" for reason in self.unreadable.values())
-        if self.detached:
-            yield f"all jobs are queued; follow them with: {self.command('status')}"
         yield from section("failed before; --retry-failed runs them again", self.skipped)
         if self.locked:
             yield f"{self.locked} {count} are in progress in another process"
-        reports = {run: report for run in self.failed if (report := run.folder(self.out) / FAILURE).exists()}
-        saved = {run: text for run, text in self.failed.items() if run in reports}
-        unsaved = {run: text for run, text in self.failed.items() if run not in reports}
-        yield from section(f"{count} failed; --retry-failed runs them again", saved)
-        yield from (f"  the first one's report: {report}" for report in list(reports.values())[:1])
-        yield from section(f"{count} could not be saved; re-run to resume them", unsaved)
+        yield from section(f"{count} failed, see failure.json in their folders; --retry-failed runs them again", self.failed)
         yield from section(f"{count} lost their jobs; re-run to resume them", self.lost)
         diverged = {r: f"at step {one.steps} of {r.steps}" for r, one in self.done().items() if one.status == "diverged"}
         yield from section(f"of {len(self.runs)} runs diverged (NaN or infinite loss) and count as zero", diverged)
@@ -89,10 +75,8 @@ class Outcome:
         """The outcome as plain data."""
 
         def listed(runs: Mapping[Run, Any], key: str) -> list[dict[str, Any]]:
-            return [
-                {"suite": r.suite.name, **dict(zip(("task", "encoding", "seed", "learning_rate"), r.key, strict=True)), key: v}
-                for r, v in runs.items()
-            ]
+            names = ("task", "encoding", "seed", "learning_rate")
+            return [dict(zip(names, run.key, strict=True)) | {key: value} for run, value in runs.items()]
 
         done = self.done()
         return {

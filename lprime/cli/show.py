@@ -43,27 +43,16 @@ def show_list(
 def show(
     name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding or a suite (its name, or its file), or a task.")],
     as_json: Json = False,
-    bibtex: Annotated[bool, typer.Option("--bibtex", help="Print the reference of an encoding only.")] = False,
 ) -> None:
-    """Show one encoding, task or suite in full. Of a published encoding, that is also its line of the board and its costs."""
-    from leaderboard.results import facts
-
+    """Show one encoding, task or suite in full."""
     items = find(name)
-    if bibtex:
-        print("\n".join(facts.bibtex(one["name"], one) for one in items if one["kind"] == "encoding") or "no encoding")
-        return
-    items = [item | published(item["name"]) if item["kind"] == "encoding" else item for item in items]
     if as_json:
         return print_json(items)
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from tabulate import tabulate
 
     for item in items:  # a task and a suite may have the same name
-        table = Table(show_header=False, box=None, pad_edge=False)
-        for key, value in item.items():
-            table.add_row(key.replace("_", " "), Text("\n".join(text_lines(value))))
-        Console().print(table, "")
+        rows = [[key.replace("_", " "), "\n".join(text_lines(value))] for key, value in item.items()]
+        print(tabulate(rows, tablefmt="plain", disable_numparse=True, maxcolwidths=[None, 100]), end="\n\n")
 
 
 def catalogue(kind: str) -> Mapping[str, Callable[[], dict[str, Any]]]:
@@ -133,29 +122,6 @@ def find(name: str) -> list[dict[str, Any]]:
         files = [file for file in (f"{name}.py", f"{name}.yaml") if os.path.isfile(file)]
         raise unknown("name", name, files or [one for own in known for one in own])
     return found
-
-
-def published(name: str) -> dict[str, Any]:
-    """What the published board says of an encoding: its line on the main suite, and its card."""
-    from leaderboard import published_folder
-    from leaderboard.render.columns import TERMINAL, shown
-    from leaderboard.render.published import MAIN, build_board
-    from leaderboard.results import read_published
-    from leaderboard.results.cards import read_cards
-    from leaderboard.results.facts import fact
-
-    folder = published_folder()
-    item: dict[str, Any] = {key: found for key in ("gloss", "code", "fused", "cache") if (found := fact(name, key))}
-    runs = read_published(folder, MAIN)
-    if (runs["encoding"] == name).any():
-        board = build_board(runs, folder)
-        rows = board.rows[board.rows["encoding"] == name]
-        columns = [column for column in shown(board.tasks, TERMINAL, rows) if column.key != "encoding"]
-        item[f"suite_{MAIN}"] = {column.title: column.show(row) for _, row in rows.iterrows() for column in columns}
-    if (card := read_cards(folder).get(name)) and card.measured:
-        item |= {"properties": card.measured.properties}
-        item[f"cost_on_{card.measured.suite}"] = [dict(cost) for cost in card.measured.costs]
-    return item
 
 
 def text_lines(value: object) -> list[str]:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from support import suite_dict
 
 from bench.suites.suite import Suite, is_shipped, load_suite, shipped, validated
-from bench.suites.yaml_config import read_yaml
 from tasks import InputError, content_hash
 
 
@@ -98,7 +97,6 @@ ERRORS = [
     ({"tasks": [COPYING | {"task": "copyin"}]}, r"unknown task 'copyin'; did you mean 'copying'\?"),
     ({"tasks": [COPYING | {"variant": "repeet"}]}, r"unknown variant of copying 'repeet'; did you mean 'repeat'\?"),
     ({"tasks": [COPYING | {"recipe": {"stepz": 1}}]}, r"tasks.copying.recipe: unknown key 'stepz'; did you mean 'steps'\?"),
-    ({"tasks": [COPYING | {"test_at": [2]}]}, r"tasks\.0\.test_at: .*up to 1"),
     ({"tasks": [COPYING | {"train_length": 10**11}]}, "less than or equal to 4096"),
     ({"model": {"width": 18}}, "width must be a multiple of 2 × heads"),
     ({"seeds": [1, 1]}, "seeds: duplicate 1"),
@@ -124,12 +122,10 @@ def test_errors_are_reported_on_one_line(changes, message):
     ("text", "message"),
     [
         ("- a\n- b\n", "must be a mapping"),
-        ("name: [", r"not valid YAML \(line 1\)"),
-        ("name: a\nname: b\n", "duplicate key 'name'"),
+        ("name: [", "not valid YAML.* line 1"),
         ("\x00\x01", "not valid YAML"),
         ("? [a, b]\n: 1\n", "not valid YAML"),
         ("name: !!python/object/apply:os.system [true]\n", "not valid YAML"),
-        ("a: 1\nb: !!timestamp x\n", "not valid YAML"),
     ],
 )
 def test_invalid_files(tmp_path, text, message):
@@ -141,13 +137,12 @@ def test_invalid_files(tmp_path, text, message):
     assert str(path) in str(error.value)
 
 
-def test_keys_that_a_file_must_or_must_not_have(tmp_path):
+def test_a_missing_key(tmp_path):
     lacking = {key: value for key, value in suite_dict().items() if key != "test_seed"}
     path = tmp_path / "tiny.yaml"
-    for content, message in ((lacking, "test_seed: Field required"), (suite_dict(condition="x"), "unknown field 'condition'")):
-        path.write_text(yaml.safe_dump(content))
-        with pytest.raises(InputError, match=f"^suite tiny.yaml: {message}"):
-            load_suite(str(path))
+    path.write_text(yaml.safe_dump(lacking))
+    with pytest.raises(InputError, match=r"^suite tiny.yaml: test_seed: Field required"):
+        load_suite(str(path))
 
 
 def test_the_error_for_a_missing_file_or_suite_suggests_a_similar_one(tmp_path):
@@ -158,16 +153,6 @@ def test_the_error_for_a_missing_file_or_suite_suggests_a_similar_one(tmp_path):
         load_suite(str(tmp_path / "otherwise.yaml"))
     with pytest.raises(InputError, match=r"unknown suite 'quik'; did you mean 'quick'\?"):
         load_suite("quik")
-
-
-def test_scalars_are_those_of_yaml_1_2(tmp_path):
-    text = "{a: 1e-3, b: 2.0e3, c: -1E+2, d: -.5, e: 1:30, f: 12, g: yes, h: true, i: 2026-01-31, j: , k: .inf, l: '5', m: 010}"
-    (tmp_path / "some.yaml").write_text(text)
-    read = read_yaml(tmp_path / "some.yaml", "file", "a")
-    assert list(read.values()) == [
-        0.001, 2000.0, -100.0, -0.5, "1:30", 12, "yes", True, "2026-01-31", None, ".inf", "5", "010"
-    ]  # fmt: skip
-    assert [type(read[key]) for key in "abcdf"] == [float] * 4 + [int]
 
 
 def test_shipped_suites_keep_the_fingerprints_of_their_results():

@@ -58,10 +58,3 @@ def test_show_prints_the_recipe_of_a_suite_and_of_its_conditions(tmp_path):
     assert "layers: 2" in printed("show", own)
     assert "cannot read encoding" in refused("show", "small-mine.py"), "a file of an encoding, no condition of small"
     assert "did you mean 'steps-x2'?" in refused("show", "small-steps-x5")
-
-
-def test_show_of_a_published_encoding_is_its_card_and_its_line_of_the_board():
-    (item,) = json.loads(printed("show", "rope", "--json"))
-    assert set(item["suite_small"]) >= {"rank", "score", "95\u00a0%"} and item["gloss"] and item["cache"] == "yes"
-    assert item["cost_on_small"][0]["step_ratio"] == pytest.approx(1.12, abs=0.01), "stored, not measured"
-    assert printed("show", "rope", "--bibtex").startswith("@misc{rope2021,\n  title = {{RoFormer")

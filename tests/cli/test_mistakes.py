@@ -87,12 +87,11 @@ COMMANDS = {
     "run quick --encoding rop": "unknown encoding 'rop'; did you mean 'rope'?",
     "run quick --encoding 'rope(bse=1)'": "unknown setting of rope 'bse'; did you mean 'base'?",
     "run quick --encoding 'fire(hidden=0)'": "setting hidden of fire must be above 0, such as 32, got 0",
-    "run quick --encoding family:rotry": "unknown family 'family:rotry'; did you mean 'family:rotary'?",
     "run quick --seed -1": "a seed must be a whole number from 0 to 2147483647, got -1",
     "run quick --workers 0": "greater than or equal to 1",
     "run quick --device gpu": "unknown device 'gpu'",
     "run quick --out file": "file is no folder; expected the folder of the runs, such as runs",
-    "run quick --out /proc/nowhere": "cannot write /proc/nowhere: No such file or directory",
+    "run quick --out /proc/nowhere": "/proc/nowhere: No such file or directory",
     "run quick --detach": "--detach needs a cluster; expected --on FILE too",
     "run quick --on gpu-paked --dry-run": "unknown cluster 'gpu-paked'; did you mean 'gpu-packed'?",
     "run quick --on cluster.yaml --workers 3": "--workers and --device apply to this machine only; with --on, the cluster",
@@ -113,7 +112,6 @@ CLUSTERS: dict[str, tuple[dict[str, object], str]] = {
     "a misspelt key": ({"partion": "x"}, "unknown key 'partion'; did you mean 'partition'?"),
     "no time": ({"time_minutes": 0}, "time_minutes: Input should be greater than or equal to 1, got 0"),
     "a type without number": ({"gpus_per_job": "h100"}, "gpus_per_job: String should match pattern"),
-    "an option that has a key": ({"sbatch": {"time": 5}}, "sbatch.time is set by lprime; expected an option without its own"),
     "no time to save": ({"time_minutes": 1, "save_before_s": 60}, "save_before_s must be less than the time limit of 60 s, g"),
 }
 """Mistake → changes of a valid cluster file, answer."""

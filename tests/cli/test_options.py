@@ -10,9 +10,7 @@ from commands import printed, refused
 from support import suite_dict
 from synthetic_results import full, store, suite
 
-from bench.encodings import catalogue
 from leaderboard.results.store import publish as publish_runs
-from lprime.cli.selection import expand
 
 LOCAL, THEIRS = (1, 1, 0.75, 0.5), (1, 1, 0.5, 0.25)
 
@@ -20,14 +18,6 @@ LOCAL, THEIRS = (1, 1, 0.75, 0.5), (1, 1, 0.5, 0.25)
 def test_version_and_short_help():
     assert re.fullmatch(r"lprime \d+\.\d+\.\d+\n", printed("--version"))
     assert printed("run", "-h") == printed("run", "--help")
-
-
-def test_groups_of_encodings():
-    assert expand(["rope", "x.py"]) == ["rope", "x.py"]
-    assert expand(["all"]) == list(catalogue())
-    rotary = expand(["family:rotary", "nope"])
-    assert {"rope", "hope"} < set(rotary) and rotary[-1] == "nope"
-    assert {catalogue()[name].info.family for name in rotary[:-1]} == {"rotary"}
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def test_a_composition(tmp_path, fresh_registry):
     found = read_submission(write_submission(reference, suite(), tmp_path / "to"))
     with new_registry():
         assert registry.get_encoding(found.reference).info.name == found.submission.encoding.name == "randomised(mine)"
-    with pytest.raises(InputError, match="exists already; replace it with --replace"):
+    with pytest.raises(InputError, match="exists already; delete it"):
         write_submission(reference, suite(), tmp_path / "to")
 
 

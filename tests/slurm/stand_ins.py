@@ -72,6 +72,4 @@ class Site:
                 raise commands.NoAnswer(f"sbatch: {self.refusal}")
             self.scripts.append(stdin)
             return "9\n"
-        if command[0] == "scancel":
-            self.queued = {id: job for id, job in self.queued.items() if id.split("_")[0] not in command}
         return {"sacct": self.accounts, "scontrol": self.controller}.get(command[0], "")

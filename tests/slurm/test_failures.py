@@ -36,7 +36,6 @@ def test_a_run_fails(cluster, tmp_path, fragile):
     assert done.returncode == 1 and "2 of 4 runs failed" in done.stdout and "it breaks at step 50" in done.stdout
     assert grid.states() == ["done", "done", "failed", "failed"]
     assert "RuntimeError: it breaks at step 50" in grid.lprime("status").stdout
-    assert "raise RuntimeError" in grid.lprime("logs", "--encoding", "fragile").stdout
     again = grid.lprime("run", "--on", grid.cluster_file)
     assert again.returncode == 1 and "2 failed before; --retry-failed runs them again" in again.stdout
     write_encoding(fragile, WORKING)
@@ -70,13 +69,12 @@ def test_cancelled_by_the_user(cluster, tmp_path):
     grid = Grid(tmp_path / "grid", paced(tmp_path, "cancelled"), {"cpus_per_job": 2, "jobs_at_once": 1})
     grid.submit()
     wait_until("some steps", lambda: grid.trained(10))
-    done = grid.lprime("cancel")
-    assert done.returncode == 0 and "2 jobs cancelled" in done.stdout
+    slurm("scancel", *[(folder / "job").read_text().strip() for folder in grid.records()])
     rows = grid.lost()
     assert sorted(row["state"] for row in rows) == ["missing", "paused"]
     assert all("was cancelled" in row["reason"] for row in rows)
     assert not list(grid.out.rglob("failure.json"))
-    assert "no job" in grid.lprime("cancel").stdout
+    wait_until("the end of the jobs", lambda: not grid.queue())
     assert "2 runs submitted" in grid.submit()
     grid.finish()
     assert results(grid.out) == grid.local()

@@ -107,7 +107,7 @@ def test_the_launchers_environment_has_no_effect(cluster, tmp_path, monkeypatch)
     assert "Partition=main " in shown and "TimeLimit=00:11:00" in shown and "Requeue=1" in shown
     grid.finish()
     assert grid.states() == ["done"] * 4
-    assert "4 of 4 runs of this job to do" in job.log(0).read_text()
+    assert "4 of 4 runs of this job to do" in (job.folder / "0.log").read_text()
     assert not (tmp_path / "x").exists()
 
 

@@ -14,12 +14,12 @@ from bench.runs.run import CHECKPOINT, RESULT, Run, plan_runs
 from bench.runs.run_lock import lock_run
 from bench.sealed.request import SealedCode
 from bench.suites.suite import load_suite
-from lprime.cli.selection import try_encodings
+from lprime.cli.options import try_encodings
 from slurm import commands, job
 from slurm.commands import JobInfo
 from slurm.executor import SlurmExecutor
 from slurm.job import NO_GPU, NOWHERE, UNSAVED, JobWorker
-from slurm.records import JOB, load_submissions
+from slurm.records import JOB, Source, load_submissions
 from slurm.status import Status
 from slurm.submit import NO_SOURCES, launch
 from tasks import InputError
@@ -118,7 +118,7 @@ def test_a_job_that_never_gets_to_a_step_gives_up(tmp_path, worker, site, sealed
     texts = dict.fromkeys(("family", "title", "link", "source_sha256"), "")
     record = EncodingRecord(name="nope", ranking="longer", year=0, stage_share=0, settings={}, **texts)
     code = SealedCode(reference="", encoding=record)
-    mine = worker(runs, sources=SlurmExecutor.of_sealed(cluster(), "nope", code).sources if sealed else {})
+    mine = worker(runs, sources={"nope": Source(plugins=[], sha256="", sealed=code)} if sealed else {})
     site.controller, mine.start = "JobState=RUNNING", job.GIVE_UP_AT_START
     listener = mine.listener(job.Progress(runs))
     listener(Event("step", runs[0], 1))
@@ -214,7 +214,6 @@ def test_a_detached_launch_tells_of_earlier_failures(tmp_path, tiny, monkeypatch
     failed, other = plan_runs(load_suite(str(suite)))
     failed.fail(out, "the old error")
     sent = []
-    monkeypatch.setattr(SlurmExecutor, "check", lambda *_: None)
     monkeypatch.setattr(SlurmExecutor, "execute", lambda self, runs, out, on_event: sent.extend(runs))
     code, said, _ = run_command("run", suite, "--on", file, "--out", out, "--detach")
     assert code == 1 and sent == [other]

@@ -1,0 +1,93 @@
+"""``lprime new``, ``check`` and ``submit``: an encoding of your own, from a template to a pull request."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import Json, OfSuite, command_line
+
+
+def new(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the encoding and its file: a-z, 0-9 and _.")],
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Its title, for the board [default: the name].")] = None,
+    author: Annotated[str | None, typer.Option(metavar="TEXT", help="Its authors, separated by commas.")] = None,
+    link: Annotated[str | None, typer.Option(metavar="URL", help="Link to its paper or page; https.")] = None,
+) -> None:
+    """Write a template, NAME.py: a working encoding to start from."""
+    from bench.plugins.new_file import write_new_encoding
+
+    texts = {"title": title, "authors": author, "link": link}
+    path = write_new_encoding(name, **{key: text for key, text in texts.items() if text is not None})
+    print(f"written to {path}; change it, then: {command_line('check', path)}")
+    if not (author and link):
+        print("runs record authors and link of info, so write yours before them")
+
+
+def check(
+    encoding: Annotated[str, typer.Argument(metavar="ENCODING", help="A file, a name, or the folder of a submission.")],
+    as_json: Json = False,
+    sandbox: Annotated[
+        bool | None,
+        typer.Option(
+            "--sandbox/--unsafe",
+            help="Refuse to run without a sandbox, or run without one [default: use one if the machine has it].",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """Check an encoding in a sandbox, in under a minute.
+
+    Exit code 1 if a check failed, 2 if the encoding cannot be loaded or its hooks cannot be called.
+    """
+    from bench.check import CheckOutcome, check_encoding
+    from leaderboard.submission import is_submission, read_submission
+
+    found = read_submission(Path(encoding)) if is_submission(encoding) else None
+
+    def print_finding(finding: CheckOutcome) -> None:
+        if finding.status != "not run" and not as_json:
+            print("\n".join(map(printable, finding.lines())), flush=True)
+
+    report = check_encoding(
+        found.reference if found else encoding,
+        on_finding=print_finding,
+        sandbox=sandbox,
+        say=lambda text: print(text, file=sys.stderr),
+    )
+    if as_json:
+        print(report.model_dump_json(indent=1))
+        return int(not report.passed)
+    if found:
+        print(f"\n{'unusual' if report.unusual else 'nothing unusual'} in its source:")
+        for line in report.unusual:
+            print(f"      {printable(line)}")
+    print(f"\n{printable(report.summary())}")
+    return int(not report.passed)
+
+
+def printable(text: str) -> str:
+    """Text of a stranger without control and format characters, which could move the cursor or hide other text."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def submit(
+    encoding: Annotated[str, typer.Argument(metavar="ENCODING", help="Your file, such as my_encoding.py.")],
+    suite: OfSuite,
+    to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Parent of the new folder.")] = Path(
+        "leaderboard/submissions"
+    ),
+    author: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="An author (repeatable) [default: as in info].")
+    ] = None,
+    licence: Annotated[str, typer.Option(metavar="SPDX", help="Licence of the source.")] = "Apache-2.0",
+) -> None:
+    """Write your encoding into a folder for a pull request: its source, its description, and the suite."""
+    from bench.suites.suite import load_suite
+    from leaderboard.submission import write_submission
+
+    place = write_submission(encoding, load_suite(suite), to, author or (), licence)
+    print(f"written to {place}, under {licence}; rules: leaderboard/RULES.md")
+    print(f"maintainers will run: {command_line('check', place)}")
+    print(f"                 and: {command_line('run', suite, '--encoding', place, '--sealed')}")
