@@ -57,10 +57,7 @@ def class_of_node(tree: ast.expr, text: str, known: Classes) -> type[Encoding]:
         cls = wrapped_class(cls, class_of_node(tree.args[0], text, known))
     elif tree.args:
         raise InputError(f"{cls.info.name} wraps no other encoding; expected {cls.info.name}(setting=value), got {text!r}")
-    given = [k.arg or "**" for k in tree.keywords]
-    if duplicates := [key for key in given if given.count(key) > 1]:
-        raise InputError(f"{text!r} gives the setting {duplicates[0]} twice")
-    return with_settings(cls, {key: setting_value(k.value, text) for key, k in zip(given, tree.keywords, strict=True)})
+    return with_settings(cls, {k.arg or "**": setting_value(k.value, text) for k in tree.keywords})
 
 
 def known_class(name: str, known: Classes) -> type[Encoding]:
@@ -76,8 +73,6 @@ def setting_value(tree: ast.expr, text: str) -> Any:
             raise ValueError
     except (ValueError, TypeError, RecursionError):  # TypeError: a dict with a list as a key
         raise InputError(f"settings in {text!r} must be finite numbers, True, False or quoted words") from None
-    if isinstance(value, int) and abs(value) >= 2**63:
-        raise InputError(f"a setting in {text!r:.60} is too large; expected an integer below 2**63")
     return value
 
 

@@ -5,7 +5,7 @@ All of these train as ``rope``, and equal ``rope`` up to the training length.
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float
@@ -19,12 +19,16 @@ from .bibliography import published
 from .compose import with_settings
 from .rope import RoPE, rotate_pairs
 
+ENTRIES = ("rerope(leaky=True)",)
 Piece = tuple[Float[Tensor, " T"], Float[Tensor, " T"], Bool[Tensor, "T T"]]
 """Positions of queries, positions of keys, and the pairs (i, j) whose score uses these positions."""
 
 
 class ExtendedRoPE(RoPE):
     """Base of the family: past L, ``pieces`` says by which positions each pair of tokens is rotated."""
+
+    log_scaled: ClassVar[bool] = False
+    """Queries are multiplied by max(1, ln(i + 1)/ln L) past L."""
 
     def pieces(self, index: Float[Tensor, " T"], at: At) -> Iterator[Piece]:
         """Yield positions and the pairs that they are for. A later piece replaces an earlier one.
@@ -34,10 +38,6 @@ class ExtendedRoPE(RoPE):
             at: the context; its ids are not used.
         """
         raise NotImplementedError
-
-    def query_scale(self, index: Float[Tensor, " T"]) -> Float[Tensor, " T"]:
-        """Factor of each query."""
-        return torch.ones_like(index)
 
     def extends(self, at: At) -> bool:
         return at.announced_length > self.setup.train_tokens
@@ -55,7 +55,8 @@ class ExtendedRoPE(RoPE):
             return angles.cos().float(), angles.sin().float()
 
         pieces = [(turn(query), turn(key), pairs) for query, key, pairs in self.pieces(index, at)]
-        return self.query_scale(index)[:, None], pieces
+        factors = ((index + 1).log() / math.log(self.setup.train_tokens)).clamp(min=1)
+        return (factors if self.log_scaled else torch.ones_like(index))[:, None], pieces
 
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         return (q, k) if self.extends(at) else super().rotate(q, k, at)
@@ -72,58 +73,43 @@ class ExtendedRoPE(RoPE):
 
 
 class ReRoPE(ExtendedRoPE):
-    """Distances beyond w are w: r ← min(r, w), with queries scaled by max(1, ln(i + 1)/ln L)."""
+    """Distances beyond w are w: r ← min(r, w), with queries scaled by max(1, ln(i + 1)/ln L).
+
+    With ``leaky`` they grow by 1/k a token: r ← w + (r − w)/k, with k such that the last distance is L.
+    """
 
     info = published(
         "rerope",
         like=RoPE.info,
-        formula="`rope` with distance min(i − j, w) past L, w = L/2, and q_i·max(1, ln(i + 1)/ln L)",
+        formula="`rope` with distance min(i − j, w) past L, w = L/2, and q_i·max(1, ln(i + 1)/ln L); "
+        "leaky: distance w + (i − j − w)/k from w on, k = (n − w)/(L − w) at n tokens",
         past="no distance exceeds w",
         lengths="w = L/2, scaled",
     )
+    log_scaled = True
 
     @classmethod
     def trained_as(cls):
         return with_settings(RoPE, {k: v for k, v in cls.chosen.items() if k == "base"})
 
-    def __init__(self, setup, *, base: float = 10000.0, share: float = 0.5):
+    def __init__(self, setup, *, base: float = 10000.0, share: float = 0.5, leaky: bool = False):
         super().__init__(setup, base=base)
         if not 0 < share <= 1:
             raise InputError(f"share of {self.info.name} must be in (0, 1], got {share}")
-        self.window = max(1, round(share * setup.train_tokens))
-
-    def query_scale(self, index):
-        return ((index + 1).log() / math.log(self.setup.train_tokens)).clamp(min=1)
+        self.window, self.leaky = max(1, round(share * setup.train_tokens)), leaky
 
     def far(self, index: Float[Tensor, " T"], at: At) -> tuple[Float[Tensor, " T"], Float[Tensor, " T"]]:
         """Positions of queries and keys of pairs that are at least w apart."""
-        return torch.full_like(index, self.window), torch.zeros_like(index)
+        w, length = self.window, self.setup.train_tokens
+        if not self.leaky:
+            return torch.full_like(index, w), torch.zeros_like(index)
+        k = max(1.0, (at.announced_length - w) / max(1, length - w))
+        return (index + w * (k - 1)) / k, index / k
 
     def pieces(self, index, at):
         near = index[:, None] - index < self.window
         yield *self.far(index, at), ~near
         yield index, index, near
-
-
-class LeakyReRoPE(ReRoPE):
-    """Distances beyond w grow by 1/k a token: r ← w + (r − w)/k, with k such that the last distance is L."""
-
-    info = published(
-        "leaky_rerope",
-        like=ReRoPE.info,
-        formula="`rope` with distance w + (i − j − w)/k from w on past L, w = L/2, k = (n − w)/(L − w) at n tokens",
-        past="no distance exceeds L",
-        lengths="w = L/2, k from n and L, scaled",
-    )
-
-    @classmethod
-    def trained_as(cls):
-        return with_settings(RoPE, {k: v for k, v in cls.chosen.items() if k == "base"})
-
-    def far(self, index, at):
-        w, length = self.window, self.setup.train_tokens
-        k = max(1.0, (at.announced_length - w) / max(1, length - w))
-        return (index + w * (k - 1)) / k, index / k
 
 
 class SelfExtend(ReRoPE):
@@ -136,6 +122,7 @@ class SelfExtend(ReRoPE):
         past="distances stay within L",
         lengths="w = L/4, G from n and L, scaled",
     )
+    log_scaled = False
 
     @classmethod
     def trained_as(cls):
@@ -143,9 +130,6 @@ class SelfExtend(ReRoPE):
 
     def __init__(self, setup, *, base: float = 10000.0, share: float = 0.25):
         super().__init__(setup, base=base, share=share)
-
-    def query_scale(self, index):
-        return torch.ones_like(index)
 
     def far(self, index, at):
         w, length = self.window, self.setup.train_tokens

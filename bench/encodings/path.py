@@ -12,10 +12,10 @@ from .base import At, Encoding
 from .bibliography import published
 from .convolution import low_rank_convolution
 from .fox import forget_bias
-from .path_kernel import ReflectedScores
 
 RANK, TAPS = 32, 3
 INIT_STD = 0.02
+NORM_EPS = 1e-6
 
 
 class PaTH(Encoding):
@@ -46,16 +46,19 @@ class PaTH(Encoding):
         self.offset = nn.Parameter(torch.zeros(layers, heads))
 
     def reflections(self, at: At) -> tuple[Float[Tensor, "B H T d"], Float[Tensor, "B H T 1"]]:
-        """x and z of each token: w = norm(silu(x)), β = 2σ(z)."""
+        """w and β of each token."""
         layer, heads = at.layer, self.setup.heads
-        x = low_rank_convolution(at.h, self.down[layer], self.up[layer], self.taps[layer, :, 0])
-        z = F.linear(at.h, self.strength[layer], self.offset[layer])
-        return x.unflatten(-1, (heads, -1)).transpose(1, 2), z.mT.unsqueeze(-1)
+        x = at_least_float32(low_rank_convolution(at.h, self.down[layer], self.up[layer], self.taps[layer, :, 0]))
+        x = F.silu(x).unflatten(-1, (heads, -1)).transpose(1, 2)
+        z = at_least_float32(F.linear(at.h, self.strength[layer], self.offset[layer]))
+        return x * (x.square().sum(-1, keepdim=True) + NORM_EPS).rsqrt(), 2 * z.mT.unsqueeze(-1).sigmoid()
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "B H T T"]:
-        inputs = map(at_least_float32, (q, k, *self.reflections(at)))
+        w, beta = self.reflections(at)
         with without_autocast(q):  # products of many reflections lose their norm in bf16
-            return ReflectedScores.apply(*inputs, 1 / math.sqrt(self.setup.head_width))
+            q, k, v = at_least_float32(q), at_least_float32(k), beta * w
+            u = torch.linalg.solve_triangular((w @ v.mT).tril(-1), (w @ k.mT).tril(-1), upper=False, unitriangular=True)
+            return -((q @ v.mT).tril() @ u) / math.sqrt(self.setup.head_width)
 
 
 class PaTHFoX(PaTH):

@@ -103,7 +103,7 @@ TABLE = [
     Row("clipped_rope", "clipped_rope", "scores"),
     Row("rope_pp", "rope_pp", "output"),
     Row("rerope", "rerope", "output"),
-    Row("leaky_rerope", "leaky_rerope", "output"),
+    Row("rerope(leaky=True)", "leaky_rerope", "output"),
     Row("self_extend", "self_extend", "output"),
     Row("dual_chunk", "dual_chunk", "output"),
     # of rank 16, the default of their class but of no configuration
@@ -243,19 +243,19 @@ def test_ntk_and_interpolation_equal_the_authors():
 
 
 @pytest.mark.parametrize(
-    ("name", "d", "base", "train_tokens", "n"),
+    ("scaled", "d", "base", "train_tokens", "n"),
     [
-        ("clipped_rope", 128, 500000, 12, 20),
-        ("clipped_rope", 32, 10000, 12, 5),
-        ("clipped_rope_scaled", 128, 500000, 8192, 29),
-        ("clipped_rope_scaled", 16, 10000, 23, 6),
-        ("clipped_rope_scaled", 8, 10000, 700, 1),
-        ("clipped_rope_scaled", 8, 10000, 3, 4),
+        (False, 128, 500000, 12, 20),
+        (False, 32, 10000, 12, 5),
+        (True, 128, 500000, 8192, 29),
+        (True, 16, 10000, 23, 6),
+        (True, 8, 10000, 700, 1),
+        (True, 8, 10000, 3, 4),
     ],
 )
-@oracle("clipped_rope_scaled", against="golden/clipped_rope, with their count of pairs")
-def test_clipped_rope_equals_the_authors_with_n_clipped_pairs(name, d, base, train_tokens, n):
-    encoding = make_encoding(f"{name}(base={float(base)})", 1, d, train_tokens=train_tokens)
+@oracle("clipped_rope(scaled=True)", against="golden/clipped_rope, with their count of pairs")
+def test_clipped_rope_equals_the_authors_with_n_clipped_pairs(scaled, d, base, train_tokens, n):
+    encoding = make_encoding(f"clipped_rope(base={float(base)},scaled={scaled})", 1, d, train_tokens=train_tokens)
     assert encoding.clipped(frequencies(d, base)) == n
     (entry,) = (e for e in load("clipped_rope")["frequencies"] if (e["d"], e["base"], e["clip_low_n"]) == (d, base, n))
     close(encoding.thetas(At(9)), entry["inv_freq"])

@@ -1,0 +1,110 @@
+"""RoPE in other fixed forms: slow pairs slowed down, pairs that turn by several frequencies, heads with the imaginary part."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from .base import At
+from .bibliography import published
+from .rope import RoPE, rotate_pairs
+
+ENTRIES = ("clipped_rope(scaled=True)",)
+CLIPPED = 20 / 64
+"""Share of pairs that the authors of clipped RoPE clip."""
+DEVIATION = 0.3
+"""Standard deviation of the coefficients of other frequencies in FoPE."""
+
+
+class ClippedRoPE(RoPE):
+    """RoPE with θ_t multiplied by weights that fall from 1 to 0 as half a cosine wave over the slowest n pairs.
+
+    n is the authors' share of the pairs, rounded up; with ``scaled``, the number of pairs with a period over L.
+    """
+
+    info = published(
+        "clipped_rope",
+        like=RoPE.info,
+        formula="`rope` with θ_t·(1 + cos(π·c/(n − 1)))/2 for the slowest n pairs, c = 0 … n − 1",
+        past="as `rope`, but its slowest pairs turn less, the last not at all",
+        lengths="n = 20/64 of the pairs, as published; base 10000",
+    )
+
+    def __init__(self, setup, *, base: float = 10000.0, scaled: bool = False):
+        super().__init__(setup, base=base)
+        self.scaled = scaled
+
+    def clipped(self, thetas: Float[Tensor, " d/2"]) -> int:
+        """Return n."""
+        slow = thetas < 2 * math.pi / self.setup.train_tokens
+        return int(slow.sum()) if self.scaled else math.ceil(CLIPPED * len(thetas))
+
+    def thetas(self, at: At) -> Float[Tensor, " d/2"]:
+        thetas = super().thetas(at)
+        n = self.clipped(thetas)
+        if n:
+            thetas[-n:] *= 0.5 + 0.5 * torch.linspace(0, math.pi, n, dtype=thetas.dtype).cos()
+        return thetas
+
+
+class FoPE(RoPE):
+    """At most half of the pairs are rotated, each by a fixed random mixture of all frequencies with a full turn within L.
+
+    The other pairs are mapped in the same way at every position.
+    """
+
+    info = published(
+        "fope",
+        like=RoPE.info,
+        formula="pair t: x·C_t(i) + rotated(x)·S_t(i), C_t(i) = Σ_u c_tu·cos(i·θ_u) over θ_u ≥ 2π/L, c = 1 + noise at u = t",
+        past="no frequency has an untrained phase",
+        lengths="θ ≥ 2π/L, from L; base 10000, as published",
+        shift_invariant=False,
+    )
+
+    def __init__(self, setup, *, base: float = 10000.0):
+        super().__init__(setup, base=base)
+        theta = super().thetas(At(setup.train_tokens))
+        self.kept = theta[theta >= 2 * math.pi / setup.train_tokens]
+        pairs, outputs = len(self.kept), min(len(self.kept), setup.head_width // 4)
+        noise = torch.randn((2, setup.heads, pairs, outputs), generator=torch.Generator().manual_seed(0))
+        step = math.ceil(pairs / max(1, outputs))
+        own = torch.arange(pairs)[:, None] == step * torch.arange(outputs)
+        self.coefficients = DEVIATION * noise + own.float()
+
+    def prepare(self, at: At) -> tuple[Tensor, Tensor]:
+        angles = at.positions[..., None].double() * self.kept.to(at.positions.device)
+        waves = torch.stack([angles.cos(), angles.sin()])  # in float64, which autocast does not touch
+        mixed = torch.einsum("c...tu,chuo->c...hto", waves, self.coefficients.to(waves)).float()
+        rest = mixed.new_ones(*mixed.shape[:-1], self.setup.head_width // 2 - mixed.shape[-1])
+        cos, sin = torch.cat([mixed, rest], -1)
+        return cos, sin
+
+
+class RoPEPlusPlus(RoPE):
+    """Heads 2n and 2n + 1 share the query, key and value of head 2n; in the second, the query is turned back by π/2.
+
+    With an odd number of heads, the last one is RoPE.
+    """
+
+    info = published(
+        "rope_pp",
+        like=RoPE.info,
+        formula="head pairs with one q, k, v: R(i)q·R(j)k and R(i)R(−π/2)q·R(j)k, as in `rope`",
+        past="as `rope`",
+    )
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        cos, sin = at.shared
+        q, k = q[:, ::2], rotate_pairs(k[:, ::2], cos, sin)
+        # cos(φ − π/2) = sin φ and sin(φ − π/2) = −cos φ
+        q = torch.stack([rotate_pairs(q, cos, sin), rotate_pairs(q, sin, -cos)], 2).flatten(1, 2)
+        return q[:, : self.setup.heads], self.doubled(k)
+
+    def doubled(self, x: Float[Tensor, "B h T d"]) -> Float[Tensor, "B H T d"]:
+        """Each head twice."""
+        return x.repeat_interleave(2, 1)[:, : self.setup.heads]
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | None, at: At) -> Float[Tensor, "B H T d"]:
+        return super().attend(q, k, self.doubled(v[:, ::2]), bias, at)

@@ -1,0 +1,114 @@
+"""RoPE whose angles are learned: frequencies that training chooses, a base or positions that depend on content."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .attention import at_least_float32
+from .base import At, Encoding
+from .bibliography import published
+from .rope import RoPE, frequencies, rotate_pairs
+
+SCALE = 16.0
+"""The parameter of ``grape_m`` is SCALE·ln θ_t, so that Adam, whose steps have a fixed size, changes ln θ_t more slowly."""
+
+
+def turned(q: Tensor, k: Tensor, angles: Float[Tensor, "*B H T d/2"]) -> tuple[Tensor, Tensor]:
+    """Queries and keys rotated by angles."""
+    cos, sin = angles.cos(), angles.sin()
+    return rotate_pairs(q, cos, sin), rotate_pairs(k, cos, sin)
+
+
+class GrapeM(Encoding):
+    """RoPE with learned θ_t, one set per layer for all heads, initialised to those of RoPE.
+
+    The multiplicative form whose planes are fixed channel pairs and whose frequencies do not depend on content.
+    """
+
+    info = published(
+        "grape_m",
+        like=RoPE.info,
+        formula="`rope` with learned θ_t = exp(w_t/16), w_t initialised to 16·ln 10000^(−2t/d)",
+        past="as `rope`, with the frequencies that training chose",
+        lengths="base 10000 at the start, as published",
+    )
+
+    def __init__(self, setup, *, base: float = 10000.0):
+        super().__init__(setup)
+        start = SCALE * frequencies(setup.head_width, base).log()
+        self.log_frequencies = nn.Parameter(start.float().repeat(setup.layers, 1))
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        thetas = (self.log_frequencies[at.layer] / SCALE).double().exp()
+        return turned(q, k, (at.positions[..., None] * thetas).unsqueeze(-3))  # axis for the heads
+
+
+class CARoPE(Encoding):
+    """RoPE with the angle i·θ_1^t of pair t replaced by Σ_{l≤i} f_l^t, f_l in (0, 1) from token l, per head.
+
+    f = 1/(softplus(Wh + b) + 1), with W initialised to zero and the constant b such that f = θ_1 = base^(−2/d): training starts
+    at RoPE. Position ids are not used.
+    """
+
+    info = published(
+        "carope",
+        family="rotary",
+        formula="`rope` with angles Σ_{l≤i} f_l^t, f = 1/(softplus(Wh + b) + 1) per head, initialised to 10000^(−2/d)",
+        past="phases grow with the content of all tokens, at most as fast as in the fastest pair of `rope`",
+        lengths="base 10000 at the start, as published",
+        shift_invariant=True,
+    )
+
+    def __init__(self, setup, *, base: float = 10000.0):
+        super().__init__(setup)
+        self.weight = nn.Parameter(torch.zeros(setup.layers, setup.heads, setup.width))
+        target = base ** (2 / setup.head_width) - 1  # softplus(b) = 1/θ_1 − 1
+        self.b = target + math.log(-math.expm1(-target))
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        x = at_least_float32(F.linear(at.h, self.weight[at.layer])) + self.b
+        log_f = -torch.log1p(F.softplus(x)).mT
+        powers = torch.arange(self.setup.head_width // 2, device=log_f.device)
+        return turned(q, k, (log_f[..., None] * powers).exp().cumsum(-2))
+
+
+class RePo(RoPE):
+    """RoPE with a position z_i per head and token, predicted from the attention's input, in place of i.
+
+    The first 5/16 of the layers keep RoPE at the position ids.
+    """
+
+    info = published(
+        "repo",
+        like=RoPE.info,
+        formula="`rope` (base 500000) at positions W_z(silu(W_g h) ⊙ W_c h), one per head, past the first 5/16 of the layers",
+        past="predicted positions depend on content, not on length; the first layers are as `rope`",
+        lengths="base 500000, as published",
+    )
+
+    def __init__(self, setup, *, base: float = 500000.0, init_std: float = 0.02):
+        super().__init__(setup, base=base)
+        self.first = round(5 / 16 * setup.layers)
+        """The first layer with predicted positions."""
+        layers, width, inner = setup.layers - self.first, setup.width, max(1, setup.width // 8)
+        self.gate = nn.Parameter(torch.randn(layers, inner, width) * init_std)
+        self.content = nn.Parameter(torch.randn(layers, inner, width) * init_std)
+        self.final = nn.Parameter(torch.randn(layers, setup.heads, inner) * init_std)
+
+    def thetas(self, at: At) -> Float[Tensor, " d/2"]:
+        return frequencies(self.setup.head_width, self.base, at.positions.device)
+
+    def predicted(self, at: At) -> Float[Tensor, "B H T"]:
+        """The position z of every token, for every head."""
+        layer = at.layer - self.first
+        x = F.silu(F.linear(at.h, self.gate[layer])) * F.linear(at.h, self.content[layer])
+        return at_least_float32(F.linear(x, self.final[layer])).mT
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        if at.layer < self.first:
+            return super().rotate(q, k, at)
+        z = self.predicted(at)
+        return turned(q, k, z[..., None] * self.thetas(at).to(z.dtype))
