@@ -77,11 +77,10 @@ def test_a_cell_of_a_notebook_becomes_a_file(here):
 
 
 def test_files_are_loaded_again(here):
-    (here / "helper.py").write_text("VALUE = 1\n")
-    source = "import lprime\nfrom helper import VALUE\n" + CELL.split("\nprint")[0].replace("info =", "value, info = VALUE,")
+    source = "import lprime\n" + CELL.split("\nprint")[0].replace("info =", "value, info = 1,")
     (here / "mine.py").write_text(source)
     assert get_encoding(reference_of("mine.py")).value == 1
-    (here / "helper.py").write_text("VALUE = 2\n")
+    (here / "mine.py").write_text(source.replace("info = 1,", "info = 2,"))
     assert get_encoding(reference_of(here / "mine.py")).value == 2
     assert get_encoding(reference_of("rope")) is get_encoding(reference_of(get_encoding("rope"))), "built in"
     assert reference_of(get_encoding("randomised(rope)")) == "randomised(rope)"

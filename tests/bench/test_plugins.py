@@ -163,8 +163,7 @@ def test_a_hook_that_exits_fails_its_run_once(here, call, reason):
     (here / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
     code, printed, _ = run_command("run", "tiny.yaml", "--task", "copying", "--encoding", "mine.py", "--workers", 1)
     assert code == 1 and reason in printed
-    (failure,) = here.rglob("failure.json")
-    assert f"report: {failure.relative_to(here)}" in printed
+    assert len(list(here.rglob("failure.json"))) == 1
 
 
 # --- lprime new
