@@ -4,6 +4,7 @@ It sends ``("ready", 0, "")`` once its imports are done. For every run it sends 
 end one of ``finished``, ``failed`` and ``locked``. When the pool dies, the worker saves its run and ends.
 """
 
+import math
 import multiprocessing
 import os
 import signal
@@ -188,6 +189,10 @@ def summarize_result(result: Result) -> str:
     """Summary of a finished run on one line."""
     if result.status == "diverged":
         return f"diverged at step {result.steps}"
-    inside, past = (fmean(s.exact for s in part) for part in (result.in_distribution, result.out_of_distribution))
+    bits = result.score_is == "bits"  # of text no whole answer is ever right
+    parts = (
+        [s.nll or math.nan if bits else s.exact for s in part] for part in (result.in_distribution, result.out_of_distribution)
+    )
+    inside, past = map(fmean, parts)
     shared = f", trained as {result.trained_as}" if result.trained_as else ""
-    return f"in distribution {inside:.2f}, past L {past:.2f}, {result.timings.total_s:.1f} s{shared}"
+    return f"{'nats a token ' * bits}in distribution {inside:.2f}, past L {past:.2f}, {result.timings.total_s:.1f} s{shared}"
