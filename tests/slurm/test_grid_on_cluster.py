@@ -19,7 +19,7 @@ def test_the_quick_grid_equals_that_of_one_process(cluster, tmp_path):
     done = grid.lprime("run", "--on", grid.cluster_file)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "30 runs submitted in 4 jobs" in done.stdout
-    assert "[30/30 runs" in done.stdout
+    assert "30/30 runs" in done.stdout
     assert results(grid.out) == grid.local()
     again = grid.lprime("run", "--on", grid.cluster_file)
     assert "nothing to run: 30 of 30" in again.stdout
