@@ -57,7 +57,10 @@ def class_of_node(tree: ast.expr, text: str, known: Classes) -> type[Encoding]:
         cls = wrapped_class(cls, class_of_node(tree.args[0], text, known))
     elif tree.args:
         raise InputError(f"{cls.info.name} wraps no other encoding; expected {cls.info.name}(setting=value), got {text!r}")
-    return with_settings(cls, {k.arg or "**": setting_value(k.value, text) for k in tree.keywords})
+    given = [k.arg or "**" for k in tree.keywords]
+    if repeated := next((key for key in given if given.count(key) > 1), None):
+        raise InputError(f"{text!r} gives the setting {repeated} twice")
+    return with_settings(cls, {key: setting_value(k.value, text) for key, k in zip(given, tree.keywords, strict=True)})
 
 
 def known_class(name: str, known: Classes) -> type[Encoding]:

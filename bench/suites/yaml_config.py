@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -18,13 +18,8 @@ from tasks import InputError, unknown
 S = TypeVar("S", bound="Section")
 
 EncodingName = Annotated[str, Field(min_length=1, max_length=1000)]
-
-
-class Loader(yaml.SafeLoader):
-    """YAML 1.1 as PyYAML reads it, and ``1e-3`` is a number."""
-
-
-Loader.add_implicit_resolver("tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9.]+[eE][-+]?[0-9]+$"), list("-+.0123456789"))
+MOST_BYTES = 2**16
+"""Size limit of a file, which takes under a second to read; the shipped ones have at most 2 KiB."""
 
 
 class Section(BaseModel):
@@ -91,13 +86,21 @@ def read_yaml(path: Path, kind: str, keys: str) -> dict[str, Any]:
         InputError: the file cannot be read, is not YAML or not a mapping.
     """
     try:
-        content = yaml.load(path.read_bytes(), Loader)
+        with open(path, "rb") as file:
+            data = file.read(MOST_BYTES + 1)
     except OSError as error:
-        near = get_close_matches(path.name, [other.name for other in path.parent.glob("*.y*ml")], 1)
-        hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
+        near = get_close_matches(path.name, [other.name for other in path.parent.glob("*.y*ml") if other.is_file()], 1)
+        hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near and isinstance(error, FileNotFoundError) else ""
         raise InputError(f"cannot read {kind} {path}: {error.strerror or error}{hint}") from None
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: of its parsers of numbers and dates
-        raise InputError(f"{kind} {path} is not valid YAML: {' '.join(str(error).split())}") from None
+    if len(data) > MOST_BYTES:
+        raise InputError(f"{kind} {path} has more than {MOST_BYTES:,} bytes, the limit")
+    try:
+        content = yaml.load(data.decode("utf-8"), StrictLoader)
+    except Exception as error:  # PyYAML's own, or what its parsers of numbers and dates raise
+        mark = getattr(error, "problem_mark", None)
+        line = f" (line {mark.line + 1})" if mark else ""
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise InputError(f"{kind} {path} is not valid YAML{line}: {problem}") from None
     if not isinstance(content, dict):
         raise InputError(f"{kind} {path} must be a mapping of keys such as {keys}, got {type(content).__name__}")
     return content
@@ -115,3 +118,26 @@ def validated(model: type[S], content: Any, where: str) -> S:
         first = error.errors(include_url=False)[0]
         given = "" if first["type"] in ("missing", "value_error") else f", got {first['input']!r:.80}"
         raise InputError(f"{where}: {first_fault(error)}{given}") from None
+
+
+class StrictLoader(yaml.SafeLoader):
+    """YAML loader with scalars of YAML 1.2 that refuses duplicate keys, of which PyYAML silently keeps the last."""
+
+    yaml_implicit_resolvers: ClassVar[dict] = {}  # type: ignore[misc]
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
+        seen = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():  # anything else is refused below
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key.value!r}", key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+for kind, pattern, first in (  # nearly those of YAML 1.2: 1:30, yes, 010 and 2026-01-31 are text
+    ("null", "null|~|", ["~", "n", ""]),
+    ("bool", "true|false", ["t", "f"]),
+    ("int", "[-+]?(0|[1-9][0-9]*)", list("-+0123456789")),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))([eE][-+]?[0-9]+)?", list("-+.0123456789")),
+):
+    StrictLoader.add_implicit_resolver(f"tag:yaml.org,2002:{kind}", re.compile(f"(?:{pattern})$"), first)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support import suite_dict
 
 from bench.suites.suite import Suite, is_shipped, load_suite, shipped, validated
+from bench.suites.yaml_config import read_yaml
 from tasks import InputError, content_hash
 
 
@@ -122,7 +123,9 @@ def test_errors_are_reported_on_one_line(changes, message):
     ("text", "message"),
     [
         ("- a\n- b\n", "must be a mapping"),
-        ("name: [", "not valid YAML.* line 1"),
+        ("name: [", r"not valid YAML \(line 1\)"),
+        ("name: a\nname: b\n", "duplicate key 'name'"),
+        ("a: 1\nb: !!timestamp x\n", "not valid YAML"),
         ("\x00\x01", "not valid YAML"),
         ("? [a, b]\n: 1\n", "not valid YAML"),
         ("name: !!python/object/apply:os.system [true]\n", "not valid YAML"),
@@ -135,6 +138,16 @@ def test_invalid_files(tmp_path, text, message):
         load_suite(str(path))
     assert "\n" not in str(error.value)
     assert str(path) in str(error.value)
+
+
+def test_scalars_are_those_of_yaml_1_2(tmp_path):
+    text = "{a: 1e-3, b: 2.0e3, c: -1E+2, d: -.5, e: 1:30, f: 12, g: yes, h: true, i: 2026-01-31, j: , k: .inf, l: '5', m: 010}"
+    (tmp_path / "some.yaml").write_text(text)
+    read = read_yaml(tmp_path / "some.yaml", "file", "a")
+    assert list(read.values()) == [
+        0.001, 2000.0, -100.0, -0.5, "1:30", 12, "yes", True, "2026-01-31", None, ".inf", "5", "010"
+    ]  # fmt: skip
+    assert [type(read[key]) for key in "abcdf"] == [float] * 4 + [int]
 
 
 def test_a_missing_key(tmp_path):
