@@ -17,7 +17,7 @@ from support import lprime, start_lprime, suite_dict
     ("old", "new", "message"),
     [
         ("  steps:", "  stepz:", "suite tiny.yaml: recipe: unknown key 'stepz'; did you mean 'steps'?"),
-        ("about:", "about: [", "tiny.yaml is not valid YAML: while parsing a flow"),
+        ("about:", "about: [", "tiny.yaml is not valid YAML (line"),
     ],
 )
 def test_malformed_suites(tiny, tmp_path, old, new, message):
