@@ -27,7 +27,7 @@ def invisible_character(text: str, allowed: str = "") -> str:
 
 
 def plain_text_fault(text: str, max_length: int = 200) -> str | None:
-    """The fault of a text that is not one short line, or is that of the template."""
+    """The fault of a text that is not one short line, or is the template's text."""
     if not text.strip() or text != " ".join(text.split()) or invisible_character(text):
         return "is not one line of visible words separated by single spaces"
     if len(text) > max_length:

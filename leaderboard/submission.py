@@ -122,11 +122,11 @@ def text_faults(submission: Submission) -> Iterator[tuple[str, str | None]]:
     """Each text, with its fault or None.
 
     Raises:
-        InputError: the encoding's name cannot be that of a file.
+        InputError: the encoding's name cannot name a file.
     """
     info = submission.encoding
     file_name(info.name)
-    yield "the name", f"{info.name!r} is that of a built-in encoding" if is_built_in(info.name) else None
+    yield "the name", f"{info.name!r} belongs to a built-in encoding" if is_built_in(info.name) else None
     for author in submission.authors:
         yield "author", plain_text_fault(author)
     yield "title", plain_text_fault(info.title)
@@ -144,7 +144,7 @@ def write_submission(
 
     Arguments:
         reference: a file, also with settings or inside a wrapper.
-        authors: by default those of its ``info``.
+        authors: by default the authors in its ``info``.
 
     Raises:
         InputError: the encoding is in no file, or the folder exists; a name, text or file that the rules do not allow.

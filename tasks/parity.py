@@ -13,7 +13,7 @@ where the others ask it to track a state. The answer is one bit::
 
     <bos> 1 0 0 0 <sep> 1 <eos>
 
-In ``few_ones``, even and odd numbers of ones are equally likely, then those of 2, 4 or 1, 3 that fit (0 or 1 in a single bit),
+In ``few_ones``, even and odd numbers of ones are equally likely, then 2, 4 or 1, 3 ones that fit (0 or 1 in a single bit),
 then their places.
 """
 

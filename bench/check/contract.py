@@ -86,7 +86,7 @@ def try_hooks(subject: Subject) -> None:
 
 
 def require_known_names(cls: type[Encoding]) -> None:
-    """Refuse a method that nothing uses and whose name is close to that of a hook."""
+    """Refuse a method that nothing uses and whose name is close to the name of a hook."""
     base = Wrapper if issubclass(cls, Wrapper) else Encoding
     free = [name for name in (*HOOKS, "float_ids", "stage", "trained_as") if name not in vars(cls)]
     text = inspect.getsource(inspect.getmodule(cls) or cls)

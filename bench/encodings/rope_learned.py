@@ -23,7 +23,7 @@ def turned(q: Tensor, k: Tensor, angles: Float[Tensor, "*B H T d/2"]) -> tuple[T
 
 
 class GrapeM(Encoding):
-    """RoPE with learned θ_t, one set per layer for all heads, initialised to those of RoPE.
+    """RoPE with learned θ_t, one set per layer for all heads, initialised to the angles of RoPE.
 
     The multiplicative form whose planes are fixed channel pairs and whose frequencies do not depend on content.
     """

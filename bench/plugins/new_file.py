@@ -27,7 +27,7 @@ def write_new_encoding(name: str, **texts: str) -> Path:
     if path.exists():
         raise InputError(f"{path} already exists; move it away, or choose another name")
     if name in registry.entry_points():
-        raise InputError(f"the name {name!r} is that of an installed plugin; choose another")
+        raise InputError(f"the name {name!r} belongs to an installed plugin; choose another")
     # The template imports these names.
     camel = "".join(part.capitalize() for part in name.split("_"))
     taken = camel in ("At", "Encoding", "Float", "Info", "Tensor") or keyword.iskeyword(camel)

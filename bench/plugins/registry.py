@@ -133,13 +133,13 @@ def validate_name(name: object, origin: str) -> None:
     """Check that a plugin can have this name.
 
     Raises:
-        InputError: it is not a valid name, or is that of a built-in encoding.
+        InputError: it is not a valid name, or belongs to a built-in encoding.
     """
     if not (isinstance(name, str) and NAME.fullmatch(name)) or keyword.iskeyword(name):
         expected = "up to 64 of a-z, 0-9 and _, start with a letter and not be a keyword"
         raise InputError(f"{origin}: the name of an encoding must be {expected}, got {name!r}")
     if name in classes() or name == "all":
-        raise InputError(f"{origin}: the name {name!r} is that of a built-in encoding, or of all; choose another")
+        raise InputError(f"{origin}: the name {name!r} belongs to a built-in encoding, or to all; choose another")
 
 
 def encoding_in(module: ModuleType, name: str, origin: str) -> type[Encoding]:
@@ -199,7 +199,7 @@ def references(cls: type[Encoding]) -> tuple[str, ...]:
 
 
 def source_of(module: str) -> Source:
-    """Return the files of a plugin's module, as they were when this process loaded it; of an installed one, those of its
+    """Return the files of a plugin's module, as they were when this process loaded it; of an installed one, the files of its
     package."""
     if module not in loaded.sources:
         root, files = package_files(module)

@@ -3,7 +3,7 @@
 ``context``, at lengths past L: what is lost when everything before the last tokens is replaced by tokens of other examples.
 A model is asked for an answer token with the whole sequence, and again with only the last N tokens its own, where N is the
 size of a sequence of length L; the tokens before them, but for ``<bos>``, are those of another example at the same places. A
-model that gains nothing from more context than it was trained on loses nothing (Press et al. 2022 found that of ALiBi). Up to
+model that gains nothing from more context than it was trained on loses nothing (Press et al. 2022 found this of ALiBi). Up to
 eight answer tokens of each example, ``<eos>`` not counted, are asked for, evenly spaced with the last one included; those with
 fewer than N tokens between ``<bos>`` and them are left out.
 

@@ -132,7 +132,7 @@ def compared_logits(
 ) -> Float[Tensor, "M V"]:
     """Logits of the target tokens by the tested process, which never sees an answer that it has not predicted.
 
-    They differ from those of the process that has trained, which sees the answers, if predictions depend on later tokens or on
+    They differ from what the training process computes, which sees the answers, if predictions depend on later tokens or on
     earlier passes. Random encodings may draw other numbers at other lengths, so both processes see the same of them.
 
     Raises:

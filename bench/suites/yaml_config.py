@@ -134,7 +134,7 @@ class StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-for kind, pattern, first in (  # nearly those of YAML 1.2: 1:30, yes, 010 and 2026-01-31 are text
+for kind, pattern, first in (  # nearly the scalars of YAML 1.2: 1:30, yes, 010 and 2026-01-31 are text
     ("null", "null|~|", ["~", "n", ""]),
     ("bool", "true|false", ["t", "f"]),
     ("int", "[-+]?(0|[1-9][0-9]*)", list("-+0123456789")),

@@ -22,7 +22,7 @@ def results(
 ) -> "pd.DataFrame":
     """Published results and your own of the newest version of a suite: a data frame with one row per run and test length.
 
-    Its columns are those of ``lprime export``. Among them: ``origin`` (``published`` or ``local``), ``suite``, ``fingerprint``,
+    It has the columns of ``lprime export``. Among them: ``origin`` (``published`` or ``local``), ``suite``, ``fingerprint``,
     ``task``, ``encoding``, ``seed``, ``length``, ``relative_length`` (l / L), ``exact`` and ``token``
     (accuracies), ``exact_score`` and ``token_score`` (with guessing taken out), ``nll``, ``step_ms`` (milliseconds).
 

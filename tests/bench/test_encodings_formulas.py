@@ -35,7 +35,7 @@ def paired(x: Tensor) -> Tensor:
 
 
 def turned(q_i: Tensor, k_j: Tensor, angles: Tensor) -> Tensor:
-    """The score after rotating pair t of the query by angles[t] against that of the key."""
+    """The score after rotating pair t of the query by angles[t] against pair t of the key."""
     turn = torch.polar(torch.ones_like(angles), angles)
     return (paired(q_i) * paired(k_j).conj() * turn).real.sum(-1) / math.sqrt(q_i.shape[-1])
 

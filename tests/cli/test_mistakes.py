@@ -56,7 +56,7 @@ AUTHOR = {
         "nothing uses `biass` of mine; did you mean `bias`?"),
     "a misspelt field": ('provenance="o"', 'provenance="o", shift_invarient=True',
         "(mine.py, line 7): TypeError: Info.__init__() got an unexpected keyword argument 'shift_invarient'; did you mean '"),
-    "a taken name": ('"mine"', '"rope"', "mine.py: the name 'rope' is that of a built-in encoding, or of all; choose another"),
+    "a taken name": ('"mine"', '"rope"', "mine.py: the name 'rope' belongs to a built-in encoding, or to all; choose another"),
     "no info": ("    info = ", "    infos = ",
         "mine.py defines no encoding; expected a subclass of bench.encodings.Encoding with an info of its own"),
     "a package that is not there": ("import torch\n", "import einopz, torch\n",
@@ -73,9 +73,9 @@ REFERENCES = {
     "submit mine.py": "Missing option '--suite'",
     "submit rope --suite tiny.yaml": "expected one file of your own, such as my_encoding.py, got 'rope'",
     "new mine": "mine.py already exists; move it away, or choose another name",
-    "new rope": "the name 'rope' is that of a built-in encoding, or of all; choose another",
+    "new rope": "the name 'rope' belongs to a built-in encoding, or to all; choose another",
     f"new {'x' * 65}": "the name of an encoding must be up to 64",
-    "new all": "the name 'all' is that of a built-in encoding, or of all; choose another",
+    "new all": "the name 'all' belongs to a built-in encoding, or to all; choose another",
 }
 """Command → answer, next to a valid ``mine.py``."""
 

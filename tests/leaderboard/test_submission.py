@@ -89,7 +89,7 @@ def test_built_in_encodings_and_bad_texts_are_not_submitted(tmp_path, fresh_regi
     [
         (lambda f: change(f, authors=["a\u200bb"]), "author is not one line of visible words"),
         (lambda f: change(f, reference="../mine.py"), "'../mine.py' should name its one source file"),
-        (lambda f: change(f, encoding=encoding(f) | {"name": "rope"}), "the name 'rope' is that of a built-in encoding"),
+        (lambda f: change(f, encoding=encoding(f) | {"name": "rope"}), "the name 'rope' belongs to a built-in encoding"),
         (lambda f: change(f, encoding=encoding(f) | {"name": "../up"}), "its name must be short, without separators"),
         (lambda f: (f / SUBMISSION).write_text("[" * 100_000), "is not a submission"),
         (lambda f: (f / SUBMISSION).unlink(), "has no submission.json; expected a folder written by `lprime submit`"),

@@ -69,7 +69,7 @@ def test_a_refused_submission_leaves_no_plan(tmp_path, site):
 
 
 def test_as_many_jobs_as_are_allowed(tmp_path, site, monkeypatch):
-    """By the key ``max_jobs``, less those of this suite in the queue, and by the largest array."""
+    """By the key ``max_jobs``, less the jobs of this suite in the queue, and by the largest array."""
     first, _ = launch(plan_runs(SUITE, ["nope"]), tmp_path, cluster(runs_per_job=1, max_jobs=6))
     assert first and len(first.plan.shares) == 4
     site.queue(first)
@@ -124,7 +124,7 @@ def test_a_job_that_never_gets_to_a_step_gives_up(tmp_path, worker, site, sealed
     listener(Event("step", runs[0], 1))
     with pytest.raises(SystemExit) as ended:
         mine.on_end_signal(signal.SIGUSR2, None)
-    assert ended.value.code == NOWHERE, "the first report may be that of a checkpoint"
+    assert ended.value.code == NOWHERE, "the first report may come from a checkpoint"
     listener(Event("step", runs[0], 2))
     assert mine.progressed is not sealed
     listener(Event("finished", runs[0], 2))

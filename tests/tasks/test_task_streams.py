@@ -70,7 +70,7 @@ def test_batches_depend_on_seed_step_and_nothing_else(task):
 
 def test_a_test_set_holds_no_example_twice_and_no_answer_more_often_than_a_guess_gets_right(task):
     if task.name == "language":
-        return  # its loss is that of texts as they are drawn
+        return  # its loss is of texts as they are drawn
     for length in (1, 2, 9):
         examples = tasks.test_set(task, length, 64, 0)
         rows = [tuple(row[:size]) for row, size in zip(examples.tokens, examples.sizes, strict=True)]
