@@ -74,7 +74,7 @@ class Allocator:
 
 @cache
 def recording_stream() -> torch.cuda.Stream:
-    """The stream of all recordings of this process: cuBLAS keeps some 64 MiB of memory for every stream that it has met."""
+    """The stream of all recordings of this process: cuBLAS keeps a workspace for every stream that it has met."""
     return torch.cuda.Stream()
 
 
