@@ -16,6 +16,7 @@ from tasks import InputError
 from .devices import available_cores, visible_gpus
 from .progress import Event
 from .run import CHECKPOINT_EVERY_S, Run
+from .run_lock import read_heartbeat
 from .shared_training import is_trained, shared_trainings, training_run
 from .worker import STOPPED, RunRequest, worker_main
 
@@ -99,6 +100,8 @@ class LocalPool:
                     if worker.ready and worker.run is None and (run := self.next_run()):
                         self.assign(worker, run, run.encoding in keep)
                 ready = wait([worker.pipe for worker in active] + [worker.process.sentinel for worker in active], timeout=1.0)
+                if not ready:
+                    self.report_steps()
                 for worker in list(active):
                     self.receive(worker)  # also of a worker that has ended: its last message may be unread
                     if worker.process.sentinel in ready and not worker.process.is_alive():
@@ -154,13 +157,17 @@ class LocalPool:
                 if kind == "ready":
                     worker.ready = True
                     continue
-                run = worker.run
+                run, worker.run = worker.run, None
                 assert run is not None
-                if kind != "step":
-                    worker.run = None
                 self.on_event(Event(kind, run, step, text))
         except (EOFError, ConnectionError):
             worker.process.join(1)  # its exit is handled by the caller
+
+    def report_steps(self) -> None:
+        """Report the steps that the runs have reached, by their heartbeats."""
+        for worker in self.active:
+            if worker.run and (beat := read_heartbeat(worker.run.folder(self.out))):
+                self.on_event(Event("step", worker.run, beat.step))
 
     def handle_exit(self, worker: Worker) -> None:
         """Handle a worker that ended: its run failed, unless the exit code says that it is saved or was not begun."""

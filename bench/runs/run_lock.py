@@ -118,17 +118,23 @@ def read_heartbeat(folder: Path) -> Heartbeat | None:
 
 
 @contextmanager
-def heartbeat(folder: Path, steps: int, report: Callable[[int], None]) -> Iterator[Callable[[int], None]]:
-    """Yield a function that calls ``report`` and writes the run's heartbeat, at first and every few seconds.
+def heartbeat(folder: Path, steps: int, should_stop: Callable[[], bool]) -> Iterator[Callable[[int], None]]:
+    """Yield a function for the loops of a run to call with the step reached, after every step and before every test batch.
+
+    It writes the run's heartbeat, at first and every few seconds, or raises ``Stopped`` if ``should_stop`` says so.
 
     Arguments:
         folder: of the run, which this process has locked.
         steps: all training steps of the run.
     """
+    from bench.training.train import Stopped  # loads torch, which readers of heartbeats do not need
+
     path, first, since, written = folder / HEARTBEAT, -1, 0.0, 0.0
 
-    def write_and_report(step: int) -> None:
+    def at_step(step: int) -> None:
         nonlocal first, since, written
+        if should_stop():
+            raise Stopped
         now = time.monotonic()
         if first < 0:
             first, since = step, now
@@ -137,10 +143,9 @@ def heartbeat(folder: Path, steps: int, report: Callable[[int], None]) -> Iterat
             beat = Heartbeat(step=step, steps=steps, rate=(step - first) / max(1e-9, now - since), at=time.time())
             with suppress(InputError):  # a full disk is reported by the next checkpoint
                 write_atomic(path, beat.model_dump_json() + "\n", sync=False)
-        report(step)
 
     try:
-        yield write_and_report
+        yield at_step
     finally:
         with suppress(OSError):
             path.unlink()

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from tasks import Examples, InputError, Task, source_sha256
 from .devices import current_commit, device_name, package_versions, resolve_device
 from .run import CHECKPOINT, CHECKPOINT_EVERY_S, FAILURE, Run, now
 from .run_lock import heartbeat, lock_run
-from .run_training import Control, trained
+from .run_training import AtStep, trained
 from .shared_training import weights_file
 
 
@@ -31,7 +32,6 @@ def run_one(
     out: Path,
     device: str = "auto",
     checkpoint_every_s: float = CHECKPOINT_EVERY_S,
-    report: Callable[[int], None] = lambda step: None,
     should_stop: Callable[[], bool] = lambda: False,
     keep_weights: bool = False,
 ) -> Result:
@@ -40,7 +40,6 @@ def run_one(
     A run that shares the training of another encoding loads it, or trains it first: see ``shared_training``.
 
     Arguments:
-        report: called with the step, about twice a second, and before every test batch.
         should_stop: called after every step and between test batches; if it returns True the run saves its state and ends.
         keep_weights: keep the end of the training, as ``weights.safetensors``.
 
@@ -52,15 +51,12 @@ def run_one(
     if result := run.result(out):
         return result
 
-    def make(report: Callable[[int], None]) -> Result:
-        control, place = Control(checkpoint_every_s, report, should_stop), resolve_device(device)
+    def make(at_step: AtStep) -> Result:
+        place = resolve_device(device)
         # What may fail comes before the training.
         known = {"encoding": encoding_record(get_encoding(run.encoding)), "versions": package_versions()}
-        training, weights = trained(run, out, place, control, keep_weights), weights_file(run, out)
-
-        def before_batch() -> None:
-            control.stop_if_asked()
-            report(training.state.step)
+        training = trained(run, out, place, keep_weights, at_step, checkpoint_every_s)
+        weights, before_batch = weights_file(run, out), partial(at_step, training.state.step)
 
         def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
             return evaluate(training.model, task, test_sets, run.recipe_suite.test_seed, before_batch)
@@ -78,20 +74,18 @@ def run_one(
             weights=weights.relative_to(out).as_posix() if weights.exists() else "",
         )
 
-    return finish(run, out, run.steps + run.extra_steps, report, make)
+    return finish(run, out, run.steps + run.extra_steps, should_stop, make)
 
 
-def finish(
-    run: Run, out: Path, steps: int, report: Callable[[int], None], make: Callable[[Callable[[int], None]], Result]
-) -> Result:
+def finish(run: Run, out: Path, steps: int, should_stop: Callable[[], bool], make: Callable[[AtStep], Result]) -> Result:
     """Make and store the result of a run, or return what another process has stored.
 
     Arguments:
         steps: all training steps, those of an extra stage included.
-        report: called with the step.
-        make: makes the result; takes a function to call with the step, which writes the heartbeat and calls ``report``.
+        make: makes the result; takes a function to call with the step, see ``heartbeat``.
 
     Raises:
+        Stopped: ``should_stop`` returned True.
         LockedElsewhere: another process works on this run.
         InputError: the folder cannot be written, or holds a result of another suite version.
     """
@@ -100,8 +94,8 @@ def finish(
         if result := run.result(out):  # another process finished it before we got the lock
             return result
         (folder / FAILURE).unlink(missing_ok=True)  # of an earlier attempt
-        with heartbeat(folder, steps, report) as report:
-            result = make(report)
+        with heartbeat(folder, steps, should_stop) as at_step:
+            result = make(at_step)
         write_result(folder, result)
         (folder / CHECKPOINT).unlink(missing_ok=True)
         return result

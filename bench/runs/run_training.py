@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -21,20 +21,8 @@ from .run import CHECKPOINT, CHECKPOINT_EVERY_S, WEIGHTS, Run, now
 from .run_lock import lock_training
 from .shared_training import training_run
 
-REPORT_EVERY_S = 0.5
-
-
-@dataclass(frozen=True)
-class Control:
-    """How often a run saves and reports, and whether it should stop; see ``run_one``."""
-
-    checkpoint_every_s: float = CHECKPOINT_EVERY_S
-    report: Callable[[int], None] = lambda step: None
-    should_stop: Callable[[], bool] = lambda: False
-
-    def stop_if_asked(self) -> None:
-        if self.should_stop():
-            raise Stopped
+AtStep = Callable[[int], None]
+"""Called with the step after every step, and while the run waits or is tested; may raise ``Stopped``. See ``heartbeat``."""
 
 
 def encoding_setup(suite: Suite, name: str) -> Setup:
@@ -61,25 +49,33 @@ def build_model(run: Run) -> Decoder:
     return build_decoder(run.suite.model, get_encoding(run.encoding), setup, seed, run.recipe.precision)
 
 
-def trained(run: Run, out: Path, device: torch.device, control: Control, keep_weights: bool) -> "Training":
+def trained(
+    run: Run,
+    out: Path,
+    device: torch.device,
+    keep_weights: bool,
+    at_step: AtStep = lambda step: None,
+    checkpoint_every_s: float = CHECKPOINT_EVERY_S,
+) -> "Training":
     """Train a run, or load what is trained already, of this run or of the one whose training it shares.
 
     Arguments:
         keep_weights: store the end of the training as ``WEIGHTS``.
 
     Raises:
-        Stopped: ``control.should_stop`` returned True; the checkpoint holds the state.
+        Stopped: by ``at_step``; the checkpoint holds the state.
     """
-    training, shared = Training(run, out, device, control), training_run(run)
+    how = device, at_step, checkpoint_every_s
+    training, shared = Training(run, out, *how), training_run(run)
     if shared.key == run.key:
         training.complete(keep_weights)
         return training
     training.trained_as = shared.encoding
-    with lock_training(training.folder, control.stop_if_asked):
+    with lock_training(training.folder, training.wait):
         if training.has_stage and training.load(WEIGHTS):
             return training
         if not (training.has_stage and training.load(CHECKPOINT)):
-            first, begin = Training(shared, out, device, control), time.monotonic()
+            first, begin = Training(shared, out, *how), time.monotonic()
             first.complete(keep=True)
             training.start += time.monotonic() - begin  # the time belongs to the run that owns the training
             training.continue_from(first)
@@ -93,13 +89,14 @@ def trained(run: Run, out: Path, device: torch.device, control: Control, keep_we
 class Training:
     """A run's training, from its start, its checkpoint or its stored end."""
 
-    def __init__(self, run: Run, out: Path, device: torch.device, control: Control):
-        self.run, self.folder, self.device, self.control = run, run.folder(out), device, control
+    def __init__(self, run: Run, out: Path, device: torch.device, at_step: AtStep, checkpoint_every_s: float):
+        self.run, self.folder, self.device = run, run.folder(out), device
+        self.at_step, self.checkpoint_every_s = at_step, checkpoint_every_s
         self.recipe = run.recipe
         self.model = build_model(run).to(device)
         self.optimizer = AdamW(self.model, self.recipe)
         self.state = TrainingState(started=now())
-        self.start = self.last_save = self.last_report = time.monotonic()
+        self.start = self.last_save = time.monotonic()
         self.earlier_s = 0.0
         self.steps = self.recipe.steps + stage_steps(self.recipe, self.model.encoding.stage)
         self.has_stage = self.steps > self.recipe.steps
@@ -130,10 +127,9 @@ class Training:
         Arguments:
             keep: store the end as ``WEIGHTS``; otherwise it remains as ``CHECKPOINT`` until the caller deletes it.
         """
-        with lock_training(self.folder, self.control.stop_if_asked):
+        with lock_training(self.folder, self.wait):
             self.start = time.monotonic()  # waiting does not count
             if self.load(WEIGHTS):
-                self.control.report(self.state.step)
                 return
             self.load(CHECKPOINT)
             if not self.finished:
@@ -166,7 +162,11 @@ class Training:
         """Train from the present state to the end; saves regularly, and at the end."""
         run, task = self.run, self.run.recipe_suite.make_task(self.run.task)
         cpu, wall = time.process_time(), time.perf_counter()
-        train(self.model, self.optimizer, task, run.train_length, self.recipe, run.seed, self.state, self.after_step)
+        try:
+            train(self.model, self.optimizer, task, run.train_length, self.recipe, run.seed, self.state, self.after_step)
+        except Stopped:
+            self.save()
+            raise
         # Waiting for a GPU or for other threads is not CPU time: only a single CPU thread shows how busy the machine is.
         # A stage after a shared training is too short to measure it.
         if self.device.type == "cpu" and torch.get_num_threads() == 1 and self.state.cpu_share is None:
@@ -179,12 +179,10 @@ class Training:
         self.last_save = time.monotonic()
 
     def after_step(self, state: TrainingState) -> None:
-        time_now = time.monotonic()
-        if self.control.should_stop():
+        self.at_step(state.step)
+        if time.monotonic() - self.last_save > self.checkpoint_every_s:
             self.save()
-            raise Stopped
-        if time_now - self.last_save > self.control.checkpoint_every_s:
-            self.save()
-        if time_now - self.last_report > REPORT_EVERY_S:
-            self.last_report = time_now
-            self.control.report(state.step)
+
+    def wait(self) -> None:
+        """Called again and again while another process trains."""
+        self.at_step(self.state.step)

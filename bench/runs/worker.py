@@ -1,7 +1,7 @@
 """A worker process of the local pool: executes the runs it receives through a pipe, one after the other.
 
-It sends ``("ready", 0, "")`` once its imports are done. For every run it sends any number of ``("step", step, "")``, and at the
-end one of ``finished``, ``failed`` and ``locked``. When the pool dies, the worker saves its run and ends.
+It sends ``("ready", 0, "")`` once its imports are done, and for every run one of ``finished``, ``failed`` and ``locked``. When
+the pool dies, the worker saves its run and ends.
 """
 
 import math
@@ -13,7 +13,6 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from statistics import fmean
@@ -76,19 +75,12 @@ class RunRequest:
     def run(self) -> Run:
         return Run(Suite.model_validate_json(self.suite), self.task, self.encoding, self.seed, self.learning_rate)
 
-    def execute(
-        self,
-        out: Path,
-        device: str,
-        checkpoint_every_s: float,
-        report: Callable[[int], None],
-        should_stop: Callable[[], bool],
-    ) -> Result:
+    def execute(self, out: Path, device: str, checkpoint_every_s: float, should_stop: Callable[[], bool]) -> Result:
         """Execute the run in this process: see ``run_one``."""
         from .run_one import run_one
 
         self.load_encoding()
-        return run_one(self.run(), out, device, checkpoint_every_s, report, should_stop, self.keep_weights)
+        return run_one(self.run(), out, device, checkpoint_every_s, should_stop, self.keep_weights)
 
     def load_encoding(self) -> None:
         """Register the encoding in this process.
@@ -153,8 +145,7 @@ def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: flo
         pool.idle = False
         run = request.run()
         try:
-            send_step = partial(pool.send, "step")
-            result = request.execute(Path(out), device, checkpoint_every_s, send_step, pool.should_stop)
+            result = request.execute(Path(out), device, checkpoint_every_s, pool.should_stop)
             pool.send("finished", result.steps, summarize_result(result))
         except Stopped:
             sys.exit(STOPPED)

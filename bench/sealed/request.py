@@ -5,6 +5,7 @@ A sealed run has no checkpoints; if it is interrupted, it starts again.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from bench.result import Result
@@ -24,25 +25,14 @@ class SealedRequest(RunRequest):
     def of_run(cls, run: Run, code: SealedCode) -> "SealedRequest":
         return cls(run.suite.model_dump_json(), *run.key, code=code)
 
-    def execute(
-        self,
-        out: Path,
-        device: str,
-        checkpoint_every_s: float,
-        report: Callable[[int], None],
-        should_stop: Callable[[], bool],
-    ) -> Result:
+    def execute(self, out: Path, device: str, checkpoint_every_s: float, should_stop: Callable[[], bool]) -> Result:
         """See ``RunRequest.execute``."""
         from bench.encodings import Stage
         from bench.runs.run_one import finish
-        from bench.runs.run_training import Control
         from bench.training.train import stage_steps
 
         from .run import run_sealed
 
-        def make(report: Callable[[int], None]) -> Result:
-            return run_sealed(run, self.code, Control(report=report, should_stop=should_stop))
-
         run, share = self.run(), self.code.encoding.stage_share
         stage = Stage(share) if share else None
-        return finish(run, out, run.steps + stage_steps(run.recipe, stage), report, make)
+        return finish(run, out, run.steps + stage_steps(run.recipe, stage), should_stop, partial(run_sealed, run, self.code))

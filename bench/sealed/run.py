@@ -10,7 +10,7 @@ from bench.result import LengthScore, Result
 from bench.runs.devices import current_commit, package_versions
 from bench.runs.run import Run, now
 from bench.runs.run_one import tested
-from bench.runs.run_training import REPORT_EVERY_S, Control
+from bench.runs.run_training import AtStep
 from bench.training.evaluate import evaluate
 from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, train
@@ -21,22 +21,18 @@ from .process import SealedError
 from .sandbox import SealedCode
 
 
-def run_sealed(run: Run, code: SealedCode, control: Control = Control()) -> Result:
+def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None) -> Result:
     """Train and test one run. Times include the messages between the processes, so there is no step time.
 
     Raises:
         InputError: the code failed, broke the protocol or was found to compute something else; or there is no sandbox.
-        Stopped: ``control.should_stop`` returned True.
+        Stopped: by ``at_step``.
     """
-    start, state, said, reported = time.monotonic(), TrainingState(started=now()), code.encoding, 0.0
+    start, state, said = time.monotonic(), TrainingState(started=now()), code.encoding
     fields = {"encoding": said, "sealed": not code.unsafe, "versions": package_versions(), "commit": current_commit()}
 
-    def watch(state: TrainingState, every_s: float = REPORT_EVERY_S) -> None:
-        nonlocal reported
-        control.stop_if_asked()
-        if time.monotonic() > reported + every_s:
-            reported = time.monotonic()
-            control.report(state.step)
+    def after_step(state: TrainingState) -> None:
+        at_step(state.step)
 
     # The second process knows nothing of the training but weights.
     try:
@@ -46,14 +42,14 @@ def run_sealed(run: Run, code: SealedCode, control: Control = Control()) -> Resu
                 raise SealedError(f"the code declares {found}, and its submission {said.name!r}, ranking {said.ranking!r}")
             task, recipe = run.recipe_suite.make_task(run.task), run.recipe
             optimizer, compute = AdamW(model, recipe), SealedModel.gradients  # type: ignore[arg-type]
-            train(model, optimizer, task, run.train_length, recipe, run.seed, state, watch, compute=compute)  # type: ignore[arg-type]
+            train(model, optimizer, task, run.train_length, recipe, run.seed, state, after_step, compute=compute)  # type: ignore[arg-type]
             state.step_ms = []  # they include the messages
             model.push_weights()
             other.push_weights(model.weights)
             model.in_stage = other.in_stage = model.encoding.stage is not None
 
             def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
-                predict, before_batch = partial(compared_logits, model), partial(watch, state, 0.0)
+                predict, before_batch = partial(compared_logits, model), partial(at_step, state.step)
                 return evaluate(other, task, test_sets, run.suite.test_seed, before_batch, predict)  # type: ignore[arg-type]
 
             return tested(run, model, state, torch.device("cpu"), test, lambda: time.monotonic() - start, **fields)  # type: ignore[arg-type]

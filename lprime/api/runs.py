@@ -24,7 +24,7 @@ from bench.runs.devices import Device, resolve_device
 from bench.runs.run import plan_runs
 from bench.runs.run_lock import LockedElsewhere, lock_run
 from bench.runs.run_one import run_one
-from bench.runs.run_training import Control, trained
+from bench.runs.run_training import trained
 from bench.runs.shared_training import shared_trainings, trained_as
 from bench.runs.worker import summarize_result
 from bench.suites.suite import load_suite
@@ -126,7 +126,7 @@ def train(
     (run,) = plan_runs(load_suite(str(suite)), [cls.info.name], [task], [seed])
     place = Path(out)
     with in_this_process(), lock_run(run.folder(place)):
-        training = trained(run, place, resolve_device(device), Control(), keep_weights=True)
+        training = trained(run, place, resolve_device(device), keep_weights=True)
     if training.state.diverged:
         raise InputError(f"{run} diverged at step {training.state.step}: there are no trained weights")
     return training.model.eval()

@@ -77,5 +77,5 @@ def test_a_sealed_run_counts_its_stage_and_stops_in_its_tests(tmp_path):
         return len(beats) > 101
 
     with pytest.raises(Stopped):
-        SealedRequest.of_run(run, sealed_code(run.encoding)).execute(tmp_path, "cpu", 10, lambda step: None, should_stop)
+        SealedRequest.of_run(run, sealed_code(run.encoding)).execute(tmp_path, "cpu", 10, should_stop)
     assert {beat.steps for beat in beats[1:]} == {101}

@@ -38,21 +38,27 @@ def suite(steps: int = 40) -> Suite:
 def test_a_run_writes_its_heartbeat_and_deletes_it_at_the_end(tmp_path):
     run, seen = Run(suite(100), "parity", "finetuned(rope)", 0), []
     folder, stop = run.folder(tmp_path), iter([*[False] * 20, True])
+
+    def look() -> bool:
+        seen.append(read_heartbeat(folder))
+        return False
+
     with pytest.raises(Stopped):
         run_one(run, tmp_path, "cpu", should_stop=lambda: next(stop))
     assert {path.name for path in folder.iterdir()} == {"lock", "training.lock"}
-    result = run_one(run, tmp_path, "cpu", report=lambda step: seen.append(read_heartbeat(folder)))
+    result = run_one(run, tmp_path, "cpu", should_stop=look)
     assert run.extra_steps > 0 and result.steps == run.steps + run.extra_steps
-    assert {beat.steps for beat in seen} == {result.steps}
+    assert seen[0] is None and {beat.steps for beat in seen[1:]} == {result.steps}
     assert [path.name for path in folder.iterdir()] == ["result.json"]
 
 
 def test_heartbeats_are_written_every_few_seconds(tmp_path, clock):
     written = []
-    with heartbeat(tmp_path, 100, lambda step: written.append(read_heartbeat(tmp_path).step)) as report:
+    with heartbeat(tmp_path, 100, lambda: False) as at_step:
         assert read_heartbeat(tmp_path) is None
         for step in range(20, 101):
-            report(step)
+            at_step(step)
+            written.append(read_heartbeat(tmp_path).step)
             clock.now += 0.5
         beat = read_heartbeat(tmp_path)
         assert (beat.rate, beat.share, beat.seconds_left) == (2.0, 1.0, 0.0)
@@ -62,10 +68,9 @@ def test_heartbeats_are_written_every_few_seconds(tmp_path, clock):
 
 def test_a_heartbeat_that_cannot_be_written_stops_no_run(tmp_path):
     (tmp_path / HEARTBEAT).mkdir()
-    steps: list[int] = []
-    with heartbeat(tmp_path, 100, steps.append) as report:
-        report(1)
-    assert steps == [1] and read_heartbeat(tmp_path) is None
+    with heartbeat(tmp_path, 100, lambda: False) as at_step:
+        at_step(1)
+    assert read_heartbeat(tmp_path) is None
 
 
 GOOD = {"step": 5, "steps": 10, "rate": 1.0, "at": 1e9}
