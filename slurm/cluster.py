@@ -31,7 +31,7 @@ class Cluster(Section):
     runs_at_once: Positive | None = None
     """Processes in one job, one run each; by default one per GPU, or one per CPU without GPUs."""
     runs_per_job: Positive | None = None
-    """By default as many as fill ``job_minutes`` by their estimated time."""
+    """By default as many as fill ``job_minutes`` by their mean estimated time."""
     job_minutes: Positive = 60
     """Planned duration of a job; at most four fifths of the time limit."""
     jobs_at_once: Positive | None = None

@@ -19,12 +19,18 @@ class NoAnswer(InputError):
     """A command of SLURM is not installed, fails or does not answer in time."""
 
 
+JobKey = tuple[str, int]
+"""Name of an array of jobs, and the index of a job in it."""
+UNSTARTED = -1
+"""Index of all jobs of an array that have not started, which the accounting gives as one."""
+
+
 @dataclass(frozen=True)
 class JobInfo:
     """One job, as SLURM reports it."""
 
     id: str
-    """``123_4``: the fourth job of array 123."""
+    """``123_4``: job 4 of array 123; ``123_[5-9]``: several that have not started."""
     state: str
     """The first word of SLURM's state: ``PENDING``, ``RUNNING``, ``CANCELLED``, …"""
     reason: str = ""
@@ -32,7 +38,6 @@ class JobInfo:
     node: str = ""
     time_left: str = ""
     """Remaining part of the time limit, in squeue's format."""
-    name: str = ""
     exit_code: int = 0
 
 
@@ -77,8 +82,8 @@ def max_array_size() -> int:
     return max(1, int(config.group(1))) if config else DEFAULT_MAX_ARRAY
 
 
-def queued_jobs(names: Sequence[str]) -> dict[str, JobInfo]:
-    """Jobs of these names that wait or run, by id.
+def queued_jobs(names: Sequence[str]) -> dict[JobKey, JobInfo]:
+    """Jobs of these names that wait or run.
 
     Raises:
         NoAnswer: SLURM does not answer.
@@ -89,25 +94,31 @@ def queued_jobs(names: Sequence[str]) -> dict[str, JobInfo]:
     # -a: in hidden partitions too.
     for line in run_command("squeue", "-a", "-h", "-r", f"--name={','.join(names)}", "-o", "%i|%T|%r|%N|%L|%j").splitlines():
         id, state, reason, node, left, name = line.split("|")
-        jobs[id] = JobInfo(id, state, reason, node, left, name)
+        jobs[name, index_of(id)] = JobInfo(id, state, reason, node, left)
     return jobs
 
 
-def accounted_jobs(arrays: Sequence[str]) -> dict[str, JobInfo]:
-    """Jobs of these arrays by id, from the accounting; none if the site has no accounting.
+def accounted_jobs(names: Sequence[str], since: str) -> dict[JobKey, JobInfo]:
+    """Jobs of these names from the accounting, those that have ended too; none if the site has no accounting.
 
-    Members of an array that never started are one job, with the array's id.
+    Arguments:
+        since: a day before the first of them was submitted, as ``2026-01-31``.
     """
-    if not arrays:
+    if not names:
         return {}
     jobs = {}
-    text = try_command("sacct", "-n", "-X", "-P", "-j", ",".join(arrays), "-o", "JobID,State,ExitCode,NodeList")
+    columns = "JobID,State,ExitCode,NodeList,JobName"
+    text = try_command("sacct", "-n", "-X", "-P", f"--name={','.join(names)}", f"--starttime={since}", "-o", columns)
     for line in text.splitlines():
-        id, state, code, node = line.split("|")
-        if "[" in id:
-            id = id.split("_")[0]  # all members that have not started, or were cancelled before: one line of ``77_[2-5]``
-        jobs[id] = JobInfo(id, state.split()[0], node=node, exit_code=int(code.split(":")[0]))
+        id, state, code, node, name = line.split("|")
+        jobs[name, index_of(id)] = JobInfo(id, state.split()[0], node=node, exit_code=int(code.split(":")[0]))
     return jobs
+
+
+def index_of(id: str) -> int:
+    """The index of a job in its array, by its id; ``UNSTARTED`` for ``77_[2-5]``."""
+    index = id.partition("_")[2]
+    return int(index) if index.isdecimal() else UNSTARTED
 
 
 def own_job_id() -> str:

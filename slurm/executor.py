@@ -70,12 +70,12 @@ class SlurmExecutor:
         Raises:
             InputError: SLURM refuses the jobs.
         """
-        submission, already = launch(runs, out, self.cluster, self.keep_weights, self.sources)
-        if already:
+        plan, array = launch(runs, out, self.cluster, self.keep_weights, self.sources)
+        submitted = sum(map(len, plan.shares)) if plan else 0
+        if already := len(runs) - submitted:
             say(f"{plural(already, 'run')} in the queue already, or running")
-        if submission:
-            jobs = plural(len(submission.plan.shares), "job")
-            say(f"{plural(len(runs) - already, 'run')} submitted in {jobs}: {submission.job}")
+        if plan:
+            say(f"{plural(submitted, 'run')} submitted in {plural(len(plan.shares), 'job')}: {array}")
         if self.watch:
             Watch(runs, out, on_event).until_all_ended()
 
@@ -88,7 +88,6 @@ class Watch:
         self.open = dict.fromkeys(runs)
         """Runs that have not ended."""
         self.suite = runs[0].suite
-        self.started: set[Run] = set()
         self.lost_since: dict[Run, float] = {}
         """Time since which a run has no job, or a result that cannot be read."""
         self.asked = 0.0
@@ -123,14 +122,11 @@ class Watch:
             self.end(Event("finished", run, result.steps, summarize_result(result)))
         elif status.state == "failed":
             self.end(Event("failed", run, text=status.reason))
-        elif status.state == "running" and status.job:
-            if run not in self.started:
-                self.started.add(run)
-                self.on_event(Event("started", run, status.step))
-            self.on_event(Event("step", run, status.step))
-        if status.state == "queued" or status.job in queue.live:
+        elif queue.job(run):
             self.lost_since.pop(run, None)
-        elif run in self.open:
+            if status.heartbeat:
+                self.on_event(Event("step", run, status.heartbeat.step))
+        else:
             self.handle_lost_job(run, status)
 
     def handle_lost_job(self, run: Run, status: Status) -> None:

@@ -22,7 +22,7 @@ from bench.runs.run_lock import is_locked
 from tasks import InputError
 
 from . import commands
-from .records import Plan, Submission
+from .records import Plan, read_plan
 
 REQUEUE, NO_MPS, UNSAVED, NO_GPU, NOT_SHARED, NOT_IMPORTABLE, NOWHERE = 93, 94, 95, 96, 97, 98, 99
 EXIT_REASONS = {
@@ -156,7 +156,7 @@ class JobWorker:
 
 def main(arguments: Sequence[str]) -> int:
     (folder,) = arguments
-    return JobWorker(Submission(Path(folder)).plan, int(os.environ["SLURM_ARRAY_TASK_ID"])).run()
+    return JobWorker(read_plan(Path(folder)), int(os.environ["SLURM_ARRAY_TASK_ID"])).run()
 
 
 if __name__ == "__main__":

@@ -2,18 +2,15 @@
 
 ::
 
-    <out>/<suite>/.slurm/<token>/    one submission: an array of jobs
+    <out>/<suite>/.slurm/<token>/    one submission: an array of jobs, which SLURM knows by a name that ends with the token
         plan.json                    the runs, one share for each job
-        job                          SLURM's id of the array, once sbatch has answered
         <n>.log                      output of the job with share n
 """
 
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from bench.files import write_atomic
 from bench.result import Record, reading
 from bench.runs.run import Run, RunKey
 from bench.runs.worker import RunRequest
@@ -22,7 +19,7 @@ from bench.suites.suite import Suite
 
 from .cluster import Cluster
 
-HOME, PLAN, JOB = ".slurm", "plan.json", "job"
+HOME, PLAN = ".slurm", "plan.json"
 
 
 class Source(Record):
@@ -39,7 +36,7 @@ class Plan(Record):
 
     format: Literal[4] = 4
     token: str
-    """Time of the submission; the end of the jobs' name."""
+    """Time of the submission, UTC; the end of the jobs' name."""
     out: str
     """Absolute path of the results folder."""
     suite: Suite
@@ -75,34 +72,20 @@ class Plan(Record):
         return self.suite.model_dump_json()
 
 
-class Submission:
-    """The records of one submission."""
-
-    def __init__(self, folder: Path):
-        self.folder = folder
-        self.job = ""
-        """SLURM's id of the array; empty if it is not recorded, because a launcher is submitting or was killed."""
-        with suppress(OSError):
-            self.job = (folder / JOB).read_text().strip()
-
-    @cached_property
-    def plan(self) -> Plan:
-        with reading(self.folder / PLAN, "is damaged", f"cancel its jobs, if any, and delete {self.folder}"):
-            return Plan.model_validate_json((self.folder / PLAN).read_bytes())
-
-    def write_job(self, id: str) -> None:
-        self.job = id
-        write_atomic(self.folder / JOB, f"{id}\n")
-
-    def job_of(self, share: int) -> str:
-        """SLURM's id of one job: ``123_4``."""
-        return f"{self.job}_{share}" if self.job else ""
-
-
 def records_folder(out: Path, suite: str) -> Path:
     return out / suite / HOME
 
 
-def load_submissions(out: Path, suite: str) -> list[Submission]:
-    """All submissions of a suite, oldest first."""
-    return [Submission(path.parent) for path in sorted(records_folder(out, suite).glob(f"*/{PLAN}"))]
+def read_plan(folder: Path) -> Plan:
+    """The plan of one submission.
+
+    Raises:
+        InputError: it is damaged or cannot be read.
+    """
+    with reading(folder / PLAN, "is damaged", f"cancel its jobs, if any, and delete {folder}"):
+        return Plan.model_validate_json((folder / PLAN).read_bytes())
+
+
+def read_plans(out: Path, suite: str) -> list[Plan]:
+    """The plans of all submissions of a suite, oldest first."""
+    return [read_plan(path.parent) for path in sorted(records_folder(out, suite).glob(f"*/{PLAN}"))]

@@ -3,8 +3,8 @@
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -17,9 +17,9 @@ from bench.suites.suite import Suite
 from tasks import InputError, plural
 
 from . import commands
-from .commands import JobInfo
+from .commands import UNSTARTED, JobInfo, JobKey
 from .job import EXIT_REASONS
-from .records import Submission, load_submissions
+from .records import Plan, read_plans
 
 State = Literal["done", "diverged", "failed", "running", "queued", "paused", "missing", "unreadable"]
 STATES: tuple[State, ...] = get_args(State)
@@ -44,18 +44,12 @@ class Status:
     """State of one run."""
 
     state: State
-    job: str = ""
-    node: str = ""
-    time_left: str = ""
-    """Remaining part of the job's time limit."""
+    job: JobInfo | None = None
+    """The job in which it runs or waits, or which ended without it."""
     heartbeat: Heartbeat | None = None
-    """Its last reported step; None if it has not reported any."""
+    """Its last reported step; None if it is not running, or has not reported any."""
     reason: str = ""
     """Why it waits, failed, or lost its job."""
-
-    @property
-    def step(self) -> int:
-        return self.heartbeat.step if self.heartbeat else 0
 
 
 @dataclass
@@ -63,114 +57,109 @@ class Queue:
     """A suite's submissions, and a snapshot of their jobs in SLURM."""
 
     suite: Suite
-    submissions: list[Submission]
-    live: dict[str, JobInfo]
-    """Pending and running jobs of these submissions, by id."""
+    plans: list[Plan]
+    live: dict[JobKey, JobInfo]
+    """Pending and running jobs of these submissions."""
     no_answer: str = ""
     """Why SLURM did not answer, if it did not."""
-    latest: dict[RunKey, tuple[Submission, int]] = field(init=False)
-    """Run → the last submission that contains it, and the index of its share. Submissions of earlier versions of the suite do
-    not count."""
-
-    def __post_init__(self) -> None:
-        self.latest = {
-            key: (submission, share)
-            for submission in filter(self.is_current, self.submissions)
-            for share, keys in enumerate(submission.plan.shares)
-            for key in keys
-        }
-        ids = {info.name: id.split("_")[0] for id, info in self.live.items()}
-        for submission in self.submissions:  # a killed launcher has not recorded it
-            submission.job = submission.job or ids.get(submission.plan.name, "")
 
     @classmethod
     def read(cls, out: Path, suite: Suite, need: bool = True) -> "Queue":
-        """Read the records and ask SLURM, if there are any.
+        """Read the plans and ask SLURM, if there are any.
 
         Arguments:
             need: raise if SLURM does not answer.
 
         Raises:
-            InputError: SLURM does not answer, or a record is damaged.
+            InputError: SLURM does not answer, or a plan is damaged.
         """
-        submissions = load_submissions(out, suite.name)
+        plans = read_plans(out, suite.name)
         try:
-            return cls(suite, submissions, commands.queued_jobs([s.plan.name for s in submissions]))
+            return cls(suite, plans, commands.queued_jobs([plan.name for plan in plans]))
         except commands.NoAnswer as error:
             if need:
                 raise
-            return cls(suite, submissions, {}, no_answer=str(error))
+            return cls(suite, plans, {}, no_answer=str(error))
 
-    def is_current(self, submission: Submission) -> bool:
+    def is_current(self, plan: Plan) -> bool:
         """Whether a submission is of this version of the suite."""
-        return submission.plan.suite.fingerprint == self.suite.fingerprint
+        return plan.suite.fingerprint == self.suite.fingerprint
+
+    @cached_property
+    def latest(self) -> dict[RunKey, JobKey]:
+        """Run → the job of the last submission that contains it. Submissions of earlier versions of the suite do not count."""
+        return {
+            key: (plan.name, share)
+            for plan in filter(self.is_current, self.plans)
+            for share, keys in enumerate(plan.shares)
+            for key in keys
+        }
+
+    def job(self, run: Run) -> JobInfo | None:
+        """The run's job, if it is in the queue."""
+        return self.live.get(self.latest.get(run.key, ("", 0)))
+
+    def taken(self, out: Path) -> set[RunKey]:
+        """Runs that a job in the queue will finish."""
+        return {key for key in self.latest if self.job(run := Run(self.suite, *key)) and not run.failure(out)}
 
     def all_statuses(self, out: Path) -> dict[Run, Status]:
         """Statuses of the suite's runs, of submitted runs, and of runs of other encodings and seeds with files in ``out``."""
         submitted = [Run(self.suite, *key) for key in self.latest]
         statuses = self.statuses(dict.fromkeys([*plan_runs(self.suite), *submitted]), out)
-        known = {run.key for run in statuses}
-        others = [Run(self.suite, *key) for key in runs_on_disk(self.suite, out) if key not in known]
+        others = [run for run in runs_on_disk(self.suite, out) if run not in statuses]
         return statuses | {run: s for run, s in self.statuses(others, out).items() if s.state != "missing"}
 
-    def taken(self, out: Path) -> set[RunKey]:
-        """Runs that a job in the queue will finish."""
-        shares = [(s, share) for s in self.submissions for share in range(len(s.plan.shares)) if s.job_of(share) in self.live]
-        return {run.key for submission, share in shares for run in submission.plan.runs(share) if not run.failure(out)}
-
     @cached_property
-    def accounted(self) -> dict[str, JobInfo]:
+    def accounted(self) -> dict[JobKey, JobInfo]:
         """All jobs, including those that have ended; none if the site has no accounting."""
-        return {} if self.no_answer else commands.accounted_jobs([s.job for s in self.submissions if s.job])
-
-    def end_reason(self, id: str) -> str:
-        """Why a job has left the queue; empty if it completed normally, or that is not known."""
-        info = self.accounted.get(id) or self.accounted.get(id.split("_")[0])
-        if info is None or info.state in ("COMPLETED", *NOT_ENDED):
-            return ""
-        if info.exit_code in EXIT_REASONS:
-            return f"job {id} on {info.node}: {EXIT_REASONS[info.exit_code]}"
-        if info.state == "FAILED" and info.exit_code == 0:
-            return f"job {id} on {info.node}: SLURM could not start it; does the node see the results folder?"
-        return f"job {id} {END_REASONS.get(info.state, f'ended as {info.state}, exit code {info.exit_code}')}"
+        if self.no_answer or not self.plans:
+            return {}
+        since = datetime.strptime(self.plans[0].token[:8], "%Y%m%d") - timedelta(days=1)  # in SLURM's time zone, not UTC
+        return commands.accounted_jobs([plan.name for plan in self.plans], f"{since:%Y-%m-%d}")
 
     def status(self, run: Run, out: Path) -> Status:
         try:
-            if result := run.result(out):
-                return Status(result.status)
-            state, failure = run.state(out), run.failure(out)
+            state = run.state(out)
+            failure = run.failure(out) if state == "failed" else None
+            if state == "unreadable":
+                run.result(out)  # raises an error that says why
         except InputError as error:
             return Status("unreadable", reason=str(error))
-        submission, share = self.latest.get(run.key, (None, 0))
-        job = submission.job_of(share) if submission else ""
-        info = self.live.get(job)
+        info = self.job(run)
+        if state in ("done", "diverged"):
+            return Status(state)
         if state == "failed" and failure:
-            return Status("failed", job, reason=failure.error)
-        if state == "running":
-            heartbeat = read_heartbeat(run.folder(out))
-            if info is None or info.state != "RUNNING":
-                return Status("running", heartbeat=heartbeat)  # in another process
-            return Status("running", job, info.node, info.time_left, heartbeat)
-        if info is None:
-            return Status(state, job, reason=self.end_reason(job) if job else "")
-        return Status("queued", job, info.node, info.time_left, reason="" if info.state in AT_WORK else info.reason)
+            return Status(state, reason=failure.error)
+        if state == "running":  # or in another process
+            return Status(state, info if info and info.state == "RUNNING" else None, read_heartbeat(run.folder(out)))
+        if info:
+            return Status("queued", info, reason="" if info.state in AT_WORK else info.reason)
+        if job := self.latest.get(run.key):
+            info = self.accounted.get(job) or self.accounted.get((job[0], UNSTARTED))
+        return Status(state, info, reason=end_reason(info) if info else "")
 
     def statuses(self, runs: Iterable[Run], out: Path) -> dict[Run, Status]:
         return {run: self.status(run, out) for run in runs}
 
 
-def runs_on_disk(suite: Suite, out: Path) -> Iterator[RunKey]:
+def end_reason(job: JobInfo) -> str:
+    """Why a job has left the queue; empty if it completed normally, or the accounting does not know yet."""
+    if job.state in ("COMPLETED", *NOT_ENDED):
+        return ""
+    if job.exit_code in EXIT_REASONS:
+        return f"job {job.id} on {job.node}: {EXIT_REASONS[job.exit_code]}"
+    if job.state == "FAILED" and job.exit_code == 0:
+        return f"job {job.id} on {job.node}: SLURM could not start it; does the node see the results folder?"
+    return f"job {job.id} {END_REASONS.get(job.state, f'ended as {job.state}, exit code {job.exit_code}')}"
+
+
+def runs_on_disk(suite: Suite, out: Path) -> Iterator[Run]:
     """Runs of this suite's tasks that have a folder; only the names of folders are read."""
     for spec in suite.tasks:
-        for encoding in subfolders(task_folder := out / suite.name / spec.task):
-            found = map(RUN_FOLDER.fullmatch, subfolders(task_folder / encoding))
-            places = sorted((int(match[1]), float(match[2] or 0)) for match in found if match)
-            yield from ((spec.task, encoding, seed, rate or None) for seed, rate in places)
-
-
-def subfolders(folder: Path) -> list[str]:
-    """Sorted names of the folders in a folder; empty if it does not exist."""
-    return sorted(path.name for path in folder.glob("*") if path.name[0] != "." and path.is_dir())
+        for path in sorted((out / suite.name / spec.task).glob("[!.]*/seed-*")):
+            if (match := RUN_FOLDER.fullmatch(path.name)) and path.is_dir():
+                yield Run(suite, spec.task, path.parent.name, int(match[1]), float(match[2]) if match[2] else None)
 
 
 def status_rows(statuses: dict[Run, Status]) -> list[dict[str, Any]]:
@@ -185,8 +174,10 @@ def status_rows(statuses: dict[Run, Status]) -> list[dict[str, Any]]:
             left = None if beat.seconds_left is None else round(beat.seconds_left)
             row |= {"step": beat.step, "steps": beat.steps, "steps_per_s": round(beat.rate, 2)}
             row |= {"seconds_left": left, "reported": reported}
-        row |= {"job_time_left": status.time_left} if status.state == "running" and status.job else {}
-        row |= {key: value for key in ("job", "node", "reason") if (value := getattr(status, key))}
+        job = status.job
+        row |= {"job_time_left": job.time_left} if status.state == "running" and job else {}
+        known = {"job": job.id, "node": job.node} if job else {}
+        row |= {key: value for key, value in {**known, "reason": status.reason}.items() if value}
         rows.append(row)
     return rows
 
@@ -234,7 +225,7 @@ def job_lines(queue: Queue) -> list[str]:
     """Jobs in the queue."""
     if queue.no_answer:
         return [f"SLURM was not asked about the jobs: {queue.no_answer}"]
-    if not queue.submissions:
+    if not queue.plans:
         return []
     reasons = Counter(job.reason for job in queue.live.values() if job.state == "PENDING" and job.reason not in ("None", ""))
     waits = ", ".join(f"{count} for {reason}" for reason, count in reasons.most_common(3))
@@ -248,8 +239,9 @@ def running_lines(statuses: dict[Run, Status]) -> list[str]:
     running = [(run, status) for run, status in statuses.items() if status.state == "running"]
     if not running:
         return []
-    header = ["running", "step", "share", "steps/s", "time left", "node", "job", "job's time left"]
-    table = [[run, *progress_cells(s.heartbeat), s.node, s.job, s.time_left] for run, s in running[:MOST_ROWS]]
+    header = ["running", "step", "steps/s", "time left", "node", "job", "job's time left"]
+    jobs = [[s.job.node, s.job.id, s.job.time_left] if s.job else [] for _, s in running[:MOST_ROWS]]
+    table = [[run, *progress_cells(s.heartbeat), *job] for (run, s), job in zip(running, jobs, strict=False)]
     return ["", tabulate(table, headers=header, tablefmt="simple", disable_numparse=True), *more(running)]
 
 
@@ -259,27 +251,24 @@ def more(rows: Sequence[object]) -> list[str]:
 
 
 def progress_cells(beat: Heartbeat | None) -> list[str]:
-    """Step, share, steps per second and time left of a run."""
+    """Step, steps per second and time left of a run."""
     if beat is None:
-        return ["starting", "", "", ""]
+        return ["starting", "", ""]
     left = "evaluation" if beat.step == beat.steps else ""
     if not left and beat.seconds_left is not None:
         left = format_duration(beat.seconds_left)
-    return [f"{beat.step}/{beat.steps}", f"{beat.share:.0%}", f"{beat.rate:.1f}" if beat.rate else "", left]
+    return [f"{beat.step}/{beat.steps}", f"{beat.rate:.1f}" if beat.rate else "", left]
 
 
 def reason_lines(statuses: dict[Run, Status]) -> list[str]:
-    """Runs that failed or whose results cannot be used, with reasons, and why other runs lost their jobs."""
+    """Runs that failed, whose results cannot be used or that lost their jobs, with reasons."""
     lines: list[str] = []
-    for state, advice in (
-        ("failed", "lprime run … --retry-failed runs them again"),
-        ("unreadable", "their results are not used"),
-    ):
-        found = [f"  {run}: {status.reason}" for run, status in statuses.items() if status.state == state]
+    for states, advice in {
+        ("failed",): "failed; lprime run … --retry-failed runs them again",
+        ("unreadable",): "unreadable; their results are not used",
+        ("missing", "paused"): "without a job; lprime run … --on … submits them again",
+    }.items():
+        found = [f"  {run}: {status.reason}" for run, status in statuses.items() if status.state in states and status.reason]
         if found:
-            lines += ["", f"{len(found)} {state}; {advice}:", *found[:MOST_ROWS], *more(found)]
-    lost = Counter(status.reason for status in statuses.values() if status.state in ("missing", "paused") and status.reason)
-    if lost:
-        lines += ["", "runs without a job, which lprime run … --on … submits again:"]
-        lines += [f"  {count}: {reason}" for reason, count in lost.most_common(MOST_ROWS)]
+            lines += ["", f"{len(found)} {advice}:", *found[:MOST_ROWS], *more(found)]
     return lines

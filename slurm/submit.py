@@ -1,7 +1,7 @@
 """Submit runs: split them into jobs, write a plan of the array of jobs, and give SLURM its script.
 
 A run is submitted at least once. Its lock and its result make a second job harmless: it waits, or finds nothing to do. The
-jobs of a launcher that was killed are found in the queue by their name.
+jobs of a launcher that was killed are in the queue under the plan's name.
 """
 
 import math
@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import fmean
 from types import MappingProxyType
 
 from bench.files import write_atomic
@@ -25,7 +26,7 @@ from tasks import InputError
 from . import commands
 from .cluster import Cluster
 from .job import NO_MPS, NOT_IMPORTABLE, NOT_SHARED, REQUEUE
-from .records import PLAN, Plan, Source, Submission
+from .records import PLAN, Plan, Source
 from .status import Queue
 
 NO_SOURCES: Mapping[str, Source] = MappingProxyType({})
@@ -35,7 +36,7 @@ TIME_LIMIT_FRACTION = 0.8
 
 def launch(
     runs: Sequence[Run], out: Path, cluster: Cluster, keep_weights: bool = False, sources: Mapping[str, Source] = NO_SOURCES
-) -> tuple[Submission | None, int]:
+) -> tuple[Plan | None, str]:
     """Submit the runs that are in no job yet, as one array of jobs.
 
     Arguments:
@@ -44,24 +45,22 @@ def launch(
         sources: sources of encodings that are not to be loaded here.
 
     Returns:
-        The submission, if there was something to submit, and the number of runs that were in a job already.
+        The plan and SLURM's id of the array; None and an empty text if there was nothing to submit.
 
     Raises:
         InputError: SLURM does not answer, refuses the jobs, or has jobs of another version of this suite.
     """
     todo, plan = plan_submission(runs, out, cluster, Queue.read(out, runs[0].suite), keep_weights, sources)
     if plan is None:
-        return None, len(runs)
-    submission = Submission(plan.folder)
-    write_atomic(submission.folder / PLAN, plan.model_dump_json() + "\n")
+        return None, ""
+    write_atomic(plan.folder / PLAN, plan.model_dump_json() + "\n")
     for run in todo:
         (run.folder(out) / FAILURE).unlink(missing_ok=True)
     try:
-        submission.write_job(commands.submit_script(log_options(plan), job_script(plan)))
+        return plan, commands.submit_script(log_options(plan), job_script(plan))
     except commands.NoAnswer:
-        shutil.rmtree(submission.folder)
+        shutil.rmtree(plan.folder)
         raise
-    return submission, len(runs) - len(todo)
 
 
 def plan_submission(
@@ -77,11 +76,11 @@ def plan_submission(
     Raises:
         InputError: jobs in the queue train the suite as it was before its file was edited.
     """
-    names = {info.name for info in queue.live.values()}
-    if old := [s for s in queue.submissions if s.plan.name in names and not queue.is_current(s)]:
+    live = {name for name, _ in queue.live}
+    if old := [plan for plan in queue.plans if plan.name in live and not queue.is_current(plan)]:
         raise InputError(
-            f"jobs {', '.join(s.job for s in old)} in the queue are of suite {queue.suite.name} with fingerprint "
-            f"{old[0].plan.suite.fingerprint}, the suite now has {queue.suite.fingerprint}; cancel them with scancel "
+            f"jobs {', '.join(plan.name for plan in old)} in the queue are of suite {queue.suite.name} with fingerprint "
+            f"{old[0].suite.fingerprint}, the suite now has {queue.suite.fingerprint}; cancel them with scancel --name "
             "first, or keep the two apart with another --out"
         )
     taken = queue.taken(out)
@@ -106,33 +105,17 @@ def plan_submission(
 
 
 def split_into_shares(runs: Sequence[Run], cluster: Cluster, seconds: Mapping[Run, float], most: int) -> list[list[Run]]:
-    """One share of the runs per job, in order.
+    """One share of the runs per job, in order, all but the last of one size. A job that takes longer than planned is harmless:
+    it resumes after its time limit.
 
     Arguments:
         seconds: estimated time of each run.
-        most: maximum number of shares, which take longer than planned if necessary.
+        most: maximum number of shares, which are larger than planned if necessary.
     """
-    if cluster.runs_per_job:
-        size = max(cluster.runs_per_job, math.ceil(len(runs) / most))
-        return [list(runs[start : start + size]) for start in range(0, len(runs), size)]
     planned = 60 * min(cluster.job_minutes, TIME_LIMIT_FRACTION * cluster.time_minutes)
-    while len(shares := fill_shares(runs, planned, cluster.at_once, seconds)) > most:
-        planned *= max(1.05, len(shares) / most)
-    return shares
-
-
-def fill_shares(runs: Sequence[Run], planned: float, at_once: int, seconds: Mapping[Run, float]) -> list[list[Run]]:
-    """Shares of about ``planned`` seconds each, if ``at_once`` runs are processed at a time."""
-    shares: list[list[Run]] = []
-    total = float("inf")
-    for run in runs:
-        takes = seconds[run] / at_once
-        if total + takes > planned and not (shares and len(shares[-1]) < at_once):
-            shares.append([])
-            total = 0.0
-        shares[-1].append(run)
-        total += takes
-    return shares
+    filling = int(planned * cluster.at_once / fmean(seconds.values()))
+    size = max(cluster.runs_per_job or max(cluster.at_once, filling), math.ceil(len(runs) / most))
+    return [list(runs[start : start + size]) for start in range(0, len(runs), size)]
 
 
 def encoding_source(name: str) -> Source:

@@ -100,10 +100,6 @@ class Heartbeat(Record):
     """Time of writing, Unix time."""
 
     @property
-    def share(self) -> float:
-        return self.step / self.steps
-
-    @property
     def seconds_left(self) -> float | None:
         """Estimated seconds of training left, without the evaluation; None if the speed is unknown."""
         return (self.steps - self.step) / self.rate if self.rate else None

@@ -10,8 +10,8 @@ from bench.suites.suite import Suite
 from bench.suites.yaml_config import validated
 from slurm import commands
 from slurm.cluster import Cluster
-from slurm.commands import JobInfo
-from slurm.records import PLAN, Plan, Submission
+from slurm.commands import JobInfo, index_of
+from slurm.records import PLAN, Plan
 from slurm.status import Queue
 from slurm.submit import plan_submission
 
@@ -28,19 +28,17 @@ def planned(out: Path, runs: list[Run], site: Cluster | None = None, **more: Any
     return plan
 
 
-def submitted(out: Path, runs: list[Run], site: Cluster | None = None, id: str = "7", **more: Any) -> Submission:
-    """The record of a submission as job 7; its array has a member for every four runs."""
+def submitted(out: Path, runs: list[Run], site: Cluster | None = None, **more: Any) -> Plan:
+    """The record of a submission; its array has a member for every four runs."""
     plan = planned(out, runs, site, **more)
     plan.folder.mkdir(parents=True)
     (plan.folder / PLAN).write_text(plan.model_dump_json())
-    submission = Submission(plan.folder)
-    submission.write_job(id)
-    return submission
+    return plan
 
 
-def queue(submission: Submission, *ended: JobInfo) -> Queue:
-    found = Queue(submission.plan.suite, [submission], {})
-    found.__dict__["accounted"] = {info.id: info for info in ended}
+def queue(plan: Plan, *ended: JobInfo) -> Queue:
+    found = Queue(plan.suite, [plan], {})
+    found.__dict__["accounted"] = {(plan.name, index_of(info.id)): info for info in ended}
     return found
 
 
@@ -60,8 +58,9 @@ class Site:
         """What scontrol says."""
         self.asked: list[str] = []
 
-    def queue(self, submission: Submission) -> None:
-        self.queued |= {submission.job_of(share): submission.plan.name for share in range(len(submission.plan.shares))}
+    def queue(self, plan: Plan) -> None:
+        """Put the jobs of a plan into the queue, as array 7."""
+        self.queued |= {f"7_{share}": plan.name for share in range(len(plan.shares))}
 
     def __call__(self, *command: str, stdin: str = "") -> str:
         self.asked.append(command[0])

@@ -103,7 +103,7 @@ def test_names_of_folders_are_only_names(tmp_path, name):
     out, log, here = tmp_path / name, tmp_path / "log", tmp_path / "here"
     here.mkdir()
     write_commands(tmp_path / "bin", {"python3": f'[ "$2" = -c ] || for last; do printf %s "$last" > {log}; done', **PASS_ON})
-    plan = submitted(out, plan_runs(SUITE), load_cluster(str(write_cluster(tmp_path, python="python3")))).plan
+    plan = submitted(out, plan_runs(SUITE), load_cluster(str(write_cluster(tmp_path, python="python3"))))
     environment = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
     done = subprocess.run(["bash"], input=job_script(plan), env=environment, cwd=here, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
@@ -140,7 +140,7 @@ def test_a_container_without_slurms_commands_is_requeued_by_its_batch_script(tmp
     """The script as sbatch would run it, with stand-ins for Apptainer, srun and scontrol."""
     python = f"apptainer exec --nv --bind {tmp_path} /image.sif python3"
     cluster = load_cluster(str(write_cluster(tmp_path, python=python, gpus_per_job="h100:1")))
-    plan = submitted(tmp_path, plan_runs(SUITE), cluster).plan
+    plan = submitted(tmp_path, plan_runs(SUITE), cluster)
     log = tmp_path / "log"
     write_commands(
         tmp_path / "bin", {name: text.replace("LOG", str(log)).replace("CODE", str(code)) for name, text in FAKES.items()}

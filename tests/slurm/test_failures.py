@@ -69,7 +69,7 @@ def test_cancelled_by_the_user(cluster, tmp_path):
     grid = Grid(tmp_path / "grid", paced(tmp_path, "cancelled"), {"cpus_per_job": 2, "jobs_at_once": 1})
     grid.submit()
     wait_until("some steps", lambda: grid.trained(10))
-    slurm("scancel", *[(folder / "job").read_text().strip() for folder in grid.records()])
+    slurm("scancel", *{id.split("_")[0] for id in grid.queue()})
     rows = grid.lost()
     assert sorted(row["state"] for row in rows) == ["missing", "paused"]
     assert all("was cancelled" in row["reason"] for row in rows)

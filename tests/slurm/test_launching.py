@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from grids import PATIENCE_S, Grid, short, slurm, wait_until
+from grids import PATIENCE_S, Grid, paced, short, slurm, wait_until
 
-from slurm.records import load_submissions
+from slurm.records import read_plans
 
 pytestmark = pytest.mark.slurm
 HELD = {"sbatch": {"hold": True}}
@@ -44,7 +44,7 @@ launcher can be killed at that moment."""
 @contextlib.contextmanager
 def launcher_at(point: str, tmp_path: Path) -> Iterator[tuple[Grid, subprocess.Popen]]:
     """Start a launcher of 4 runs in 2 jobs, which stands at this point until the end of the block."""
-    grid = Grid(tmp_path / "grid", short("killed"), {"runs_per_job": 2} | HELD)
+    grid = Grid(tmp_path / "grid", paced(tmp_path, "killed", 60, 0.1, seeds=[0, 1]), {"runs_per_job": 2} | HELD)
     stub = tmp_path / "bin" / "sbatch"
     stub.parent.mkdir()
     stub.write_text(HELD_SBATCH.replace("SBATCH", shutil.which("sbatch")).replace("PLACE", str(grid.folder)))
@@ -78,7 +78,7 @@ def test_the_launcher_ends_while_it_submits(cluster, tmp_path, point, how):
     assert "4 runs in the queue already" in grid.submit()
     wait_until("the outliving sbatch", lambda: len(grid.queue()) == 2 + 2 * (point == "asking" and how == "alone"))
     slurm("scontrol", "release", *{id.split("_")[0] for id in grid.queue()})
-    grid.finish()
+    wait_until("the jobs to end", lambda: not grid.queue())  # slow enough that the log tells of every run
     assert grid.states() == ["done"] * 4
     begun = Counter(line.partition(": at step")[0] for line in grid.log().splitlines() if ": at step" in line)
     assert len(begun) == 4 and set(begun.values()) == {1}, "no run was made twice"
@@ -102,12 +102,12 @@ def test_the_launchers_environment_has_no_effect(cluster, tmp_path, monkeypatch)
     launcher = grid.start("run", "--on", grid.cluster_file, "--detach", **misleading)
     said, _ = launcher.communicate()
     assert launcher.returncode == 0, said
-    (job,) = load_submissions(grid.out, grid.name)
-    shown = slurm("scontrol", "show", "job", "-o", job.job)
+    (plan,) = read_plans(grid.out, grid.name)
+    shown = slurm("scontrol", "show", "job", "-o", grid.queue()[0])
     assert "Partition=main " in shown and "TimeLimit=00:11:00" in shown and "Requeue=1" in shown
     grid.finish()
     assert grid.states() == ["done"] * 4
-    assert "4 of 4 runs of this job to do" in (job.folder / "0.log").read_text()
+    assert "4 of 4 runs of this job to do" in (plan.folder / "0.log").read_text()
     assert not (tmp_path / "x").exists()
 
 

@@ -54,24 +54,25 @@ def test_a_run_without_a_job_that_another_process_works_on_is_left_to_it(tmp_pat
 def test_members_of_an_array_that_were_cancelled_before_they_started(tmp_path, site, others):
     """sacct has one line for all of them, as for members that wait."""
     runs = plan_runs(SUITE)
-    submitted(tmp_path, runs, cluster(runs_per_job=2))
-    site.accounts = f"7_0|CANCELLED by 1000|0:15|n1\n7_[1-3%100]|{others}|0:0|None assigned\n"
-    for status in Queue.read(tmp_path, SUITE).statuses(runs, tmp_path).values():
-        waits = status.job != "7_0" and others == "PENDING"
-        assert status.reason == ("" if waits else f"job {status.job} was cancelled")
+    name, rest = submitted(tmp_path, runs, cluster(runs_per_job=2)).name, "7_[1-3%100]"
+    site.accounts = f"7_0|CANCELLED by 1000|0:15|n1|{name}\n{rest}|{others}|0:0|None assigned|{name}\n"
+    reasons = [status.reason for status in Queue.read(tmp_path, SUITE).statuses(runs, tmp_path).values()]
+    of_others = "" if others == "PENDING" else f"job {rest} was cancelled"
+    assert reasons == ["job 7_0 was cancelled"] * 2 + [of_others] * 6
 
 
 def test_a_suite_is_edited_while_its_jobs_wait(tiny, tmp_path, site):
     """They would train the version before, and the results folder takes only one."""
     before = load_suite(str(tiny()))
-    site.queue(submitted(tmp_path, plan_runs(before), cluster(runs_per_job=1)))
+    site.queue(plan := submitted(tmp_path, plan_runs(before), cluster(runs_per_job=1)))
     suite = tiny(recipe={"steps": 80}, tasks=[{"task": "copying", "variant": "repeat", "train_length": 4}])
     (cluster_file := tmp_path / "cluster.yaml").write_text("{partition: p, time_minutes: 60}")
     command = "run", suite, "--on", cluster_file, "--out", tmp_path
     for how in ("--detach", "--dry-run"):
         code, _, said = run_command(*command, how)
         assert code == 2
-        assert f"jobs 7 in the queue are of suite tiny with fingerprint {before.fingerprint}" in said and "scancel" in said
+        assert f"jobs {plan.name} in the queue are of suite tiny with fingerprint {before.fingerprint}" in said
+        assert "scancel --name" in said
     shown = printed("status", suite, "--out", tmp_path)
     assert "2 runs: 2 missing" in shown and "parity" not in shown
     site.queued = {}  # cancelled

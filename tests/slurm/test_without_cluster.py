@@ -19,7 +19,7 @@ from slurm import commands, job
 from slurm.commands import JobInfo
 from slurm.executor import SlurmExecutor
 from slurm.job import NO_GPU, NOWHERE, UNSAVED, JobWorker
-from slurm.records import JOB, Source, load_submissions
+from slurm.records import Source, read_plans
 from slurm.status import Status
 from slurm.submit import NO_SOURCES, launch
 from tasks import InputError
@@ -41,43 +41,40 @@ def test_states_of_runs_whose_job_is_lost(tmp_path):
     assert [status.state for status in found.values()] == ["missing", "paused"]
     assert "lost its node" in found[runs[0]].reason
     runs[1].fail(tmp_path, "an error")
-    assert lost.status(runs[1], tmp_path) == Status("failed", "7_0", reason="an error")
+    assert lost.status(runs[1], tmp_path) == Status("failed", reason="an error")
     other = Run(SUITE, "copying", "nope", 0)
     other.fail(tmp_path, "in no submission")
     assert lost.status(other, tmp_path).state == "failed"
 
 
 def test_a_launch_finds_the_jobs_of_a_killed_launcher_and_forgets_earlier_failures(tmp_path, site):
-    """Their id was not recorded: SLURM has them under the plan's name, or has none."""
+    """SLURM has them under the plan's name, or has none."""
     runs = plan_runs(SUITE)
-    accepted, unsent = submitted(tmp_path, runs[:1]), submitted(tmp_path, runs[1:2])
+    accepted, _ = submitted(tmp_path, runs[:1]), submitted(tmp_path, runs[1:2])
     site.queue(accepted)
-    for submission in (accepted, unsent):
-        (submission.folder / JOB).unlink()
     runs[2].fail(tmp_path, "an error")
-    submission, already = launch(runs, tmp_path, cluster())
-    assert already == 1 and len(site.scripts) == 1
-    assert [key for keys in submission.plan.shares for key in keys] == [run.key for run in runs[1:]]
-    assert submission.job == "9" and not runs[2].failure(tmp_path)
+    plan, array = launch(runs, tmp_path, cluster())
+    assert [key for keys in plan.shares for key in keys] == [run.key for run in runs[1:]]
+    assert len(site.scripts) == 1 and array == "9" and not runs[2].failure(tmp_path)
 
 
 def test_a_refused_submission_leaves_no_plan(tmp_path, site):
     site.refusal = "a limit of the site is reached"
     with pytest.raises(InputError, match="a limit"):
         launch(plan_runs(SUITE), tmp_path, cluster())
-    assert not load_submissions(tmp_path, SUITE.name)
+    assert not read_plans(tmp_path, SUITE.name)
 
 
 def test_as_many_jobs_as_are_allowed(tmp_path, site, monkeypatch):
     """By the key ``max_jobs``, less the jobs of this suite in the queue, and by the largest array."""
     first, _ = launch(plan_runs(SUITE, ["nope"]), tmp_path, cluster(runs_per_job=1, max_jobs=6))
-    assert first and len(first.plan.shares) == 4
+    assert first and len(first.shares) == 4
     site.queue(first)
-    second, already = launch(plan_runs(SUITE), tmp_path, cluster(runs_per_job=1, max_jobs=6))
-    assert already == 4 and second and [len(share) for share in second.plan.shares] == [2, 2]
+    second, _ = launch(plan_runs(SUITE), tmp_path, cluster(runs_per_job=1, max_jobs=6))
+    assert second and [len(share) for share in second.shares] == [2, 2]
     monkeypatch.setattr(commands, "try_command", lambda *command: "MaxJobCount = 9\nMaxArraySize = 3\n")
     third, _ = launch(plan_runs(SUITE, seeds=[5, 6]), tmp_path, cluster(runs_per_job=1))
-    assert third and len(third.plan.shares) == 3
+    assert third and len(third.shares) == 3
 
 
 class Pool:
