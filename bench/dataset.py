@@ -5,14 +5,12 @@
 """
 
 from collections.abc import Iterable
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tasks import EOS, SEP, Examples, InputError, Task, content_hash, train_batch
-from tasks.base import SPECIALS
+from tasks import Examples, InputError, Task, content_hash, train_batch
 
 from .files import folder_atomic
 from .suites.suite import Suite
@@ -88,34 +86,21 @@ def task_splits(suite: Suite, task: str, train_examples: int, seed: int) -> "Dat
 
 def split(task: Task, sets: Iterable[Examples]) -> "Dataset":
     """One split, with the content hash of its example sets as its fingerprint."""
-    import pyarrow as pa  # type: ignore[import-untyped]
     from datasets import Dataset
 
-    ids: list[np.ndarray] = []
-    sizes: list[np.ndarray] = []
-    lengths: list[np.ndarray] = []
-    texts: list[str] = []
+    rows: dict[str, list] = {"ids": [], "text": [], "answer": [], "length": []}
     symbols = np.array(task.vocabulary.symbols, dtype=object)
 
     def collect(examples: Examples) -> Examples:
-        flat = examples.tokens[np.arange(examples.tokens.shape[1]) < examples.sizes[:, None]]
-        ids.append(flat.astype(np.int32))
-        sizes.append(examples.sizes)
-        lengths.append(examples.lengths)
-        names, ends = symbols[flat].tolist(), examples.sizes.cumsum().tolist()
-        texts.extend(" ".join(names[start:end]) for start, end in pairwise([0, *ends]))
+        for tokens, start, size in zip(examples.tokens, examples.answer_start, examples.sizes, strict=True):
+            words = symbols[tokens[:size]]
+            rows["ids"].append(tokens[:size].astype(np.int32))
+            rows["text"].append(" ".join(words))
+            rows["answer"].append(" ".join(words[start:-1]))
+        rows["length"].extend(examples.lengths.astype(np.int32))
         return examples
 
     digest = content_hash(map(collect, sets))
-    sep, eos = f" {SPECIALS[SEP]} ", f" {SPECIALS[EOS]}"
-    offsets = np.concatenate([[0], np.concatenate(sizes).cumsum()])
-    table = pa.table(
-        {
-            "ids": pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(np.concatenate(ids))),
-            "text": texts,
-            "answer": [text[text.index(sep) + len(sep) : -len(eos)] for text in texts],
-            "length": pa.array(np.concatenate(lengths), pa.int32()),
-        }
-    )
+    table = Dataset.from_dict(rows).data
     # Without a fingerprint, datasets would hash the whole table again, together with the current time.
     return Dataset(table, fingerprint=digest[:16])

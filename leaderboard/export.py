@@ -7,11 +7,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from bench.files import write_atomic
-from leaderboard.results import BY_LENGTH, RUN, TIDY
+from leaderboard.results import BY_LENGTH, TIDY
 from leaderboard.results.columns import VERSION
 from leaderboard.stats.scores import length_weights, without_guessing
 from tasks import InputError
@@ -27,26 +26,20 @@ def tidy(runs: pd.DataFrame) -> pd.DataFrame:
         The columns ``TIDY``, then ``version_<package>`` for each package that any run lists, then ``origin``. The meaning of
         each is in ``attrs``, which parquet files keep.
     """
-    sizes = runs["length"].map(len).to_numpy(int)
-    of_run = np.repeat(np.arange(len(runs)), sizes)
-    columns = {name: runs[name].to_numpy()[of_run] for name in RUN}
-    for name, column in BY_LENGTH.items():
-        if name == "first_wrong":
-            columns[name] = np.array([json.dumps(one) for cell in runs[name] for one in cell], dtype=object)
-        else:
-            columns[name] = np.concatenate([*runs[name], np.empty(0, column.kind)]).astype(column.kind)
-    columns["relative_length"] = columns["length"] / columns["train_length"]
-    columns["in_distribution"] = columns["length"] <= columns["train_length"]
-    columns["exact_score"] = without_guessing(columns["exact"], columns["chance"])
-    columns["token_score"] = without_guessing(columns["token"], columns["token_chance"])
-    weights = [length_weights(at, L) for at, L in zip(runs["length"], runs["train_length"], strict=True)]
-    columns["weight"] = np.concatenate([*weights, np.empty(0)])
-    table = {name: columns[name] for name in TIDY}
-    for package in sorted({package for versions in runs["versions"] for package in versions}):
-        table[VERSION + package] = np.array([v.get(package) for v in runs["versions"]], dtype=object)[of_run]
-    found = pd.DataFrame(table | {"origin": runs["origin"].to_numpy()[of_run]})
-    found.attrs = {name: column.meaning for name, column in TIDY.items()}
-    return found
+    packages = sorted({package for versions in runs["versions"] for package in versions})
+    added = {VERSION + package: [versions.get(package) for versions in runs["versions"]] for package in packages}
+    added["weight"] = list(map(length_weights, runs["length"], runs["train_length"]))
+    added["first_wrong"] = [[json.dumps(one) for one in cell] for cell in runs["first_wrong"]]
+    wide = runs.assign(**{name: pd.Series(values, runs.index, object) for name, values in added.items()})
+    numbers = {name: column.kind for name, column in BY_LENGTH.items() if column.kind is not str} | {"weight": float}
+    table = wide.explode([*BY_LENGTH, "weight"], ignore_index=True).astype(numbers)
+    table["relative_length"] = table["length"] / table["train_length"]
+    table["in_distribution"] = table["length"] <= table["train_length"]
+    table["exact_score"] = without_guessing(table["exact"], table["chance"])
+    table["token_score"] = without_guessing(table["token"], table["token_chance"])
+    table = table[[*TIDY, *(VERSION + package for package in packages), "origin"]]
+    table.attrs = {name: column.meaning for name, column in TIDY.items()}
+    return table
 
 
 def write_table(table: pd.DataFrame, to: Path, force: bool = False) -> int:

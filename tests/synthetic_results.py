@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from bench.files import write_atomic
-from bench.measure.card import Card, CostAt, Declared, Measured
+from bench.measure.card import Card, CostAt
 from bench.plugins.registry import is_built_in
 from bench.result import EncodingRecord, LengthScore, Result, Timings, write_result
 from bench.runs.run import FAILURE, Failure
@@ -102,18 +102,13 @@ def record(name: str, **changes: Any) -> EncodingRecord:
 
 
 def a_card(**changes: Any) -> Card:
-    """A card with everything, and changes of what was measured."""
-    declared = Declared(
-        authors="A, B", formula="s = q·k | <b>", past="goes on", provenance="the paper", hooks=["bias"], shift_invariant=True,
-        random=False, source="port", lengths="",
-    )  # fmt: skip
-    measured = Measured(
-        properties={"unique": True, "linear": False},
+    """A card, with changes."""
+    card = Card(
         costs=[CostAt(length=23, step_ms=26.04, step_ratio=1.25, peak_mb=19.6, peak_ratio=1.1)],
         suite="small", task="copying", source_sha256="0123456789abcdef", versions={"torch": "2"}, device="cpu (X)", threads=1,
         commit=None, cpu_share=0.99, finished="2026-01-01T00:00:00+00:00",
     )  # fmt: skip
-    return Card(declared=declared, measured=measured.model_copy(update=changes))
+    return card.model_copy(update=changes)
 
 
 def full(of: Suite, curves: Mapping[str, Sequence[float]], **changes: Any) -> list[Result]:

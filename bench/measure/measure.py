@@ -11,19 +11,17 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from bench import encodings
 from bench.encodings import Encoding, Setup
-from bench.encodings.compose import resolve
 from bench.encodings.nope import NoPE
+from bench.plugins.registry import get_encoding, is_built_in
 from bench.plugins.source_hash import source_hash
 from bench.runs.devices import current_commit, device_name, package_versions
 from bench.runs.run import now
 from bench.runs.run_training import encoding_setup
 from bench.suites.suite import Suite, load_suite
 from bench.training.model import Decoder, build_decoder
-from tasks import InputError
 
-from .card import COST_MULTIPLES, Card, CostAt, Declared, Measured
+from .card import COST_MULTIPLES, Card, CostAt
 
 COST_SUITE, COST_TASK = "small", "copying"
 """Suite and task that define model, batch size and L of the cost measurements."""
@@ -92,7 +90,7 @@ def peak_bytes(model: Decoder, tokens: Int[Tensor, "B T"]) -> int:
     return max(accumulate(changes, initial=0))
 
 
-def measure_encoding(cls: type[Encoding], rounds: int = ROUNDS) -> Measured:
+def measure_encoding(cls: type[Encoding], rounds: int = ROUNDS) -> Card:
     """Measure the cost of one encoding on one CPU thread, with ``rounds`` timed steps at each length."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -102,7 +100,7 @@ def measure_encoding(cls: type[Encoding], rounds: int = ROUNDS) -> Measured:
         cpu_share = (time.process_time() - cpu) / (time.perf_counter() - wall)
     finally:
         torch.set_num_threads(threads)
-    return Measured(
+    return Card(
         costs=costs,
         suite=COST_SUITE,
         task=COST_TASK,
@@ -116,44 +114,18 @@ def measure_encoding(cls: type[Encoding], rounds: int = ROUNDS) -> Measured:
     )
 
 
-def measure_cards(names: Iterable[str], known: Mapping[str, Card] | None = None, measure: bool = True) -> dict[str, Card]:
+def measure_cards(names: Iterable[str], known: Mapping[str, Card]) -> dict[str, Card]:
     """Return ``known`` with up-to-date cards of the named encodings that are built in.
 
-    Encodings without a measurement, whose source has changed, or that were measured at another L, are measured (seconds each).
+    Encodings without a card, whose source has changed, or that were measured at another L, are measured (seconds each).
 
     Arguments:
-        known: existing cards, by name. Cards of encodings that no longer exist are kept.
-        measure: False to update only the declarations.
+        known: existing cards, by name. Cards of other encodings are kept.
     """
-    cards = dict(known or {})
+    cards, length = dict(known), cost_setup()[1].train_tokens
     for name in sorted(set(names)):
-        try:
-            cls = resolve(name, encodings.classes())
-        except InputError:
-            continue  # the name in a result must not run code of a plugin
-        measured = cards.get(name, Card()).measured
-        length = cost_setup()[1].train_tokens
-        current = measured and measured.source_sha256 == source_hash(cls) and measured.costs[0].length == length
-        if measure and not current:
-            measured = measure_encoding(cls)
-        cards[name] = Card(declared=declared(cls), measured=measured)
+        if is_built_in(name):  # the name in a result must not run code of a plugin
+            cls, card = get_encoding(name), cards.get(name)
+            if not (card and card.source_sha256 == source_hash(cls) and card.costs[0].length == length):
+                cards[name] = measure_encoding(cls)
     return cards
-
-
-def with_catalogue(cards: Mapping[str, Card], published: Iterable[str]) -> dict[str, Card]:
-    """Return cards of the published and of all built-in encodings; other cards are dropped.
-
-    Built-in encodings without runs get cards with declarations only, so that the board can list them.
-
-    Arguments:
-        published: names of encodings that have results.
-    """
-    built_in = set(encodings.catalogue())
-    kept = {name: card for name, card in cards.items() if name in {*published} | built_in}
-    return measure_cards(built_in, kept, measure=False)
-
-
-def declared(cls: type[Encoding]) -> Declared:
-    """What an encoding declares, as far as results do not contain it."""
-    derived = {"hooks": encodings.hooks(cls), "stage_share": cls.stage.share if cls.stage else None}
-    return Declared.model_validate({name: getattr(cls.info, name, None) for name in Declared.model_fields} | derived)

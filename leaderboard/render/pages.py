@@ -135,7 +135,6 @@ def example(task: str, variant: str) -> str:
 
 def encoding_page(published: Published, name: str) -> str:
     """The page of an encoding, with its row of each suite."""
-    card = published.cards.get(name)
     suites = []
     for board in published.boards.values():
         for row in rows_of(board.rows[board.rows["encoding"] == name]):
@@ -146,6 +145,6 @@ def encoding_page(published: Published, name: str) -> str:
         "encoding.md.j2",
         encoding=name,
         suites=suites,
-        declared=card.declared if card else None,
+        declared=published.declared(name),
         facts={title: fact(name, field) for field, title in FACTS.items()},
     )

@@ -4,18 +4,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from bench.findings.finding import OUTCOMES, Finding, read_outcomes, shipped_findings
 from bench.findings.verdict import RULES, Judgement, verdict_of
-from bench.measure.card import Card
 from leaderboard.results import read_local, read_published, together
-from leaderboard.results.cards import read_cards, relative_costs
+from leaderboard.results.cards import relative_costs
 from leaderboard.results.chosen import nothing_published, published_suites
 from leaderboard.results.facts import fact
 from leaderboard.stats.rows import LOCAL, Board, is_ranked
 from tasks import InputError, unknown
+
+if TYPE_CHECKING:
+    from bench.encodings import Info
 
 MAIN = "small"
 """The suite of the front page."""
@@ -86,9 +89,11 @@ class Published:
             raise nothing_published(self.folder)
         return found
 
-    @cached_property
-    def cards(self) -> Mapping[str, Card]:
-        return read_cards(self.folder)
+    def declared(self, name: str) -> "Info | None":
+        """What the class of a built-in encoding declares; None of others, whose code is not run here."""
+        from bench.plugins.registry import get_encoding, is_built_in  # loads torch
+
+        return get_encoding(name).info if is_built_in(name) else None
 
     @cached_property
     def findings(self) -> Sequence[tuple[Finding, Judgement]]:

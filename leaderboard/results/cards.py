@@ -1,4 +1,4 @@
-"""Cards in the published store: declarations of each encoding, and its properties and costs measured by ``bench.measure``."""
+"""Cards in the published store: the cost of each encoding, as ``bench.measure`` measured it."""
 
 import json
 from collections.abc import Mapping
@@ -13,8 +13,6 @@ from bench.result import reading
 from .file_names import RESULTS, write_if_changed
 
 CARDS = "cards.json"
-DECLARED = ("source", "lengths", "stage_share")
-"""Columns that a card may declare anew, so that a corrected source needs no new runs."""
 COSTS = ["step_time", "memory"]
 
 
@@ -46,19 +44,6 @@ def relative_costs(folder: Path, suite: str) -> pd.DataFrame:
 
     ``step_time`` is at L, ``memory`` (peak) at the longest length measured.
     """
-    rows = {
-        name: (card.measured.costs[0].step_ratio, card.measured.costs[-1].peak_ratio)
-        for name, card in read_cards(folder).items()
-        if card.measured and card.measured.suite == suite and card.measured.costs
-    }
+    cards = {name: card.costs for name, card in read_cards(folder).items() if card.suite == suite and card.costs}
+    rows = {name: (costs[0].step_ratio, costs[-1].peak_ratio) for name, costs in cards.items()}
     return pd.DataFrame.from_dict(rows, orient="index", columns=COSTS)
-
-
-def declared(runs: pd.DataFrame, folder: Path) -> pd.DataFrame:
-    """Runs whose encodings are described as their cards declare them now; those without a card keep what their results say."""
-    cards = {name: card.declared for name, card in read_cards(folder).items() if card.declared}
-    known = runs["encoding"].isin(list(cards))
-    for column in DECLARED if known.any() else ():
-        values = runs["encoding"].map({name: getattr(own, column) for name, own in cards.items()})
-        runs[column] = values.where(known, runs[column]).astype(runs[column].dtype)
-    return runs

@@ -12,7 +12,7 @@ from bench.result import RESULT, RUN_FOLDER, Result
 from bench.suites.suite import is_shipped, load_suite, shipped
 from tasks import InputError, unknown
 
-from .cards import declared
+from .facts import facts
 from .file_names import RESULTS, SUFFIX, read_file
 from .frame import build_frame, read_text, together
 
@@ -42,7 +42,7 @@ def read_local(out: Path, suite: str) -> pd.DataFrame:
 def read_published(folder: Path, suite: str | None = None) -> pd.DataFrame:
     """The frame of the published runs, by suite, encoding, task, learning rate and seed; without rows if there are none.
 
-    Source, lengths and stage of an encoding are those that its card declares now.
+    What an encoding was compared with is what the bibliography says now.
 
     Arguments:
         folder: of the published board.
@@ -50,7 +50,9 @@ def read_published(folder: Path, suite: str | None = None) -> pd.DataFrame:
     """
     names = published_suites(folder) if suite is None else [suite]
     results = (result for name in names for result, _ in stored_results(folder, name))
-    return declared(build_frame(results, "published"), folder)
+    runs = build_frame(results, "published")
+    now = {name: entry["source"] for name, entry in facts().items() if "source" in entry}
+    return runs.assign(source=runs["encoding"].map(now).fillna(runs["source"]))
 
 
 def read_runs(suites: Sequence[str] | None, out: Path | None, board: Path | None) -> pd.DataFrame:

@@ -18,27 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PROBES = "probes"
-COLUMNS = {
-    "suite": "name of the suite",
-    "suite_version": "version of the suite",
-    "fingerprint": "hash of everything that can change a number of a run; rows with different fingerprints do not compare",
-    "task": "name of the task",
-    "variant": "variant of the task",
-    "train_length": "L, in the task's units",
-    "encoding": "name of the encoding",
-    "seed": "seed of the run",
-    "learning_rate": "learning rate of the run; empty where the suite has one only",
-    "source_sha256": "hash of the encoding's source",
-    "probe": "name of the probe: see bench/probe",
-    "version": "version of the probe; rows with different versions do not compare",
-    "quantity": "what was measured",
-    "value": "the number; empty where it does not exist",
-    "length": "length of the examples, in the task's units; empty if it is of several",
-    "layer": "layer, from 1, as in figures; of hidden states (probe position), 0 is the input and n the end of the n-th layer",
-    "head": "head, from 0; empty for a mean over heads",
-    "at": "further coordinate: eighth of the prompt, position, or the other run of a comparison",
-}
-"""Column of ``probe_frame`` → what it holds."""
+NO_COLUMNS = ("format", "device", "note", "values", "seconds")
+"""Fields of a record that the frame leaves out."""
 RunKey = tuple[str, str, str, int, str]
 """Fingerprint, task, encoding, seed and source hash of a run."""
 
@@ -94,10 +75,13 @@ def of_runs(records: Iterable[ProbeRecord], runs: Collection[RunKey]) -> list[Pr
 
 
 def probe_frame(records: Iterable[ProbeRecord]) -> "pd.DataFrame":
-    """One row per number, with what it is of: see ``COLUMNS``."""
+    """One row per number: the fields of its ``ProbeRecord`` and ``Value``, except that layers count from 1 as in figures.
+
+    Of hidden states (probe position), layer 0 is the input and n the end of the n-th layer.
+    """
     import pandas as pd
 
-    own = [name for name in COLUMNS if name not in Value._fields]
+    own = [name for name in ProbeRecord.model_fields if name not in NO_COLUMNS]
     rows = [(*(getattr(record, name) for name in own), *value) for record in records for value in record.values]
     frame = pd.DataFrame(rows, columns=[*own, *Value._fields])
     frame = frame.astype({name: "Int64" for name in ("length", "layer", "head")} | {"value": float, "learning_rate": float})

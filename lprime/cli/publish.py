@@ -20,7 +20,7 @@ def publish(
     measure: Annotated[bool, typer.Option(help="Measure costs of encodings that lack them (seconds each).")] = True,
 ) -> None:
     """Publish a suite's finished runs, and render the board."""
-    from bench.measure.measure import measure_cards, with_catalogue
+    from bench.measure.measure import measure_cards
     from leaderboard.render.publish import render_published
     from leaderboard.results import read_published
     from leaderboard.results.cards import read_cards, write_cards
@@ -28,12 +28,8 @@ def publish(
 
     if suite is not None:
         publish_suite(suite, out, to, [full_name(name) for name in encoding or ()])
-        names = set(read_published(to)["encoding"])
-        cards = read_cards(to)
-        for name in sorted(names):
-            cards = measure_cards([name], cards, measure)
-            write_cards(to, cards)  # one at a time: measuring all takes minutes, and may be interrupted
-        write_cards(to, with_catalogue(cards, names))
+        for name in sorted(set(read_published(to)["encoding"])) if measure else ():
+            write_cards(to, measure_cards([name], read_cards(to)))  # measuring all takes minutes, and may be interrupted
     changed = render_published(to)
     print(f"{plural(len(changed), 'file')} written under {to}" if changed else f"everything under {to} is up to date")
 

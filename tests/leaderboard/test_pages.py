@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
-from synthetic_results import CURVE, GOOD, WORST, a_card, board, full, in_class, record, result, spread, suite
+from synthetic_results import CURVE, GOOD, WORST, board, full, in_class, record, result, spread, suite
 
+from bench.encodings import Info
 from leaderboard.render.pages import FINDINGS, README, text_files, verdict_text
 from leaderboard.render.verdict import leaders, needs, verdict
 from leaderboard.results.file_names import page_name
@@ -22,9 +23,12 @@ class Made:
     """A published board of made-up runs."""
 
     runs: list
-    cards: dict
+    known: dict
 
     findings = ()
+
+    def declared(self, name):
+        return self.known.get(name)
 
     @property
     def boards(self):
@@ -39,8 +43,8 @@ def fewer_replicates():
         yield
 
 
-def pages_of(runs, cards=None):
-    return text_files(Made(runs, cards or {}))
+def pages_of(runs, known=None):
+    return text_files(Made(runs, known or {}))
 
 
 def table_rows(text):
@@ -56,7 +60,8 @@ def files():
     of = suite()
     runs = spread(of, {"nope": CURVE, "rope": WORST, "my|pe": GOOD})
     runs += [*in_class(of, "abacus", "task-aware", GOOD), result(of, "sorting", "t5", 0, GOOD)]
-    return pages_of(runs, {"my|pe": a_card()})
+    info = Info("my|pe", "", "", "A, B", 0, "", formula="s = q·k | <b>", past="goes on", provenance="the paper")
+    return pages_of(runs, {"my|pe": info})
 
 
 def test_a_suite_page_shows_scores_and_ranks_and_keeps_other_classes_apart(files):
@@ -70,7 +75,7 @@ def test_a_suite_page_shows_scores_and_ranks_and_keeps_other_classes_apart(files
     assert "Encodings that lack a task: `t5`." in text and "No run of parity." in files["pages/t5.md"]
 
 
-def test_every_encoding_has_a_page_with_its_card(files):
+def test_every_encoding_has_a_page_with_what_it_declares(files):
     text = files[f"pages/{page_name('my|pe')}.md"]
     assert "`s = q·k \\| <b>`" in text and "A, B" in text and "All about my" in text and ".svg" in text
     assert "Half right up to × L: parity to ≥2.0, sorting to ≥2.0." in text
