@@ -9,7 +9,7 @@ from tasks import plural
 
 from .progress import format_duration
 from .run import Run
-from .shared_training import steps_to_make
+from .shared_training import is_trained, training_run
 
 CPU_FLOPS, GPU_FLOPS = 4e10, 1e13
 """FLOP/s of a training step: measured on one core of an AMD EPYC, guessed for a GPU that several runs share. Runs of
@@ -21,11 +21,14 @@ GPU_STEP_S = 0.008
 def estimate(runs: Sequence[Run], out: Path, device: str) -> dict[Run, float]:
     """Guess the seconds of each run of one suite, if they are executed in this order. Those whose training exists by then make
     only their extra stage, if any, and evaluate."""
-    seconds = {}
+    seconds: dict[Run, float] = {}
+    trainings: set[Run] = set()
     times = {task: guessed_time(runs[0].suite, task, device) for task in dict.fromkeys(run.task for run in runs)}
-    for run, steps in steps_to_make(runs, out).items():
+    for run in runs:
         train_s, evaluate_s = times[run.task]
-        seconds[run] = evaluate_s + steps / run.steps * train_s
+        shared = (training := training_run(run)) in trainings or is_trained(run, out)
+        seconds[run] = evaluate_s + train_s * (run.extra_steps / run.steps if shared else 1)
+        trainings.add(training)
     return seconds
 
 

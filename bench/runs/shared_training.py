@@ -60,17 +60,6 @@ def shared_trainings(grid: Iterable[str] = ()) -> set[str]:
     return {trained_as(name) for name in {*catalogue(), *grid} if trained_as(name) != name}
 
 
-def steps_to_make(runs: Sequence[Run], out: Path) -> dict[Run, int]:
-    """Run → training steps that it makes if the runs are executed in this order: only those of its extra stage if its training
-    is stored or an earlier run makes it."""
-    steps, made = {}, set()
-    for run in runs:
-        training = training_run(run)
-        steps[run] = run.extra_steps if training in made or is_trained(run, out) else run.steps
-        made.add(training)
-    return steps
-
-
 def group_by_training(runs: Sequence[Run]) -> list[Run]:
     """The runs in order, except that runs of one training follow its first."""
     groups: dict[Run, list[Run]] = {}

@@ -32,20 +32,9 @@ class Publication(NamedTuple):
     """Runs published before, with the same outcome."""
 
 
-class RunKey(NamedTuple):
-    """What identifies a run of a suite; lines of a file are in this order."""
-
-    encoding: str
-    task: str
-    learning_rate: float
-    """0 where the suite does not sweep it."""
-    seed: int
-    version: int
-    fingerprint: str
-
-
-def key_of(run: Result) -> RunKey:
-    return RunKey(run.encoding.name, run.task, run.learning_rate or 0.0, run.seed, run.suite_version, run.fingerprint)
+def key_of(run: Result) -> tuple[str, str, float, int, int, str]:
+    """What identifies a run of a suite, its encoding first; lines of a file are in this order."""
+    return run.encoding.name, run.task, run.learning_rate or 0.0, run.seed, run.suite_version, run.fingerprint
 
 
 def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None = None) -> Publication:
@@ -70,27 +59,26 @@ def publish(suite: str, out: Path, folder: Path, encodings: Sequence[str] | None
         stored = {key_of(run): (run, line) for run, line in stored_results(folder, suite)}
     if not found:
         raise InputError(f"no results of suite {suite} under {out / suite}; `lprime run` writes them")
-    have = sorted({key.encoding for key in found})
+    have = sorted({encoding for encoding, *_ in found})
     for encoding in encodings or ():
         if encoding not in have:
             raise unknown(f"encoding with results of suite {suite}", encoding, have)
-    found = {key: run for key, run in found.items() if not encodings or key.encoding in encodings}
+    found = {key: run for key, run in found.items() if not encodings or key[0] in encodings}
     for key, run in found.items():
-        path = out / run.path / RESULT
-        if not (run.sealed or is_built_in(key.encoding)):
+        name, path = run.encoding.name, out / run.path / RESULT
+        if not (run.sealed or is_built_in(name)):
             raise InputError(
-                f"{path}: {key.encoding} is not built in, and the run was not sealed; "
-                f"run it again with `lprime run {suite} --sealed`"
+                f"{path}: {name} is not built in, and the run was not sealed; run it again with `lprime run {suite} --sealed`"
             )
         if key in stored:
-            refuse_other_outcome(run, stored[key][0], path, place / file_name(key.encoding))
+            refuse_other_outcome(run, stored[key][0], path, place / file_name(name))
     new = {key: run for key, run in found.items() if key not in stored}
     lines = {key: line for key, (_, line) in stored.items()}
     lines |= {key: run.model_dump_json().encode() for key, run in new.items()}
     with refuse_damage():  # contradictory runs, before anything is written
         build_frame([*(run for run, _ in stored.values()), *new.values()], "published")
-    for file, encoding in [(place / file_name(name), name) for name in sorted({key.encoding for key in new})]:
-        own = sorted(key for key in lines if key.encoding == encoding)
+    for file, encoding in [(place / file_name(name), name) for name in sorted({name for name, *_ in new})]:
+        own = sorted(key for key in lines if key[0] == encoding)
         write_if_changed(file, b"".join(lines[key] + b"\n" for key in own))
     return Publication(suite, len(new), len(found) - len(new))
 

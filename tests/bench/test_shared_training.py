@@ -12,7 +12,7 @@ from bench.runs.pool import LocalPool, Worker
 from bench.runs.run import RESULT, WEIGHTS, Run
 from bench.runs.run_lock import lock_training
 from bench.runs.run_one import run_one
-from bench.runs.shared_training import group_by_training, shared_trainings, steps_to_make, trained_as, training_run
+from bench.runs.shared_training import group_by_training, shared_trainings, trained_as, training_run
 from bench.suites.suite import Suite, validated
 from bench.training.train import Stopped
 from tasks import InputError
@@ -169,9 +169,8 @@ def test_the_pool_does_not_make_a_training_twice_at_the_same_time(tmp_path):
     assert pool.next_run() == run_of("ntk")
 
 
-def test_steps_of_a_plan_are_those_that_will_be_made(tmp_path):
+def test_runs_of_one_training_follow_each_other():
     runs = [run_of(name) for name in ("yarn", "nope", "rope", "ntk")]
-    assert list(steps_to_make([*runs, run_of(STAGED)], tmp_path).values()) == [130, 130, 0, 0, 1]
     assert [run.encoding for run in group_by_training(runs)] == ["yarn", "rope", "ntk", "nope"]
     assert training_run(runs[0]) == runs[2]
     assert trained_as("rope( base=5 )") == "rope( base=5 )", "its own, however it is spelled"
