@@ -193,7 +193,7 @@ def write_result(folder: Path, result: Result) -> None:
     write_atomic(folder / RESULT, result.model_dump_json(indent=1) + "\n")
 
 
-def read_result(path: Path, expected: str | None = None) -> Result:
+def read_result(path: Path, expected: str = "") -> Result:
     """Read one ``result.json``.
 
     Arguments:
@@ -202,10 +202,28 @@ def read_result(path: Path, expected: str | None = None) -> Result:
     Raises:
         InputError: the file cannot be read, is not a complete result, or is the result of another run.
     """
-    with reading(path, "is not a whole result", "delete it to run it again"):
-        result = Result.model_validate_json(path.read_bytes())
-    if expected is not None:
-        check_identity(path, result.path, expected)
+    advice = "delete it to run it again"
+    with reading(path, "", advice):
+        return parse_result(path, path.read_bytes(), expected, advice)
+
+
+def parse_result(place: Path | str, data: bytes, expected: str, advice: str = "") -> Result:
+    """The result in a text.
+
+    Arguments:
+        place: its file, or the line in it.
+        expected: path of the run, as ``run_path`` returns it, or the first parts of that path.
+        advice: what to do if it is not a whole result.
+
+    Raises:
+        InputError: it is not a whole result, or the result of another run.
+    """
+    with reading(place, "is not a whole result", advice):
+        result = Result.model_validate_json(data)
+    if expected and not f"{result.path}/".startswith(f"{expected}/"):
+        raise InputError(
+            f"{place} holds the result of {result.path}, expected {expected}; move it to its own place or delete it"
+        )
     return result
 
 
@@ -227,20 +245,6 @@ def reading(place: Path | str, fault: str, advice: str = "") -> Iterator[None]:
         if all(one["type"] == "extra_forbidden" for one in error.errors()):  # it may be a valid record
             fault, advice = "was written by another version of lprime", "keep it, and read it with that version"
         raise InputError(f"{place} {fault} ({first_fault(error)}){advice and f'; {advice}'}") from error
-
-
-def check_identity(place: Path | str, found: str, expected: str) -> None:
-    """Check that a record belongs to the expected run.
-
-    Arguments:
-        place: the file of the record, or the line in it.
-        found, expected: what the record is of, such as a run by ``run_path``.
-
-    Raises:
-        InputError: it belongs to another run.
-    """
-    if found != expected:
-        raise InputError(f"{place} holds the result of {found}, expected {expected}; move it to its own place or delete it")
 
 
 def first_fault(error: ValidationError) -> str:

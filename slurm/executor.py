@@ -2,20 +2,19 @@
 
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from bench.runs.estimate import duration, estimate, time_of_a_run
 from bench.runs.progress import Event, format_duration, say
 from bench.runs.run import Run
 from bench.runs.worker import summarize_result
+from bench.sealed.request import SealedCode
 from tasks import InputError, plural
 
 from .cluster import Cluster
-from .records import Source
-from .status import Queue, Status
+from .status import Queue
 from .submit import job_script, launch, log_options, plan_submission
 
 POLL_EVERY_S = 3.0
@@ -34,18 +33,18 @@ class SlurmExecutor:
     Arguments:
         watch: stay until all runs have ended; otherwise return once they are in the queue.
         keep_weights: whether all runs keep their weights.
-        sources: sources of encodings that are not to be loaded here.
+        sealed: submitted code, whose encoding all runs are of.
     """
 
     cluster: Cluster
     watch: bool = True
     keep_weights: bool = False
-    sources: Mapping[str, Source] = field(default_factory=dict)
+    sealed: SealedCode | None = None
 
     def dry_run(self, runs: Sequence[Run], out: Path) -> list[str]:
         """What ``execute`` would submit: script, jobs and estimated cost, as lines of text. Nothing is written."""
         cluster, queue = self.cluster, Queue.read(out, runs[0].suite, need=False)
-        todo, plan = plan_submission(runs, out, cluster, queue, sources=self.sources)
+        todo, plan = plan_submission(runs, out, cluster, queue, sealed=self.sealed)
         if plan is None:
             return [f"nothing to submit: {plural(len(runs), 'run')} in the queue already"]
         found = estimate(todo, out, cluster.device)
@@ -70,7 +69,7 @@ class SlurmExecutor:
         Raises:
             InputError: SLURM refuses the jobs.
         """
-        plan, array = launch(runs, out, self.cluster, self.keep_weights, self.sources)
+        plan, array = launch(runs, out, self.cluster, self.keep_weights, self.sealed)
         submitted = sum(map(len, plan.shares)) if plan else 0
         if already := len(runs) - submitted:
             say(f"{plural(already, 'run')} in the queue already, or running")
@@ -84,22 +83,21 @@ class Watch:
     """Follows the progress of submitted runs, from the shared folder and SLURM's answers."""
 
     def __init__(self, runs: Sequence[Run], out: Path, on_event: Callable[[Event], None]):
-        self.out, self.on_event = out, on_event
+        self.suite, self.out, self.on_event = runs[0].suite, out, on_event
         self.open = dict.fromkeys(runs)
         """Runs that have not ended."""
-        self.suite = runs[0].suite
         self.lost_since: dict[Run, float] = {}
         """Time since which a run has no job, or a result that cannot be read."""
-        self.asked = 0.0
-        """Time of the last query to SLURM."""
-        self.queue: Queue | None = None
 
     def until_all_ended(self) -> None:
-        said = ""
+        queue, said = None, ""
         while self.open:
             text = ""
             try:
-                self.poll()
+                if queue is None or time.monotonic() - queue.asked > ASK_SLURM_EVERY_S:
+                    queue = Queue.read(self.out, self.suite)
+                for run in list(self.open):
+                    self.report(run, queue)
             except InputError as error:
                 text = str(error)
             if text and text != said:
@@ -108,37 +106,30 @@ class Watch:
             if self.open:
                 time.sleep(ASK_SLURM_EVERY_S if text else POLL_EVERY_S)
 
-    def poll(self) -> None:
-        """Check every open run once."""
-        if self.queue is None or time.monotonic() - self.asked > ASK_SLURM_EVERY_S:
-            self.queue, self.asked = Queue.read(self.out, self.suite), time.monotonic()
-        for run in list(self.open):
-            self.report(run, self.queue.status(run, self.out), self.queue)
+    def report(self, run: Run, queue: Queue) -> None:
+        """Report what has become of an open run."""
+        if event := self.event_of(run, queue):
+            if event.ends:
+                self.open.pop(run)
+            self.on_event(event)
 
-    def report(self, run: Run, status: Status, queue: Queue) -> None:
+    def event_of(self, run: Run, queue: Queue) -> Event | None:
+        status = queue.status(run, self.out)
         if status.state in ("done", "diverged"):
             result = run.result(self.out)
             assert result is not None
-            self.end(Event("finished", run, result.steps, summarize_result(result)))
-        elif status.state == "failed":
-            self.end(Event("failed", run, text=status.reason))
-        elif queue.job(run):
+            return Event("finished", run, result.steps, summarize_result(result))
+        if status.state == "failed":
+            return Event("failed", run, text=status.reason)
+        if queue.job(run):
             self.lost_since.pop(run, None)
-            if status.heartbeat:
-                self.on_event(Event("step", run, status.heartbeat.step))
-        else:
-            self.handle_lost_job(run, status)
-
-    def handle_lost_job(self, run: Run, status: Status) -> None:
-        """Give up a run that lost its job, once the loss is certain."""
+            return Event("step", run, status.heartbeat.step) if status.heartbeat else None
         since = self.lost_since.setdefault(run, time.monotonic())
-        # The loss is certain once SLURM, queried after the job disappeared, reports a reason. A network file system may fail to
-        # read a result for a moment.
-        certain = status.reason and status.state != "unreadable" and self.asked > since
-        if certain or time.monotonic() - since > LOST_AFTER_S:
-            kind: Literal["locked", "lost"] = "locked" if status.state == "running" else "lost"
-            self.end(Event(kind, run, text=status.reason or "its job ended without a result; see its log"))
-
-    def end(self, event: Event) -> None:
-        self.open.pop(event.run)
-        self.on_event(event)
+        # The loss is certain once SLURM, asked after the job disappeared, has a reason. A network file system may fail to read
+        # a result for a moment.
+        certain = status.reason and status.state != "unreadable" and queue.asked > since
+        if not certain and time.monotonic() - since <= LOST_AFTER_S:
+            return None
+        if status.state == "running":
+            return Event("locked", run)
+        return Event("lost", run, text=status.reason or "its job ended without a result; see its log")

@@ -116,8 +116,7 @@ class JobWorker:
                 if event.run not in self.first_steps:
                     say(f"{event.run}: at step {event.step}")
                 first = self.first_steps.setdefault(event.run, event.step)
-                sealed = self.plan.sources[event.run.encoding].sealed
-                self.progressed |= event.step > first and not sealed
+                self.progressed |= event.step > first and not self.plan.sealed
             else:
                 self.progressed |= event.kind != "started"
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from bench.result import Record, reading
 from bench.runs.run import Run, RunKey
-from bench.runs.worker import RunRequest
+from bench.runs.worker import RunRequest, Source
 from bench.sealed.request import SealedCode, SealedRequest
 from bench.suites.suite import Suite
 
@@ -22,19 +22,10 @@ from .cluster import Cluster
 HOME, PLAN = ".slurm", "plan.json"
 
 
-class Source(Record):
-    """References from which a node loads an encoding, and the hash of its source at submission."""
-
-    plugins: list[str]
-    sha256: str
-    sealed: SealedCode | None = None
-    """Submitted code, which runs in a sandbox; then there are no ``plugins``."""
-
-
 class Plan(Record):
     """One submission. Jobs read it on their nodes."""
 
-    format: Literal[4] = 4
+    format: Literal[5] = 5
     token: str
     """Time of the submission, UTC; the end of the jobs' name."""
     out: str
@@ -42,7 +33,9 @@ class Plan(Record):
     suite: Suite
     cluster: Cluster
     sources: dict[str, Source]
-    """By encoding."""
+    """By encoding; empty if the runs are sealed."""
+    sealed: SealedCode | None = None
+    """Submitted code, which runs in a sandbox."""
     shares: list[list[RunKey]]
     """The runs of each job: task, encoding, seed and learning rate."""
     keep_weights: list[str]
@@ -61,11 +54,10 @@ class Plan(Record):
         return [Run(self.suite, *key) for key in self.shares[share]]
 
     def request(self, run: Run) -> RunRequest:
-        """The request for a worker, with the source hash of the encoding at submission."""
-        source = self.sources[run.encoding]
-        if source.sealed:
-            return SealedRequest.of_run(run, source.sealed)
-        return RunRequest(self.suite_json, *run.key, tuple(source.plugins), source.sha256)
+        """The request for a worker, with the source of the encoding at submission."""
+        if self.sealed:
+            return SealedRequest.of_run(run, self.sealed)
+        return RunRequest(self.suite_json, *run.key, self.sources[run.encoding])
 
     @cached_property
     def suite_json(self) -> str:

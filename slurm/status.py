@@ -1,16 +1,16 @@
 """The state of every run: files in the shared folder merged with SLURM's answers, and ``lprime status`` of it."""
 
 import os
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from bench.result import RUN_FOLDER
-from bench.runs.progress import format_duration
 from bench.runs.run import Run, RunKey, plan_runs
 from bench.runs.run_lock import Heartbeat, read_heartbeat
 from bench.suites.suite import Suite
@@ -62,6 +62,8 @@ class Queue:
     """Pending and running jobs of these submissions."""
     no_answer: str = ""
     """Why SLURM did not answer, if it did not."""
+    asked: float = field(default_factory=time.monotonic)
+    """When it was asked."""
 
     @classmethod
     def read(cls, out: Path, suite: Suite, need: bool = True) -> "Queue":
@@ -163,22 +165,19 @@ def runs_on_disk(suite: Suite, out: Path) -> Iterator[Run]:
 
 
 def status_rows(statuses: dict[Run, Status]) -> list[dict[str, Any]]:
-    """One JSON object per run; keys about its job are present if they have a value."""
+    """One JSON object per run, with the keys that have a value."""
     rows = []
     for run, status in statuses.items():
-        row: dict[str, Any] = {"task": run.task, "encoding": run.encoding, "seed": run.seed}
-        row |= {} if run.learning_rate is None else {"learning_rate": run.learning_rate}
-        row |= {"state": status.state}
+        row: dict[str, Any] = {"task": run.task, "encoding": run.encoding, "seed": run.seed, "learning_rate": run.learning_rate}
+        row["state"] = status.state
         if beat := status.heartbeat:
-            reported = datetime.fromtimestamp(beat.at, UTC).isoformat(timespec="seconds")
             left = None if beat.seconds_left is None else round(beat.seconds_left)
-            row |= {"step": beat.step, "steps": beat.steps, "steps_per_s": round(beat.rate, 2)}
-            row |= {"seconds_left": left, "reported": reported}
-        job = status.job
-        row |= {"job_time_left": job.time_left} if status.state == "running" and job else {}
-        known = {"job": job.id, "node": job.node} if job else {}
-        row |= {key: value for key, value in {**known, "reason": status.reason}.items() if value}
-        rows.append(row)
+            row |= {"step": beat.step, "steps": beat.steps, "steps_per_s": round(beat.rate, 2), "seconds_left": left}
+            row["reported"] = datetime.fromtimestamp(beat.at, UTC).isoformat(timespec="seconds")
+        if job := status.job:
+            row |= {"job_time_left": job.time_left, "job": job.id, "node": job.node}
+        row["reason"] = status.reason
+        rows.append({key: value for key, value in row.items() if value not in (None, "")})
     return rows
 
 
@@ -236,28 +235,13 @@ def running_lines(statuses: dict[Run, Status]) -> list[str]:
     """Progress of the active runs, and the job that works on each, if any."""
     from tabulate import tabulate
 
-    running = [(run, status) for run, status in statuses.items() if status.state == "running"]
-    if not running:
-        return []
-    header = ["running", "step", "steps/s", "time left", "node", "job", "job's time left"]
-    jobs = [[s.job.node, s.job.id, s.job.time_left] if s.job else [] for _, s in running[:MOST_ROWS]]
-    table = [[run, *progress_cells(s.heartbeat), *job] for (run, s), job in zip(running, jobs, strict=False)]
-    return ["", tabulate(table, headers=header, tablefmt="simple", disable_numparse=True), *more(running)]
+    rows = status_rows({run: status for run, status in statuses.items() if status.state == "running"})
+    return ["", tabulate(rows[:MOST_ROWS], headers="keys", tablefmt="simple"), *more(rows)] if rows else []
 
 
 def more(rows: Sequence[object]) -> list[str]:
     """A line that counts the rows that are not shown, if any."""
     return [f"… and {len(rows) - MOST_ROWS} more"] if len(rows) > MOST_ROWS else []
-
-
-def progress_cells(beat: Heartbeat | None) -> list[str]:
-    """Step, steps per second and time left of a run."""
-    if beat is None:
-        return ["starting", "", ""]
-    left = "evaluation" if beat.step == beat.steps else ""
-    if not left and beat.seconds_left is not None:
-        left = format_duration(beat.seconds_left)
-    return [f"{beat.step}/{beat.steps}", f"{beat.rate:.1f}" if beat.rate else "", left]
 
 
 def reason_lines(statuses: dict[Run, Status]) -> list[str]:

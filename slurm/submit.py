@@ -12,37 +12,34 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
-from types import MappingProxyType
 
 from bench.files import write_atomic
-from bench.plugins import registry
-from bench.plugins.registry import get_encoding
-from bench.plugins.source_hash import source_hash
 from bench.runs.estimate import estimate
 from bench.runs.run import FAILURE, Run
 from bench.runs.shared_training import group_by_training, shared_trainings
+from bench.runs.worker import Source
+from bench.sealed.request import SealedCode
 from tasks import InputError
 
 from . import commands
 from .cluster import Cluster
 from .job import NO_MPS, NOT_IMPORTABLE, NOT_SHARED, REQUEUE
-from .records import PLAN, Plan, Source
+from .records import PLAN, Plan
 from .status import Queue
 
-NO_SOURCES: Mapping[str, Source] = MappingProxyType({})
 TIME_LIMIT_FRACTION = 0.8
 """Jobs are planned to end within this fraction of the time limit: estimates err, and imports take time."""
 
 
 def launch(
-    runs: Sequence[Run], out: Path, cluster: Cluster, keep_weights: bool = False, sources: Mapping[str, Source] = NO_SOURCES
+    runs: Sequence[Run], out: Path, cluster: Cluster, keep_weights: bool = False, sealed: SealedCode | None = None
 ) -> tuple[Plan | None, str]:
     """Submit the runs that are in no job yet, as one array of jobs.
 
     Arguments:
         runs: of one suite. Reports of their earlier failures are deleted.
         keep_weights: whether all runs keep their weights, and not only those whose training others share.
-        sources: sources of encodings that are not to be loaded here.
+        sealed: submitted code, whose encoding all runs are of. It is not loaded here.
 
     Returns:
         The plan and SLURM's id of the array; None and an empty text if there was nothing to submit.
@@ -50,7 +47,7 @@ def launch(
     Raises:
         InputError: SLURM does not answer, refuses the jobs, or has jobs of another version of this suite.
     """
-    todo, plan = plan_submission(runs, out, cluster, Queue.read(out, runs[0].suite), keep_weights, sources)
+    todo, plan = plan_submission(runs, out, cluster, Queue.read(out, runs[0].suite), keep_weights, sealed)
     if plan is None:
         return None, ""
     write_atomic(plan.folder / PLAN, plan.model_dump_json() + "\n")
@@ -69,7 +66,7 @@ def plan_submission(
     cluster: Cluster,
     queue: Queue,
     keep_weights: bool = False,
-    sources: Mapping[str, Source] = NO_SOURCES,
+    sealed: SealedCode | None = None,
 ) -> tuple[Sequence[Run], Plan | None]:
     """The runs that are in no job yet, and their plan; None if there are no such runs. Writes nothing.
 
@@ -98,7 +95,8 @@ def plan_submission(
         out=str(out.resolve()),
         suite=queue.suite,
         cluster=cluster,
-        sources={name: sources.get(name) or encoding_source(name) for name in encodings},
+        sources={} if sealed else {name: Source.of(name) for name in encodings},
+        sealed=sealed,
         shares=[[run.key for run in share] for share in shares],
         keep_weights=[name for name in encodings if keep_weights or name in shared],
     )
@@ -116,12 +114,6 @@ def split_into_shares(runs: Sequence[Run], cluster: Cluster, seconds: Mapping[Ru
     filling = int(planned * cluster.at_once / fmean(seconds.values()))
     size = max(cluster.runs_per_job or max(cluster.at_once, filling), math.ceil(len(runs) / most))
     return [list(runs[start : start + size]) for start in range(0, len(runs), size)]
-
-
-def encoding_source(name: str) -> Source:
-    """References of an encoding with absolute paths, and the current hash of its source."""
-    encoding = get_encoding(name)
-    return Source(plugins=list(registry.references(encoding)), sha256=source_hash(encoding))
 
 
 SCRIPT = """\

@@ -12,13 +12,14 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from statistics import fmean
 
 from bench.files import NotWritten
-from bench.result import Result
+from bench.result import Record, Result
 from bench.suites.suite import Suite
 from tasks import InputError
 
@@ -28,6 +29,8 @@ from .run_lock import LockedElsewhere
 STOPPED = 75
 """Exit code of a worker that ends on purpose, with its run saved or not begun (``EX_TEMPFAIL``). Not 0, since code of a
 plugin may end the process with 0 too."""
+IDLE_POLL_S = 0.5
+"""Seconds between two looks of an idle worker at whether it should stop."""
 
 
 def end_with_parent() -> None:
@@ -42,6 +45,31 @@ def end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
+class Source(Record):
+    """How a process finds an encoding."""
+
+    plugins: tuple[str, ...] = ()
+    """References to load first, if the encoding is neither built in nor installed; with absolute paths."""
+    sha256: str = ""
+    """Hash of its source when its runs were asked for."""
+
+    @classmethod
+    def of(cls, encoding: str) -> "Source":
+        """The source at present.
+
+        Raises:
+            InputError: there is no such encoding.
+        """
+        from bench.plugins import registry
+        from bench.plugins.source_hash import source_hash
+
+        found = registry.get_encoding(encoding)
+        return cls(plugins=tuple(registry.references(found)), sha256=source_hash(found))
+
+
+BUILT_IN = Source()
+
+
 @dataclass(frozen=True)
 class RunRequest:
     """A run as plain data, to be sent to another process."""
@@ -52,25 +80,18 @@ class RunRequest:
     encoding: str
     seed: int
     learning_rate: float | None = None
-    plugins: tuple[str, ...] = ()
-    """References to load first, if the encoding is neither built in nor installed."""
-    source: str = ""
-    """Source hash of the encoding when the request was made."""
+    source: Source = BUILT_IN
     keep_weights: bool = False
     """See ``run_one``."""
 
     @classmethod
     def of(cls, run: Run) -> "RunRequest":
-        """The request for a run, with the references and the present source hash of its encoding."""
-        from bench.plugins import registry
-        from bench.plugins.source_hash import source_hash
-
+        """The request for a run, with the present source of its encoding."""
         suite = run.suite.model_dump_json()
         try:
-            encoding = registry.get_encoding(run.encoding)
+            return cls(suite, *run.key, Source.of(run.encoding))
         except InputError:  # the run will fail, and say why
             return cls(suite, *run.key)
-        return cls(suite, *run.key, registry.references(encoding), source_hash(encoding))
 
     def run(self) -> Run:
         return Run(Suite.model_validate_json(self.suite), self.task, self.encoding, self.seed, self.learning_rate)
@@ -91,43 +112,25 @@ class RunRequest:
         from bench.plugins import registry
         from bench.plugins.source_hash import source_hash
 
-        for reference in self.plugins:
+        for reference in self.source.plugins:
             registry.load_reference(reference)
-        source = source_hash(registry.get_encoding(self.encoding))
-        if self.source and source != self.source:
+        asked, now = self.source.sha256, source_hash(registry.get_encoding(self.encoding))
+        if asked and now != asked:
             raise InputError(
-                f"the source of {self.encoding} changed after this run was asked for (hash {self.source[:12]} then, "
-                f"{source[:12]} now); ask again with --retry-failed to run it as it is now"
+                f"the source of {self.encoding} changed after this run was asked for (hash {asked[:12]} then, "
+                f"{now[:12]} now); ask again with --retry-failed to run it as it is now"
             )
 
 
-class PoolConnection:
-    """The worker's end of the pipe. Knows whether the worker should stop: after SIGTERM, or when the pool has died."""
-
-    def __init__(self, pipe: Connection):
-        self.pipe, self.parent = pipe, os.getppid()
-        self.stop_requested, self.idle = False, True
-        signal.signal(signal.SIGTERM, self.on_signal)
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pool handles Ctrl-C
-
-    def on_signal(self, *_: object) -> None:
-        self.stop_requested = True
-        if self.idle:
-            sys.exit(STOPPED)
-
-    def should_stop(self) -> bool:
-        return self.stop_requested or os.getppid() != self.parent
-
-    def send(self, kind: str, step: int = 0, text: str = "") -> None:
-        try:
-            self.pipe.send((kind, step, text))
-        except ConnectionError:
-            self.stop_requested = True
-
-
 def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: float) -> None:
-    """Entry point of the process."""
-    pool = PoolConnection(pipe)
+    """Entry point of the process. It stops after SIGTERM, or when the pool has died."""
+    asked, pool = threading.Event(), os.getppid()
+    signal.signal(signal.SIGTERM, lambda *_: asked.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pool handles Ctrl-C
+
+    def should_stop() -> bool:
+        return asked.is_set() or os.getppid() != pool
+
     import torch  # slow: once per worker, after the signal handler is installed
 
     from bench.training.cuda_graphs import Allocator
@@ -136,30 +139,26 @@ def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: flo
     from . import run_one  # noqa: F401
 
     torch.set_num_threads(1)
-    pool.send("ready")
-    while True:
-        try:
+    with suppress(EOFError, ConnectionError):  # the pool has died
+        pipe.send(("ready", 0, ""))
+        while not (should_stop() or Allocator.broken):
+            if not pipe.poll(IDLE_POLL_S):
+                continue
             request: RunRequest = pipe.recv()
-        except (EOFError, ConnectionError):
-            return
-        pool.idle = False
-        run = request.run()
-        try:
-            result = request.execute(Path(out), device, checkpoint_every_s, pool.should_stop)
-            pool.send("finished", result.steps, summarize_result(result))
-        except Stopped:
-            sys.exit(STOPPED)
-        except LockedElsewhere:
-            pool.send("locked")
-        except (Exception, SystemExit) as error:  # a hook that calls exit() must not look like a requested stop
-            pool.send("failed", 0, report_failure(run, Path(out), error))
-            if isinstance(error, RuntimeError) and "CUDA error" in str(error):
-                sys.exit(STOPPED)  # every later call of CUDA in this process would fail too
-        pool.idle = True
-        if Allocator.broken or pool.stop_requested:
-            sys.exit(STOPPED)
-        if torch.cuda.is_initialized():
-            torch.cuda.empty_cache()  # the memory of this run's evaluation, for processes that share the GPU
+            try:
+                result = request.execute(Path(out), device, checkpoint_every_s, should_stop)
+                pipe.send(("finished", result.steps, summarize_result(result)))
+            except Stopped:
+                break
+            except LockedElsewhere:
+                pipe.send(("locked", 0, ""))
+            except (Exception, SystemExit) as error:  # a hook that calls exit() must not look like a requested stop
+                pipe.send(("failed", 0, report_failure(request.run(), Path(out), error)))
+                if isinstance(error, RuntimeError) and "CUDA error" in str(error):
+                    break  # every later call of CUDA in this process would fail too
+            if torch.cuda.is_initialized():
+                torch.cuda.empty_cache()  # the memory of this run's evaluation, for processes that share the GPU
+    sys.exit(STOPPED)
 
 
 def report_failure(run: Run, out: Path, error: BaseException) -> str:

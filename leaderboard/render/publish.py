@@ -18,8 +18,8 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 from bench.result import reading
-from leaderboard.results.chosen import nothing_published
 from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, read_file, write_if_changed
+from leaderboard.results.frame import nothing_published
 from leaderboard.stats.rows import Board
 from tasks import InputError
 

@@ -11,9 +11,9 @@ import pandas as pd
 from bench.findings.finding import OUTCOMES, Finding, read_outcomes, shipped_findings
 from bench.findings.verdict import RULES, Judgement, verdict_of
 from leaderboard.results import read_local, read_published, together
-from leaderboard.results.cards import relative_costs
-from leaderboard.results.chosen import nothing_published, published_suites
 from leaderboard.results.facts import fact
+from leaderboard.results.frame import nothing_published, published_suites
+from leaderboard.results.store import relative_costs
 from leaderboard.stats.rows import LOCAL, Board, is_ranked
 from tasks import InputError, unknown
 

@@ -4,8 +4,7 @@ Frame of runs: one row per finished run, with the scalar columns ``columns.RUN``
 (``published`` or ``local``), and the columns ``columns.BY_LENGTH``, whose cells are arrays with one number per test length.
 """
 
-from .chosen import read_local, read_published
 from .columns import BY_LENGTH, RUN, TIDY
-from .frame import Damaged, together
+from .frame import Damaged, read_local, read_published, together
 
 __all__ = ["BY_LENGTH", "RUN", "TIDY", "Damaged", "read_local", "read_published", "together"]

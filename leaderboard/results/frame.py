@@ -1,19 +1,26 @@
-"""The frame of runs, built from results."""
+"""The frame of runs: published ones, your own, or both.
+
+Your own are in run folders, ``<out>/<suite>/<task>/<encoding>/seed-<n>…/result.json``; see ``store`` for the published ones.
+"""
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from bench.result import Result, check_identity, reading
-from tasks import InputError
+from bench.result import RESULT, RUN_FOLDER, Result, parse_result
+from bench.suites.suite import is_shipped, load_suite, shipped
+from tasks import InputError, unknown
 
 from .columns import BY_LENGTH, RUN
+from .facts import facts
+from .file_names import RESULTS, SUFFIX, read_file
 
 KEY = ["origin", "suite", "fingerprint", "task", "encoding", "learning_rate", "seed"]
 """Columns that identify a run."""
@@ -25,21 +32,12 @@ class Damaged(UserWarning):
 
 
 def read_text(where: str, data: bytes, expected: str) -> Result | None:
-    """The result in a text; None and a warning ``Damaged`` if it cannot be read, or belongs elsewhere.
-
-    Arguments:
-        where: the file, or the line of a file.
-        expected: path of the run below the results folder, or the beginning of that path: ``<suite>/``.
-    """
+    """The result in a text; None and a warning ``Damaged`` if it cannot be read, or belongs elsewhere. See ``parse_result``."""
     try:
-        with reading(where, "is not a whole result"):
-            result = Result.model_validate_json(data)
-        if not result.path.startswith(expected):
-            check_identity(where, result.path, expected)
+        return parse_result(where, data, expected)
     except InputError as fault:
         skip(str(fault))
         return None
-    return result
 
 
 def build_frame(results: Iterable[Result], origin: str) -> pd.DataFrame:
@@ -106,3 +104,101 @@ def refuse_damage() -> Iterator[None]:
             yield
         except Damaged as fault:
             raise InputError(str(fault).removesuffix("; skipped")) from fault
+
+
+def local_results(out: Path, suite: str) -> Iterator[Result]:
+    """The finished runs of a suite under ``out``, by task, encoding and seed."""
+    for path in sorted((out / suite).glob(f"*/*/seed-*/{RESULT}")):
+        run = path.parent.relative_to(out)
+        named = RUN_FOLDER.fullmatch(run.name) and not any(part.startswith(".") for part in run.parts)
+        if named and (result := read_text(str(path), read_file(path), run.as_posix())):
+            yield result
+
+
+def stored_results(folder: Path, suite: str) -> Iterator[tuple[Result, bytes]]:
+    """The published runs of a suite, each with its line."""
+    for path in sorted((folder / RESULTS / suite).glob(f"[!.]*{SUFFIX}")):
+        for number, line in enumerate(read_file(path).splitlines(), 1):
+            if result := read_text(f"{path}, line {number}", line, suite):
+                yield result, line
+
+
+def read_local(out: Path, suite: str) -> pd.DataFrame:
+    """The frame of the finished runs of a suite under ``out``; without rows if there are none."""
+    return build_frame(local_results(out, suite), "local")
+
+
+def read_published(folder: Path, suite: str | None = None) -> pd.DataFrame:
+    """The frame of the published runs, by suite, encoding, task, learning rate and seed; without rows if there are none.
+
+    What an encoding was compared with is what the bibliography says now.
+
+    Arguments:
+        folder: of the published board.
+        suite: read this suite only.
+    """
+    names = published_suites(folder) if suite is None else [suite]
+    results = (result for name in names for result, _ in stored_results(folder, name))
+    runs = build_frame(results, "published")
+    now = {name: entry["source"] for name, entry in facts().items() if "source" in entry}
+    return runs.assign(source=runs["encoding"].map(now).fillna(runs["source"]))
+
+
+def read_runs(suites: Sequence[str] | None, out: Path | None, board: Path | None) -> pd.DataFrame:
+    """The frame of published runs and of your own, of some suites or of all.
+
+    Arguments:
+        suites: names; None reads all.
+        out: folder of your runs; None leaves them out.
+        board: folder of the published board; None leaves it out.
+
+    Raises:
+        InputError: there are no results.
+    """
+    if board and not out and not published_suites(board):
+        raise nothing_published(board)
+    names = sorted(set(suites or known_suites(out, board)))
+    frames = [read_published(board, name) for name in names] if board else []
+    frames += [read_local(out, name) for name in names] if out else []
+    if not any(map(len, frames)):
+        places = ", ".join(str(place) for place in (board, out) if place is not None)
+        raise InputError(f"no results{f' of suite {names[0]}' if suites else ''} under {places or 'no folder'}")
+    return together(*frames)
+
+
+def suites_with_runs(out: Path) -> list[str]:
+    """Names of the suites that have finished runs under ``out``, sorted."""
+    return sorted({path.parents[3].name for path in out.glob(f"*/*/*/seed-*/{RESULT}")})
+
+
+def published_suites(folder: Path) -> list[str]:
+    """Names of the published suites, sorted."""
+    return [path.name for path in sorted((folder / RESULTS).glob("[!.]*")) if path.is_dir()]
+
+
+def known_suites(out: Path | None, board: Path | None) -> set[str]:
+    return {*(suites_with_runs(out) if out else ()), *(published_suites(board) if board else ())}
+
+
+def suite_name(suite: str | Path, out: Path | None = None, board: Path | None = None) -> str:
+    """The name of a suite that is given by its name, or as the path of its YAML file.
+
+    Arguments:
+        out, board: folders of runs and of the published board, whose suites are known too.
+
+    Raises:
+        InputError: there is no such suite, with the nearest match; or its file is broken.
+    """
+    text = str(suite)
+    if text.endswith((".yaml", ".yml")):
+        return load_suite(text).name
+    have = known_suites(out, board)
+    if text not in have and not is_shipped(text):
+        raise unknown("suite", text, [*have, *shipped()])
+    return text
+
+
+def nothing_published(folder: Path) -> InputError:
+    return InputError(
+        f"nothing is published under {folder}; expected results/<suite>/<encoding>.jsonl, as `lprime publish SUITE` writes them"
+    )

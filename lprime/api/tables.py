@@ -7,7 +7,7 @@ from bench.runs.run import check_seed
 from bench.suites.suite import load_suite
 from leaderboard import published_folder
 from leaderboard.export import tidy
-from leaderboard.results.chosen import read_runs, suite_name
+from leaderboard.results.frame import read_runs, suite_name
 
 if TYPE_CHECKING:
     import pandas as pd

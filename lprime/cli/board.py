@@ -33,7 +33,7 @@ def board(
         print(check_rendered(to))
         return 0
     from leaderboard.render.published import Published, joint_board, local_board
-    from leaderboard.results.chosen import suite_name, suites_with_runs
+    from leaderboard.results.frame import suite_name, suites_with_runs
     from tasks import InputError
 
     folder = published_folder(to)

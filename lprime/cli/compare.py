@@ -32,7 +32,7 @@ def compare(
     from rich.console import Console
 
     from leaderboard.render.terminal import comparison, print_comparison
-    from leaderboard.results.chosen import suite_name
+    from leaderboard.results.frame import suite_name
 
     folder = published_folder(board)
     name, names = suite_name(suite, out, folder), (full_name(a), full_name(b))
@@ -54,7 +54,7 @@ def find_pair(suite: str, names: tuple[str, str], out: Path, board: Path, publis
     """
     from leaderboard.render.published import joint_board, local_board
     from leaderboard.results import read_local
-    from leaderboard.results.chosen import published_suites
+    from leaderboard.results.frame import published_suites
     from leaderboard.stats.rows import LOCAL
 
     if not published and (suite not in published_suites(board) or set(read_local(out, suite)["encoding"]).issuperset(names)):

@@ -29,7 +29,7 @@ def export(
     Exit code 1: a damaged result was skipped.
     """
     from leaderboard.export import refuse_path, tidy, write_table
-    from leaderboard.results.chosen import read_runs, suite_name
+    from leaderboard.results.frame import read_runs, suite_name
     from tasks import plural
 
     refuse_path(to, force)

@@ -23,7 +23,7 @@ def publish(
     from bench.measure.measure import measure_cards
     from leaderboard.render.publish import render_published
     from leaderboard.results import read_published
-    from leaderboard.results.cards import read_cards, write_cards
+    from leaderboard.results.store import read_cards, write_cards
     from tasks import plural
 
     if suite is not None:
@@ -37,7 +37,7 @@ def publish(
 def publish_suite(suite: str, out: Path, to: Path, encodings: list[str]) -> None:
     """Publish one suite's runs and its probes."""
     from leaderboard.results import read_published
-    from leaderboard.results.chosen import suite_name
+    from leaderboard.results.frame import suite_name
     from leaderboard.results.probes import of_runs, publish_probes, read_local
     from leaderboard.results.store import publish
     from tasks import plural

@@ -148,11 +148,8 @@ def executor_for(
     """
     if cluster:
         from slurm.executor import SlurmExecutor
-        from slurm.records import Source
 
-        sealed = Source(plugins=[], sha256=code.encoding.source_sha256, sealed=code) if code else None
-        sources = {code.encoding.name: sealed} if code and sealed else {}
-        return SlurmExecutor(cluster, keep_weights=keep is not None, sources=sources, **options)
+        return SlurmExecutor(cluster, keep_weights=keep is not None, sealed=code, **options)
     from bench.runs.pool import local_pool
     from bench.sealed.request import SealedRequest
 

@@ -131,7 +131,7 @@ def test_a_changed_source_stops_the_run(here, monkeypatch):
     written(here / "mine.py", "mine")
     get_encoding("mine.py")
     (order,) = (RunRequest.of(run) for run in plan_runs(suite_of("nope"), ["mine"], ["copying"]))
-    assert order.plugins == (f"{here.resolve()}/mine.py:Mine",)
+    assert order.source.plugins == (f"{here.resolve()}/mine.py:Mine",)
     monkeypatch.chdir("/")
     with new_registry():  # another process
         order.load_encoding()

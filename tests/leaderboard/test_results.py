@@ -14,8 +14,8 @@ from synthetic_results import CURVE, GOOD, full, record, result, store, suite, t
 from bench.result import RESULT
 from leaderboard.render.published import build_board, joint_board
 from leaderboard.results import Damaged, read_local, read_published
-from leaderboard.results.chosen import read_runs
 from leaderboard.results.file_names import file_name, page_name
+from leaderboard.results.frame import read_runs
 from leaderboard.results.store import Publication, publish
 from tasks import InputError
 

@@ -68,12 +68,12 @@ def test_progress_of_running_runs(tiny, tmp_path):
         key: value for key, value in found[half.key[:3]].items() if key not in ("task", "encoding", "seed")
     }
     assert found[fresh.key[:3]].keys() == {"task", "encoding", "seed", "state"}
-    lines = {line.split("  ")[0]: line.split() for line in shown.splitlines() if " seed 0 " in line}
-    assert [lines[str(run)][4:] for run in runs] == [
-        ["20/40", "0.2", "0:01:40"],
-        ["44/44", "2.0", "evaluation"],
-        ["starting"],
+    lines = [line.split() for line in shown.splitlines()]
+    assert [next(line[4:-1] for line in lines if line[:4] == ["parity", name, "0", "running"]) for name in ("nope", "t5")] == [
+        ["20", "40", "0.2", "100"],
+        ["44", "44", "2", "0"],
     ]
+    assert ["parity", "alibi", "0", "running"] in lines, "nothing reported yet"
     assert {row["state"] for row in rows(suite, out).values()} == {"missing"}, "a killed process is not running"
 
 

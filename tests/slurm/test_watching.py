@@ -35,8 +35,8 @@ def test_a_run_whose_job_ended_is_given_up_with_the_reason(tmp_path, ended, reas
     (run,) = plan_runs(SUITE, ["nope"], ["parity"], [0])
     lost, events = queue(submitted(tmp_path, [run]), ended), []
     watch = Watch([run], tmp_path, events.append)
-    watch.asked = math.inf  # after the loss
-    watch.report(run, lost.status(run, tmp_path), lost)
+    lost.asked = math.inf  # after the loss
+    watch.report(run, lost)
     assert [(event.kind, event.text) for event in events] == [("lost", reason)] and not watch.open
 
 
@@ -46,7 +46,7 @@ def test_a_run_without_a_job_that_another_process_works_on_is_left_to_it(tmp_pat
     left, events = queue(submitted(tmp_path, [run]), JobInfo("7_0", "COMPLETED")), []
     with lock_run(run.folder(tmp_path)):
         watch = Watch([run], tmp_path, events.append)
-        watch.report(run, left.status(run, tmp_path), left)
+        watch.report(run, left)
     assert [event.kind for event in events] == ["locked"] and not watch.open
 
 
@@ -86,7 +86,7 @@ def test_a_damaged_result_ends_its_run(tmp_path, monkeypatch):
     damaged, events = queue(submitted(tmp_path, [run]), JobInfo("7_0", "COMPLETED")), []
     run.folder(tmp_path).mkdir(parents=True)
     (run.folder(tmp_path) / "result.json").touch()
-    Watch([run], tmp_path, events.append).report(run, damaged.status(run, tmp_path), damaged)
+    Watch([run], tmp_path, events.append).report(run, damaged)
     assert [event.kind for event in events] == ["lost"] and "result.json is not a whole result" in events[0].text
 
 

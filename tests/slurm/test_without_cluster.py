@@ -19,9 +19,9 @@ from slurm import commands, job
 from slurm.commands import JobInfo
 from slurm.executor import SlurmExecutor
 from slurm.job import NO_GPU, NOWHERE, UNSAVED, JobWorker
-from slurm.records import Source, read_plans
+from slurm.records import read_plans
 from slurm.status import Status
-from slurm.submit import NO_SOURCES, launch
+from slurm.submit import launch
 from tasks import InputError
 
 
@@ -100,8 +100,8 @@ def worker(tmp_path, monkeypatch):
     monkeypatch.setattr(job.signal, "signal", lambda *_: None)
     monkeypatch.setattr(job.time, "sleep", lambda seconds: None)
 
-    def make(runs, ends=None, sources=NO_SOURCES, **changes) -> JobWorker:
-        made = JobWorker(planned(tmp_path, runs, cluster(**changes), sources=sources), 0)
+    def make(runs, ends=None, code=None, **changes) -> JobWorker:
+        made = JobWorker(planned(tmp_path, runs, cluster(**changes), sealed=code), 0)
         made.pool = Pool(ends)
         return made
 
@@ -115,7 +115,7 @@ def test_a_job_that_never_gets_to_a_step_gives_up(tmp_path, worker, site, sealed
     texts = dict.fromkeys(("family", "title", "link", "source_sha256"), "")
     record = EncodingRecord(name="nope", ranking="longer", year=0, stage_share=0, settings={}, **texts)
     code = SealedCode(reference="", encoding=record)
-    mine = worker(runs, sources={"nope": Source(plugins=[], sha256="", sealed=code)} if sealed else {})
+    mine = worker(runs, code=code if sealed else None)
     site.controller, mine.start = "JobState=RUNNING", job.GIVE_UP_AT_START
     listener = mine.listener(job.Progress(runs))
     listener(Event("step", runs[0], 1))
