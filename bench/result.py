@@ -174,14 +174,6 @@ class Result(Record):
     def path(self) -> str:
         return run_path(self.suite, self.task, self.encoding.name, self.seed, self.learning_rate)
 
-    @property
-    def in_distribution(self) -> list[LengthScore]:
-        return [s for s in self.scores if s.length <= self.train_length]
-
-    @property
-    def out_of_distribution(self) -> list[LengthScore]:
-        return [s for s in self.scores if s.length > self.train_length]
-
 
 def run_path(suite: str, task: str, encoding: str, seed: int | str, learning_rate: float | None = None) -> str:
     """The identity of a run, which is also its folder below the results folder."""

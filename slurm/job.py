@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -19,7 +19,6 @@ from bench.runs.pool import LocalPool
 from bench.runs.progress import Event, Progress, say
 from bench.runs.run import Run
 from bench.runs.run_lock import is_locked
-from tasks import InputError
 
 from . import commands
 from .records import Plan, read_plan
@@ -41,7 +40,7 @@ SAVE_WITHIN_S = 30.0
 RETRY_LOCKED_S = 10.0
 """Time between two attempts to execute runs that another process has locked."""
 RETRY_REQUEUE_S = 5.0
-MOST_RETRIES = 60
+MOST_TRIES = 61
 """Attempts after which locked runs are left to the other process, to free an idle node."""
 GIVE_UP_AT_START = 10
 """Start from which a job without progress until its time limit gives up; otherwise it might be requeued forever."""
@@ -62,6 +61,7 @@ class JobWorker:
             keep_weights=plan.keep_weights,
         )
         self.start = int(os.environ.get("SLURM_RESTART_COUNT", 0)) + 1
+        self.tally = Progress([])
         self.first_steps: dict[Run, int] = {}
         """First step that each run reported."""
         self.progressed = False
@@ -76,51 +76,36 @@ class JobWorker:
             if len(visible) < gpus:
                 return self.give_up(NO_GPU)
             self.pool.gpus = visible
-        retries = 0
-        while todo := self.unfinished():
-            free = [run for run in todo if not is_locked(run.folder(self.out))]
-            progress = Progress(free)
-            if free:
+        for _ in range(MOST_TRIES):
+            todo = self.unfinished()
+            if free := [run for run in todo if not is_locked(run.folder(self.out))]:
                 say(f"{len(free)} of {len(self.runs)} runs of this job to do, start {self.start} on {platform.node()}")
-                self.pool.execute(free, self.out, self.listener(progress))
-            if any(not event.run.failure(self.out) for event in progress.failed):
-                return self.give_up(UNSAVED)
-            if locked_runs := self.unfinished():
-                if retries == MOST_RETRIES:
-                    say(f"another process is still working on {', '.join(map(str, locked_runs))}: left to it")
-                    break
-                retries += 1
-                time.sleep(RETRY_LOCKED_S)
+                self.tally = Progress(free)
+                self.pool.execute(free, self.out, self.on_event)
+                if any(not event.run.failure(self.out) for event in self.tally.failed):
+                    return self.give_up(UNSAVED)
+                todo = self.unfinished()
+            if not todo:
+                return 0
+            time.sleep(RETRY_LOCKED_S)
+        say(f"another process is still working on {', '.join(map(str, todo))}: left to it")
         return 0
 
     def unfinished(self) -> list[Run]:
-        """Runs of the share without a result and without a failure.
+        """Runs of the share that have not ended. One whose result is damaged is among them: it fails, with the reason, and the
+        others go on."""
+        return [run for run in self.runs if run.state(self.out) not in ("done", "diverged", "failed")]
 
-        One whose result is damaged is among them: it fails, with the reason, and the others go on.
-        """
-
-        def ended(run: Run) -> bool:
-            try:
-                return run.failure(self.out) is not None or run.result(self.out) is not None
-            except InputError:
-                return False
-
-        return [run for run in self.runs if not ended(run)]
-
-    def listener(self, progress: Progress) -> Callable[[Event], None]:
-        """Return a callback that logs events and notes progress."""
-
-        def on_event(event: Event) -> None:
-            progress.on_event(event)
-            if event.kind == "step":
-                if event.run not in self.first_steps:
-                    say(f"{event.run}: at step {event.step}")
-                first = self.first_steps.setdefault(event.run, event.step)
-                self.progressed |= event.step > first and not self.plan.sealed
-            else:
-                self.progressed |= event.kind != "started"
-
-        return on_event
+    def on_event(self, event: Event) -> None:
+        """Log an event, and note progress."""
+        self.tally.on_event(event)
+        if event.ends:
+            self.progressed = True
+            return
+        if event.run not in self.first_steps:
+            say(f"{event.run}: at step {event.step}")
+        first = self.first_steps.setdefault(event.run, event.step)
+        self.progressed |= event.step > first and not self.plan.sealed
 
     def give_up(self, code: int) -> int:
         say(f"stopped: {EXIT_REASONS[code]}")

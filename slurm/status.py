@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from bench.result import RUN_FOLDER
-from bench.runs.run import Run, RunKey, plan_runs
+from bench.runs.run import Run, RunKey, State, plan_runs
 from bench.runs.run_lock import Heartbeat, read_heartbeat
 from bench.suites.suite import Suite
 from tasks import InputError, plural
@@ -21,7 +21,6 @@ from .commands import UNSTARTED, JobInfo, JobKey
 from .job import EXIT_REASONS
 from .records import Plan, read_plans
 
-State = Literal["done", "diverged", "failed", "running", "queued", "paused", "missing", "unreadable"]
 STATES: tuple[State, ...] = get_args(State)
 MOST_ROWS = 20
 """Maximum number of rows shown of a list; the others are only counted."""
@@ -123,9 +122,9 @@ class Queue:
     def status(self, run: Run, out: Path) -> Status:
         try:
             state = run.state(out)
-            failure = run.failure(out) if state == "failed" else None
+            failure = run.failure(out) if state in ("failed", "unreadable") else None
             if state == "unreadable":
-                run.result(out)  # raises an error that says why
+                run.result(out)  # one of the two raises the reason
         except InputError as error:
             return Status("unreadable", reason=str(error))
         info = self.job(run)

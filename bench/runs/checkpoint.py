@@ -20,12 +20,6 @@ from tasks import InputError
 from .run import CHECKPOINT, RESULT, WEIGHTS
 
 
-def collect_tensors(model: Decoder, optimizer: AdamW) -> dict[str, Tensor]:
-    """All tensors of a run: ``model/<name>``; ``step/``, ``exp_avg/`` and ``exp_avg_sq/<name>`` of the optimizer."""
-    tensors = {f"model/{name}": tensor for name, tensor in model.state_dict().items()} | optimizer.moments()
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-
-
 def checksum(tensors: Mapping[str, Tensor], *texts: str) -> str:
     """SHA-256 of texts, tensor names, shapes and bytes; safetensors itself has no checksum."""
     sha = hashlib.sha256("\n".join(texts).encode())
@@ -40,12 +34,16 @@ def save_checkpoint(
 ) -> None:
     """Write everything needed to resume a run.
 
+    Tensors are named ``model/<name>``, and ``step/``, ``exp_avg/`` and ``exp_avg_sq/<name>`` of the optimizer.
+
     Arguments:
         identity: suite fingerprint, task, encoding, seed, source hash, torch version and device; a checkpoint with another
             identity is never resumed.
         name: ``CHECKPOINT``, or ``WEIGHTS`` of a finished training.
     """
-    tensors, text = collect_tensors(model, optimizer), json.dumps(asdict(state))
+    found = {f"model/{name}": tensor for name, tensor in model.state_dict().items()} | optimizer.moments()
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in found.items()}
+    text = json.dumps(asdict(state))
     metadata = {"identity": identity, "state": text, "digest": checksum(tensors, identity, text)}
     write_atomic(folder / name, save(tensors, metadata))
 

@@ -147,7 +147,6 @@ class LocalPool:
             return  # it died while idle; handle_exit follows, and another worker takes the run
         self.queue.remove(run)
         worker.run = run
-        self.on_event(Event("started", run))
 
     def receive(self, worker: Worker) -> None:
         """Forward all pending messages of a worker as events."""
@@ -181,11 +180,7 @@ class LocalPool:
         if worker.run is None:
             raise InputError(f"a worker process ended with {reason} before its first run; see its message above")
         hint = ", out of memory?" if code == -signal.SIGKILL else ""
-        error = f"its worker process died ({reason}{hint})"
-        try:
-            worker.run.fail(self.out, error)
-        except InputError as unwritable:
-            error = f"{error}; {unwritable}"
+        error = worker.run.fail(self.out, f"its worker process died ({reason}{hint})")
         self.on_event(Event("failed", worker.run, text=error))
 
     def stop(self) -> None:

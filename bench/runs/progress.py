@@ -18,7 +18,7 @@ LINE_EVERY_S = 60.0
 class Event:
     """Something that happened to a run."""
 
-    kind: Literal["started", "step", "finished", "failed", "lost", "locked"]
+    kind: Literal["step", "finished", "failed", "lost", "locked"]
     """``lost``: its job ended early for reasons other than the run; ``locked``: another process works on the run."""
     run: Run
     step: int = 0
@@ -29,7 +29,7 @@ class Event:
     @property
     def ends(self) -> bool:
         """Whether the run has ended."""
-        return self.kind not in ("started", "step")
+        return self.kind != "step"
 
     def __str__(self) -> str:
         if not self.ends:

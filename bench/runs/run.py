@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from bench.files import write_atomic
+from bench.files import NotWritten, write_atomic
 from bench.result import RESULT, Result, read_result, reading, run_path
 from bench.suites.parts import Recipe
 from bench.suites.suite import Suite
@@ -42,7 +42,8 @@ CHECKPOINT_EVERY_S = 10.0
 RunKey = tuple[str, str, int, float | None]
 """Task, encoding, seed and learning rate."""
 MOST_SEED = 2**31 - 1
-RunState = Literal["done", "diverged", "failed", "running", "paused", "missing", "unreadable"]
+State = Literal["done", "diverged", "failed", "running", "queued", "paused", "missing", "unreadable"]
+"""``queued``: a job in the queue of a cluster has it."""
 
 
 class Failure(BaseModel):
@@ -161,33 +162,35 @@ class Run:
             return failure if failure.fingerprint in ("", self.suite.fingerprint) else None
         return None
 
-    def state(self, out: Path) -> RunState:
-        """State of the run, read from its folder. A result that cannot be used is ``unreadable``; ``result`` says why."""
+    def state(self, out: Path) -> State:
+        """State of the run, read from its folder. It is ``unreadable`` if ``result`` or ``failure`` cannot be used, which then
+        raise the reason."""
+        folder = self.folder(out)
         try:
             if result := self.result(out):
                 return result.status
+            if not folder.exists():
+                return "missing"
+            if is_locked(folder):
+                return "running"
+            if self.failure(out):
+                return "failed"
         except InputError:
             return "unreadable"
-        folder = self.folder(out)
-        if not folder.exists():
-            return "missing"
-        if is_locked(folder):
-            return "running"
-        if self.failure(out):
-            return "failed"
         return "paused" if (folder / CHECKPOINT).exists() or (folder / WEIGHTS).exists() else "missing"
 
-    def fail(self, out: Path, error: str, traceback: str = "") -> None:
-        """Write the failure report.
+    def fail(self, out: Path, error: str, traceback: str = "") -> str:
+        """Write the failure report; returns the reason, and why the report could not be written if so.
 
         Arguments:
             error: the reason, on one line.
-
-        Raises:
-            NotWritten: the folder cannot be written.
         """
         failure = Failure(error=error, traceback=traceback, finished=now(), fingerprint=self.suite.fingerprint)
-        write_atomic(self.folder(out) / FAILURE, failure.model_dump_json(indent=1) + "\n")
+        try:
+            write_atomic(self.folder(out) / FAILURE, failure.model_dump_json(indent=1) + "\n")
+        except NotWritten as unwritable:
+            return f"{error}; {unwritable}"
+        return error
 
 
 def now() -> str:

@@ -63,11 +63,11 @@ def lock_run(folder: Path, name: str = LOCK) -> Iterator[None]:
 
 
 @contextmanager
-def lock_training(folder: Path, while_waiting: Callable[[], None]) -> Iterator[None]:
+def lock_training(folder: Path, at_step: Callable[[int], None]) -> Iterator[None]:
     """Lock the training of a run's folder, as soon as no other process trains there.
 
     Arguments:
-        while_waiting: called about three times a second; may raise to stop waiting.
+        at_step: called about three times a second meanwhile, with 0; may raise to stop waiting. See ``heartbeat``.
     """
     with ExitStack() as stack:
         while True:
@@ -75,7 +75,7 @@ def lock_training(folder: Path, while_waiting: Callable[[], None]) -> Iterator[N
                 stack.enter_context(lock_run(folder, TRAINING_LOCK))
                 break
             except LockedElsewhere:
-                while_waiting()
+                at_step(0)
         yield
 
 

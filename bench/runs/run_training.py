@@ -71,7 +71,7 @@ def trained(
         training.complete(keep_weights)
         return training
     training.trained_as = shared.encoding
-    with lock_training(training.folder, training.wait):
+    with lock_training(training.folder, at_step):
         if training.has_stage and training.load(WEIGHTS):
             return training
         if not (training.has_stage and training.load(CHECKPOINT)):
@@ -127,7 +127,7 @@ class Training:
         Arguments:
             keep: store the end as ``WEIGHTS``; otherwise it remains as ``CHECKPOINT`` until the caller deletes it.
         """
-        with lock_training(self.folder, self.wait):
+        with lock_training(self.folder, self.at_step):
             self.start = time.monotonic()  # waiting does not count
             if self.load(WEIGHTS):
                 return
@@ -182,7 +182,3 @@ class Training:
         self.at_step(state.step)
         if time.monotonic() - self.last_save > self.checkpoint_every_s:
             self.save()
-
-    def wait(self) -> None:
-        """Called again and again while another process trains."""
-        self.at_step(self.state.step)

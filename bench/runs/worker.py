@@ -55,15 +55,14 @@ class Source(Record):
 
     @classmethod
     def of(cls, encoding: str) -> "Source":
-        """The source at present.
-
-        Raises:
-            InputError: there is no such encoding.
-        """
+        """The source at present; nothing of an unknown encoding, whose runs will fail and say why."""
         from bench.plugins import registry
         from bench.plugins.source_hash import source_hash
 
-        found = registry.get_encoding(encoding)
+        try:
+            found = registry.get_encoding(encoding)
+        except InputError:
+            return cls()
         return cls(plugins=tuple(registry.references(found)), sha256=source_hash(found))
 
 
@@ -87,11 +86,7 @@ class RunRequest:
     @classmethod
     def of(cls, run: Run) -> "RunRequest":
         """The request for a run, with the present source of its encoding."""
-        suite = run.suite.model_dump_json()
-        try:
-            return cls(suite, *run.key, Source.of(run.encoding))
-        except InputError:  # the run will fail, and say why
-            return cls(suite, *run.key)
+        return cls(run.suite.model_dump_json(), *run.key, Source.of(run.encoding))
 
     def run(self) -> Run:
         return Run(Suite.model_validate_json(self.suite), self.task, self.encoding, self.seed, self.learning_rate)
@@ -167,12 +162,9 @@ def report_failure(run: Run, out: Path, error: BaseException) -> str:
     reason = " ".join(str(error).split())
     if not isinstance(error, InputError):  # whose message is complete without the type
         reason = f"{type(error).__name__}{': ' if reason else ''}{reason}"
-    if not isinstance(error, NotWritten):
-        try:
-            run.fail(out, reason, "".join(traceback.format_exception(error)))
-        except NotWritten as unwritable:
-            return f"{reason}; {unwritable}"
-    return reason
+    if isinstance(error, NotWritten):
+        return reason
+    return run.fail(out, reason, "".join(traceback.format_exception(error)))
 
 
 def summarize_result(result: Result) -> str:
@@ -180,9 +172,8 @@ def summarize_result(result: Result) -> str:
     if result.status == "diverged":
         return f"diverged at step {result.steps}"
     bits = result.score_is == "bits"  # of text no whole answer is ever right
-    parts = (
-        [s.nll or math.nan if bits else s.exact for s in part] for part in (result.in_distribution, result.out_of_distribution)
-    )
-    inside, past = map(fmean, parts)
+    numbers = {s.length: s.nll or math.nan if bits else s.exact for s in result.scores}
+    inside = fmean(number for length, number in numbers.items() if length <= result.train_length)
+    past = fmean(number for length, number in numbers.items() if length > result.train_length)
     shared = f", trained as {result.trained_as}" if result.trained_as else ""
     return f"{'nats a token ' * bits}in distribution {inside:.2f}, past L {past:.2f}, {result.timings.total_s:.1f} s{shared}"

@@ -80,23 +80,16 @@ def derive(content: dict[str, Any], vary: Vary) -> dict[str, dict[str, Any]]:
 def changed(content: dict[str, Any], field: str, value: float | str) -> dict[str, Any]:
     """A copy of a suite's content with one thing changed."""
     content = copy.deepcopy(content)
-
-    def update(section: dict[str, Any]) -> None:
+    model, tasks = content["model"], content["tasks"]
+    before = model["width"]
+    sections = [model] if field in MODEL else tasks
+    if field in RECIPE:
+        sections = [recipe for recipe in (content["recipe"], *(task["recipe"] for task in tasks)) if field in recipe]
+    for section in sections:
         if isinstance(value, str):
             product = section[field] * float(value[1:])
             section[field] = product if field in FRACTIONS else round(product)
         else:
             section[field] = value
-
-    if field in MODEL:
-        model, before = content["model"], content["model"]["width"]
-        update(model)
-        model["mlp_width"] = round(model["mlp_width"] * model["width"] / before)
-    elif field in RECIPE:
-        for recipe in (content["recipe"], *(task["recipe"] for task in content["tasks"])):
-            if field in recipe:
-                update(recipe)
-    else:
-        for task in content["tasks"]:
-            update(task)
+    model["mlp_width"] = round(model["mlp_width"] * model["width"] / before)
     return content

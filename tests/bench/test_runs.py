@@ -55,7 +55,7 @@ def test_runs_give_the_numbers_of_this_protocol(tmp_path, encoding):
     changes = {"test_examples": 96, "recipe": {"steps": 100, "warmup_steps": 10}}
     suite = validated(Suite, suite_dict(model=model, tasks=tasks, **changes), "suite")
     result = run_one(Run(suite, "copying", encoding, 3), tmp_path, "cpu")
-    scores = [*result.in_distribution, *result.out_of_distribution]
+    scores = result.scores
     losses, right, accuracy, nll = NUMBERS[encoding]
     assert [dict(result.loss)[step] for step in (5, 40, 100)] == pytest.approx(losses, abs=1e-4)
     found = [score.count * score.exact for score in scores]
@@ -83,8 +83,9 @@ def test_states_are_read_from_files(tmp_path, suite):
     assert run.state(tmp_path) == "failed"
     assert run.failure(tmp_path).error == "it broke"
     (folder / "failure.json").write_text("{")
+    assert run.state(tmp_path) == "unreadable"
     with pytest.raises(InputError, match="not a failure report"):
-        run.state(tmp_path)
+        run.failure(tmp_path)
 
 
 def hold_lock(folder, ready):

@@ -142,7 +142,7 @@ def test_a_diverged_training_is_shared_too(tmp_path, trained):
 def test_a_run_waits_for_another_process_that_makes_its_training(tmp_path, trained, separate):
     folder, results = run_of("rope").folder(tmp_path), []
     waiting = threading.Thread(target=lambda: results.append(run_one(run_of("yarn"), tmp_path, "cpu")))
-    with lock_training(folder, lambda: None):
+    with lock_training(folder, lambda step: None):
         waiting.start()
         time.sleep(1.0)
         assert not trained

@@ -117,20 +117,19 @@ def test_a_job_that_never_gets_to_a_step_gives_up(tmp_path, worker, site, sealed
     code = SealedCode(reference="", encoding=record)
     mine = worker(runs, code=code if sealed else None)
     site.controller, mine.start = "JobState=RUNNING", job.GIVE_UP_AT_START
-    listener = mine.listener(job.Progress(runs))
-    listener(Event("step", runs[0], 1))
+    mine.on_event(Event("step", runs[0], 1))
     with pytest.raises(SystemExit) as ended:
         mine.on_end_signal(signal.SIGUSR2, None)
     assert ended.value.code == NOWHERE, "the first report may come from a checkpoint"
-    listener(Event("step", runs[0], 2))
+    mine.on_event(Event("step", runs[0], 2))
     assert mine.progressed is not sealed
-    listener(Event("finished", runs[0], 2))
+    mine.on_event(Event("finished", runs[0], 2))
     assert mine.progressed
 
 
 def test_a_job_waits_for_runs_of_other_processes_but_not_forever(tmp_path, worker, capsys):
     runs = plan_runs(SUITE, ["nope"], ["parity"])
-    mine = worker(runs, lambda run: run.fail(tmp_path, "an error") or Event("failed", run))
+    mine = worker(runs, lambda run: Event("failed", run, text=run.fail(tmp_path, "an error")))
     with lock_run(runs[0].folder(tmp_path)):
         assert mine.run() == 0
     assert mine.pool.executed == [[runs[1]]]
@@ -142,7 +141,7 @@ def test_a_damaged_result_fails_its_run_only(tmp_path, worker):
     path = runs[0].folder(tmp_path) / RESULT
     path.parent.mkdir(parents=True)
     path.write_text("{")
-    mine = worker(runs, lambda run: run.fail(tmp_path, "an error") or Event("failed", run))
+    mine = worker(runs, lambda run: Event("failed", run, text=run.fail(tmp_path, "an error")))
     assert mine.run() == 0
     assert mine.pool.executed == [list(runs)], "once, and all of them"
 
