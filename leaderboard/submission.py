@@ -164,14 +164,12 @@ def write_submission(
             encoding=encoding_record(cls),
             reference=map_references(reference, lambda _: f"{file.name}:{plugin.__qualname__}"),
         )
-        description = submission.model_dump_json(indent=1) + "\n"
-        contents = {f"{SOURCE}/{file.name}": file.read_bytes(), SUBMISSION: description.encode()}
     except ValidationError as error:
         raise InputError(f"{name} cannot be submitted: {first_fault(error)}") from None
     with folder_atomic(place) as folder:
-        for path, content in contents.items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_bytes(content)
+        (folder / SUBMISSION).write_text(submission.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        (folder / SOURCE).mkdir()
+        (folder / SOURCE / file.name).write_bytes(file.read_bytes())
         try:
             read_submission(folder)
         except InputError as error:

@@ -10,7 +10,6 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -138,10 +137,5 @@ class JobWorker:
             time.sleep(RETRY_REQUEUE_S)
 
 
-def main(arguments: Sequence[str]) -> int:
-    (folder,) = arguments
-    return JobWorker(read_plan(Path(folder)), int(os.environ["SLURM_ARRAY_TASK_ID"])).run()
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(JobWorker(read_plan(Path(sys.argv[1])), int(os.environ["SLURM_ARRAY_TASK_ID"])).run())

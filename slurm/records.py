@@ -7,7 +7,6 @@
         <n>.log                      output of the job with share n
 """
 
-from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -48,7 +47,7 @@ class Plan(Record):
 
     @property
     def folder(self) -> Path:
-        return records_folder(Path(self.out), self.suite.name) / self.token
+        return Path(self.out) / self.suite.name / HOME / self.token
 
     def runs(self, share: int) -> list[Run]:
         return [Run(self.suite, *key) for key in self.shares[share]]
@@ -57,15 +56,7 @@ class Plan(Record):
         """The request for a worker, with the source of the encoding at submission."""
         if self.sealed:
             return SealedRequest.of_run(run, self.sealed)
-        return RunRequest(self.suite_json, *run.key, self.sources[run.encoding])
-
-    @cached_property
-    def suite_json(self) -> str:
-        return self.suite.model_dump_json()
-
-
-def records_folder(out: Path, suite: str) -> Path:
-    return out / suite / HOME
+        return RunRequest(self.suite.model_dump_json(), *run.key, self.sources[run.encoding])
 
 
 def read_plan(folder: Path) -> Plan:
@@ -80,4 +71,4 @@ def read_plan(folder: Path) -> Plan:
 
 def read_plans(out: Path, suite: str) -> list[Plan]:
     """The plans of all submissions of a suite, oldest first."""
-    return [read_plan(path.parent) for path in sorted(records_folder(out, suite).glob(f"*/{PLAN}"))]
+    return [read_plan(path.parent) for path in sorted((out / suite / HOME).glob(f"*/{PLAN}"))]

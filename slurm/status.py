@@ -74,13 +74,14 @@ class Queue:
         Raises:
             InputError: SLURM does not answer, or a plan is damaged.
         """
-        plans = read_plans(out, suite.name)
+        found = cls(suite, read_plans(out, suite.name), {})
         try:
-            return cls(suite, plans, commands.queued_jobs([plan.name for plan in plans]))
+            found.live = commands.queued_jobs([plan.name for plan in found.plans])
         except commands.NoAnswer as error:
             if need:
                 raise
-            return cls(suite, plans, {}, no_answer=str(error))
+            found.no_answer = str(error)
+        return found
 
     def is_current(self, plan: Plan) -> bool:
         """Whether a submission is of this version of the suite."""
@@ -170,7 +171,7 @@ def status_rows(statuses: dict[Run, Status]) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"task": run.task, "encoding": run.encoding, "seed": run.seed, "learning_rate": run.learning_rate}
         row["state"] = status.state
         if beat := status.heartbeat:
-            left = None if beat.seconds_left is None else round(beat.seconds_left)
+            left = round((beat.steps - beat.step) / beat.rate) if beat.rate else None  # of training
             row |= {"step": beat.step, "steps": beat.steps, "steps_per_s": round(beat.rate, 2), "seconds_left": left}
             row["reported"] = datetime.fromtimestamp(beat.at, UTC).isoformat(timespec="seconds")
         if job := status.job:

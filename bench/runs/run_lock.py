@@ -99,11 +99,6 @@ class Heartbeat(Record):
     at: Annotated[float, Field(ge=0)]
     """Time of writing, Unix time."""
 
-    @property
-    def seconds_left(self) -> float | None:
-        """Estimated seconds of training left, without the evaluation; None if the speed is unknown."""
-        return (self.steps - self.step) / self.rate if self.rate else None
-
 
 def read_heartbeat(folder: Path) -> Heartbeat | None:
     """The heartbeat of a run; None if there is none, or it cannot be read or is damaged."""
