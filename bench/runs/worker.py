@@ -119,14 +119,18 @@ class RunRequest:
 
 def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: float) -> None:
     """Entry point of the process. It stops after SIGTERM, or when the pool has died."""
-    asked, pool = threading.Event(), os.getppid()
-    signal.signal(signal.SIGTERM, lambda *_: asked.set())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pool handles Ctrl-C
+    stopping, pool = False, os.getppid()
+
+    def on_signal(*_: object) -> None:
+        nonlocal stopping
+        stopping = True
 
     def should_stop() -> bool:
-        return asked.is_set() or os.getppid() != pool
+        return stopping or os.getppid() != pool
 
-    import torch  # slow: once per worker, after the signal handler is installed
+    signal.signal(signal.SIGTERM, on_signal)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pool handles Ctrl-C
+    import torch  # slow: once per worker, after the signal handlers are installed
 
     from bench.training.cuda_graphs import Allocator
     from bench.training.train import Stopped
@@ -134,24 +138,26 @@ def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: flo
     from . import run_one  # noqa: F401
 
     torch.set_num_threads(1)
+    usable = True
     with suppress(EOFError, ConnectionError):  # the pool has died
         pipe.send(("ready", 0, ""))
-        while not (should_stop() or Allocator.broken):
+        while usable and not (should_stop() or Allocator.broken):
             if not pipe.poll(IDLE_POLL_S):
                 continue
             request: RunRequest = pipe.recv()
             try:
                 result = request.execute(Path(out), device, checkpoint_every_s, should_stop)
-                pipe.send(("finished", result.steps, summarize_result(result)))
+                message = "finished", result.steps, summarize_result(result)
             except Stopped:
                 break
             except LockedElsewhere:
-                pipe.send(("locked", 0, ""))
+                message = "locked", 0, ""
             except (Exception, SystemExit) as error:  # a hook that calls exit() must not look like a requested stop
-                pipe.send(("failed", 0, report_failure(request.run(), Path(out), error)))
-                if isinstance(error, RuntimeError) and "CUDA error" in str(error):
-                    break  # every later call of CUDA in this process would fail too
-            if torch.cuda.is_initialized():
+                message = "failed", 0, report_failure(request.run(), Path(out), error)
+                # After an error of CUDA every later call of it in this process fails too.
+                usable = not (isinstance(error, RuntimeError) and "CUDA error" in str(error))
+            pipe.send(message)
+            if usable and torch.cuda.is_initialized():
                 torch.cuda.empty_cache()  # the memory of this run's evaluation, for processes that share the GPU
     sys.exit(STOPPED)
 

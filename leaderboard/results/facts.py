@@ -29,11 +29,6 @@ def fact(name: str, field: str) -> str:
     return str(known.get(name, {}).get(field) or known.get(base_of(name), {}).get(field, ""))
 
 
-def known(name: str) -> bool:
-    """Whether the bibliography has an entry of that name, or of its wrapper."""
-    return name in facts() or base_of(name) in facts()
-
-
 FAMILIES = {
     "none": "none", "absolute": "absolute", "relative": "relative", "bias": "score bias", "rotary": "rotary",
     "scaling": "scaling", "contextual": "by content", "ids": "position ids", "training": "extra stage",
