@@ -1,6 +1,4 @@
-"""RoPE whose angles are learned: frequencies that training chooses, a base or positions that depend on content."""
-
-import math
+"""RoPE whose angles are learned: frequencies that training chooses, or positions that depend on content."""
 
 import torch
 from jaxtyping import Float
@@ -44,35 +42,6 @@ class GrapeM(Encoding):
     def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
         thetas = (self.log_frequencies[at.layer] / SCALE).double().exp()
         return turned(q, k, (at.positions[..., None] * thetas).unsqueeze(-3))  # axis for the heads
-
-
-class CARoPE(Encoding):
-    """RoPE with the angle i·θ_1^t of pair t replaced by Σ_{l≤i} f_l^t, f_l in (0, 1) from token l, per head.
-
-    f = 1/(softplus(Wh + b) + 1), with W initialised to zero and the constant b such that f = θ_1 = base^(−2/d): training starts
-    at RoPE. Position ids are not used.
-    """
-
-    info = published(
-        "carope",
-        family="rotary",
-        formula="`rope` with angles Σ_{l≤i} f_l^t, f = 1/(softplus(Wh + b) + 1) per head, initialised to 10000^(−2/d)",
-        past="phases grow with the content of all tokens, at most as fast as in the fastest pair of `rope`",
-        lengths="base 10000 at the start, as published",
-        shift_invariant=True,
-    )
-
-    def __init__(self, setup, *, base: float = 10000.0):
-        super().__init__(setup)
-        self.weight = nn.Parameter(torch.zeros(setup.layers, setup.heads, setup.width))
-        target = base ** (2 / setup.head_width) - 1  # softplus(b) = 1/θ_1 − 1
-        self.b = target + math.log(-math.expm1(-target))
-
-    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
-        x = at_least_float32(F.linear(at.h, self.weight[at.layer])) + self.b
-        log_f = -torch.log1p(F.softplus(x)).mT
-        powers = torch.arange(self.setup.head_width // 2, device=log_f.device)
-        return turned(q, k, (log_f[..., None] * powers).exp().cumsum(-2))
 
 
 class RePo(RoPE):
