@@ -69,23 +69,6 @@ def hope(e: Encoding, q: Tensor, k: Tensor, at: At) -> Score:
     return lambda i, j: turned(q[:, :, i], k[:, :, j], (i - j) * thetas)
 
 
-def fope(e: Encoding, q: Tensor, k: Tensor, at: At) -> Score:
-    """Pair t is turned by a sum of the frequencies with a full turn over the training length."""
-    kept = [theta for theta in frequencies(q.shape[-1]).tolist() if theta >= 2 * math.pi / e.setup.train_tokens]
-    outputs = min(len(kept), q.shape[-1] // 4)
-    assert 1 < outputs < q.shape[-1] // 2
-
-    def turn(x: Tensor, i: int) -> Tensor:
-        sums = torch.full((e.setup.heads, x.shape[-1] // 2), 1 + 1j, dtype=torch.complex128)
-        for h in range(e.setup.heads):
-            for t in range(outputs):
-                cos, sin = e.coefficients[:, h, :, t].tolist()
-                sums[h, t] = sum(complex(cos[u] * math.cos(i * x), sin[u] * math.sin(i * x)) for u, x in enumerate(kept))
-        return paired(x[:, :, i]) * sums
-
-    return lambda i, j: (turn(q, i) * turn(k, j).conj()).real.sum(-1) / math.sqrt(q.shape[-1])
-
-
 def da(e: Encoding, q: Tensor, k: Tensor, at: At) -> Score:
     """ReLU(q·k) (1 + e^v) / (1 + e^(v − w r)) / √d."""
     plain, w, v = nope(e, q, k, at), e.w[at.layer].flatten(), e.v[at.layer].flatten()
@@ -150,7 +133,6 @@ FORMULAS: dict[str, Formula] = {  # settings that are lengths follow from the L 
     "nope": nope,
     "hope": hope,
     "hope(base=30.0)": hope,
-    "fope": fope,
     "da": da,
     "rope_nope": ROPE_NOPE,
     "rope_nope_scaled": by_layer([3], nope, windowed(rotary(), 6)),
@@ -174,9 +156,8 @@ FORMULAS: dict[str, Formula] = {  # settings that are lengths follow from the L 
 @pytest.mark.parametrize(("length", "announced_length", "layer"), [(9, 9, 3), (17, 20, 4)])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_attention_is_the_formula(name, length, announced_length, layer):
-    sizes = {"head_width": 16, "train_tokens": 64} if name == "fope" else {"train_tokens": 12}
-    encoding = perturbed(make_encoding(name, 3, layers=6, **sizes), 0.3)
-    q, k, v = qkv(3, length, head_width=sizes.get("head_width", 8))
+    encoding = perturbed(make_encoding(name, 3, layers=6), 0.3)
+    q, k, v = qkv(3, length)
     at = context(encoding, length, announced_length, layer=layer)
     slow = attend(FORMULAS[name](encoding, q, k, at), v)
     assert_same(attention(encoding, q, k, v, at), slow, [q, k, v, *encoding.parameters()], atol=1e-5)
@@ -196,7 +177,6 @@ def logn(e: Encoding, length: int, at: At) -> Tensor:
 SCALES = {
     "ssmax": ssmax,
     "logn": logn,
-    "head_scale": lambda e, length, at: e.s[at.layer, :, None].expand(-1, length),
 }
 SCALED = [
     *(
@@ -205,7 +185,6 @@ SCALED = [
         for inner in ("nope", "rope", "hard_alibi", "kerple_log", "kerple_power")
     ),
     "ssmax(rope,start=1.0)",
-    "head_scale(nope)",
 ]
 
 

@@ -265,11 +265,17 @@ def test_random_floats_are_increasing_up_to_the_longest_length():
     assert ids.max() > 12  # beyond the training length with probability 1 − (12/120)¹²
 
 
-@oracle("pose(rope)", against="dwzhu-pku/PoSE, its cut and gap")
-def test_pose_has_one_gap_in_the_first_half():
-    pose = make_encoding("pose(rope)", 2, longest_tokens=120)
-    drawn = [pose.positions(torch.zeros(1, 12), At(12, generator=torch.Generator().manual_seed(n))) for n in range(300)]
-    gaps = torch.stack(drawn).diff() - 1
-    assert (gaps >= 0).all() and ((gaps > 0).sum(1) <= 1).all() and gaps.sum(1).max() in range(100, 120 - 12 + 1)
-    assert gaps.sum(0).nonzero().flatten().tolist() == list(range((12 + 1) // 2))
+@oracle("pose(rope)", against="golden/pose")
+@pytest.mark.parametrize("case", load("pose")["outputs"]["cases"], ids=lambda case: f"{case['tokens']} of {case['longest']}")
+def test_pose_ids_of_given_draws_equal_the_authors(case, monkeypatch):
+    draws, asked = [case["cut"], case["gap"]], []
+
+    def randint(high: int, shape: tuple, **_: object) -> Tensor:
+        asked.append(high)
+        return torch.full(shape, draws[len(asked) - 1]["drawn"] - draws[len(asked) - 1]["low"])
+
+    monkeypatch.setattr(torch, "randint", randint)
+    pose = make_encoding("pose(rope)", 2, longest_tokens=case["longest"])
+    ids = pose.positions(torch.zeros(1, case["tokens"]), At(case["tokens"]))
+    assert ids.tolist() == case["ids"] and asked == [draw["high"] - draw["low"] + 1 for draw in draws]
     torch.testing.assert_close(context(pose, 60).positions, torch.arange(60))

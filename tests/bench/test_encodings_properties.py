@@ -155,6 +155,9 @@ STARTS = [  # encoding, parameter, its standard deviation at the start
     ("kerple_power", "p", 3**-0.5),
     ("dape(alibi)", "w1", (3 * 32) ** -0.5),
     ("dape_v2(alibi)", "w1", (9 * 32) ** -0.5),
+    ("fope", "coefficients", 0.3 * (2 / 17) ** 0.5),  # one pair, 16 heads
+    ("tape", "gate", 0.02),
+    ("tape", "up", 0),
     ("da", "w", 0.02),
     ("da", "v", 0),
     ("cope", "table", 0),
