@@ -251,10 +251,7 @@ class Encoding(nn.Module):
         mlp: Float[Tensor, "B T D"],
         at: At,
     ) -> Any:
-        """Compute what the next layer reads as ``at.state``, from what ``attend`` got and what the MLP returned.
-
-        It is not called in the last layer.
-        """
+        """Compute what the next layer reads as ``at.state`` from what the MLP returned. Not called in the last layer."""
         return None
 
 

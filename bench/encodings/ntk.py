@@ -1,5 +1,6 @@
-"""RoPE with a larger base past L: fast pairs hardly change, the slowest pair is fully interpolated."""
+"""RoPE with slower pairs past L: fast pairs hardly change, the slowest pair is fully interpolated."""
 
+import math
 from typing import ClassVar
 
 from jaxtyping import Float
@@ -67,3 +68,26 @@ class NTKScaled(RoPEScaled, NTK):
     @classmethod
     def trained_as(cls):
         return RoPEScaled
+
+
+class Llama3(NTK):
+    """RoPE up to L; beyond, pairs with more than 4 turns within L as they are, those with less than one interpolated by L′/L.
+
+    In between, the share of θ_t that is kept grows with the number of turns. Zero-shot here; Llama 3.1 is trained with it.
+    """
+
+    info = published(
+        "llama3",
+        like=NTK.info,
+        formula="`rope` with θ_t·(u + (1 − u)/s), u = (Lθ_t/2π − 1)/3 clamped to [0, 1], s = L′/L when N > L, else 1",
+        past="slow pairs stay within trained phases, fast pairs are unchanged",
+    )
+
+    @classmethod
+    def trained_as(cls):
+        return with_settings(RoPE, cls.chosen)
+
+    def thetas(self, at: At) -> Float[Tensor, " d/2"]:
+        thetas = frequencies(self.setup.head_width, self.base)
+        kept = ((self.setup.train_tokens * thetas / (2 * math.pi) - 1) / 3).clamp(0, 1)
+        return thetas * (kept + (1 - kept) / stretch_factor(self.setup, at, dynamic=False))

@@ -305,6 +305,15 @@ def test_ntk_and_interpolation_equal_the_authors():
         assert_rotation(encoding, case, ids[case["positions"]])
 
 
+@oracle("llama3", against="golden/llama3")
+def test_llama3_equals_the_authors():
+    golden = load("llama3")
+    for case in golden["outputs"]["cases"]:
+        encoding = make_encoding(f"llama3(base={case['base']})", 1, case["d"], **golden["setting"])
+        close(encoding.thetas(At(8193)), case["inv_freq"], 1e-9)
+        assert torch.equal(encoding.thetas(At(8192)), frequencies(case["d"], case["base"]))
+
+
 @pytest.mark.parametrize(
     ("scaled", "d", "base", "train_tokens", "n"),
     [

@@ -68,6 +68,14 @@ PUBLISHED = {
     "yarn_scaled": lambda d, L, M, N: theirs(
         "yarn", d, base=half_turning(L), factor=M / L if N > L else 1.0, original_max_position_embeddings=L
     ),
+    "llama3": lambda d, L, M, N: theirs(
+        "llama3",
+        d,
+        factor=M / L if N > L else 1.0,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+        original_max_position_embeddings=L,
+    ),
     "finetuned(rope)": lambda d, L, M, N: theirs("linear", d, factor=1.0),
     "finetuned(interpolated(rope,fixed=True))": lambda d, L, M, N: theirs("linear", d, factor=M / L if N > L else 1.0),
     "finetuned(yarn)": lambda d, L, M, N: theirs("yarn", d, factor=M / L if N > L else 1.0, original_max_position_embeddings=L),
