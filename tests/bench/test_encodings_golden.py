@@ -305,6 +305,17 @@ def test_ntk_and_interpolation_equal_the_authors():
         assert_rotation(encoding, case, ids[case["positions"]])
 
 
+@oracle("ssmax(rope)", "ssmax(rope,start=1.0)", against="golden/ssmax: a port, which counts one key more")
+@pytest.mark.parametrize("name", ["ssmax(rope)", "ssmax(rope,start=1.0)"])
+def test_ssmax_is_the_port_one_place_later(name):
+    golden, encoding = load("ssmax"), make_encoding(name, 4)
+    expected = torch.tensor(golden["outputs"]["scale"], dtype=torch.float64)
+    encoding.s.data[1] = wave(golden["parameters"]["attn_scale_beta"])
+    at, (q, k, _) = context(encoding, expected.shape[1] + 1), qkv(4, expected.shape[1] + 1)
+    ours, plain = encoding.rotate(q, k, at)[0], encoding.base.rotate(q, k, at)[0]
+    torch.testing.assert_close(ours[:, :, 1:], plain[:, :, 1:] * expected[..., None], atol=1e-7, rtol=1e-7)
+
+
 @oracle("llama3", against="golden/llama3")
 def test_llama3_equals_the_authors():
     golden = load("llama3")
