@@ -114,7 +114,7 @@ class TAPE(RoPE):
     def advance(self, q: Tensor, k: Tensor, bias: Tensor | None, mlp: Tensor, at: At) -> Float[Tensor, "B H T d"]:
         e = torch.cat(at.shared, -1).expand(*q.shape[:-1], -1) if at.state is None else at.state
         layer = at.layer
-        e = e + self.mix[layer].sum(-1)[:, None, None] * self.attend(q, k, e.to(q.dtype), bias, at)
+        e = e + self.mix[layer].sum(-1)[:, None, None] * super().attend(q, k, e.to(q.dtype), bias, at)
         gate = F.silu(F.linear(mlp, self.gate[layer]))
         product = torch.einsum("hp,btp,pg->bthg", self.down[layer], gate, self.up[layer])
         return e + (product @ e.transpose(1, 2)).transpose(1, 2)
