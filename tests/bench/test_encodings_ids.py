@@ -257,12 +257,16 @@ def test_randomised_draws_again_in_every_layer_except_for_embeddings(name, again
 # --- random floats, PoSE
 
 
-@oracle("random_floats(rope)", "random_floats(alibi)", "random_floats(sinusoidal)", against="the distribution of the ids")
-def test_random_floats_are_increasing_up_to_the_longest_length():
-    encoding = make_encoding("random_floats(rope)", 2, longest_tokens=120)
-    ids = context(encoding, 12).positions
-    assert ids.shape == (12,) and (ids.diff() > 0).all() and ids.min() >= 0 and ids.max() <= 120
-    assert ids.max() > 12  # beyond the training length with probability 1 − (12/120)¹²
+@oracle("random_floats(rope)", "random_floats(alibi)", "random_floats(sinusoidal)", against="the law of the ids, as quoted")
+def test_random_floats_are_uniform_in_training_and_even_in_tests():
+    encoding = make_encoding("random_floats(rope)", 2, longest_tokens=120)  # L = 12
+    drawn = torch.stack([encoding.positions(torch.zeros(1, 12), at_start(torch.zeros(1, 12), n)) for n in range(2000)])
+    assert (drawn.diff() > 0).all() and drawn.min() >= 0 and drawn.max() < 120
+    ranks = torch.arange(1, 13) / 13  # means of the order statistics of 12 uniform numbers
+    assert ((drawn.mean(0) / 120 - ranks).abs() < 5 * (ranks * (1 - ranks) / 14 / 2000).sqrt()).all()
+    for length in (5, 12, 60):
+        expected = [120 * (2 * i - 1) / (2 * max(12, length)) for i in range(1, length + 1)]
+        assert encoding.eval().positions(torch.zeros(1, length), At(length)).tolist() == pytest.approx(expected)
 
 
 @oracle("pose(rope)", against="golden/pose")
@@ -278,4 +282,4 @@ def test_pose_ids_of_given_draws_equal_the_authors(case, monkeypatch):
     pose = make_encoding("pose(rope)", 2, longest_tokens=case["longest"])
     ids = pose.positions(torch.zeros(1, case["tokens"]), At(case["tokens"]))
     assert ids.tolist() == case["ids"] and asked == [draw["high"] - draw["low"] + 1 for draw in draws]
-    torch.testing.assert_close(context(pose, 60).positions, torch.arange(60))
+    assert pose.eval().positions(torch.zeros(1, 9), At(9)).tolist() == list(range(9))
