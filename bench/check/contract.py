@@ -32,6 +32,7 @@ ARGUMENTS = {
     "rotate": ("q", "k", "at"),
     "bias": ("q", "k", "at"),
     "attend": ("q", "k", "v", "bias", "at"),
+    "advance": ("q", "k", "bias", "mlp", "at"),
 }
 """What the model passes to each hook."""
 NO_WRITES = "create new tensors instead of writing into arguments (no x += …, x.mul_(), x[…] = …); training changes weights"
@@ -168,7 +169,7 @@ def tensors_in(values: dict[str, Any]) -> dict[str, Tensor]:
 def required_form(hook: str, output: Any, given: dict[str, Any]) -> tuple[bool, str]:
     """Whether a hook's output has the right form, and that form in words."""
     is_tensor = isinstance(output, Tensor)
-    if hook == "prepare":
+    if hook in ("prepare", "advance"):
         return True, "anything"
     if hook == "positions":
         tokens = given["tokens"]

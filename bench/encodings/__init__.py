@@ -44,7 +44,7 @@ def catalogue() -> dict[str, type[Encoding]]:
     return dict(sorted((plain | {cls.info.name: cls for cls in composed}).items()))
 
 
-HOOKS = ("positions", "prepare", "embed", "rotate", "bias", "attend")
+HOOKS = ("positions", "prepare", "embed", "rotate", "bias", "attend", "advance")
 
 
 def hooks(cls: type[Encoding]) -> list[str]:

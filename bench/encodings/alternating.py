@@ -1,7 +1,9 @@
-"""Alternating layers: most use RoPE, in one form on a local window; the others attend to all tokens without positions."""
+"""Alternating layers: most use RoPE, in two forms on a local window; the others attend to all tokens without positions."""
 
+import math
 from dataclasses import replace
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -10,6 +12,8 @@ from tasks import InputError
 from .base import At
 from .bibliography import published
 from .rope import RoPE
+
+ENTRIES = ("swan(scaled=True)",)
 
 
 class RoPENoPE(RoPE):
@@ -69,3 +73,33 @@ class RoPENoPEScaled(RoPENoPE):
 
     def bias(self, q: Tensor, k: Tensor, at: At) -> Float[Tensor, "*B 1 T T"] | None:
         return None if self.is_nope(at) else at.shared[-1]
+
+
+class Swan(RoPENoPEScaled):
+    """Layers 0, 4, 8, … are NoPE over all keys; the others are RoPE over keys with i − j < w.
+
+    In sequences longer than L, q_i of the NoPE layers is multiplied by log_a(a + i), a = L. With ``scaled``, w = L/2, the ratio
+    of the models that its authors train at L = 1,024.
+    """
+
+    info = published(
+        "swan",
+        like=RoPE.info,
+        formula="`nope` in layers 0, 4, …, times log_L(L + i) past L; else `rope` (base 10⁶) over i − j < w",
+        past="local layers see no distance past w; the scale of the others grows with ln i",
+        lengths="w = 512 and base 10⁶, as published; a = L",
+    )
+
+    def __init__(self, setup, *, base: float = 1e6, window: int = 512, scaled: bool = False):
+        super().__init__(setup, base=base, window=0 if scaled else window)
+
+    def is_nope(self, at: At) -> bool:
+        return at.layer % 4 == 0
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        q, k = super().rotate(q, k, at)
+        L = self.setup.train_tokens
+        if not self.is_nope(at) or at.announced_length <= L:
+            return q, k
+        scale = (L + torch.arange(q.shape[-2], device=q.device, dtype=torch.float64)).log() / math.log(L)
+        return q * scale[:, None].to(q.dtype), k

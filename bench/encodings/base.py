@@ -8,6 +8,7 @@
                  q, k ─ rotate ─▶ q, k
                  q, k ─ bias ─▶ bias
                  attend: softmax(q·k/√d + bias)·v        over keys j ≤ i; can be replaced as a whole
+        MLP ─ advance ─▶ state                  for the next layer
 
     hook        returns                                   default
     positions   position ids [T] or [B, T]                0 … T−1
@@ -16,6 +17,7 @@
     rotate      q, k [B, H, T, e]                         q, k
     bias        broadcastable to [B, H, T, T], finite     None
     attend      [B, H, T, d]                              scaled dot product, causal
+    advance     anything; the next layer reads at.state   None
 
 Shapes: B sequences, T tokens, D model width, H heads, d head width; i indexes queries, j keys.
 
@@ -121,6 +123,8 @@ class At:
     """Distances that replace the differences of ids, from a wrapper such as ``randomised``."""
     shared: Any = None
     """Output of ``prepare``."""
+    state: Any = None
+    """Output of ``advance`` in the layer before."""
     source: Callable[[], Float[Tensor, "B T D"]] | None = None
     """Computes ``h``, lazily: most encodings do not need it."""
     generator: torch.Generator | None = None
@@ -239,6 +243,17 @@ class Encoding(nn.Module):
         scale = 1 / math.sqrt(self.setup.head_width)
         return attention(q, k, v, bias, scale, at.causal)
 
+    def advance(
+        self,
+        q: Float[Tensor, "B H T e"],
+        k: Float[Tensor, "B H T e"],
+        bias: Float[Tensor, "*B H T T"] | None,
+        mlp: Float[Tensor, "B T D"],
+        at: At,
+    ) -> Any:
+        """Compute what the next layer reads as ``at.state`` from what the MLP returned. Not called in the last layer."""
+        return None
+
 
 class Wrapper(Encoding):
     """An encoding that modifies another. Hooks it does not override are forwarded to the wrapped encoding, ``self.base``, with
@@ -273,6 +288,9 @@ class Wrapper(Encoding):
 
     def attend(self, q, k, v, bias, at):
         return self.base.attend(q, k, v, bias, self.inner_at(at))
+
+    def advance(self, q, k, bias, mlp, at):
+        return self.base.advance(q, k, bias, mlp, self.inner_at(at))
 
 
 def distances(ids: Real[Tensor, "*B T"]) -> Real[Tensor, "*B T T"]:

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from .base import At, Stage
 from .bibliography import published
-from .compose import with_settings
+from .ntk import as_rope
 from .rope import RoPE
 
 
@@ -25,10 +25,7 @@ class DroPE(RoPE):
         past="unchanged: there are no positions",
     )
     stage = Stage(share=0.125, longer=False)
-
-    @classmethod
-    def trained_as(cls):
-        return with_settings(RoPE, cls.chosen)
+    trained_as = classmethod(as_rope)
 
     def prepare(self, at: At) -> tuple[Tensor, ...]:
         return () if at.after_stage else super().prepare(at)

@@ -16,7 +16,7 @@ from tasks import InputError
 from .attention import masked_softmax, scores
 from .base import At
 from .bibliography import published
-from .compose import with_settings
+from .ntk import as_rope
 from .rope import RoPE, rotate_pairs
 
 ENTRIES = ("rerope(leaky=True)",)
@@ -87,10 +87,7 @@ class ReRoPE(ExtendedRoPE):
         lengths="w = L/2, scaled",
     )
     log_scaled = True
-
-    @classmethod
-    def trained_as(cls):
-        return with_settings(RoPE, {k: v for k, v in cls.chosen.items() if k == "base"})
+    trained_as = classmethod(as_rope)
 
     def __init__(self, setup, *, base: float = 10000.0, share: float = 0.5, leaky: bool = False):
         super().__init__(setup, base=base)
@@ -123,10 +120,7 @@ class SelfExtend(ReRoPE):
         lengths="w = L/4, G from n and L, scaled",
     )
     log_scaled = False
-
-    @classmethod
-    def trained_as(cls):
-        return with_settings(RoPE, {k: v for k, v in cls.chosen.items() if k == "base"})
+    trained_as = classmethod(as_rope)
 
     def __init__(self, setup, *, base: float = 10000.0, share: float = 0.25):
         super().__init__(setup, base=base, share=share)
@@ -149,10 +143,7 @@ class DualChunk(ExtendedRoPE):
         past="distances stay within 3L/4",
         lengths="c = 5L/8, s = 3L/4, as published",
     )
-
-    @classmethod
-    def trained_as(cls):
-        return with_settings(RoPE, cls.chosen)
+    trained_as = classmethod(as_rope)
 
     def pieces(self, index, at):
         size = self.setup.train_tokens * 3 // 4

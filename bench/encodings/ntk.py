@@ -1,11 +1,12 @@
-"""RoPE with a larger base past L: fast pairs hardly change, the slowest pair is fully interpolated."""
+"""RoPE with slower pairs past L: fast pairs hardly change, the slowest pair is fully interpolated."""
 
+import math
 from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
 
-from .base import At
+from .base import At, Encoding
 from .bibliography import published
 from .compose import with_settings
 from .interpolation import stretch_factor
@@ -15,6 +16,11 @@ from .rope import RoPE, RoPEScaled, frequencies
 def ntk_base(base: float, s: float, width: int) -> float:
     """base·s^(d/(d−2)): θ of the slowest pair becomes s times smaller. With a single pair, θ = 1 for any base."""
     return base * s ** (width / max(width - 2, 1))
+
+
+def as_rope(cls: type[Encoding]) -> type[Encoding]:
+    """``trained_as`` of encodings that train as RoPE with their base."""
+    return with_settings(RoPE, {name: value for name, value in cls.chosen.items() if name == "base"})
 
 
 class NTK(RoPE):
@@ -27,11 +33,8 @@ class NTK(RoPE):
         past="the slowest pair stays within trained phases, faster pairs less and less",
         lengths="s = L′/L; base 10000, as published",
     )
+    trained_as = classmethod(as_rope)
     dynamic: ClassVar[bool] = False
-
-    @classmethod
-    def trained_as(cls):
-        return with_settings(RoPE, cls.chosen)
 
     def thetas(self, at: At) -> Float[Tensor, " d/2"]:
         d = self.setup.head_width
@@ -47,11 +50,8 @@ class NTKDynamic(NTK):
         formula="`rope` with θ_t = (10000·s^(d/(d−2)))^(−2t/d), s = max(1, N/L)",
         lengths="s = N/L; base 10000, as published",
     )
+    trained_as = classmethod(as_rope)
     dynamic = True
-
-    @classmethod
-    def trained_as(cls):
-        return with_settings(RoPE, cls.chosen)
 
 
 class NTKScaled(RoPEScaled, NTK):
@@ -67,3 +67,23 @@ class NTKScaled(RoPEScaled, NTK):
     @classmethod
     def trained_as(cls):
         return RoPEScaled
+
+
+class Llama3(NTK):
+    """RoPE up to L; beyond, pairs with more than 4 turns within L as they are, those with less than one interpolated by L′/L.
+
+    In between, the share of θ_t that is kept grows with the number of turns. Zero-shot here; Llama 3.1 is trained with it.
+    """
+
+    info = published(
+        "llama3",
+        like=NTK.info,
+        formula="`rope` with θ_t·(u + (1 − u)/s), u = (Lθ_t/2π − 1)/3 clamped to [0, 1], s = L′/L when N > L, else 1",
+        past="slow pairs stay within trained phases, fast pairs are unchanged",
+    )
+    trained_as = classmethod(as_rope)
+
+    def thetas(self, at: At) -> Float[Tensor, " d/2"]:
+        thetas = frequencies(self.setup.head_width, self.base)
+        kept = ((self.setup.train_tokens * thetas / (2 * math.pi) - 1) / 3).clamp(0, 1)
+        return thetas * (kept + (1 - kept) / stretch_factor(self.setup, at, dynamic=False))

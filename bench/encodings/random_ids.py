@@ -1,4 +1,4 @@
-"""Position ids that are not 0 … T − 1: random real numbers, and two runs of ids with a gap."""
+"""Position ids of trainings that are not 0 … T − 1: random real numbers, and two runs of ids with a gap."""
 
 import torch
 from jaxtyping import Float, Int, Real
@@ -12,12 +12,12 @@ ENTRIES = ("random_floats(rope)", "random_floats(alibi)", "random_floats(sinusoi
 
 
 class RandomFloats(Wrapper):
-    """The wrapped encoding at sorted uniform real numbers in [0, Lmax], in training and in evaluation; layers share a draw."""
+    """The wrapped encoding at sorted uniform real numbers in [0, Lmax) in training, at even steps in that range in tests."""
 
     info = published(
         "random_floats",
         family="ids",
-        formula="ids ← sort of n uniform numbers in [0, Lmax]",
+        formula="ids ← n sorted uniform numbers in [0, Lmax) in training, Lmax·(i + ½)/max(n, L) in tests",
         past="ids stay in the trained range, at a density that grows with length",
         lengths="Lmax = L′, scaled",
         shift_invariant=True,
@@ -30,12 +30,16 @@ class RandomFloats(Wrapper):
         require_float_ids("random_floats", cls.inner)
 
     def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Float[Tensor, " T"]:
-        drawn = torch.rand(at.announced_length, generator=at.generator, device=tokens.device)
-        return self.setup.longest_tokens * drawn.sort().values[: tokens.shape[1]]
+        length, device = at.announced_length, tokens.device
+        if self.training:
+            places = torch.rand(length, generator=at.generator, device=device).sort().values
+        else:
+            places = (torch.arange(length, device=device) + 0.5) / max(length, self.setup.train_tokens)
+        return self.setup.longest_tokens * places[: tokens.shape[1]]
 
 
 class PoSE(Wrapper):
-    """Up to L, ids skip a random number once, so that distances up to those of L′ are trained; past L, ids are 0 … T − 1."""
+    """In training, ids skip a random number once, so that distances up to those of L′ are trained."""
 
     info = published(
         "pose",
@@ -48,7 +52,7 @@ class PoSE(Wrapper):
 
     def positions(self, tokens: Int[Tensor, "B T"], at: At) -> Real[Tensor, "*B T"]:
         ids = super().positions(tokens, at)
-        if at.announced_length > self.setup.train_tokens:
+        if not self.training:
             return ids
         device = tokens.device
         cut = 1 + torch.randint((at.announced_length + 1) // 2, (1,), generator=at.generator, device=device)

@@ -13,8 +13,8 @@ from .rope import RoPE, rotate_pairs
 ENTRIES = ("clipped_rope(scaled=True)",)
 CLIPPED = 20 / 64
 """Share of pairs that the authors of clipped RoPE clip."""
-DEVIATION = 0.3
-"""Standard deviation of the coefficients of other frequencies in FoPE."""
+GAIN = 0.3
+"""Of the coefficients of FoPE, as in its authors' smallest models; 0.4 and 0.6 in larger ones."""
 
 
 class ClippedRoPE(RoPE):
@@ -68,10 +68,11 @@ class FoPE(RoPE):
         theta = super().thetas(At(setup.train_tokens))
         self.kept = theta[theta >= 2 * math.pi / setup.train_tokens]
         pairs, outputs = len(self.kept), min(len(self.kept), setup.head_width // 4)
+        xavier = (2 / max(1, (pairs + setup.heads) * outputs)) ** 0.5  # as ``torch.nn.init.xavier_normal_``
         noise = torch.randn((2, setup.heads, pairs, outputs), generator=torch.Generator().manual_seed(0))
         step = math.ceil(pairs / max(1, outputs))
         own = torch.arange(pairs)[:, None] == step * torch.arange(outputs)
-        self.coefficients = DEVIATION * noise + own.float()
+        self.coefficients = GAIN * xavier * noise + own.float()
 
     def prepare(self, at: At) -> tuple[Tensor, Tensor]:
         angles = at.positions[..., None].double() * self.kept.to(at.positions.device)

@@ -1,6 +1,6 @@
-"""RoPE whose angles are learned: frequencies that training chooses, a base or positions that depend on content."""
+"""RoPE whose angles are learned: frequencies that training chooses, positions that depend on content or change by layers."""
 
-import math
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
@@ -46,35 +46,6 @@ class GrapeM(Encoding):
         return turned(q, k, (at.positions[..., None] * thetas).unsqueeze(-3))  # axis for the heads
 
 
-class CARoPE(Encoding):
-    """RoPE with the angle i·θ_1^t of pair t replaced by Σ_{l≤i} f_l^t, f_l in (0, 1) from token l, per head.
-
-    f = 1/(softplus(Wh + b) + 1), with W initialised to zero and the constant b such that f = θ_1 = base^(−2/d): training starts
-    at RoPE. Position ids are not used.
-    """
-
-    info = published(
-        "carope",
-        family="rotary",
-        formula="`rope` with angles Σ_{l≤i} f_l^t, f = 1/(softplus(Wh + b) + 1) per head, initialised to 10000^(−2/d)",
-        past="phases grow with the content of all tokens, at most as fast as in the fastest pair of `rope`",
-        lengths="base 10000 at the start, as published",
-        shift_invariant=True,
-    )
-
-    def __init__(self, setup, *, base: float = 10000.0):
-        super().__init__(setup)
-        self.weight = nn.Parameter(torch.zeros(setup.layers, setup.heads, setup.width))
-        target = base ** (2 / setup.head_width) - 1  # softplus(b) = 1/θ_1 − 1
-        self.b = target + math.log(-math.expm1(-target))
-
-    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
-        x = at_least_float32(F.linear(at.h, self.weight[at.layer])) + self.b
-        log_f = -torch.log1p(F.softplus(x)).mT
-        powers = torch.arange(self.setup.head_width // 2, device=log_f.device)
-        return turned(q, k, (log_f[..., None] * powers).exp().cumsum(-2))
-
-
 class RePo(RoPE):
     """RoPE with a position z_i per head and token, predicted from the attention's input, in place of i.
 
@@ -112,3 +83,38 @@ class RePo(RoPE):
             return super().rotate(q, k, at)
         z = self.predicted(at)
         return turned(q, k, z[..., None] * self.thetas(at).to(z.dtype))
+
+
+class TAPE(RoPE):
+    """RoPE at positions that every layer changes: e, the cosines and sines of a token in all heads, starts as in RoPE.
+
+    After the attention, e_i gets c_h times the mean of e_j under the weights of the head; after the MLP, whose output is m,
+    e gets a product over heads. In the authors' code c is the sum of a row of a matrix. Both start at zero, so at RoPE.
+    """
+
+    info = published(
+        "tape",
+        like=RoPE.info,
+        formula="`rope` with cos, sin = e_i; in each layer e_i ← e_i + c_h·Σ_j a_ij e_j, then e ← e + W₃ diag(silu(W₂m)) W₁e",
+        past="as `rope` at the start; then positions depend on content",
+        lengths="base 10000, as published",
+    )
+
+    def __init__(self, setup, *, base: float = 10000.0, init_std: float = 0.02):
+        super().__init__(setup, base=base)
+        layers, heads, size = setup.layers - 1, setup.heads, 4 * setup.heads  # the last layer changes nothing
+        self.mix = nn.Parameter(torch.zeros(layers, heads, heads))
+        self.up = nn.Parameter(torch.zeros(layers, size, heads))
+        self.gate = nn.Parameter(torch.randn(layers, size, setup.width) * init_std)
+        self.down = nn.Parameter(torch.randn(layers, heads, size) * init_std)
+
+    def rotate(self, q: Tensor, k: Tensor, at: At) -> tuple[Tensor, Tensor]:
+        return super().rotate(q, k, at if at.state is None else replace(at, shared=at.state.chunk(2, -1)))
+
+    def advance(self, q: Tensor, k: Tensor, bias: Tensor | None, mlp: Tensor, at: At) -> Float[Tensor, "B H T d"]:
+        e = torch.cat(at.shared, -1).expand(*q.shape[:-1], -1) if at.state is None else at.state
+        layer = at.layer
+        e = e + self.mix[layer].sum(-1)[:, None, None] * super().attend(q, k, e.to(q.dtype), bias, at)
+        gate = F.silu(F.linear(mlp, self.gate[layer]))
+        product = torch.einsum("hp,btp,pg->bthg", self.down[layer], gate, self.up[layer])
+        return e + (product @ e.transpose(1, 2)).transpose(1, 2)

@@ -12,6 +12,7 @@ from .base import At, Encoding
 from .bibliography import published
 from .convolution import low_rank_convolution
 from .rope import frequencies
+from .rope_learned import turned
 
 
 class Selective(Encoding):
@@ -39,45 +40,12 @@ class Selective(Encoding):
         heads = self.setup.heads
         h = F.normalize(at.h.unflatten(-1, (heads, -1)), dim=-1).flatten(-2)
         phi = at_least_float32(self.phi(h, at)).unflatten(-1, (heads, -1)).transpose(1, 2)
-        return RotateBoth.apply(q, k, phi.cumsum(2) * at.shared.to(phi.dtype))
+        return turned(q, k, phi.cumsum(2) * at.shared.to(phi.dtype))
 
 
 def shifted(x: Float[Tensor, "B T P"], by: int) -> Float[Tensor, "B T P"]:
     """x of ``by`` tokens earlier; zero before the first token."""
     return F.pad(x, (0, 0, by, 0))[:, : x.shape[1]]
-
-
-class RotateBoth(torch.autograd.Function):
-    """``rotate_pairs`` of q and k by learned angles [B, H, T, d/2], on contiguous rows.
-
-    Rotation of (a, b) is (a, b)·cos + (b, a)·(−sin, sin). The gradient of an angle is a·db − b·da, summed over q and k, where
-    (a, b) is the output.
-    """
-
-    @staticmethod
-    def forward(ctx, q, k, angles):
-        cos, sin = angles.cos().to(q.dtype), angles.sin().to(q.dtype)
-        cos, sin = torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
-        x = torch.stack([q, k])
-        out = (x * cos).addcmul_(halves_swapped(x), sin)
-        ctx.save_for_backward(cos, sin, out)
-        ctx.dtype = angles.dtype
-        return out.unbind()
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx, dq, dk):
-        cos, sin, out = ctx.saved_tensors
-        d = torch.stack([dq, dk])
-        swapped = halves_swapped(d)
-        a_db, b_da = (out * swapped).sum(0).chunk(2, -1)
-        dq, dk = (d * cos).addcmul_(swapped, sin, value=-1).unbind()
-        return dq, dk, (a_db - b_da).to(ctx.dtype)
-
-
-def halves_swapped(x: Tensor) -> Tensor:
-    """(a, b) → (b, a)."""
-    return x.roll(x.shape[-1] // 2, -1)
 
 
 class SelectiveRoPE(Selective):

@@ -37,7 +37,7 @@ class MyEncoding(Encoding):
         super().__init__(setup)
         self.log_rates = nn.Parameter(torch.full((setup.heads, 1, 1), rate).log())
 
-    # All six hooks follow, in call order; the ones in comments keep their default. bench/encodings/base.py has the rules.
+    # All hooks follow, in call order; the ones in comments keep their default. bench/encodings/base.py has the rules.
     # Shapes: B sequences, T tokens, D model width, H heads, d head width.
     #
     # def positions(self, tokens, at):      return position ids [T] or [B, T]; by default 0 … T − 1
@@ -55,3 +55,4 @@ class MyEncoding(Encoding):
         return at.shared
 
     # def attend(self, q, k, v, bias, at):  return [B, H, T, d]; the whole attention, if the other hooks are not enough
+    # def advance(self, q, k, bias, mlp, at):  return anything; the next layer reads it as `at.state`

@@ -86,25 +86,31 @@ class Block(nn.Module):
         at = replace(at, source=cache(lambda: layout.pad(h)))
         q, k, v = self.split_heads(layout.pad(self.qkv(h)))
         q, k = encoding.rotate(q, k, at)
+        bias = encoding.bias(q, k, at)
         # By default softmax(q·kᵀ/√d + bias)·v over keys j ≤ i, see ``bench.encodings.attention_kernel``.
-        mixed = encoding.attend(q, k, v, encoding.bias(q, k, at), at).transpose(1, 2).flatten(2)
+        mixed = encoding.attend(q, k, v, bias, at).transpose(1, 2).flatten(2)
         x = (x if rows is None else x.index_select(0, rows)) + self.out(layout.unpad(mixed, rows))
-        return x + self.down(F.gelu(self.up(self.mlp_norm(x))))
+        mlp = self.down(F.gelu(self.up(self.mlp_norm(x))))
+        if context.advances and layer + 1 < encoding.setup.layers:
+            context.at = replace(context.at, state=encoding.advance(q, k, bias, layout.pad(mlp), at))
+        return x + mlp
 
     def split_heads(self, qkv: Float[Tensor, "B T 3*D"]) -> tuple[Float[Tensor, "B H T d"], ...]:
         """Queries, keys and values of all heads, as views."""
         return qkv.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4).unbind()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Context:
     """Values that all layers of a forward pass share."""
 
     layout: Layout
     at: At
-    """Position ids, and what ``prepare`` returned for them."""
+    """Position ids, what ``prepare`` returned for them, and what ``advance`` returned in the layer before."""
     embeds: bool
     """Whether the encoding overrides ``embed``."""
+    advances: bool
+    """Whether it overrides ``advance``."""
 
 
 class Decoder(nn.Module):
@@ -135,7 +141,7 @@ class Decoder(nn.Module):
         self.init(spec)
         self.encoding = make_encoding()
         used = hooks(type(self.encoding))
-        self.embeds = "embed" in used
+        self.embeds, self.advances = "embed" in used, "advance" in used
         self.in_stage = False
         """Whether the present training step is one of an extra stage."""
         self.before_stage = False
@@ -180,7 +186,7 @@ class Decoder(nn.Module):
         rows: Int[Tensor, " M"] | None = None,
     ) -> Float[Tensor, "N D"] | Float[Tensor, "M D"]:
         """Hidden states of all packed rows, or of the given ones."""
-        context = Context(layout, self.context(tokens, announced_length, generator), self.embeds)
+        context = Context(layout, self.context(tokens, announced_length, generator), self.embeds, self.advances)
         cells = tokens.flatten()
         x = self.embedding(cells if layout.cell_of is None else cells[layout.cell_of])
         for layer, block in enumerate(self.blocks):

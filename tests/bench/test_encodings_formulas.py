@@ -69,33 +69,6 @@ def hope(e: Encoding, q: Tensor, k: Tensor, at: At) -> Score:
     return lambda i, j: turned(q[:, :, i], k[:, :, j], (i - j) * thetas)
 
 
-def fope(e: Encoding, q: Tensor, k: Tensor, at: At) -> Score:
-    """Pair t is turned by a sum of the frequencies with a full turn over the training length."""
-    kept = [theta for theta in frequencies(q.shape[-1]).tolist() if theta >= 2 * math.pi / e.setup.train_tokens]
-    outputs = min(len(kept), q.shape[-1] // 4)
-    assert 1 < outputs < q.shape[-1] // 2
-
-    def turn(x: Tensor, i: int) -> Tensor:
-        sums = torch.full((e.setup.heads, x.shape[-1] // 2), 1 + 1j, dtype=torch.complex128)
-        for h in range(e.setup.heads):
-            for t in range(outputs):
-                cos, sin = e.coefficients[:, h, :, t].tolist()
-                sums[h, t] = sum(complex(cos[u] * math.cos(i * x), sin[u] * math.sin(i * x)) for u, x in enumerate(kept))
-        return paired(x[:, :, i]) * sums
-
-    return lambda i, j: (turn(q, i) * turn(k, j).conj()).real.sum(-1) / math.sqrt(q.shape[-1])
-
-
-def carope(e: Encoding, q: Tensor, k: Tensor, at: At) -> Score:
-    """Pair t of token i is turned by Σ_{l≤i} f_l^t, with f = 1 / (softplus(w·h + b) + 1), and f = base^(−2/d) at w = 0."""
-    offset = math.log(math.exp(1e4 ** (2 / q.shape[-1]) - 1) - 1)
-    f = [1 / (torch.log1p(torch.exp(at.h[:, m] @ e.weight[at.layer].T + offset)) + 1) for m in range(q.shape[2])]
-    phases = [
-        torch.stack([sum(f[m] ** t for m in range(i + 1)) for t in range(q.shape[-1] // 2)], -1) for i in range(q.shape[2])
-    ]
-    return lambda i, j: turned(q[:, :, i], k[:, :, j], phases[i] - phases[j])
-
-
 def da(e: Encoding, q: Tensor, k: Tensor, at: At) -> Score:
     """ReLU(q·k) (1 + e^v) / (1 + e^(v − w r)) / √d."""
     plain, w, v = nope(e, q, k, at), e.w[at.layer].flatten(), e.v[at.layer].flatten()
@@ -160,13 +133,11 @@ FORMULAS: dict[str, Formula] = {  # settings that are lengths follow from the L 
     "nope": nope,
     "hope": hope,
     "hope(base=30.0)": hope,
-    "fope": fope,
-    "carope": carope,
     "da": da,
     "rope_nope": ROPE_NOPE,
     "rope_nope_scaled": by_layer([3], nope, windowed(rotary(), 6)),
     "swan": by_layer([0, 4], swan_nope, rotary(1e6)),
-    "swan_scaled": by_layer([0, 4], swan_nope, windowed(rotary(1e6), 6)),
+    "swan(scaled=True)": by_layer([0, 4], swan_nope, windowed(rotary(1e6), 6)),
     "swan(window=3)": by_layer([0, 4], swan_nope, windowed(rotary(1e6), 3)),
     "window(nope)": windowed(nope, 12),
     "window(nope,share=0.25)": windowed(nope, 3),
@@ -185,13 +156,11 @@ FORMULAS: dict[str, Formula] = {  # settings that are lengths follow from the L 
 @pytest.mark.parametrize(("length", "announced_length", "layer"), [(9, 9, 3), (17, 20, 4)])
 @pytest.mark.parametrize("name", FORMULAS)
 def test_attention_is_the_formula(name, length, announced_length, layer):
-    sizes = {"head_width": 16, "train_tokens": 64} if name == "fope" else {"train_tokens": 12}
-    encoding = perturbed(make_encoding(name, 3, layers=6, **sizes), 0.3)
-    q, k, v = qkv(3, length, head_width=sizes.get("head_width", 8))
+    encoding = perturbed(make_encoding(name, 3, layers=6), 0.3)
+    q, k, v = qkv(3, length)
     at = context(encoding, length, announced_length, layer=layer)
     slow = attend(FORMULAS[name](encoding, q, k, at), v)
-    inputs = [q, k, v, *([at.h] if name == "carope" else []), *encoding.parameters()]
-    assert_same(attention(encoding, q, k, v, at), slow, inputs, atol=1e-5)
+    assert_same(attention(encoding, q, k, v, at), slow, [q, k, v, *encoding.parameters()], atol=1e-5)
 
 
 # --- wrappers that scale queries, and not the bias of the wrapped encoding
@@ -208,7 +177,6 @@ def logn(e: Encoding, length: int, at: At) -> Tensor:
 SCALES = {
     "ssmax": ssmax,
     "logn": logn,
-    "head_scale": lambda e, length, at: e.s[at.layer, :, None].expand(-1, length),
 }
 SCALED = [
     *(
@@ -217,7 +185,6 @@ SCALED = [
         for inner in ("nope", "rope", "hard_alibi", "kerple_log", "kerple_power")
     ),
     "ssmax(rope,start=1.0)",
-    "head_scale(nope)",
 ]
 
 
@@ -280,6 +247,6 @@ def test_lengths_follow_from_the_training_length_and_the_longest():
 
     assert [len(made(name).table) for name in ("learned", "learned_offset")] == [115, 115 + 23]
     assert [made(name).table.shape[1] for name in ("learned_per_layer", "cope", "cope_half")] == [115, 24, 12]
-    assert [made(name).window for name in ("rope_nope_scaled", "swan_scaled")] == [12, 12]
+    assert [made(name).window for name in ("rope_nope_scaled", "swan(scaled=True)")] == [12, 12]
     assert made("shaw_scaled").keys.shape[1] == 11 + 1 and made("fire_scaled").threshold == 11.5
     assert [made(name).width for name in ("window(nope)", "window(nope,share=0.25)")] == [23, 6]

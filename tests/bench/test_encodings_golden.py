@@ -189,6 +189,67 @@ def test_sinusoids_equal_those_of_transformer_xl():
     assert math.isclose(ours[1, 1].item(), math.cos(1), abs_tol=1e-6)
 
 
+@oracle("fope", against="golden/fope")
+@pytest.mark.parametrize("case", load("fope")["outputs"].values(), ids=lambda case: f"L={case['L']}")
+def test_fope_with_the_authors_coefficients_equals_them(case):
+    encoding = build("fope", {}, train_tokens=case["L"])
+    encoding.coefficients = torch.stack([wave(case["parameters"][name]) for name in ("cos_coef", "sin_coef")])
+    assert_rows(Pass(encoding, load("fope")["inputs"], case["T"]).scores, case["scores"], case["rows"])
+
+
+TAPE = {
+    "mix": "post_attention_linear.weight",
+    "up": "pe.up_proj.weight",
+    "gate": "pe.x_proj.weight",
+    "down": "pe.down_proj.weight",
+}
+
+
+@oracle("tape", against="golden/tape")
+def test_tape_changes_positions_from_layer_to_layer_as_the_authors():
+    golden = load("tape")
+    for case in cases(golden["outputs"]):
+        encoding = build("tape", {ours: wave(golden["parameters"][theirs]) for ours, theirs in TAPE.items()})
+        q, k, v, mlp = (wave(golden["inputs"][name], case["T"]) for name in ("q", "k", "v", "mlp"))
+        at = At(case["T"], ids=torch.arange(case["T"]))
+        at = replace(at, shared=encoding.prepare(at))
+        for layer in range(3):
+            turned = encoding.rotate(q, k, at)
+            assert_rows(encoding.attend(*turned, v, None, at), case[f"output_{layer}"], case["rows"])
+            at = replace(at, state=encoding.advance(*turned, None, mlp, at))
+            if layer == 0:
+                assert_rows(at.state, case["state_1"], case["rows"])
+
+
+@oracle("canon(nope)", "canon(rope)", against="golden/canon")
+@pytest.mark.parametrize("name", ["canon(nope)", "canon(rope)"])
+def test_canon_convolves_as_the_authors(name):
+    golden, (case,) = load("canon"), cases(load("canon")["outputs"])
+    encoding = build(name, {"taps": wave(golden["parameters"]["weight"])[:, 0].flip(1).T})
+    x, at = wave(golden["inputs"]["hidden"], case["T"]), At(case["T"], layer=1, ids=torch.arange(case["T"]))
+    assert_rows(encoding.embed(x, replace(at, shared=encoding.prepare(at)))[:, None], case["output"], case["rows"])
+
+
+@oracle("head_scale(nope)", against="golden/head_scale")
+def test_head_scale_scales_queries_as_the_authors():
+    golden = load("head_scale")
+    scale, q = wave(golden["parameters"]["scale_param"]), wave(golden["inputs"]["q"], golden["outputs"]["T"])
+    encoding = make_encoding("head_scale(nope)", 2, 64)
+    encoding.s.data[1] = scale
+    ours, _ = encoding.rotate(q, q, At(golden["outputs"]["T"], layer=1))
+    close(ours[0] / math.sqrt(64), golden["outputs"]["q"])
+
+
+@oracle("sink(nope)", "sink(rope)", against="golden/sink")
+@pytest.mark.parametrize("name", ["sink(nope)", "sink(rope)"])
+def test_sink_shows_the_keys_that_the_authors_cache_keeps(name):
+    for case in load("sink")["outputs"]["cases"]:
+        length = len(case["keys_of_each_query"])
+        encoding, (q, k, _) = make_encoding(name, 1, train_tokens=case["recent"]), qkv(1, length)
+        visible = (encoding.bias(q, k, context(encoding, length))[0, 0] == 0).tril()
+        assert [row.nonzero().flatten().tolist() for row in visible] == case["keys_of_each_query"]
+
+
 @oracle("drope", against="golden/drope")
 @pytest.mark.parametrize("stage", ["before", "after"])
 def test_drope_equals_the_authors_before_and_after_dropping(stage):
@@ -242,6 +303,26 @@ def test_ntk_and_interpolation_equal_the_authors():
         encoding = stretched("interpolated(rope)", case, 10**5)
         ids = encoding.positions(torch.zeros(1, case["N"], dtype=torch.long), At(case["N"]))
         assert_rotation(encoding, case, ids[case["positions"]])
+
+
+@oracle("ssmax(rope)", "ssmax(rope,start=1.0)", against="golden/ssmax: a port, which counts one key more")
+@pytest.mark.parametrize("name", ["ssmax(rope)", "ssmax(rope,start=1.0)"])
+def test_ssmax_is_the_port_one_place_later(name):
+    golden, encoding = load("ssmax"), make_encoding(name, 4)
+    expected = torch.tensor(golden["outputs"]["scale"], dtype=torch.float64)
+    encoding.s.data[1] = wave(golden["parameters"]["attn_scale_beta"])
+    at, (q, k, _) = context(encoding, expected.shape[1] + 1), qkv(4, expected.shape[1] + 1)
+    ours, plain = encoding.rotate(q, k, at)[0], encoding.base.rotate(q, k, at)[0]
+    torch.testing.assert_close(ours[:, :, 1:], plain[:, :, 1:] * expected[..., None], atol=1e-7, rtol=1e-7)
+
+
+@oracle("llama3", against="golden/llama3")
+def test_llama3_equals_the_authors():
+    golden = load("llama3")
+    for case in golden["outputs"]["cases"]:
+        encoding = make_encoding(f"llama3(base={case['base']})", 1, case["d"], **golden["setting"])
+        close(encoding.thetas(At(8193)), case["inv_freq"], 1e-9)
+        assert torch.equal(encoding.thetas(At(8192)), frequencies(case["d"], case["base"]))
 
 
 @pytest.mark.parametrize(

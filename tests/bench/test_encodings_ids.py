@@ -257,19 +257,29 @@ def test_randomised_draws_again_in_every_layer_except_for_embeddings(name, again
 # --- random floats, PoSE
 
 
-@oracle("random_floats(rope)", "random_floats(alibi)", "random_floats(sinusoidal)", against="the distribution of the ids")
-def test_random_floats_are_increasing_up_to_the_longest_length():
-    encoding = make_encoding("random_floats(rope)", 2, longest_tokens=120)
-    ids = context(encoding, 12).positions
-    assert ids.shape == (12,) and (ids.diff() > 0).all() and ids.min() >= 0 and ids.max() <= 120
-    assert ids.max() > 12  # beyond the training length with probability 1 − (12/120)¹²
+@oracle("random_floats(rope)", "random_floats(alibi)", "random_floats(sinusoidal)", against="the law of the ids, as quoted")
+def test_random_floats_are_uniform_in_training_and_even_in_tests():
+    encoding = make_encoding("random_floats(rope)", 2, longest_tokens=120)  # L = 12
+    drawn = torch.stack([encoding.positions(torch.zeros(1, 12), at_start(torch.zeros(1, 12), n)) for n in range(2000)])
+    assert (drawn.diff() > 0).all() and drawn.min() >= 0 and drawn.max() < 120
+    ranks = torch.arange(1, 13) / 13  # means of the order statistics of 12 uniform numbers
+    assert ((drawn.mean(0) / 120 - ranks).abs() < 5 * (ranks * (1 - ranks) / 14 / 2000).sqrt()).all()
+    for length in (5, 12, 60):
+        expected = [120 * (2 * i - 1) / (2 * max(12, length)) for i in range(1, length + 1)]
+        assert encoding.eval().positions(torch.zeros(1, length), At(length)).tolist() == pytest.approx(expected)
 
 
-@oracle("pose(rope)", against="dwzhu-pku/PoSE, its cut and gap")
-def test_pose_has_one_gap_in_the_first_half():
-    pose = make_encoding("pose(rope)", 2, longest_tokens=120)
-    drawn = [pose.positions(torch.zeros(1, 12), At(12, generator=torch.Generator().manual_seed(n))) for n in range(300)]
-    gaps = torch.stack(drawn).diff() - 1
-    assert (gaps >= 0).all() and ((gaps > 0).sum(1) <= 1).all() and gaps.sum(1).max() in range(100, 120 - 12 + 1)
-    assert gaps.sum(0).nonzero().flatten().tolist() == list(range((12 + 1) // 2))
-    torch.testing.assert_close(context(pose, 60).positions, torch.arange(60))
+@oracle("pose(rope)", against="golden/pose")
+@pytest.mark.parametrize("case", load("pose")["outputs"]["cases"], ids=lambda case: f"{case['tokens']} of {case['longest']}")
+def test_pose_ids_of_given_draws_equal_the_authors(case, monkeypatch):
+    draws, asked = [case["cut"], case["gap"]], []
+
+    def randint(high: int, shape: tuple, **_: object) -> Tensor:
+        asked.append(high)
+        return torch.full(shape, draws[len(asked) - 1]["drawn"] - draws[len(asked) - 1]["low"])
+
+    monkeypatch.setattr(torch, "randint", randint)
+    pose = make_encoding("pose(rope)", 2, longest_tokens=case["longest"])
+    ids = pose.positions(torch.zeros(1, case["tokens"]), At(case["tokens"]))
+    assert ids.tolist() == case["ids"] and asked == [draw["high"] - draw["low"] + 1 for draw in draws]
+    assert pose.eval().positions(torch.zeros(1, 9), At(9)).tolist() == list(range(9))

@@ -19,6 +19,7 @@ from helpers import (
 from torch import Tensor
 from torch.nn import functional as F
 from transformers import GPTNeoXConfig, LlamaConfig, T5Config
+from transformers.masking_utils import sliding_window_causal_mask_function
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.gpt_neox import modeling_gpt_neox
 from transformers.models.llama import modeling_llama
@@ -66,6 +67,14 @@ PUBLISHED = {
     ),
     "yarn_scaled": lambda d, L, M, N: theirs(
         "yarn", d, base=half_turning(L), factor=M / L if N > L else 1.0, original_max_position_embeddings=L
+    ),
+    "llama3": lambda d, L, M, N: theirs(
+        "llama3",
+        d,
+        factor=M / L if N > L else 1.0,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+        original_max_position_embeddings=L,
     ),
     "finetuned(rope)": lambda d, L, M, N: theirs("linear", d, factor=1.0),
     "finetuned(interpolated(rope,fixed=True))": lambda d, L, M, N: theirs("linear", d, factor=M / L if N > L else 1.0),
@@ -168,6 +177,15 @@ def test_interpolated_alibi_equals_x_transformers(heads, length, announced_lengt
     )
 
 
+@oracle("window(nope)", "window(nope,share=0.25)", "window(rope)", "window(rope,tests_only=True)", against="transformers' mask")
+@pytest.mark.parametrize(("name", "width"), [("window(nope)", TRAIN), ("window(rope,share=0.25)", 3)])
+def test_windows_equal_transformers(name, width):
+    q, k, _ = qkv(1, 40)
+    i, j = torch.meshgrid(torch.arange(40), torch.arange(40), indexing="ij")
+    visible = make_encoding(name, 1).bias(q, k, context(make_encoding(name, 1), 40))[0, 0] == 0
+    assert torch.equal(visible.tril(), sliding_window_causal_mask_function(width)(0, 0, i, j))
+
+
 # --- what is added to the residual stream
 
 
@@ -187,19 +205,11 @@ ADDED = {
     "sinusoidal": lambda e, at, first: first * waves(at.ids, e.setup.width),
     "sinusoidal_every_layer": lambda e, at, first: waves(at.ids, e.setup.width),
     "interpolated(sinusoidal)": lambda e, at, first: first * waves(torch.arange(20) / (at.announced_length / TRAIN), 24),
-    "canon(nope)": lambda e, at, first: convolution(e, at),
-    "canon(rope)": lambda e, at, first: convolution(e, at),
 }
-
-
-def convolution(e, at: At) -> Tensor:
-    taps = e.taps[at.layer].flip(0).t()[:, None]
-    return F.conv1d(F.pad(at.h.mT, (3, 0)), taps, groups=len(taps)).mT
 
 
 @oracle("learned", "learned_offset", "learned_per_layer", against="torch.nn.functional.embedding")
 @oracle("sinusoidal_every_layer", "interpolated(sinusoidal)", against="Python's sine and cosine")
-@oracle("canon(nope)", "canon(rope)", against="torch.nn.functional.conv1d")
 @pytest.mark.parametrize("name", ADDED)
 def test_the_residual_stream_changes_as_by_torch(name):
     encoding = perturbed(make_encoding(name, 3))

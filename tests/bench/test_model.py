@@ -96,17 +96,27 @@ def test_hooks_are_called_in_order_with_the_right_context():
             self.inside(q, at)
             return super().attend(q, k, v, bias, at)
 
+        def advance(self, q, k, bias, mlp, at):
+            calls.append(("advance", at.layer))
+            self.inside(q, at)
+            self.after = mlp
+            return at.layer
+
         def inside(self, q, at):
             assert q.shape == (2, 3, 4, 8)
             assert at.positions.tolist() == [5, 6, 7, 8]
             assert (at.announced_length, at.shared, at.causal) == (77, "shared", True)
+            assert at.state == (None, 0, 1)[at.layer]
             assert at.generator is source
             torch.testing.assert_close(at.h, self.norm)
 
     source = torch.Generator()
-    tiny_model(Spy)(random_tokens(2, 4), 77, source)
-    once = ["embed", "rotate", "bias", "attend"]
-    assert calls == [("positions", 0), ("prepare", 0), *((name, layer) for layer in range(2) for name in once)]
+    model, outputs = tiny_model(Spy, layers=3), []
+    model.blocks[1].down.register_forward_hook(lambda block, inputs, output: outputs.append(output))
+    model(random_tokens(2, 4), 77, source)
+    once = [(name, layer) for layer in range(3) for name in ("embed", "rotate", "bias", "attend", "advance")]
+    assert calls == [("positions", 0), ("prepare", 0), *once[:-1]]
+    assert torch.equal(model.encoding.after.flatten(0, 1), outputs[0])
 
 
 # --- initial weights
