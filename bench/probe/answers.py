@@ -1,4 +1,4 @@
-"""Probes of answers: use of context, retrieval by depth, and loss above the optimum.
+"""Probes of answers: use of context, and retrieval by depth.
 
 ``context``, at lengths past L: what is lost when everything before the last tokens is replaced by tokens of other examples.
 A model is asked for an answer token with the whole sequence, and again with only the last N tokens its own, where N is the
@@ -9,10 +9,6 @@ fewer than N tokens between ``<bos>`` and them are left out.
 
 ``needle``: the accuracy of key retrieval by where in the prompt the marked key is, and by length. ``at`` is the eighth of the
 prompt, from 0, the farthest from the question.
-
-``excess``: nats a word above the known optimum of the language task, by length. The next-word distribution is known exactly, so
-the excess is the mean of KL(true‖model), given that the text goes on: the model's distribution over words, without ``<eos>``
-and the other special tokens, because a model trained up to L rightly expects the end there.
 """
 
 import numpy as np
@@ -23,7 +19,6 @@ from torch.nn import functional as F
 
 from tasks.base import SPECIALS
 from tasks.key_retrieval import VALUES
-from tasks.language import Language
 
 from .record import Value
 from .subject import Subject, as_tokens
@@ -87,20 +82,3 @@ def score(
         logits.append(subject.model.logits(states[torch.arange(len(part)), at - 1]))
     joined, truth = torch.cat(logits)[:, len(SPECIALS) :], truth - len(SPECIALS)
     return float((joined.argmax(-1) == truth).float().mean()), float(F.cross_entropy(joined, truth))
-
-
-@torch.inference_mode()
-def excess(subject: Subject) -> list[Value]:
-    """Mean KL(true‖model) at every test length."""
-    assert isinstance(subject.task, Language)
-    values, first = [], subject.task.first_word
-    for length in subject.run.recipe_suite.test_lengths(subject.task.name):
-        examples = subject.examples(length, 128)
-        words = np.delete(examples.tokens[:, 1 : length + 3], 1, 1)  # without <bos>, <sep> and <eos>
-        true = torch.from_numpy(subject.task.next_word(words - first))
-        announced, generator = subject.context(length)
-        parts = as_tokens(examples).split(32)
-        states = torch.cat([subject.model(part, announced, generator)[:, 2 : length + 2] for part in parts])
-        model = subject.model.logits(states)[..., first:].double().log_softmax(-1)
-        values.append(Value("excess", (torch.special.xlogy(true, true) - true * model).sum(-1).mean().item(), length))
-    return values

@@ -18,7 +18,6 @@ from bench.runs.run import Run
 from bench.runs.shared_training import weights_file
 from bench.runs.worker import RunRequest, end_with_parent
 from tasks import plural
-from tasks.language import Language
 
 from . import answers, attention, position
 from .record import ProbeRecord, Value, file_of, read_record, write_record
@@ -44,7 +43,6 @@ PROBES = {
     "similarity": Probe(2, attention.similarity),
     "context": Probe(1, answers.context),
     "needle": Probe(1, answers.needle, lambda run: (run.task, run.suite.spec(run.task).variant) == ("key_retrieval", "needle")),
-    "excess": Probe(1, answers.excess, applies=lambda run: run.task == Language.name),
 }
 """Name → probe."""
 

@@ -215,21 +215,3 @@ def test_needles_by_depth():
     subject = subject_of(retrieval, [1, 4], late)
     found = {(v.length, int(v.at)): v.value for v in answers.needle(subject) if v.quantity == "accuracy"}
     assert {at: found[64, at] for at in range(8)} == {**dict.fromkeys(range(4), 0.0), **dict.fromkeys(range(4, 8), 1.0)}
-
-
-@pytest.mark.parametrize("knows", [True, False])
-def test_excess_over_the_optimum(knows):
-    """Zero for the true distribution; for uniform predictions ln 24 less its entropy, ``<eos>`` or not."""
-    entropies = []
-
-    def predict(tokens: Tensor) -> Tensor:
-        words = np.delete(tokens[:, 1:-1].numpy(), 1, 1) - 4
-        true = torch.from_numpy(subject.task.next_word(words))
-        entropies.append(-(true * true.log()).sum(-1).mean())
-        logits = F.pad(true.log() if knows else torch.zeros_like(true), (4, 0), value=5.0)
-        return F.pad(logits, (0, 0, 2, 2))
-
-    subject = subject_of({"task": "language", "variant": "topics", "train_length": 8}, [1, 3], predict)
-    found = by_length(answers.excess(subject), "excess")
-    expected = [0.0, 0.0] if knows else [math.log(24) - np.mean(entropies[:4]), math.log(24) - np.mean(entropies[4:])]
-    assert list(found) == [8, 24] and list(found.values()) == pytest.approx(expected, abs=1e-9)

@@ -18,7 +18,7 @@ from bench.runs.worker import RunRequest
 from bench.suites.suite import load_suite
 from lprime.cli.publish import publish_suite
 
-NAMES = sorted({*PROBES} - {"needle", "excess"})
+NAMES = sorted({*PROBES} - {"needle"})
 """Those that copying allows."""
 
 

@@ -83,11 +83,6 @@ def check_majority(variant: str, length: int, prompt: list[str], answer: list[st
     assert prompt.count("1") != prompt.count("0")
 
 
-def check_language(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
-    assert (len(prompt), len(answer)) == (1, length)
-    assert set(prompt + answer) <= {f"{c}{i}" for c in "abc" for i in range(8)}
-
-
 def check_parity(variant: str, length: int, prompt: list[str], answer: list[str]) -> None:
     bits = [int(symbol) for symbol in prompt]
     assert len(bits) == length
@@ -106,7 +101,6 @@ CHECKS = {
     "addition": check_addition,
     "copying": check_copying,
     "key_retrieval": check_key_retrieval,
-    "language": check_language,
     "majority": check_majority,
     "parity": check_parity,
     "sorting": check_sorting,
