@@ -8,7 +8,7 @@ Every number of ones but a tie is equally likely, and then every order, as in la
 
 ``letters``, length 4, of the alphabet; every string without a tie for the first place is equally likely (`majority` there)::
 
-    <bos> c a f c <sep> c <eos>
+    <bos> k k m p <sep> k <eos>
 """
 
 import numpy as np

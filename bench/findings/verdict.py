@@ -63,8 +63,8 @@ class Judgement:
 
     verdict: str
     """One of ``RULES``."""
-    parts: Sequence[Part] = ()
-    whole: Part | None = None
+    parts: Sequence[Part]
+    whole: Part
     """The whole claim, by the mean of all differences."""
     why: str = ""
     """Why it is not reproduced, in a few words."""
@@ -109,14 +109,13 @@ def exact_p(difference: Difference, samples: Samples, claim: bool) -> float:
 
 
 def verdict_of(finding: Finding, outcome: Outcome | None) -> Judgement:
-    """The verdict on a finding's outcome; without parts if there is none of the present rule."""
-    cannot = untestable(finding)
-    if outcome is None or outcome.rule != finding.rule:
-        missing = f"needs {finding.minutes:g} core-minutes"
-        return Judgement(CANNOT, why=cannot) if cannot else Judgement(STALE if outcome else NOT_RUN, why=missing)
-    found = judge(finding, outcome.samples)
-    if found.verdict == OPEN and cannot:
+    """The verdict on a finding's outcome; without numbers of ours if there is none of the present rule."""
+    run = outcome is not None and outcome.rule == finding.rule
+    found, cannot = judge(finding, outcome.samples if outcome and run else {}), untestable(finding)
+    if cannot and (not run or found.verdict == OPEN):
         return replace(found, verdict=CANNOT, why=cannot)
+    if not run:
+        return replace(found, verdict=STALE if outcome else NOT_RUN, why=f"needs {finding.minutes:g} core-minutes")
     return replace(found, why="" if found.verdict == REPRODUCED else finding.why_not)
 
 
@@ -215,26 +214,25 @@ def part_of(one: Difference, finding: Finding, samples: Samples, text: str = "")
 
 def forest(part: Part, half: int = 14) -> str:
     """One line of a forest plot: published ◇ and ours ● with its interval ─, left or right of │, which says no effect."""
-    if math.isnan(part.estimate):
-        return ""
     ours, theirs = part.estimate - part.bound, None if part.published is None else part.published - part.bound
     width = part.half_width or 0.0
-    scale = max(abs(ours) + width, abs(theirs or 0.0)) or 1.0
+    known = [x for x in (ours - width, ours + width, theirs) if x is not None and not math.isnan(x)]
+    scale = max(map(abs, known), default=0.0) or 1.0
     row = [" "] * (2 * half + 1)
-    low, high = (half + round(half * (ours + sign * width) / scale) for sign in (-1, 1))
-    row[low : high + 1] = "─" * (high + 1 - low)
+    if not math.isnan(ours):
+        low, high = (half + round(half * (ours + sign * width) / scale) for sign in (-1, 1))
+        row[low : high + 1] = "─" * (high + 1 - low)
     for value, mark in ((0.0, "│"), (theirs, "◇"), (ours, "●")):
-        if value is not None:
+        if value is not None and not math.isnan(value):
             row[half + round(half * value / scale)] = mark
     return "".join(row)
 
 
 def comparison(finding: Finding, judged: Judgement) -> str:
     """The published number, ours, and both settings, on one line."""
-    whole, theirs, ours = judged.whole, "an order", "not run"
-    if whole:
-        ours = (
-            f"{whole.estimate:.2g}" + ("" if whole.half_width is None else f" ± {whole.half_width:.1g}") + f", p {whole.p:.1g}"
-        )
-        theirs = theirs if whole.published is None else f"{whole.published:.2g}"
+    whole, ours = judged.whole, "not run"
+    theirs = "an order" if whole.published is None else f"{whole.published:.2g}"
+    if not math.isnan(whole.estimate):
+        half = "" if whole.half_width is None else f" ± {whole.half_width:.1g}"
+        ours = f"{whole.estimate:.2g}{half}, p {whole.p:.1g}"
     return f"published {theirs} ({finding.source.setting}); ours {ours} ({'; '.join(finding.differences)})"

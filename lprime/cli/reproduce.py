@@ -67,7 +67,7 @@ def reproduce(
         print_json(rows)
     elif not names:
         for row in rows:
-            print(f"{row['forest']:29}  {row['name']}: {row['verdict']}" + f" ({row['why']})" * bool(row["why"]))
+            print(f"{row['forest']}  {row['name']}: {row['verdict']}" + f" ({row['why']})" * bool(row["why"]))
     return int(bool(names) and any(row["verdict"] == NOT for row in rows))
 
 
@@ -133,8 +133,8 @@ def as_row(finding: "Finding", outcome: "Outcome | None", judgement: "Judgement"
         "minutes": finding.minutes,
         "verdict": judgement.verdict,
         "why": judgement.why,
-        "whole": judgement.whole and vars(judgement.whole),
-        "forest": forest(judgement.whole) if judgement.whole else "",
+        "whole": vars(judgement.whole),
+        "forest": forest(judgement.whole),
         "samples": outcome.samples if outcome else {},
         "parts": [vars(part) for part in judgement.parts],
     }

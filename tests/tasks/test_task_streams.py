@@ -32,6 +32,7 @@ GOLDEN = {
     ("key_retrieval", "decoys", 2): "6baa6e543e1f1db8c88957f31f3b8f58af552e9995b6a1ccbc9fc4b432ff6479",
     ("key_retrieval", "latest", 2): "2b574eb980babbe3d24f3edd76a1164ec1ce36717ac621b415f5829a28a0dbb0",
     ("majority", "binary", 2): "a02d0568bf983662f60ee64ea33cacae8eb92990612a0b2dbba636c92167ad62",
+    ("majority", "letters", 2): "819f1443fbac227c57965b3b9eacd703fc952865603cc28834454735200af956",
     ("parity", "answer", 2): "5d421af2d5d87792bd89ebca532e238846787e9759927a028f26bb0858a1cce0",
     ("parity", "scratchpad", 2): "d81ec5958a5cf9b6eb0cc813f76dd53149b507f68f895f37f308477e5d525575",
     ("parity", "few_ones", 2): "bdd554c15d7fbb07e1e955ef35dbf776f56b7235ca844dd8d1dca0c279904cbe",
