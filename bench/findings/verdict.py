@@ -235,4 +235,4 @@ def comparison(finding: Finding, judged: Judgement) -> str:
     if not math.isnan(whole.estimate):
         half = "" if whole.half_width is None else f" ± {whole.half_width:.1g}"
         ours = f"{whole.estimate:.2g}{half}, p {whole.p:.1g}"
-    return f"published {theirs} ({finding.source.setting}); ours {ours} ({'; '.join(finding.differences)})"
+    return f"Published {theirs} ({finding.source.setting}); ours {ours} ({'; '.join(finding.differences)})"
