@@ -2,8 +2,8 @@
 
 Numbers of one seed are compared with each other, since all encodings meet the same data and recipe there: a claim is tested by
 the one-sample t-test of the seeds' differences. It is tested as a whole, by the mean of its parts' differences. A single part
-refutes it only after Holm's correction for the number of parts. Outcomes of 0 and 1 are tested exactly, by Fisher's test or the
-binomial one; then every part must be significant.
+refutes it only after Holm's correction for the number of parts, which the verdicts on parts have too. Outcomes of 0 and 1 are
+tested exactly, by Fisher's test or the binomial one; then every part must be significant.
 """
 
 import math
@@ -138,8 +138,8 @@ def judge(finding: Finding, samples: Samples) -> Judgement:
     """
     differences = [one for expectation in finding.expect for one in differences_of(expectation)]
     parts = [part_of(one, finding, samples) for one in differences]
-    adjusted = holm([part.p_against for part in parts])
-    parts = [replace(one, verdict=verdict(one.p, against, [one])) for one, against in zip(parts, adjusted, strict=True)]
+    claimed, adjusted = holm([part.p for part in parts]), holm([part.p_against for part in parts])
+    parts = [replace(one, verdict=verdict(p, q, [one])) for one, p, q in zip(parts, claimed, adjusted, strict=True)]
     if len(parts) == 1:
         return Judgement(parts[0].verdict, parts, parts[0])
     whole = part_of(mean_of(differences), finding, samples, f"mean of {len(parts)} differences")
@@ -194,8 +194,10 @@ def part_of(one: Difference, finding: Finding, samples: Samples, text: str = "")
     estimate = fmean(values) if values else math.nan
     p, p_against = p_above(values, one.bound), p_above([-x for x in values], -one.bound - one.by)
     half_width = float(t.ppf(1 - ALPHA, len(values) - 1)) * stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
-    if finding.exact and not text:
-        p, p_against, half_width = exact_p(one, samples, True), exact_p(one, samples, False), None
+    if finding.exact:
+        half_width = None
+        if not text:
+            p, p_against = exact_p(one, samples, True), exact_p(one, samples, False)
     first, *others = one.weights
     sign = 1.0 if others else one.weights[first]
     named = f"{first} − {others[0]} > {one.bound:g}" if others else f"{first} {'>' if sign > 0 else '<'} {sign * one.bound:g}"
