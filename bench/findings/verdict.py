@@ -220,7 +220,7 @@ def forest(part: Part, half: int = 14) -> str:
     width = part.half_width or 0.0
     known = [x for x in (ours - width, ours + width, theirs) if x is not None and not math.isnan(x)]
     scale = max(map(abs, known), default=0.0) or 1.0
-    row = [" "] * (2 * half + 1)
+    row = ["·"] * (2 * half + 1)
     if not math.isnan(ours):
         low, high = (half + round(half * (ours + sign * width) / scale) for sign in (-1, 1))
         row[low : high + 1] = "─" * (high + 1 - low)

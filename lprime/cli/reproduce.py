@@ -96,7 +96,7 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
         if ended.failed or ended.locked:
             raise InputError(f"finding {finding.name}: {len(ended.failed)} runs failed, {ended.locked} run elsewhere")
         found[key] = results = [result for run in runs if (result := run.result(out))]
-        seconds += sum(result.timings.total_s for result in results)
+        seconds += sum(result.timings.total_s * (result.timings.cpu_share or 1) for result in results)
         if probes:
             found[key] = results + (records := measure_runs(runs, out, probes, workers))
             seconds += sum(record.seconds for record in records)

@@ -277,6 +277,6 @@ def test_readings_choose_and_combine_values():
 
 def test_a_line_of_the_forest_plot():
     part = Part("x", 0.5, 0.25, 1.0, 0.0, on_side=True, near=True, p=0.01, p_against=0.99)
-    assert forest(part, half=8) == "        │ ──●── ◇"
-    assert forest(replace(part, estimate=-1.5, half_width=0.5, published=None), half=4) == "─●─ │    "
-    assert forest(replace(part, estimate=math.nan)) == "              │             ◇"
+    assert forest(part, half=8) == "········│·──●──·◇"
+    assert forest(replace(part, estimate=-1.5, half_width=0.5, published=None), half=4) == "─●─·│····"
+    assert forest(replace(part, estimate=math.nan)) == "··············│·············◇"
