@@ -230,6 +230,10 @@ class Task(ABC):
         sizes = start + answer.widths + 1
         return Examples(Ragged.join(bos, prompt, sep, answer, eos).padded(), start, sizes, lengths.copy())
 
+    def held_out(self, length: int, count: int, rng: np.random.Generator) -> Examples:
+        """Draw examples of one length for probes; from test documents, where the task has documents."""
+        return self.sample(length, count, rng)
+
     def test_examples(self, length: int, count: int, seed: int) -> Examples:
         """Draw the test examples of one length. They depend only on the arguments.
 

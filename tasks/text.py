@@ -77,10 +77,17 @@ class Text(Task):
         return documents.starts[fits][chosen] + (rng.random(len(lengths)) * places).astype(np.int64)
 
     def draw(self, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> tuple[Ragged, Ragged]:
-        documents = self.corpus.train
+        return Ragged.of(np.zeros((len(lengths), 0), np.int64)), self.texts(self.corpus.train, lengths, rng)
+
+    def texts(self, documents: Documents, lengths: Int[np.ndarray, " N"], rng: np.random.Generator) -> Ragged:
+        """Draw windows of the given lengths."""
         starts = self.windows(documents, lengths, rng)
         places = np.minimum(starts[:, None] + np.arange(int(lengths.max(initial=0))), len(documents.ids) - 1)
-        return Ragged.of(np.zeros((len(lengths), 0), np.int64)), Ragged.of(documents.ids[places] + self.first, lengths)
+        return Ragged.of(documents.ids[places] + self.first, lengths)
+
+    def held_out(self, length: int, count: int, rng: np.random.Generator) -> Examples:
+        """Draw windows of test documents; every character is a target."""
+        return ending(self.texts(self.corpus.test, np.full(count, length), rng).padded(), length)
 
     def sample(self, length: int | Int[np.ndarray, " N"], count: int, rng: np.random.Generator) -> Examples:
         """Draw training windows; every character is a target."""

@@ -17,17 +17,20 @@
         encodings: [nope, rope]
         seeds: [0, 1, 2]
         tasks: [{task: copying, variant: repeat, train_length: 16}]
-    measure: {score: exact, past: 1, to: 2}
+    measures:
+      past: {score: exact, past: 1, to: 2}
+    unit: exact match, mean over 1 < l ≤ 2 L
     expect:
-      - {more: [nope], than: [rope]}
+      - {more: [nope], than: [rope], by: 0.05}
     tolerance: 0.2
+    plan:                                        # what was known before the runs
+      of: seeds 100 and 101
+      numbers: {nope: [0.31, 0.28], rope: [0.02, 0.03]}
+      power: 0.99                                # of the test, if the published numbers hold here
 
-Labels of runs are encodings, with the key of the suite before them (``copying/nope``) if there are several suites.
+Labels of numbers are encodings, with the key of the suite before them (``copying/nope``) if there are several suites, and the
+key of the measure before that if there are several. A measure may also be a number that ``lprime probe`` measures::
 
-A finding about the insides of trained models has ``probes`` instead of ``measure``, numbers that ``lprime probe`` measures.
-Their keys come before the labels if there are several (``input/nope``)::
-
-    probes:
       input: {probe: position, quantity: error, length: train, layers: [0], over: {quantity: chance, length: train}}
 """
 
@@ -36,8 +39,10 @@ import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field, TypeAdapter, model_validator
 
 from bench.files import write_atomic
@@ -51,10 +56,12 @@ from .reading import Measure, Reading
 
 ALPHA = 0.025
 """One-sided level of every test, so that intervals of 95 % show the same."""
+LEAST_SEEDS = 10
+"""For outcomes of 0 and 1."""
 Samples = dict[str, dict[int, float]]
 """Label → seed → number."""
 OUTCOMES = "findings.json"
-NO_RULE = ("minutes", "tried", "withdrawn", "objection")
+NO_RULE = ("minutes", "tried", "why_not")
 """Fields that do not decide how numbers are judged."""
 
 
@@ -70,6 +77,28 @@ class Source(Section):
     setting: str
     numbers: dict[str, float] = {}
     """Label → published number, in ``Finding.unit``; empty if only an order was published."""
+    chance: Annotated[float, Field(ge=0, lt=1)] = 0
+    """Accuracy of guessing there, which ``published`` takes out of ``numbers``."""
+
+    @property
+    def published(self) -> dict[str, float]:
+        """Label → published number without guessing, as ours are."""
+        return {label: (number - self.chance) / (1 - self.chance) for label, number in self.numbers.items()}
+
+
+class Plan(Section):
+    """What was known when the rule was written, and what it promises."""
+
+    of: str
+    """Runs that are not judged: calibration seeds, or runs of an earlier rule."""
+    numbers: dict[str, list[float]]
+    """Label → numbers of these runs."""
+    truth: dict[str, float] = {}
+    """Label → mean that the claim implies, where none is published; otherwise the mean of ``numbers``."""
+    spread: Annotated[float, Field(ge=0)] = 0
+    """Standard deviation over seeds of labels with fewer than two numbers."""
+    power: Annotated[float, Field(ge=0, le=1)]
+    """Probability of a significant result if means are the published ones, or ``truth``, and vary as ``numbers`` do."""
 
 
 class Expectation(Section):
@@ -80,7 +109,7 @@ class Expectation(Section):
     than: list[str] | float
     """… each of these, by their means over seeds, or than this number."""
     by: float = 0.0
-    """Smallest difference that the claim is about."""
+    """Smallest difference that counts: a smaller one is no more than the direction, and a significantly smaller one refutes."""
 
     @model_validator(mode="after")
     def not_two_numbers(self) -> "Expectation":
@@ -106,29 +135,42 @@ class Finding(Section):
     """Minutes of one core for all its runs."""
     suites: Annotated[dict[str, dict[str, Any]], Field(min_length=1)]
     """Key → what to change in the suite ``base``."""
-    measure: Measure | None = None
-    probes: dict[str, Reading] = {}
-    """Key → number read from a probe of the runs."""
+    tasks: list[str] = []
+    """Tasks of the suites that are run; empty: all."""
+    measures: Annotated[dict[str, Measure | Reading], Field(min_length=1)]
+    """Key → number read from the results of a seed, or from probes of its models."""
+    best: dict[str, list[str]] = {}
+    """Label → labels of which it is the best one: for each seed, the one with the largest mean over the other seeds."""
     unit: str
     """What the numbers are, for readers."""
     expect: Annotated[list[Expectation], Field(min_length=1)]
     tolerance: float = 0.0
     """Largest distance of a difference from the published one, if there are published numbers, for "reproduced"."""
-    withdrawn: str = ""
-    """Why the verdict is withdrawn until another rule has been run."""
-    objection: str = ""
-    """What the authors would object to, on one line."""
+    plan: Plan | None = None
+    """None: nothing of it has been run."""
+    why_not: Annotated[str, Field(pattern=r"^(\S+( \S+){0,7})?$")] = ""
+    """Why it is not reproduced, in at most eight words."""
     tried: str = ""
     """What was tried where the finding is not reproduced, and what we believe."""
 
     @model_validator(mode="after")
     def consistent(self) -> "Finding":
-        if bool(self.measure) == bool(self.probes):
-            raise ValueError("expected `measure` or `probes`")
-        for label in [*(label for one in self.expect for label in one.labels), *self.source.numbers]:
-            if label not in self.labels:
-                raise unknown("label", label, self.labels)
+        known = [*self.labels, *self.best]
+        used = [label for one in self.expect for label in one.labels] + [one for group in self.best.values() for one in group]
+        for label in [*used, *self.source.numbers, *(self.plan.numbers if self.plan else ())]:
+            if label not in known:
+                raise unknown("label", label, known)
+        for suite in self.grids.values():
+            if len(suite.learning_rates) > 1:
+                raise ValueError(f"expected one of the learning rates of suite {suite.name}")
+            if self.exact and len(suite.seeds) < LEAST_SEEDS:
+                raise ValueError(f"expected at least {LEAST_SEEDS} seeds for outcomes of 0 and 1, got {len(suite.seeds)}")
         return self
+
+    @property
+    def exact(self) -> bool:
+        """Whether each number is 0 or 1, and tests are exact."""
+        return all(isinstance(one, Measure) and one.solved for one in self.measures.values())
 
     @cached_property
     def grids(self) -> dict[str, Suite]:
@@ -137,55 +179,63 @@ class Finding(Section):
 
     @cached_property
     def labels(self) -> dict[str, tuple[str, str, str]]:
-        """Label of runs → key of ``probes`` or "", key of the suite, encoding."""
+        """Label of numbers → key of ``measures``, key of the suite, encoding."""
         found = {}
-        for probe in self.probes or [""]:
+        for measure in self.measures:
             for key, suite in self.grids.items():
                 for name in suite.encoding_names:
-                    parts = [probe] * (len(self.probes) > 1) + [key] * (len(self.grids) > 1) + [name]
-                    found["/".join(parts)] = probe, key, name
+                    parts = [measure] * (len(self.measures) > 1) + [key] * (len(self.grids) > 1) + [name]
+                    found["/".join(parts)] = measure, key, name
         return found
 
-    def tasks(self, suite: Suite) -> list[str]:
-        """Tasks of a suite that are measured."""
-        return (self.measure and self.measure.tasks) or [spec.task for spec in suite.tasks]
+    def tasks_of(self, suite: Suite) -> list[str]:
+        """Tasks of a suite that are run."""
+        return self.tasks or [spec.task for spec in suite.tasks]
 
     @cached_property
     def rule(self) -> str:
         """Hash of everything that decides the verdict."""
-        content = self.model_dump(mode="json", exclude=set(NO_RULE) | (set() if self.probes else {"probes"}))
-        # Fields of earlier rules, so that rules keep their hashes.
-        content |= {"code": "", "seeds": []}
-        content["expect"] = [part | {"same": [], "within": 0.0, "at_most": {}} for part in content["expect"]]
+        content = self.model_dump(mode="json", exclude={*NO_RULE})
         content["fingerprints"] = {key: suite.fingerprint for key, suite in self.grids.items()}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
-    def samples(self, found: Mapping[str, Sequence[Result] | Sequence[ProbeRecord]]) -> Samples:
-        """The numbers of finished runs; seeds that lack a task or, for probes, a value are left out.
+    def samples(self, found: Mapping[str, Sequence[Result | ProbeRecord]]) -> Samples:
+        """The numbers of finished runs; seeds that lack a task or a value, or that a measure leaves out, are left out.
 
         Arguments:
-            found: key of the suite → results of its runs, or the records of their probes for a finding about probes.
+            found: key of the suite → results of its runs, and records of their probes.
         """
         numbers: Samples = {}
-        for label, (probe, key, encoding) in self.labels.items():
-            tasks = self.tasks(self.grids[key])
-            number_of: Any = self.probes.get(probe) or self.measure
+        for label, (measure, key, encoding) in self.labels.items():
+            tasks, number_of = self.tasks_of(self.grids[key]), self.measures[measure]
             for seed in self.grids[key].seeds:
-                own = [r for r in found[key] if r.seed == seed and r.task in tasks and number_of.reads(r, encoding)]
+                own: Any = [r for r in found[key] if r.seed == seed and r.task in tasks and number_of.reads(r, encoding)]
                 if len(own) == len(tasks) and (number := number_of.of(own)) is not None:
                     numbers.setdefault(label, {})[seed] = number
+        for label, members in self.best.items():
+            numbers[label] = best_of_others([numbers.get(member, {}) for member in members])
         return numbers
 
 
+def best_of_others(numbers: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """For each seed that all have, the number of the one with the largest mean over the other seeds."""
+    seeds = set.intersection(*map(set, numbers))
+    found = {}
+    for seed in seeds if len(seeds) > 1 else ():
+        means = [fmean(own[other] for other in seeds - {seed}) for own in numbers]
+        found[seed] = numbers[int(np.argmax(means))][seed]
+    return found
+
+
 def derived_suite(finding: str, key: str, content: Mapping[str, Any]) -> Suite:
-    """The suite ``base`` with changes. If only encodings and seeds change, its runs are those of ``base`` itself."""
+    """The suite ``base`` with changes. If only encodings, seeds and rates change, its runs are the runs of ``base`` itself."""
     where = f"finding {finding}: suite {key}"
     changes = dict(content)
     base = load_suite(changes.pop("base", "small")).model_dump()
     for section in ("model", "recipe"):
         if section in changes:
             changes[section] = base[section] | changes[section]
-    if not changes.keys() <= {"encodings", "seeds"}:
+    if not changes.keys() <= {"encodings", "seeds", "learning_rates"}:
         base |= {"learning_rates": [], "blocks": []}
         changes |= {"name": f"{finding}-{key}".replace("_", "-"), "version": changes.get("version", 1), "vary": None}
     return validated(Suite, base | changes, where)

@@ -1,5 +1,6 @@
 """The numbers that findings read from runs: scores of results (``Measure``), or values of probes (``Reading``)."""
 
+import math
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Annotated, Literal
@@ -7,34 +8,57 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from bench.probe.record import ProbeRecord
-from bench.result import Result
+from bench.result import LengthScore, Result
 from bench.suites.yaml_config import Section
 from tasks import InputError
 
 
-class Measure(Section):
-    """The number that is read from each run: the mean over tasks and over its test lengths l, past·L < l ≤ to·L."""
+class Span(Section):
+    """Test lengths l with past·L < l ≤ to·L."""
 
-    score: Literal["exact", "token"]
     past: Annotated[float, Field(ge=0)]
     to: Annotated[float, Field(gt=0)]
-    tasks: list[str] = []
-    """Tasks of the suite; empty: all."""
+    further: str = ""
+    """A further test set of the task, such as ``other`` of text; empty: the test set itself."""
 
-    def reads(self, result: Result, encoding: str) -> bool:
-        """Whether a result is of an encoding."""
-        return result.encoding.name == encoding
 
-    def of(self, results: Sequence[Result]) -> float:
-        """The number of one seed, from its results, one a task."""
-        return fmean(map(self.of_run, results))
+class Measure(Span):
+    """The number that is read from the results of one seed: the mean over tasks and test lengths, guessing taken out."""
 
-    def of_run(self, run: Result) -> float:
-        """The number of one run."""
-        at = [s for s in run.scores if self.past < s.length / run.train_length <= self.to]
+    score: Literal["exact", "token", "bits"]
+    """Bits are per answer token; more of them are worse."""
+    minus: Span | None = None
+    """Test lengths whose mean is subtracted."""
+    learned: Annotated[float, Field(ge=0, le=1)] = 0
+    """Seeds with a lower mean exact match at l ≤ L are left out: the authors' selection rule."""
+    solved: Annotated[float, Field(ge=0)] = 0
+    """If given, the number is 1 from this number on and 0 below it, and tests are exact ones."""
+
+    def reads(self, record: Result | ProbeRecord, encoding: str) -> bool:
+        """Whether it is a result of an encoding."""
+        return isinstance(record, Result) and record.encoding.name == encoding
+
+    def of(self, results: Sequence[Result]) -> float | None:
+        """The number of one seed, from its results, one a task; None if the seed is left out."""
+        if fmean(s.exact for run in results for s in run.in_distribution) < self.learned:
+            return None
+        number = fmean(self.at(run, self) - (self.at(run, self.minus) if self.minus else 0) for run in results)
+        return float(number >= self.solved) if self.solved else number
+
+    def at(self, run: Result, span: Span) -> float:
+        """The mean of one run over test lengths."""
+        tested = run.further.get(span.further, []) if span.further else run.scores
+        at = [s for s in tested if span.past < s.length / run.train_length <= span.to]
         if not at:
-            raise InputError(f"{run.path}: no test length l with {self.past:g} < l/L ≤ {self.to:g}")
-        return fmean(s.exact if self.score == "exact" else s.token for s in at)
+            raise InputError(f"{run.path}: no test length l with {span.past:g} < l/L ≤ {span.to:g} {span.further}")
+        return fmean(self.number(run, s) for s in at)
+
+    def number(self, run: Result, s: LengthScore) -> float:
+        """Of one test length. An accuracy is 0 for a guess that knows only the length; a diverged run knows no symbol."""
+        if self.score == "bits":
+            return (math.log(run.symbols) if s.nll is None else s.nll) / math.log(2)
+        right, chance = (s.exact, s.chance) if self.score == "exact" else (s.token, s.token_chance or 0)
+        return (right - chance) / (1 - chance)
 
 
 class Quantity(Section):
@@ -62,13 +86,13 @@ class Quantity(Section):
 class Reading(Quantity):
     """The number that is read from a probe of each run: the mean over tasks of a quantity, less or over another one."""
 
-    probe: Literal["position", "distance", "growth", "similarity", "context", "needle", "excess"]
+    probe: Literal["position", "distance", "growth", "similarity"]
     less: Quantity | None = None
     over: Quantity | None = None
 
-    def reads(self, record: ProbeRecord, encoding: str) -> bool:
-        """Whether a record is of an encoding and of this probe."""
-        return (record.encoding, record.probe) == (encoding, self.probe)
+    def reads(self, record: Result | ProbeRecord, encoding: str) -> bool:
+        """Whether it is a record of an encoding and of this probe."""
+        return isinstance(record, ProbeRecord) and (record.encoding, record.probe) == (encoding, self.probe)
 
     def of(self, records: Sequence[ProbeRecord]) -> float | None:
         """The number of one seed, from its records, one a task; None if a task has none."""

@@ -1,47 +1,55 @@
 """Whether a published finding is reproduced: its claim as one test, its parts, and the verdict.
 
-Means over seeds are compared with Welch's standard error and degrees of freedom. The claim is tested as a whole, by the mean of
-its parts' differences. A single part refutes the claim only after Holm's correction for the number of parts.
+Numbers of one seed are compared with each other, since all encodings meet the same data and recipe there: a claim is tested by
+the one-sample t-test of the seeds' differences. It is tested as a whole, by the mean of its parts' differences. A single part
+refutes it only after Holm's correction for the number of parts, which the verdicts on parts have too. Outcomes of 0 and 1 are
+tested exactly, by Fisher's test or the binomial one; then every part must be significant.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from statistics import fmean, stdev
 from typing import NamedTuple
 
-import numpy as np
-from scipy.stats import t
+from scipy.stats import binomtest, fisher_exact, t
 
 from .finding import ALPHA, Expectation, Finding, Outcome, Samples
+from .reading import Measure
 
 REPRODUCED, DIRECTION, NOT, OPEN = "reproduced", "direction only", "not reproduced", "inconclusive"
-WITHDRAWN, NOT_RUN, STALE = "withdrawn", "not run", "not run since its rule changed"
-RULES = (REPRODUCED, DIRECTION, OPEN, NOT, WITHDRAWN)
-"""Verdicts, from best to worst.
+CANNOT, NOT_RUN, STALE = "setting cannot test it", "not run", "not run since its rule changed"
+RULES = (REPRODUCED, DIRECTION, NOT, CANNOT, OPEN, NOT_RUN, STALE)
+"""Verdicts, in the order of the page.
 
-Reproduced: the claim is significant at one-sided 2.5 %, every part is on its side, and no published difference is further away
-than the tolerance; otherwise, direction only. Not reproduced: the opposite of the claim, or of one part after Holm's
-correction, is significant. Withdrawn: the rule was not fair to the claim.
+Reproduced: the claim is significant at one-sided 2.5 %, every difference is as large as the claim says, and no published one is
+further away than the tolerance; if every difference is at least on its side, direction only. Not reproduced: the whole claim is
+significantly smaller than it says, or one part is, after Holm's correction. Setting cannot test it: not significant, and what
+was known before the runs promised no more. Inconclusive: none of these.
 """
+POWER, FLOOR = 0.8, 0.05
+"""Least planned power; accuracy over guessing below which all earlier runs are too bad to show a difference."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One comparison of the claim, from our runs."""
+    """One comparison of the claim, or all of them as one, from our runs."""
 
     text: str
     """Such as ``nope − rope > 0`` or ``nope > 0.95``."""
     estimate: float
     """Of the left side; NaN without runs."""
     half_width: float | None
-    """Of the 95 % interval over seeds; None for a single seed."""
+    """Of the 95 % interval over seeds; None for a single seed, and for outcomes of 0 and 1."""
     published: float | None
     """The same number from the paper; None if it was not published."""
-    holds: bool
+    bound: float
+    """What the left side is compared with."""
+    on_side: bool
     """Whether the estimate is on the side of the claim."""
     near: bool
-    """Whether it is as near to the published number as it has to be."""
+    """Whether it is large enough, and as near to the published number as it has to be."""
     p: float
     """One-sided: of such numbers if this part were false."""
     p_against: float
@@ -54,60 +62,72 @@ class Judgement:
     """The verdict on a finding."""
 
     verdict: str
-    """One of ``RULES``, ``NOT_RUN`` or ``STALE``."""
-    parts: Sequence[Part] = ()
-    p: float = math.nan
-    """One-sided, of the whole claim."""
+    """One of ``RULES``."""
+    parts: Sequence[Part]
+    whole: Part
+    """The whole claim, by the mean of all differences."""
     why: str = ""
-    """Why it is withdrawn."""
+    """Why it is not reproduced, in a few words."""
 
 
-class Contrast(NamedTuple):
-    """A weighted sum of means over seeds."""
+class Difference(NamedTuple):
+    """A weighted sum of numbers that must be above a bound, by a margin to count."""
 
-    estimate: float
-    error: float
-    """Standard error; NaN if a mean has fewer than two seeds."""
-    df: float
+    weights: dict[str, float]
+    bound: float
+    by: float
 
-    @property
-    def half_width(self) -> float | None:
-        """Of the 95 % interval; None if there is none."""
-        return None if math.isnan(self.error) else float(t.ppf(1 - ALPHA, self.df)) * self.error
+    def values(self, samples: Samples) -> list[float]:
+        """Its value for each seed that all its labels have."""
+        seeds = set.intersection(*(set(samples.get(label, {})) for label in self.weights))
+        return [sum(weight * samples[label][seed] for label, weight in self.weights.items()) for seed in sorted(seeds)]
 
-    def p_above(self, bound: float) -> float:
-        """One-sided p of such an estimate or a larger one, if the truth is ``bound``."""
-        if math.isnan(self.error) or math.isnan(self.estimate):
-            return 1.0
-        if self.error == 0:
-            return float(self.estimate <= bound)
-        return float(t.sf((self.estimate - bound) / self.error, self.df))
-
-    def p_below(self, bound: float) -> float:
-        return Contrast(-self.estimate, self.error, self.df).p_above(-bound)
+    def of(self, means: Mapping[str, float]) -> float | None:
+        """Its value for one number a label; None if a label has none."""
+        known = self.weights.keys() <= means.keys()
+        return sum(weight * means[label] for label, weight in self.weights.items()) if known else None
 
 
-def contrast(weights: Mapping[str, float], samples: Samples) -> Contrast:
-    """Σ weight · mean over seeds, with Welch–Satterthwaite degrees of freedom."""
-    values = {label: np.array(list(samples.get(label, {}).values()), float) for label in weights}
-    if not all(len(x) for x in values.values()):
-        return Contrast(math.nan, math.nan, math.nan)
-    estimate = sum(weight * float(values[label].mean()) for label, weight in weights.items())
-    if min(len(x) for x in values.values()) < 2:
-        return Contrast(estimate, math.nan, math.nan)
-    terms = {label: weight**2 * float(values[label].var(ddof=1)) / len(values[label]) for label, weight in weights.items()}
-    total = sum(terms.values())
-    freedom = sum(term**2 / (len(values[label]) - 1) for label, term in terms.items())
-    return Contrast(estimate, math.sqrt(total), total**2 / freedom if freedom else math.inf)
+def p_above(values: Sequence[float], bound: float) -> float:
+    """One-sided p of the t-test that the mean is above a bound; 1 without two values."""
+    if len(values) < 2:
+        return 1.0
+    distance, error = fmean(values) - bound, stdev(values) / math.sqrt(len(values))
+    return float(t.sf(distance / error, len(values) - 1)) if error else float(distance <= 0)
+
+
+def exact_p(difference: Difference, samples: Samples, claim: bool) -> float:
+    """One-sided p of a part about outcomes of 0 and 1, or of its opposite: binomial for one label, Fisher's for two."""
+    found = [[*samples.get(label, {}).values()] for label in difference.weights]
+    if not all(found):
+        return 1.0
+    side = "greater" if claim == (next(iter(difference.weights.values())) > 0) else "less"
+    solved = [round(sum(own)) for own in found]
+    if len(found) == 1:
+        return float(binomtest(solved[0], len(found[0]), abs(difference.bound), side).pvalue)
+    return float(fisher_exact([solved, [len(own) - k for own, k in zip(found, solved, strict=True)]], side).pvalue)
 
 
 def verdict_of(finding: Finding, outcome: Outcome | None) -> Judgement:
-    """The verdict on a finding's outcome; without parts if there is none of the present rule."""
-    if finding.withdrawn:
-        return Judgement(WITHDRAWN, why=finding.withdrawn)
-    if outcome is None or outcome.rule != finding.rule:
-        return Judgement(NOT_RUN if outcome is None else STALE)
-    return judge(finding, outcome.samples)
+    """The verdict on a finding's outcome; without numbers of ours if there is none of the present rule."""
+    run = outcome is not None and outcome.rule == finding.rule
+    found, cannot = judge(finding, outcome.samples if outcome and run else {}), untestable(finding)
+    if cannot and (not run or found.verdict == OPEN):
+        return replace(found, verdict=CANNOT, why=cannot)
+    if not run:
+        return replace(found, verdict=STALE if outcome else NOT_RUN, why=f"needs {finding.minutes:g} core-minutes")
+    return replace(found, why="" if found.verdict == REPRODUCED else finding.why_not)
+
+
+def untestable(finding: Finding) -> str:
+    """Why the setting cannot test the claim, from what was known before the runs; empty if it can, or if nothing was known."""
+    if finding.plan is None:
+        return ""
+    if finding.plan.power < POWER:
+        return f"planned power {finding.plan.power:.0%}"
+    accuracies = all(isinstance(one, Measure) and one.score != "bits" for one in finding.measures.values())
+    low = all(number < FLOOR for own in finding.plan.numbers.values() for number in own)
+    return "all earlier runs guess" if accuracies and low and finding.plan.numbers else ""
 
 
 def judge(finding: Finding, samples: Samples) -> Judgement:
@@ -116,23 +136,24 @@ def judge(finding: Finding, samples: Samples) -> Judgement:
     Arguments:
         samples: see ``Finding.samples``; labels without a seed leave the claim inconclusive.
     """
-    differences = [pair for one in finding.expect for pair in pairs_of(one)]
-    parts = [difference_part(weights, bound, finding, samples) for weights, bound in differences]
-    adjusted = holm([part.p_against for part in parts])
-    whole, bound = mean_of(differences)
-    found = contrast(whole, samples)
-    p, p_against = found.p_above(bound), min(found.p_below(bound), *adjusted)
-    parts = [replace(one, verdict=verdict(one.p, against, [one])) for one, against in zip(parts, adjusted, strict=True)]
-    return Judgement(verdict(p, p_against, parts), parts, p)
+    differences = [one for expectation in finding.expect for one in differences_of(expectation)]
+    parts = [part_of(one, finding, samples) for one in differences]
+    claimed, adjusted = holm([part.p for part in parts]), holm([part.p_against for part in parts])
+    parts = [replace(one, verdict=verdict(p, q, [one])) for one, p, q in zip(parts, claimed, adjusted, strict=True)]
+    if len(parts) == 1:
+        return Judgement(parts[0].verdict, parts, parts[0])
+    whole = part_of(mean_of(differences), finding, samples, f"mean of {len(parts)} differences")
+    if finding.exact:
+        whole = replace(whole, p=max(part.p for part in parts), p_against=1.0)
+    whole = replace(whole, verdict=verdict(whole.p, min(whole.p_against, *adjusted), parts))
+    return Judgement(whole.verdict, parts, whole)
 
 
 def verdict(p: float, p_against: float, parts: Sequence[Part]) -> str:
     """The verdict on a claim of some parts, from the p of the claim and of its opposite."""
-    if p_against <= ALPHA:
-        return NOT
-    if p > ALPHA or not all(part.holds for part in parts):
-        return OPEN
-    return REPRODUCED if all(part.near for part in parts) else DIRECTION
+    if p <= ALPHA and all(part.on_side for part in parts):
+        return REPRODUCED if all(part.near for part in parts) else DIRECTION
+    return NOT if p_against <= ALPHA else OPEN
 
 
 def holm(ps: Sequence[float]) -> list[float]:
@@ -144,11 +165,8 @@ def holm(ps: Sequence[float]) -> list[float]:
     return adjusted
 
 
-Weights = dict[str, float]
-
-
-def pairs_of(expectation: Expectation) -> list[tuple[Weights, float]]:
-    """Weights of each difference, and what it must exceed; a number moves to the other side."""
+def differences_of(expectation: Expectation) -> list[Difference]:
+    """Each difference of an expectation; a number moves to the other side."""
 
     def sides(side: list[str] | float) -> Sequence[str | float]:
         return side if isinstance(side, list) else [side]
@@ -156,40 +174,67 @@ def pairs_of(expectation: Expectation) -> list[tuple[Weights, float]]:
     found = []
     for left, right in product(sides(expectation.more), sides(expectation.than)):
         weights = {x: sign for x, sign in ((left, 1.0), (right, -1.0)) if isinstance(x, str)}
-        bound = expectation.by + (right if isinstance(right, float) else 0.0) - (left if isinstance(left, float) else 0.0)
-        found.append((weights, bound))
+        bound = (right if isinstance(right, float) else 0.0) - (left if isinstance(left, float) else 0.0)
+        found.append(Difference(weights, bound, expectation.by))
     return found
 
 
-def mean_of(differences: Sequence[tuple[Weights, float]]) -> tuple[Weights, float]:
-    """The weights of the mean of all differences, and what it must exceed."""
-    total: Weights = {}
-    for weights, _ in differences:
-        for label, weight in weights.items():
+def mean_of(differences: Sequence[Difference]) -> Difference:
+    """The mean of all differences."""
+    total: dict[str, float] = {}
+    for one in differences:
+        for label, weight in one.weights.items():
             total[label] = total.get(label, 0.0) + weight / len(differences)
-    return total, sum(bound for _, bound in differences) / len(differences)
+    return Difference(total, fmean(one.bound for one in differences), fmean(one.by for one in differences))
 
 
-def difference_part(weights: Weights, bound: float, finding: Finding, samples: Samples) -> Part:
-    """A difference of two means, or a mean, that must be above a bound. Readers see one mean as it is, not its negative."""
-    found, published = contrast(weights, samples), published_sum(weights, finding)
-    near = published is None or abs(found.estimate - published) <= finding.tolerance
-    first, *others = weights
-    sign = 1.0 if others else weights[first]
-    text = f"{first} − {others[0]} > {bound:g}" if others else f"{first} {'>' if sign > 0 else '<'} {sign * bound:g}"
+def part_of(one: Difference, finding: Finding, samples: Samples, text: str = "") -> Part:
+    """One difference in our runs. Readers see a single mean as it is, not its negative."""
+    values, published = one.values(samples), one.of(finding.source.published)
+    estimate = fmean(values) if values else math.nan
+    p, p_against = p_above(values, one.bound), p_above([-x for x in values], -one.bound - one.by)
+    half_width = float(t.ppf(1 - ALPHA, len(values) - 1)) * stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+    if finding.exact:
+        half_width = None
+        if not text:
+            p, p_against = exact_p(one, samples, True), exact_p(one, samples, False)
+    first, *others = one.weights
+    sign = 1.0 if others else one.weights[first]
+    named = f"{first} − {others[0]} > {one.bound:g}" if others else f"{first} {'>' if sign > 0 else '<'} {sign * one.bound:g}"
     return Part(
-        text,
-        sign * found.estimate,
-        found.half_width,
+        text or named,
+        sign * estimate,
+        half_width,
         None if published is None else sign * published,
-        holds=found.estimate > bound,
-        near=near,
-        p=found.p_above(bound),
-        p_against=found.p_below(bound),
+        sign * one.bound,
+        on_side=estimate > one.bound,
+        near=estimate >= one.bound + one.by and (published is None or abs(estimate - published) <= finding.tolerance),
+        p=p,
+        p_against=p_against,
     )
 
 
-def published_sum(weights: Weights, finding: Finding) -> float | None:
-    """The difference of published numbers; None if one was not published."""
-    numbers = finding.source.numbers
-    return sum(weight * numbers[label] for label, weight in weights.items()) if weights.keys() <= numbers.keys() else None
+def forest(part: Part, half: int = 14) -> str:
+    """One line of a forest plot: published ◇ and ours ● with its interval ─, left or right of │, which says no effect."""
+    ours, theirs = part.estimate - part.bound, None if part.published is None else part.published - part.bound
+    width = part.half_width or 0.0
+    known = [x for x in (ours - width, ours + width, theirs) if x is not None and not math.isnan(x)]
+    scale = max(map(abs, known), default=0.0) or 1.0
+    row = ["·"] * (2 * half + 1)
+    if not math.isnan(ours):
+        low, high = (half + round(half * (ours + sign * width) / scale) for sign in (-1, 1))
+        row[low : high + 1] = "─" * (high + 1 - low)
+    for value, mark in ((0.0, "│"), (theirs, "◇"), (ours, "●")):
+        if value is not None and not math.isnan(value):
+            row[half + round(half * value / scale)] = mark
+    return "".join(row)
+
+
+def comparison(finding: Finding, judged: Judgement) -> str:
+    """The published number, ours, and both settings, on one line."""
+    whole, ours = judged.whole, "not run"
+    theirs = "an order" if whole.published is None else f"{whole.published:.2g}"
+    if not math.isnan(whole.estimate):
+        half = "" if whole.half_width is None else f" ± {whole.half_width:.1g}"
+        ours = f"{whole.estimate:.2g}{half}, p {whole.p:.1g}"
+    return f"Published {theirs} ({finding.source.setting}); ours {ours} ({'; '.join(finding.differences)})"

@@ -1,5 +1,5 @@
 """Probes: what a trained model does inside, read from outside of it.
 
 ``reading`` reads hidden states and attention weights, ``subject`` is a trained run, ``record`` the file of a probe's numbers.
-``attention``, ``position`` and ``answers`` hold the probes, and ``measure`` runs them.
+``attention`` and ``position`` hold the probes, and ``measure`` runs them.
 """

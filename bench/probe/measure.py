@@ -18,9 +18,8 @@ from bench.runs.run import Run
 from bench.runs.shared_training import weights_file
 from bench.runs.worker import RunRequest, end_with_parent
 from tasks import plural
-from tasks.language import Language
 
-from . import answers, attention, position
+from . import attention, position
 from .record import ProbeRecord, Value, file_of, read_record, write_record
 from .subject import Subject, trained_subject
 
@@ -33,8 +32,6 @@ class Probe(NamedTuple):
 
     version: int
     measure: Callable[[Subject], list[Value]]
-    applies: Callable[[Run], bool] = lambda run: True
-    """Whether it is defined for the run's task."""
 
 
 PROBES = {
@@ -42,9 +39,6 @@ PROBES = {
     "distance": Probe(1, attention.distance),
     "growth": Probe(2, attention.growth),
     "similarity": Probe(2, attention.similarity),
-    "context": Probe(1, answers.context),
-    "needle": Probe(1, answers.needle, lambda run: (run.task, run.suite.spec(run.task).variant) == ("key_retrieval", "needle")),
-    "excess": Probe(1, answers.excess, applies=lambda run: run.task == Language.name),
 }
 """Name → probe."""
 
@@ -61,14 +55,14 @@ def measure_runs(runs: Sequence[Run], out: Path, probes: Collection[str], worker
         InputError: weights or a record are damaged or of another version.
     """
     torch.set_num_threads(1)  # as in the workers, so that numbers are the same
-    wanted = {run: [name for name in PROBES if name in probes and PROBES[name].applies(run)] for run in runs}
-    todo = [run for run in runs if not all(stored(run, out, name) for name in wanted[run])]
+    wanted = [name for name in PROBES if name in probes]
+    todo = [run for run in runs if not all(stored(run, out, name) for name in wanted)]
     if without := sum(not weights_file(run, out).exists() for run in todo):
         say(f"{plural(without, 'finished run')} without stored weights: trained again")
     seconds_of = each(partial(measure_run, out=out, probes=probes), todo, workers or available_cores())
     for run, seconds in zip(todo, seconds_of, strict=True):
         say(f"{run}: {seconds:.1f} s")
-    return [record for run in runs for name in wanted[run] if (record := stored(run, out, name))]
+    return [record for run in runs for name in wanted if (record := stored(run, out, name))]
 
 
 def each(function: Callable[[Run], Any], runs: Sequence[Run], workers: int) -> Iterator[Any]:
@@ -92,7 +86,7 @@ def measure_run(run: Run, out: Path, probes: Collection[str]) -> float:
     diverged = result is not None and result.status == "diverged"
     subject = None if diverged else trained_subject(run, out)
     for name, probe in PROBES.items():
-        if name in probes and probe.applies(run) and not stored(run, out, name):
+        if name in probes and not stored(run, out, name):
             start = time.perf_counter()
             values = probe.measure(subject) if subject else []
             record = ProbeRecord(

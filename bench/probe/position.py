@@ -4,7 +4,7 @@ The model is frozen. For each layer a classifier d → 2d → ReLU → positions
 sequences and tested on others; the error is |argmax − t|, averaged over the positions t. Controls: the same model before
 its training, and the mean distance of two random positions, (T² − 1)/3T for T positions, which is about T/3. The
 sequences are prompts of one length, without ``<sep>`` and answer, since few tokens of a prompt show their place: ``<bos>``, and
-the last two of key retrieval. (For a task with shorter prompts than answers, such as language, whole sequences.) Features
+the last two of key retrieval. (For a task with shorter prompts than answers, such as text, whole sequences.) Features
 are standardised first. All classifiers are trained at once, as batched products.
 """
 

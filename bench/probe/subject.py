@@ -61,7 +61,7 @@ class Subject:
 
     def examples(self, length: int, count: int) -> Examples:
         """Held-out examples of one length, the same for all runs of the suite, from a stream that nothing else uses."""
-        return self.task.sample(length, count, stream(self.task, f"probe_{length}", self.run.suite.test_seed))
+        return self.task.held_out(length, count, stream(self.task, f"probe_{length}", self.run.suite.test_seed))
 
     def context(self, length: int) -> tuple[int, torch.Generator]:
         """Announced length, and source of randomness of random encodings, of examples of one length."""

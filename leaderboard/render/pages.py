@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 import tasks
+from bench.findings.verdict import comparison, forest
 from leaderboard.results.facts import class_title, fact
 from leaderboard.results.file_names import PAGES, page_name
 from leaderboard.stats.reliability import reliability
@@ -40,7 +41,7 @@ def environment() -> jinja2.Environment:
         keep_trailing_newline=True,
     )
     found.filters |= {"md": markdown, "code": code, "page": page_name, "signs": signs, "link": safe_link}
-    found.filters |= {"task_title": tasks.title, "class_title": class_title, "number": number}
+    found.filters |= {"task_title": tasks.title, "class_title": class_title, "number": number, "forest": forest}
     return found
 
 
@@ -58,7 +59,7 @@ def text_files(published: Published) -> dict[str, str]:
     boards = published.boards
     files = {README: front_page(published)}
     if published.findings:
-        files[FINDINGS] = render("findings.md.j2", findings=published.findings)
+        files[FINDINGS] = render("findings.md.j2", findings=published.findings, comparison=comparison)
     for board in boards.values():
         files[f"{SUITES}/{board.suite}.md"] = suite_page(board)
         files |= {f"{SUITES}/{board.suite}-{task}.md": task_page(board, task) for task in board.tasks}

@@ -19,8 +19,7 @@ def probe(
         list[str],
         typer.Argument(
             metavar="[NAME]... SUITE",
-            help="Probes (all by default): position, distance, growth, similarity, context, needle, excess. The last one "
-            "is the suite.",
+            help="Probes (all by default): position, distance, growth, similarity. The last one is the suite.",
             show_default=False,
         ),
     ],
@@ -49,9 +48,6 @@ def probe(
             raise unknown("probe", name, PROBES)
     suite, chosen = load_suite(suite_name), names or [*PROBES]
     runs = plan_runs(suite, try_encodings(encoding or suite.encodings), task, seed or suite.seeds[:1])
-    runs = [run for run in runs if any(PROBES[name].applies(run) for name in chosen)]
-    if not runs:
-        raise InputError(f"{', '.join(chosen)}: defined for none of the chosen tasks of suite {suite.name}")
     with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
         ended = make_runs(runs, out, workers, keep_weights=True)
         records = measure_runs([run for run in runs if run.result(out)], out, chosen, workers)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def reproduce(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME …]", help="Findings to run; none: list all.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the runs and their minutes.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show runs, minutes and planned power.")] = False,
     workers: Workers = None,
     out: Out = Path("runs"),
     as_json: Json = False,
@@ -67,7 +67,7 @@ def reproduce(
         print_json(rows)
     elif not names:
         for row in rows:
-            print(f"{row['name']}, {row['minutes']:g} minutes: {row['verdict']}" + f" ({row['why']})" * bool(row["why"]))
+            print(f"{row['forest']}  {row['name']}: {row['verdict']}" + f" ({row['why']})" * bool(row["why"]))
     return int(bool(names) and any(row["verdict"] == NOT for row in rows))
 
 
@@ -80,6 +80,7 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
     import torch
 
     from bench.findings.finding import Outcome
+    from bench.findings.reading import Reading
     from bench.probe.measure import measure_runs
     from bench.runs.devices import current_commit
     from bench.runs.run import now, plan_runs
@@ -88,17 +89,17 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
     torch.set_num_threads(1)  # as in the workers
     found: dict[str, list] = {}
     seconds = 0.0
-    probes = {reading.probe for reading in finding.probes.values()}
+    probes = {one.probe for one in finding.measures.values() if isinstance(one, Reading)}
     for key, suite in finding.grids.items():
-        runs = plan_runs(suite, tasks=finding.tasks(suite))
+        runs = plan_runs(suite, tasks=finding.tasks_of(suite))
         ended = make_runs(runs, out, workers, keep_weights=bool(probes))
         if ended.failed or ended.locked:
             raise InputError(f"finding {finding.name}: {len(ended.failed)} runs failed, {ended.locked} run elsewhere")
-        results = found[key] = [result for run in runs if (result := run.result(out))]
-        seconds += sum(result.timings.total_s for result in results)
+        found[key] = results = [result for run in runs if (result := run.result(out))]
+        seconds += sum(result.timings.total_s * (result.timings.cpu_share or 1) for result in results)
         if probes:
-            found[key] = measure_runs(runs, out, probes, workers)
-            seconds += sum(record.seconds for record in found[key])
+            found[key] = results + (records := measure_runs(runs, out, probes, workers))
+            seconds += sum(record.seconds for record in records)
     return Outcome(
         rule=finding.rule,
         samples=finding.samples(found),
@@ -110,36 +111,41 @@ def measure(finding: "Finding", out: Path, workers: int | None) -> "Outcome":
 
 
 def show_plan(findings: "list[Finding]", out: Path) -> None:
-    """Minutes and missing runs of findings."""
+    """Minutes, planned power and missing runs of findings."""
     from bench.runs.run import plan_runs
     from tasks import plural
 
     for finding in findings:
-        runs = [run for suite in finding.grids.values() for run in plan_runs(suite, tasks=finding.tasks(suite))]
+        runs = [run for suite in finding.grids.values() for run in plan_runs(suite, tasks=finding.tasks_of(suite))]
         done = sum(run.result(out) is not None for run in runs)
-        print(f"{finding.name}: {finding.minutes:g} minutes of one core, {plural(len(runs), 'run')}, {done} done")
+        power = f"planned power {finding.plan.power:.0%}" if finding.plan else "no plan"
+        print(f"{finding.name}: {finding.minutes:g} minutes of one core, {power}, {plural(len(runs), 'run')}, {done} done")
 
 
 def as_row(finding: "Finding", outcome: "Outcome | None", judgement: "Judgement") -> dict[str, Any]:
     """One finding as a JSON object."""
+    from bench.findings.verdict import forest
+
     return {
         "name": finding.name,
         "claim": finding.claim,
         "source": finding.source.paper,
         "minutes": finding.minutes,
         "verdict": judgement.verdict,
-        "why": judgement.why or finding.objection,
-        "p": judgement.p,
+        "why": judgement.why,
+        "whole": vars(judgement.whole),
+        "forest": forest(judgement.whole),
         "samples": outcome.samples if outcome else {},
         "parts": [vars(part) for part in judgement.parts],
     }
 
 
 def show(finding: "Finding", judgement: "Judgement") -> None:
-    """One finding: the claim, both settings, both numbers, the verdict."""
-    source = finding.source
-    print(f"\n{finding.name}: {finding.claim}\n  published: {source.paper}; {source.where}; {source.setting}")
-    print(f"  ours: {finding.unit}; {'; '.join(finding.differences)}")
+    """One finding: the claim, both numbers and settings, the parts, the verdict."""
+    from bench.findings.verdict import comparison
+
+    print(f"\n{finding.name}: {finding.claim}\n  {finding.source.paper}; {finding.source.where}\n  {finding.unit}")
+    print(f"  {comparison(finding, judgement)}")
     for part in judgement.parts:
         half = "" if part.half_width is None else f" ± {part.half_width:.2g}"
         published = "" if part.published is None else f", published {part.published:.3g}"

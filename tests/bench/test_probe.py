@@ -1,9 +1,7 @@
 """Probes against computations that share no code with them."""
 
 import math
-from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,15 +12,14 @@ from support import suite_dict
 from torch import Tensor
 from torch.nn import functional as F
 
-from bench.probe import answers, attention
+from bench.probe import attention
 from bench.probe.position import probe_errors
 from bench.probe.reading import Attention, read_attention, read_states, replaces_attention
-from bench.probe.record import Value
 from bench.probe.subject import Subject
 from bench.runs.run import Run
 from bench.runs.run_training import build_model
 from bench.suites.suite import Suite
-from tasks.base import EOS, PAD, SEP
+from tasks.base import EOS, SEP
 
 TOKENS, LENGTH, HEADS = random_tokens(2, 9), 9, 3
 COPYING = {"task": "copying", "variant": "repeat", "train_length": 4}
@@ -161,75 +158,3 @@ def test_distances_by_hand():
                         means.append(sum(a * (i - j) / (i + 1) for j, a in enumerate(seen)))
                 expected[length, layer.layer, head] = pytest.approx(np.mean(means), abs=1e-6)
     assert found == expected
-
-
-class Fake(torch.nn.Module):
-    """A model that computes logits from tokens by a function."""
-
-    def __init__(self, logits: Callable[[Tensor], Tensor]):
-        super().__init__()
-        self.function, self.encoding = logits, SimpleNamespace(stage=None)
-
-    def forward(self, tokens, announced_length, generator):
-        return self.function(tokens)
-
-    def logits(self, states):
-        return states
-
-
-def subject_of(task: dict, test_at: list[float], logits: Callable[[Tensor], Tensor]) -> Subject:
-    suite = Suite.model_validate(suite_dict(tasks=[task], test_at=test_at))
-    return Subject(Run(suite, task["task"], "nope", 0), Fake(logits), Path("runs"))
-
-
-def by_length(values: list[Value], quantity: str) -> dict[int | None, float | None]:
-    return {v.length: v.value for v in values if v.quantity == quantity}
-
-
-def test_context_that_is_needed_and_replaced_is_missed():
-    """A model that copies the token l + 1 places back: right with the whole sequence; without it, as far as it reaches."""
-
-    def copy(tokens: Tensor) -> Tensor:
-        length = int((tokens == 2).int().argmax(1)[0]) - 1  # <sep> is at l + 1
-        ahead = F.pad(tokens, (length, 0), value=1)[:, : tokens.shape[1]]
-        return F.one_hot(ahead, 16).float() * 20
-
-    values = answers.context(subject_of(COPYING, [1, 2, 5], copy))
-    whole, cut = by_length(values, "accuracy"), by_length(values, "accuracy_cut")
-    assert cut[8] == whole[8] > 0.5, "11 tokens are kept, and the model looks 9 back"
-    assert whole[20] > 0.7 > 0.5 > cut[20]
-    assert by_length(values, "nll_cut")[20] > by_length(values, "nll")[20] + 1
-
-
-def test_needles_by_depth():
-    """A model that knows the value only if its key is in the second half."""
-
-    def late(tokens: Tensor) -> Tensor:
-        ids = subject.task.vocabulary.ids
-        place = (tokens == ids["#"]).int().argmax(1)
-        value = tokens[torch.arange(len(tokens)), place + 2]
-        value = torch.where(place - 1 >= (tokens.shape[1] - 9 + 1) / 2, value, PAD)
-        return F.one_hot(value, len(ids)).float()[:, None].expand(-1, tokens.shape[1], -1)
-
-    retrieval = {"task": "key_retrieval", "variant": "needle", "train_length": 16}
-    subject = subject_of(retrieval, [1, 4], late)
-    found = {(v.length, int(v.at)): v.value for v in answers.needle(subject) if v.quantity == "accuracy"}
-    assert {at: found[64, at] for at in range(8)} == {**dict.fromkeys(range(4), 0.0), **dict.fromkeys(range(4, 8), 1.0)}
-
-
-@pytest.mark.parametrize("knows", [True, False])
-def test_excess_over_the_optimum(knows):
-    """Zero for the true distribution; for uniform predictions ln 24 less its entropy, ``<eos>`` or not."""
-    entropies = []
-
-    def predict(tokens: Tensor) -> Tensor:
-        words = np.delete(tokens[:, 1:-1].numpy(), 1, 1) - 4
-        true = torch.from_numpy(subject.task.next_word(words))
-        entropies.append(-(true * true.log()).sum(-1).mean())
-        logits = F.pad(true.log() if knows else torch.zeros_like(true), (4, 0), value=5.0)
-        return F.pad(logits, (0, 0, 2, 2))
-
-    subject = subject_of({"task": "language", "variant": "topics", "train_length": 8}, [1, 3], predict)
-    found = by_length(answers.excess(subject), "excess")
-    expected = [0.0, 0.0] if knows else [math.log(24) - np.mean(entropies[:4]), math.log(24) - np.mean(entropies[4:])]
-    assert list(found) == [8, 24] and list(found.values()) == pytest.approx(expected, abs=1e-9)

@@ -14,7 +14,7 @@ from bench.suites.suite import shipped
     [
         ("encodings", {"nope", "rope", "finetuned(yarn)"}),
         ("tasks", {"copying", "addition"}),
-        ("suites", {"language", "quick", "small", "standard"}),
+        ("suites", {"text", "quick", "small", "standard"}),
     ],
 )
 def test_list_names_everything_of_a_kind(kind, some):
@@ -38,7 +38,7 @@ def test_list_describes_every_encoding():
 
 
 @pytest.mark.parametrize(
-    ("name", "kinds"), [("sorting", "task"), ("rope(base=500000)", "encoding"), ("language", "task suite")]
+    ("name", "kinds"), [("sorting", "task"), ("rope(base=500000)", "encoding"), ("text", "task suite")]
 )
 def test_show_describes_all_things_of_a_name(name, kinds):
     items = json.loads(printed("show", name, "--json"))

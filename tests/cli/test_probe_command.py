@@ -18,8 +18,7 @@ from bench.runs.worker import RunRequest
 from bench.suites.suite import load_suite
 from lprime.cli.publish import publish_suite
 
-NAMES = sorted({*PROBES} - {"needle", "excess"})
-"""Those that copying allows."""
+NAMES = sorted(PROBES)
 
 
 @pytest.fixture
@@ -89,5 +88,4 @@ def test_bad_input(tiny, here):
     tiny()
     assert "did you mean 'position'" in refused("probe", "positon", "tiny.yaml")
     assert "the suite comes last, got 'position'" in refused("probe", "tiny.yaml", "position")
-    assert "needle: defined for none of the chosen tasks of suite tiny" in refused("probe", "needle", "tiny.yaml")
     assert "no probes under" in refused("export", "--probes", "--to", "probes.csv")

@@ -42,6 +42,8 @@ def test_a_window_is_inside_one_document_and_test_documents_are_not_in_training(
     assert all(len(found) <= 1 for found in train + test)
     assert 0 < len(set.union(*test)) < len(set.union(*train))
     assert not set.union(*train) & set.union(*test)
+    probed = own.held_out(LONGEST, 256, np.random.default_rng(0))
+    assert not set.union(*train) & set.union(*documents_of(own, probed.tokens)) and probed.targets[:, 1:].all()
 
 
 @settings(max_examples=20, deadline=None)
