@@ -38,7 +38,9 @@ SOURCE_MEANINGS: dict[SourceKind, str] = {
 """Kind of source → what it says of an encoding, for readers."""
 
 Positive = Annotated[int, Field(ge=1, le=2**53)]  # exact as a float
+NotNegative = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Time = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")]
 
 
 class Record(BaseModel):
@@ -95,11 +97,11 @@ class EncodingRecord(Record):
 class Timings(Record):
     """Wall times. Apart from dates and ``Result.weights``, only these values differ between two identical runs."""
 
-    step_ms: float
+    step_ms: NotNegative
     """Median wall time of a training step, in milliseconds."""
-    train_s: float
-    evaluate_s: float
-    total_s: float
+    train_s: NotNegative
+    evaluate_s: NotNegative
+    total_s: NotNegative
     """Seconds from start to end, summed over all sessions of an interrupted run."""
     cpu_share: float | None = None
     """CPU seconds per wall second of training, since the last interruption. Below ``QUIET`` other processes slowed the run
@@ -164,9 +166,9 @@ class Result(Record):
     versions: dict[str, str]
     device: str
     threads: int
-    started: str
+    started: Time
     """ISO 8601, UTC."""
-    finished: str
+    finished: Time
     commit: str | None = None
     """Git commit of the code, with suffix ``-dirty`` if it was modified; None if it did not run from a checkout."""
 

@@ -27,7 +27,7 @@ from pydantic import BaseModel
 
 from bench.files import write_atomic
 from bench.result import RESULT, Result, read_result, reading, run_path
-from bench.suites.parts import Recipe
+from bench.suites.parts import MOST_SEED, Recipe
 from bench.suites.suite import Suite
 from tasks import InputError, catalogue, source_sha256
 
@@ -41,7 +41,6 @@ CHECKPOINT_EVERY_S = 10.0
 """Seconds between checkpoints of a run, unless the user or the cluster file says otherwise."""
 RunKey = tuple[str, str, int, float | None]
 """Task, encoding, seed and learning rate."""
-MOST_SEED = 2**31 - 1
 RunState = Literal["done", "diverged", "failed", "running", "paused", "missing", "unreadable"]
 
 

@@ -2,6 +2,8 @@
 
 import gc
 import os
+import re
+import signal
 import sys
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -12,6 +14,7 @@ from .author import check, new, submit
 from .board import board
 from .compare import compare
 from .export import data, export
+from .options import Terminated, terminate
 from .probe import probe
 from .publish import publish
 from .reproduce import reproduce
@@ -54,14 +57,21 @@ for name, command in commands.items():
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point. Bad input of any kind is one line on stderr and exit code 2; Ctrl-C is 130."""
-    gc.set_threshold(200_000)  # commands read thousands of results at once, hardly any of them garbage
-    arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    """Entry point. Bad input of any kind is one line on stderr and exit code 2; Ctrl-C is 130, SIGTERM 143."""
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see __main__
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, terminate)
+        gc.set_threshold(200_000)  # commands read thousands of results at once, hardly any of them garbage
+        arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+        if any(re.fullmatch("(--[a-z-]+=)?", given) for given in arguments):
+            raise typer.BadParameter(f"an empty value in {' '.join(map(repr, arguments))}; is a variable of the shell not set?")
         code = app(arguments, prog_name="lprime", standalone_mode=False)
         print(end="", flush=True)  # at the interpreter's exit, an error could not be answered
     except KeyboardInterrupt:
         sys.exit(130)
+    except Terminated:
+        sys.exit(143)
     except BrokenPipeError:  # `lprime list suites | true`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter would try again at its exit
         sys.exit(1)
@@ -72,6 +82,8 @@ def main(arguments: list[str] | None = None) -> None:
             message = str(error)
         elif hasattr(error, "format_message"):  # of the parser
             message = error.format_message()
+            if "unexpected extra argument" in message:
+                message += "; to give an option several values, repeat it"
         elif isinstance(error, OSError) and error.filename:  # a folder without permission, a name that is too long
             message = f"{error.filename!s:.200}: {error.strerror or error}"
         else:

@@ -3,22 +3,77 @@
 import json
 import math
 import os
+import re
 import shlex
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
+
+answer: IO[str] | None = None
+"""Where ``print_json`` writes, if that is not the present stdout."""
+
+
+class Terminated(BaseException):
+    """SIGTERM, which stops a command as Ctrl-C does."""
+
+
+def terminate(*_: object) -> None:
+    raise Terminated
 
 
 def folder(text: str) -> Path:
     """The value of ``--out``, which need not exist."""
-    if not str(text).strip() or os.path.isfile(text):
-        raise typer.BadParameter(f"{text or 'an empty text'} is no folder; expected the folder of the runs, such as runs")
+    if not str(text).strip() or (os.path.lexists(text) and not os.path.isdir(text)):
+        kind = "a link to nothing" if os.path.islink(text) and not os.path.exists(text) else "no folder"
+        raise typer.BadParameter(f"{text} is {kind}; expected the folder of the runs, such as runs")
     return Path(text)
+
+
+def one(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """The parser of an option that may be repeated: of ``0,1`` it says how to give both."""
+
+    def parse(text: str) -> Any:
+        values = re.split(r",(?![^(]*\))", str(text))  # not the commas in brackets
+        if len(values) > 1 and all(values) and not os.path.exists(text):
+            raise typer.BadParameter(f"expected one value, got {text!r}; repeat the option for each of {', '.join(values)}")
+        try:
+            return kind(text)
+        except ValueError:
+            raise typer.BadParameter(f"expected a {'whole ' * (kind is int)}number, got {text!r}") from None
+
+    return parse
+
+
+@contextmanager
+def only_json() -> Iterator[None]:
+    """Send to stderr whatever is printed, also by plugins, libraries and child processes; ``print_json`` writes to stdout."""
+    global answer
+    answer, kept = sys.stdout, None
+    if sys.stdout is sys.__stdout__:  # not a stand-in, as in tests
+        sys.stdout.flush()
+        kept = os.dup(1)
+        os.dup2(2, 1)
+        answer = os.fdopen(kept, "w", encoding="utf-8", closefd=False)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+        answer.flush()
+    finally:
+        answer = None
+        if kept is not None:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def json_wanted(context: typer.Context, wanted: bool) -> bool:
+    if wanted:
+        context.with_resource(only_json())
+    return wanted
 
 
 SUITE_HELP = "A suite's name, as `lprime list suites` shows, or the path of its YAML file."
@@ -30,11 +85,14 @@ Encodings = Annotated[
     typer.Option(
         "--encoding",
         metavar="NAME",
+        parser=one(str),
         help="Only these encodings (repeatable): names, files, or all built-in ones (all).",
     ),
 ]
-Tasks = Annotated[list[str] | None, typer.Option("--task", metavar="NAME", help="Only these tasks (repeatable).")]
-Seeds = Annotated[list[int] | None, typer.Option("--seed", metavar="N", help="Only these seeds (repeatable).")]
+Tasks = Annotated[
+    list[str] | None, typer.Option("--task", metavar="NAME", parser=one(str), help="Only these tasks (repeatable).")
+]
+Seeds = Annotated[list[int] | None, typer.Option("--seed", metavar="N", parser=one(int), help="Only these seeds (repeatable).")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", parser=folder, help="Folder of your runs.")]
 On = Annotated[str | None, typer.Option("--on", metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")]
 Board = Annotated[
@@ -47,7 +105,7 @@ Workers = Annotated[
     ),
 ]
 Published = Annotated[bool, typer.Option("--published", help="Read the published results instead of your runs.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, typer.Option("--json", callback=json_wanted, help="Print JSON.")]
 
 
 def command_line(*words: object) -> str:
@@ -57,7 +115,7 @@ def command_line(*words: object) -> str:
 
 def print_json(value: Any) -> None:
     """Print plain data as JSON, with null for numbers that are not finite, which JSON does not have."""
-    print(json.dumps(finite(value), indent=1, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(finite(value), indent=1, ensure_ascii=False, allow_nan=False), file=answer)
 
 
 def finite(value: Any) -> Any:

@@ -1,13 +1,11 @@
 """``lprime probe``: what trained models do inside."""
 
-import sys
-from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Encodings, Json, Out, Seeds, Tasks, Workers, try_encodings
+from .options import Encodings, Json, Out, Seeds, Tasks, Workers, print_json, try_encodings
 
 if TYPE_CHECKING:
     from bench.runs.progress import Progress
@@ -52,11 +50,10 @@ def probe(
     runs = [run for run in runs if any(PROBES[name].applies(run) for name in chosen)]
     if not runs:
         raise InputError(f"{', '.join(chosen)}: defined for none of the chosen tasks of suite {suite.name}")
-    with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
-        ended = make_runs(runs, out, workers, keep_weights=True)
-        records = measure_runs([run for run in runs if run.result(out)], out, chosen, workers)
+    ended = make_runs(runs, out, workers, keep_weights=True)
+    records = measure_runs([run for run in runs if run.result(out)], out, chosen, workers)
     if as_json:
-        print("[" + ",\n".join(record.model_dump_json() for record in records) + "]")
+        print_json([record.model_dump(mode="json") for record in records])
     else:
         for note in sorted({f"{record.encoding}, {record.probe}: {record.note}" for record in records if record.note}):
             print(note)

@@ -1,16 +1,14 @@
 """``lprime run``: train and test the grid of a suite, or a part of it, on this machine or a cluster; ``lprime status``."""
 
 import shlex
-import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Workers, print_json, try_encodings
+from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Terminated, Workers, one, print_json, try_encodings
 
 if TYPE_CHECKING:
     from bench.result import Result
@@ -26,7 +24,8 @@ def run(
     task: Tasks = None,
     seed: Seeds = None,
     rate: Annotated[
-        list[float] | None, typer.Option(metavar="R", help="Only these learning rates (repeatable), in suites that sweep it.")
+        list[float] | None,
+        typer.Option(metavar="R", parser=one(float), help="Only these learning rates (repeatable), in suites that sweep it."),
     ] = None,
     workers: Workers = None,
     out: Out = Path("runs"),
@@ -84,34 +83,32 @@ def run(
     keep = {r.encoding for r in todo} if keep_weights else None
     options = {"watch": not detach} if cluster else {"device": device, "checkpoint_every_s": checkpoint_every}
     outcome = Outcome(suite, out, runs, todo, skipped, finished, unreadable)
-    with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        warn(loaded.seeds, runs, finished if not sealed else {}, out)
-        if not todo:
-            say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
-        elif dry_run:
-            executor = executor_for(cluster, code, workers, keep, **options)
-            outcome.preview = executor.dry_run(todo, out) if cluster else local_dry_run(todo, out, device, executor.workers)
+    warn(loaded.seeds, runs, finished if not sealed else {}, out)
+    if not todo:
+        say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
+    elif dry_run:
+        executor = executor_for(cluster, code, workers, keep, **options)
+        outcome.preview = executor.dry_run(todo, out) if cluster else local_dry_run(todo, out, device, executor.workers)
+    else:
+        executor = executor_for(cluster, code, workers, keep, **options)
+        say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
+        if detach:
+            executor.execute(todo, out, lambda event: None)
+            say(f"all jobs are queued; follow them with: {suite_command('status', suite, out=out)}")
         else:
-            signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops like Ctrl-C
-            executor = executor_for(cluster, code, workers, keep, **options)
-            say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
-            if detach:
-                executor.execute(todo, out, lambda event: None)
-                say(f"all jobs are queued; follow them with: {suite_command('status', suite, out=out)}")
-            else:
-                tally = outcome.tally = Progress(todo)
-                try:
-                    with tally:
-                        executor.execute(todo, out, tally.on_event)
-                except KeyboardInterrupt:
-                    go_on = f"the jobs continue: {suite_command('status', suite, out=out)}"
-                    others = go_on if cluster else "the others are saved; re-run to resume"
-                    say(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
-                    raise
-        for line in outcome.attention():
-            say(line)
-        if outcome.tally and (finished or outcome.tally.ended > len(outcome.failed) + len(outcome.lost)):
-            say(f"the board: {suite_command('board', suite, out=out)}")
+            tally = outcome.tally = Progress(todo)
+            try:
+                with tally:
+                    executor.execute(todo, out, tally.on_event)
+            except (KeyboardInterrupt, Terminated):
+                go_on = f"the jobs continue: {suite_command('status', suite, out=out)}"
+                others = go_on if cluster else "the others are saved; re-run to resume"
+                say(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
+                raise
+    for line in outcome.attention():
+        say(line)
+    if outcome.tally and (finished or outcome.tally.ended > len(outcome.failed) + len(outcome.lost)):
+        say(f"the board: {suite_command('board', suite, out=out)}")
     if as_json:
         print_json(outcome.as_dict())
     return outcome.code

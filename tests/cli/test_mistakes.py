@@ -88,9 +88,18 @@ COMMANDS = {
     "run quick --encoding 'rope(bse=1)'": "unknown setting of rope 'bse'; did you mean 'base'?",
     "run quick --encoding 'fire(hidden=0)'": "setting hidden of fire must be above 0, such as 32, got 0",
     "run quick --seed -1": "a seed must be a whole number from 0 to 2147483647, got -1",
+    "run quick --seed 0,1": "expected one value, got '0,1'; repeat the option for each of 0, 1",
+    "run quick --seed 1.5": "expected a whole number, got '1.5'",
+    "run quick --task copying,parity": "repeat the option for each of copying, parity",
+    "run quick --encoding 'randomised(rope,longest=99),rope'": "for each of randomised(rope,longest=99), rope",
+    "run quick --encoding rope alibi": "unexpected extra argument(s) (alibi); to give an option several values, repeat it",
+    "run quick --rate .1,.2": "repeat the option for each of .1, .2",
     "run quick --workers 0": "greater than or equal to 1",
     "run quick --device gpu": "unknown device 'gpu'",
     "run quick --out file": "file is no folder; expected the folder of the runs, such as runs",
+    "run quick --out dangling --dry-run": "dangling is a link to nothing; expected the folder of the runs, such as runs",
+    "run quick --out ''": "an empty value in 'run' 'quick' '--out' ''; is a variable of the shell not set?",
+    "board --html=": "an empty value in 'board' '--html='",
     "run quick --out /proc/nowhere": "/proc/nowhere: No such file or directory",
     "run quick --detach": "--detach needs a cluster; expected --on FILE too",
     "run quick --on gpu-paked --dry-run": "unknown cluster 'gpu-paked'; did you mean 'gpu-packed'?",
@@ -100,7 +109,8 @@ COMMANDS = {
     "status smal": "unknown suite 'smal'; did you mean 'small'?",
     "board --check --board nowhere": "nothing is published under nowhere; expected results/",
     "data additon --suite quick --to d": "did you mean 'addition'?",
-    "data addition --suite quick --to d --train-examples 0": "at least 1, got 0",
+    "data addition --suite quick --to d --train-examples 0": "at least 1 and at most 10,000,000, got 0",
+    "data addition --suite quick --to d --train-examples 1000000000000": "at most 10,000,000, got 1,000,000,000,000",
     "compare rope rop --suite tiny": "unknown encoding with results on suite tiny 'rop'; did you mean 'rope'?",
     "compare nope nope --suite tiny": "expected two different encodings, got 'nope' twice",
     "compare rope nope --suite tiny --published --board nowhere": "nothing is published under nowhere; expected",
@@ -143,6 +153,7 @@ def world(tmp_path_factory) -> Path:
     store(folder / "runs", full(suite(), {"rope": (1, 1, 0.9, 0.8), "nope": (1, 1, 0.5, 0.1)}))
     (folder / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
     (folder / "file").write_text("kept")
+    (folder / "dangling").symlink_to("nowhere")
     (folder / "leaderboard/published").mkdir(parents=True)  # otherwise the package's published results are read
     return folder
 
