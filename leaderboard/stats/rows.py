@@ -16,7 +16,6 @@ from .scores import GATE, curve, length_limit, scored
 
 ABOUT = ("family", "ranking", "source", "year", "title", "link", "lengths")
 """Columns of the frame of runs that describe the encoding; the newest run decides."""
-BASE = "nope"
 LOCAL = " (local)"
 """Suffix of the name of an encoding whose local runs stand beside published ones."""
 

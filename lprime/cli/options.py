@@ -6,24 +6,15 @@ import os
 import re
 import shlex
 import sys
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import IO, Annotated, Any
 
 import typer
 
 answer: IO[str] | None = None
-"""Where ``print_json`` writes, if that is not the present stdout."""
-
-
-class Terminated(BaseException):
-    """SIGTERM, which stops a command as Ctrl-C does."""
-
-
-def terminate(*_: object) -> None:
-    raise Terminated
+"""Where ``print_json`` writes: stdout as it was before ``json_wanted``."""
 
 
 def folder(text: str) -> Path:
@@ -49,34 +40,19 @@ def one(kind: Callable[[str], Any]) -> Callable[[str], Any]:
     return parse
 
 
-@contextmanager
-def only_json() -> Iterator[None]:
-    """Send to stderr whatever is printed, also by plugins, libraries and child processes; ``print_json`` writes to stdout."""
-    global answer
-    answer, kept = sys.stdout, None
-    if sys.stdout is sys.__stdout__:  # not a stand-in, as in tests
-        sys.stdout.flush()
-        kept = os.dup(1)
-        os.dup2(2, 1)
-        answer = os.fdopen(kept, "w", encoding="utf-8", closefd=False)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield
-        answer.flush()
-    finally:
-        answer = None
-        if kept is not None:
-            os.dup2(kept, 1)
-            os.close(kept)
-
-
 def json_wanted(context: typer.Context, wanted: bool) -> bool:
+    """Of what is printed, also by plugins, libraries and child processes, leave ``print_json`` alone on stdout."""
+    global answer
     if wanted:
-        context.with_resource(only_json())
+        answer = sys.stdout
+        if sys.stdout is sys.__stdout__:  # not a stand-in, as in tests
+            answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+            os.dup2(2, 1)
+        context.with_resource(redirect_stdout(sys.stderr))
     return wanted
 
 
-SUITE_HELP = "A suite's name, as `lprime list suites` shows, or the path of its YAML file."
+SUITE_HELP = "A suite's name, as `lprime show suites` shows, or the path of its YAML file."
 
 Suite = Annotated[str, typer.Argument(metavar="SUITE", help=SUITE_HELP)]
 OfSuite = Annotated[str, typer.Option("--suite", metavar="SUITE", help=SUITE_HELP)]
@@ -115,7 +91,7 @@ def command_line(*words: object) -> str:
 
 def print_json(value: Any) -> None:
     """Print plain data as JSON, with null for numbers that are not finite, which JSON does not have."""
-    print(json.dumps(finite(value), indent=1, ensure_ascii=False, allow_nan=False), file=answer)
+    print(json.dumps(finite(value), indent=1, ensure_ascii=False, allow_nan=False), file=answer, flush=True)
 
 
 def finite(value: Any) -> Any:
@@ -160,18 +136,3 @@ def try_encodings(names: list[str]) -> list[str]:
         if plugin_classes(cls) or "(" in cls.info.name:
             try_hooks(Subject(cls))
     return [cls.info.name for cls in encodings]
-
-
-@contextmanager
-def damage_noted() -> Iterator[list[str]]:
-    """Print results that are skipped because they are damaged, a line each, and return them."""
-    from leaderboard.results import Damaged
-
-    found: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", Damaged)
-        yield found
-    for one in caught:
-        if issubclass(one.category, Damaged):
-            found.append(str(one.message))
-            print(f"lprime: {one.message}", file=sys.stderr)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Terminated, Workers, one, print_json, try_encodings
+from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Workers, one, print_json, try_encodings
 
 if TYPE_CHECKING:
     from bench.result import Result
@@ -86,11 +86,11 @@ def run(
     warn(loaded.seeds, runs, finished if not sealed else {}, out)
     if not todo:
         say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
-    elif dry_run:
-        executor = executor_for(cluster, code, workers, keep, **options)
-        outcome.preview = executor.dry_run(todo, out) if cluster else local_dry_run(todo, out, device, executor.workers)
     else:
         executor = executor_for(cluster, code, workers, keep, **options)
+    if todo and dry_run:
+        outcome.preview = executor.dry_run(todo, out) if cluster else local_dry_run(todo, out, device, executor.workers)
+    elif todo:
         say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
         if detach:
             executor.execute(todo, out, lambda event: None)
@@ -100,14 +100,14 @@ def run(
             try:
                 with tally:
                     executor.execute(todo, out, tally.on_event)
-            except (KeyboardInterrupt, Terminated):
+            except (KeyboardInterrupt, SystemExit):
                 go_on = f"the jobs continue: {suite_command('status', suite, out=out)}"
                 others = go_on if cluster else "the others are saved; re-run to resume"
                 say(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
                 raise
     for line in outcome.attention():
         say(line)
-    if outcome.tally and (finished or outcome.tally.ended > len(outcome.failed) + len(outcome.lost)):
+    if outcome.tally.total and (finished or outcome.tally.ended > len(outcome.tally.failed) + len(outcome.tally.lost)):
         say(f"the board: {suite_command('board', suite, out=out)}")
     if as_json:
         print_json(outcome.as_dict())
@@ -147,8 +147,8 @@ def executor_for(
         from slurm.executor import SlurmExecutor
         from slurm.records import Source
 
-        sealed = Source(plugins=[], sha256=code.encoding.source_sha256, sealed=code) if code else None
-        sources = {code.encoding.name: sealed} if code and sealed else {}
+        source = code and Source(plugins=[], sha256=code.encoding.source_sha256, sealed=code)
+        sources = {code.encoding.name: source} if code and source else {}
         return SlurmExecutor(cluster, keep_weights=keep is not None, sources=sources, **options)
     from bench.runs.pool import local_pool
     from bench.sealed.request import SealedRequest

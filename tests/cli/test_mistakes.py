@@ -104,7 +104,7 @@ COMMANDS = {
     "run quick --detach": "--detach needs a cluster; expected --on FILE too",
     "run quick --on gpu-paked --dry-run": "unknown cluster 'gpu-paked'; did you mean 'gpu-packed'?",
     "run quick --on cluster.yaml --workers 3": "--workers and --device apply to this machine only; with --on, the cluster",
-    "list encoding": "unknown kind 'encoding'; did you mean 'encodings'?",
+    "show encoding": "unknown name 'encoding'; did you mean 'encodings'?",
     "show alibe": "unknown name 'alibe'; did you mean 'alibi'?",
     "status smal": "unknown suite 'smal'; did you mean 'small'?",
     "board --check --board nowhere": "nothing is published under nowhere; expected results/",
