@@ -92,7 +92,8 @@ class Board:
     def limits(self) -> pd.DataFrame:
         """Length limit of each encoding and task, with its mark."""
         found: dict[str, dict[str, object]] = {}
-        for (encoding, task), group in self.runs.groupby(["encoding", "task"], observed=True):
+        runs = self.runs[["encoding", "task", "length", "train_length", "chance", "exact"]]  # to slice all columns takes long
+        for (encoding, task), group in runs.groupby(["encoding", "task"], observed=True):
             at, values = curve(group)
             limit, mark = length_limit(at, values.mean(0))
             found.setdefault(encoding, {}).update({f"limit.{task}": limit, f"limit_mark.{task}": mark})
