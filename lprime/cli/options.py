@@ -109,13 +109,19 @@ def full_name(name: str) -> str:
     if not ("(" in name or references_in(name)):
         return name  # a look-up would load torch
     from bench.plugins.registry import get_encoding
+    from tasks import InputError
 
-    return get_encoding(name).info.name
+    try:
+        return get_encoding(name).info.name
+    except InputError:
+        if references_in(name):
+            raise
+        return name  # as a board shows it, of a plugin that is not loaded here
 
 
 def try_encodings(names: list[str]) -> list[str]:
     """Load encodings and try the hooks of plugins and of encodings with settings; returns the names under which their results
-    are stored.
+    are stored. Prints a caution if a plugin has no hooks, or keeps something from one pass to the next.
 
     Arguments:
         names: ``all`` is all built-in ones.
@@ -124,10 +130,13 @@ def try_encodings(names: list[str]) -> list[str]:
         InputError: an unknown name, with the nearest match; a plugin that cannot be loaded, whose hooks cannot be called, or
             whose ``info`` or settings no result can hold.
     """
+    from bench.check.checks import Fault
     from bench.check.contract import try_hooks
+    from bench.check.state import check_memory
     from bench.check.subject import Subject, plugin_classes
-    from bench.encodings import catalogue
+    from bench.encodings import catalogue, hooks
     from bench.plugins.registry import get_encoding
+    from bench.runs.progress import say
     from bench.runs.run_one import encoding_record
 
     encodings = [get_encoding(name) for given in names for name in (catalogue() if given == "all" else [given])]
@@ -135,4 +144,11 @@ def try_encodings(names: list[str]) -> list[str]:
         encoding_record(cls)  # caches the present source hash too, so that workers notice later changes
         if plugin_classes(cls) or "(" in cls.info.name:
             try_hooks(Subject(cls))
+        if plugin_classes(cls):
+            if not hooks(cls):
+                say(f"caution: {cls.info.name} overrides no hook, so it trains as nope")
+            try:
+                check_memory(Subject(cls))
+            except Fault as fault:
+                say(f"caution: {cls.info.name}: {fault}; runs that resume get other numbers")
     return [cls.info.name for cls in encodings]

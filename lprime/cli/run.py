@@ -11,8 +11,7 @@ import typer
 from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Workers, one, print_json, try_encodings
 
 if TYPE_CHECKING:
-    from bench.result import Result
-    from bench.runs.run import Run
+    from bench.runs.run import Ended, Run
     from bench.sealed.request import SealedCode
     from slurm.cluster import Cluster
 
@@ -158,7 +157,7 @@ def executor_for(
     return local_pool(workers, keep_weights=keep, **options)
 
 
-def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Result]", out: Path) -> None:
+def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Ended]", out: Path) -> None:
     """Warn of seeds that the suite does not have, and of encodings whose source has changed since their finished runs."""
     from bench.plugins.registry import get_encoding
     from bench.plugins.source_hash import source_hash
@@ -166,13 +165,14 @@ def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Re
 
     if extra := sorted({run.seed for run in runs} - set(seeds)):
         say(f"caution: the suite has the seeds {', '.join(map(str, seeds))}; boards count {', '.join(map(str, extra))} too")
-    for name in dict.fromkeys(run.encoding for run in finished):
-        now = source_hash(get_encoding(name))
-        stale = [r for r, result in finished.items() if r.encoding == name and result.encoding.source_sha256 != now]
-        if stale:
-            say(f"caution: the source of {name} has changed since {len(stale)} of its runs; delete them to run them again:")
-            folders = [str(r.folder(out).parent) for r in stale]
-            say(f"  rm -r {shlex.join(dict.fromkeys(folders))}")
+    now = {name: source_hash(get_encoding(name)) for name in dict.fromkeys(run.encoding for run in finished)}
+    stale: dict[str, list[str]] = {}
+    for run, ended in finished.items():
+        if ended.source_sha256 != now[run.encoding]:
+            stale.setdefault(run.encoding, []).append(str(run.folder(out).parent))
+    for name, folders in stale.items():
+        say(f"caution: the source of {name} has changed since {len(folders)} of its runs; delete them to run them again:")
+        say(f"  rm -r {shlex.join(dict.fromkeys(folders))}")
 
 
 def status(suite: Suite, out: Out = Path("runs"), as_json: Json = False) -> int:

@@ -6,9 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from bench.result import Result
 from bench.runs.progress import Event, Progress
-from bench.runs.run import Run, read_results
+from bench.runs.run import Ended, Run, read_results
 
 MOST_SHOWN = 10
 """Maximum number of runs that are listed under a heading."""
@@ -31,14 +30,14 @@ class Outcome:
     runs: Sequence[Run]
     todo: Sequence[Run]
     skipped: Mapping[Run, str]
-    finished: Mapping[Run, Result]
+    finished: Mapping[Run, Ended]
     unreadable: Mapping[Run, str]
     tally: Progress = field(default_factory=lambda: Progress([]))
     preview: Sequence[str] = ()
 
     @cached_property
-    def done(self) -> dict[Run, Result]:
-        """Results of all finished runs; results of lost runs cannot be read."""
+    def done(self) -> dict[Run, Ended]:
+        """How all finished runs ended; results of lost runs cannot be read."""
         lost = reasons(self.tally.lost)
         return dict(self.finished) | read_results([r for r in self.todo if self.tally.total and r not in lost], self.out)[0]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from commands import refused
+from commands import printed, refused
 from support import suite_dict
 from synthetic_results import full, store, suite
 
@@ -196,6 +196,22 @@ def test_no_grid_starts_with_a_plugin_that_cannot_work(here, reference):
 def test_no_grid_starts_with_a_plugin_that_no_result_can_hold(here):
     (here / "mine.py").write_text(PLUGIN.replace('"A title"', "7"))
     assert "info of mine: title: Input should be a valid string" in line_of("run tiny.yaml --encoding mine.py")
+
+
+CAUTIONS = {
+    METHOD: (METHOD.replace("bias", "other"), "overrides no hook, so it trains as nope"),
+    BODY: ("self.seen = 1 + getattr(self, 'seen', 0)\n        return q.new_tensor(self.seen) * at.distances",
+        ": the same batch gives another output later; runs that resume get other numbers"),
+}  # fmt: skip
+"""Text of ``PLUGIN`` → what replaces it, the caution of `lprime run`."""
+
+
+@pytest.mark.parametrize("old", CAUTIONS)
+def test_a_plugin_that_trains_otherwise_than_expected_runs_with_a_caution(here, old):
+    new, caution = CAUTIONS[old]
+    (here / "mine.py").write_text(PLUGIN.replace(old, new))
+    said = printed("run", "tiny.yaml", "--encoding", "mine.py", "--dry-run")
+    assert said.startswith("caution: mine") and caution in said
 
 
 @pytest.mark.parametrize("command", REFERENCES)

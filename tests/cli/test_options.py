@@ -45,6 +45,14 @@ def here(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
+def test_a_name_that_a_board_shows_needs_no_plugin(here):
+    store(here / "runs", full(suite(), {"sinks(rope)": LOCAL, "rope": THEIRS}))
+    shown = json.loads(printed("compare", "sinks(rope)", "rope", "--suite", "tiny", "--json"))
+    assert shown["a"]["encoding"] == "sinks(rope)"
+    assert "cannot read encoding sinks.py" in refused("compare", "sinks.py(rope)", "rope", "--suite", "tiny")
+    assert "did you mean 'sinks(rope)'?" in refused("compare", "sink(rop)", "rope", "--suite", "tiny")
+
+
 def test_environment_variables_are_defaults(here, monkeypatch):
     monkeypatch.setenv("LPRIME_OUT", "a b")
     monkeypatch.setenv("LPRIME_WORKERS", "3")
