@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from leaderboard.figures.plots import length_axis
-from leaderboard.figures.style import INK, SETTINGS, colour, heading
+from leaderboard.figures.style import INK, colour, heading, new_figure
 from leaderboard.render.text import printable
 from leaderboard.stats.rates import CELL, with_choice
 from leaderboard.stats.rows import LOCAL
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 METRICS = ("exact", "token", "exact_score", "token_score", "nll")
 """Columns of results that can be drawn."""
-WIDTH, HEIGHT = 3.2, 2.4
+HEIGHT = 2.4
 """Of a panel, in inches."""
 ACROSS = 3
 """Most panels side by side."""
@@ -55,24 +55,20 @@ def plot(results: "pd.DataFrame", metric: str = "exact") -> "Figure":
         results = at_chosen_rates(results)
     names, panels = list(results["encoding"].unique()), list(results["task"].unique())
 
-    import matplotlib
-    from matplotlib import pyplot
+    from matplotlib import pyplot  # noqa: F401 (lets a notebook show figures)
 
-    with matplotlib.rc_context(SETTINGS):
-        across, down = min(ACROSS, len(panels)), -(-len(panels) // ACROSS)
-        size = WIDTH * across + 1.6, HEIGHT * down
-        figure, axes = pyplot.subplots(down, across, squeeze=False, sharey=True, figsize=size, layout="constrained")
-        pyplot.close(figure)  # a notebook would show it twice
-        figure.patch.set_alpha(0)
-        for ax in axes.flat[len(panels) :]:
-            ax.set_axis_off()
-        for ax, task in zip(axes.flat, panels, strict=False):
-            draw_task(ax, results[results["task"] == task], names, metric)
-        for ax in axes[:, 0]:
-            ax.set_ylabel(metric.replace("_", " "))
-        lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-        figure.legend(list(lines.values()), list(lines), loc="outside right upper", frameon=False)
-        return figure
+    across, down = min(ACROSS, len(panels)), -(-len(panels) // ACROSS)
+    figure, axes = new_figure(0.3 + HEIGHT * down, nrows=down, ncols=across, sharey=True)
+    figure.patch.set_alpha(0)
+    for ax in axes[len(panels) :]:
+        ax.set_axis_off()
+    for ax, task in zip(axes, panels, strict=False):
+        draw_task(ax, results[results["task"] == task], names, metric)
+    for ax in axes[::across]:
+        ax.set_ylabel(metric.replace("_", " "))
+    lines = {label: line for ax in axes for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    figure.legend(list(lines.values()), list(lines), loc="outside right upper", frameon=False)
+    return figure
 
 
 def at_chosen_rates(results: "pd.DataFrame") -> "pd.DataFrame":
