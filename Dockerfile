@@ -2,7 +2,7 @@
 #                  docker run --rm lprime make test                            (all tests but those of cluster and sandbox)
 #                  docker run --rm -v "$PWD/runs:/lprime/runs" lprime .venv/bin/lprime run small --workers 2
 # pip's default index has torch with CUDA, some gigabytes. For a small image, name PyTorch's index of CPU builds:
-# docker build --build-arg PIP_EXTRA_INDEX_URL=… -t lprime .
+# docker build --build-arg PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu -t lprime .
 FROM debian:bookworm-slim
 ARG PIP_EXTRA_INDEX_URL=""
 RUN apt-get update \

@@ -18,6 +18,8 @@ from .suites.suite import Suite
 if TYPE_CHECKING:
     from datasets import Dataset, DatasetDict
 
+MOST_EXAMPLES = 10_000_000
+"""Training examples of one dataset, which is built in memory: some gigabytes."""
 CARD = """# lprime {task}, suite {suite.name} version {suite.version}
 
 Variant `{made.variant}`: {about}. Length counts {made.length_is}. Trained at L = {length}; training seed {seed}, test seed
@@ -69,12 +71,12 @@ def task_splits(suite: Suite, task: str, train_examples: int, seed: int) -> "Dat
         seed: training seed.
 
     Raises:
-        InputError: no such task of the suite, or no training examples.
+        InputError: no such task of the suite, no training examples, or more than ``MOST_EXAMPLES``.
     """
     from datasets import DatasetDict
 
-    if train_examples < 1:
-        raise InputError(f"train_examples must be at least 1, got {train_examples}")
+    if not 1 <= train_examples <= MOST_EXAMPLES:
+        raise InputError(f"train_examples must be at least 1 and at most {MOST_EXAMPLES:,}, got {train_examples:,}")
     made, train_length, recipe = suite.make_task(task), suite.spec(task).train_length, suite.recipe_for(task)
     shortest = train_length if recipe.lengths == "L" else 1
     last = (train_examples - 1) // recipe.batch

@@ -17,8 +17,6 @@ RUN_FOLDER = re.compile(r"seed-(0|[1-9][0-9]*)(?:-rate-([0-9.e-]+))?")
 """The last part of ``run_path``, with the seed and the learning rate as its groups."""
 TENTHS = 10
 """Parts of an answer by which ``LengthScore.first_wrong`` counts."""
-QUIET = 0.9
-"""CPU share from which on a run's timings count as taken on an idle machine."""
 
 RankingClass = Literal["standard", "longer", "task-aware"]
 """``longer``: trains on lengths past L. ``task-aware``: uses what the tokens mean. Each class has its own table."""
@@ -26,19 +24,14 @@ RANKING_CLASSES: tuple[RankingClass, ...] = get_args(RankingClass)
 """In this order: a composition has the last of its parts' classes."""
 
 SourceKind = Literal["official code", "port", "paper only", "second-hand", "own variant"]
-"""What an encoding was written from and compared with, the surest first: see ``SOURCE_MEANINGS``."""
+"""What an encoding was written from and compared with, the surest first: the authors' code, a widely used port of it, the
+complete paper, what others say of it (it may differ from the published method); or a variant that no paper describes."""
 SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
-SOURCE_MEANINGS: dict[SourceKind, str] = {
-    "official code": "compared with the code of its authors",
-    "port": "compared with a widely used port of its authors' code",
-    "paper only": "written from the complete paper, without code of its authors",
-    "second-hand": "written from what others say of it, so it may differ from the published method",
-    "own variant": "a variant that no paper describes",
-}
-"""Kind of source → what it says of an encoding, for readers."""
 
 Positive = Annotated[int, Field(ge=1, le=2**53)]  # exact as a float
+NotNegative = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
+Time = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d")]
 
 
 class Record(BaseModel):
@@ -95,14 +88,14 @@ class EncodingRecord(Record):
 class Timings(Record):
     """Wall times. Apart from dates and ``Result.weights``, only these values differ between two identical runs."""
 
-    step_ms: float
+    step_ms: NotNegative
     """Median wall time of a training step, in milliseconds."""
-    train_s: float
-    evaluate_s: float
-    total_s: float
+    train_s: NotNegative
+    evaluate_s: NotNegative
+    total_s: NotNegative
     """Seconds from start to end, summed over all sessions of an interrupted run."""
     cpu_share: float | None = None
-    """CPU seconds per wall second of training, since the last interruption. Below ``QUIET`` other processes slowed the run
+    """CPU seconds per wall second of training, since the last interruption. Below .9 other processes slowed the run
     down. None on a GPU or with several threads, where it says nothing about the machine."""
 
 
@@ -164,9 +157,9 @@ class Result(Record):
     versions: dict[str, str]
     device: str
     threads: int
-    started: str
+    started: Time
     """ISO 8601, UTC."""
-    finished: str
+    finished: Time
     commit: str | None = None
     """Git commit of the code, with suffix ``-dirty`` if it was modified; None if it did not run from a checkout."""
 

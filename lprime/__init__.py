@@ -57,6 +57,9 @@ class OwnPackages:
 
 
 sys.meta_path.insert(0, OwnPackages)
+for name in [name for name in sys.modules if name.partition(".")[0] in PACKAGES]:  # of the user; who imported it keeps it
+    if not os.path.realpath(getattr(sys.modules[name], "__file__", None) or "").startswith(ROOT + os.sep):
+        del sys.modules[name]
 
 
 def __getattr__(name: str) -> Any:

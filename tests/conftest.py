@@ -7,7 +7,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 import yaml
-from support import new_registry, suite_dict
+from support import end_started, new_registry, suite_dict
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 hypothesis.settings.register_profile("lprime", deadline=None)  # do not fail on a busy machine
@@ -24,6 +24,13 @@ def tiny(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture(autouse=True)
+def nothing_runs_on() -> Iterator[None]:
+    """A test that fails leaves no training behind."""
+    yield
+    end_started()
 
 
 @pytest.fixture

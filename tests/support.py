@@ -73,15 +73,29 @@ def lprime(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedP
     return subprocess.CompletedProcess(command, done.value.code, out.getvalue(), err.getvalue())
 
 
+started: list[subprocess.Popen] = []
+"""Processes of the present test; it ends them, also when it fails."""
+
+
 def start_lprime(*arguments: object, **options) -> subprocess.Popen:
     """Start ``lprime`` in a new process, the first of its group. Its stdout and stderr are pipes."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "lprime", *map(str, arguments)],
         text=True,
         start_new_session=True,
         # Tests in the background of a script ignore Ctrl-C, and child processes would inherit that.
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": heed_ctrl_c} | options,
     )
+    started.append(process)
+    return process
+
+
+def end_started() -> None:
+    """Kill what ``start_lprime`` started, with all workers."""
+    while started:
+        if (process := started.pop()).poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
 
 
 def heed_ctrl_c() -> None:

@@ -40,7 +40,8 @@ class Measure(Span):
 
     def of(self, results: Sequence[Result]) -> float | None:
         """The number of one seed, from its results, one a task; None if the seed is left out."""
-        if fmean(s.exact for run in results for s in run.in_distribution) < self.learned:
+        within = (s.exact for run in results for s in run.scores if s.length <= run.train_length)
+        if fmean(within) < self.learned:
             return None
         number = fmean(self.at(run, self) - (self.at(run, self.minus) if self.minus else 0) for run in results)
         return float(number >= self.solved) if self.solved else number

@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
 from bench.files import NotWritten, write_atomic
 from bench.result import RESULT, Result, read_result, reading, run_path
-from bench.suites.parts import Recipe
+from bench.suites.parts import MOST_SEED, Recipe
 from bench.suites.suite import Suite
 from tasks import InputError, catalogue, source_sha256
 
@@ -41,7 +41,6 @@ CHECKPOINT_EVERY_S = 10.0
 """Seconds between checkpoints of a run, unless the user or the cluster file says otherwise."""
 RunKey = tuple[str, str, int, float | None]
 """Task, encoding, seed and learning rate."""
-MOST_SEED = 2**31 - 1
 State = Literal["done", "diverged", "failed", "running", "queued", "paused", "missing", "unreadable"]
 """``queued``: a job in the queue of a cluster has it."""
 
@@ -227,13 +226,22 @@ def plan_runs(
     ]
 
 
-def read_results(runs: Iterable[Run], out: Path) -> tuple[dict[Run, Result], dict[Run, str]]:
-    """The results of the finished runs, and for each result that cannot be used why that is."""
+class Ended(NamedTuple):
+    """How a finished run ended. All its numbers, of 100,000 runs, would take 3 GB."""
+
+    status: str
+    steps: int
+    source_sha256: str
+    """Of its encoding."""
+
+
+def read_results(runs: Iterable[Run], out: Path) -> tuple[dict[Run, Ended], dict[Run, str]]:
+    """How the finished runs ended, and for each result that cannot be used why that is."""
     finished, unreadable = {}, {}
     for run in runs:
         try:
             if result := run.result(out):
-                finished[run] = result
+                finished[run] = Ended(result.status, result.steps, result.encoding.source_sha256)
         except InputError as error:
             unreadable[run] = str(error)
     return finished, unreadable

@@ -9,6 +9,8 @@ from .yaml_config import Section
 # Upper bounds are far beyond sensible values: they catch typos before these exhaust the memory.
 Size = Annotated[int, Field(ge=1, le=2**16)]
 Count = Annotated[int, Field(ge=1, le=2**31)]
+MOST_SEED = 2**31 - 1
+Seed = Annotated[int, Field(ge=0, le=MOST_SEED)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -45,7 +47,7 @@ class Recipe(Section):
 
     optimizer: Literal["adamw"]
     steps: Count
-    batch: Count
+    batch: Size
     """Examples per step."""
     learning_rate: Annotated[float, Field(gt=0)]
     warmup_steps: Annotated[int, Field(ge=0)]

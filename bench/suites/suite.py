@@ -19,7 +19,7 @@ import tasks as generators
 from bench.plugins.references import absolute
 from tasks import Examples, Task, unknown
 
-from .parts import Block, Count, ModelSpec, Multiples, Recipe, TaskSpec
+from .parts import Block, Count, ModelSpec, Multiples, Recipe, Seed, Size, TaskSpec
 from .vary import Vary, derive
 from .yaml_config import EncodingName, Section, is_path, read_yaml, refuse_duplicates, validated, yaml_file, yaml_files
 
@@ -37,10 +37,10 @@ class Suite(Section):
     recipe: Recipe
     test_at: Multiples
     """Test lengths as multiples of L, rounded up; L itself is always tested. A task may have its own."""
-    test_examples: Count
+    test_examples: Size
     """Number of test examples at each length."""
-    test_seed: Annotated[int, Field(ge=0)]
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1)]
+    test_seed: Seed
+    seeds: Annotated[list[Seed], Field(min_length=1)]
     encodings: Annotated[list[EncodingName], Field(min_length=1)]
     tasks: Annotated[list[TaskSpec], Field(min_length=1)]
     score: Literal["exact", "exact+token", "bits"] = "exact"

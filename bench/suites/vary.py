@@ -23,6 +23,7 @@ from pydantic import Field, model_validator
 
 from tasks import unknown
 
+from .parts import Seed
 from .yaml_config import EncodingName, Section, refuse_duplicates
 
 RECIPE = ("learning_rate", "steps", "batch", "weight_decay")
@@ -38,7 +39,7 @@ class Vary(Section):
     """The conditions of a suite, and the encodings and seeds that run under each."""
 
     encodings: Annotated[list[EncodingName], Field(min_length=2, max_length=1000)]
-    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=1, max_length=1000)]
+    seeds: Annotated[list[Seed], Field(min_length=1, max_length=1000)]
     conditions: Annotated[
         dict[str, Annotated[list[int | float | str], Field(min_length=1, max_length=20)]], Field(min_length=1)
     ]

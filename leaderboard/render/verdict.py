@@ -44,6 +44,8 @@ class Verdict(NamedTuple):
     """Well-known encodings that are significantly worse than the best one."""
     one_rate: bool
     """Whether the suite has a single learning rate."""
+    before_3: bool
+    """Whether the runs are of an earlier protocol."""
 
 
 class Need(NamedTuple):
@@ -82,6 +84,7 @@ def verdict(board: Board) -> Verdict:
         open=int((rows["rank_low"] == 1).sum()),
         behind=list(behind.iloc[::-1]["encoding"].head(NAMED)),
         one_rate=bool(board.all_runs["learning_rate"].isna().all()),
+        before_3=bool((board.all_runs["score_is"] == "exact+token").any()),
     )
 
 

@@ -18,6 +18,8 @@ EQUAL = 0.03
 """Two encodings are practically equal if the 90 % interval of their difference is within ± this: two one-sided tests at 5 %."""
 REPLICATES, CHUNK = 20_000, 250
 """Replicates of the bootstraps, and how many are handled at once, which bounds the memory."""
+MOST = 10**8
+"""Pairs of encodings times replicates: more than 100 encodings have fewer replicates, but at least 1,000."""
 PRIOR = 8
 """Degrees of freedom of the pooled variance in the variance of an encoding's blocks: as many as nine blocks have."""
 FUZZ = 1e-9
@@ -109,15 +111,17 @@ def pair_ps(blocks: Float[np.ndarray, "R B"], seed: int = 0) -> Float[np.ndarray
     )  # with the mean's variance
     order, beyond = np.argsort(observed, kind="stable"), np.zeros(len(observed), int)
     squares = np.nansum((values - means[:, None]) ** 2, axis=1) * counts / (counts - 1) / share
-    for _ in range(REPLICATES // CHUNK):
-        drawn = np.einsum("rb,rbk->rk", residuals, rng.choice(np.array([-1.0, 1.0]), (*residuals.shape, CHUNK)))
+    chunk = min(CHUNK, 1 + MOST // 50 // len(first))
+    rounds = max(1000, min(REPLICATES, MOST // len(first))) // chunk
+    for _ in range(rounds):
+        drawn = np.einsum("rb,rbk->rk", residuals, rng.choice(np.array([-1.0, 1.0]), (*residuals.shape, chunk)))
         left = np.maximum(squares[:, None] - counts[:, None] * drawn**2, 0)  # squares of the flipped residuals about their mean
         own, _ = with_others(left, counts - 1.0)
         beyond += (
             np.maximum.accumulate(t_of(drawn, own, counts, first, second)[order]) >= observed[order][:, None] - FUZZ
         ).sum(1)
     adjusted = np.empty(len(observed))
-    adjusted[order] = np.maximum.accumulate(((1 + beyond) / (1 + REPLICATES // CHUNK * CHUNK))[::-1])[::-1]
+    adjusted[order] = np.maximum.accumulate(((1 + beyond) / (1 + rounds * chunk))[::-1])[::-1]
     found[rows[first], rows[second]] = found[rows[second], rows[first]] = adjusted
     return found
 
@@ -177,8 +181,7 @@ def under_random_weights(
         means = np.where((total > 0)[..., None], means, plain)  # none of its blocks was drawn
         overall = np.einsum("krt,kt->kr", means, rng.dirichlet(np.ones(tasks), CHUNK))
         places = (-overall).argsort(1, kind="stable").argsort(1)
-        for place in range(count):
-            ranks[:, place] += (places == place).sum(0)
+        ranks += np.bincount((np.arange(count) * count + places).ravel(), minlength=count**2).reshape(count, count)
     shares = ranks / ranks.sum(1, keepdims=True)
     reached = shares.cumsum(1)
     low = 1 + (reached < (1 - LEVEL) / 2).sum(1)

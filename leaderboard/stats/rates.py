@@ -17,19 +17,20 @@ def with_choice(runs: pd.DataFrame) -> pd.DataFrame:
     chosen = np.zeros(len(runs), bool)
     rates = runs["learning_rate"].fillna(0.0).to_numpy(float)
     seeds, losses = runs["seed"].to_numpy(), runs["loss_within"].to_numpy(float)
-    for places in runs.reset_index(drop=True).groupby(CELL, sort=False, observed=True).indices.values():
-        if len(np.unique(rates[places])) == 1:
+    for places in runs[CELL].reset_index(drop=True).groupby(CELL, sort=False, observed=True).indices.values():
+        columns, column = np.unique(rates[places], return_inverse=True)
+        if len(columns) == 1:
             chosen[places] = True
             continue
-        table = pd.Series(losses[places]).groupby([seeds[places], rates[places]]).first().unstack()
-        for seed in table.index:
-            own = table.columns[table.loc[seed].notna()]
-            others = table.loc[table.index != seed, own].dropna()
-            means = (others if len(others) else table.loc[[seed], own]).mean()
-            if np.isfinite(means).any():
-                chosen[places[(seeds[places] == seed) & (rates[places] == means.idxmin())]] = True
-            else:  # all diverged: the smallest rate
-                chosen[places[(seeds[places] == seed) & (rates[places] == own[0])]] = True
+        rows, row = np.unique(seeds[places], return_inverse=True)
+        table = np.full((len(rows), len(columns)), np.nan)
+        table[row, column] = losses[places]
+        for seed, own in enumerate(~np.isnan(table)):
+            others = np.delete(table, seed, 0)[:, own]
+            others = others[~np.isnan(others).any(1)]
+            means = (others if len(others) else table[[seed]][:, own]).mean(0)
+            best = np.flatnonzero(own)[means.argmin()]  # if all diverged, the smallest rate
+            chosen[places[(row == seed) & (column == best)]] = True
     return runs.assign(chosen=chosen)
 
 

@@ -16,7 +16,6 @@ from .scores import GATE, curve, length_limit, scored
 
 ABOUT = ("family", "ranking", "source", "year", "title", "link", "lengths")
 """Columns of the frame of runs that describe the encoding; the newest run decides."""
-BASE = "nope"
 LOCAL = " (local)"
 """Suffix of the name of an encoding whose local runs stand beside published ones."""
 
@@ -93,7 +92,8 @@ class Board:
     def limits(self) -> pd.DataFrame:
         """Length limit of each encoding and task, with its mark."""
         found: dict[str, dict[str, object]] = {}
-        for (encoding, task), group in self.runs.groupby(["encoding", "task"], observed=True):
+        runs = self.runs[["encoding", "task", "length", "train_length", "chance", "exact"]]  # to slice all columns takes long
+        for (encoding, task), group in runs.groupby(["encoding", "task"], observed=True):
             at, values = curve(group)
             limit, mark = length_limit(at, values.mean(0))
             found.setdefault(encoding, {}).update({f"limit.{task}": limit, f"limit_mark.{task}": mark})

@@ -79,13 +79,10 @@ def curve(runs: pd.DataFrame, column: str = "exact") -> tuple[Float[np.ndarray, 
 
     Runs with another L (of other blocks) are interpolated in log length to the lengths of the first one.
     """
-    first = runs.iloc[0]
-    at, found = first["length"] / first["train_length"], []
-    for run in runs[["length", "train_length", "chance", column]].itertuples():
-        own = getattr(run, column)
-        own = without_guessing(own, run.chance) if column == "exact" else own
-        found.append(np.interp(np.log(at), np.log(run.length / run.train_length), own))
-    return at, np.array(found)
+    relative = [lengths / L for lengths, L in zip(runs["length"], runs["train_length"], strict=True)]
+    values = without_guessing(runs[column], runs["chance"]) if column == "exact" else runs[column]
+    at = np.log(relative[0])
+    return relative[0], np.array([np.interp(at, np.log(own), value) for own, value in zip(relative, values, strict=True)])
 
 
 def length_limit(at: Float[np.ndarray, " N"], mean: Float[np.ndarray, " N"]) -> tuple[float, str]:

@@ -1,11 +1,13 @@
 """Figures of results."""
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from leaderboard.figures.plots import length_axis
-from leaderboard.figures.style import INK, SETTINGS, colour, heading
+from leaderboard.figures.style import INK, colour, heading, new_figure
 from leaderboard.render.text import printable
+from leaderboard.stats.rates import CELL, with_choice
 from leaderboard.stats.rows import LOCAL
 from tasks import InputError, unknown
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 METRICS = ("exact", "token", "exact_score", "token_score", "nll")
 """Columns of results that can be drawn."""
-WIDTH, HEIGHT = 3.2, 2.4
+HEIGHT = 2.4
 """Of a panel, in inches."""
 ACROSS = 3
 """Most panels side by side."""
@@ -25,7 +27,8 @@ ACROSS = 3
 def plot(results: "pd.DataFrame", metric: str = "exact") -> "Figure":
     """A metric by test length relative to the training length: one panel per task, one line per encoding.
 
-    Lines are means over seeds; the dotted line is the training length. Each encoding has the colour that it has on the board.
+    Lines are means over seeds, at the learning rates that the board chooses; the dotted line is the training length. Each
+    encoding has the colour that it has on the board.
     Your own runs of an encoding that has published ones too are a line of their own, ``NAME (local)``. The background is
     transparent, and text reads on white and on black.
 
@@ -38,7 +41,7 @@ def plot(results: "pd.DataFrame", metric: str = "exact") -> "Figure":
         The figure, which a notebook shows and ``savefig`` writes.
 
     Raises:
-        InputError: no rows, an unknown metric, or rows that do not compare.
+        InputError: no rows, an unknown metric, rows that do not compare, or none at l ≤ L, where learning rates are chosen.
     """
     if metric not in METRICS:
         raise unknown("metric", metric, METRICS)
@@ -48,26 +51,36 @@ def plot(results: "pd.DataFrame", metric: str = "exact") -> "Figure":
         raise InputError(f"the results are of {versions} suites or versions, which do not compare; select one fingerprint")
     both = (results["origin"] == "local") & (results.groupby("encoding")["origin"].transform("nunique") > 1)
     results = results.assign(encoding=results["encoding"].where(~both, results["encoding"] + LOCAL))
+    if results.groupby(CELL)["learning_rate"].nunique().max() > 1:
+        results = at_chosen_rates(results)
     names, panels = list(results["encoding"].unique()), list(results["task"].unique())
 
-    import matplotlib
-    from matplotlib import pyplot
+    from matplotlib import pyplot  # noqa: F401 (lets a notebook show figures)
 
-    with matplotlib.rc_context(SETTINGS):
-        across, down = min(ACROSS, len(panels)), -(-len(panels) // ACROSS)
-        size = WIDTH * across + 1.6, HEIGHT * down
-        figure, axes = pyplot.subplots(down, across, squeeze=False, sharey=True, figsize=size, layout="constrained")
-        pyplot.close(figure)  # a notebook would show it twice
-        figure.patch.set_alpha(0)
-        for ax in axes.flat[len(panels) :]:
-            ax.set_axis_off()
-        for ax, task in zip(axes.flat, panels, strict=False):
-            draw_task(ax, results[results["task"] == task], names, metric)
-        for ax in axes[:, 0]:
-            ax.set_ylabel(metric.replace("_", " "))
-        lines = {label: line for ax in axes.flat for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-        figure.legend(list(lines.values()), list(lines), loc="outside right upper", frameon=False)
-        return figure
+    across, down = min(ACROSS, len(panels)), -(-len(panels) // ACROSS)
+    figure, axes = new_figure(0.3 + HEIGHT * down, nrows=down, ncols=across, sharey=True)
+    figure.patch.set_alpha(0)
+    for ax in axes[len(panels) :]:
+        ax.set_axis_off()
+    for ax, task in zip(axes, panels, strict=False):
+        draw_task(ax, results[results["task"] == task], names, metric)
+    for ax in axes[::across]:
+        ax.set_ylabel(metric.replace("_", " "))
+    lines = {label: line for ax in axes for line, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    figure.legend(list(lines.values()), list(lines), loc="outside right upper", frameon=False)
+    return figure
+
+
+def at_chosen_rates(results: "pd.DataFrame") -> "pd.DataFrame":
+    """The rows at the learning rate that counts for each encoding, task and seed: see ``leaderboard.stats.rates``."""
+    run = [*CELL, "seed", "learning_rate"]
+    inside = results[results["in_distribution"]].groupby([*run, "status", "final_loss"], dropna=False, as_index=False)
+    runs = inside["nll"].mean()
+    if not len(runs):
+        raise InputError("the results are of several learning rates; expected rows at l ≤ L too, where one is chosen")
+    losses = runs["nll"].fillna(runs["final_loss"]).mask(runs["status"] == "diverged", math.inf)
+    found = with_choice(runs.assign(loss_within=losses))
+    return results.merge(found[found["chosen"]][run], on=run)
 
 
 def draw_task(axes: "Axes", rows: "pd.DataFrame", names: Sequence[str], metric: str) -> None:

@@ -2,7 +2,10 @@
 
 import gc
 import os
+import re
+import signal
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -16,7 +19,7 @@ from .probe import probe
 from .publish import publish
 from .reproduce import reproduce
 from .run import run, status
-from .show import show, show_list
+from .show import show
 
 app = typer.Typer(
     name="lprime",
@@ -46,23 +49,39 @@ def common_options(
 
 commands: dict[str, Callable[..., Any]] = {
     "run": run, "status": status, "probe": probe, "board": board, "publish": publish,
-    "list": show_list, "show": show, "compare": compare, "reproduce": reproduce, "export": export, "data": data, "new": new,
-    "check": check, "submit": submit,
+    "show": show, "compare": compare, "reproduce": reproduce, "export": export, "data": data, "new": new, "check": check,
+    "submit": submit,
 }  # fmt: skip
 for name, command in commands.items():
     app.command(name)(command)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Entry point. Bad input of any kind is one line on stderr and exit code 2; Ctrl-C is 130."""
-    gc.set_threshold(200_000)  # commands read thousands of results at once, hardly any of them garbage
-    arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    """Entry point. Bad input of any kind is one line on stderr and exit code 2; Ctrl-C is 130, SIGTERM 143. Damaged results are
+    skipped, with a line each and exit code 1."""
+    damaged, show = [], warnings.showwarning
+
+    def note(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if category.__name__ != "Damaged":  # its module takes long to import
+            return show(message, category, *where)
+        damaged.append(message)
+        print(f"lprime: {message}", file=sys.stderr)
+
     try:
-        code = app(arguments, prog_name="lprime", standalone_mode=False)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # see __main__
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        gc.set_threshold(200_000)  # commands read thousands of results at once, hardly any of them garbage
+        arguments = (sys.argv[1:] if arguments is None else arguments) or ["--help"]
+        if any(re.fullmatch("(--[a-z-]+=)?", given) for given in arguments):
+            raise typer.BadParameter(f"an empty value in {' '.join(map(repr, arguments))}; is a variable of the shell not set?")
+        with warnings.catch_warnings():
+            warnings.showwarning = note  # type: ignore[assignment]
+            code = app(arguments, prog_name="lprime", standalone_mode=False)
         print(end="", flush=True)  # at the interpreter's exit, an error could not be answered
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:  # `lprime list suites | true`
+    except BrokenPipeError:  # `lprime show suites | true`
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter would try again at its exit
         sys.exit(1)
     except Exception as error:
@@ -72,6 +91,8 @@ def main(arguments: list[str] | None = None) -> None:
             message = str(error)
         elif hasattr(error, "format_message"):  # of the parser
             message = error.format_message()
+            if "unexpected extra argument" in message:
+                message += "; to give an option several values, repeat it"
         elif isinstance(error, OSError) and error.filename:  # a folder without permission, a name that is too long
             message = f"{error.filename!s:.200}: {error.strerror or error}"
         else:
@@ -79,4 +100,4 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"lprime: {' '.join(message.split())}", file=sys.stderr)  # always one line
         sys.exit(2)
     else:
-        sys.exit(code or 0)
+        sys.exit(code or int(bool(damaged)))

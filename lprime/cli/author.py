@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from .options import Json, OfSuite, command_line
+from .options import Json, OfSuite, command_line, print_json
 
 
 def new(
@@ -57,7 +57,7 @@ def check(
         say=lambda text: print(text, file=sys.stderr),
     )
     if as_json:
-        print(report.model_dump_json(indent=1))
+        print_json(report.model_dump(mode="json"))
         return int(not report.passed)
     if found:
         print(f"\n{'unusual' if report.unusual else 'nothing unusual'} in its source:")

@@ -7,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED, published_folder
 
-from .options import Board, Json, Out, damage_noted, print_json
+from .options import Board, Json, Out, print_json
 
 
 def board(
@@ -22,31 +22,26 @@ def board(
     ] = False,
     to: Board = PUBLISHED,
     as_json: Json = False,
-) -> int:
-    """Print the board of a suite, and below it the verdict; or write it as an interactive page, which works offline.
-
-    Exit code 1: a damaged result was skipped.
-    """
+) -> None:
+    """Print the board of a suite, and below it the verdict; or write it as an interactive page, which works offline."""
     if check:
         from leaderboard.render.publish import check_rendered
 
-        print(check_rendered(to))
-        return 0
+        return print(check_rendered(to))
     from leaderboard.render.published import Published, joint_board, local_board
     from leaderboard.results.frame import suite_name, suites_with_runs
     from tasks import InputError
 
     folder = published_folder(to)
     name = suite_name(suite, out, folder if published else None) if suite else None
-    with damage_noted() as damage:
-        if published and not name:
-            boards = list(Published(folder).boards.values())
-        elif published and name:
-            boards = [joint_board(name, out if html is None else None, folder)]
-        elif names := [name] if name else suites_with_runs(out):
-            boards = [local_board(one, out) for one in names]
-        else:
-            raise InputError(f"no results under {out}; `lprime run SUITE` writes them, or use --published")
+    if published and not name:
+        boards = list(Published(folder).boards.values())
+    elif published and name:
+        boards = [joint_board(name, out if html is None else None, folder)]
+    elif names := [name] if name else suites_with_runs(out):
+        boards = [local_board(one, out) for one in names]
+    else:
+        raise InputError(f"no results under {out}; `lprime run SUITE` writes them, or use --published")
     if html is not None:
         from leaderboard.render.web import write_page
 
@@ -63,4 +58,3 @@ def board(
 
         for one in boards:
             print_board(one, suite_command("status", one.suite, out=out), Console())
-    return int(bool(damage))

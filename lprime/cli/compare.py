@@ -7,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED, published_folder
 
-from .options import Board, Json, OfSuite, Out, damage_noted, full_name, print_json
+from .options import Board, Json, OfSuite, Out, full_name, print_json
 
 if TYPE_CHECKING:
     from leaderboard.stats.rows import Board as Rows
@@ -23,11 +23,11 @@ def compare(
     ] = False,
     board: Board = PUBLISHED,
     as_json: Json = False,
-) -> int:
+) -> None:
     """Say which of two encodings is better, with the interval of the difference and its p.
 
     They are yours, published ones, or one of each: an encoding of which you have no runs is read from the published board;
-    next to it, yours is marked (local). Exit code 1: a damaged result was skipped.
+    next to it, yours is marked (local).
     """
     from rich.console import Console
 
@@ -36,14 +36,12 @@ def compare(
 
     folder = published_folder(board)
     name, names = suite_name(suite, out, folder), (full_name(a), full_name(b))
-    with damage_noted() as damage:
-        rows, shown = find_pair(name, names, out, folder, published)
+    rows, shown = find_pair(name, names, out, folder, published)
     found = comparison(rows, *shown)
     if as_json:
         print_json(found)
     else:
         print_comparison(found, Console())
-    return int(bool(damage))
 
 
 def find_pair(suite: str, names: tuple[str, str], out: Path, board: Path, published: bool) -> "tuple[Rows, list[str]]":

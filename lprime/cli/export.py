@@ -7,7 +7,7 @@ import typer
 
 from leaderboard import PUBLISHED, published_folder
 
-from .options import SUITE_HELP, Board, OfSuite, Out, Published, damage_noted
+from .options import SUITE_HELP, Board, OfSuite, Out, Published
 
 
 def export(
@@ -23,26 +23,20 @@ def export(
     board: Board = PUBLISHED,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier export.")] = False,
     probes: Annotated[bool, typer.Option("--probes", help="Numbers of lprime probe instead: one row per number.")] = False,
-) -> int:
-    """Write all results as one tidy table, with one row per run and test length.
-
-    Exit code 1: a damaged result was skipped.
-    """
+) -> None:
+    """Write all results as one tidy table, with one row per run and test length."""
     from leaderboard.export import refuse_path, tidy, write_table
     from leaderboard.results.frame import read_runs, suite_name
     from tasks import plural
 
     refuse_path(to, force)
     if probes:
-        export_probes(suite, board if published else out, published, to, force)
-        return 0
+        return export_probes(suite, board if published else out, published, to, force)
     runs_in, board_in = (None, published_folder(board)) if published else (out, None)
-    with damage_noted() as damage:
-        runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
+    runs = read_runs([suite_name(one, runs_in, board_in) for one in suite] if suite else None, runs_in, board_in)
     rows = write_table(tidy(runs), to, force)
     names = list(runs["suite"].unique())
     print(f"{rows:,} rows of {plural(len(runs), 'run')} ({', '.join(names)}) written to {to}")
-    return int(bool(damage))
 
 
 def export_probes(suites: list[str] | None, out: Path, published: bool, to: Path, force: bool) -> None:

@@ -3,25 +3,56 @@
 import json
 import math
 import os
+import re
 import shlex
 import sys
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
+
+answer: IO[str] | None = None
+"""Where ``print_json`` writes: stdout as it was before ``json_wanted``."""
 
 
 def folder(text: str) -> Path:
     """The value of ``--out``, which need not exist."""
-    if not str(text).strip() or os.path.isfile(text):
-        raise typer.BadParameter(f"{text or 'an empty text'} is no folder; expected the folder of the runs, such as runs")
+    if not str(text).strip() or (os.path.lexists(text) and not os.path.isdir(text)):
+        kind = "a link to nothing" if os.path.islink(text) and not os.path.exists(text) else "no folder"
+        raise typer.BadParameter(f"{text} is {kind}; expected the folder of the runs, such as runs")
     return Path(text)
 
 
-SUITE_HELP = "A suite's name, as `lprime list suites` shows, or the path of its YAML file."
+def one(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """The parser of an option that may be repeated: of ``0,1`` it says how to give both."""
+
+    def parse(text: str) -> Any:
+        values = re.split(r",(?![^(]*\))", str(text))  # not the commas in brackets
+        if len(values) > 1 and all(values) and not os.path.exists(text):
+            raise typer.BadParameter(f"expected one value, got {text!r}; repeat the option for each of {', '.join(values)}")
+        try:
+            return kind(text)
+        except ValueError:
+            raise typer.BadParameter(f"expected a {'whole ' * (kind is int)}number, got {text!r}") from None
+
+    return parse
+
+
+def json_wanted(context: typer.Context, wanted: bool) -> bool:
+    """Of what is printed, also by plugins, libraries and child processes, leave ``print_json`` alone on stdout."""
+    global answer
+    if wanted:
+        answer = sys.stdout
+        if sys.stdout is sys.__stdout__:  # not a stand-in, as in tests
+            answer = os.fdopen(os.dup(1), "w", encoding="utf-8")
+            os.dup2(2, 1)
+        context.with_resource(redirect_stdout(sys.stderr))
+    return wanted
+
+
+SUITE_HELP = "A suite's name, as `lprime show suites` shows, or the path of its YAML file."
 
 Suite = Annotated[str, typer.Argument(metavar="SUITE", help=SUITE_HELP)]
 OfSuite = Annotated[str, typer.Option("--suite", metavar="SUITE", help=SUITE_HELP)]
@@ -30,11 +61,14 @@ Encodings = Annotated[
     typer.Option(
         "--encoding",
         metavar="NAME",
+        parser=one(str),
         help="Only these encodings (repeatable): names, files, or all built-in ones (all).",
     ),
 ]
-Tasks = Annotated[list[str] | None, typer.Option("--task", metavar="NAME", help="Only these tasks (repeatable).")]
-Seeds = Annotated[list[int] | None, typer.Option("--seed", metavar="N", help="Only these seeds (repeatable).")]
+Tasks = Annotated[
+    list[str] | None, typer.Option("--task", metavar="NAME", parser=one(str), help="Only these tasks (repeatable).")
+]
+Seeds = Annotated[list[int] | None, typer.Option("--seed", metavar="N", parser=one(int), help="Only these seeds (repeatable).")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", envvar="LPRIME_OUT", parser=folder, help="Folder of your runs.")]
 On = Annotated[str | None, typer.Option("--on", metavar="FILE", help="Run on the SLURM cluster described by a YAML file.")]
 Board = Annotated[
@@ -47,7 +81,7 @@ Workers = Annotated[
     ),
 ]
 Published = Annotated[bool, typer.Option("--published", help="Read the published results instead of your runs.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, typer.Option("--json", callback=json_wanted, help="Print JSON.")]
 
 
 def command_line(*words: object) -> str:
@@ -57,7 +91,7 @@ def command_line(*words: object) -> str:
 
 def print_json(value: Any) -> None:
     """Print plain data as JSON, with null for numbers that are not finite, which JSON does not have."""
-    print(json.dumps(finite(value), indent=1, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(finite(value), indent=1, ensure_ascii=False, allow_nan=False), file=answer, flush=True)
 
 
 def finite(value: Any) -> Any:
@@ -75,13 +109,19 @@ def full_name(name: str) -> str:
     if not ("(" in name or references_in(name)):
         return name  # a look-up would load torch
     from bench.plugins.registry import get_encoding
+    from tasks import InputError
 
-    return get_encoding(name).info.name
+    try:
+        return get_encoding(name).info.name
+    except InputError:
+        if references_in(name):
+            raise
+        return name  # as a board shows it, of a plugin that is not loaded here
 
 
 def try_encodings(names: list[str]) -> list[str]:
     """Load encodings and try the hooks of plugins and of encodings with settings; returns the names under which their results
-    are stored.
+    are stored. Prints a caution if a plugin has no hooks, or keeps something from one pass to the next.
 
     Arguments:
         names: ``all`` is all built-in ones.
@@ -90,10 +130,13 @@ def try_encodings(names: list[str]) -> list[str]:
         InputError: an unknown name, with the nearest match; a plugin that cannot be loaded, whose hooks cannot be called, or
             whose ``info`` or settings no result can hold.
     """
+    from bench.check.checks import Fault
     from bench.check.contract import try_hooks
+    from bench.check.state import check_memory
     from bench.check.subject import Subject, plugin_classes
-    from bench.encodings import catalogue
+    from bench.encodings import catalogue, hooks
     from bench.plugins.registry import get_encoding
+    from bench.runs.progress import say
     from bench.runs.run_one import encoding_record
 
     encodings = [get_encoding(name) for given in names for name in (catalogue() if given == "all" else [given])]
@@ -101,19 +144,11 @@ def try_encodings(names: list[str]) -> list[str]:
         encoding_record(cls)  # caches the present source hash too, so that workers notice later changes
         if plugin_classes(cls) or "(" in cls.info.name:
             try_hooks(Subject(cls))
+        if plugin_classes(cls):
+            if not hooks(cls):
+                say(f"caution: {cls.info.name} overrides no hook, so it trains as nope")
+            try:
+                check_memory(Subject(cls))
+            except Fault as fault:
+                say(f"caution: {cls.info.name}: {fault}; runs that resume get other numbers")
     return [cls.info.name for cls in encodings]
-
-
-@contextmanager
-def damage_noted() -> Iterator[list[str]]:
-    """Print results that are skipped because they are damaged, a line each, and return them."""
-    from leaderboard.results import Damaged
-
-    found: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", Damaged)
-        yield found
-    for one in caught:
-        if issubclass(one.category, Damaged):
-            found.append(str(one.message))
-            print(f"lprime: {one.message}", file=sys.stderr)

@@ -1,13 +1,11 @@
 """``lprime probe``: what trained models do inside."""
 
-import sys
-from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import Encodings, Json, Out, Seeds, Tasks, Workers, try_encodings
+from .options import Encodings, Json, Out, Seeds, Tasks, Workers, print_json, try_encodings
 
 if TYPE_CHECKING:
     from bench.runs.progress import Progress
@@ -48,11 +46,10 @@ def probe(
             raise unknown("probe", name, PROBES)
     suite, chosen = load_suite(suite_name), names or [*PROBES]
     runs = plan_runs(suite, try_encodings(encoding or suite.encodings), task, seed or suite.seeds[:1])
-    with redirect_stdout(sys.stderr) if as_json else nullcontext():  # progress
-        ended = make_runs(runs, out, workers, keep_weights=True)
-        records = measure_runs([run for run in runs if run.result(out)], out, chosen, workers)
+    ended = make_runs(runs, out, workers, keep_weights=True)
+    records = measure_runs([run for run in runs if run.result(out)], out, chosen, workers)
     if as_json:
-        print("[" + ",\n".join(record.model_dump_json() for record in records) + "]")
+        print_json([record.model_dump(mode="json") for record in records])
     else:
         for note in sorted({f"{record.encoding}, {record.probe}: {record.note}" for record in records if record.note}):
             print(note)

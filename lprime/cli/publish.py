@@ -19,34 +19,26 @@ def publish(
     encoding: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only these encodings (repeatable).")] = None,
     measure: Annotated[bool, typer.Option(help="Measure costs of encodings that lack them (seconds each).")] = True,
 ) -> None:
-    """Publish a suite's finished runs, and render the board."""
+    """Publish a suite's finished runs and probes, and render the board."""
     from bench.measure.measure import measure_cards
     from leaderboard.render.publish import render_published
     from leaderboard.results import read_published
+    from leaderboard.results.frame import suite_name
+    from leaderboard.results.probes import of_runs, publish_probes, read_local
+    from leaderboard.results.store import publish as publish_runs
     from leaderboard.results.store import read_cards, write_cards
     from tasks import plural
 
     if suite is not None:
-        publish_suite(suite, out, to, [full_name(name) for name in encoding or ()])
-        for name in sorted(set(read_published(to)["encoding"])) if measure else ():
-            write_cards(to, measure_cards([name], read_cards(to)))  # measuring all takes minutes, and may be interrupted
+        name, chosen = suite_name(suite, out), [full_name(one) for one in encoding or ()]
+        done = publish_runs(name, out, to, chosen)
+        print(f"{name}: {plural(done.added, 'run')} added, {done.kept} published before")
+        runs = read_published(to)
+        own = runs[runs["suite"] == name][["fingerprint", "task", "encoding", "seed", "source_sha256"]]
+        probes = of_runs(read_local(out / name), set(own.itertuples(index=False, name=None)))
+        if count := publish_probes(name, [one for one in probes if not chosen or one.encoding in chosen], to):
+            print(f"{name}: {plural(count, 'probe')} published")
+        for one in sorted(set(runs["encoding"])) if measure else ():
+            write_cards(to, measure_cards([one], read_cards(to)))  # measuring all takes minutes, and may be interrupted
     changed = render_published(to)
     print(f"{plural(len(changed), 'file')} written under {to}" if changed else f"everything under {to} is up to date")
-
-
-def publish_suite(suite: str, out: Path, to: Path, encodings: list[str]) -> None:
-    """Publish one suite's runs and its probes."""
-    from leaderboard.results import read_published
-    from leaderboard.results.frame import suite_name
-    from leaderboard.results.probes import of_runs, publish_probes, read_local
-    from leaderboard.results.store import publish
-    from tasks import plural
-
-    name = suite_name(suite, out)
-    done = publish(name, out, to, encodings)
-    print(f"{done.suite}: {plural(done.added, 'run')} added, {done.kept} published before")
-    runs = read_published(to, name)
-    known = set(runs[["fingerprint", "task", "encoding", "seed", "source_sha256"]].itertuples(index=False, name=None))
-    records = [r for r in of_runs(read_local(out / name), known) if not encodings or r.encoding in encodings]
-    if count := publish_probes(name, records, to):
-        print(f"{name}: {plural(count, 'probe')} published")

@@ -1,20 +1,17 @@
 """``lprime run``: train and test the grid of a suite, or a part of it, on this machine or a cluster; ``lprime status``."""
 
 import shlex
-import signal
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Workers, print_json, try_encodings
+from .options import Encodings, Json, On, Out, Seeds, Suite, Tasks, Workers, one, print_json, try_encodings
 
 if TYPE_CHECKING:
-    from bench.result import Result
-    from bench.runs.run import Run
+    from bench.runs.run import Ended, Run
     from bench.sealed.request import SealedCode
     from slurm.cluster import Cluster
 
@@ -26,7 +23,8 @@ def run(
     task: Tasks = None,
     seed: Seeds = None,
     rate: Annotated[
-        list[float] | None, typer.Option(metavar="R", help="Only these learning rates (repeatable), in suites that sweep it.")
+        list[float] | None,
+        typer.Option(metavar="R", parser=one(float), help="Only these learning rates (repeatable), in suites that sweep it."),
     ] = None,
     workers: Workers = None,
     out: Out = Path("runs"),
@@ -84,34 +82,32 @@ def run(
     keep = {r.encoding for r in todo} if keep_weights else None
     options = {"watch": not detach} if cluster else {"device": device, "checkpoint_every_s": checkpoint_every}
     outcome = Outcome(suite, out, runs, todo, skipped, finished, unreadable)
-    with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        warn(loaded.seeds, runs, finished if not sealed else {}, out)
-        if not todo:
-            say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
-        elif dry_run:
-            executor = executor_for(cluster, code, workers, keep, **options)
-            outcome.preview = executor.dry_run(todo, out) if cluster else local_dry_run(todo, out, device, executor.workers)
+    warn(loaded.seeds, runs, finished if not sealed else {}, out)
+    if not todo:
+        say(f"nothing to run: {len(finished)} of {len(runs)} runs are done under {out / loaded.name}")
+    else:
+        executor = executor_for(cluster, code, workers, keep, **options)
+    if todo and dry_run:
+        outcome.preview = executor.dry_run(todo, out) if cluster else local_dry_run(todo, out, device, executor.workers)
+    elif todo:
+        say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
+        if detach:
+            executor.execute(todo, out, lambda event: None)
+            say(f"all jobs are queued; follow them with: {suite_command('status', suite, out=out)}")
         else:
-            signal.signal(signal.SIGTERM, signal.default_int_handler)  # stops like Ctrl-C
-            executor = executor_for(cluster, code, workers, keep, **options)
-            say(f"{len(todo)} of {len(runs)} runs to do, results under {out / loaded.name}")
-            if detach:
-                executor.execute(todo, out, lambda event: None)
-                say(f"all jobs are queued; follow them with: {suite_command('status', suite, out=out)}")
-            else:
-                tally = outcome.tally = Progress(todo)
-                try:
-                    with tally:
-                        executor.execute(todo, out, tally.on_event)
-                except KeyboardInterrupt:
-                    go_on = f"the jobs continue: {suite_command('status', suite, out=out)}"
-                    others = go_on if cluster else "the others are saved; re-run to resume"
-                    say(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
-                    raise
-        for line in outcome.attention():
-            say(line)
-        if outcome.tally and (finished or outcome.tally.ended > len(outcome.failed) + len(outcome.lost)):
-            say(f"the board: {suite_command('board', suite, out=out)}")
+            tally = outcome.tally = Progress(todo)
+            try:
+                with tally:
+                    executor.execute(todo, out, tally.on_event)
+            except (KeyboardInterrupt, SystemExit):
+                go_on = f"the jobs continue: {suite_command('status', suite, out=out)}"
+                others = go_on if cluster else "the others are saved; re-run to resume"
+                say(f"stopped: {tally.ended} of {tally.total} runs have ended, {others}")
+                raise
+    for line in outcome.attention():
+        say(line)
+    if outcome.tally.total and (finished or outcome.tally.ended > len(outcome.tally.failed) + len(outcome.tally.lost)):
+        say(f"the board: {suite_command('board', suite, out=out)}")
     if as_json:
         print_json(outcome.as_dict())
     return outcome.code
@@ -158,7 +154,7 @@ def executor_for(
     return local_pool(workers, keep_weights=keep, **options)
 
 
-def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Result]", out: Path) -> None:
+def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Ended]", out: Path) -> None:
     """Warn of seeds that the suite does not have, and of encodings whose source has changed since their finished runs."""
     from bench.plugins.registry import get_encoding
     from bench.plugins.source_hash import source_hash
@@ -166,13 +162,14 @@ def warn(seeds: Sequence[int], runs: "Sequence[Run]", finished: "Mapping[Run, Re
 
     if extra := sorted({run.seed for run in runs} - set(seeds)):
         say(f"caution: the suite has the seeds {', '.join(map(str, seeds))}; boards count {', '.join(map(str, extra))} too")
-    for name in dict.fromkeys(run.encoding for run in finished):
-        now = source_hash(get_encoding(name))
-        stale = [r for r, result in finished.items() if r.encoding == name and result.encoding.source_sha256 != now]
-        if stale:
-            say(f"caution: the source of {name} has changed since {len(stale)} of its runs; delete them to run them again:")
-            folders = [str(r.folder(out).parent) for r in stale]
-            say(f"  rm -r {shlex.join(dict.fromkeys(folders))}")
+    now = {name: source_hash(get_encoding(name)) for name in dict.fromkeys(run.encoding for run in finished)}
+    stale: dict[str, list[str]] = {}
+    for run, ended in finished.items():
+        if ended.source_sha256 != now[run.encoding]:
+            stale.setdefault(run.encoding, []).append(str(run.folder(out).parent))
+    for name, folders in stale.items():
+        say(f"caution: the source of {name} has changed since {len(folders)} of its runs; delete them to run them again:")
+        say(f"  rm -r {shlex.join(dict.fromkeys(folders))}")
 
 
 def status(suite: Suite, out: Out = Path("runs"), as_json: Json = False) -> int:

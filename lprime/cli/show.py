@@ -1,4 +1,4 @@
-"""``lprime list`` and ``lprime show``: encodings, tasks and suites, all in one line each or one in full."""
+"""``lprime show``: encodings, tasks and suites, all in one line each or one in full."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -20,39 +20,31 @@ COLUMNS = {
 """Kind → columns of its list."""
 
 
-def show_list(
-    kind: Annotated[str | None, typer.Argument(metavar="encodings|tasks|suites", help="One kind [default: all].")] = None,
+def show(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="An encoding or a suite, by name or file; a task; or encodings, tasks, suites."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """List encodings, tasks and suites."""
+    """Show one encoding, task or suite in full, or without NAME lists of all."""
     from tabulate import tabulate
 
-    from tasks import unknown
-
-    if kind is not None and kind not in COLUMNS:
-        raise unknown("kind", kind, COLUMNS)
-    items = {one: [make() for make in catalogue(one).values()] for one in ([kind] if kind else COLUMNS)}
+    if name and name not in COLUMNS:
+        items = {name: find(name)}  # a task and a suite may have the same name
+    else:
+        items = {kind: [make() for make in catalogue(kind).values()] for kind in ([name] if name else COLUMNS)}
     if as_json:
         return print_json([item for own in items.values() for item in own])
-    for one, own in items.items():
-        rows = [["\n".join(text_lines(item.get(column, ""))) for column in COLUMNS[one]] for item in own]
-        widths = [None] * (len(COLUMNS[one]) - 1) + [80]
-        print(tabulate(rows, headers=[one[:-1], *COLUMNS[one][1:]], tablefmt="simple", maxcolwidths=widths), end="\n\n")
-
-
-def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An encoding or a suite (its name, or its file), or a task.")],
-    as_json: Json = False,
-) -> None:
-    """Show one encoding, task or suite in full."""
-    items = find(name)
-    if as_json:
-        return print_json(items)
-    from tabulate import tabulate
-
-    for item in items:  # a task and a suite may have the same name
-        rows = [[key.replace("_", " "), "\n".join(text_lines(value))] for key, value in item.items()]
-        print(tabulate(rows, tablefmt="plain", disable_numparse=True, maxcolwidths=[None, 100]), end="\n\n")
+    for kind, own in items.items():
+        if columns := COLUMNS.get(kind):
+            rows = [["\n".join(text_lines(item.get(column, ""))) for column in columns] for item in own]
+            widths = [None] * (len(columns) - 1) + [80]
+            print(tabulate(rows, headers=[kind[:-1], *columns[1:]], tablefmt="simple", maxcolwidths=widths), end="\n\n")
+            continue
+        for item in own:
+            rows = [[key.replace("_", " "), "\n".join(text_lines(value))] for key, value in item.items()]
+            print(tabulate(rows, tablefmt="plain", disable_numparse=True, maxcolwidths=[None, 100]), end="\n\n")
 
 
 def catalogue(kind: str) -> Mapping[str, Callable[[], dict[str, Any]]]:
@@ -120,7 +112,7 @@ def find(name: str) -> list[dict[str, Any]]:
     found = [own[name]() for own in known if name in own]
     if not found:
         files = [file for file in (f"{name}.py", f"{name}.yaml") if os.path.isfile(file)]
-        raise unknown("name", name, files or [one for own in known for one in own])
+        raise unknown("name", name, files or [*COLUMNS, *(one for own in known for one in own)])
     return found
 
 

@@ -78,6 +78,14 @@ print(json.dumps([len(frame), frame["exact"].sum(), report.passed]))
     assert total == pytest.approx(sum(score["exact"] for run in newest for score in run["scores"]))
 
 
+def test_a_module_tasks_that_is_loaded_already_stays_with_its_user(tmp_path):
+    (tmp_path / "tasks.py").write_text("mine = 1")
+    code = "import tasks, lprime; print(tasks.mine, lprime.Encoding.__name__, lprime.Task.__name__)"
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert done.stdout == "1 Encoding Task\n", done.stderr
+
+
 def test_names_are_loaded_on_first_use():
     code = "import sys, lprime; print({'torch', 'numpy', 'bench'} & {*sys.modules}); print(lprime.Task, lprime.__version__)"
     lines = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.splitlines()

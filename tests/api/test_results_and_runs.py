@@ -134,9 +134,13 @@ def test_plot_draws_the_means(here):
     lines = {line.get_label(): line for line in ax.get_lines()}
     assert [name for name in lines if "rope" in name or "nope" in name] == ["rope", "nope", "rope (local)"]
     assert set(lines["rope"].get_ydata()) == {1.0}, "not averaged with local runs"
+    swept = pd.concat([frame.assign(learning_rate=rate, nll=abs(rate - 0.5), exact=rate) for rate in (0.25, 0.5, 0.75)])
+    (ax, _) = lprime.plot(swept).axes
+    assert {y for line in ax.get_lines()[:2] for y in line.get_ydata()} == {0.5}, "the rate of the lowest loss within L alone"
     for fault, arguments in {
         "unknown metric 'exat'; did you mean 'exact'": {"metric": "exat"},
         "no rows": {"results": frame[:0]},
+        "several learning rates; expected rows at l ≤ L too": {"results": swept[~swept["in_distribution"]]},
         "2 suites or versions, which do not compare": {"results": pd.concat([frame, frame.assign(fingerprint="x")])},
     }.items():
         with pytest.raises(InputError, match=fault):

@@ -18,7 +18,7 @@ from bench.encodings import Encoding
 from bench.encodings.nope import NoPE
 from bench.files import try_lock
 from bench.runs import run_lock
-from bench.runs.devices import commit_of, current_commit
+from bench.runs.devices import commit_of, cpu_quota, current_commit
 from bench.runs.pool import local_pool
 from bench.runs.run import Run, plan_runs
 from bench.runs.run_lock import LockedElsewhere, is_locked, lock_run
@@ -186,6 +186,25 @@ def test_workers_by_default_are_one_a_core_or_two_a_gpu(monkeypatch, device, gpu
     assert local_pool(5, device).workers == 5
     with pytest.raises(InputError, match="workers must be 1 or more, got 0"):
         local_pool(0, device)
+
+
+@pytest.mark.parametrize(
+    ("quotas", "cpus"),
+    [
+        ({"": "max 100000"}, math.inf),
+        ({"": "150000 100000"}, 1.5),
+        ({"": "400000 100000", "a/b": "50000 50000"}, 1),
+        ({}, math.inf),
+    ],
+)
+def test_the_smallest_quota_of_the_cgroup_and_its_parents_counts(tmp_path, monkeypatch, quotas, cpus):
+    monkeypatch.setattr("bench.runs.devices.Path", lambda path: tmp_path / path[1:])
+    for folder, text in {"proc/self/cgroup": "0::/a/b\n"}.items() | {
+        (f"sys/fs/cgroup/{k}/cpu.max", v) for k, v in quotas.items()
+    }:
+        (tmp_path / folder).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder).write_text(text)
+    assert cpu_quota() == cpus
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Suites and their conditions: strict reading, exact test lengths, a fingerprint of everything that can change a number."""
 
 import copy
+import json
 import math
 
 import pytest
@@ -252,3 +253,21 @@ def test_bad_conditions_are_reported_on_one_line(tmp_path, section, message):
     with pytest.raises(InputError, match=message) as error:
         load_suite(str(path))
     assert "\n" not in str(error.value)
+
+
+PLAIN = r"[0-9]{1,3}(:[0-5]?[0-9]){1,2}|0[0-9]{1,4}|[0-9]{1,3}_[0-9]+|0x[0-9a-f]+|0o?[0-7]+|(?i:yes|no|on|off)|\d{4}-\d\d-\d\d"
+
+
+@given(st.one_of(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none()))
+def test_numbers_are_read_as_json_reads_them(tmp_path_factory, value):
+    path = tmp_path_factory.getbasetemp() / "number.yaml"
+    path.write_text(f"a: {json.dumps(value)}")
+    (read,) = read_yaml(path, "file", "a").values()
+    assert read == value and type(read) is type(value)
+
+
+@given(st.from_regex(PLAIN, fullmatch=True).filter(lambda text: text != "0"))
+def test_what_yaml_1_1_turns_into_other_numbers_is_text(tmp_path_factory, text):
+    path = tmp_path_factory.getbasetemp() / "text.yaml"
+    path.write_text(f"a: {text}")
+    assert read_yaml(path, "file", "a") == {"a": text}

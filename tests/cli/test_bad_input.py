@@ -3,13 +3,15 @@
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
-from commands import refused, run_command
+from commands import printed, refused, run_command
+from plugin_files import source_of_one
 from support import lprime, start_lprime, suite_dict
 
 
@@ -18,6 +20,8 @@ from support import lprime, start_lprime, suite_dict
     [
         ("  steps:", "  stepz:", "suite tiny.yaml: recipe: unknown key 'stepz'; did you mean 'steps'?"),
         ("about:", "about: [", "tiny.yaml is not valid YAML (line"),
+        ("test_seed: 0", "test_seed: 2147483648", "test_seed: Input should be less than or equal to 2147483647"),
+        ("batch: 16", "batch: 2147483648", "recipe.batch: Input should be less than or equal to 65536"),
     ],
 )
 def test_malformed_suites(tiny, tmp_path, old, new, message):
@@ -60,6 +64,8 @@ def finished(tmp_path_factory) -> tuple[Path, Path]:
     [
         (lambda t: t[: len(t) // 2], "is not a whole result"),
         (lambda t: t.replace('"steps": 40', '"steps": "all"'), "is not a whole result"),
+        (lambda t: t.replace('"step_ms": ', '"step_ms": -'), "is not a whole result (timings.step_ms: "),
+        (lambda t: t.replace('"started": "', '"started": "yesterday '), "is not a whole result (started: "),
         (lambda t: json.dumps(json.loads(t) | {"extra": 1}), "was written by another version of lprime (extra: "),
     ],
 )
@@ -111,9 +117,58 @@ def test_help_loads_no_heavy_packages():
         assert heavy not in shown, heavy
 
 
+NOISY = """
+import os
+print("printed")
+os.write(1, b"written past Python")
+"""
+
+
+def test_json_is_all_that_stdout_holds_though_a_plugin_prints(here):
+    (here / "mine.py").write_text(source_of_one(imports=NOISY))
+    done = subprocess.run([sys.executable, "-m", "lprime", "show", "mine.py", "--json"], capture_output=True, text=True)
+    assert json.loads(done.stdout)[0]["name"] == "mine" and "printed" in done.stderr and "written past" in done.stderr
+    assert json.loads(printed("show", "tasks", "--json")), "a stand-in for stdout gets it too"
+
+
+INTERRUPTED = """
+import builtins, os, runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background ignore it
+found = builtins.__import__
+def load(name, *rest, **more):
+    if name == "typer":
+        os.kill(os.getpid(), signal.SIGINT)
+    return found(name, *rest, **more)
+builtins.__import__ = load
+runpy.run_module("lprime", run_name="__main__")
+"""
+
+
+def test_ctrl_c_during_the_imports_is_no_traceback():
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
 def test_a_closed_pipe_is_no_error():
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "wb") as closed:
         ended = subprocess.run([sys.executable, "-m", "lprime", "--version"], stdout=closed, stderr=subprocess.PIPE, text=True)
     assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_a_folder_that_may_not_be_written_has_a_board(finished):
+    """As root, who may write everywhere, without that right."""
+    _, out = finished
+    limited = ["setpriv", "--bounding-set=-dac_override"] if os.geteuid() == 0 else []
+    folders = [path for path in (out, *out.rglob("*")) if path.is_dir()]
+    for folder in folders:
+        folder.chmod(0o555)
+    try:
+        for more, shown in ((), "Suite tiny"), (("--json",), '"suite": "tiny"'):
+            command = [*limited, sys.executable, "-m", "lprime", "board", "--out", str(out), *more]
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0 and shown in done.stdout, done.stderr
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)

@@ -70,8 +70,8 @@ def test_a_grid_killed_at_random_moments_gives_the_same_results(tiny, tmp_path):
     assert remaining == {f"{task}/rope/seed-0/weights.safetensors" for task in ("copying", "parity")}
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_stops_soon_and_loses_nothing(tiny, tmp_path, stop):
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_ctrl_c_stops_soon_and_loses_nothing(tiny, tmp_path, stop, code):
     suite, out = tiny(recipe={"steps": 100000}), tmp_path / "runs"
     process = start_lprime("run", suite, "--out", out, "--checkpoint-every", 2)
     wait_for(process, out, "checkpoint.safetensors")  # training has started
@@ -80,13 +80,20 @@ def test_ctrl_c_stops_soon_and_loses_nothing(tiny, tmp_path, stop):
     stopped = time.time()
     os.killpg(process.pid, stop) if stop == signal.SIGINT else process.send_signal(stop)
     output, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "re-run to resume" in output
     assert "Traceback" not in errors
     assert any(p.stat().st_mtime > stopped for p in out.rglob("checkpoint.safetensors")), "saved on stopping"
     after = json.loads(lprime("status", suite, "--out", out, "--json").stdout)
     assert "paused" in {s["state"] for s in after} <= {"paused", "missing"}
     assert not any("step" in s for s in after), "a heartbeat left behind is ignored"
+
+
+def test_a_grid_that_another_process_shares_ends_with_1(tiny, tmp_path):
+    command = ("run", tiny(recipe={"steps": 100000}), "--out", tmp_path / "runs", "--encoding", "nope", "--workers", 1)
+    wait_for(start_lprime(*command, "--task", "copying"), tmp_path / "runs", "lock")
+    shared = lprime(*command, "--task", "copying")
+    assert shared.returncode == 1 and "1 of 1 runs are in progress in another process" in shared.stdout
 
 
 def test_workers_end_when_the_command_is_killed(tiny, tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from commands import refused
+from commands import printed, refused
 from support import suite_dict
 from synthetic_results import full, store, suite
 
@@ -88,19 +88,29 @@ COMMANDS = {
     "run quick --encoding 'rope(bse=1)'": "unknown setting of rope 'bse'; did you mean 'base'?",
     "run quick --encoding 'fire(hidden=0)'": "setting hidden of fire must be above 0, such as 32, got 0",
     "run quick --seed -1": "a seed must be a whole number from 0 to 2147483647, got -1",
+    "run quick --seed 0,1": "expected one value, got '0,1'; repeat the option for each of 0, 1",
+    "run quick --seed 1.5": "expected a whole number, got '1.5'",
+    "run quick --task copying,parity": "repeat the option for each of copying, parity",
+    "run quick --encoding 'randomised(rope,longest=99),rope'": "for each of randomised(rope,longest=99), rope",
+    "run quick --encoding rope alibi": "unexpected extra argument(s) (alibi); to give an option several values, repeat it",
+    "run quick --rate .1,.2": "repeat the option for each of .1, .2",
     "run quick --workers 0": "greater than or equal to 1",
     "run quick --device gpu": "unknown device 'gpu'",
     "run quick --out file": "file is no folder; expected the folder of the runs, such as runs",
+    "run quick --out dangling --dry-run": "dangling is a link to nothing; expected the folder of the runs, such as runs",
+    "run quick --out ''": "an empty value in 'run' 'quick' '--out' ''; is a variable of the shell not set?",
+    "board --html=": "an empty value in 'board' '--html='",
     "run quick --out /proc/nowhere": "/proc/nowhere: No such file or directory",
     "run quick --detach": "--detach needs a cluster; expected --on FILE too",
     "run quick --on gpu-paked --dry-run": "unknown cluster 'gpu-paked'; did you mean 'gpu-packed'?",
     "run quick --on cluster.yaml --workers 3": "--workers and --device apply to this machine only; with --on, the cluster",
-    "list encoding": "unknown kind 'encoding'; did you mean 'encodings'?",
+    "show encoding": "unknown name 'encoding'; did you mean 'encodings'?",
     "show alibe": "unknown name 'alibe'; did you mean 'alibi'?",
     "status smal": "unknown suite 'smal'; did you mean 'small'?",
     "board --check --board nowhere": "nothing is published under nowhere; expected results/",
     "data additon --suite quick --to d": "did you mean 'addition'?",
-    "data addition --suite quick --to d --train-examples 0": "at least 1, got 0",
+    "data addition --suite quick --to d --train-examples 0": "at least 1 and at most 10,000,000, got 0",
+    "data addition --suite quick --to d --train-examples 1000000000000": "at most 10,000,000, got 1,000,000,000,000",
     "compare rope rop --suite tiny": "unknown encoding with results on suite tiny 'rop'; did you mean 'rope'?",
     "compare nope nope --suite tiny": "expected two different encodings, got 'nope' twice",
     "compare rope nope --suite tiny --published --board nowhere": "nothing is published under nowhere; expected",
@@ -143,6 +153,7 @@ def world(tmp_path_factory) -> Path:
     store(folder / "runs", full(suite(), {"rope": (1, 1, 0.9, 0.8), "nope": (1, 1, 0.5, 0.1)}))
     (folder / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
     (folder / "file").write_text("kept")
+    (folder / "dangling").symlink_to("nowhere")
     (folder / "leaderboard/published").mkdir(parents=True)  # otherwise the package's published results are read
     return folder
 
@@ -185,6 +196,22 @@ def test_no_grid_starts_with_a_plugin_that_cannot_work(here, reference):
 def test_no_grid_starts_with_a_plugin_that_no_result_can_hold(here):
     (here / "mine.py").write_text(PLUGIN.replace('"A title"', "7"))
     assert "info of mine: title: Input should be a valid string" in line_of("run tiny.yaml --encoding mine.py")
+
+
+CAUTIONS = {
+    METHOD: (METHOD.replace("bias", "other"), "overrides no hook, so it trains as nope"),
+    BODY: ("self.seen = 1 + getattr(self, 'seen', 0)\n        return q.new_tensor(self.seen) * at.distances",
+        ": the same batch gives another output later; runs that resume get other numbers"),
+}  # fmt: skip
+"""Text of ``PLUGIN`` → what replaces it, the caution of `lprime run`."""
+
+
+@pytest.mark.parametrize("old", CAUTIONS)
+def test_a_plugin_that_trains_otherwise_than_expected_runs_with_a_caution(here, old):
+    new, caution = CAUTIONS[old]
+    (here / "mine.py").write_text(PLUGIN.replace(old, new))
+    said = printed("run", "tiny.yaml", "--encoding", "mine.py", "--dry-run")
+    assert said.startswith("caution: mine") and caution in said
 
 
 @pytest.mark.parametrize("command", REFERENCES)

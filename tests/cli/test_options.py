@@ -5,12 +5,16 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 from commands import printed, refused
+from hypothesis import given
+from hypothesis import strategies as st
 from support import suite_dict
 from synthetic_results import full, store, suite
 
 from leaderboard.results.store import publish as publish_runs
+from lprime.cli.options import one
 
 LOCAL, THEIRS = (1, 1, 0.75, 0.5), (1, 1, 0.5, 0.25)
 
@@ -20,11 +24,33 @@ def test_version_and_short_help():
     assert printed("run", "-h") == printed("run", "--help")
 
 
+NAME = st.from_regex(r"[a-z]{1,9}(\([a-z]{1,5}=[0-9]{1,3}(,[a-z]{1,5}=[0-9]{1,3}){0,2}\))?", fullmatch=True)
+
+
+@given(st.lists(NAME, min_size=1, max_size=4))
+def test_several_values_of_one_option_are_told_apart_from_commas_in_brackets(names):
+    parse, given_text = one(str), ",".join(names)
+    if len(names) == 1:
+        assert parse(given_text) == given_text
+    else:
+        with pytest.raises(typer.BadParameter) as refused_as:
+            parse(given_text)
+        assert str(refused_as.value).endswith(f"repeat the option for each of {', '.join(names)}")
+
+
 @pytest.fixture
 def here(tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "tiny.yaml").write_text(yaml.safe_dump(suite_dict()))
     return tmp_path
+
+
+def test_a_name_that_a_board_shows_needs_no_plugin(here):
+    store(here / "runs", full(suite(), {"sinks(rope)": LOCAL, "rope": THEIRS}))
+    shown = json.loads(printed("compare", "sinks(rope)", "rope", "--suite", "tiny", "--json"))
+    assert shown["a"]["encoding"] == "sinks(rope)"
+    assert "cannot read encoding sinks.py" in refused("compare", "sinks.py(rope)", "rope", "--suite", "tiny")
+    assert "did you mean 'sinks(rope)'?" in refused("compare", "sink(rop)", "rope", "--suite", "tiny")
 
 
 def test_environment_variables_are_defaults(here, monkeypatch):
