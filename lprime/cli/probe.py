@@ -38,7 +38,7 @@ def probe(
     """
     from bench.probe.measure import PROBES, measure_runs
     from bench.runs.run import plan_runs
-    from bench.suites.suite import load_suite
+    from bench.suites.suite import holding, load_suite
     from tasks import InputError, unknown
 
     *names, suite_name = arguments
@@ -47,6 +47,7 @@ def probe(
     for name in names:
         if name not in PROBES:
             raise unknown("probe", name, PROBES)
+    suite_name, task = holding(suite_name, task or [])
     suite, chosen = load_suite(suite_name), names or [*PROBES]
     runs = plan_runs(suite, try_encodings(encoding or suite.encodings), task, seed or suite.seeds[:1])
     runs = [run for run in runs if any(PROBES[name].applies(run) for name in chosen)]
