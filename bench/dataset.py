@@ -1,39 +1,57 @@
 """A task of a suite as a Hugging Face ``DatasetDict``: the test examples of runs, and the first training examples of a seed.
 
 ``load_from_disk(directory)`` gives the splits ``train`` and ``test_<length>`` with the columns ``ids`` (token ids, no padding),
-``text`` (symbols separated by blanks), ``answer`` (the part of the text after ``<sep>``, without ``<eos>``) and ``length``.
+``text`` (symbols separated by blanks), ``answer`` (the part of the text after ``<sep>``, without ``<eos>``), ``length`` and
+``answer_start`` (index of the first id after ``<sep>``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from datasets import Dataset, DatasetDict, disable_progress_bars
+from jinja2 import Environment
 
-from tasks import Examples, InputError, Task, content_hash, train_batch
+from tasks import EOS, PAD, Examples, InputError, Task, Vocabulary, content_hash, train_batch
 
 from .files import folder_atomic
 from .suites.suite import Suite
 
-if TYPE_CHECKING:
-    from datasets import Dataset, DatasetDict
+IGNORED = -100
+"""Label of a token that does not count."""
 
 MOST_EXAMPLES = 10_000_000
 """Training examples of one dataset, which is built in memory: some gigabytes."""
-CARD = """# lprime {task}, suite {suite.name} version {suite.version}
 
-Variant `{made.variant}`: {about}. Length counts {made.length_is}. Trained at L = {length}; training seed {seed}, test seed
-{suite.test_seed}. Read it with `datasets.load_from_disk(directory)`.
 
-| column | holds |
-|---|---|
-| `ids` | token ids, without padding |
-| `text` | their symbols, separated by blanks |
-| `answer` | the symbols of the answer, without `<eos>` |
-| `length` | length of the example |
+class TaskData(DatasetDict):
+    """The splits of a task, with what a training needs to know of it."""
 
-Symbols in the order of their ids: {symbols}
-"""
+    task: Task
+    """With ``tokens(length)`` and ``chance(length)``; its ``longest`` is L′."""
+    vocabulary: Vocabulary
+    """``len(vocabulary)`` ids; ``vocabulary.ids["<pad>"]`` is the id of a symbol."""
+    train_length: int
+    """L."""
+    fingerprint: str
+    """Of the suite."""
+
+    @staticmethod
+    def collate(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """A batch of rows for a causal model, as ``transformers`` takes it: tensors [B, T], padded on the right.
+
+        Returns:
+            ``input_ids``, ``attention_mask``, and ``labels``: the ids of the answer and ``<eos>``, ``IGNORED`` elsewhere.
+        """
+        import torch
+
+        ids = [torch.tensor(row["ids"]) for row in rows]
+        tokens = torch.nn.utils.rnn.pad_sequence(ids, batch_first=True, padding_value=PAD)
+        prompt = torch.arange(tokens.shape[1]) < torch.tensor([row["answer_start"] for row in rows])[:, None]
+        labels = tokens.masked_fill(prompt | (tokens == PAD), IGNORED)
+        return {"input_ids": tokens, "attention_mask": (tokens != PAD).long(), "labels": labels}
 
 
 def export(suite: Suite, task: str, directory: str | Path, train_examples: int, seed: int) -> Path:
@@ -50,12 +68,12 @@ def export(suite: Suite, task: str, directory: str | Path, train_examples: int, 
         InputError: no such task of the suite, no training examples, a directory that is not empty or cannot be written (no
             permission, no space). Nothing is left behind.
     """
-    from datasets import disable_progress_bars
-
     directory = Path(directory).resolve()
     splits, made = task_splits(suite, task, train_examples, seed), suite.make_task(task)
     about, length, symbols = made.variants[made.variant], suite.spec(task).train_length, " ".join(made.vocabulary.symbols)
-    text = CARD.format(task=task, suite=suite, made=made, about=about, length=length, seed=seed, symbols=symbols)
+    template = (resources.files("bench") / "templates/dataset.md.j2").read_text(encoding="utf-8")
+    card = Environment(keep_trailing_newline=True).from_string(template)
+    text = card.render(task=task, suite=suite, made=made, about=about, length=length, seed=seed, symbols=symbols)
     disable_progress_bars()
     with folder_atomic(directory) as folder:
         splits.save_to_disk(folder)
@@ -63,7 +81,7 @@ def export(suite: Suite, task: str, directory: str | Path, train_examples: int, 
     return directory
 
 
-def task_splits(suite: Suite, task: str, train_examples: int, seed: int) -> "DatasetDict":
+def task_splits(suite: Suite, task: str, train_examples: int, seed: int) -> TaskData:
     """The splits of a task.
 
     Arguments:
@@ -73,8 +91,6 @@ def task_splits(suite: Suite, task: str, train_examples: int, seed: int) -> "Dat
     Raises:
         InputError: no such task of the suite, no training examples, or more than ``MOST_EXAMPLES``.
     """
-    from datasets import DatasetDict
-
     if not 1 <= train_examples <= MOST_EXAMPLES:
         raise InputError(f"train_examples must be at least 1 and at most {MOST_EXAMPLES:,}, got {train_examples:,}")
     made, train_length, recipe = suite.make_task(task), suite.spec(task).train_length, suite.recipe_for(task)
@@ -83,14 +99,14 @@ def task_splits(suite: Suite, task: str, train_examples: int, seed: int) -> "Dat
     train = (train_batch(made, train_length, recipe.batch, seed, step, shortest) for step in range(last + 1))
     cut = (b.rows(slice(train_examples - last * recipe.batch)) if step == last else b for step, b in enumerate(train))
     tests = {f"test_{length}": split(made, [examples]) for length, examples in suite.test_sets(task).items()}
-    return DatasetDict({"train": split(made, cut)} | tests)
+    data = TaskData({"train": split(made, cut)} | tests)
+    data.task, data.vocabulary, data.train_length, data.fingerprint = made, made.vocabulary, train_length, suite.fingerprint
+    return data
 
 
-def split(task: Task, sets: Iterable[Examples]) -> "Dataset":
+def split(task: Task, sets: Iterable[Examples]) -> Dataset:
     """One split, with the content hash of its example sets as its fingerprint."""
-    from datasets import Dataset
-
-    rows: dict[str, list] = {"ids": [], "text": [], "answer": [], "length": []}
+    rows: dict[str, list] = {"ids": [], "text": [], "answer": [], "length": [], "answer_start": []}
     symbols = np.array(task.vocabulary.symbols, dtype=object)
 
     def collect(examples: Examples) -> Examples:
@@ -98,8 +114,9 @@ def split(task: Task, sets: Iterable[Examples]) -> "Dataset":
             words = symbols[tokens[:size]]
             rows["ids"].append(tokens[:size].astype(np.int32))
             rows["text"].append(" ".join(words))
-            rows["answer"].append(" ".join(words[start:-1]))
+            rows["answer"].append(" ".join(words[start : size - (tokens[size - 1] == EOS)]))
         rows["length"].extend(examples.lengths.astype(np.int32))
+        rows["answer_start"].extend(examples.answer_start.astype(np.int32))
         return examples
 
     digest = content_hash(map(collect, sets))

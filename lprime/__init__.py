@@ -26,18 +26,21 @@ from importlib.machinery import ModuleSpec, PathFinder
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bench.encodings import At, Encoding, Info
-    from tasks import InputError, Task
+    from bench.encodings import At, Encoding, Info, Setup, Stage, Wrapper
+    from tasks import InputError, Ragged, Task, Vocabulary
 
     from .api.figures import plot
     from .api.runs import check, evaluate, train
     from .api.tables import load_task, results
 
-__all__ = ["At", "Encoding", "Info", "InputError", "Task", "check", "evaluate", "load_task", "plot", "results", "train"]
+__all__ = [
+    "At", "Encoding", "Info", "InputError", "Ragged", "Setup", "Stage", "Task", "Vocabulary", "Wrapper",
+    "check", "evaluate", "load_task", "plot", "results", "train",
+]  # fmt: skip
 
 MODULES = {
-    **dict.fromkeys(("At", "Encoding", "Info"), "bench.encodings"),
-    **dict.fromkeys(("InputError", "Task"), "tasks"),
+    **dict.fromkeys(("At", "Encoding", "Info", "Setup", "Stage", "Wrapper"), "bench.encodings"),
+    **dict.fromkeys(("InputError", "Ragged", "Task", "Vocabulary"), "tasks"),
     **dict.fromkeys(("check", "evaluate", "train"), "lprime.api.runs"),
     **dict.fromkeys(("load_task", "results"), "lprime.api.tables"),
     "plot": "lprime.api.figures",

@@ -12,14 +12,21 @@ import pkgutil
 from functools import cache
 from typing import Any
 
-from .base import BOS, EOS, PAD, SEP, Examples, Task, Vocabulary
+import numpy as np
+
+from .base import BOS, EOS, PAD, SEP, Examples, Ragged, Task, Vocabulary
 from .errors import InputError, plural, unknown
 from .splits import content_hash, test_set, train_batch
 
 __all__ = [
-    "BOS", "EOS", "PAD", "SEP", "Examples", "InputError", "Task", "Vocabulary",
-    "catalogue", "content_hash", "get", "plural", "source_sha256", "test_set", "title", "train_batch", "unknown",
+    "BOS", "EOS", "PAD", "SEP", "Examples", "InputError", "Ragged", "Task", "Vocabulary",
+    "added", "catalogue", "content_hash", "example", "find", "get", "plural", "source_sha256", "test_set", "title",
+    "train_batch", "unknown",
 ]  # fmt: skip
+
+
+added: dict[str, type[Task]] = {}
+"""Name → class of every task that is not built in and that this process has loaded; ``bench.plugins`` adds them."""
 
 
 @cache
@@ -45,8 +52,20 @@ def source_sha256(cls: type[Task]) -> str:
 
 def title(name: str) -> str:
     """Title of a task, ``Key retrieval`` of ``key_retrieval``; an unknown name as it is."""
-    known = catalogue().get(name)
+    known = (added | catalogue()).get(name)
     return known.title if known else name
+
+
+def find(name: str) -> type[Task]:
+    """The class of a task that is built in or loaded.
+
+    Raises:
+        InputError: there is none, with the nearest match.
+    """
+    known = catalogue() | added
+    if name not in known:
+        raise unknown("task", name, known)
+    return known[name]
 
 
 def get(name: str, variant: str | None = None, longest: int = 50, **settings: Any) -> Task:
@@ -55,6 +74,14 @@ def get(name: str, variant: str | None = None, longest: int = 50, **settings: An
     Raises:
         InputError: an unknown name, variant or setting, with the nearest match.
     """
-    if name not in catalogue():
-        raise unknown("task", name, catalogue())
-    return catalogue()[name](variant, longest, **settings)
+    return find(name)(variant, longest, **settings)
+
+
+def example(name: str, variant: str, length: int = 4) -> str:
+    """A literal example, or an empty text if there is none without further settings."""
+    try:
+        made = get(name, variant, longest=2 * length)
+        drawn = made.sample(length, 1, np.random.default_rng(0))
+        return made.vocabulary.decode(drawn.tokens[0, : drawn.sizes[0]].tolist())
+    except (InputError, ValueError, FileNotFoundError):
+        return ""

@@ -193,6 +193,10 @@ class Task(ABC):
     def chance(self, length: int) -> float:
         """Return the exact-match accuracy of the best guess that does not see the prompt."""
 
+    def answer(self, prompt: Sequence[str]) -> Sequence[str] | None:
+        """Return the answer to a prompt, both as symbols, found without ``draw``; ``lprime check`` compares. None: unknown."""
+        return None
+
     def token_chance(self, length: int) -> float:
         """Return the share of answer tokens, ``<eos>`` included, that the best guess gets right that knows only the length.
 

@@ -43,11 +43,13 @@ def suite_dict(**changes: object) -> dict:
 @contextlib.contextmanager
 def new_registry() -> Iterator[None]:
     """No plugin is loaded in this block, as in a new process."""
+    import tasks
     from bench.plugins import registry  # loads torch, which most tests do without
     from bench.runs.shared_training import trained_as
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "loaded", registry.Loaded())
+        patch.setattr(tasks, "added", {})
         trained_as.cache_clear()
         yield
     trained_as.cache_clear()

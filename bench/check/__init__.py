@@ -1,5 +1,5 @@
-"""``lprime check``: property tests of an encoding. Each named check reports what is expected, what was found and, where the
-mistake is common, what to do.
+"""``lprime check``: property tests of an encoding or a task. Each named check reports what is expected, what was found and,
+where the mistake is common, what to do.
 
 ::
 
@@ -7,6 +7,7 @@ mistake is common, what to do.
     causality.py  no output depends on later tokens, on where a sequence ends, or on other rows of the batch
     state.py      no state between passes, equal seeds give equal numbers, the state dict is the whole state
     numbers.py    finite numbers, a gradient for every parameter, devices
+    task_rules.py  of a task: equal streams, sizes, answers, chance, tests that occur in training
 
 ``run_checks.py`` runs them in a process in a sandbox, if this machine has one. A check is a function of a ``Subject`` that
 returns what it found, or raises ``Fault``. The checks find mistakes. Code made to deceive them could; what excludes cheats are

@@ -1,7 +1,7 @@
 """Named checks: define, list and run them, and report what they found."""
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -13,6 +13,8 @@ from .subject import Subject
 
 MODULES = ("contract", "causality", "state", "numbers")
 """Where the checks are, in their order: a fault is reported before others that follow from it."""
+TASK_MODULES = ("task_rules",)
+"""Where the checks of tasks are."""
 MARK = {"passed": "ok  ", "failed": "FAIL", "not run": "  - "}
 
 
@@ -39,10 +41,11 @@ class CheckOutcome(Record):
 
 
 class Report(Record):
-    """Findings of all checks of one encoding."""
+    """Findings of all checks of one encoding or task."""
 
     format: Literal[2] = 2
     encoding: str
+    """Name of the encoding or task."""
     source_sha256: str
     """Hash of the source that was checked, as in results."""
     seconds: float
@@ -103,11 +106,10 @@ def encoding_check(name: str, advice: str = "") -> Callable:
     return decorate
 
 
-def load_checks() -> list[Check]:
-    """All checks of an encoding, in the order of ``MODULES`` and of their files."""
-    for module in MODULES:
-        importlib.import_module(f"{__package__}.{module}")
-    return sorted(CHECKS, key=lambda check: MODULES.index(check.run.__module__.rpartition(".")[2]))
+def load_checks(modules: Sequence[str] = MODULES) -> list[Check]:
+    """All checks of an encoding, or of a task (``TASK_MODULES``), in the order of the modules and in them."""
+    names = [importlib.import_module(f"{__package__}.{module}").__name__ for module in modules]
+    return sorted((c for c in CHECKS if c.run.__module__ in names), key=lambda check: names.index(check.run.__module__))
 
 
 def run_check(check: Check, subject: Subject) -> tuple[CheckOutcome, bool]:

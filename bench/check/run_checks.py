@@ -10,15 +10,17 @@ import torch
 from bench.plugins import registry
 from bench.plugins.loading import package_files
 from bench.plugins.references import map_references, parts, references_in
+from bench.plugins.source_hash import source_hash
 from bench.runs.run_one import encoding_record
 from bench.sealed.process import Channel, SealedError, SealedProcess
 from bench.sealed.sandbox import Code, sandbox_fault
 from bench.text_rules import unusual_lines
-from tasks import InputError
+from tasks import InputError, Task
 
-from .checks import CheckOutcome, Report, load_checks, run_check
+from .checks import MODULES, TASK_MODULES, CheckOutcome, Report, load_checks, run_check
 from .contract import try_hooks
 from .subject import Subject
+from .task_rules import TaskSubject
 
 TIME_LIMIT_S = 300.0
 """Twenty times the time of a slow encoding on an idle machine."""
@@ -32,10 +34,10 @@ def check_encoding(
     sandbox: bool | None = None,
     say: Callable[[str], None] = lambda text: None,
 ) -> Report:
-    """Check one encoding.
+    """Check one encoding, or one task.
 
     Arguments:
-        reference: a name or a file; see ``bench.plugins.registry.get_encoding``.
+        reference: a name or a file; see ``get_encoding`` and ``get_task`` of ``bench.plugins.registry``.
         on_finding: called with each finding as it arrives.
         sandbox: False runs the code with the caller's rights; None does so where there is no sandbox.
         say: called with a line if the code runs without a sandbox though that was not asked for.
@@ -63,7 +65,7 @@ def check_encoding(
                 if kind == "refused":
                     raise InputError(str(values["text"]))
                 if not header:
-                    header = values
+                    header, pending = values, load_checks(TASK_MODULES) if kind == "task" else pending
                 else:
                     add(CheckOutcome(**values))
     except SealedError as error:
@@ -80,18 +82,25 @@ def check_encoding(
 
 
 def serve(channel: Channel, order: dict[str, Any]) -> None:
-    """Load the encoding of an order, run every check and send the findings one by one; or refuse it in one line."""
+    """Load the encoding or task of an order, run every check and send the findings one by one; or refuse it in one line."""
     torch.set_num_threads(1)
+    cls: Any
+    subject: Any
     try:
-        cls = registry.get_encoding(order["reference"])
-        record = encoding_record(cls)
-        subject = Subject(cls)
-        try_hooks(subject)
+        if is_task := registry.is_task(order["reference"]):
+            cls, settings = registry.get_task(order["reference"])
+            subject = TaskSubject(cls, settings)
+        else:
+            cls = registry.get_encoding(order["reference"])
+            encoding_record(cls)
+            subject = Subject(cls)
+            try_hooks(subject)
     except InputError as error:
         channel.send("refused", text=str(error))
         return
-    channel.send("encoding", encoding=record.name, source_sha256=record.source_sha256)
-    for check in load_checks():
+    kind, modules = ("task", TASK_MODULES) if is_task else ("encoding", MODULES)
+    channel.send(kind, encoding=registry.own_name(cls), source_sha256=source_hash(cls))
+    for check in load_checks(modules):
         outcome, go_on = run_check(check, subject)
         channel.send("finding", **outcome.model_dump())
         if not go_on:
@@ -100,10 +109,10 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
 
 
 def plugin_paths(reference: str) -> list[Path]:
-    """Files of the plugins in the name of an encoding. Runs nothing.
+    """Files of the plugins in the name of an encoding or a task. Runs nothing.
 
     Raises:
-        InputError: a file cannot be read, or there is no encoding of that name.
+        InputError: a file cannot be read, or there is nothing of that name.
     """
     found: list[Path] = []
     for text in references_in(reference):
@@ -111,9 +120,9 @@ def plugin_paths(reference: str) -> list[Path]:
         if not file.is_file():
             registry.load_reference(text)  # raises, with the nearest match
         found.append(file)
-    installed = registry.entry_points()
+    installed = registry.entry_points() | registry.entry_points(Task)
     for name in installed.keys() & {*registry.NAME.findall(map_references(reference, lambda _: ""))}:
         found += package_files(installed[name].module)[1]
-    if not found:
+    if not (found or registry.is_task(reference)):
         registry.get_encoding(reference)
     return found

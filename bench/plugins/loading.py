@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from bench.encodings import Info
 from tasks import InputError
@@ -33,8 +34,11 @@ def used_modules(module: ModuleType) -> set[str]:
     return {str(getattr(value, "__module__", None) or getattr(value, "__name__", "")) for value in values}
 
 
-def load_file(path: Path, name: str) -> tuple[ModuleType, Source]:
+def load_file(path: Path, name: str, noun: str) -> tuple[ModuleType, Source]:
     """Execute a file as a module of the given name. Its source is the file alone: it imports installed packages only.
+
+    Arguments:
+        noun: what it defines, for messages.
 
     Raises:
         InputError: the file cannot be read, with the nearest match; or it raises an error.
@@ -44,7 +48,7 @@ def load_file(path: Path, name: str) -> tuple[ModuleType, Source]:
     except OSError as error:
         near = get_close_matches(path.name, [p.name for p in path.parent.glob("*.py") if p.name != path.name], 1)
         hint = f"; did you mean {str(path.with_name(near[0]))!r}?" if near else ""
-        raise InputError(f"cannot read encoding {path}: {error.strerror or error}{hint}") from None
+        raise InputError(f"cannot read {noun} {path}: {error.strerror or error}{hint}") from None
     path = path.resolve()
     module = ModuleType(name)
     module.__file__ = str(path)
@@ -88,15 +92,16 @@ def plugin_error(origin: str, error: BaseException, what: str = "cannot be impor
 
 
 @contextmanager
-def one_line_errors(cls: type) -> Iterator[None]:
-    """Report any error raised by an encoding's code in this block in one line.
+def one_line_errors(cls: Any) -> Iterator[None]:
+    """Report any error raised by the code of an encoding or a task in this block in one line.
 
     Raises:
-        InputError: the encoding's code raised an error.
+        InputError: that code raised an error.
     """
     try:
         yield
     except InputError:
         raise
     except (Exception, SystemExit) as error:
-        raise plugin_error(cls.info.name, error, "raised an error", inspect.getfile(cls)) from error  # type: ignore[attr-defined]
+        name = getattr(cls, "info", cls).name
+        raise plugin_error(name, error, "raised an error", inspect.getfile(cls)) from error

@@ -1,14 +1,16 @@
-"""Find encodings by name: built-in, from a file, or from an installed package.
+"""Find encodings and tasks by name: built-in, from a file, or from an installed package.
 
 ::
 
     my_encoding.py, folder/file.py:Class     files, see ``references.py``
-    recency                                  entry point ``lprime.encodings`` of an installed package
+    recency                                  entry point ``lprime.encodings`` or ``lprime.tasks`` of an installed package
 
-Once loaded, a plugin is known by its ``info.name``, and its results are stored under that name. Each process (each worker, too)
-loads a plugin once. A plugin is one file, which imports installed packages only, or such a package.
+Once loaded, a plugin is known by its own name (``info.name`` of an encoding, ``name`` of a task), under which its results are
+stored. Each process (each worker, too) loads a plugin once. A plugin is one file, which imports installed packages only, or
+such a package.
 """
 
+import ast
 import importlib.metadata
 import inspect
 import keyword
@@ -19,11 +21,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+import tasks
 from bench.encodings import Encoding, Info, Wrapper, classes
 from bench.encodings.compose import resolve
 from bench.result import RANKING_CLASSES
-from tasks import InputError, unknown
+from tasks import InputError, Task, unknown
 
 from .loading import Source, load_file, package_files, plugin_error, used_modules
 from .references import map_references, parts, references_in
@@ -33,9 +37,9 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 @dataclass(frozen=True)
 class Plugin:
-    """A loaded encoding that is not built in."""
+    """A loaded encoding or task that is not built in."""
 
-    cls: type[Encoding]
+    cls: type
     origin: str
     """File or distribution, for messages."""
     reference: str | None = None
@@ -47,7 +51,7 @@ class Loaded:
     """Plugins loaded by this process."""
 
     plugins: dict[str, Plugin] = field(default_factory=dict)
-    """By name of the encoding."""
+    """By name. No encoding has the name of a task."""
     files: dict[Path, ModuleType] = field(default_factory=dict)
     sources: dict[str, Source] = field(default_factory=dict)
     """By module, as it was when loaded."""
@@ -65,11 +69,42 @@ def get_encoding(name: str) -> type[Encoding]:
     own_names = map_references(name, lambda reference: load_reference(reference).info.name)
     for installed in entry_points().keys() & {*re.findall(r"\w+", own_names)} - classes().keys() - loaded.plugins.keys():
         load_installed(installed)
-    plugins = {plugin: one.cls for plugin, one in loaded.plugins.items()}
+    plugins = {plugin: one.cls for plugin, one in loaded.plugins.items() if issubclass(one.cls, Encoding)}
     known = dict.fromkeys(entry_points(), Encoding) | plugins | classes()  # those that are not loaded are not in this name
     if name not in known and not references_in(name) and os.path.isfile(file := f"{os.path.splitext(name)[0]}.py"):
         raise unknown("encoding", name, [file])
     return resolve(own_names, known)
+
+
+def get_task(name: str) -> tuple[type[Task], dict[str, Any]]:
+    """Return the class of a task and the settings given with it: ``copying``, ``my_task.py:Class(letters=4)``.
+
+    Raises:
+        InputError: an unknown task, with the nearest match; a plugin that cannot be loaded.
+    """
+    own = map_references(name, lambda reference: load_reference(reference, Task).name)
+    try:
+        tree = ast.parse(own.strip(), mode="eval").body
+        call = tree if isinstance(tree, ast.Call) and not tree.args else ast.Call(tree, [], [])
+        plain, settings = call.func.id, {str(one.arg): ast.literal_eval(one.value) for one in call.keywords}  # type: ignore[attr-defined]
+    except (SyntaxError, ValueError, AttributeError, RecursionError, MemoryError):
+        raise InputError(f"{name!r} is not a task; expected a name or a file, as in copying(letters=4)") from None
+    if plain in entry_points(Task).keys() - tasks.catalogue().keys() - tasks.added.keys():
+        load_installed(plain, Task)
+    return tasks.find(plain), settings
+
+
+def is_task(name: str) -> bool:
+    """Whether a name, or what is in a file, is a task and not an encoding.
+
+    Raises:
+        InputError: a file that cannot be loaded.
+    """
+    if found := references_in(name):
+        module = load_module(parts(found[0])[0])
+        defined = [c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__]
+        return any(issubclass(c, Task) for c in defined)
+    return name.partition("(")[0].strip() in tasks.catalogue().keys() | entry_points(Task).keys()
 
 
 @cache
@@ -81,114 +116,141 @@ def is_built_in(name: str) -> bool:
         return False
 
 
-def load_reference(reference: str) -> type[Encoding]:
-    """Load and register the encoding of a file.
+def load_module(place: str, noun: str = "plugin") -> ModuleType:
+    """Load a file, unless this process has loaded it.
 
     Raises:
-        InputError: the file or class does not exist, fails to import, is not an encoding, or has a name that is taken.
+        InputError: the file does not exist or fails to import.
     """
-    place, class_name = parts(reference)
     path = Path(place).resolve()
     if path not in loaded.files:
         module = f"lprime_plugin_{len(loaded.sources)}_{path.stem}"
-        loaded.files[path], loaded.sources[module] = load_file(Path(place), module)
-    cls = encoding_in(loaded.files[path], class_name, place)
-    return register(Plugin(cls, reference, f"{path}:{cls.__qualname__}"))
+        loaded.files[path], loaded.sources[module] = load_file(Path(place), module, noun)
+    return loaded.files[path]
 
 
-def register(plugin: Plugin) -> type[Encoding]:
+def load_reference(reference: str, kind: type = Encoding) -> Any:
+    """Load and register the encoding, or the task, of a file and return its class.
+
+    Raises:
+        InputError: the file or class does not exist, fails to import, is not of this kind, or has a name that is taken.
+    """
+    place, class_name = parts(reference)
+    cls = class_in(load_module(place, noun(kind)), class_name, place, kind)
+    return register(Plugin(cls, reference, f"{Path(place).resolve()}:{cls.__qualname__}"), kind)
+
+
+def register(plugin: Plugin, kind: type = Encoding) -> Any:
     """Register a plugin under its name and return its class.
 
     Raises:
-        InputError: it is not an encoding, or its name is invalid or taken (the message names both plugins).
+        InputError: it is not of this kind, or its name is invalid or taken (the message names both plugins).
     """
-    cls = validate_class(plugin.cls, plugin.origin)
-    name, rival = cls.info.name, loaded.plugins.get(cls.info.name)
-    other = rival.origin if rival and rival.cls is not cls else distributions(name) if plugin.reference else ""
+    cls = validate_class(plugin.cls, plugin.origin, kind)
+    name = own_name(cls)
+    rival = loaded.plugins.get(name)
+    other = rival.origin if rival and rival.cls is not cls else distributions(name, kind) if plugin.reference else ""
     if other:
-        raise InputError(f"two plugins are named {name!r}: {other} and {plugin.origin}; rename one in its info")
+        raise InputError(f"two plugins are named {name!r}: {other} and {plugin.origin}; rename one")
     loaded.plugins.setdefault(name, plugin)
     source_of(cls.__module__)
+    if kind is Task:
+        tasks.added[name] = cls
     return cls
 
 
-def validate_class(cls: object, origin: str) -> type[Encoding]:
-    """Return ``cls`` if it is an encoding with a valid name and ranking class.
+def validate_class(cls: object, origin: str, kind: type = Encoding) -> Any:
+    """Return ``cls`` if it is an encoding with a valid name and ranking class, or a complete task with a valid name.
 
     Raises:
-        InputError: it is not an encoding, or its ``info``, name or ranking class is invalid.
+        InputError: it is not of this kind, or lacks something; or its ``info``, name or ranking class is invalid.
     """
-    if not (inspect.isclass(cls) and issubclass(cls, Encoding)):
-        raise InputError(f"{origin} is not an encoding; expected a subclass of bench.encodings.Encoding, got {cls!r:.80}")
+    if not (inspect.isclass(cls) and issubclass(cls, kind)):
+        raise InputError(f"{origin} is no {noun(kind)}; expected a subclass of lprime.{kind.__name__}, got {cls!r:.80}")
+    if issubclass(cls, Task):
+        lacks = [one for one in ("name", "title", "variants", "length_is") if not getattr(cls, one, None)]
+        if lacks := [*lacks, *sorted(cls.__abstractmethods__)]:
+            raise InputError(f"{origin}: {cls.__name__} lacks {', '.join(lacks)}; tasks.Task says what they are")
     info = getattr(cls, "info", None)
-    if not isinstance(info, Info):
+    if kind is Encoding and not isinstance(info, Info):
         raise InputError(f"{origin}: {cls.__name__} has no info; expected info = bench.encodings.Info(name=…, …)")
-    validate_name(info.name, origin)
-    if info.ranking not in RANKING_CLASSES:
+    validate_name(own_name(cls), origin, kind)
+    if info and info.ranking not in RANKING_CLASSES:
         raise unknown(f"ranking of {origin}", str(info.ranking), RANKING_CLASSES)
     return cls
 
 
-def validate_name(name: object, origin: str) -> None:
+def noun(kind: type) -> str:
+    """What plugins of this base class are: ``encoding`` or ``task``."""
+    return kind.__name__.lower()
+
+
+def own_name(cls: Any) -> Any:
+    """The name that an encoding or a task gives itself."""
+    return getattr(cls, "info", cls).name
+
+
+def validate_name(name: object, origin: str, kind: type = Encoding) -> None:
     """Check that a plugin can have this name.
 
     Raises:
-        InputError: it is not a valid name, or belongs to a built-in encoding.
+        InputError: it is not a valid name, or belongs to a built-in encoding or task.
     """
     if not (isinstance(name, str) and NAME.fullmatch(name)) or keyword.iskeyword(name):
         expected = "up to 64 of a-z, 0-9 and _, start with a letter and not be a keyword"
-        raise InputError(f"{origin}: the name of an encoding must be {expected}, got {name!r}")
-    if name in classes() or name == "all":
-        raise InputError(f"{origin}: the name {name!r} belongs to a built-in encoding, or to all; choose another")
+        raise InputError(f"{origin}: the name of a plugin must be {expected}, got {name!r}")
+    if name in (classes() if kind is Encoding else tasks.catalogue()) or name == "all":
+        raise InputError(f"{origin}: the name {name!r} belongs to a built-in {noun(kind)}, or to all; choose another")
 
 
-def encoding_in(module: ModuleType, name: str, origin: str) -> type[Encoding]:
-    """Return the encoding of that name that a module defines; without a name, the only one.
+def class_in(module: ModuleType, name: str, origin: str, kind: type) -> type:
+    """Return the encoding or task of that name that a module defines; without a name, the only one.
 
     Raises:
         InputError: there is no such class, or there are several.
     """
     defined = [c for c in vars(module).values() if inspect.isclass(c) and c.__module__ == module.__name__]
-    own = {c.__name__: c for c in defined if issubclass(c, Encoding) and "info" in vars(c)}
+    needed = "info" if kind is Encoding else "name"
+    own = {c.__name__: c for c in defined if issubclass(c, kind) and needed in vars(c)}
     if name:
         if name not in own:
             raise unknown(f"class of {origin}", name, own)
         return own[name]
     if not own:
-        expected = "a subclass of bench.encodings.Encoding with an info of its own"
-        raise InputError(f"{origin} defines no encoding; expected {expected}")
+        expected = f"a subclass of lprime.{kind.__name__} with its own `{needed}`"
+        raise InputError(f"{origin} defines no {noun(kind)}; expected {expected}")
     first, *others = own
     if others:
-        raise InputError(f"{origin} defines {len(own)} encodings ({', '.join(own)}); name one, as in {origin}:{first}")
+        raise InputError(f"{origin} defines {len(own)} {noun(kind)}s ({', '.join(own)}); name one, as in {origin}:{first}")
     return own[first]
 
 
 @cache
-def entry_points() -> dict[str, importlib.metadata.EntryPoint]:
-    """Name → entry point of each encoding of an installed package."""
-    return {point.name: point for point in importlib.metadata.entry_points(group="lprime.encodings")}
+def entry_points(kind: type = Encoding) -> dict[str, importlib.metadata.EntryPoint]:
+    """Name → entry point of each encoding, or each task, of an installed package."""
+    return {point.name: point for point in importlib.metadata.entry_points(group=f"lprime.{noun(kind)}s")}
 
 
-def distributions(name: str) -> str:
-    """The installed package that provides an encoding, as text; empty if there is none."""
-    point = entry_points().get(name)
+def distributions(name: str, kind: type = Encoding) -> str:
+    """The installed package that provides an encoding or a task, as text; empty if there is none."""
+    point = entry_points(kind).get(name)
     return f"{point.dist.name} {point.dist.version}" if point and point.dist else ""
 
 
-def load_installed(name: str) -> type[Encoding]:
-    """Load and register the encoding that an installed package provides under a name.
+def load_installed(name: str, kind: type = Encoding) -> Any:
+    """Load and register the encoding or task that an installed package provides under a name, and return its class.
 
     Raises:
-        InputError: it fails to import, is not an encoding, has another name, or the name is taken.
+        InputError: it fails to import, is not of this kind, has another name, or the name is taken.
     """
-    origin = f"plugin {name!r} of {distributions(name)}"
+    origin = f"plugin {name!r} of {distributions(name, kind)}"
     try:
-        cls = entry_points()[name].load()
+        cls = entry_points(kind)[name].load()
     except (Exception, SystemExit) as error:
         raise plugin_error(origin, error) from error
-    if validate_class(cls, origin).info.name != name:
-        raise InputError(f"{origin} names itself {cls.info.name!r}; expected the same name in its entry point and its info")
-    return register(Plugin(cls, distributions(name)))
+    if (own := own_name(validate_class(cls, origin, kind))) != name:
+        raise InputError(f"{origin} names itself {own!r}; expected the same name in its entry point and its class")
+    return register(Plugin(cls, distributions(name, kind)), kind)
 
 
 def references(cls: type[Encoding]) -> tuple[str, ...]:

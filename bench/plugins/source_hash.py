@@ -1,4 +1,4 @@
-"""The hash of an encoding's source: the file that defines it and every file it takes names from."""
+"""The hash of the source of an encoding or a task: the file that defines it and every file it takes names from."""
 
 import hashlib
 import inspect
@@ -8,20 +8,21 @@ from pathlib import Path
 
 from bench import encodings
 from bench.encodings import Encoding, Wrapper, attention_kernel, bibliography, compose
+from tasks import Task, base, errors
 
 from . import registry
 from .loading import Source
 
-BUILT_IN = encodings.__name__
-HARNESS = (BUILT_IN, Encoding.__module__, *(m.__name__ for m in (attention_kernel, bibliography, compose)))
+HARNESS = (encodings.__name__, *(m.__name__ for m in (encodings.base, attention_kernel, bibliography, compose, base, errors)))
 """Modules that the hash leaves out: they are part of the harness, and a change of ``PROTOCOL`` covers their changes."""
 
 
-def source_hash(cls: type[Encoding]) -> str:
-    """Return the SHA-256 of the files that define an encoding, of those it takes names from, and of the encoding it wraps.
+def source_hash(cls: type[Encoding] | type[Task]) -> str:
+    """Return the SHA-256 of the files that define an encoding or a task, of those it takes names from, and of the encoding it
+    wraps.
 
-    These are files of ``bench/encodings`` and, for a plugin, its own file or the files of its package. Files of the harness
-    (``HARNESS``) are left out. The hash of a plugin that is one file, and uses no built-in encoding, is the hash of that file.
+    These are files of ``bench/encodings`` or ``tasks`` and, for a plugin, its own file or the files of its package. ``HARNESS``
+    is left out. The hash of a plugin that is one file, and uses nothing else that is built in, is the hash of that file.
     """
     built_in, plugins = closure(cls)
     from_plugins = sorted({item for source in plugins.values() for item in source.files.items()})
@@ -33,27 +34,29 @@ def source_hash(cls: type[Encoding]) -> str:
     return digest.hexdigest()
 
 
-def closure(cls: type[Encoding]) -> tuple[dict[str, Path], dict[str, Source]]:
-    """Return the modules that an encoding consists of, the encoding it wraps excluded.
+def closure(cls: type[Encoding] | type[Task]) -> tuple[dict[str, Path], dict[str, Source]]:
+    """Return the modules that an encoding or a task consists of, the encoding it wraps excluded.
 
     Returns:
         Module → file, of built-in modules; module → source, of plugins.
     """
-    pending = [base.__module__ for base in cls.__mro__ if issubclass(base, Encoding)]
+    root = Task if issubclass(cls, Task) else Encoding
+    package = root.__module__.removesuffix("base")  # "bench.encodings." or "tasks."
+    pending = [one.__module__ for one in cls.__mro__ if issubclass(one, root)]
     built_in: dict[str, Path] = {}
     plugins: dict[str, Source] = {}
     while pending:
         name = pending.pop()
         if name in built_in or name in plugins or name in HARNESS:
             continue
-        if name.startswith(f"{BUILT_IN}."):
+        if name.startswith(package):
             module = sys.modules[name]
             built_in[name] = Path(inspect.getfile(module))
             owners = {getattr(value, "__module__", None) or "" for value in vars(module).values()}
         else:
             source = plugins[name] = registry.source_of(name)
             owners = source.uses
-        pending += [owner for owner in owners if owner.startswith(f"{BUILT_IN}.")]
+        pending += [owner for owner in owners if owner.startswith(package)]
     return built_in, plugins
 
 

@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from tasks import catalogue
+
 from .yaml_config import Section
 
 # Upper bounds are far beyond sensible values: they catch typos before these exhaust the memory.
@@ -64,13 +66,40 @@ class TaskSpec(Section):
     """One task of a suite: its variant, L, and its changes to the recipe (the same for every encoding)."""
 
     task: str
+    """Its name; a file, or a name with settings, is replaced by it."""
     variant: str
+    """By default the task's first."""
     train_length: Annotated[int, Field(ge=1, le=4096)]
     test_at: Multiples | None = None
     """Test lengths of this task as multiples of L; those of the suite by default."""
     settings: dict[str, Any] = {}
     """Of the task, such as the path of a corpus."""
     recipe: dict[str, Any] = {}
+    file: str = ""
+    """File and class of a task that is not built in and not of an installed package."""
+    source_sha256: str = ""
+    """Hash of the source of a task that is not built in; part of the fingerprint."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def find_task(cls, content: Any) -> Any:
+        """Load a task that is not built in, and replace its reference by its name."""
+        given = isinstance(content, dict) and (content.get("file") or content.get("task"))
+        if not isinstance(given, str):
+            return content
+        if given in catalogue():
+            return {"variant": next(iter(catalogue()[given].variants))} | content
+        from bench.plugins import registry  # loads torch
+        from bench.plugins.source_hash import source_hash
+
+        task, settings = registry.get_task(given)
+        found = {"task": task.name, "variant": next(iter(task.variants)), "settings": settings}
+        if plugin := registry.loaded.plugins.get(task.name):
+            found |= {"file": plugin.reference or "", "source_sha256": source_hash(task)}
+            if content.get("source_sha256", found["source_sha256"]) != found["source_sha256"]:
+                raise ValueError(f"the source of task {task.name} changed after this run was asked for; ask again")
+        kept = {key: value for key, value in content.items() if key not in ("task", "file", "source_sha256")}
+        return found | kept | ({"settings": settings | kept["settings"]} if isinstance(kept.get("settings"), dict) else {})
 
 
 class Block(Section):

@@ -9,14 +9,16 @@ import math
 import os
 import re
 import shlex
+from collections.abc import Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 import tasks as generators
-from bench.plugins.references import absolute
+from bench.plugins.references import absolute, references_in
 from tasks import Examples, Task, unknown
 
 from .parts import Block, Count, ModelSpec, Multiples, Recipe, Seed, Size, TaskSpec
@@ -58,13 +60,16 @@ class Suite(Section):
         refuse_duplicates({"seeds": self.seeds, "encodings": self.encodings, "learning_rates": self.learning_rates})
         refuse_duplicates({"tasks": [spec.task for spec in self.tasks]})
         for spec in self.tasks:
-            if spec.task not in generators.catalogue():
-                raise unknown("task", spec.task, generators.catalogue())
             self.recipe_for(spec.task)
             lengths = self.test_lengths(spec.task)
             if not 1 <= lengths[0] <= spec.train_length < lengths[-1]:
                 raise ValueError(f"{spec.task} needs test lengths from 1 to L = {spec.train_length} and past it, got {lengths}")
-            self.make_task(spec.task)
+            made = self.make_task(spec.task)
+            if spec.source_sha256:
+                from bench.plugins.loading import one_line_errors
+
+                with one_line_errors(type(made)):
+                    made.sample(np.array(lengths), len(lengths), np.random.default_rng(0))
         return self
 
     def spec(self, task: str) -> TaskSpec:
@@ -154,8 +159,12 @@ class Suite(Section):
         for field, before in {"score": "exact+token", "blocks": []}.items():  # suites from before these fields keep theirs
             if content[field] == before:
                 del content[field]
+        for spec in content["tasks"]:
+            del spec["file"]
+            if not spec["source_sha256"]:
+                del spec["source_sha256"]
         content["protocol"] = PROTOCOL
-        content["task_versions"] = {s.task: generators.catalogue()[s.task].version for s in self.tasks}
+        content["task_versions"] = {s.task: generators.find(s.task).version for s in self.tasks}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -177,7 +186,7 @@ def suite_command(command: str, suite: str, out: Path = Path("runs")) -> str:
         suite: its name or path.
         out: folder of the runs; the default one is not printed.
     """
-    suite = suite if is_shipped(suite) or is_path(suite) else f"{suite}.yaml"
+    suite = suite if is_shipped(suite) or is_path(suite) or "+" in suite else f"{suite}.yaml"
     words = ["lprime", command, suite, *([] if out == Path("runs") else ["--out", out])]
     return shlex.join(map(str, words))
 
@@ -196,13 +205,17 @@ def split_condition(name: str) -> tuple[str, str]:
 
 
 def load_suite(name: str) -> Suite:
-    """Load a shipped suite by name, or a YAML file by path; paths of encodings in it are relative to the file.
+    """Load a shipped suite by name, or a YAML file by path; paths of encodings and tasks in it are relative to the file.
 
-    A condition's name follows that of its suite: ``small-steps-x4``, ``folder/own-steps-x4.yaml``.
+    A condition's name follows that of its suite: ``small-steps-x4``, ``folder/own-steps-x4.yaml``. ``quick+my_task.py`` is
+    suite ``quick`` with this task in place of its own.
 
     Raises:
         InputError: no such suite, not YAML, or not a valid suite.
     """
+    start, _, task = name.rpartition("+")
+    if start and (task.isidentifier() or references_in(task)):
+        return with_task(load_suite(start), absolute(task, Path()))
     base, condition = split_condition(name)
     if condition and (conditions := load_suite(base).conditions):
         if condition not in conditions:
@@ -213,6 +226,34 @@ def load_suite(name: str) -> Suite:
     for section in (content, content.get("vary")):
         if isinstance(section, dict) and isinstance(names := section.get("encodings"), list):
             section["encodings"] = [absolute(name, path.parent) if isinstance(name, str) else name for name in names]
+    for spec in specs if isinstance(specs := content.get("tasks"), list) else ():
+        for key in ("task", "file"):
+            if isinstance(spec, dict) and isinstance(given := spec.get(key), str):
+                spec[key] = absolute(given, path.parent)
     suite = validated(Suite, content, f"suite {path.name}")
     _ = suite.conditions  # reports invalid ones now
     return suite
+
+
+def with_task(suite: Suite, task: str) -> Suite:
+    """The suite with another task in place of its own, at the training length of its first; named ``quick-my_task``."""
+    spec = validated(TaskSpec, {"task": task, "train_length": suite.tasks[0].train_length}, f"task {task}")
+    about = {"name": f"{suite.name}-{spec.task}", "about": f"Suite {suite.name} with task {spec.task}."}
+    content = suite.model_dump() | about | {"tasks": [spec.model_dump()], "vary": None}
+    return validated(Suite, content, f"suite {about['name']}")
+
+
+def holding(suite: str, tasks: Sequence[str]) -> tuple[str, list[str]]:
+    """A suite with the tasks that a user names, and their names: ``quick+my_task.py`` if ``quick`` lacks the task of this file.
+
+    Raises:
+        InputError: a file that cannot be loaded.
+    """
+    files = [task for task in tasks if references_in(task)]
+    if not files:
+        return suite, list(tasks)
+    from bench.plugins.registry import get_task
+
+    names = [get_task(task)[0].name for task in tasks]
+    has = {spec.task for spec in load_suite(suite).tasks}.issuperset(names) and "(" not in files[0]
+    return suite if has else f"{suite}+{files[0]}", names

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import numpy as np
 import pandas as pd
 
 import tasks
@@ -14,7 +13,6 @@ from leaderboard.results.facts import class_title, fact
 from leaderboard.results.file_names import PAGES, page_name
 from leaderboard.stats.reliability import reliability
 from leaderboard.stats.rows import Board
-from tasks import InputError
 
 from .columns import PAGE, columns_of, number, shown, signs
 from .published import Published
@@ -23,8 +21,6 @@ from .verdict import leaders, main_rows, needs, significant_pairs, verdict
 
 TEMPLATES = Path(__file__).parent / "templates"
 README, FINDINGS, SUITES = "README.md", "findings.md", "suites"
-EXAMPLE_LENGTH = 4
-"""Length of the example on the page of a task."""
 FACTS = {"gloss": "idea", "code": "authors' code", "fused": "fused attention", "cache": "KV cache", "checkpoint": "model"}
 """Field of the bibliography → its name on pages."""
 
@@ -117,21 +113,11 @@ def task_page(board: Board, task: str) -> str:
         variant=variant,
         known=known,
         lengths=sorted(runs["train_length"].unique()),
-        example=example(task, variant),
+        example=tasks.example(task, variant),
         longest=int(max(lengths[-1] for lengths in runs["length"])),
         columns=[column for column in columns_of([task]) if column.key in keys],
         rows=rows_of(rows),
     )
-
-
-def example(task: str, variant: str) -> str:
-    """A literal example of a task, or an empty text if the variant is not known here."""
-    try:
-        made = tasks.get(task, variant, longest=2 * EXAMPLE_LENGTH)
-        drawn = made.sample(EXAMPLE_LENGTH, 1, np.random.default_rng(0))
-        return made.vocabulary.decode(drawn.tokens[0, : drawn.sizes[0]].tolist())
-    except (InputError, ValueError, FileNotFoundError):
-        return ""
 
 
 def encoding_page(published: Published, name: str) -> str:

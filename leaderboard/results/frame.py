@@ -181,7 +181,7 @@ def known_suites(out: Path | None, board: Path | None) -> set[str]:
 
 
 def suite_name(suite: str | Path, out: Path | None = None, board: Path | None = None) -> str:
-    """The name of a suite that is given by its name, or as the path of its YAML file.
+    """The name of a suite that is given by its name, as the path of its YAML file, or with a task (``quick+my_task.py``).
 
     Arguments:
         out, board: folders of runs and of the published board, whose suites are known too.
@@ -190,7 +190,7 @@ def suite_name(suite: str | Path, out: Path | None = None, board: Path | None = 
         InputError: there is no such suite, with the nearest match; or its file is broken.
     """
     text = str(suite)
-    if text.endswith((".yaml", ".yml")):
+    if text.endswith((".yaml", ".yml")) or "+" in text:
         return load_suite(text).name
     have = known_suites(out, board)
     if text not in have and not is_shipped(text):

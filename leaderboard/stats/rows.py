@@ -136,9 +136,9 @@ def means(values: Float[np.ndarray, "R B"]) -> Float[np.ndarray, " R"]:
 
 
 def is_ranked(task: str) -> bool:
-    """Whether boards rank by a task; by one that is not in the catalogue too."""
+    """Whether boards rank by a task: those that are built in, but for some."""
     known = tasks.catalogue().get(task)
-    return known is None or known.ranked
+    return known is not None and known.ranked
 
 
 TASKS: Mapping[str, int] = {name: n for n, name in enumerate(("copying", "addition", "parity", "key_retrieval", "sorting"))}

@@ -27,21 +27,22 @@ from bench.runs.run_one import run_one
 from bench.runs.run_training import trained
 from bench.runs.shared_training import shared_trainings, trained_as
 from bench.runs.worker import summarize_result
-from bench.suites.suite import load_suite
+from bench.suites.suite import holding, load_suite
 from bench.training.model import Decoder
 from leaderboard.export import tidy
 from leaderboard.results.frame import build_frame
-from tasks import InputError
+from tasks import InputError, Task
 
 if TYPE_CHECKING:
     import pandas as pd
 
 AnyEncoding = str | Path | type[Encoding]
 """A name, a file, or a class."""
+AnyTask = str | Path | type[Task]
 
 
-def check(encoding: AnyEncoding) -> Report:
-    """Check an encoding against the rules, in under a minute.
+def check(encoding: AnyEncoding | AnyTask) -> Report:
+    """Check an encoding, or a task, against the rules, in under a minute.
 
     Its code runs in a sandbox where the machine has one, else with your rights: for a stranger's code use ``lprime check
     --sandbox``, which refuses that.
@@ -53,13 +54,14 @@ def check(encoding: AnyEncoding) -> Report:
     Raises:
         InputError: there is no such encoding, or the encoding cannot be loaded.
     """
-    return check_encoding(reference_of(encoding))
+    (reference,) = references_of(encoding)
+    return check_encoding(reference)
 
 
 def evaluate(
     encoding: AnyEncoding,
     suite: str | Path = "quick",
-    task: str | Sequence[str] | None = None,
+    task: AnyTask | Sequence[AnyTask] | None = None,
     *,
     seed: int | Sequence[int] = 0,
     out: str | Path = "runs",
@@ -71,7 +73,7 @@ def evaluate(
     The results are stored as ``lprime run`` stores them, so that ``lprime board`` and ``lprime submit`` find them.
 
     Arguments:
-        task: one or several tasks; by default all of the suite.
+        task: one or several tasks; by default all of the suite. One of yours takes their place: see ``load_suite``.
         seed: one or several.
         out: folder of your runs.
         device: ``auto`` (the GPU if there is one), ``cpu`` or ``cuda``.
@@ -84,9 +86,11 @@ def evaluate(
         InputError: an unknown name, with the nearest match; a bad seed; or a finished run was made with other source.
         KeyboardInterrupt: the next call continues from the last checkpoint, some ten seconds earlier.
     """
-    cls, place = get_encoding(reference_of(encoding)), Path(out)
+    wanted = () if task is None else task if isinstance(task, list | tuple) else (task,)
+    reference, *references = references_of(encoding, *wanted)
+    cls, place, (name, names) = get_encoding(reference), Path(out), holding(str(suite), references)
     seeds = list(seed) if isinstance(seed, Iterable) and not isinstance(seed, str) else [seed]
-    runs = plan_runs(load_suite(str(suite)), [cls.info.name], [task] if isinstance(task, str) else task, seeds)
+    runs = plan_runs(load_suite(name), [cls.info.name], names, seeds)
     found, shared = [], cls.info.name in shared_trainings([cls.info.name])
     with in_this_process():
         for run in runs:
@@ -102,7 +106,7 @@ def evaluate(
 def train(
     encoding: AnyEncoding,
     suite: str | Path = "quick",
-    task: str = "copying",
+    task: AnyTask = "copying",
     *,
     seed: int = 0,
     out: str | Path = "runs",
@@ -122,8 +126,9 @@ def train(
         InputError: an unknown name, with the nearest match; or the training diverged.
         KeyboardInterrupt: the next call continues from the last checkpoint, some ten seconds earlier.
     """
-    cls = get_encoding(reference_of(encoding))
-    (run,) = plan_runs(load_suite(str(suite)), [cls.info.name], [task], [seed])
+    reference, *references = references_of(encoding, task)
+    cls, (name, names) = get_encoding(reference), holding(str(suite), references)
+    (run,) = plan_runs(load_suite(name), [cls.info.name], names, [seed])
     place = Path(out)
     with in_this_process(), lock_run(run.folder(place)):
         training = trained(run, place, resolve_device(device), keep_weights=True)
@@ -132,30 +137,34 @@ def train(
     return training.model.eval()
 
 
-def reference_of(encoding: AnyEncoding) -> str:
-    """The name or reference by which any process finds an encoding. Plugins are loaded again, as their files are now.
+def references_of(*given: AnyEncoding | AnyTask) -> list[str]:
+    """Names or references by which any process finds encodings and tasks. Plugins are loaded again, as their files are now.
 
     Raises:
-        InputError: not an encoding, or a class whose source is not known.
+        InputError: not an encoding or a task, or a class whose source is not known.
     """
     registry.loaded.plugins.clear()
     registry.loaded.files.clear()
     trained_as.cache_clear()
-    if isinstance(encoding, str | Path):
-        return str(encoding)
-    if not (inspect.isclass(encoding) and issubclass(encoding, Encoding)):
-        raise InputError(f"expected an encoding: a name, a file or a subclass of lprime.Encoding, got {encoding!r:.80}")
-    home = encoding.__module__
-    if home.startswith("bench.encodings"):
-        return encoding.info.name
+    return [str(one) if isinstance(one, str | Path) else reference_of(one) for one in given]
+
+
+def reference_of(cls: type) -> str:
+    """The reference of a class."""
+    if not (inspect.isclass(cls) and issubclass(cls, Encoding | Task)):
+        expected = "a name, a file or a subclass of lprime.Encoding or lprime.Task"
+        raise InputError(f"expected an encoding or a task: {expected}, got {cls!r:.80}")
+    home = cls.__module__
+    if home.startswith(("bench.encodings", "tasks.")):
+        return registry.own_name(cls)
     file = getattr(sys.modules.get(home), "__file__", None)
     if home == "__main__" or not file:
-        registry.validate_class(encoding, f"class {encoding.__name__}")
-        return str(write_cell(encoding))
-    return f"{file}:{encoding.__qualname__}"
+        registry.validate_class(cls, f"class {cls.__name__}", Task if issubclass(cls, Task) else Encoding)
+        return str(write_cell(cls))
+    return f"{file}:{cls.__qualname__}"
 
 
-def write_cell(cls: type[Encoding]) -> Path:
+def write_cell(cls: type) -> Path:
     """Write the cell of a notebook, or the script, that defines a class into a file: what defines names without running code.
 
     These are imports, constants, functions and classes; ``lprime`` and ``torch`` are imported, too.
@@ -173,7 +182,7 @@ def write_cell(cls: type[Encoding]) -> Path:
         if constant or isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.ClassDef):
             body.append(ast.unparse(node))
     text = "\n\n".join(body) + "\n"
-    path = Path(scratch().name) / hashlib.sha256(text.encode()).hexdigest()[:12] / f"{cls.info.name}.py"
+    path = Path(scratch().name) / hashlib.sha256(text.encode()).hexdigest()[:12] / f"{registry.own_name(cls)}.py"
     write_atomic(path, text)
     return path
 

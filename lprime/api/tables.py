@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.runs.run import check_seed
-from bench.suites.suite import load_suite
+from bench.suites.suite import holding, load_suite
 from leaderboard import published_folder
 from leaderboard.export import tidy
 from leaderboard.results.frame import read_runs, suite_name
 
 if TYPE_CHECKING:
     import pandas as pd
-    from datasets import DatasetDict
+
+    from bench.dataset import TaskData
 
 
 def results(
@@ -41,13 +42,15 @@ def results(
     return tidy(runs[runs["fingerprint"].isin(newest)].reset_index(drop=True))
 
 
-def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 10_000, seed: int = 0) -> "DatasetDict":
+def load_task(task: str | Path, suite: str | Path = "small", *, train_examples: int = 10_000, seed: int = 0) -> "TaskData":
     """The test examples of a suite's runs and the first training examples of a seed: splits ``test_<length>`` and ``train``.
 
     Columns: ``ids`` (token ids, without padding), ``text`` (their symbols, separated by blanks), ``answer`` (symbols after
-    ``<sep>``, without ``<eos>``) and ``length``.
+    ``<sep>``, without ``<eos>``), ``length`` and ``answer_start`` (index of the first id after ``<sep>``). The dictionary also
+    has ``vocabulary``, ``task``, ``train_length``, ``fingerprint`` and ``collate``, which makes batches for ``transformers``.
 
     Arguments:
+        task: one of the suite's, or a file.
         train_examples: size of the training split, the first examples of that training seed.
 
     Raises:
@@ -56,4 +59,5 @@ def load_task(task: str, suite: str | Path = "small", *, train_examples: int = 1
     from bench.dataset import task_splits
 
     check_seed(seed)
-    return task_splits(load_suite(str(suite)), task, train_examples, seed)
+    name, (task,) = holding(str(suite), [str(task)])
+    return task_splits(load_suite(name), task, train_examples, seed)

@@ -1,4 +1,4 @@
-"""``lprime new``, ``check`` and ``submit``: an encoding of your own, from a template to a pull request."""
+"""``lprime new``, ``check`` and ``submit``: an encoding or a task of your own, from a template to a pull request."""
 
 import sys
 from pathlib import Path
@@ -10,23 +10,29 @@ from .options import Json, OfSuite, command_line, print_json
 
 
 def new(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the encoding and its file: a-z, 0-9 and _.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name, and its file's: a-z, 0-9 and _.")],
+    task: Annotated[bool, typer.Option("--task", help="A task.")] = False,
+    wrapper: Annotated[bool, typer.Option("--wrapper", help="An encoding that changes another one.")] = False,
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="Its title, for the board [default: the name].")] = None,
     author: Annotated[str | None, typer.Option(metavar="TEXT", help="Its authors, separated by commas.")] = None,
     link: Annotated[str | None, typer.Option(metavar="URL", help="Link to its paper or page; https.")] = None,
 ) -> None:
-    """Write a template, NAME.py: a working encoding to start from."""
-    from bench.plugins.new_file import write_new_encoding
+    """Write a template, NAME.py: a working encoding, wrapper or task to start from."""
+    from bench.plugins.new_file import write_new_file
+    from tasks import InputError
 
+    if task and (wrapper or author or link):
+        raise InputError("--task has a title only; expected no --wrapper, --author or --link")
+    kind = "task" if task else "wrapper" if wrapper else "encoding"
     texts = {"title": title, "authors": author, "link": link}
-    path = write_new_encoding(name, **{key: text for key, text in texts.items() if text is not None})
-    print(f"written to {path}; change it, then: {command_line('check', path)}")
-    if not (author and link):
+    path = write_new_file(name, kind, **{key: text for key, text in texts.items() if text is not None})
+    print(f"written to {path}; change it, then: {command_line('check', f'{path}(rope)' if wrapper else path)}")
+    if not (task or (author and link)):
         print("runs record authors and link of info, so write yours before them")
 
 
 def check(
-    encoding: Annotated[str, typer.Argument(metavar="ENCODING", help="A file, a name, or the folder of a submission.")],
+    encoding: Annotated[str, typer.Argument(metavar="NAME", help="A file, a name, or the folder of a submission.")],
     as_json: Json = False,
     sandbox: Annotated[
         bool | None,
@@ -37,9 +43,9 @@ def check(
         ),
     ] = None,
 ) -> int:
-    """Check an encoding in a sandbox, in under a minute.
+    """Check an encoding, or a task, in a sandbox, in under a minute.
 
-    Exit code 1 if a check failed, 2 if the encoding cannot be loaded or its hooks cannot be called.
+    Exit code 1 if a check failed, 2 if it cannot be loaded or its hooks cannot be called.
     """
     from bench.check import CheckOutcome, check_encoding
     from leaderboard.submission import is_submission, read_submission

@@ -64,7 +64,7 @@ def export_probes(suites: list[str] | None, out: Path, published: bool, to: Path
 
 
 def data(
-    task: Annotated[str, typer.Argument(metavar="TASK", help="One of the suite's tasks.")],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="One of the suite's tasks, or a file.")],
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="A new folder for the dataset.")],
     suite: OfSuite = "small",
     train_examples: Annotated[int, typer.Option(metavar="N", help="Training examples to write.")] = 10_000,
@@ -76,9 +76,10 @@ def data(
     """
     from bench.dataset import export
     from bench.runs.run import check_seed
-    from bench.suites.suite import load_suite
+    from bench.suites.suite import holding, load_suite
 
     check_seed(seed)
+    suite, (task,) = holding(suite, [task])
     loaded = load_suite(suite)
     export(loaded, task, to, train_examples, seed)
     splits = len(loaded.test_lengths(task))

@@ -35,7 +35,7 @@ def probe(
     """
     from bench.probe.measure import PROBES, measure_runs
     from bench.runs.run import plan_runs
-    from bench.suites.suite import load_suite
+    from bench.suites.suite import holding, load_suite
     from tasks import InputError, unknown
 
     *names, suite_name = arguments
@@ -44,6 +44,7 @@ def probe(
     for name in names:
         if name not in PROBES:
             raise unknown("probe", name, PROBES)
+    suite_name, task = holding(suite_name, task or [])
     suite, chosen = load_suite(suite_name), names or [*PROBES]
     runs = plan_runs(suite, try_encodings(encoding or suite.encodings), task, seed or suite.seeds[:1])
     ended = make_runs(runs, out, workers, keep_weights=True)

@@ -49,7 +49,7 @@ def run(
     from bench.runs.estimate import local_dry_run
     from bench.runs.progress import Progress, say
     from bench.runs.run import plan_runs, read_results
-    from bench.suites.suite import load_suite, suite_command
+    from bench.suites.suite import holding, load_suite, suite_command
     from slurm.cluster import load_cluster
     from tasks import InputError
 
@@ -61,6 +61,7 @@ def run(
     if detach and not on:
         raise InputError("--detach needs a cluster; expected --on FILE too")
     cluster, code = load_cluster(on) if on else None, None
+    suite, task = holding(suite, task or [])
     loaded = load_suite(suite)
     if sealed:
         names, code = sealed_submission(encoding, out)

@@ -68,7 +68,11 @@ def catalogue(kind: str) -> Mapping[str, Callable[[], dict[str, Any]]]:
 
 
 def describe_task(cls) -> dict[str, Any]:
-    return {"name": cls.name, "kind": "task", "title": cls.title, "variants": dict(cls.variants), "length": cls.length_is}
+    from tasks import example
+
+    examples = {variant: example(cls.name, variant) for variant in cls.variants}
+    about = {"name": cls.name, "kind": "task", "title": cls.title, "variants": dict(cls.variants), "length": cls.length_is}
+    return about | {"settings": dict(cls.defaults), "examples": examples}
 
 
 def describe_suite(suite: "Suite") -> dict[str, Any]:
@@ -100,12 +104,12 @@ def find(name: str) -> list[dict[str, Any]]:
         InputError: there is nothing, with the nearest match.
     """
     from bench.plugins.references import references_in
-    from bench.plugins.registry import entry_points, get_encoding
+    from bench.plugins.registry import entry_points, get_encoding, get_task, is_task
     from bench.suites.suite import load_suite, split_condition
-    from tasks import unknown
+    from tasks import Task, unknown
 
-    if "(" in name or references_in(name) or name in entry_points():
-        return [describe_encoding(get_encoding(name))]
+    if "(" in name or references_in(name) or name in entry_points() | entry_points(Task):
+        return [describe_task(get_task(name)[0]) if is_task(name) else describe_encoding(get_encoding(name))]
     if name.endswith((".yaml", ".yml")) or split_condition(name)[1]:
         return [describe_suite(load_suite(name))]
     known = [catalogue(kind) for kind in COLUMNS]

@@ -10,7 +10,7 @@ from support import ROOT, suite_dict
 
 import lprime
 from bench.plugins.registry import get_encoding
-from lprime.api.runs import reference_of
+from lprime.api.runs import references_of
 from tasks import InputError
 
 pytestmark = pytest.mark.usefixtures("fresh_registry")
@@ -68,22 +68,22 @@ def test_a_cell_of_a_notebook_becomes_a_file(here):
     notebook.run("import lprime")
     notebook.run(CELL)
     cls = notebook.names["Mine"]
-    loaded = get_encoding(reference_of(cls))
+    loaded = get_encoding(*references_of(cls))
     assert loaded is not cls and loaded.bias.__globals__["helper"](2) == 5
-    assert "print" not in Path(reference_of(cls)).read_text()
+    assert "print" not in Path(*references_of(cls)).read_text()
     notebook.run(CELL.replace("2.5", "3"))
-    changed = get_encoding(reference_of(notebook.names["Mine"]))
+    changed = get_encoding(*references_of(notebook.names["Mine"]))
     assert changed is not loaded and get_encoding("mine") is changed, "a cell that is executed again replaces the class"
 
 
 def test_files_are_loaded_again(here):
     source = "import lprime\n" + CELL.split("\nprint")[0].replace("info =", "value, info = 1,")
     (here / "mine.py").write_text(source)
-    assert get_encoding(reference_of("mine.py")).value == 1
+    assert get_encoding(*references_of("mine.py")).value == 1
     (here / "mine.py").write_text(source.replace("info = 1,", "info = 2,"))
-    assert get_encoding(reference_of(here / "mine.py")).value == 2
-    assert get_encoding(reference_of("rope")) is get_encoding(reference_of(get_encoding("rope"))), "built in"
-    assert reference_of(get_encoding("randomised(rope)")) == "randomised(rope)"
+    assert get_encoding(*references_of(here / "mine.py")).value == 2
+    assert get_encoding(*references_of("rope")) is get_encoding(*references_of(get_encoding("rope"))), "built in"
+    assert references_of(get_encoding("randomised(rope)")) == ["randomised(rope)"]
 
 
 @pytest.mark.parametrize("wrong", [int, None, "rop"])

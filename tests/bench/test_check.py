@@ -166,8 +166,9 @@ def test_unusual_source_is_listed_for_the_reader(source):
     assert any(UNUSUAL[source] in line for line in unusual_lines({"a.py": source.encode()}))
 
 
-def test_the_template_and_plain_encodings_have_nothing_unusual():
-    for name in ("bench/plugins/template.py", "bench/encodings/alibi.py", "bench/encodings/kerple.py"):
+def test_the_templates_and_plain_encodings_have_nothing_unusual():
+    templates = [f"bench/plugins/templates/{kind}.py.j2" for kind in ("encoding", "wrapper")]
+    for name in (*templates, "bench/encodings/alibi.py", "bench/encodings/kerple.py"):
         assert not list(unusual_lines({name: (ROOT / name).read_bytes()}))
 
 

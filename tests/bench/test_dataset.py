@@ -35,7 +35,9 @@ def rows(task: tasks.Task, *sets: tasks.Examples) -> list[dict]:
             examples.tokens, examples.answer_start, examples.sizes, examples.lengths, strict=True
         ):
             text, answer = (task.vocabulary.decode(part) for part in (row[:size], row[start : size - 1]))
-            expected.append({"ids": row[:size].tolist(), "text": text, "answer": answer, "length": length})
+            expected.append(
+                {"ids": row[:size].tolist(), "text": text, "answer": answer, "length": length, "answer_start": start}
+            )
     return expected
 
 
@@ -51,7 +53,7 @@ def test_splits_are_those_of_the_harness(name, variant, tmp_path, capfd):
     assert found["train"].to_list() == rows(task, *batches)[:40]
     for length in (6, 10):
         assert found[f"test_{length}"].to_list() == rows(task, tasks.test_set(task, length, 12, 5))
-    assert set(found["train"].column_names) == {"ids", "text", "answer", "length"}
+    assert set(found["train"].column_names) == {"ids", "text", "answer", "length", "answer_start"}
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["out"]
 
 

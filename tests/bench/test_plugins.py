@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from commands import run_command
+from commands import printed as printed_by
+from commands import refused, run_command
 from plugin_files import ONE, source_of_one, written
 from support import ROOT, new_registry, start_lprime, suite_dict
 
@@ -173,7 +174,7 @@ def test_new_writes_a_valid_encoding(here):
     code, printed, err = run_command("new", "far_sight", "--author", "Ada")
     assert (code, err) == (0, "") and "lprime check far_sight.py" in printed and "write yours before them" in printed
     cls = get_encoding("far_sight.py")
-    assert (cls.__name__, cls.info.name, encodings.settings(cls)) == ("FarSight", "far_sight", {"rate": 1.0})
+    assert (cls.__name__, cls.info.name, encodings.settings(cls)) == ("FarSightEncoding", "far_sight", {"rate": 1.0})
     assert (cls.info.title, cls.info.authors) == ("Far sight", "Ada")
     text = (here / "far_sight.py").read_text()
     assert "my_encoding" not in text and "MyEncoding" not in text
@@ -181,6 +182,9 @@ def test_new_writes_a_valid_encoding(here):
     assert places == sorted(places), "every hook is explained, in call order"
     for name in ("encoding", "at", "none"):  # which the template uses
         assert run_command("new", name)[0] == 0 and get_encoding(f"{name}.py").info.name == name
+    assert "lprime check 'sharper.py(rope)'" in printed_by("new", "sharper", "--wrapper", "--title", "Sharper")
+    assert get_encoding("sharper.py(far_sight.py(rate=0.5))").info.name == "sharper(far_sight(rate=0.5))"
+    assert "has a title only" in refused("new", "other", "--task", "--author", "Ada") and not (here / "other.py").exists()
 
 
 # --- installed packages

@@ -58,7 +58,7 @@ AUTHOR = {
         "(mine.py, line 7): TypeError: Info.__init__() got an unexpected keyword argument 'shift_invarient'; did you mean '"),
     "a taken name": ('"mine"', '"rope"', "mine.py: the name 'rope' belongs to a built-in encoding, or to all; choose another"),
     "no info": ("    info = ", "    infos = ",
-        "mine.py defines no encoding; expected a subclass of bench.encodings.Encoding with an info of its own"),
+        "mine.py defines no encoding; expected a subclass of lprime.Encoding with its own `info`"),
     "a package that is not there": ("import torch\n", "import einopz, torch\n",
         "mine.py cannot be imported (mine.py, line 1): ModuleNotFoundError: No module named 'einopz'"),
     "a syntax error": ("class Mine(Encoding):", "class Mine(Encoding)", "SyntaxError: expected ':' (mine.py, line 6)"),
