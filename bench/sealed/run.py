@@ -1,5 +1,6 @@
 """A whole run of code that nobody vouches for: trained by the judge, tested in a second sealed process."""
 
+import secrets
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -17,19 +18,25 @@ from bench.training.train import TrainingState, train
 from tasks import Examples, InputError, Task
 
 from .judge import SealedModel, compared_logits
-from .process import SealedError
+from .process import SealedError, SealedProcess
 from .sandbox import SealedCode
 
+SERVED = "bench.sealed.served_model"
 
-def run_sealed(run: Run, code: SealedCode, control: Control = Control()) -> Result:
+
+def run_sealed(run: Run, code: SealedCode, control: Control = Control(), test_seed: int | None = None) -> Result:
     """Train and test one run. Times include the messages between the processes, so there is no step time.
+
+    Arguments:
+        test_seed: seed of the test sets. By default it is drawn now: code that was written earlier cannot hold their answers.
 
     Raises:
         InputError: the code failed, broke the protocol or was found to compute something else; or there is no sandbox.
         Stopped: ``control.should_stop`` returned True.
     """
-    start, state, said, reported = time.monotonic(), TrainingState(started=now()), code.encoding, 0.0
-    fields = {"encoding": said, "sealed": not code.unsafe, "versions": package_versions(), "commit": current_commit()}
+    start, state, reported = time.monotonic(), TrainingState(started=now()), 0.0
+    seed = secrets.randbits(32) if test_seed is None else test_seed
+    fields = {"encoding": code.encoding, "sealed": not code.unsafe, "versions": package_versions(), "commit": current_commit()}
 
     def watch(state: TrainingState, every_s: float = REPORT_EVERY_S) -> None:
         nonlocal reported
@@ -40,22 +47,18 @@ def run_sealed(run: Run, code: SealedCode, control: Control = Control()) -> Resu
 
     # The second process knows nothing of the training but weights.
     try:
-        with SealedModel(run, code) as model, SealedModel(run, code) as other:
-            if (model.declared.name, model.declared.ranking) != (said.name, said.ranking):
-                found = f"{model.declared.name!r:.80}, ranking {model.declared.ranking!r}"
-                raise SealedError(f"the code declares {found}, and its submission {said.name!r}, ranking {said.ranking!r}")
+        with SealedProcess(SERVED, code, tasks=False) as trainer, SealedProcess(SERVED, code, tasks=False) as tester:
+            model, other = (SealedModel(run, process, code.encoding) for process in (trainer, tester))
             task, recipe = run.recipe_suite.make_task(run.task), run.recipe
-            optimizer, compute = AdamW(model, recipe), SealedModel.gradients  # type: ignore[arg-type]
-            train(model, optimizer, task, run.train_length, recipe, run.seed, state, watch, compute=compute)  # type: ignore[arg-type]
+            train(model, AdamW(model, recipe), task, run.train_length, recipe, run.seed, state, watch)
             state.step_ms = []  # they include the messages
-            model.push_weights()
-            other.push_weights(model.weights)
-            model.in_stage = other.in_stage = model.encoding.stage is not None
+            other.load_state_dict(model.state_dict())
+            for one in (model, other):
+                one.eval().send_weights()
 
             def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
-                predict, before_batch = partial(compared_logits, model), partial(watch, state, 0.0)
-                return evaluate(other, task, test_sets, run.suite.test_seed, before_batch, predict)  # type: ignore[arg-type]
+                return evaluate(other, task, test_sets, seed, partial(watch, state, 0.0), partial(compared_logits, model))
 
-            return tested(run, model, state, torch.device("cpu"), test, lambda: time.monotonic() - start, **fields)  # type: ignore[arg-type]
+            return tested(run, model, state, torch.device("cpu"), test, lambda: time.monotonic() - start, seed, **fields)
     except SealedError as error:
         raise InputError(f"no result of the sealed run: {error}") from None

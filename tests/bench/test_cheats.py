@@ -34,7 +34,7 @@ def audit(name: str) -> str:
     return ""
 
 
-def start_thread(arguments, code, descriptor, stderr):
+def start_thread(arguments, code, descriptor, stderr, tasks):
     """A sealed process as a thread of this one, which takes no ten seconds to start: messages and models are the same."""
     connection = Connection(os.dup(descriptor))
 
@@ -47,7 +47,7 @@ def start_thread(arguments, code, descriptor, stderr):
 
     thread = threading.Thread(target=serve)
     thread.start()
-    return SimpleNamespace(returncode=0, kill=lambda: None, wait=lambda timeout=None: thread.join(timeout))
+    return SimpleNamespace(pid=0, returncode=0, kill=lambda: None, wait=lambda timeout=None: thread.join(timeout))
 
 
 @pytest.fixture
