@@ -13,12 +13,12 @@ from functools import cache
 from typing import Any
 
 from .base import BOS, EOS, PAD, SEP, Examples, Task, Vocabulary
-from .errors import InputError, plural, unknown
+from .errors import InputError, plural, printable, unknown
 from .splits import content_hash, test_set, train_batch
 
 __all__ = [
     "BOS", "EOS", "PAD", "SEP", "Examples", "InputError", "Task", "Vocabulary",
-    "catalogue", "content_hash", "get", "plural", "source_sha256", "test_set", "title", "train_batch", "unknown",
+    "catalogue", "content_hash", "get", "plural", "printable", "source_sha256", "test_set", "title", "train_batch", "unknown",
 ]  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def run_one(
     def make(report: Callable[[int], None]) -> Result:
         control, place = Control(checkpoint_every_s, report, should_stop), resolve_device(device)
         # What may fail comes before the training.
-        known = {"encoding": encoding_record(get_encoding(run.encoding)), "versions": package_versions()}
+        known: dict[str, Any] = {"encoding": encoding_record(get_encoding(run.encoding)), "versions": package_versions()}
         training, weights = trained(run, out, place, control, keep_weights), weights_file(run, out)
 
         def before_batch() -> None:

@@ -1,10 +1,6 @@
-"""The judge's side of a model: embedding, head, loss, weights and optimizer are here; a sealed process computes the layers.
+"""The judge's side of a model: embedding, head, loss, weights and optimizer are here; a sealed process computes the layers."""
 
-A process predicts without answers: it sees a prompt, predicts, and only then sees the next token of the answer. Every causal
-encoding predicts the same in one teacher-forced pass, up to rounding.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -25,9 +21,6 @@ from bench.training.train import derive_seed, target_logits
 from tasks import PAD
 
 from .process import SealedError, SealedProcess
-
-LOGIT_TOLERANCE = 0.05
-"""Most by which a logit may change. Rounding changes logits of honest encodings by up to 0.001."""
 
 
 class Declaration(Record):
@@ -72,7 +65,7 @@ class SealedModel(Decoder):
         """Those that the process needs; it has them in the same order."""
 
     def send_weights(self) -> None:
-        self.process.send("weights", {str(n): p.detach().numpy() for n, p in enumerate(self.shared_weights)})
+        self.process.send("weights", [p.detach().numpy() for p in self.shared_weights])
 
     def packed_states(
         self,
@@ -86,14 +79,12 @@ class SealedModel(Decoder):
         assert rows is not None and generator is not None, "only target rows are asked for"
         cells = tokens.flatten()
         x = self.embedding(cells if layout.cell_of is None else cells[layout.cell_of])
-        sent = {"tokens": tokens if self.shows_tokens else torch.zeros_like(tokens), "rows": rows}
-        if layout.row_of is not None and layout.cell_of is not None:
-            sent |= {"row_of": layout.row_of, "cell_of": layout.cell_of}
+        shown = tokens if self.shows_tokens else torch.zeros_like(tokens)
+        arrays = [part.numpy() for part in (shown, rows, layout.row_of, layout.cell_of) if part is not None]
         values = {"announced_length": announced_length, "seed": generator.initial_seed()}
         values |= {"training": self.training, "after_stage": self.after_stage}
         if self.training:
             self.send_weights()
-        arrays = {name: tensor.numpy() for name, tensor in sent.items()}
         return SealedPass.apply(self.process, arrays, values, x, *self.shared_weights)
 
 
@@ -102,30 +93,28 @@ class SealedPass(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, process, arrays, values, x, *weights):
-        process.send("states", arrays | {"x": x.detach().numpy()}, **values)
-        ctx.process, ctx.shapes = process, [tensor.shape for tensor in (x, *weights)]
-        return tensor_in(process.answer("states")[0], "states", (len(arrays["rows"]), x.shape[1]))
+        process.send("states", [x.detach().numpy(), *arrays], **values)
+        ctx.process, ctx.shapes = process, [tuple(tensor.shape) for tensor in (x, *weights)]
+        return tensors_in(process.answer("states")[0], [(len(arrays[1]), x.shape[1])])[0]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, gradient):
-        ctx.process.send("gradients", {"states": gradient.numpy()})
-        arrays, _ = ctx.process.answer("gradients")
-        names = ["x", *map(str, range(len(ctx.shapes) - 1))]
-        found = [tensor_in(arrays, n, shape) if n in arrays else None for n, shape in zip(names, ctx.shapes, strict=True)]
-        return None, None, None, *found
+        ctx.process.send("gradients", [gradient.numpy()])
+        return None, None, None, *tensors_in(ctx.process.answer("gradients")[0], ctx.shapes)
 
 
-def tensor_in(arrays: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...]) -> Tensor:
-    """An array of a message as a float32 tensor; raises ``SealedError`` if there is none of that shape."""
-    found = arrays.get(name, np.zeros(0))
-    if found.shape != tuple(shape):
-        raise SealedError(f"{name} have shape {found.shape}, expected {tuple(shape)}")
-    return torch.from_numpy(found.astype(np.float32))
+def tensors_in(arrays: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
+    """The arrays of a message as float32 tensors; raises ``SealedError`` if they have other shapes."""
+    found = [array.shape for array in arrays]
+    if found != list(shapes):
+        given = next((pair for pair in zip(found, shapes, strict=False) if pair[0] != pair[1]), (len(found), len(shapes)))
+        raise SealedError("sent an array of shape {}, expected {}".format(*given))
+    return [torch.from_numpy(array.astype(np.float32)) for array in arrays]
 
 
 def accepted(
-    said: EncodingRecord, setup: Setup, plugin: bool, arrays: Mapping[str, np.ndarray], declared: Mapping[str, Any]
+    said: EncodingRecord, setup: Setup, plugin: bool, arrays: Sequence[np.ndarray], declared: Mapping[str, Any]
 ) -> Encoding:
     """The encoding as the judge holds it: what the process declares, and its initial weights.
 
@@ -141,47 +130,26 @@ def accepted(
         raise SealedError(f"the code declares {described}, and its submission {said.name!r}, ranking {said.ranking!r}")
     if found.stage and (faults := list(found.stage.faults(found.ranking, plugin))):
         raise SealedError("; ".join(faults))
-    if wrong := [array.dtype for array in arrays.values() if array.dtype != np.float32]:
+    if wrong := [array.dtype for array in arrays if array.dtype != np.float32]:
         raise SealedError(f"parameters of type {wrong[0]}; expected float32")
-    names = [str(n) for n in range(len(arrays))]  # arrays arrive in any order, and sums of the optimizer depend on it
-    if arrays.keys() != {*names}:
-        raise SealedError(f"parameters are not numbered from 0 to {len(arrays) - 1}")
 
     class Declared(Encoding):
         info = replace(NoPE.info, name=found.name, random=found.random)
         stage = found.stage
 
     encoding = Declared(setup)
-    encoding.weights = nn.ParameterList([torch.from_numpy(arrays[name].copy()) for name in names])
+    encoding.weights = nn.ParameterList([torch.from_numpy(array.copy()) for array in arrays])
     return encoding
 
 
-def compared_logits(
-    trained: SealedModel, tested: SealedModel, batch: Batch, announced_length: int, generator: torch.Generator
-) -> Float[Tensor, "M V"]:
-    """Logits of the target tokens by the tested process, which never sees an answer that it has not predicted.
-
-    They differ from what the training process computes, which sees the answers, if predictions depend on later tokens or on
-    earlier passes. Random encodings may draw other numbers at other lengths, so both processes see the same of them.
-
-    Raises:
-        SealedError: the two differ.
-    """
-    logits = revealed_logits(tested, batch, announced_length, generator)
-    answered = revealed_logits if tested.encoding.info.random else target_logits
-    change = float((logits - answered(trained, batch, announced_length, generator)).abs().nan_to_num(torch.inf).max())
-    if change > LOGIT_TOLERANCE:
-        raise SealedError(
-            f"sequences announced as {announced_length} tokens: logits change by {change:.3g} in the process that has trained, "
-            "with the answer in view"
-        )
-    return logits
-
-
 def revealed_logits(model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator) -> Float[Tensor, "M V"]:
-    """Logits of each target token before it is known."""
+    """Logits of each target token before it is known: the model sees a prompt, predicts, and only then sees the next token.
+
+    Every causal encoding predicts the same in one teacher-forced pass, up to rounding.
+    """
     tokens, example_of = batch.tokens.numpy(), batch.example_of.numpy()
-    known = target_cells(batch) % tokens.shape[1] + 1  # tokens before each target
+    cells = batch.target_rows if batch.layout.cell_of is None else batch.layout.cell_of[batch.target_rows]
+    known = cells.numpy() % tokens.shape[1] + 1  # tokens before each target
     _, begin, count = np.unique(example_of, return_index=True, return_counts=True)
     place, column = known - known[begin][example_of], np.arange(tokens.shape[1])
     found = torch.zeros(len(known), model.head.out_features)
@@ -196,9 +164,3 @@ def revealed_logits(model: Decoder, batch: Batch, announced_length: int, generat
         logits = target_logits(model, prefixes, announced_length, generator)
         found[place == now] = logits[example_of[place == now]]
     return found
-
-
-def target_cells(batch: Batch) -> Int[np.ndarray, " M"]:
-    """The cell of the padded batch before each target token."""
-    rows, cell_of = batch.target_rows, batch.layout.cell_of
-    return (rows if cell_of is None else cell_of[rows]).numpy()

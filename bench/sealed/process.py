@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -34,21 +34,21 @@ class SealedError(Exception):
 
 
 class Channel:
-    """One end of a connection; each message is a kind, a few JSON values and arrays by name."""
+    """One end of a connection; each message is a kind, a few JSON values and a list of arrays."""
 
     def __init__(self, connection: Connection):
         self.connection = connection
 
-    def send(self, kind: str, arrays: Mapping[str, np.ndarray] | None = None, **values: Any) -> None:
+    def send(self, kind: str, arrays: Iterable[np.ndarray] = (), **values: Any) -> None:
         """Send a message; raises ``SealedError`` if the other side is gone."""
-        contiguous = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
+        contiguous = {str(n): np.asarray(array, order="C") for n, array in enumerate(arrays)}
         try:
             self.connection.send_bytes(json.dumps({"kind": kind} | values).encode())
             self.connection.send_bytes(save(contiguous))
         except OSError:
             raise self.fault("its process ended") from None
 
-    def receive(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+    def receive(self) -> tuple[str, list[np.ndarray], dict[str, Any]]:
         """The next message: kind, arrays, values.
 
         Raises:
@@ -56,7 +56,8 @@ class Channel:
         """
         try:
             values = json.loads(self.connection.recv_bytes(MOST_BYTES))
-            return values.pop("kind"), load(self.connection.recv_bytes(MOST_BYTES)), values
+            kind, arrays = values.pop("kind"), load(self.connection.recv_bytes(MOST_BYTES))
+            return kind, [arrays[str(n)] for n in range(len(arrays))], values
         except EOFError:
             raise self.fault("its process ended") from None
         except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -103,7 +104,7 @@ class SealedProcess(Channel):
         if self.excess:
             self.process.kill()
 
-    def answer(self, expected: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def answer(self, expected: str) -> tuple[list[np.ndarray], dict[str, Any]]:
         """The arrays and values of the next message.
 
         Raises:

@@ -17,7 +17,7 @@ from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, train
 from tasks import Examples, InputError, Task
 
-from .judge import SealedModel, compared_logits
+from .judge import SealedModel, revealed_logits
 from .process import SealedError, SealedProcess
 from .sandbox import SealedCode
 
@@ -45,19 +45,20 @@ def run_sealed(run: Run, code: SealedCode, control: Control = Control(), test_se
             reported = time.monotonic()
             control.report(state.step)
 
-    # The second process knows nothing of the training but weights.
     try:
-        with SealedProcess(SERVED, code, tasks=False) as trainer, SealedProcess(SERVED, code, tasks=False) as tester:
-            model, other = (SealedModel(run, process, code.encoding) for process in (trainer, tester))
-            task, recipe = run.recipe_suite.make_task(run.task), run.recipe
+        with SealedProcess(SERVED, code, tasks=False) as trainer:
+            model, recipe = SealedModel(run, trainer, code.encoding), run.recipe
+            task = run.recipe_suite.make_task(run.task)
             train(model, AdamW(model, recipe), task, run.train_length, recipe, run.seed, state, watch)
-            state.step_ms = []  # they include the messages
-            other.load_state_dict(model.state_dict())
-            for one in (model, other):
-                one.eval().send_weights()
+        state.step_ms = []  # they include the messages
+        weights = model.state_dict()
+        with SealedProcess(SERVED, code, tasks=False) as tester:  # which knows nothing of the training but weights
+            model = SealedModel(run, tester, code.encoding)
+            model.load_state_dict(weights)
+            model.send_weights()
 
             def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
-                return evaluate(other, task, test_sets, seed, partial(watch, state, 0.0), partial(compared_logits, model))
+                return evaluate(model, task, test_sets, seed, partial(watch, state, 0.0), revealed_logits)
 
             return tested(run, model, state, torch.device("cpu"), test, lambda: time.monotonic() - start, seed, **fields)
     except SealedError as error:

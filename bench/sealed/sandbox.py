@@ -74,6 +74,7 @@ def start_sandboxed(
     command = [sys.executable, "-P", "-m", *arguments]
     search = os.pathsep.join([*filter(None, sys.path), str(HOME)])
     environment = {"PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    environment["TORCHDYNAMO_DISABLE"] = "1"  # a compiler starts processes and writes large files; numbers are the same
     if not code.unsafe:
         command = [*bubblewrap(code.readable, {} if tasks else HIDDEN), *command]
     return subprocess.Popen(

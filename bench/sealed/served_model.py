@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor, nn
 
 from bench.encodings import Encoding, Setup
@@ -23,7 +24,7 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
     try:
         cls, (_, _, sizes) = get_encoding(order["reference"]), channel.receive()
         served = ServedModel(cls, sizes)
-        own = {str(n): p.detach().numpy() for n, p in enumerate(served.model.encoding.parameters())}
+        own = [p.detach().numpy() for p in served.model.encoding.parameters()]
         info, stage = cls.info, cls.stage and asdict(cls.stage)
         channel.send("ready", own, name=info.name, ranking=info.ranking, random=info.random, stage=stage)
         while True:
@@ -55,7 +56,7 @@ class ServedModel:
     """
 
     def __init__(self, cls: type[Encoding], sizes: dict[str, Any]):
-        setup = Setup(**{name: tuple(value) if isinstance(value, list) else value for name, value in sizes["setup"].items()})
+        setup = TypeAdapter(Setup).validate_python(sizes["setup"])
 
         def make() -> Encoding:
             torch.set_rng_state(torch.tensor(sizes["random_state"], dtype=torch.uint8))
@@ -65,29 +66,29 @@ class ServedModel:
         self.model.embedding, self.model.head = GivenRows(), nn.Identity()  # type: ignore[assignment]
         self.parameters = list(self.model.parameters())
 
-    def load(self, arrays: dict[str, np.ndarray]) -> None:
+    def load(self, arrays: list[np.ndarray]) -> None:
         """Replace all weights."""
         with torch.no_grad():
-            for n, parameter in enumerate(self.parameters):
-                parameter.copy_(torch.from_numpy(arrays[str(n)]))
+            for parameter, array in zip(self.parameters, arrays, strict=True):
+                parameter.copy_(torch.from_numpy(array))
 
     def states(
-        self, arrays: dict[str, np.ndarray], announced_length: int, seed: int, training: bool, after_stage: bool
-    ) -> dict[str, np.ndarray]:
+        self, arrays: list[np.ndarray], announced_length: int, seed: int, training: bool, after_stage: bool
+    ) -> list[np.ndarray]:
         """Hidden states of the rows that the judge asks for."""
-        given = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        layout = Layout(given["tokens"].shape, given.get("row_of"), given.get("cell_of"))
+        x, tokens, rows, *cells = map(torch.from_numpy, arrays)
+        layout = Layout((tokens.shape[0], tokens.shape[1]), *cells)
         self.model.train(training)
         self.model.in_stage, self.model.before_stage = after_stage, True
         with torch.inference_mode(not training):
-            self.model.embedding.rows = self.x = given["x"].requires_grad_(training)
+            self.model.embedding.rows = self.x = x.requires_grad_(training)
             generator = torch.Generator().manual_seed(seed)
-            self.found = self.model.packed_states(given["tokens"], layout, announced_length, generator, given["rows"])
-        return {"states": self.found.detach().numpy()}
+            self.found = self.model.packed_states(tokens, layout, announced_length, generator, rows)
+        return [self.found.detach().numpy()]
 
-    def gradients(self, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Gradients of the given rows and of the weights, from the gradient of the states; a missing one is zero."""
+    def gradients(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """Gradients of the given rows and of the weights, from the gradient of the states."""
         self.model.zero_grad()
-        self.found.backward(torch.from_numpy(arrays["states"]))
-        named = {"x": self.x} | {str(n): parameter for n, parameter in enumerate(self.parameters)}
-        return {name: tensor.grad.numpy() for name, tensor in named.items() if tensor.grad is not None}
+        self.found.backward(torch.from_numpy(arrays[0]))
+        tensors = (self.x, *self.parameters)
+        return [(torch.zeros_like(tensor) if tensor.grad is None else tensor.grad).numpy() for tensor in tensors]

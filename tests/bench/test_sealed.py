@@ -16,7 +16,7 @@ from bench.runs.run import Run
 from bench.runs.run_one import run_one
 from bench.runs.run_training import build_model, encoding_setup
 from bench.sealed import process, sandbox
-from bench.sealed.judge import SealedModel, accepted, revealed_logits, tensor_in
+from bench.sealed.judge import SealedModel, accepted, revealed_logits, tensors_in
 from bench.sealed.process import Channel, SealedError, SealedProcess
 from bench.sealed.run import SERVED, run_sealed
 from bench.sealed.sandbox import Code, start_sandboxed
@@ -107,35 +107,60 @@ def test_the_sandbox_hides_network_files_environment_and_processes(tmp_path, mon
     assert not subprocess.run(["pgrep", "-f", f"{name} "], capture_output=True).stdout
 
 
+FORKS = """
+import os, time
+for _ in range(80):
+    if os.fork() == 0:
+        time.sleep(60)
+time.sleep(60)"""
+SHARES = """
+import mmap
+memory = mmap.mmap(-1, 2**32)
+for _ in range(2**12):
+    memory.write(b"x" * 2**20)"""
+FILES = """
+import os
+def attempt(action):
+    try:
+        for n in range(300): action(n)
+    except OSError as error: return os.strerror(error.errno)
+files, text = [], "x" * 2**20
+found = [attempt(lambda n: open(f"{place}/{n}", "w").write(text)) for place in ("/dev/shm", "/tmp")]
+found.append(attempt(lambda n: files.append(os.memfd_create("x"))))
+raise OSError(", ".join([*found, attempt(lambda n: os.truncate(files[0], 2**30))]))"""
+
+
 @pytest.mark.sandbox
 @pytest.mark.parametrize(
-    ("line", "limit", "message"),
+    ("line", "limits", "message"),
     [
-        ("import lprime; lprime.Encoding; raise OSError('no')", 60, "OSError: no"),
-        ("import sys; sys.stderr.write('x' * 2**18); raise OSError('no')", 60, "OSError: no"),
-        ("while True: pass", 5, "still running after 5 s"),
-        ("import os; os._exit(7)", 60, "exit code 7"),
+        ("import lprime; lprime.Encoding; raise OSError('no')", {}, "OSError: no"),
+        ("import sys; sys.stderr.write('x' * 2**18); raise OSError('no')", {}, "OSError: no"),
+        ("while True: pass", {"seconds": 5}, "still running after 5 s"),
+        ("import os; os._exit(7)", {}, "exit code 7"),
+        ("import tasks; raise OSError(tasks.catalogue())", {}, "OSError: {}"),
+        ("import bench.suites.suite", {}, r"No module named 'bench\.suites\.suite'"),
+        (FORKS, {"gib": 64}, "threads and processes, more than 64"),
+        (SHARES, {"gib": 1.5}, "GiB of memory, more than 1.5"),
+        (FILES, {}, "OSError: Read-only file system, No space left on device, Too many open files, File too large"),
     ],
 )
-def test_code_that_fails_ends_in_one_line(tmp_path, line, limit, message):
+def test_code_that_fails_ends_in_one_line(tmp_path, line, limits, message):
     path = tmp_path / "broken.py"
     path.write_text(f"{line}\n")
-    with (
-        pytest.raises(SealedError, match=message),
-        SealedProcess(SERVED, Code(str(path), [path], seconds=limit)) as started,
-    ):
+    code = Code(str(path), [path], **limits)
+    with pytest.raises(SealedError, match=message), SealedProcess(SERVED, code, tasks=False) as started:
         SealedModel(RUN, started, SAID)
 
 
 @pytest.mark.parametrize(
     ("arrays", "changes", "message"),
     [
-        ({"0": np.arange(3)}, {}, "parameters of type int64; expected float32"),
-        ({"7": np.zeros(3, np.float32)}, {}, "parameters are not numbered"),
-        ({}, {"ranking": "best"}, r"declares something impossible \(ranking"),
-        ({}, {"ranking": "standard"}, "declares 'alibi', ranking 'standard', and its submission 'alibi', ranking 'longer'"),
-        ({}, {"stage": {"share": 0.02, "longer": True}}, "expected more than 0, at most 0.01"),
-        ({}, {"stage": {"share": 0.1, "longer": False}}, "rules of submissions do not allow"),
+        ([np.arange(3)], {}, "parameters of type int64; expected float32"),
+        ([], {"ranking": "best"}, r"declares something impossible \(ranking"),
+        ([], {"ranking": "standard"}, "declares 'alibi', ranking 'standard', and its submission 'alibi', ranking 'longer'"),
+        ([], {"stage": {"share": 0.02, "longer": True}}, "expected more than 0, at most 0.01"),
+        ([], {"stage": {"share": 0.1, "longer": False}}, "rules of submissions do not allow"),
     ],
 )
 def test_what_the_judge_does_not_accept(arrays, changes, message):
@@ -145,10 +170,12 @@ def test_what_the_judge_does_not_accept(arrays, changes, message):
         accepted(said, encoding_setup(SUITE, "copying"), True, arrays, declared | changes)
 
 
-@pytest.mark.parametrize("arrays", [{}, {"states": np.zeros((3, 5), np.float32)}])
-def test_an_array_of_another_shape_is_refused(arrays):
-    with pytest.raises(SealedError, match=r"states have shape .*, expected \(3, 4\)"):
-        tensor_in(arrays, "states", (3, 4))
+@pytest.mark.parametrize(
+    ("arrays", "message"), [([], "shape 0, expected 1"), ([np.zeros((3, 5))], r"shape \(3, 5\), expected \(3, 4\)")]
+)
+def test_an_array_of_another_shape_is_refused(arrays, message):
+    with pytest.raises(SealedError, match=f"sent an array of {message}"):
+        tensors_in(arrays, [(3, 4)])
 
 
 def test_a_process_that_reads_nothing_has_the_same_limit(monkeypatch):
@@ -157,16 +184,16 @@ def test_a_process_that_reads_nothing_has_the_same_limit(monkeypatch):
 
     monkeypatch.setattr(process, "start_sandboxed", sleep)
     with process.SealedProcess("x", Code("x", seconds=0.2)) as sealed, pytest.raises(SealedError, match="still running"):
-        sealed.send("weights", {"w": np.zeros(2**20)})
+        sealed.send("weights", [np.zeros(2**20)])
 
 
 def test_messages_are_read_as_untrusted_data(monkeypatch):
     ours, theirs = Pipe()
     channel = Channel(ours)
     with ours, theirs:
-        Channel(theirs).send("kind", {"a": np.arange(3)}, value=1)
+        Channel(theirs).send("kind", [np.arange(3)], value=1)
         kind, arrays, values = channel.receive()
-        assert (kind, arrays["a"].tolist(), values) == ("kind", [0, 1, 2], {"value": 1})
+        assert (kind, arrays[0].tolist(), values) == ("kind", [0, 1, 2], {"value": 1})
         for parts in ([b"x" * 16], [b"[" * 100_000], [b"[]"], [b"{}"], [b'{"kind": "x"}', b"\x10" + b"\0" * 7 + b"x" * 16]):
             for part in parts:
                 theirs.send_bytes(part)
