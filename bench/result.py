@@ -154,6 +154,8 @@ class Result(Record):
     timings: Timings
     data_hash: str
     """Hash of all test examples (``tasks.content_hash``)."""
+    test_seed: int | None = None
+    """Seed of the test examples of a sealed run, drawn when it began; None: the suite's."""
     versions: dict[str, str]
     device: str
     threads: int

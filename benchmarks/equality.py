@@ -1,14 +1,15 @@
 """One encoding on a GPU against the CPU, in fp32: loss and gradient of the first step, and the first losses of a training."""
 
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from common import Ours, suite_of
 from torch.overrides import TorchFunctionMode
 
 import tasks
+from bench.training import train
 from bench.training.batches import few_shapes_batch
-from bench.training.train import forward_backward
 
 
 class DrawOnCPU(TorchFunctionMode):
@@ -48,8 +49,9 @@ def first_steps(one: Ours, count: int) -> tuple[list[float], torch.Tensor]:
         gradients.append(gradient_of(one))
         return loss
 
-    with DrawOnCPU():
-        one.steps(count, compute=compute)
+    forward_backward = train.forward_backward
+    with DrawOnCPU(), patch.object(train, "forward_backward", compute):
+        one.steps(count)
     return losses, gradients[0]
 
 

@@ -9,7 +9,16 @@ from collections.abc import Iterable
 
 
 class InputError(ValueError):
-    """Invalid input. The message states what was given, what was expected and the nearest match, if any."""
+    """Invalid input. The message states what was given, what was expected and the nearest match, if any. It may quote the text
+    of a stranger, so it is ``printable``."""
+
+    def __init__(self, message: str):
+        super().__init__("\n".join(map(printable, str(message).split("\n"))))
+
+
+def printable(text: str) -> str:
+    """Text with escapes in place of control and format characters, which could move the cursor or hide other text."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def unknown(kind: str, given: str, known: Iterable[str]) -> InputError:

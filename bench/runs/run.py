@@ -142,7 +142,7 @@ class Run:
                 f"{self.suite.fingerprint}; keep the two apart with another --out"
             )
         same_source = result.task_sha256 in ("", source_sha256(find(self.task)))
-        if not same_source and result.data_hash != self.recipe_suite.data_hash(self.task):
+        if not same_source and result.data_hash != self.recipe_suite.data_hash(self.task, result.test_seed):
             raise InputError(
                 f"{file} was tested on other examples than task {self.task} has now; keep the two apart with another --out"
             )

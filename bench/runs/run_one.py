@@ -54,7 +54,7 @@ def run_one(
     def make(at_step: AtStep) -> Result:
         place = resolve_device(device)
         # What may fail comes before the training.
-        known = {"encoding": encoding_record(get_encoding(run.encoding)), "versions": package_versions()}
+        known: dict[str, Any] = {"encoding": encoding_record(get_encoding(run.encoding)), "versions": package_versions()}
         training = trained(run, out, place, keep_weights, at_step, checkpoint_every_s)
         weights, before_batch = weights_file(run, out), partial(at_step, training.state.step)
 
@@ -108,6 +108,7 @@ def tested(
     device: torch.device,
     test: Callable[[Task, Mapping[int, Examples]], list[LengthScore]],
     elapsed: Callable[[], float],
+    test_seed: int | None = None,
     **fields: Any,
 ) -> Result:
     """Test a trained model, and make the result of its run.
@@ -115,11 +116,13 @@ def tested(
     Arguments:
         test: scores at the lengths of some test sets. Not called if the training diverged: then all scores are zero.
         elapsed: seconds spent on the run so far.
+        test_seed: seed of the test sets; by default the suite's.
         fields: of the result, which tests do not change.
     """
     suite, start = run.recipe_suite, time.monotonic()
-    task, test_sets, stage = suite.make_task(run.task), suite.test_sets(run.task), model.encoding.stage
-    further = task.further_tests(list(test_sets), run.train_length, suite.test_examples, suite.test_seed)
+    task, test_sets, stage = suite.make_task(run.task), suite.test_sets(run.task, test_seed), model.encoding.stage
+    seed = suite.test_seed if test_seed is None else test_seed
+    further = task.further_tests(list(test_sets), run.train_length, suite.test_examples, seed)
     scores, *more = [zero_scores(task, sets) if state.diverged else test(task, sets) for sets in (test_sets, *further.values())]
     return Result(
         **run.identity,
@@ -141,7 +144,8 @@ def tested(
             total_s=round(elapsed(), 3),
             cpu_share=state.cpu_share,
         ),
-        data_hash=suite.data_hash(run.task),
+        data_hash=suite.data_hash(run.task, test_seed),
+        test_seed=test_seed,
         device=device_name(device),
         threads=torch.get_num_threads(),
         started=state.started,

@@ -21,7 +21,7 @@ from statistics import fmean
 from bench.files import NotWritten
 from bench.result import Record, Result
 from bench.suites.suite import Suite
-from tasks import InputError
+from tasks import InputError, printable
 
 from .run import Run
 from .run_lock import LockedElsewhere
@@ -165,7 +165,7 @@ def worker_main(pipe: Connection, out: str, device: str, checkpoint_every_s: flo
 def report_failure(run: Run, out: Path, error: BaseException) -> str:
     """Write the run's failure report; returns the reason on one line. Without a report the run is tried again, so there is none
     if a file could not be written: that is no fault of the run."""
-    reason = " ".join(str(error).split())
+    reason = printable(" ".join(str(error).split()))
     if not isinstance(error, InputError):  # whose message is complete without the type
         reason = f"{type(error).__name__}{': ' if reason else ''}{reason}"
     if isinstance(error, NotWritten):

@@ -1,11 +1,8 @@
-"""The judge's side: weights, optimizer and data are here; a sealed process computes losses, gradients and logits.
+"""The judge's side of a model: embedding, head, loss, weights and optimizer are here; a sealed process computes the layers."""
 
-A process predicts without answers: it sees a prompt, predicts, and only then sees the next token of the answer. Every causal
-encoding predicts the same in one teacher-forced pass, up to rounding.
-"""
-
-from collections.abc import Mapping
-from types import SimpleNamespace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,21 +10,17 @@ from jaxtyping import Float, Int
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from bench.encodings import Stage
+from bench.encodings import Encoding, Setup, Stage
 from bench.encodings.nope import NoPE
-from bench.result import RankingClass, Record, first_fault
+from bench.result import EncodingRecord, RankingClass, Record, first_fault
 from bench.runs.run import Run
 from bench.runs.run_training import encoding_setup
-from bench.training.batches import Batch
-from bench.training.model import build_decoder
-from bench.training.train import derive_seed
-from tasks import PAD, Examples
+from bench.training.batches import Batch, Layout
+from bench.training.model import Decoder
+from bench.training.train import derive_seed, target_logits
+from tasks import PAD
 
 from .process import SealedError, SealedProcess
-from .sandbox import Code
-
-LOGIT_TOLERANCE = 0.05
-"""Most by which a logit may change. Rounding changes logits of honest encodings by up to 0.001."""
 
 
 class Declaration(Record):
@@ -37,140 +30,137 @@ class Declaration(Record):
     ranking: RankingClass
     random: bool
     stage: Stage | None
-    parameters: list[str]
-    """Their names in the order of the model: arrays arrive in any order, and sums of the optimizer depend on it."""
 
 
-class SealedModel(SealedProcess):
-    """A model whose weights are here and whose forward and backward passes are in a sealed process.
+class SealedModel(Decoder):
+    """A model whose weights are here, and whose layers a sealed process computes.
 
-    Looks like a ``Decoder`` to ``AdamW``, ``train`` and ``evaluate``. The initial weights of everything but the encoding are
-    computed here; the process sends the weights of the encoding, which it may choose.
+    The process gets the rows of the embedding, without token ids unless the encoding is declared as ``task-aware``, and returns
+    hidden states; it gets their gradients and returns gradients of rows and weights. It chooses the encoding's initial weights.
 
-    Raises:
-        SealedError: the process does not start, or declares something impossible.
-        InputError: there is no sandbox on this machine.
-    """
-
-    def __init__(self, run: Run, code: Code):
-        order = {"suite": run.recipe_suite.model_dump_json(), "task": run.task, "seed": run.seed}
-        super().__init__("bench.sealed.served_model", code, **order)
-        self.in_stage = False
-        """Whether passes are of an extra stage, or after it: hooks may differ."""
-        try:
-            self.take(run, *self.answer("ready"))
-        except BaseException:
-            self.__exit__()
-            raise
-
-    def take(self, run: Run, arrays: Mapping[str, np.ndarray], declared: Mapping[str, object]) -> None:
-        """Build the weights: ours, and the encoding's from the process."""
-        try:
-            self.declared = Declaration.model_validate(declared)
-        except ValidationError as error:
-            raise SealedError(f"declares something impossible ({first_fault(error)})") from None
-        stage, names = self.declared.stage, self.declared.parameters
-        if wrong := [n for n, a in arrays.items() if not n.startswith("encoding.") or a.dtype != np.float32 or n not in names]:
-            raise SealedError(f"unexpected parameter {wrong[0]!r:.80}; expected float32 parameters of the encoding")
-        if stage and (faults := list(stage.faults(self.declared.ranking, plugin=bool(self.code.readable)))):
-            raise SealedError("; ".join(faults))
-        setup = encoding_setup(run.recipe_suite, run.task)
-        bare = build_decoder(run.suite.model, NoPE, setup, derive_seed("init", run.seed))
-        own = {name: nn.Parameter(torch.from_numpy(arrays[name].copy())) for name in names if name in arrays}
-        self.symbols, self.embedding = len(setup.symbols), bare.embedding
-        self.weights: dict[str, nn.Parameter] = {**dict(bare.named_parameters()), **own}
-        info = SimpleNamespace(random=self.declared.random)
-        self.encoding = SimpleNamespace(stage=stage, info=info, parameters=own.values)
-
-    def named_parameters(self) -> list[tuple[str, nn.Parameter]]:
-        return list(self.weights.items())
-
-    def parameters(self) -> list[nn.Parameter]:
-        return list(self.weights.values())
-
-    def train(self) -> None:
-        """Nothing: the mode is part of each request."""
-
-    eval = train
-
-    def push_weights(self, weights: Mapping[str, Tensor] | None = None) -> None:
-        """Send weights, by default the present ones."""
-        self.send("weights", {name: p.detach().numpy() for name, p in (weights or self.weights).items()})
-
-    def gradients(self, examples: Examples, announced_length: int, generator: torch.Generator) -> Tensor:
-        """Set the gradients of a training step and return its loss, as ``forward_backward``."""
-        self.push_weights()
-        values = {"announced_length": announced_length, "generator": generator.initial_seed(), "in_stage": self.in_stage}
-        self.send("gradients", vars(examples), **values)
-        arrays, _ = self.answer("gradients")
-        loss = arrays.pop("loss", np.zeros(0))
-        shapes = {name: tuple(p.shape) for name, p in self.weights.items()}
-        if loss.shape != (1,) or any(shapes.get(name) != array.shape for name, array in arrays.items()):
-            raise SealedError("gradients do not have the shapes of the parameters")
-        for name, parameter in self.weights.items():
-            parameter.grad = torch.from_numpy(arrays[name].astype(np.float32)) if name in arrays else None
-        return torch.tensor(float(loss[0]))
-
-    def logits(
-        self, tokens: Int[np.ndarray, "B T"], cells: Int[np.ndarray, " M"], announced_length: int, seed: int
-    ) -> Float[Tensor, "M V"]:
-        """Logits of the tokens that follow some cells of a padded batch, in evaluation.
-
-        Arguments:
-            cells: indices into the flattened batch.
-        """
-        values = {"announced_length": announced_length, "generator": seed, "in_stage": self.in_stage}
-        self.send("logits", {"tokens": tokens, "cells": cells}, **values)
-        found = self.answer("logits")[0].get("logits", np.zeros(0))
-        if found.shape != (len(cells), self.symbols):
-            raise SealedError(f"logits have shape {found.shape}, expected {(len(cells), self.symbols)}")
-        return torch.from_numpy(found.astype(np.float32))
-
-
-def compared_logits(
-    trained: SealedModel, tested: SealedModel, batch: Batch, announced_length: int, generator: torch.Generator
-) -> Float[Tensor, "M V"]:
-    """Logits of the target tokens by the tested process, which never sees an answer that it has not predicted.
-
-    They differ from what the training process computes, which sees the answers, if predictions depend on later tokens or on
-    earlier passes. Random encodings may draw other numbers at other lengths, so both processes see the same of them.
+    Arguments:
+        process: runs ``served_model``.
+        said: what the submission says of the encoding.
 
     Raises:
-        SealedError: the two differ.
+        SealedError: the process ended, or declares something impossible or something other than its submission.
     """
-    seed = generator.initial_seed()
-    logits = reveal(tested, batch, announced_length, seed)
-    if tested.encoding.info.random:
-        other = reveal(trained, batch, announced_length, seed)
-    else:
-        other = trained.logits(batch.tokens.numpy(), target_cells(batch), announced_length, seed)
-    change = float((logits - other).abs().nan_to_num(torch.inf).max())
-    if change > LOGIT_TOLERANCE:
-        raise SealedError(
-            f"sequences announced as {announced_length} tokens: logits change by {change:.3g} in the process that has trained, "
-            "with the answer in view"
-        )
-    return logits
+
+    def __init__(self, run: Run, process: SealedProcess, said: EncodingRecord):
+        self.process = process
+        setup, aware = encoding_setup(run.recipe_suite, run.task), said.ranking == "task-aware"
+        shown = setup if aware else replace(setup, symbols=(), roles=())
+
+        def build_encoding() -> Encoding:
+            # Not the seed: all initial weights could be computed from it.
+            state = torch.get_rng_state().tolist()
+            process.send("build", model=run.suite.model.model_dump(), setup=asdict(shown), random_state=state)
+            return accepted(said, shown, bool(process.code.readable), *process.answer("ready"))
+
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed("init", run.seed))
+            super().__init__(run.suite.model, len(setup.symbols), build_encoding, shows_tokens=aware)
+        own = [*self.embedding.parameters(), *self.head.parameters()]
+        self.shared_weights = [p for p in self.parameters() if not any(p is ours for ours in own)]
+        """Those that the process needs; it has them in the same order."""
+
+    def send_weights(self) -> None:
+        self.process.send("weights", [p.detach().numpy() for p in self.shared_weights])
+
+    def packed_states(
+        self,
+        tokens: Int[Tensor, "B T"],
+        layout: Layout,
+        announced_length: int,
+        generator: torch.Generator | None = None,
+        rows: Int[Tensor, " M"] | None = None,
+    ) -> Float[Tensor, "M D"]:
+        """See ``Decoder``. In evaluation the process has the weights of the last ``send_weights``."""
+        assert rows is not None and generator is not None, "only target rows are asked for"
+        cells = tokens.flatten()
+        x = self.embedding(cells if layout.cell_of is None else cells[layout.cell_of])
+        shown = tokens if self.shows_tokens else torch.zeros_like(tokens)
+        arrays = [part.numpy() for part in (shown, rows, layout.row_of, layout.cell_of) if part is not None]
+        values = {"announced_length": announced_length, "seed": generator.initial_seed()}
+        values |= {"training": self.training, "after_stage": self.after_stage}
+        if self.training:
+            self.send_weights()
+        return SealedPass.apply(self.process, arrays, values, x, *self.shared_weights)
 
 
-def target_cells(batch: Batch) -> Int[np.ndarray, " M"]:
-    """The cell of the padded batch before each target token."""
-    rows, cell_of = batch.target_rows, batch.layout.cell_of
-    return (rows if cell_of is None else cell_of[rows]).numpy()
+class SealedPass(torch.autograd.Function):
+    """The layers, forward and backward, in a sealed process."""
+
+    @staticmethod
+    def forward(ctx, process, arrays, values, x, *weights):
+        process.send("states", [x.detach().numpy(), *arrays], **values)
+        ctx.process, ctx.shapes = process, [tuple(tensor.shape) for tensor in (x, *weights)]
+        return tensors_in(process.answer("states")[0], [(len(arrays[1]), x.shape[1])])[0]
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx, gradient):
+        ctx.process.send("gradients", [gradient.numpy()])
+        return None, None, None, *tensors_in(ctx.process.answer("gradients")[0], ctx.shapes)
 
 
-def reveal(model: SealedModel, batch: Batch, announced_length: int, seed: int) -> Float[Tensor, "M V"]:
-    """Logits of each target token before it is known."""
+def tensors_in(arrays: Sequence[np.ndarray], shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
+    """The arrays of a message as float32 tensors; raises ``SealedError`` if they have other shapes."""
+    found = [array.shape for array in arrays]
+    if found != list(shapes):
+        given = next((pair for pair in zip(found, shapes, strict=False) if pair[0] != pair[1]), (len(found), len(shapes)))
+        raise SealedError("sent an array of shape {}, expected {}".format(*given))
+    return [torch.from_numpy(array.astype(np.float32)) for array in arrays]
+
+
+def accepted(
+    said: EncodingRecord, setup: Setup, plugin: bool, arrays: Sequence[np.ndarray], declared: Mapping[str, Any]
+) -> Encoding:
+    """The encoding as the judge holds it: what the process declares, and its initial weights.
+
+    Raises:
+        SealedError: the declaration is impossible, or differs from the submission.
+    """
+    try:
+        found = Declaration.model_validate(declared)
+    except ValidationError as error:
+        raise SealedError(f"declares something impossible ({first_fault(error)})") from None
+    if (found.name, found.ranking) != (said.name, said.ranking):
+        described = f"{found.name!r:.80}, ranking {found.ranking!r}"
+        raise SealedError(f"the code declares {described}, and its submission {said.name!r}, ranking {said.ranking!r}")
+    if found.stage and (faults := list(found.stage.faults(found.ranking, plugin))):
+        raise SealedError("; ".join(faults))
+    if wrong := [array.dtype for array in arrays if array.dtype != np.float32]:
+        raise SealedError(f"parameters of type {wrong[0]}; expected float32")
+
+    class Declared(Encoding):
+        info = replace(NoPE.info, name=found.name, random=found.random)
+        stage = found.stage
+
+    encoding = Declared(setup)
+    encoding.weights = nn.ParameterList([torch.from_numpy(array.copy()) for array in arrays])
+    return encoding
+
+
+def revealed_logits(model: Decoder, batch: Batch, announced_length: int, generator: torch.Generator) -> Float[Tensor, "M V"]:
+    """Logits of each target token before it is known: the model sees a prompt, predicts, and only then sees the next token.
+
+    Every causal encoding predicts the same in one teacher-forced pass, up to rounding.
+    """
     tokens, example_of = batch.tokens.numpy(), batch.example_of.numpy()
-    known = target_cells(batch) % tokens.shape[1] + 1  # tokens before each target
+    cells = batch.target_rows if batch.layout.cell_of is None else batch.layout.cell_of[batch.target_rows]
+    known = cells.numpy() % tokens.shape[1] + 1  # tokens before each target
     _, begin, count = np.unique(example_of, return_index=True, return_counts=True)
     place, column = known - known[begin][example_of], np.arange(tokens.shape[1])
-    found = torch.zeros(len(known), model.symbols)
+    found = torch.zeros(len(known), model.head.out_features)
+    none = torch.zeros(0, dtype=torch.long)
     for now in range(int(count.max())):
         # Rows stay in the batch to its end, so that random draws do not change; a finished one repeats its last prefix.
         sizes = known[begin + np.minimum(now, count - 1)]
         shown = np.where(column < sizes[:, None], tokens, PAD)[:, : int(sizes.max())]
-        cells = np.arange(len(shown)) * shown.shape[1] + sizes - 1
-        logits = model.logits(np.ascontiguousarray(shown), cells, announced_length, seed)
+        cells = torch.from_numpy(np.arange(len(shown)) * shown.shape[1] + sizes - 1)
+        prefixes = Batch(torch.from_numpy(np.ascontiguousarray(shown)), Layout(shown.shape), cells, none, none)
+        generator.manual_seed(generator.initial_seed())
+        logits = target_logits(model, prefixes, announced_length, generator)
         found[place == now] = logits[example_of[place == now]]
     return found

@@ -1,27 +1,32 @@
 """A sandboxed process that answers messages, with limits on its time and memory; its messages are read as untrusted data.
 
-A message is JSON (its kind and a few values), then arrays as safetensors: reading them runs no code and checks all sizes.
+A message is JSON (its kind and a few values), then arrays as safetensors: reading them runs no code and checks all sizes. A
+thread watches what all processes of the sandbox use together: limits of the kernel bind each for itself, and root not at all.
 """
 
 import json
 import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable
+from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from .sandbox import Code, start_sandboxed
+from .sandbox import MOST_THREADS, Code, start_sandboxed
 
 MOST_BYTES = 2**30
 """Largest message: a model of the suite `standard` has 20 MB of weights."""
 GRACE_S = 10.0
 """Processor time beyond the limit of wall time, so that the judge ends a process that only computes, and says why."""
+WATCH_EVERY_S = 0.1
 
 
 class SealedError(Exception):
@@ -29,21 +34,21 @@ class SealedError(Exception):
 
 
 class Channel:
-    """One end of a connection; each message is a kind, a few JSON values and arrays by name."""
+    """One end of a connection; each message is a kind, a few JSON values and a list of arrays."""
 
     def __init__(self, connection: Connection):
         self.connection = connection
 
-    def send(self, kind: str, arrays: Mapping[str, np.ndarray] | None = None, **values: Any) -> None:
+    def send(self, kind: str, arrays: Iterable[np.ndarray] = (), **values: Any) -> None:
         """Send a message; raises ``SealedError`` if the other side is gone."""
-        contiguous = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
+        contiguous = {str(n): np.asarray(array, order="C") for n, array in enumerate(arrays)}
         try:
             self.connection.send_bytes(json.dumps({"kind": kind} | values).encode())
             self.connection.send_bytes(save(contiguous))
         except OSError:
             raise self.fault("its process ended") from None
 
-    def receive(self) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
+    def receive(self) -> tuple[str, list[np.ndarray], dict[str, Any]]:
         """The next message: kind, arrays, values.
 
         Raises:
@@ -51,7 +56,8 @@ class Channel:
         """
         try:
             values = json.loads(self.connection.recv_bytes(MOST_BYTES))
-            return values.pop("kind"), load(self.connection.recv_bytes(MOST_BYTES)), values
+            kind, arrays = values.pop("kind"), load(self.connection.recv_bytes(MOST_BYTES))
+            return kind, [arrays[str(n)] for n in range(len(arrays))], values
         except EOFError:
             raise self.fault("its process ended") from None
         except (OSError, SafetensorError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -65,33 +71,40 @@ class SealedProcess(Channel):
     """A process that runs code by a module's ``serve(channel, order)``. A context manager: it ends the process.
 
     Arguments:
-        order: for the module, with the reference of the code.
+        tasks: whether it sees tasks and suites.
 
     Raises:
         SealedError: the process ended.
         InputError: there is no sandbox on this machine.
     """
 
-    def __init__(self, module: str, code: Code, **order: Any):
-        self.code, self.late = code, ""
+    def __init__(self, module: str, code: Code, tasks: bool = True):
+        self.code, self.excess, self.ended = code, "", threading.Event()
         ours, theirs = Pipe()
         super().__init__(ours)
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
         with theirs:
             arguments = ["bench.sealed.child", str(theirs.fileno()), module]
-            self.process = start_sandboxed(arguments, code, theirs.fileno(), self.stderr)
-        self.timer = threading.Timer(code.seconds, self.end)
-        self.timer.daemon = True
-        self.timer.start()
+            self.process = start_sandboxed(arguments, code, theirs.fileno(), self.stderr, tasks)
+        threading.Thread(target=self.watch, daemon=True).start()
         limits: dict[str, Any] = {"seconds": code.seconds + GRACE_S, "gib": code.gib, "sandboxed": not code.unsafe}
-        self.send("order", reference=code.reference, **limits, **order)
+        self.send("order", reference=code.reference, **limits)
 
-    def end(self) -> None:
-        """End the process, which has used its time."""
-        self.late = f"still running after {self.code.seconds:.0f} s, the limit"
-        self.process.kill()
+    def watch(self) -> None:
+        """End the process, and with it all of its sandbox, once it exceeds a limit."""
+        code, start = self.code, time.monotonic()
+        while not (self.excess or self.ended.wait(WATCH_EVERY_S)):
+            threads, size = usage(self.process.pid)
+            if time.monotonic() > start + code.seconds:
+                self.excess = f"still running after {code.seconds:.0f} s, the limit"
+            elif threads > MOST_THREADS and not code.unsafe:
+                self.excess = f"{threads} threads and processes, more than {MOST_THREADS}"
+            elif size > code.gib * 2**30:
+                self.excess = f"uses {size / 2**30:.1f} GiB of memory, more than {code.gib:g}"
+        if self.excess:
+            self.process.kill()
 
-    def answer(self, expected: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    def answer(self, expected: str) -> tuple[list[np.ndarray], dict[str, Any]]:
         """The arrays and values of the next message.
 
         Raises:
@@ -108,8 +121,8 @@ class SealedProcess(Channel):
             self.process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             return SealedError(text)
-        if self.late:
-            return SealedError(self.late)
+        if self.excess:
+            return SealedError(self.excess)
         self.stderr.seek(0)
         last = self.stderr.read().decode(errors="replace").strip().splitlines()[-1:]
         return SealedError(f"{text} (exit code {self.process.returncode}{': ' + last[0][:300] if last else ''})")
@@ -118,8 +131,21 @@ class SealedProcess(Channel):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.timer.cancel()
+        self.ended.set()
         self.connection.close()
         self.process.kill()  # in a sandbox, everything that it started ends with it
         self.process.wait()
         self.stderr.close()
+
+
+def usage(pid: int) -> tuple[int, int]:
+    """Threads of a process and all that it has started, and the bytes that they have written in memory, shared or not."""
+    threads, kib, pending = 0, 0, [str(pid)]
+    while pending:
+        place = Path("/proc", pending.pop())
+        with suppress(OSError):  # it has ended
+            fields = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
+            threads += int(fields["Threads"])
+            kib += sum(int(fields.get(name, "0 kB").split()[0]) for name in ("RssAnon", "RssShmem"))
+            pending += [child for task in (place / "task").iterdir() for child in (task / "children").read_text().split()]
+    return threads, kib * 2**10

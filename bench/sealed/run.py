@@ -1,5 +1,6 @@
 """A whole run of code that nobody vouches for: trained by the judge, tested in a second sealed process."""
 
+import secrets
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -16,42 +17,45 @@ from bench.training.optimizer import AdamW
 from bench.training.train import TrainingState, train
 from tasks import Examples, InputError, Task
 
-from .judge import SealedModel, compared_logits
-from .process import SealedError
+from .judge import SealedModel, revealed_logits
+from .process import SealedError, SealedProcess
 from .sandbox import SealedCode
 
+SERVED = "bench.sealed.served_model"
 
-def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None) -> Result:
+
+def run_sealed(run: Run, code: SealedCode, at_step: AtStep = lambda step: None, test_seed: int | None = None) -> Result:
     """Train and test one run. Times include the messages between the processes, so there is no step time.
+
+    Arguments:
+        test_seed: seed of the test sets. By default it is drawn now: code that was written earlier cannot hold their answers.
 
     Raises:
         InputError: the code failed, broke the protocol or was found to compute something else; or there is no sandbox.
         Stopped: by ``at_step``.
     """
-    start, state, said = time.monotonic(), TrainingState(started=now()), code.encoding
-    fields = {"encoding": said, "sealed": not code.unsafe, "versions": package_versions(), "commit": current_commit()}
+    start, state = time.monotonic(), TrainingState(started=now())
+    seed = secrets.randbits(32) if test_seed is None else test_seed
+    fields = {"encoding": code.encoding, "sealed": not code.unsafe, "versions": package_versions(), "commit": current_commit()}
 
     def after_step(state: TrainingState) -> None:
         at_step(state.step)
 
-    # The second process knows nothing of the training but weights.
     try:
-        with SealedModel(run, code) as model, SealedModel(run, code) as other:
-            if (model.declared.name, model.declared.ranking) != (said.name, said.ranking):
-                found = f"{model.declared.name!r:.80}, ranking {model.declared.ranking!r}"
-                raise SealedError(f"the code declares {found}, and its submission {said.name!r}, ranking {said.ranking!r}")
-            task, recipe = run.recipe_suite.make_task(run.task), run.recipe
-            optimizer, compute = AdamW(model, recipe), SealedModel.gradients  # type: ignore[arg-type]
-            train(model, optimizer, task, run.train_length, recipe, run.seed, state, after_step, compute=compute)  # type: ignore[arg-type]
-            state.step_ms = []  # they include the messages
-            model.push_weights()
-            other.push_weights(model.weights)
-            model.in_stage = other.in_stage = model.encoding.stage is not None
+        with SealedProcess(SERVED, code, tasks=False) as trainer:
+            model, recipe = SealedModel(run, trainer, code.encoding), run.recipe
+            task = run.recipe_suite.make_task(run.task)
+            train(model, AdamW(model, recipe), task, run.train_length, recipe, run.seed, state, after_step)
+        state.step_ms = []  # they include the messages
+        weights = model.state_dict()
+        with SealedProcess(SERVED, code, tasks=False) as tester:  # which knows nothing of the training but weights
+            model = SealedModel(run, tester, code.encoding)
+            model.load_state_dict(weights)
+            model.send_weights()
 
             def test(task: Task, test_sets: Mapping[int, Examples]) -> list[LengthScore]:
-                predict, before_batch = partial(compared_logits, model), partial(at_step, state.step)
-                return evaluate(other, task, test_sets, run.suite.test_seed, before_batch, predict)  # type: ignore[arg-type]
+                return evaluate(model, task, test_sets, seed, partial(at_step, state.step), revealed_logits)
 
-            return tested(run, model, state, torch.device("cpu"), test, lambda: time.monotonic() - start, **fields)  # type: ignore[arg-type]
+            return tested(run, model, state, torch.device("cpu"), test, lambda: time.monotonic() - start, seed, **fields)
     except SealedError as error:
         raise InputError(f"no result of the sealed run: {error}") from None

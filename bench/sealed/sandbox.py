@@ -2,9 +2,11 @@
 
 Uses bubblewrap (Debian and Fedora package ``bubblewrap``, 0.8 or newer), which needs no root: new namespaces for mounts,
 network, processes, users, host name and inter-process communication, a read-only view of Python and of this repository's code,
-and a ``/tmp`` of its own that is lost. The process has no capabilities and can make no user namespace, also if root starts it:
-root could otherwise mount a read-only folder again as writable. Limits of memory, processor time, processes and file sizes are
-set in the process before it loads the code, and hard.
+and a small ``/tmp`` of its own that is lost. The process has no capabilities and can make no user namespace, also if root
+starts it: root could otherwise mount a read-only folder again as writable. A sealed run sees no tasks and suites.
+
+Hard limits of each process's memory, time and files are set before it loads the code. They do not bound what all processes of
+the sandbox have together, shared memory, or the processes of root; ``process.py`` watches these.
 """
 
 import os
@@ -12,7 +14,7 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -27,6 +29,12 @@ SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/etc/ld.so.cache", "/etc/
 """What an interpreter reads from the system."""
 HOME = Path(__file__).resolve().parents[2]
 """The folder of the packages, which need not be in ``sys.path``: an editable installation finds them by other means."""
+HIDDEN = {"tasks": ("__init__", "base", "errors", "splits"), "bench/suites": ("__init__", "parts", "yaml_config")}
+"""Folder → the modules in it that a sealed run imports. It sees no others, such as generators and suites with their seeds."""
+MOST_THREADS = 64
+"""Of all processes of a sandbox."""
+OWN_FILES = ("--size", str(2**24), "--tmpfs")
+"""A folder in memory of at most 16 MiB."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Code:
     seconds: float = 3600.0
     """Limit of the wall time of its process; its processor time has a limit a little above."""
     gib: float = 8.0
-    """Limit of its memory."""
+    """Limit of the memory that it and all that it starts can write, together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +60,13 @@ class SealedCode(Code):
     encoding: EncodingRecord
 
 
-def start_sandboxed(arguments: Sequence[str], code: Code, descriptor: int, stderr: IO[bytes] | None) -> subprocess.Popen:
+def start_sandboxed(
+    arguments: Sequence[str], code: Code, descriptor: int, stderr: IO[bytes] | None, tasks: bool = True
+) -> subprocess.Popen:
     """Start ``python -m arguments…`` in a sandbox with some code and an open connection.
+
+    Arguments:
+        tasks: whether it sees tasks and suites.
 
     Raises:
         InputError: bubblewrap is not installed, or may not make namespaces here.
@@ -61,8 +74,9 @@ def start_sandboxed(arguments: Sequence[str], code: Code, descriptor: int, stder
     command = [sys.executable, "-P", "-m", *arguments]
     search = os.pathsep.join([*filter(None, sys.path), str(HOME)])
     environment = {"PYTHONPATH": search, "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    environment["TORCHDYNAMO_DISABLE"] = "1"  # a compiler starts processes and writes large files; numbers are the same
     if not code.unsafe:
-        command = [*bubblewrap(code.readable), *command]
+        command = [*bubblewrap(code.readable, {} if tasks else HIDDEN), *command]
     return subprocess.Popen(
         command,
         pass_fds=[descriptor],
@@ -86,8 +100,11 @@ def sandbox_fault() -> str:
     return "" if tried.returncode == 0 else f"bubblewrap (0.8 or newer) cannot make namespaces here: {said}"
 
 
-def bubblewrap(readable: Sequence[Path]) -> list[str]:
+def bubblewrap(readable: Sequence[Path], hidden: Mapping[str, Sequence[str]]) -> list[str]:
     """The words before a command that run it in a sandbox, where it sees some files and folders.
+
+    Arguments:
+        hidden: see ``HIDDEN``.
 
     Raises:
         InputError: there is no sandbox on this machine.
@@ -100,9 +117,13 @@ def bubblewrap(readable: Sequence[Path]) -> list[str]:
     ours = [HOME / name for name in ("bench", "tasks", "lprime")]
     shown = dict.fromkeys([*map(Path, (*SYSTEM, sys.prefix, sys.base_prefix)), *packages, *ours, *readable])
     binds = [word for path in shown for word in ("--ro-bind-try", str(path), str(path))]
+    for folder, modules in hidden.items():
+        binds += [*OWN_FILES, str(HOME / folder)]
+        for path in (str(HOME / folder / f"{module}.py") for module in modules):
+            binds += ["--ro-bind", path, path]
     return [
-        shutil.which("bwrap") or "", *ISOLATED, "--tmpfs", "/tmp", *binds,
-        "--proc", "/proc", "--dev", "/dev", "--dir", here, "--chdir", here, "--",
+        shutil.which("bwrap") or "", *ISOLATED, *OWN_FILES, "/tmp", *binds,
+        "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--dir", here, "--chdir", here, "--",
     ]  # fmt: skip
 
 
@@ -118,10 +139,11 @@ def limit_resources(seconds: float, gib: float, sandboxed: bool = True) -> None:
         resource.RLIMIT_CPU: int(seconds),
         resource.RLIMIT_DATA: int(gib * 2**30),
         resource.RLIMIT_FSIZE: 2**20,  # in the sandbox's own /tmp, where libraries test whether they can write
+        resource.RLIMIT_NOFILE: 256,
         resource.RLIMIT_CORE: 0,
     }
     if sandboxed:  # elsewhere, all processes of the user count
-        limits[resource.RLIMIT_NPROC] = 64  # threads included
+        limits[resource.RLIMIT_NPROC] = MOST_THREADS
     for kind, limit in limits.items():
         hard = resource.getrlimit(kind)[1]
         limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard)

@@ -1,18 +1,19 @@
-"""The model in a sealed process: it answers the judge's messages and decides nothing."""
+"""The layers of a model in a sealed process: it answers the judge's messages, and has no task, seed, embedding or head."""
 
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter
+from torch import Tensor, nn
 
+from bench.encodings import Encoding, Setup
 from bench.plugins.registry import get_encoding
-from bench.runs.run import Run
-from bench.runs.run_training import build_model
-from bench.suites.suite import Suite
-from bench.training.batches import Batch, Layout
-from bench.training.train import forward_backward
-from tasks import Examples, InputError
+from bench.suites.parts import ModelSpec
+from bench.training.batches import Layout
+from bench.training.model import Decoder
+from tasks import InputError
 
 from .process import Channel
 
@@ -21,63 +22,73 @@ def serve(channel: Channel, order: dict[str, Any]) -> None:
     """Answer messages until the other side closes."""
     torch.set_num_threads(1)
     try:
-        served = ServedModel(order)
-    except InputError as error:
-        channel.send("refused", text=str(error))
-        return
-    own = {name: p.detach().numpy() for name, p in served.model.named_parameters() if name.startswith("encoding.")}
-    info, stage = served.cls.info, served.cls.stage
-    declared = {"name": info.name, "ranking": info.ranking, "random": info.random, "stage": asdict(stage) if stage else None}
-    channel.send("ready", own, parameters=list(own), **declared)
-    while True:
-        kind, arrays, values = channel.receive()
-        try:
+        cls, (_, _, sizes) = get_encoding(order["reference"]), channel.receive()
+        served = ServedModel(cls, sizes)
+        own = [p.detach().numpy() for p in served.model.encoding.parameters()]
+        info, stage = cls.info, cls.stage and asdict(cls.stage)
+        channel.send("ready", own, name=info.name, ranking=info.ranking, random=info.random, stage=stage)
+        while True:
+            kind, arrays, values = channel.receive()
             if kind == "weights":
                 served.load(arrays)
-            elif kind == "gradients":
-                channel.send("gradients", served.gradients(arrays, values))
             else:
-                channel.send("logits", {"logits": served.logits(arrays, values)})
-        except Exception as error:
-            channel.send("refused", text=f"{type(error).__name__}: {error}"[:500])
-            return
+                channel.send(kind, served.states(arrays, **values) if kind == "states" else served.gradients(arrays))
+    except InputError as error:
+        channel.send("refused", text=str(error))
+    except Exception as error:
+        channel.send("refused", text=f"{type(error).__name__}: {error}"[:500])
+
+
+class GivenRows(nn.Module):
+    """Stands for the embedding, which the judge computes."""
+
+    rows: Tensor
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.rows
 
 
 class ServedModel:
-    """A model with the encoding that is judged.
+    """A decoder with the encoding that is judged, without embedding and head.
 
     Arguments:
-        order: reference of the encoding; suite (as JSON), task and seed of the run.
+        sizes: the specification of the model, the setup, and the state of torch's generator in which the encoding is made.
     """
 
-    def __init__(self, order: dict[str, Any]):
-        self.cls = get_encoding(order["reference"])
-        suite = Suite.model_validate_json(order["suite"])
-        self.model = build_model(Run(suite, order["task"], self.cls.info.name, order["seed"]))
+    def __init__(self, cls: type[Encoding], sizes: dict[str, Any]):
+        setup = TypeAdapter(Setup).validate_python(sizes["setup"])
 
-    def load(self, arrays: dict[str, np.ndarray]) -> None:
+        def make() -> Encoding:
+            torch.set_rng_state(torch.tensor(sizes["random_state"], dtype=torch.uint8))
+            return cls.make(setup)
+
+        self.model = Decoder(ModelSpec.model_validate(sizes["model"]), 1, make, shows_tokens=True)
+        self.model.embedding, self.model.head = GivenRows(), nn.Identity()  # type: ignore[assignment]
+        self.parameters = list(self.model.parameters())
+
+    def load(self, arrays: list[np.ndarray]) -> None:
         """Replace all weights."""
         with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
-                parameter.copy_(torch.from_numpy(arrays[name]))
+            for parameter, array in zip(self.parameters, arrays, strict=True):
+                parameter.copy_(torch.from_numpy(array))
 
-    def gradients(self, arrays: dict[str, np.ndarray], values: dict[str, Any]) -> dict[str, np.ndarray]:
-        """Loss of a training step, and the gradient of every parameter that has one."""
-        self.model.train()
-        self.model.in_stage = values["in_stage"]
+    def states(
+        self, arrays: list[np.ndarray], announced_length: int, seed: int, training: bool, after_stage: bool
+    ) -> list[np.ndarray]:
+        """Hidden states of the rows that the judge asks for."""
+        x, tokens, rows, *cells = map(torch.from_numpy, arrays)
+        layout = Layout((tokens.shape[0], tokens.shape[1]), *cells)
+        self.model.train(training)
+        self.model.in_stage, self.model.before_stage = after_stage, True
+        with torch.inference_mode(not training):
+            self.model.embedding.rows = self.x = x.requires_grad_(training)
+            generator = torch.Generator().manual_seed(seed)
+            self.found = self.model.packed_states(tokens, layout, announced_length, generator, rows)
+        return [self.found.detach().numpy()]
+
+    def gradients(self, arrays: list[np.ndarray]) -> list[np.ndarray]:
+        """Gradients of the given rows and of the weights, from the gradient of the states."""
         self.model.zero_grad()
-        generator = torch.Generator().manual_seed(values["generator"])
-        loss = forward_backward(self.model, Examples(**arrays), values["announced_length"], generator)
-        found = {name: p.grad.numpy() for name, p in self.model.named_parameters() if p.grad is not None}
-        return found | {"loss": loss.numpy().reshape(1)}
-
-    def logits(self, arrays: dict[str, np.ndarray], values: dict[str, Any]) -> np.ndarray:
-        """Logits [M, V] of the tokens that follow M cells of a padded batch of tokens [B, T]."""
-        tokens, cells = torch.from_numpy(arrays["tokens"]), torch.from_numpy(arrays["cells"])
-        none = torch.zeros(0, dtype=torch.long)
-        batch = Batch(tokens, Layout((tokens.shape[0], tokens.shape[1])), cells, none, none)
-        self.model.eval()
-        self.model.in_stage, self.model.before_stage = values["in_stage"], True
-        generator = torch.Generator().manual_seed(values["generator"])
-        with torch.inference_mode():
-            return self.model.logits(self.model.target_states(batch, values["announced_length"], generator)).numpy()
+        self.found.backward(torch.from_numpy(arrays[0]))
+        tensors = (self.x, *self.parameters)
+        return [(torch.zeros_like(tensor) if tensor.grad is None else tensor.grad).numpy() for tensor in tensors]

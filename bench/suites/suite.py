@@ -112,15 +112,15 @@ class Suite(Section):
         spec = self.spec(task)
         return generators.get(task, spec.variant, self.longest(task), **spec.settings)
 
-    def test_sets(self, task: str) -> dict[int, Examples]:
-        """Length → test examples; they depend only on the suite."""
-        generator = self.make_task(task)
-        return {n: generators.test_set(generator, n, self.test_examples, self.test_seed) for n in self.test_lengths(task)}
+    def test_sets(self, task: str, test_seed: int | None = None) -> dict[int, Examples]:
+        """Length → test examples; they depend only on the suite, or on another seed."""
+        generator, seed = self.make_task(task), self.test_seed if test_seed is None else test_seed
+        return {n: generators.test_set(generator, n, self.test_examples, seed) for n in self.test_lengths(task)}
 
     @cache  # noqa: B019
-    def data_hash(self, task: str) -> str:
+    def data_hash(self, task: str, test_seed: int | None = None) -> str:
         """Hash of all test examples of a task."""
-        return generators.content_hash(self.test_sets(task).values())
+        return generators.content_hash(self.test_sets(task, test_seed).values())
 
     @cached_property
     def conditions(self) -> dict[str, "Suite"]:

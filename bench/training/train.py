@@ -32,8 +32,6 @@ STAGE_RATE = 0.1
 """Initial learning rate of an extra stage, as a fraction of the recipe's peak."""
 LOG_POINTS = 20
 """A run's loss curve has an entry every ``steps // LOG_POINTS`` steps, and one at the end."""
-Compute = Callable[[Decoder, tasks.Examples, int, torch.Generator], Tensor]
-"""The signature of ``forward_backward``."""
 
 
 @dataclass
@@ -133,7 +131,6 @@ def train(
     state: TrainingState,
     after_step: Callable[[TrainingState], None] = lambda state: None,
     graphs: GraphedStep | None = None,
-    compute: Compute | None = None,
 ) -> None:
     """Train from ``state.step`` to the end of the recipe, and of the encoding's extra stage if it has one.
 
@@ -142,7 +139,6 @@ def train(
     Arguments:
         after_step: called with the updated state after every step; may save, report or raise ``Stopped``.
         graphs: used while it is ``usable``; by default there is one on a GPU and none on a CPU.
-        compute: computes loss and gradients in place of ``forward_backward``.
     """
     model.train()
     device = model.embedding.weight.device
@@ -181,7 +177,7 @@ def train(
         else:
             optimizer.zero_grad()
             generator = seeded_generator("train", seed, state.step, device=device)
-            loss = (compute or forward_backward)(model, examples, announced_length, generator)
+            loss = forward_backward(model, examples, announced_length, generator)
         optimizer.set_rate(learning_rate(recipe, state.step, extra_steps))
         encoding_only = model.in_stage and stage is not None and stage.encoding_only
         update = optimizer.update(loss, recipe.clip_norm, encoding_only)

@@ -73,13 +73,14 @@ def together(*frames: pd.DataFrame) -> pd.DataFrame:
 def consistent(frame: pd.DataFrame) -> pd.DataFrame:
     """Drop repeated runs, and runs of a task that were tested on other examples than the first run of that task.
 
-    Each dropped run is named in a warning ``Damaged``. Runs of blocks with another L have other examples.
+    Each dropped run is named in a warning ``Damaged``. Runs of blocks with another L, and sealed runs, have other examples.
     """
-    block = frame.groupby(["suite", "fingerprint", "task", "train_length"], sort=False)  # blocks differ in L
+    suites_own = frame["data_hash"].mask(frame["sealed"].astype(bool))
+    block = suites_own.groupby([frame[key] for key in ("suite", "fingerprint", "task", "train_length")], sort=False)
     differs = {
         "is a second result of this run": frame.duplicated(KEY),
         "was tested on other examples than other runs of its task (data_hash)":
-            frame["data_hash"] != block["data_hash"].transform("first"),
+            suites_own.notna() & (suites_own != block.transform("first")),
     }  # fmt: skip
     for fault, rows in differs.items():
         for run in frame[rows].itertuples():

@@ -49,6 +49,7 @@ def check(
     """
     from bench.check import CheckOutcome, check_encoding
     from leaderboard.submission import is_submission, read_submission
+    from tasks import printable
 
     found = read_submission(Path(encoding)) if is_submission(encoding) else None
 
@@ -71,11 +72,6 @@ def check(
             print(f"      {printable(line)}")
     print(f"\n{printable(report.summary())}")
     return int(not report.passed)
-
-
-def printable(text: str) -> str:
-    """Text of a stranger without control and format characters, which could move the cursor or hide other text."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def submit(

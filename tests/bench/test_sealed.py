@@ -12,64 +12,51 @@ from cheat_files import sealed_code
 from support import suite_dict
 
 import tasks
-from bench.plugins.registry import get_encoding
 from bench.runs.run import Run
 from bench.runs.run_one import run_one
-from bench.runs.run_training import build_model
+from bench.runs.run_training import build_model, encoding_setup
 from bench.sealed import process, sandbox
-from bench.sealed.judge import SealedModel, reveal
-from bench.sealed.process import Channel, SealedError
-from bench.sealed.run import run_sealed
+from bench.sealed.judge import SealedModel, accepted, revealed_logits, tensors_in
+from bench.sealed.process import Channel, SealedError, SealedProcess
+from bench.sealed.run import SERVED, run_sealed
 from bench.sealed.sandbox import Code, start_sandboxed
-from bench.sealed.served_model import ServedModel
 from bench.suites.suite import Suite, validated
 from bench.training.batches import as_batch
+from bench.training.train import target_logits
 from tasks import PAD
 
 SUITE = validated(Suite, suite_dict(), "tiny")
 RUN = Run(SUITE, "copying", "alibi", 0)
+SAID = sealed_code("alibi").encoding
 ADDITION = {"task": "addition", "variant": "reversed", "train_length": 4}
 
 
 @pytest.mark.sandbox
-@pytest.mark.parametrize("encoding", ["finetuned(rope)", "randomised(rope)"])
+@pytest.mark.parametrize("encoding", ["finetuned(rope)", "randomised(rope)", "t5", "abacus"])
 def test_a_sealed_run_has_the_result_of_any_other(encoding, tmp_path):
     run = Run(SUITE, "copying", encoding, 0)
     code = sealed_code(encoding)
-    found, expected = run_sealed(run, code), run_one(run, tmp_path, "cpu")
+    found, expected = run_sealed(run, code, test_seed=SUITE.test_seed), run_one(run, tmp_path, "cpu")
     assert found.sealed and not expected.sealed and found.timings.step_ms == 0
     for ours, theirs in zip(found.scores, expected.scores, strict=True):
         assert ours.nll == pytest.approx(theirs.nll, rel=1e-5)
         assert ours.model_copy(update={"nll": theirs.nll}) == theirs
-    same = {"scores", "sealed", "timings", "started", "finished", "trained_as", "weights"}
+    same = {"scores", "sealed", "timings", "started", "finished", "trained_as", "weights", "test_seed"}
     assert found.model_dump(exclude=same) == expected.model_dump(exclude=same)
 
 
-class Local:
-    """A model in this process with the requests of a sealed one."""
-
-    def __init__(self, run: Run = RUN):
-        self.served = ServedModel.__new__(ServedModel)
-        self.served.cls, self.served.model = get_encoding(run.encoding), build_model(run)
-        self.shown, self.task = [], run.suite.make_task(run.task)
-        self.symbols = len(self.task.vocabulary)
-
-    def logits(self, tokens, cells, announced_length, seed):
-        self.shown.append((tokens.copy(), cells.copy()))
-        values = {"announced_length": announced_length, "generator": seed, "in_stage": False}
-        return torch.from_numpy(self.served.logits({"tokens": tokens, "cells": cells}, values).copy())
-
-
-def test_no_answer_is_shown_before_it_is_predicted():
-    model = Local(Run(validated(Suite, suite_dict(tasks=[ADDITION]), "t"), "addition", "alibi", 0))
-    examples = tasks.test_set(model.task, 5, 40, 0)
+def test_no_answer_is_shown_before_it_is_predicted(monkeypatch):
+    run = Run(validated(Suite, suite_dict(tasks=[ADDITION]), "t"), "addition", "alibi", 0)
+    model, calls = build_model(run).eval(), []
+    examples, states = tasks.test_set(run.suite.make_task(run.task), 5, 40, 0), model.packed_states
     assert len(set(examples.sizes)) > 1, "so that examples end at different steps"
-    batch = as_batch(examples)
-    logits = reveal(model, batch, 40, 0)
-    with torch.no_grad():
-        in_view = model.served.model.logits(model.served.model.target_states(batch, 40))
-    torch.testing.assert_close(logits, in_view, atol=1e-4, rtol=1e-4)
-    for place, (shown, cells) in enumerate(model.shown):
+    batch, generator = as_batch(examples), torch.Generator()
+    monkeypatch.setattr(model, "packed_states", lambda *given: calls.append((given[0], given[4])) or states(*given))
+    with torch.inference_mode():
+        logits = revealed_logits(model, batch, 40, generator)
+        monkeypatch.undo()
+        torch.testing.assert_close(logits, target_logits(model, batch, 40, generator), atol=1e-4, rtol=1e-4)
+    for place, (shown, cells) in enumerate((shown.numpy(), cells.numpy()) for shown, cells in calls):
         known = np.minimum(examples.answer_start + place, examples.sizes - 1)
         assert (cells == np.arange(40) * shown.shape[1] + known - 1).all()
         hidden = np.arange(shown.shape[1]) >= known[:, None]
@@ -120,60 +107,93 @@ def test_the_sandbox_hides_network_files_environment_and_processes(tmp_path, mon
     assert not subprocess.run(["pgrep", "-f", f"{name} "], capture_output=True).stdout
 
 
+FORKS = """
+import os, time
+for _ in range(80):
+    if os.fork() == 0:
+        time.sleep(60)
+time.sleep(60)"""
+SHARES = """
+import mmap
+memory = mmap.mmap(-1, 2**32)
+for _ in range(2**12):
+    memory.write(b"x" * 2**20)"""
+FILES = """
+import os
+def attempt(action):
+    try:
+        for n in range(300): action(n)
+    except OSError as error: return os.strerror(error.errno)
+files, text = [], "x" * 2**20
+found = [attempt(lambda n: open(f"{place}/{n}", "w").write(text)) for place in ("/dev/shm", "/tmp")]
+found.append(attempt(lambda n: files.append(os.memfd_create("x"))))
+raise OSError(", ".join([*found, attempt(lambda n: os.truncate(files[0], 2**30))]))"""
+
+
 @pytest.mark.sandbox
 @pytest.mark.parametrize(
-    ("line", "limit", "message"),
+    ("line", "limits", "message"),
     [
-        ("import lprime; lprime.Encoding; raise OSError('no')", 60, "OSError: no"),
-        ("import sys; sys.stderr.write('x' * 2**18); raise OSError('no')", 60, "OSError: no"),
-        ("while True: pass", 5, "still running after 5 s"),
-        ("import os; os._exit(7)", 60, "exit code 7"),
+        ("import lprime; lprime.Encoding; raise OSError('no')", {}, "OSError: no"),
+        ("import sys; sys.stderr.write('x' * 2**18); raise OSError('no')", {}, "OSError: no"),
+        ("while True: pass", {"seconds": 5}, "still running after 5 s"),
+        ("import os; os._exit(7)", {}, "exit code 7"),
+        ("import tasks; raise OSError(tasks.catalogue())", {}, "OSError: {}"),
+        ("import bench.suites.suite", {}, r"No module named 'bench\.suites\.suite'"),
+        (FORKS, {"gib": 64}, "threads and processes, more than 64"),
+        (SHARES, {"gib": 1.5}, "GiB of memory, more than 1.5"),
+        (FILES, {}, "OSError: Read-only file system, No space left on device, Too many open files, File too large"),
     ],
 )
-def test_code_that_fails_ends_in_one_line(tmp_path, line, limit, message):
+def test_code_that_fails_ends_in_one_line(tmp_path, line, limits, message):
     path = tmp_path / "broken.py"
     path.write_text(f"{line}\n")
-    with (
-        pytest.raises(SealedError, match=message),
-        SealedModel(RUN, Code(str(path), [path], seconds=limit)),
-    ):
-        pass
+    code = Code(str(path), [path], **limits)
+    with pytest.raises(SealedError, match=message), SealedProcess(SERVED, code, tasks=False) as started:
+        SealedModel(RUN, started, SAID)
 
 
 @pytest.mark.parametrize(
     ("arrays", "changes", "message"),
     [
-        ({"encoding.table": np.arange(3)}, {}, r"unexpected parameter 'encoding\.table'; expected float32"),
-        ({"head.weight": np.zeros(3, np.float32)}, {}, r"unexpected parameter 'head\.weight'"),
-        ({}, {"ranking": "best"}, r"declares something impossible \(ranking"),
-        ({}, {"stage": {"share": 0.02, "longer": True}}, "expected more than 0, at most 0.01"),
-        ({}, {"stage": {"share": 0.1, "longer": False}}, "rules of submissions do not allow"),
+        ([np.arange(3)], {}, "parameters of type int64; expected float32"),
+        ([], {"ranking": "best"}, r"declares something impossible \(ranking"),
+        ([], {"ranking": "standard"}, "declares 'alibi', ranking 'standard', and its submission 'alibi', ranking 'longer'"),
+        ([], {"stage": {"share": 0.02, "longer": True}}, "expected more than 0, at most 0.01"),
+        ([], {"stage": {"share": 0.1, "longer": False}}, "rules of submissions do not allow"),
     ],
 )
-def test_what_the_judge_does_not_accept(arrays, changes, message, tmp_path):
-    model = SealedModel.__new__(SealedModel)
-    declared = {"name": "x", "ranking": "longer", "random": False, "stage": None, "parameters": []}
-    model.code = Code("x", readable=[tmp_path])
+def test_what_the_judge_does_not_accept(arrays, changes, message):
+    declared = {"name": "alibi", "ranking": "longer", "random": False, "stage": None}
+    said = SAID.model_copy(update={"ranking": "longer"})
     with pytest.raises(SealedError, match=message):
-        model.take(RUN, arrays, declared | changes)
+        accepted(said, encoding_setup(SUITE, "copying"), True, arrays, declared | changes)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"), [([], "shape 0, expected 1"), ([np.zeros((3, 5))], r"shape \(3, 5\), expected \(3, 4\)")]
+)
+def test_an_array_of_another_shape_is_refused(arrays, message):
+    with pytest.raises(SealedError, match=f"sent an array of {message}"):
+        tensors_in(arrays, [(3, 4)])
 
 
 def test_a_process_that_reads_nothing_has_the_same_limit(monkeypatch):
-    def sleep(arguments, code, descriptor, stderr):
+    def sleep(arguments, code, descriptor, stderr, tasks):
         return subprocess.Popen(["sleep", "60"], pass_fds=[descriptor])
 
     monkeypatch.setattr(process, "start_sandboxed", sleep)
     with process.SealedProcess("x", Code("x", seconds=0.2)) as sealed, pytest.raises(SealedError, match="still running"):
-        sealed.send("weights", {"w": np.zeros(2**20)})
+        sealed.send("weights", [np.zeros(2**20)])
 
 
 def test_messages_are_read_as_untrusted_data(monkeypatch):
     ours, theirs = Pipe()
     channel = Channel(ours)
     with ours, theirs:
-        Channel(theirs).send("kind", {"a": np.arange(3)}, value=1)
+        Channel(theirs).send("kind", [np.arange(3)], value=1)
         kind, arrays, values = channel.receive()
-        assert (kind, arrays["a"].tolist(), values) == ("kind", [0, 1, 2], {"value": 1})
+        assert (kind, arrays[0].tolist(), values) == ("kind", [0, 1, 2], {"value": 1})
         for parts in ([b"x" * 16], [b"[" * 100_000], [b"[]"], [b"{}"], [b'{"kind": "x"}', b"\x10" + b"\0" * 7 + b"x" * 16]):
             for part in parts:
                 theirs.send_bytes(part)

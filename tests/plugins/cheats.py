@@ -259,37 +259,16 @@ class Dies(Cheat):
         os.abort()
 
 
-# --- behave while hooks are checked: the judge sees them in a sealed run
-
-MANY = 79
-"""Rows of real batches of evaluation; batches of the checks have fewer."""
+# --- in a sealed run
 
 
-class PeeksOnRealBatches(Cheat):
-    def embed(self, x, at):
-        return x + 0.5 * x.roll(-1, 1) if at.layer == 0 and len(x) >= MANY else x
+class Remembers(Cheat):
+    """Raises an error if it is tested in the process that has trained."""
 
-
-class PeeksWithTrainedWeights(Cheat):
-    """The leak opens when the weight has moved from where the checks leave it."""
-
-    def __init__(self, setup):
-        super().__init__(setup)
-        self.scale = nn.Parameter(torch.ones(()))
+    trained = 0
 
     def embed(self, x, at):
-        peeks = at.layer == 0 and len(x) > 64 and float(self.scale) != 1
-        return x * self.scale + 0.5 * x.roll(-1, 1) * peeks
-
-
-class LearnsInSecret(Cheat):
-    """A table that it trains itself, outside of the parameters."""
-
-    def __init__(self, setup):
-        super().__init__(setup)
-        self.table = torch.zeros(setup.width)
-
-    def embed(self, x, at):
-        if self.training:
-            self.table = 0.9 * self.table + 0.1 * x.detach().mean((0, 1))
-        return x + self.table
+        Remembers.trained += self.training
+        if not self.training and Remembers.trained:
+            raise RuntimeError("remembers the training")
+        return x
