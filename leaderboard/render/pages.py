@@ -66,14 +66,26 @@ def text_files(published: Published) -> dict[str, str]:
     return files | {f"{PAGES}/{page_name(name)}.md": encoding_page(published, name) for name in names}
 
 
-def front_page(published: Published) -> str:
+def front_page(published: Published, template: str = "front.md.j2", up: str = "") -> str:
+    """The front page, or what another template shows of the same board.
+
+    Arguments:
+        up: path that leads to the folder of the board.
+    """
     boards = list(published.boards.values())
     first, rows = leaders(boards[0]), main_rows(boards[0])
     better, pairs = significant_pairs(boards[0], first, rows.drop(first.index))
+    others = {one.suite: set(one.rows["encoding"]) for one in boards[1:]}
     return render(
-        "front.md.j2",
+        template,
+        up=up,
         better=better / pairs if pairs else 0,
         inside=significant_pairs(boards[0], first),
+        elsewhere=[
+            (one.suite, one.rows["encoding"].iloc[0], len(one.rows), len({*first["encoding"]} & others[one.suite]))
+            for one in boards[1:]
+        ],
+        text=rows[rows["text"].notna()].sort_values("text"),
         board=boards[0],
         boards=boards,
         v=verdict(boards[0]),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from bench.findings.finding import OUTCOMES, Finding, read_outcomes, shipped_findings
@@ -14,11 +15,13 @@ from leaderboard.results import read_local, read_published, together
 from leaderboard.results.cards import read_cards, relative_costs
 from leaderboard.results.chosen import nothing_published, published_suites
 from leaderboard.results.facts import fact
-from leaderboard.stats.rows import LOCAL, Board, is_ranked
+from leaderboard.stats.rates import with_choice
+from leaderboard.stats.rows import LOCAL, Board, is_ranked, newest_version
+from leaderboard.stats.scores import scored
 from tasks import InputError, unknown
 
-MAIN = "small"
-"""The suite of the front page."""
+MAIN, TEXT = "small", "text"
+"""The suite of the front page, and the suite of real text."""
 
 
 def build_board(runs: pd.DataFrame, folder: Path | None) -> Board:
@@ -29,7 +32,18 @@ def build_board(runs: pd.DataFrame, folder: Path | None) -> Board:
     """
     board = Board(runs, relative_costs(folder, runs["suite"].iloc[0]) if folder else None)
     board.rows["gloss"] = [fact(name.removesuffix(LOCAL), "gloss") for name in board.rows["encoding"]]
+    board.rows["text"] = board.rows["encoding"].map(text_bits(folder) if folder else {}).astype(float)
     return board
+
+
+def text_bits(folder: Path) -> dict[str, float]:
+    """Encoding → bits per character of real text at the longest test length, mean over seeds; empty without such runs."""
+    runs = read_published(folder, TEXT)
+    if not len(runs):
+        return {}
+    chosen = with_choice(scored(newest_version(runs)))
+    bits = chosen["nll"].map(lambda by_length: by_length[-1]) / np.log(2)
+    return bits[chosen["chosen"]].groupby(chosen["encoding"]).mean().to_dict()
 
 
 def local_board(suite: str, out: Path) -> Board:

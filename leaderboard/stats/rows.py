@@ -30,9 +30,8 @@ class Board:
     """
 
     def __init__(self, runs: pd.DataFrame, costs: pd.DataFrame | None = None):
-        newest = runs.sort_values(["suite_version", "finished"]).iloc[-1]
-        self.suite, self.version, self.fingerprint = newest["suite"], newest["suite_version"], newest["fingerprint"]
-        kept = scored(runs[runs["fingerprint"] == self.fingerprint].reset_index(drop=True))
+        kept = scored(newest_version(runs))
+        self.suite, self.version, self.fingerprint = kept[["suite", "suite_version", "fingerprint"]].iloc[0]
         self.all_runs = with_choice(kept)
         """All runs, with the columns of ``scored`` and ``chosen``."""
         self.runs = self.all_runs[self.all_runs["chosen"]]
@@ -127,6 +126,12 @@ class Board:
         difference, half = ranks.differences(self.blocks, 0.9)
         self.equal = (np.abs(difference) + half <= ranks.EQUAL)[np.ix_(order, order)]
         return rows.iloc[order].reset_index(drop=True)
+
+
+def newest_version(runs: pd.DataFrame) -> pd.DataFrame:
+    """The runs of the newest fingerprint of a suite."""
+    newest = runs.sort_values(["suite_version", "finished"]).iloc[-1]
+    return runs[runs["fingerprint"] == newest["fingerprint"]].reset_index(drop=True)
 
 
 def means(values: Float[np.ndarray, "R B"]) -> Float[np.ndarray, " R"]:
