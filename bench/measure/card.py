@@ -65,3 +65,5 @@ class Card(Record):
 
     declared: Declared | None = None
     measured: Measured | None = None
+    attention: list[list[float]] | None = None
+    """Attention by distance before training, a list for each head. See ``measure.attention_by_distance``."""

@@ -61,6 +61,7 @@ class Board:
         trained_longer = runs["longest_seen"].max() > runs["train_length"].max()
         rows.loc[trained_longer & (rows["ranking"] == "standard"), "ranking"] = "longer"
         complete = ~np.isnan(self.blocks)
+        rows["finished"] = runs["finished"].max()
         rows["blocks"], rows["complete"] = complete.sum(1), complete.any(1)
         rows["missing"] = [", ".join(np.array(self.tasks)[np.isnan(one).all(0)]) for one in self.scores]
         with np.errstate(all="ignore"):
