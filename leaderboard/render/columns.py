@@ -45,13 +45,12 @@ def columns_of(names: Sequence[str]) -> list[Column]:
     titles = {task: tasks.title(task).lower() for task in names}
     limits = "beyond this multiple of L, fewer than half of the answers are right (chance-corrected)"
     found = [
-        Column("rank_low", "rank", ranks("rank"), "interval of the true rank, with 95 % confidence for all rows at once"),
+        Column("rank_low", "rank", rank, "interval of the true rank, with 95 % confidence for all rows at once"),
         Column("encoding", "encoding", name, SIGNS, numeric=False),
         Column("score", "score", numbers("score", 3), SCORE),
         Column("low", "95\u00a0%", spans("low", "high"), "95 % interval of the score over blocks (seeds)"),
         Column("rate_low", "by rate", spans("rate_low", "rate_high"), "score at the worst and best learning rate", (PAGE, WEB)),
         Column("p_first", "P(first)", numbers("p_first"), "probability to be first under random weights of tasks"),
-        Column("weighted_low", "rank, any weights", ranks("weighted"), "95 % interval of rank under random weights", (WEB,)),
         Column("text", "text", numbers("text"), "bits per character of real text at the longest test length; less is better"),
         Column("step_time", "step time", numbers("step_time"), "time of a training step at L on one CPU, relative to nope"),
         *(Column(f"score.{task}", title, numbers(f"score.{task}"), f"score on {task}") for task, title in titles.items()),
@@ -116,11 +115,7 @@ def spans(low: str, high: str) -> Callable[[Any], str]:
     return lambda row: span(row[low], row[high])
 
 
-def ranks(kind: str) -> Callable[[Any], str]:
+def rank(row: Any) -> str:
     """``3`` or ``1–8``."""
-
-    def show(row: Any) -> str:
-        low, high = row[f"{kind}_low"], row[f"{kind}_high"]
-        return DASH if not np.isfinite(low) else f"{low:.0f}" if low == high else f"{low:.0f}–{high:.0f}"
-
-    return show
+    low, high = row["rank_low"], row["rank_high"]
+    return DASH if not np.isfinite(low) else f"{low:.0f}" if low == high else f"{low:.0f}–{high:.0f}"

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 
 import tasks
-from leaderboard.results.facts import class_title, fact
+from leaderboard.results.facts import class_title, fact, formulas, source_file
 from leaderboard.results.file_names import PAGES, page_name
 from leaderboard.stats.reliability import reliability
 from leaderboard.stats.rows import Board
 from tasks import InputError
 
-from .columns import PAGE, columns_of, number, shown, signs
+from .columns import PAGE, columns_of, limit, number, shown, signs
 from .published import Published
 from .text import code, markdown, printable, safe_link
 from .verdict import leaders, main_rows, needs, significant_pairs, verdict
@@ -151,13 +151,15 @@ def encoding_page(published: Published, name: str) -> str:
     suites = []
     for board in published.boards.values():
         for row in rows_of(board.rows[board.rows["encoding"] == name]):
-            columns = [column for column in shown(board.tasks, PAGE, row.to_frame().T) if column.key != "encoding"]
-            limits = [column for column in columns_of(board.tasks) if column.key.startswith("limit.")]
+            columns = [c for c in shown(board.tasks, PAGE, row.to_frame().T) if c.key not in ("encoding", "blocks")]
+            limits = {f"score.{task}": limit(row, task) for task in board.tasks}
             suites.append({"board": board, "row": row, "columns": columns, "limits": limits})
     return render(
         "encoding.md.j2",
         encoding=name,
         suites=suites,
         declared=card.declared if card else None,
-        facts={title: fact(name, field) for field, title in FACTS.items()},
+        facts={field: fact(name, field) for field in FACTS},
+        formulas=formulas(name),
+        source=source_file(name),
     )

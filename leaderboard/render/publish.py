@@ -20,6 +20,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
+import tasks
+from bench.measure.card import Card
 from bench.result import reading
 from leaderboard.results.chosen import nothing_published
 from leaderboard.results.file_names import IMAGES, PAGES, RESULTS, page_name, read_file, write_if_changed
@@ -28,7 +30,7 @@ from tasks import InputError
 
 from .pages import README, SUITES, front_page, text_files
 from .published import Published
-from .verdict import leaders, main_rows, references, verdict
+from .verdict import leaders, main_rows, needs, references, verdict
 
 MANIFEST = "rendered.json"
 HOME, OPENING = "../../README.md", re.compile(r"(?<=<!-- verdict -->\n).*(?=<!-- end of verdict -->)", re.DOTALL)
@@ -58,7 +60,9 @@ def figure_files(published: Published) -> Iterator[tuple[str, bytes]]:
         for encoding in board.rows["encoding"]:
             if encoding not in drawn:
                 drawn.add(encoding)
-                yield f"{IMAGES}/{suite}/{PAGES}/{page_name(encoding)}.svg", as_svg(plots.one_encoding(board, encoding))
+                card = published.cards.get(encoding, Card())
+                figure = plots.one_encoding(board, encoding, card.attention)
+                yield f"{IMAGES}/{suite}/{PAGES}/{page_name(encoding)}.svg", as_svg(figure)
 
 
 def suite_figures(board: Board) -> Iterator[tuple]:
@@ -73,10 +77,12 @@ def suite_figures(board: Board) -> Iterator[tuple]:
     if main_rows(board)["step_time"].notna().any():
         yield "cost", plots.cost(board, strong)
     yield "curves", plots.curves(board, strong, "Exact match by test length, chance-corrected")
+    notes = {need.task: need.note for need in needs(board)}
     for task in board.tasks:
         rows = board.rows.sort_values(f"score.{task}", ascending=False, kind="stable")["encoding"]
         best = [*rows.head(plots.MOST_LINES - 1), rope]
-        yield f"task-{task}", plots.curves(board, best, "The first four, and rope", only=[task])
+        title = f"{tasks.title(task)}: {notes.get(task, 'no encoding learns it')}"
+        yield f"task-{task}", plots.curves(board, best, title, only=[task])
     if not said.one_rate:
         yield "rates", plots.rates(board, strong)
 

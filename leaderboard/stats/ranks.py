@@ -158,10 +158,8 @@ def rank_intervals(scores: Float[np.ndarray, " R"], ps: Float[np.ndarray, "R R"]
     return np.stack([1 + better.sum(0), len(scores) - better.sum(1)], 1)
 
 
-def under_random_weights(
-    scores: Float[np.ndarray, "R B T"], seed: int = 0
-) -> tuple[Float[np.ndarray, " R"], Int[np.ndarray, "R 2"]]:
-    """Probability to be first, and 95 % interval of the rank, under uniformly random weights of tasks and resampled blocks.
+def first_under_random_weights(scores: Float[np.ndarray, "R B T"], seed: int = 0) -> Float[np.ndarray, " R"]:
+    """Probability to be first under uniformly random weights of tasks and resampled blocks.
 
     Arguments:
         scores: NaN where a block is not complete; every encoding has one that is.
@@ -169,18 +167,12 @@ def under_random_weights(
     rng, (count, blocks, tasks) = np.random.default_rng(seed), scores.shape
     known, filled = (~np.isnan(scores).any(2)).astype(float), np.nan_to_num(scores)
     plain = filled.sum(1) / known.sum(1)[:, None]
-    ranks = np.zeros((count, count), int)
+    first = np.zeros(count, int)
     for _ in range(REPLICATES // CHUNK):
         drawn = rng.multinomial(blocks, np.full(blocks, 1 / blocks), CHUNK).astype(float)  # [K B]
         total = drawn @ known.T  # [K R]
         means = np.einsum("kb,rbt->krt", drawn, filled) / np.maximum(total, 1)[..., None]
         means = np.where((total > 0)[..., None], means, plain)  # none of its blocks was drawn
         overall = np.einsum("krt,kt->kr", means, rng.dirichlet(np.ones(tasks), CHUNK))
-        places = (-overall).argsort(1, kind="stable").argsort(1)
-        for place in range(count):
-            ranks[:, place] += (places == place).sum(0)
-    shares = ranks / ranks.sum(1, keepdims=True)
-    reached = shares.cumsum(1)
-    low = 1 + (reached < (1 - LEVEL) / 2).sum(1)
-    high = 1 + (reached < (1 + LEVEL) / 2 - FUZZ).sum(1)
-    return shares[:, 0], np.stack([low, np.minimum(high, count)], 1)
+        first += np.bincount(overall.argmax(1), minlength=count)
+    return first / first.sum()

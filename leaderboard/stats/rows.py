@@ -102,7 +102,7 @@ class Board:
     def with_ranks(self, rows: pd.DataFrame) -> pd.DataFrame:
         """Rows in the order of the board, with intervals and ranks; the classes have a ranking each."""
         self.ps = np.full((len(rows), len(rows)), np.nan)
-        columns = ("low", "high", "rank", "rank_low", "rank_high", "p_first", "weighted_low", "weighted_high")
+        columns = ("low", "high", "rank", "rank_low", "rank_high", "p_first")
         rows = rows.assign(**dict.fromkeys(columns, np.nan))
         for kind in rows["ranking"].unique():
             places = np.flatnonzero((rows["ranking"] == kind) & rows["complete"])
@@ -116,9 +116,7 @@ class Board:
             tested = (~np.isnan(blocks)).sum(1) > 1
             intervals = ranks.rank_intervals(scores, ps).astype(float)
             rows.loc[places, ["rank_low", "rank_high"]] = np.where(tested[:, None], intervals, np.nan)
-            first, weighted = ranks.under_random_weights(self.scores[places])
-            rows.loc[places, "p_first"] = first
-            rows.loc[places, ["weighted_low", "weighted_high"]] = weighted
+            rows.loc[places, "p_first"] = ranks.first_under_random_weights(self.scores[places])
         kinds = {kind: n for n, kind in enumerate(RANKING_CLASSES)}
         order = np.lexsort([rows["encoding"], -rows["score"].fillna(-1).round(3), rows["ranking"].map(kinds).fillna(9)])
         self.order = order

@@ -10,6 +10,7 @@ from synthetic_results import CURVE, GOOD, WORST, a_card, board, full, in_class,
 
 from leaderboard.render.pages import FINDINGS, README, text_files, verdict_text
 from leaderboard.render.verdict import leaders, needs, verdict
+from leaderboard.results.facts import fact
 from leaderboard.results.file_names import page_name
 from leaderboard.stats import ranks
 
@@ -74,7 +75,19 @@ def test_a_suite_page_shows_scores_and_ranks_and_keeps_other_classes_apart(files
 def test_every_encoding_has_a_page_with_its_card(files):
     text = files[f"pages/{page_name('my|pe')}.md"]
     assert "`s = q·k \\| <b>`" in text and "A, B" in text and "All about my" in text and ".svg" in text
-    assert "Half right up to × L: parity to ≥2.0, sorting to ≥2.0." in text
+    assert "second line: half right up to × L" in text and "|  |  |  |  | ≥2.0 | ≥2.0 |" in text
+
+
+def test_published_encodings_have_a_formula_a_gloss_and_their_code():
+    for file in sorted((PUBLISHED / "results/small").glob("*.jsonl")):
+        text = (PUBLISHED / f"pages/{page_name(file.stem)}.md").read_text()
+        (source,) = re.findall(r"\[Our code\]\(../../../(bench/encodings/\w+\.py)\)", text)
+        assert (PUBLISHED.parents[1] / source).is_file() and len(fact(file.stem, "gloss").split()) in range(1, 9)
+        formulas = re.findall(r"```math\n(.*)\n```", text)
+        assert len(formulas) == 1 + file.stem.count("("), file.stem
+        for one in formulas:
+            bare = re.sub(r"\\[{}]", "", one)
+            assert bare.count("{") == bare.count("}") and len(re.findall(r"\\left\b", one)) == one.count(r"\right"), one
 
 
 def test_a_page_of_a_task_has_an_example_and_its_rows_by_score(files):

@@ -86,7 +86,6 @@ function liveCell(own, key) {
     p_first: () => [short(own.first), own.first ?? ""],
     rate_low: () => (own.band ? [`${short(own.band[0])}–${short(own.band[1])}`, own.band[0]] : ["–", ""]),
     low: () => ["–", ""],
-    weighted_low: () => ["–", ""],
   };
   return key in cells ? (own ? cells[key]() : ["–", ""]) : null;
 }
@@ -287,7 +286,7 @@ $("share").addEventListener("click", async () => {
 for (const head of all("thead th[data-key]")) {
   head.addEventListener("click", () => {
     const key = head.dataset.key, again = state.sort === key;
-    const down = again ? !state.down : head.classList.contains("number") && !["rank_low", "weighted_low", "step_time", "text"].includes(key);
+    const down = again ? !state.down : head.classList.contains("number") && !["rank_low", "step_time", "text"].includes(key);
     change({ sort: key, down: down ? "1" : "" });
   });
 }
